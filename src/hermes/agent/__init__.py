@@ -1,0 +1,1 @@
+"""The loop: prompt, model, tools, until done; subagents; compression."""

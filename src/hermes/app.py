@@ -1,0 +1,1 @@
+"""The one place that knows everyone: turns settings into a working house."""

@@ -1,0 +1,1 @@
+"""The `hermes` command: one file a subcommand; nothing but words in and out."""

@@ -1,0 +1,84 @@
+"""One stream of events: written down first, then shown to whoever is listening."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from hermes.core.events import Event
+from hermes.core.messages import Delta, Value
+from hermes.core.protocols import Journal, Recorded
+
+
+class Glimpse(Value, frozen=True):
+    """Something worth seeing now and not worth keeping: a piece of an answer being written."""
+
+    run: str
+    delta: Delta
+
+
+Shown = Recorded | Glimpse
+
+
+class Bus:
+    """Publishing never waits for a reader: one that falls behind reads on from the journal."""
+
+    def __init__(self, journal: Journal, *, backlog: int = 1024) -> None:
+        self.journal = journal
+        self._backlog = backlog
+        self._readers: set[MemoryObjectSendStream[Shown]] = set()
+        self._last: anyio.Event | None = None
+
+    async def publish(self, *events: Event) -> Sequence[int]:
+        # Several publishers may wait for one group commit; each shows its events only after the
+        # one before it did, else two numbered 5 and 6 could be shown as 6, 5.
+        before, mine = self._last, anyio.Event()
+        self._last = mine
+        try:
+            numbers = await self.journal.append(*events)
+            if before is not None:
+                await before.wait()
+            for seq, event in zip(numbers, events, strict=True):
+                self._show(Recorded(seq, event))
+        finally:
+            mine.set()
+            if self._last is mine:
+                self._last = None
+        return numbers
+
+    def glimpse(self, run: str, delta: Delta) -> None:
+        self._show(Glimpse(run, delta))
+
+    def _show(self, shown: Shown) -> None:
+        for reader in list(self._readers):
+            try:
+                reader.send_nowait(shown)
+            except (anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
+                self._readers.discard(reader)
+                reader.close()
+
+    async def follow(self, *, after: int = 0, run: str | None = None) -> AsyncIterator[Recorded]:
+        """Every event since `after` of every process, past and then live, in order, for ever."""
+        while True:
+            newest = await self.journal.last()  # asked first: what comes later wakes us again
+            async for recorded in self.journal.read(after=after, run=run):
+                after = recorded.seq
+                yield recorded
+            after = max(after, newest)
+            await self.journal.changed(after)
+
+    @asynccontextmanager
+    async def subscribe(self) -> AsyncGenerator[MemoryObjectReceiveStream[Shown], None]:
+        """What this process publishes from now on, with glimpses.
+
+        The stream ends if its reader falls a whole backlog behind.
+        """
+        send, receive = anyio.create_memory_object_stream[Shown](self._backlog)
+        self._readers.add(send)
+        try:
+            yield receive
+        finally:
+            self._readers.discard(send)
+            send.close()
+            receive.close()

@@ -1,0 +1,94 @@
+"""What passes between the agent, the model and the tools."""
+
+from enum import StrEnum
+from typing import Any, Literal
+
+import msgspec
+
+
+class Value(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Base of every value: immutable, compared by content, small as JSON.
+
+    Unknown fields are ignored when reading, so that two versions can share one journal.
+    """
+
+
+class Risk(StrEnum):
+    """What a tool may do to the world; the first thing a policy looks at."""
+
+    READ = "read"
+    CHANGE = "change"
+    DESTROY = "destroy"
+
+
+class ToolSpec(Value, kw_only=True, frozen=True):
+    """The face a tool shows to the model and to the policy."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    risk: Risk
+    alone: bool = False
+    """True when it must not run beside other calls of the same message."""
+
+
+class ToolCall(Value, frozen=True):
+    id: str
+    name: str
+    arguments: dict[str, Any] = {}
+    malformed: str = ""
+    """The raw argument text when it was not a JSON object; the executor tells the model."""
+
+
+class ToolResult(Value, kw_only=True, frozen=True):
+    call_id: str
+    content: str
+    status: Literal["ok", "error", "denied"] = "ok"
+    artifact: str = ""
+    """Where the whole text is kept when `content` is only a preview."""
+
+
+class Message(Value, kw_only=True, frozen=True):
+    role: Literal["system", "user", "assistant", "tool"]
+    text: str = ""
+    reasoning: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    result: ToolResult | None = None
+    wire: tuple[dict[str, Any], ...] = ()
+    """Blocks that only the provider understands and wants back, such as signed thinking."""
+
+
+class Usage(Value, frozen=True):
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cost_usd: float = 0.0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.cost_usd + other.cost_usd,
+        )
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+
+class Completion(Value, kw_only=True, frozen=True):
+    message: Message
+    usage: Usage = Usage()
+    model: str = ""
+    """Who really answered: a fallback may have stepped in."""
+    finish: Literal["stop", "calls", "length", "filtered"] = "stop"
+
+
+class Delta(Value, frozen=True):
+    """A piece of an answer while it is being written. Shown live, never journalled."""
+
+    text: str = ""
+    reasoning: str = ""
+    tool: str = ""
+    """Name of a tool the model has begun to call."""

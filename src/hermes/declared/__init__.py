@@ -1,0 +1,1 @@
+"""What was declared against what runs: drift, pre-merge checks."""

@@ -1,0 +1,1 @@
+"""Places where commands run, and their background processes."""

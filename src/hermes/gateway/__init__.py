@@ -1,0 +1,1 @@
+"""People: chat channels, pairing, notices, approvals by chat."""

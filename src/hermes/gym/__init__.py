@@ -1,0 +1,1 @@
+"""Scenarios, episodes, rewards, trajectories, batches, training."""

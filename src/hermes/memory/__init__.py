@@ -1,0 +1,1 @@
+"""Journal store, search, notes (MEMORY.md), recall."""

@@ -1,0 +1,1 @@
+"""What may be done: action, rules, approvals, exceptions, redaction."""

@@ -1,0 +1,17 @@
+"""The embedded default: reading is free, changing an isolated place is free, the rest is asked."""
+
+from hermes.core.messages import Risk
+from hermes.core.protocols import Action, Decision
+
+
+class RiskPolicy:
+    def decide(self, action: Action) -> Decision:
+        if action.risk is Risk.READ:
+            return Decision(verdict="allow", rule="reading-is-free")
+        if action.isolated:
+            return Decision(verdict="allow", rule="isolated-place")
+        return Decision(
+            verdict="ask",
+            rule="changes-ask",
+            reason=f"it can change {action.target} ({action.environment})",
+        )

@@ -1,0 +1,1 @@
+"""SKILL.md library, playbooks, compiler, exchange."""

@@ -1,0 +1,132 @@
+"""The only road from a tool call to the world: look up, decide, ask, run, record."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+from hermes.core.bus import Bus
+from hermes.core.errors import HermesError, StoreError
+from hermes.core.events import (
+    ToolApproved,
+    ToolDecided,
+    ToolFinished,
+    ToolRequested,
+    ToolStarted,
+)
+from hermes.core.messages import ToolCall, ToolResult, ToolSpec
+from hermes.core.protocols import Action, Approver, Policy, Tool, ToolContext
+
+PREVIEW = 12_000
+"""Characters of a result that the model sees; the whole text is kept as an artifact."""
+
+
+class Executor:
+    def __init__(
+        self, tools: Mapping[str, Tool], policy: Policy, approver: Approver, bus: Bus
+    ) -> None:
+        self._tools = tools
+        self._policy = policy
+        self._approver = approver
+        self._bus = bus
+
+    @property
+    def specs(self) -> list[ToolSpec]:
+        return [tool.spec for tool in self._tools.values()]
+
+    def only(self, names: set[str]) -> "Executor":
+        """The same road with fewer tools, for a subagent."""
+        kept = {name: tool for name, tool in self._tools.items() if name in names}
+        return Executor(kept, self._policy, self._approver, self._bus)
+
+    async def execute(self, call: ToolCall, context: ToolContext) -> ToolResult:
+        context = replace(context, call=lambda inner: self.execute(inner, context))
+        started = time.monotonic()
+        tool = self._tools.get(call.name)
+        if tool is None or call.malformed:
+            await self._bus.publish(ToolRequested(run=context.run, call=call))
+            result = _unusable(call, tool, sorted(self._tools))
+        elif await self._may(call, tool, context):
+            result = await self._run(call, tool, context)
+        else:
+            result = ToolResult(
+                call_id=call.id,
+                status="denied",
+                content="Not run: this was refused. Do not try it again in other words; "
+                "say what you would need and why, or find a way that only reads.",
+            )
+        await self._bus.publish(
+            ToolFinished(run=context.run, result=result, seconds=time.monotonic() - started)
+        )
+        return result
+
+    async def _may(self, call: ToolCall, tool: Tool, context: ToolContext) -> bool:
+        place, run = context.environment, context.run
+        action = Action(
+            call=call,
+            risk=tool.spec.risk,
+            run=run,
+            origin=context.origin,
+            environment=place.name,
+            target=place.target,
+            isolated=place.isolated,
+        )
+        decision = self._policy.decide(action)
+        requested = ToolRequested(run=run, call=call, risk=action.risk)
+        decided = ToolDecided(
+            run=run,
+            call_id=call.id,
+            verdict=decision.verdict,
+            rule=decision.rule,
+            reason=decision.reason,
+        )
+        started = ToolStarted(run=run, call_id=call.id, risk=action.risk)
+        if decision.verdict == "allow":  # one commit for the common case
+            await self._bus.publish(requested, decided, started)
+            return True
+        await self._bus.publish(requested, decided)
+        if decision.verdict != "ask":
+            return False
+        answer = await self._approver(action, decision)
+        approved = ToolApproved(
+            run=run, call_id=call.id, approved=answer.approved, by=answer.by, scope=answer.scope
+        )
+        await self._bus.publish(approved, *([started] if answer.approved else []))
+        return answer.approved
+
+    async def _run(self, call: ToolCall, tool: Tool, context: ToolContext) -> ToolResult:
+        try:
+            text = await tool(context, call.arguments)
+        except StoreError:
+            raise  # without a journal nothing may go on
+        except HermesError as error:
+            return ToolResult(call_id=call.id, status="error", content=str(error))
+        except Exception as error:  # noqa: BLE001 - a broken tool must not end the run
+            kind = type(error).__name__
+            return ToolResult(
+                call_id=call.id, status="error", content=f"the tool itself failed: {kind}: {error}"
+            )
+        if len(text) <= PREVIEW:
+            return ToolResult(call_id=call.id, content=text)
+        return await _preview(call, text, context)
+
+
+async def _preview(call: ToolCall, text: str, context: ToolContext) -> ToolResult:
+    reference = await context.artifacts.save(context.run, call.id, text)
+    half = PREVIEW // 2
+    return ToolResult(
+        call_id=call.id,
+        content=f"{text[:half]}\n\n[… {len(text) - 2 * half:,} characters left out; the whole text "
+        f"({len(text):,}) is {reference}, which read_file opens …]\n\n{text[-half:]}",
+        artifact=reference,
+    )
+
+
+def _unusable(call: ToolCall, tool: Tool | None, known: list[str]) -> ToolResult:
+    if tool is None:
+        text = f"there is no tool {call.name!r}; there are: {', '.join(known)}"
+    else:
+        text = (
+            f"the arguments of {call.name} were not a JSON object: {call.malformed[:500]!r}. "
+            "Send the call again with valid JSON."
+        )
+    return ToolResult(call_id=call.id, status="error", content=text)

@@ -1,0 +1,1 @@
+"""Machines: alert webhooks, OpenAI-compatible API, metrics, dashboard."""
