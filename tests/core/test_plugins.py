@@ -8,11 +8,11 @@ import pytest
 
 from hermes.core import plugins
 from hermes.core.errors import SettingsError
-from hermes.models.scripted import ScriptedModel
+from hermes.models.scripted import open_scripted
 
 
 def test_a_built_in_takes_the_same_road_as_everybody_elses() -> None:
-    assert plugins.load("models", "scripted") is ScriptedModel
+    assert plugins.load("models", "scripted") is open_scripted
     assert "scripted" in plugins.names("models")
 
 

@@ -7,6 +7,7 @@ import anyio
 
 from hermes.core.events import Event
 from hermes.core.protocols import Recorded
+from hermes.memory.runs import RunSummary, fold_runs
 
 
 class InMemoryJournal:
@@ -43,3 +44,9 @@ class InMemoryJournal:
     async def changed(self, after: int) -> None:
         while len(self.events) <= after:
             await self._grown.wait()
+
+    async def runs(
+        self, *, limit: int = 50, parent: str | None = "", deleted: bool = False
+    ) -> Sequence[RunSummary]:
+        records = [Recorded(seq, event) for seq, event in enumerate(self.events, start=1)]
+        return fold_runs(records, limit, parent, deleted)

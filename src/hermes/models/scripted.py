@@ -1,9 +1,14 @@
 """A model that says what it is told to, for tests, demos and replays. It never calls out."""
 
+import re
 from collections.abc import AsyncIterator, Iterable, Sequence
+from pathlib import Path
 
-from hermes.core.errors import ModelError, PermanentModelError
+import msgspec
+
+from hermes.core.errors import ModelError, PermanentModelError, SettingsError
 from hermes.core.messages import Completion, Delta, Message, ToolSpec
+from hermes.models.open import Opening
 
 Reply = Message | Completion | ModelError
 
@@ -35,6 +40,38 @@ class ScriptedModel:
         self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
     ) -> AsyncIterator[Delta | Completion]:
         whole = await self.complete(messages, tools)
-        for word in whole.message.text.split(" "):
-            yield Delta(text=word + " ")
+        for word in re.findall(r"\S*\s+|\S+", whole.message.text):
+            yield Delta(text=word)
         yield whole
+
+
+def open_scripted(opening: Opening) -> ScriptedModel:
+    """`scripted:/path/to/file.jsonl` replays that file."""
+    target = opening.target
+    return ScriptedModel(read_script(Path(target.model)), name=target.reference)
+
+
+def read_script(path: Path) -> list[Reply]:
+    """One reply a line: a `Message` as JSON (`role` may be left out), or a whole `Completion`.
+
+    Empty lines and lines that begin with # are skipped. Raises `SettingsError` naming the line.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"the script {path} cannot be read: {error}") from error
+    return [
+        _read_reply(line, f"{path}:{number}")
+        for number, line in enumerate(lines, 1)
+        if line.strip() and not line.startswith("#")
+    ]
+
+
+def _read_reply(line: str, where: str) -> Reply:
+    try:
+        raw = msgspec.json.decode(line, type=dict[str, object])
+        if "message" in raw:
+            return msgspec.convert(raw, Completion)
+        return msgspec.convert({"role": "assistant", **raw}, Message)
+    except ValueError as error:
+        raise SettingsError(f"{where}: not a reply: {error}") from error

@@ -1,0 +1,203 @@
+"""The conversation as the journal tells it: the one reducer for live turns and for resumed ones.
+
+Whatever stands in the journal, however it was cut off, the messages that come out are a valid
+sequence: each call of an assistant message is answered exactly once, directly after it.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+from hermes.agent.repetition import Repetition
+from hermes.core.errors import SettingsError
+from hermes.core.events import (
+    ContextCompressed,
+    Event,
+    MessageAdded,
+    ModelAnswered,
+    ModelSwitched,
+    RunDeleted,
+    RunStarted,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    TurnUndone,
+    Unknown,
+)
+from hermes.core.messages import Message, Risk, ToolCall, ToolResult, Usage
+from hermes.core.protocols import Journal
+
+Cause = Literal["a crash", "an interruption"]
+EFFECT_UNKNOWN = (
+    "started before {cause}; it is not known whether it took effect; check before doing it again"
+)
+NOT_FINISHED = "cut off by {cause} before it had a result; it only reads and can be run again"
+NOT_RUN = "not run: {cause} came before it"
+
+
+class History:
+    def __init__(self) -> None:
+        self.begun: RunStarted | None = None
+        self.deleted = False
+        self.first_seq = 0
+        self.model = ""
+        """The model last switched to, if any."""
+        self.messages: list[Message] = []
+        self.asked: list[tuple[int, str]] = []
+        """Every user text that still counts, also those compressed away, with its turn."""
+        self.usage = Usage()
+        self.turn = 0
+        self.open = False
+        self.steps = 0
+        """Answers of the model in the turn that is open."""
+        self.ended: TurnEnded | None = None
+        self.pending: dict[str, ToolCall] = {}
+        """Calls of the last assistant message while not all of them are answered."""
+        self.results: dict[str, ToolResult] = {}
+        self.repetition = Repetition()
+        self.call_ids: set[str] = set()
+        self._turns: list[int] = []
+        self._started: dict[str, Risk] = {}
+        self._nested_change = False
+
+    def apply(self, event: Event | Unknown) -> None:
+        step = _STEPS.get(type(event))
+        if step is not None:
+            step(self, event)
+
+    @property
+    def view(self) -> tuple[Message, ...]:
+        """The messages as the model would see them now; calls still open count as not run."""
+        return (*self.messages, *self._answers()) if self.pending else tuple(self.messages)
+
+    def unanswered(self) -> list[ToolCall]:
+        return [call for id, call in self.pending.items() if id not in self.results]
+
+    def may_run(self, call: ToolCall) -> bool:
+        """False when it was started before and running it again could do harm."""
+        risk = self._started.get(call.id)
+        return risk is None or (risk is Risk.READ and not self._nested_change)
+
+    def lost(self, call: ToolCall, cause: Cause = "a crash") -> ToolResult:
+        """What the model is told of a call that has no result and gets none."""
+        text = EFFECT_UNKNOWN
+        if self.may_run(call):
+            text = NOT_FINISHED if call.id in self._started else NOT_RUN
+        return ToolResult(call_id=call.id, status="error", content=text.format(cause=cause))
+
+    @property
+    def last_turn(self) -> int:
+        """The newest turn that counts, 0 when there is none."""
+        return self.asked[-1][0] if self.asked else 0
+
+    def request(self, turn: int) -> str | None:
+        """What was asked at the beginning of a turn."""
+        return next((text for of, text in self.asked if of == turn), None)
+
+    def _answers(self) -> Iterator[Message]:
+        for id, call in self.pending.items():
+            yield Message(role="tool", result=self.results.get(id) or self.lost(call))
+
+    def _append(self, message: Message, turn: int) -> None:
+        self.messages.append(message)
+        self._turns.append(turn)
+
+    def _settle(self) -> None:
+        """Close the last assistant message: every call answered, in the order of the calls."""
+        answered = [
+            (call, self.results.get(id) or self.lost(call)) for id, call in self.pending.items()
+        ]
+        for result in self.repetition.note(answered):
+            self._append(Message(role="tool", result=result), self.turn)
+        self.pending = {}
+
+    def _begin(self, event: RunStarted) -> None:
+        self.begun = event
+
+    def _delete(self, _: RunDeleted) -> None:
+        self.deleted = True
+
+    def _start_turn(self, event: TurnStarted) -> None:
+        self._settle()
+        self.turn, self.open, self.steps = max(event.turn, self.turn), True, 0
+        self.repetition = Repetition()
+
+    def _end_turn(self, event: TurnEnded) -> None:
+        self._settle()
+        self.open, self.ended = False, event
+
+    def _undo_turn(self, event: TurnUndone) -> None:
+        if event.turn == self.turn:
+            self.pending, self.open = {}, False
+        kept = [
+            (message, turn)
+            for message, turn in zip(self.messages, self._turns, strict=True)
+            if turn != event.turn
+        ]
+        self.messages = [message for message, _ in kept]
+        self._turns = [turn for _, turn in kept]
+        self.asked = [(turn, text) for turn, text in self.asked if turn != event.turn]
+
+    def _add(self, event: MessageAdded) -> None:
+        self._settle()
+        message = event.message
+        self._append(message, 0 if message.role == "system" else self.turn)
+        if message.role == "user":
+            self.asked.append((self.turn, message.text))
+        elif message.role == "assistant":
+            self.steps += 1
+            self.pending = {call.id: call for call in message.calls}
+            self.results, self._started, self._nested_change = {}, {}, False
+            self.call_ids.update(self.pending)
+
+    def _start_call(self, event: ToolStarted) -> None:
+        if event.call_id in self.pending:
+            self._started[event.call_id] = event.risk
+        elif event.risk is not Risk.READ:
+            self._nested_change = True  # a tool used another tool, and that one changes things
+
+    def _finish_call(self, event: ToolFinished) -> None:
+        result = event.result
+        if result.call_id not in self.pending:
+            return  # a call made by a tool, or a second answer
+        self.results.setdefault(result.call_id, result)
+        if len(self.results) == len(self.pending):
+            self._settle()
+
+    def _spend(self, event: ModelAnswered) -> None:
+        self.usage += event.usage
+
+    def _switch(self, event: ModelSwitched) -> None:
+        self.model = event.model
+
+    def _compress(self, event: ContextCompressed) -> None:
+        cut = slice(event.kept_first, event.kept_first + event.dropped)
+        self.messages[cut] = [Message(role="user", text=event.summary)]
+        self._turns[cut] = [0]
+
+
+_STEPS: dict[type, Callable[[History, Any], None]] = {
+    RunStarted: History._begin,
+    RunDeleted: History._delete,
+    TurnStarted: History._start_turn,
+    TurnEnded: History._end_turn,
+    TurnUndone: History._undo_turn,
+    MessageAdded: History._add,
+    ToolStarted: History._start_call,
+    ToolFinished: History._finish_call,
+    ModelAnswered: History._spend,
+    ModelSwitched: History._switch,
+    ContextCompressed: History._compress,
+}
+
+
+async def recall(journal: Journal, run: str) -> History:
+    """Rebuild a run from the journal alone. Raises `SettingsError` when there is none."""
+    history = History()
+    async for recorded in journal.read(run=run):
+        history.first_seq = history.first_seq or recorded.seq
+        history.apply(recorded.event)
+    if history.begun is None or history.deleted:
+        why = "was deleted" if history.deleted else "is not in the journal"
+        raise SettingsError(f"run {run!r} {why}; `hermes sessions list` shows those there are")
+    return history

@@ -1,0 +1,44 @@
+"""What a conversation needs to live, handed to it whole: it looks for nothing by itself."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from hermes.agent.budget import Ledger
+from hermes.agent.settings import AgentSettings
+from hermes.core.bus import Bus
+from hermes.core.events import Origin
+from hermes.core.messages import Message, ToolSpec, Usage
+from hermes.core.protocols import Artifacts, Environment, Model, Processes
+from hermes.models.tokens import estimate_tokens
+from hermes.tools.executor import Executor
+
+
+def unknown_price(model: str, usage: Usage) -> float | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Means:
+    model: Model
+    """Already wrapped with retries and fallbacks."""
+    executor: Executor
+    environment: Environment
+    bus: Bus
+    artifacts: Artifacts
+    settings: AgentSettings
+    summary_model: Model | None = None
+    open_model: Callable[[str], Model] | None = None
+    """A model by name, for `delegate(model=...)` and resumed runs; raises `SettingsError`."""
+    processes: Processes | None = None
+    ask: Callable[[str, Sequence[str]], Awaitable[str | None]] | None = None
+    price: Callable[[str, Usage], float | None] = unknown_price
+    """US dollars of a usage; None when no price is known."""
+    estimate: Callable[[Sequence[Message], Sequence[ToolSpec]], int] = estimate_tokens
+    """Tokens of messages and tools before a provider has counted them."""
+    origin: Origin = "cli"
+    platform: str = ""
+    """What the environment runs on, in words, for the prompt."""
+    sections: tuple[str, ...] = ()
+    """More of the prompt: notes, the list of skills. Frozen with it when a run begins."""
+    ledger: Ledger | None = None
+    """Shared by all conversations of a process, else one for each conversation."""

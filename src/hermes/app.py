@@ -1,1 +1,0 @@
-"""The one place that knows everyone: turns settings into a working house."""

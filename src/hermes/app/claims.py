@@ -1,0 +1,64 @@
+"""One process at a time for one run: a lock that ends with its holder, however it ends."""
+
+import fcntl
+import os
+from pathlib import Path
+
+from hermes.core.errors import SettingsError
+
+
+class RunTaken(SettingsError):
+    """Another living process works on this run."""
+
+
+class Claims:
+    """The runs this process works on. Given back by `close`, by exit, and by `kill -9`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._held: dict[str, int] = {}
+
+    def take(self, run: str) -> None:
+        """Raises `RunTaken`, naming the process that has it."""
+        if run in self._held:
+            return
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        while (descriptor := _lock(self._file(run), run)) is None:
+            pass  # its holder removed the file between our opening and locking it
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, str(os.getpid()).encode())
+        self._held[run] = descriptor
+
+    def close(self) -> None:
+        for run, descriptor in self._held.items():
+            self._file(run).unlink(missing_ok=True)  # while still locked: see `_lock`
+            os.close(descriptor)
+        self._held.clear()
+
+    def _file(self, run: str) -> Path:
+        return self._folder / f"{run.replace('/', '-')}.lock"
+
+
+def _lock(file: Path, run: str) -> int | None:
+    """The locked file, or None when it is no longer the one that goes by this name."""
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.read(descriptor, 20).decode(errors="replace").strip() or "unknown"
+        os.close(descriptor)
+        raise RunTaken(
+            f"{run} is open in another process ({holder}); end that one first, or begin a new "
+            "conversation"
+        ) from None
+    if _same(file, descriptor):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _same(file: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(file.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

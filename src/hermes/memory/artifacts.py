@@ -1,0 +1,92 @@
+"""Long texts as files beside the journal, under names that hostile text cannot bend."""
+
+import errno
+import os
+import re
+import secrets
+from hashlib import sha256
+from itertools import count
+from pathlib import Path
+
+import anyio.to_thread
+
+from hermes.core.errors import StoreError, StoreFull, ToolError
+
+_PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,79}")
+_REFERENCE = re.compile(r"artifact://([a-z0-9][a-z0-9_.-]*)/([a-z0-9][a-z0-9_.-]*)")
+
+
+class FileArtifacts:
+    """Fulfils `core.protocols.Artifacts`. What was saved once is never changed: a second text of
+    the same name gets a reference of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def save(self, run: str, name: str, text: str) -> str:
+        """Raises `StoreError` when it cannot be kept."""
+        return await anyio.to_thread.run_sync(self._save, run, name, text)
+
+    async def load(self, reference: str) -> str:
+        return await anyio.to_thread.run_sync(self._load, reference)
+
+    def _save(self, run: str, name: str, text: str) -> str:
+        folder = self._folder / _safe(run)
+        partial = folder / f".{secrets.token_hex(8)}"
+        try:
+            for needed in (self._folder, folder):
+                needed.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                _write(partial, text.encode(errors="replace"))
+                kept = _reserve(folder, _safe(name))
+                partial.replace(kept)
+            finally:
+                partial.unlink(missing_ok=True)
+        except OSError as error:
+            raise _failed(error, folder) from error
+        return f"artifact://{folder.name}/{kept.name}"
+
+    def _load(self, reference: str) -> str:
+        match = _REFERENCE.fullmatch(reference.strip())
+        if match is None:
+            raise ToolError(f"{reference!r} is not a reference like artifact://<run>/<name>")
+        home = self._folder.resolve()
+        path = home.joinpath(*match.groups()).resolve()
+        if not path.is_relative_to(home) or not path.is_file():  # a link may point elsewhere
+            raise ToolError(f"there is no artifact {reference!r}")
+        try:
+            return path.read_bytes().decode(errors="replace")
+        except OSError as error:
+            raise ToolError(f"the artifact {reference!r} cannot be read: {error}") from error
+
+
+def _safe(name: str) -> str:
+    """A file name of one part. The dot marks those that were changed, with a hash that keeps
+    different names different, on file systems that fold case too."""
+    if _PLAIN.fullmatch(name):
+        return name
+    plain = re.sub(r"[^a-z0-9_-]+", "-", name.lower()[:60]).strip("-_") or "x"
+    return f"{plain}.{sha256(name.encode(errors='replace')).hexdigest()[:16]}"
+
+
+def _reserve(folder: Path, name: str) -> Path:
+    for number in count(1):
+        path = folder / (name if number == 1 else f"{name}.{number}")
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError:
+            continue
+        return path
+    raise AssertionError("count never ends")
+
+
+def _write(path: Path, data: bytes) -> None:
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _failed(error: OSError, folder: Path) -> StoreError:
+    kind = StoreFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StoreError
+    return kind(f"a long text could not be kept in {folder}: {error.strerror}")

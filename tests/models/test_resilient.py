@@ -1,0 +1,177 @@
+"""Retries and fallbacks as a table: what failed, what is done, how long it takes."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+
+from hermes.core.errors import (
+    BadKey,
+    BadRequest,
+    ContextTooLong,
+    MalformedReply,
+    ModelError,
+    ModelTimedOut,
+    OutOfCredit,
+    Overloaded,
+    RateLimited,
+    TemporaryModelError,
+)
+from hermes.core.messages import Completion, Delta, Message, ToolSpec
+from hermes.core.protocols import Model, StreamsText
+from hermes.models.resilient import ResilientModel
+from hermes.models.scripted import ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+ASK = [Message(role="user", text="hi")]
+FINE = Message(role="assistant", text="fine then")
+
+
+class House:
+    """A chain with a clock of its own and an ear for failures."""
+
+    def __init__(self, *chain: Model, **settings: Any) -> None:
+        self.waits: list[float] = []
+        self.told: list[tuple[str, str, str]] = []
+        self.model = ResilientModel(
+            chain, on_failure=self._hear, sleep=self._sleep, jitter=lambda: 1.0, **settings
+        )
+
+    async def _sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+    async def _hear(self, model: str, error: ModelError, following: str, wait: float) -> None:
+        self.told.append((model, type(error).__name__, following))
+
+
+def script(name: str, *replies: Any, window: int = 200_000) -> ScriptedModel:
+    model = ScriptedModel(replies, name=name)
+    model.window = window  # type: ignore[misc]
+    return model
+
+
+async def test_an_overloaded_model_is_asked_again_after_longer_and_longer_waits() -> None:
+    house = House(script("a", Overloaded("x"), Overloaded("x"), Overloaded("x"), FINE))
+    assert (await house.model.complete(ASK)).message == FINE
+    assert house.waits == [0.5, 1.0, 2.0]
+    assert house.told == [("a", "Overloaded", "a")] * 3
+
+
+async def test_the_wait_a_provider_asks_for_is_kept() -> None:
+    house = House(script("a", RateLimited("x", wait=20), FINE))
+    await house.model.complete(ASK)
+    assert house.waits == [20.5]
+
+
+async def test_a_wait_that_nobody_would_wait_is_a_reason_to_ask_another() -> None:
+    house = House(script("a", RateLimited("x", wait=3600)), script("b", FINE))
+    await house.model.complete(ASK)
+    assert house.waits == []
+    assert house.told == [("a", "RateLimited", "b")]
+
+
+async def test_without_another_the_long_wait_is_raised() -> None:
+    house = House(script("a", RateLimited("x", wait=3600)))
+    with pytest.raises(RateLimited):
+        await house.model.complete(ASK)
+    assert house.told == [("a", "RateLimited", "")]
+
+
+@pytest.mark.parametrize(
+    ("error", "tries"),
+    [
+        (Overloaded("x"), 4),
+        (RateLimited("x"), 4),
+        (TemporaryModelError("refused"), 4),
+        (ModelTimedOut("x"), 3),
+        (MalformedReply("x"), 3),
+        (BadKey("x"), 1),
+        (OutOfCredit("x"), 1),
+        (BadRequest("x"), 1),
+        (ContextTooLong("x"), 1),
+    ],
+)
+async def test_each_kind_is_tried_as_often_as_it_makes_sense(error: ModelError, tries: int) -> None:
+    model = script("a", *[error] * 10)
+    with pytest.raises(type(error)):
+        await House(model).model.complete(ASK)
+    assert len(model.seen) == tries
+
+
+@pytest.mark.parametrize("error", [BadKey("x"), OutOfCredit("x"), BadRequest("x")])
+async def test_what_cannot_be_mended_goes_to_the_next_model_at_once(error: ModelError) -> None:
+    house = House(script("a", error), script("b", FINE))
+    whole = await house.model.complete(ASK)
+    assert (whole.model, house.waits) == ("b", [])
+
+
+async def test_a_conversation_too_long_goes_only_where_more_fits() -> None:
+    small = script("small", FINE, window=1000)
+    large = script("large", FINE, window=300_000)
+    first = script("first", ContextTooLong("x"))
+    assert (await House(first, small, large).model.complete(ASK)).model == "large"
+    with pytest.raises(ContextTooLong):
+        await House(script("first", ContextTooLong("x")), small).model.complete(ASK)
+    assert small.seen == []
+
+
+async def test_the_last_error_is_raised_when_all_have_failed() -> None:
+    house = House(script("a", BadKey("a")), script("b", OutOfCredit("b")))
+    with pytest.raises(OutOfCredit):
+        await house.model.complete(ASK)
+    assert [following for *_, following in house.told] == ["b", ""]
+
+
+async def test_each_call_begins_with_the_first_model_again() -> None:
+    house = House(script("a", BadKey("x"), FINE), script("b", FINE))
+    assert (await house.model.complete(ASK)).model == "b"
+    assert (await house.model.complete(ASK)).model == "a"
+
+
+class Breaking:
+    """Shows a word, breaks, and does better the second time."""
+
+    name, window = "breaking", 1000
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def complete(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
+    ) -> Completion:
+        raise NotImplementedError
+
+    async def stream(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
+    ) -> AsyncIterator[Delta | Completion]:
+        self.asked += 1
+        yield Delta(text="fine ")
+        if self.asked == 1:
+            raise MalformedReply("closed")
+        yield Delta(text="then")
+        yield Completion(message=FINE)
+
+
+async def test_a_stream_that_broke_starts_its_answer_anew_after_the_failure_is_told() -> None:
+    house = House(Breaking())
+    seen: list[Any] = []
+    async for item in house.model.stream(ASK):
+        seen.append((item, len(house.told)))
+    words = [(item.text, told) for item, told in seen if isinstance(item, Delta)]
+    assert words == [("fine ", 0), ("fine ", 1), ("then", 1)]
+    assert seen[-1][0].message == FINE
+
+
+async def test_the_chain_looks_like_a_model_that_streams() -> None:
+    class Silent:
+        name, window = "silent", 10
+
+        async def complete(self, messages: Any, tools: Any = ()) -> Completion:
+            return Completion(message=FINE)
+
+    model = ResilientModel([Silent()])
+    assert isinstance(model, StreamsText)
+    items = [item async for item in model.stream(ASK)]
+    assert items == [Delta(text="fine then"), Completion(message=FINE)]
+    assert (model.name, model.window) == ("silent", 10)
