@@ -10,10 +10,21 @@ from typing import Any, Concatenate, ParamSpec, get_type_hints
 import msgspec
 
 from hermes.core.errors import ToolError
-from hermes.core.messages import Risk, ToolSpec
+from hermes.core.messages import Risk, ToolSpec, Value
 from hermes.core.protocols import ToolContext
 
 P = ParamSpec("P")
+
+
+class Needs(Value, kw_only=True, frozen=True):
+    """What must be there before a tool is offered at all."""
+
+    programs: tuple[str, ...] = ()
+    """Found by name in the environment where the tool will run."""
+    variables: tuple[str, ...] = ()
+    """Keys that must be set in `.env`."""
+    how: str = ""
+    """How to get what is missing, for the person who reads `hermes tools`."""
 
 
 def about(text: str) -> msgspec.Meta:
@@ -23,27 +34,31 @@ def about(text: str) -> msgspec.Meta:
 class FunctionTool:
     """A `Tool` whose body is a plain async function."""
 
-    def __init__(self, body: Callable[..., Awaitable[str]], *, risk: Risk, alone: bool) -> None:
+    def __init__(
+        self, body: Callable[..., Awaitable[str]], *, risk: Risk, alone: bool, needs: Needs
+    ) -> None:
         self._body = body
         self._arguments = _arguments_of(body)
+        self.needs = needs
         self.spec = ToolSpec(
             name=body.__name__,
             description=inspect.cleandoc(body.__doc__ or ""),
-            parameters=_schema_of(self._arguments),
+            parameters=schema_of(self._arguments),
             risk=risk,
             alone=alone,
         )
 
     async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
         checked = check(self.spec.name, self._arguments, arguments)
-        return await self._body(context, **msgspec.structs.asdict(checked))
+        given = {name: getattr(checked, name) for name in checked.__struct_fields__}
+        return await self._body(context, **given)
 
 
 def tool(
-    *, risk: Risk, alone: bool = False
+    *, risk: Risk, alone: bool = False, needs: Needs | None = None
 ) -> Callable[[Callable[Concatenate[ToolContext, P], Awaitable[str]]], FunctionTool]:
     """Declare a tool. Every tool says its risk; there is no default to forget."""
-    return lambda body: FunctionTool(body, risk=risk, alone=alone)
+    return lambda body: FunctionTool(body, risk=risk, alone=alone, needs=needs or Needs())
 
 
 def check(name: str, kind: type[msgspec.Struct], arguments: Mapping[str, Any]) -> msgspec.Struct:
@@ -52,9 +67,17 @@ def check(name: str, kind: type[msgspec.Struct], arguments: Mapping[str, Any]) -
         return msgspec.convert(dict(arguments), kind, strict=False)
     except msgspec.ValidationError as error:
         raise ToolError(
-            f"arguments do not fit {name}: {error}. "
-            f"It takes: {', '.join(f.name for f in msgspec.structs.fields(kind)) or 'nothing'}."
+            f"arguments do not fit {name}: {error}. It takes: {_signature(schema_of(kind))}."
         ) from error
+
+
+def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The JSON schema of a struct in one piece: some providers do not follow references."""
+    _, parts = msgspec.json.schema_components([kind], ref_template="{name}")
+    found: dict[str, Any] = _whole(parts[kind.__name__], parts)
+    if not found.get("required"):
+        found.pop("required", None)
+    return found
 
 
 def _arguments_of(body: Callable[..., Awaitable[str]]) -> type[msgspec.Struct]:
@@ -70,11 +93,27 @@ def _arguments_of(body: Callable[..., Awaitable[str]]) -> type[msgspec.Struct]:
     )
 
 
-def _schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    (_, schema), *rest = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")[
-        1
-    ].items()
-    schema.pop("title", None)
-    if rest:
-        schema["$defs"] = dict(rest)
-    return dict(schema)
+def _whole(schema: Any, parts: Mapping[str, Any]) -> Any:
+    """The schema with every reference replaced by what it points to, and no titles."""
+    if isinstance(schema, list):
+        return [_whole(item, parts) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _whole(parts[schema["$ref"]], parts)
+    inner = {key: _whole(value, parts) for key, value in schema.items()}
+    if inner.get("type") == "object":
+        inner.pop("title", None)
+    return inner
+
+
+def _signature(schema: Mapping[str, Any]) -> str:
+    """`path: string, limit: integer = 500`, for a model that sent something else."""
+    required = schema.get("required", ())
+    told = []
+    for name, inner in schema.get("properties", {}).items():
+        choices = inner.get("enum") or [part.get("type") for part in inner.get("anyOf", ())]
+        kind = inner.get("type") or " | ".join(str(choice) for choice in choices) or "anything"
+        default = "" if name in required else f" = {inner.get('default')!r}"
+        told.append(f"{name}: {kind}{default}")
+    return ", ".join(told) or "nothing"

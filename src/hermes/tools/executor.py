@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Literal
 
 from hermes.core.bus import Bus
 from hermes.core.errors import HermesError, StoreError
@@ -37,6 +38,11 @@ class Executor:
         """The same road with fewer tools, for a subagent."""
         kept = {name: tool for name, tool in self._tools.items() if name in names}
         return Executor(kept, self._policy, self._approver, self._bus)
+
+    def plus(self, tool: Tool) -> "Executor":
+        """The same road with one tool more."""
+        tools = {**self._tools, tool.spec.name: tool}
+        return Executor(tools, self._policy, self._approver, self._bus)
 
     async def execute(self, call: ToolCall, context: ToolContext) -> ToolResult:
         context = replace(context, call=lambda inner: self.execute(inner, context))
@@ -94,27 +100,37 @@ class Executor:
         return answer.approved
 
     async def _run(self, call: ToolCall, tool: Tool, context: ToolContext) -> ToolResult:
+        status: Literal["ok", "error"] = "error"
         try:
-            text = await tool(context, call.arguments)
-        except StoreError:
-            raise  # without a journal nothing may go on
-        except HermesError as error:
-            return ToolResult(call_id=call.id, status="error", content=str(error))
-        except Exception as error:  # noqa: BLE001 - a broken tool must not end the run
-            kind = type(error).__name__
-            return ToolResult(
-                call_id=call.id, status="error", content=f"the tool itself failed: {kind}: {error}"
-            )
+            text, status = await tool(context, call.arguments), "ok"
+        except Exception as error:  # a broken tool must not end the run
+            cause = _cause(error)
+            if isinstance(cause, StoreError):
+                raise cause from error  # without a journal nothing may go on
+            text = str(cause)
+            if not isinstance(cause, HermesError):
+                text = f"the tool itself failed: {type(cause).__name__}: {cause}"
         if len(text) <= PREVIEW:
-            return ToolResult(call_id=call.id, content=text)
-        return await _preview(call, text, context)
+            return ToolResult(call_id=call.id, status=status, content=text)
+        return await _preview(call, status, text, context)
 
 
-async def _preview(call: ToolCall, text: str, context: ToolContext) -> ToolResult:
+def _cause(error: Exception) -> Exception:
+    """The failure inside the groups that a tool's own tasks may have wrapped it in."""
+    while isinstance(error, ExceptionGroup):
+        lost = error.subgroup(StoreError)
+        error = (lost or error).exceptions[0]
+    return error
+
+
+async def _preview(
+    call: ToolCall, status: Literal["ok", "error"], text: str, context: ToolContext
+) -> ToolResult:
     reference = await context.artifacts.save(context.run, call.id, text)
     half = PREVIEW // 2
     return ToolResult(
         call_id=call.id,
+        status=status,
         content=f"{text[:half]}\n\n[… {len(text) - 2 * half:,} characters left out; the whole text "
         f"({len(text):,}) is {reference}, which read_file opens …]\n\n{text[-half:]}",
         artifact=reference,

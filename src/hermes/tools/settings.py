@@ -1,0 +1,31 @@
+"""What a person can set about tools."""
+
+import msgspec
+
+
+class OwnToolset(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """A toolset of the operator's own."""
+
+    tools: tuple[str, ...] = ()
+    """Tools by name."""
+    includes: tuple[str, ...] = ()
+    """Other toolsets that belong to it."""
+    about: str = ""
+    """One line for `hermes tools`."""
+
+
+class ToolSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    toolsets: tuple[str, ...] = ("default",)
+    """Which toolsets the agent gets; `hermes tools` lists them."""
+    disabled: tuple[str, ...] = ()
+    """Tools, or whole toolsets, that are left out again."""
+    sets: dict[str, OwnToolset] = {}
+    """Toolsets of your own by name; they may include the built-in ones."""
+    distributions: dict[str, dict[str, float]] = {}
+    """For batch runs: by name, how probable each toolset is (0 to 1)."""
+    code_timeout: float = 300.0
+    """Seconds that one `execute_code` may take, with all the calls it makes."""
+    code_calls: int = 50
+    """Tool calls that one `execute_code` may make."""
+    code_output: int = 60_000
+    """Characters of output kept of one `execute_code`: half its head, half its tail."""

@@ -1,0 +1,103 @@
+"""The agent's shell, as the model meets it."""
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from tool_house import House
+
+from hermes.core.events import ProcessMatched
+from hermes.core.messages import Risk
+from hermes.core.protocols import CommandResult
+from hermes.environments.local import LocalEnvironment
+from hermes.environments.registry import ProcessRegistry
+from hermes.tools.terminal import make_terminal, show, terminal
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    async with LocalEnvironment(tmp_path, {"PATH": os.environ["PATH"]}) as environment:
+        yield House(environment, {"terminal": make_terminal(timeout=20, max_timeout=30)})
+
+
+async def test_output_comes_back_without_noise(house: House) -> None:
+    assert await house.ok("terminal", command="echo hello") == "hello"
+
+
+async def test_the_session_goes_on_from_call_to_call(house: House) -> None:
+    await house.ok("terminal", command="mkdir -p a && cd a && x=1")
+    assert (await house.ok("terminal", command="echo $x ${PWD##*/}")) == "1 a"
+
+
+async def test_a_failure_is_a_result_that_says_its_code(house: House) -> None:
+    told = await house.ok("terminal", command="echo oops >&2; exit 3")
+    first, second = told.splitlines()
+    assert first == "oops"
+    assert second.startswith("[exit 3 · 0.")
+
+
+async def test_silence_is_said(house: House) -> None:
+    assert await house.ok("terminal", command="true") == "[no output]"
+
+
+async def test_a_timeout_says_what_to_do(house: House) -> None:
+    told = await house.ok("terminal", command="echo begun; sleep 60", timeout=1)
+    assert told.startswith("begun")
+    assert "timed out after 1 s" in told
+    assert "background=true" in told
+
+
+async def test_a_folder_is_for_one_command(house: House, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    assert await house.ok("terminal", command="echo ${PWD##*/}", workdir="sub") == "sub"
+    assert await house.ok("terminal", command="echo ${PWD##*/}") != "sub"
+
+
+async def test_without_a_registry_there_is_no_background(house: House) -> None:
+    assert "without background" in await house.fails("terminal", command="x", background=True)
+
+
+async def test_wrong_arguments_are_told(house: House) -> None:
+    assert "command" in await house.fails("terminal", cmd="ls")
+
+
+def test_a_result_is_shown_as_briefly_as_it_can_be() -> None:
+    def shown(**more: object) -> str:
+        return show(CommandResult(**{"exit_code": 0, "output": "", **more}), 120)  # type: ignore[arg-type]
+
+    assert shown(output="x\n\n") == "x"
+    assert shown(output="x", seconds=2.34) == "x\n[2.3 s]"
+    assert shown(exit_code=1, seconds=0.26) == "[exit 1 · 0.3 s]"
+    assert shown(timed_out=True, exit_code=124).startswith("[timed out after 120 s")
+
+
+def test_its_face_is_small_and_honest() -> None:
+    assert terminal.spec.risk is Risk.CHANGE
+    assert len(msgspec.json.encode(terminal.spec)) < 1000
+    limited = make_terminal(timeout=7, max_timeout=9).spec.parameters["properties"]["timeout"]
+    assert limited["default"] == 7
+    assert "9" in limited["description"]
+
+
+async def test_background_work_is_started_with_what_to_watch(tmp_path: Path) -> None:
+    variables = {"PATH": os.environ["PATH"]}
+    async with LocalEnvironment(tmp_path, variables) as environment:
+        house = House(environment, {})
+        async with ProcessRegistry(tmp_path / "home", house.bus.publish) as registry:
+            context = house.context(processes=registry)
+            told = await terminal(
+                context, {"command": "echo ready", "background": True, "watch": ["ready"]}
+            )
+            assert told.startswith("started: session_id proc_")
+            (view,) = registry.list("run")
+            assert view.id in told
+            await registry.wait(view.id, timeout=20)
+            assert any(isinstance(event, ProcessMatched) for event in house.journal.events)
+            await terminal(context, {"command": "[ -t 0 ] && echo yes", "pty": True})
+            _, second = registry.list("run")
+            await registry.wait(second.id, timeout=20)
+            assert (await registry.poll(second.id))[1] == "yes\r\n"

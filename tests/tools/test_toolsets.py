@@ -1,0 +1,148 @@
+"""Toolsets and their probabilities, as data."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tool_house import local
+
+from hermes.core.errors import SettingsError
+from hermes.tools.declare import Needs
+from hermes.tools.distributions import DISTRIBUTIONS, check, draw, named
+from hermes.tools.settings import OwnToolset
+from hermes.tools.toolsets import (
+    TOOLSETS,
+    Present,
+    Toolset,
+    availability,
+    programs_in,
+    resolve,
+    with_own,
+)
+
+DEFAULT = [
+    "terminal", "process", "read_file", "write_file", "patch", "search_files", "execute_code",
+    "todo", "clarify", "delegate",
+]  # fmt: skip
+
+
+def test_the_default_set_is_everything_for_everyday_work_in_order() -> None:
+    assert list(resolve(["default"])) == DEFAULT
+
+
+@pytest.mark.parametrize("platform", ["cli", "telegram", "discord", "slack", "whatsapp"])
+def test_every_platform_has_its_own_set(platform: str) -> None:
+    assert "terminal" in resolve([f"hermes-{platform}"])
+
+
+def test_every_built_in_set_resolves_and_says_what_it_is_for() -> None:
+    for name, each in TOOLSETS.items():
+        assert each.about
+        resolve([name])
+
+
+def test_the_safe_set_holds_nothing_that_changes_anything() -> None:
+    assert list(resolve(["safe"])) == ["read_file", "search_files", "todo", "clarify"]
+
+
+def test_sets_add_up_without_repeating_and_may_include_each_other() -> None:
+    assert list(resolve(["file", "safe"])) == [
+        "read_file", "write_file", "patch", "search_files", "todo", "clarify",
+    ]  # fmt: skip
+    sets = {
+        "a": Toolset(about="", tools=("x",), includes=("b",)),
+        "b": Toolset(about="", tools=("y",), includes=("a",)),
+    }
+    assert list(resolve(["a"], sets)) == ["x", "y"]
+
+
+def test_an_unknown_set_brings_the_nearest() -> None:
+    with pytest.raises(SettingsError, match="no toolset 'termnal'; did you mean 'terminal'"):
+        resolve(["termnal"])
+    with pytest.raises(SettingsError, match="there are: terminal, file"):
+        resolve(["zzz"])
+
+
+def test_an_operator_has_sets_of_their_own() -> None:
+    sets = with_own({"mine": OwnToolset(tools=("x",), includes=("safe",), about="my own")})
+    assert list(resolve(["mine"], sets)) == ["x", "read_file", "search_files", "todo", "clarify"]
+    broken = with_own({"mine": OwnToolset(includes=("saef",))})
+    with pytest.raises(SettingsError, match="did you mean 'safe'"):
+        resolve(["mine"], broken)
+
+
+def test_what_is_missing_is_told_with_how_to_get_it() -> None:
+    needs = Needs(programs=("kubectl", "ls"), variables=("CLOUD_KEY",))
+    here = Present(programs=frozenset({"ls"}), variables=frozenset())
+    verdict = availability("pods", [Needs(), needs], here)
+    assert not verdict.available
+    assert verdict.why == "missing: the program kubectl, the key CLOUD_KEY"
+    assert verdict.how == (
+        "install kubectl in the environment; set it: hermes config set CLOUD_KEY <value>"
+    )
+    explained = Needs(programs=("kubectl",), how="apt install kubectl")
+    assert availability("pods", [explained], here).how == "apt install kubectl"
+
+
+def test_what_nobody_looked_for_is_not_said_to_be_missing() -> None:
+    needs = Needs(programs=("kubectl",), variables=("CLOUD_KEY",))
+    assert availability("pods", [needs], Present()).available
+    everything = Present(programs=frozenset({"kubectl"}), variables=frozenset({"CLOUD_KEY"}))
+    assert availability("pods", [needs], everything).available
+
+
+@pytest.mark.anyio
+async def test_programs_are_looked_for_in_the_environment(tmp_path: Path) -> None:
+    async with local(tmp_path) as environment:
+        names = ["bash", "no-such-program", "x; touch hacked", "python3"]
+        assert await programs_in(environment, names) == {"bash", "python3"}
+        assert await programs_in(environment, []) == frozenset()
+    assert not (tmp_path / "hacked").exists()
+
+
+def test_a_draw_can_be_repeated_and_varies_with_the_seed() -> None:
+    mixed = named("mixed")
+    assert [draw(mixed, n) for n in range(20)] == [draw(mixed, n) for n in range(20)]
+    assert len({draw(mixed, n) for n in range(50)}) > 5
+
+
+def test_a_draw_follows_the_probabilities_and_is_never_empty() -> None:
+    counted: Counter[str] = Counter()
+    for seed in range(4000):
+        drawn = draw(DISTRIBUTIONS["development"], f"prompt-{seed}")
+        assert drawn
+        counted.update(drawn)
+    for toolset, chance in DISTRIBUTIONS["development"].items():
+        assert abs(counted[toolset] / 4000 - chance) < 0.03
+    assert all(draw({"file": 0.01, "code": 0.0}, seed) == ("file",) for seed in range(50))
+
+
+def test_the_order_of_the_names_does_not_matter_to_a_draw() -> None:
+    one, other = {"file": 0.5, "code": 0.5}, {"code": 0.5, "file": 0.5}
+    assert all(set(draw(one, seed)) == set(draw(other, seed)) for seed in range(50))
+
+
+def test_every_built_in_distribution_is_valid() -> None:
+    for name, each in DISTRIBUTIONS.items():
+        check(name, each)
+
+
+@pytest.mark.parametrize(
+    ("own", "told"),
+    [
+        ({"file": 1.5}, "file has probability 1.5; it must be 0 to 1"),
+        ({"file": -0.1}, "must be 0 to 1"),
+        ({"file": float("nan")}, "must be 0 to 1"),
+        ({"flie": 0.5}, "no toolset 'flie'; did you mean 'file'"),
+        ({"file": 0.0}, "never draws any"),
+        ({}, "never draws any"),
+    ],
+)
+def test_a_distribution_that_cannot_be_is_refused(own: dict[str, float], told: str) -> None:
+    with pytest.raises(SettingsError, match=told):
+        named("mine", {"mine": own})
+
+
+def test_an_unknown_distribution_brings_the_nearest() -> None:
+    with pytest.raises(SettingsError, match="did you mean 'mixed'"):
+        named("mixd")

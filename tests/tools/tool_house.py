@@ -1,0 +1,128 @@
+"""A small house for tests of tools: real executor, policy, journal and environment."""
+
+import os
+import sys
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from hermes.core.bus import Bus
+from hermes.core.errors import ToolError
+from hermes.core.ids import new_id
+from hermes.core.messages import ToolCall, ToolResult
+from hermes.core.protocols import (
+    Action,
+    Approval,
+    Decision,
+    Environment,
+    Policy,
+    Tool,
+    ToolContext,
+)
+from hermes.environments.local import LocalEnvironment
+from hermes.memory.in_memory import InMemoryJournal
+from hermes.policy.by_risk import RiskPolicy
+from hermes.tools import patch, read_file, todo, write_file
+from hermes.tools.executor import Executor
+from hermes.tools.kit import Kit
+from hermes.tools.search_files import search_files
+
+
+class Shelf:
+    """Artifacts in memory."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+
+    async def save(self, run: str, name: str, text: str) -> str:
+        self.texts[f"artifact://{run}/{name}"] = text
+        return f"artifact://{run}/{name}"
+
+    async def load(self, reference: str) -> str:
+        if reference not in self.texts:
+            raise ToolError(f"there is no {reference}")
+        return self.texts[reference]
+
+
+class Person:
+    """Answers every approval the same way, and remembers what was asked."""
+
+    def __init__(self, *, says: bool) -> None:
+        self.says = says
+        self.asked: list[Action] = []
+
+    async def __call__(self, action: Action, decision: Decision) -> Approval:
+        self.asked.append(action)
+        return Approval(approved=self.says, by="person")
+
+
+class House:
+    def __init__(
+        self,
+        environment: Environment,
+        tools: Mapping[str, Tool],
+        *,
+        policy: Policy | None = None,
+        person: Person | None = None,
+        journal: InMemoryJournal | None = None,
+    ) -> None:
+        self.journal = journal or InMemoryJournal()
+        self.bus = Bus(self.journal)
+        self.shelf = Shelf()
+        self.environment = environment
+        self.person = person or Person(says=True)
+        self.executor = Executor(tools, policy or RiskPolicy(), self.person, self.bus)
+
+    def context(self, run: str = "run", **more: Any) -> ToolContext:
+        async def nothing(call: ToolCall) -> ToolResult:
+            raise AssertionError("the executor gives tools their own way to call")
+
+        return ToolContext(
+            run=run,
+            environment=self.environment,
+            publish=self.bus.publish,
+            call=nothing,
+            artifacts=self.shelf,
+            **more,
+        )
+
+    async def result(self, name: str, /, *, run: str = "run", **arguments: Any) -> ToolResult:
+        call = ToolCall(new_id("call"), name, arguments)
+        return await self.executor.execute(call, self.context(run))
+
+    async def ok(self, name: str, /, *, run: str = "run", **arguments: Any) -> str:
+        result = await self.result(name, run=run, **arguments)
+        assert result.status == "ok", result.content
+        return result.content
+
+    async def fails(self, name: str, /, *, run: str = "run", **arguments: Any) -> str:
+        result = await self.result(name, run=run, **arguments)
+        assert result.status == "error", result.content
+        return result.content
+
+    @property
+    def kinds(self) -> Sequence[str]:
+        return [event.kind for event in self.journal.events]
+
+
+async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    with anyio.fail_after(seconds):
+        while not condition():  # noqa: ASYNC110 - another process cannot set an event of ours
+            await anyio.sleep(0.01)
+
+
+@asynccontextmanager
+async def local(folder: Path, **variables: str) -> AsyncGenerator[LocalEnvironment, None]:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    known = {"PATH": path, "HOME": str(folder), "LANG": "C.UTF-8", **variables}
+    async with LocalEnvironment(folder, known) as environment:
+        yield environment
+
+
+def file_tools() -> dict[str, Tool]:
+    kit = Kit()
+    made = [each.make(kit) for each in (read_file, write_file, patch, todo)]
+    return {tool.spec.name: tool for tool in (*made, search_files)}
