@@ -1,0 +1,144 @@
+"""What `hermes doctor` looks at: each check finds something in order, or says how to mend it."""
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+import anyio
+import msgspec
+
+from hermes.cli.completion import installed_files
+from hermes.core.errors import HermesError
+from hermes.models.reference import resolve
+from hermes.settings.load import Loaded
+
+ROOM = 500 * 1024 * 1024
+QUICK = 64 * 1024 * 1024
+"""A journal up to this size is verified whole; that takes about a second."""
+PATIENCE = 3.0
+
+
+State = Literal["ok", "absent", "warning", "problem"]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    about: str
+    state: State
+    text: str
+    fix: str = ""
+
+
+def python() -> Iterator[Finding]:
+    yield Finding("python", "ok", f"{platform.python_version()} ({sys.executable})")
+    if not sys.flags.utf8_mode and sys.getfilesystemencoding().lower() != "utf-8":
+        fix = "set LANG to a UTF-8 locale such as C.UTF-8"
+        yield Finding("locale", "warning", "texts are not UTF-8 here", fix)
+
+
+def home(folder: Path) -> Iterator[Finding]:
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        fix = f"make {there} writable for this user, or set HERMES_HOME to a folder of yours"
+        yield Finding("home", "problem", f"{folder} cannot be written", fix)
+        return
+    yield Finding("home", "ok", str(folder) if there == folder else f"{folder} (not made yet)")
+    free = shutil.disk_usage(there).free
+    text = f"{free / 1024**3:.1f} GiB free"
+    if free < ROOM:
+        yield Finding("disk", "warning", text, "free some space; a full disk stops every run")
+    else:
+        yield Finding("disk", "ok", text)
+
+
+def journal(path: Path) -> Iterator[Finding]:
+    from hermes.memory.verification import verify
+
+    if not path.exists():
+        yield Finding("journal", "ok", "none yet; it appears with the first conversation")
+        return
+    size = path.stat().st_size
+    if size > QUICK:
+        text = f"{path}, {size / 1024**2:,.0f} MiB; too large for a quick look"
+        yield Finding("journal", "ok", text, "`hermes journal verify` looks at all of it")
+        return
+    try:
+        report = verify(path)
+    except HermesError as error:
+        yield Finding("journal", "problem", str(error), "`hermes journal salvage` saves the rest")
+        return
+    for problem in report.problems[:3]:
+        yield Finding("journal", "problem", problem, "`hermes journal salvage` saves the rest")
+    if not report.problems:
+        yield Finding("journal", "ok", f"{report.events:,} events, verified")
+
+
+def model(loaded: Loaded, *, offline: bool) -> Iterator[Finding]:
+    settings = loaded.settings.model
+    try:
+        target = resolve(settings.default, settings)
+    except HermesError as error:
+        yield Finding("model", "problem", str(error), "choose one: hermes model set REF")
+        return
+    yield Finding("model", "ok", target.reference)
+    variable = target.provider.key_variable
+    if variable and not loaded.secrets.get(variable):
+        fix = f"hermes setup, or: hermes config set {variable}"
+        yield Finding("key", "problem", f"{variable} is not set", fix)
+    elif variable:
+        yield Finding("key", "ok", f"{variable} is set")
+    if target.provider.base_url and not offline:
+        yield from server(target.provider.base_url, loaded, target.provider.hint)
+
+
+def server(url: str, loaded: Loaded, hint: str) -> Iterator[Finding]:
+    """Only whether somebody listens there: nothing is asked, so it costs nothing."""
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    proxies = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+    if any(loaded.secrets.get(name) for name in proxies):
+        yield Finding("server", "ok", f"{host}: reached through a proxy, not tried")
+        return
+
+    async def knock() -> None:
+        with anyio.fail_after(PATIENCE):
+            await (await anyio.connect_tcp(host, port)).aclose()
+
+    try:
+        anyio.run(knock)
+    except (OSError, TimeoutError) as error:
+        why = str(error) or f"no answer within {PATIENCE:.0f} seconds"
+        fix = hint or "look at the network, a firewall, or model.providers"
+        yield Finding("server", "problem", f"{host}:{port} cannot be reached: {why}", fix)
+    else:
+        yield Finding("server", "ok", f"{host}:{port} listens")
+
+
+def tools(loaded: Loaded) -> Iterator[Finding]:
+    from hermes.app.house import build_tools
+
+    try:
+        catalogue, mistakes = build_tools(loaded)
+    except HermesError as error:
+        yield Finding("tools", "problem", str(error), "`hermes tools sets` lists the toolsets")
+        return
+    yield Finding("tools", "ok", ", ".join(catalogue.tools))
+    for mistake in mistakes:
+        yield Finding("tools", "problem", mistake, "mend the file, or take it away")
+
+
+def programs() -> Iterator[Finding]:
+    found = shutil.which("git")
+    if found:
+        yield Finding("git", "ok", found)
+    else:
+        yield Finding("git", "warning", "not found", "install git; the agent works with it a lot")
+    if installed_files():
+        yield Finding("completion", "ok", ", ".join(map(str, installed_files())))
+    else:
+        fix = "hermes completion --install"
+        yield Finding("completion", "absent", "not installed", fix)

@@ -1,0 +1,1 @@
+"""The chat a person sits in front of. Loaded only then: a one-shot question pays for none of it."""

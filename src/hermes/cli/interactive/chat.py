@@ -1,0 +1,40 @@
+"""Opens the house for a person at a terminal, and sits down to chat."""
+
+from typing import Any
+
+from hermes import __version__
+from hermes.agent.prompt import PERSONALITIES
+from hermes.cli import exits
+from hermes.cli.interactive.seat import take_seat
+from hermes.cli.interactive.shapes import Facts
+from hermes.cli.interactive.sitting import Sitting
+from hermes.models.catalogue import references
+from hermes.settings.load import Loaded
+
+
+async def converse(loaded: Loaded, run: str | None, options: dict[str, Any]) -> int:
+    """`run` is a conversation to go on with, empty for the latest; None begins a new one."""
+    from hermes.app import open_house
+
+    settings = loaded.settings
+    sitting = Sitting(*take_seat(settings.display, loaded.home))
+    async with open_house(
+        loaded,
+        approver=sitting.approver,
+        ask=sitting.approver.ask,
+        origin="cli",
+        **options,
+    ) as house:
+        means = house.means
+        place = means.environment
+        facts = Facts(
+            version=__version__,
+            model=means.model.name,
+            directory=house.directory,
+            place=f"{place.name} ({place.target})" if place.target else place.name,
+            tools=tuple((spec.name, spec.description) for spec in means.executor.specs),
+            models=tuple(references()),
+            personalities={**PERSONALITIES, **settings.agent.personalities},
+        )
+        await sitting.chat(house, facts, resume=run, warnings=house.warnings)
+    return exits.OK

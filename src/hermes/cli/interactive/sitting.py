@@ -1,0 +1,76 @@
+"""A chat from the greeting to the goodbye."""
+
+from collections.abc import Sequence
+
+import anyio
+from msgspec.structs import replace
+
+from hermes.cli.interactive.approval import TerminalApprover
+from hermes.cli.interactive.banner import banner
+from hermes.cli.interactive.completion import SlashCompleter
+from hermes.cli.interactive.desk import TURN, Desk
+from hermes.cli.interactive.prompt import PromptTerminal
+from hermes.cli.interactive.questions import Questions
+from hermes.cli.interactive.reception import Reception
+from hermes.cli.interactive.resuming import welcome_back
+from hermes.cli.interactive.shapes import Facts, House, Look, Terminal
+from hermes.cli.render_safe import clean
+
+
+class Sitting:
+    """What must exist before the house does (it needs somebody to ask), and then the chat."""
+
+    def __init__(self, terminal: Terminal, look: Look) -> None:
+        self.terminal = terminal
+        self.look = look
+        self.questions = Questions(terminal)
+        self.approver = TerminalApprover(self.questions, terminal, look.ink)
+
+    async def chat(
+        self,
+        house: House,
+        facts: Facts,
+        *,
+        resume: str | None = None,
+        warnings: Sequence[str] = (),
+    ) -> None:
+        """`resume` is a run, or empty for the newest; None begins a new session."""
+        conversation = await (house.begin() if resume is None else house.resume(resume))
+        facts = replace(facts, model=conversation.model.name)  # a resumed one may have its own
+        desk = Desk(
+            house,
+            conversation,
+            self.terminal,
+            self.approver,
+            self.questions,
+            facts=facts,
+            look=self.look,
+        )
+        if isinstance(self.terminal, PromptTerminal):
+            self.terminal.completer = SlashCompleter(desk)
+        await self._greet(desk, warnings)
+        async with anyio.create_task_group() as group:
+            await group.start(desk.watcher.run)
+            group.start_soon(self.terminal.run)
+            group.start_soon(desk.animate)
+            if resume is not None:
+                desk.start(group, TURN, lambda: welcome_back(desk))
+            await Reception(desk, group).serve()
+            await desk.close()
+            group.cancel_scope.cancel()
+        await self._goodbye(desk)
+
+    async def _greet(self, desk: Desk, warnings: Sequence[str]) -> None:
+        if self.look.banner:
+            run, width = desk.conversation.run, self.terminal.width
+            greeting = banner(desk.facts, run=run, width=width, ink=self.look.ink)
+            await self.terminal.print(greeting + "\n")
+        for warning in warnings:
+            await desk.note(clean(warning), "error")
+
+    async def _goodbye(self, desk: Desk) -> None:
+        conversation = desk.conversation
+        if any(message.role == "user" for message in conversation.messages):
+            await self.terminal.print(
+                self.look.ink.dim(f"to go on with this: hermes --resume {conversation.run}")
+            )

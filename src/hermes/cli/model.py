@@ -1,0 +1,163 @@
+"""`hermes model`: which language models answer, and which there are."""
+
+from typing import get_args
+
+import click
+
+from hermes.cli.lazy import ExampleGroup, Examples
+from hermes.cli.loading import settings_for
+from hermes.cli.output import emit_json, fields, json_option, note, say, table
+from hermes.models.catalogue import Card, Provider, catalogue
+from hermes.models.reference import Role, Target, for_role, resolve
+from hermes.settings.load import Loaded
+
+ROLES: tuple[Role, ...] = get_args(Role)
+TABLE = {
+    "list": ("hermes.cli.model:list_", "Models that are known, with windows and prices"),
+    "show": ("hermes.cli.model:show", "What is known about one"),
+    "set": ("hermes.cli.model:set_", "Choose the model of a role"),
+    "test": ("hermes.cli.model:test", "Ask it one tiny question"),
+}
+
+
+@click.group(
+    cls=ExampleGroup,
+    table=TABLE,
+    invoke_without_command=True,
+    examples="""
+hermes model                                   who answers now
+hermes model list --provider anthropic
+hermes model set sonnet                        by alias
+hermes model set ollama:qwen3 --role cheap     by provider and name
+hermes model test
+""",
+)
+@json_option
+@click.pass_context
+def model(ctx: click.Context, as_json: bool) -> None:
+    """Show, list, switch or test language models. Without a command: the model of each role.
+
+    REF is `provider:model`, an alias such as `sonnet`, or a model of the default provider.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    loaded = settings_for(ctx)
+    settings = loaded.settings.model
+    rows = [
+        _facts(resolve(for_role(role, settings), settings), loaded) | {"role": role}
+        for role in ROLES
+    ]
+    if as_json:
+        emit_json(
+            {"roles": {row.pop("role"): row for row in rows}, "fallbacks": settings.fallbacks}
+        )
+        return
+    table(
+        ("role", "model", "window", "price", "key"),
+        [(row["role"], row["model"], _window(row), _price(row), row["key"]) for row in rows],
+    )
+    if settings.fallbacks:
+        say(f"then: {', '.join(settings.fallbacks)}")
+
+
+@click.command("list", cls=Examples, examples="hermes model list --provider openai --json")
+@click.option("--provider", help="Only those of one provider.")
+@json_option
+@click.pass_context
+def list_(ctx: click.Context, provider: str | None, as_json: bool) -> None:
+    """List the models that are known, with windows and prices.
+
+    Others work as well: name them `provider:model`.
+    """
+    loaded = settings_for(ctx)
+    settings = loaded.settings.model
+    known = catalogue().providers
+    names = [provider] if provider else [*known, *(set(settings.providers) - set(known))]
+    if provider and provider not in known and provider not in settings.providers:
+        resolve(f"{provider}:any", settings)  # raises, and says which name is near
+    found = [f"{name}:{model}" for name in names for model in known.get(name, Provider()).models]
+    rows = [_facts(resolve(reference, settings), loaded) for reference in found]
+    if as_json:
+        emit_json({"models": rows, "aliases": catalogue().aliases, "providers": sorted(names)})
+        return
+    table(
+        ("model", "window", "price", "key"),
+        [(row["model"], _window(row), _price(row), row["key"]) for row in rows],
+        empty="the catalogue names none of its models; write provider:model",
+    )
+    note("price: US dollars for a million tokens, in / out; key: is it set?")
+
+
+@click.command(cls=Examples, examples="hermes model show sonnet")
+@click.argument("reference", metavar="REF", required=False)
+@json_option
+@click.pass_context
+def show(ctx: click.Context, reference: str | None, as_json: bool) -> None:
+    """Show what is known about REF; without REF, about the default model."""
+    loaded = settings_for(ctx)
+    target = resolve(reference or "", loaded.settings.model)
+    facts = _facts(target, loaded) | {
+        "provider": target.provider.title or target.provider.name,
+        "base_url": target.provider.base_url,
+        "dialect": target.provider.dialect,
+        "key_variable": target.provider.key_variable,
+        "max_output": target.card.max_output or None,
+    }
+    if as_json:
+        emit_json(facts)
+    else:
+        fields({name: value for name, value in facts.items() if value is not None})
+
+
+@click.command("set", cls=Examples, examples="hermes model set haiku --role cheap")
+@click.argument("reference", metavar="REF")
+@click.option("--role", type=click.Choice(ROLES), default="default", show_default=True)
+@click.pass_context
+def set_(ctx: click.Context, reference: str, role: str) -> None:
+    """Make REF the model of a role, for good."""
+    from hermes.settings.change import set_value
+
+    loaded = settings_for(ctx)
+    target = resolve(reference, loaded.settings.model)
+    file = set_value(loaded.home, f"model.{role}", target.reference)
+    say(f"{role} is now {target.reference} ({file})")
+    variable = target.provider.key_variable
+    if variable and not loaded.secrets.get(variable):
+        note(f"{variable} is not set yet: hermes config set {variable}")
+
+
+@click.command(cls=Examples, examples="hermes model test anthropic:claude-sonnet-5.5")
+@click.argument("reference", metavar="REF", required=False)
+@json_option
+@click.pass_context
+def test(ctx: click.Context, reference: str | None, as_json: bool) -> None:
+    """Ask REF (or the default model) one tiny question. Exit code 4 when it does not answer."""
+    from hermes.cli.trial import try_model
+
+    trial = try_model(settings_for(ctx), reference or "")
+    if as_json:
+        emit_json(trial)
+    else:
+        say(f"{trial.model} answered {trial.answer[:60]!r} in {trial.seconds} s")
+
+
+def _facts(target: Target, loaded: Loaded) -> dict[str, object]:
+    card: Card = target.card
+    variable = target.provider.key_variable
+    return {
+        "model": target.reference,
+        "window": target.window or None,
+        "input_usd": card.price.input if card.price else None,
+        "output_usd": card.price.output if card.price else None,
+        "key": bool(loaded.secrets.get(variable)) if variable else None,
+    }
+
+
+def _price(row: dict[str, object]) -> str | None:
+    if row["input_usd"] is None:
+        return None
+    return f"{row['input_usd']:g} / {row['output_usd']:g}"
+
+
+def _window(row: dict[str, object]) -> str | None:
+    return f"{row['window']:,}" if row["window"] else None

@@ -1,0 +1,178 @@
+"""Turns the events of a run into what a person reads. Knows no terminal: events in, pieces out."""
+
+import time
+from collections.abc import Callable
+
+from hermes.cli.render_lines import duration, usage_words
+from hermes.cli.render_safe import clean, clip
+from hermes.cli.render_work import Progress, Work
+from hermes.cli.render_writing import Piece, Writing
+from hermes.core import events as ev
+from hermes.core.bus import Glimpse, Shown
+from hermes.core.messages import Usage
+
+
+class Transcript:
+    """One run as it is told, a piece at a time."""
+
+    def __init__(
+        self,
+        run: str,
+        *,
+        whole: bool = True,
+        reasoning: bool = False,
+        progress: Progress = "all",
+        width: Callable[[], int] = lambda: 80,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.run = run
+        self.outcome = ""
+        """How the last turn ended; empty while one runs."""
+        self.reason = ""
+        self.doing = ""
+        """What is going on now, for the spinner; empty when nothing is."""
+        self.since = 0.0
+        self.writing = Writing(whole=whole, reasoning=reasoning)
+        self.work = Work(run, announce=not whole, progress=progress, width=width)
+        self._width = width
+        self._clock = clock
+        self._started: ev.TurnStarted | None = None
+        self._asked = 0
+        self._usage = Usage()
+
+    @property
+    def live(self) -> str:
+        return self.writing.live
+
+    def feed(self, shown: Shown) -> list[Piece]:
+        if isinstance(shown, Glimpse):
+            return self._glimpse(shown) if shown.run == self.run else []
+        event = shown.event
+        if isinstance(event, ev.RunStarted) and event.parent in self.work.depth:
+            return self.work.child(event)
+        if isinstance(event, ev.Unknown) or event.run not in self.work.depth:
+            return []
+        table = _TOLD if event.run == self.run else _TOLD_BELOW
+        tell = table.get(type(event))
+        return tell(self, event) if tell else []
+
+    def _glimpse(self, shown: Glimpse) -> list[Piece]:
+        delta = shown.delta
+        if delta.tool:
+            self._busy(f"preparing {clip(clean(delta.tool), 30)}")
+        elif delta.text or delta.reasoning:
+            self._busy("writing" if delta.text else "thinking")
+        return self.writing.feed(delta)
+
+    def _message(self, event: ev.MessageAdded) -> list[Piece]:
+        message = event.message
+        if message.role == "assistant":
+            return self.writing.complete(message)
+        if message.role != "user" or self._started is None:
+            return []
+        # The first words of a turn were typed a moment ago; later ones steered it.
+        self._asked += 1
+        steered = Piece("note", f"↪ {clip(clean(message.text), self._width() - 4)}")
+        return [steered] if self._asked > 1 else []
+
+    def _turn(self, event: ev.TurnStarted) -> list[Piece]:
+        self._started, self._usage, self._asked = event, Usage(), 0
+        self.outcome = self.reason = ""
+        self._busy("thinking")
+        return self.writing.cut()
+
+    def _ended(self, event: ev.TurnEnded) -> list[Piece]:
+        self.outcome, self.reason, self.doing = event.outcome, event.reason, ""
+        self.work.forget()
+        pieces = self.writing.cut()
+        if event.outcome != "answered":
+            pieces.append(Piece("error", _ending(event)))
+        elif event.reason:  # a limit that could not be checked, an answer cut short
+            pieces.append(Piece("note", _one_line(event.reason)))
+        if self._started is not None:
+            took = duration(max((event.at - self._started.at).total_seconds(), 0.0))
+            pieces.append(Piece("usage", f"{usage_words(self._usage)} · {took}"))
+            self._started = None
+        return pieces
+
+    def _answered(self, event: ev.ModelAnswered) -> list[Piece]:
+        self._usage += event.usage
+        return []
+
+    def _failed(self, event: ev.ModelFailed) -> list[Piece]:
+        if not event.next:  # nothing else is tried: the end of the turn says why
+            return self.writing.cut()
+        after = f" in {duration(event.wait)}" if event.wait else ""
+        told = f"{clean(event.model)}: {_one_line(event.error)}; trying {clean(event.next)}{after}"
+        return [*self.writing.cut(), Piece("error", told)]
+
+    def _switched(self, event: ev.ModelSwitched) -> list[Piece]:
+        return [Piece("note", f"the model is now {clean(event.model)}")]
+
+    def _compressed(self, event: ev.ContextCompressed) -> list[Piece]:
+        tokens = f", {event.tokens_before:,} → {event.tokens_after:,} tokens"
+        told = f"compressed: {event.dropped} older messages became a summary"
+        return [Piece("note", told + (tokens if event.tokens_before else ""))]
+
+    def _requested(self, event: ev.ToolRequested) -> list[Piece]:
+        pieces = [*self.writing.cut(), *self.work.requested(event)]
+        self._busy(self.work.doing)
+        return pieces
+
+    def _requested_below(self, event: ev.ToolRequested) -> list[Piece]:
+        return self._requested(event) if self.work.verbose else []
+
+    def _decided(self, event: ev.ToolDecided) -> list[Piece]:
+        return self.work.decided(event)
+
+    def _finished(self, event: ev.ToolFinished) -> list[Piece]:
+        pieces = [*self.writing.cut(), *self.work.finished(event)]
+        self._busy(self.work.doing or "thinking")
+        return pieces
+
+    def _matched(self, event: ev.ProcessMatched) -> list[Piece]:
+        line = clip(clean(event.line), self._width() - 24)
+        return [Piece("note", f"⚙️ {clean(event.process)} printed {line}")]
+
+    def _exited(self, event: ev.ProcessEnded) -> list[Piece]:
+        code = "" if event.exit_code is None else f" with {event.exit_code}"
+        return [Piece("note", f"⚙️ {clean(event.process)} {event.reason}{code}")]
+
+    def _busy(self, doing: str) -> None:
+        if doing != self.doing:
+            self.doing, self.since = doing, self._clock()
+
+
+def _ending(event: ev.TurnEnded) -> str:
+    if event.outcome == "exhausted":
+        return "stopped: the limit of steps for one turn is reached; say “go on” to continue"
+    words = "interrupted" if event.outcome == "interrupted" else "this turn failed"
+    return f"{words}: {_one_line(event.reason)}" if event.reason else words
+
+
+def _one_line(text: str) -> str:
+    return clip(clean(text), 600)
+
+
+Teller = Callable[..., list[Piece]]
+_TOLD: dict[type, Teller] = {
+    ev.TurnStarted: Transcript._turn,
+    ev.TurnEnded: Transcript._ended,
+    ev.MessageAdded: Transcript._message,
+    ev.ModelAnswered: Transcript._answered,
+    ev.ModelFailed: Transcript._failed,
+    ev.ModelSwitched: Transcript._switched,
+    ev.ContextCompressed: Transcript._compressed,
+    ev.ToolRequested: Transcript._requested,
+    ev.ToolDecided: Transcript._decided,
+    ev.ToolFinished: Transcript._finished,
+    ev.ProcessMatched: Transcript._matched,
+    ev.ProcessEnded: Transcript._exited,
+}
+_TOLD_BELOW: dict[type, Teller] = {
+    ev.ModelAnswered: Transcript._answered,
+    ev.ToolRequested: Transcript._requested_below,
+    ev.ToolDecided: Transcript._decided,
+    ev.ToolFinished: Transcript._finished,
+}
+"""Of a subagent the cost is counted; its tools are told to those who want to see it all."""

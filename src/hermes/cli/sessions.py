@@ -1,0 +1,179 @@
+"""`hermes sessions`: the conversations of this home."""
+
+from pathlib import Path
+
+import click
+
+from hermes.cli.lazy import ExampleGroup, Examples
+from hermes.cli.loading import settings_for
+from hermes.cli.output import confirm, emit_json, json_option, say, table
+from hermes.cli.render_safe import clean, clip
+from hermes.cli.stored import EVERY, ask_journal, find_run
+from hermes.cli.transcript import Entry, entries, markdown
+from hermes.core.errors import SettingsError
+from hermes.core.events import RunDeleted, RunRenamed
+from hermes.memory.journal import SqliteJournal
+from hermes.memory.runs import RunSummary
+
+TABLE = {
+    "list": ("hermes.cli.sessions:list_", "The latest conversations"),
+    "show": ("hermes.cli.sessions:show", "What was said and done in one"),
+    "resume": ("hermes.cli.sessions:resume", "Go on with one (the same as `hermes --resume RUN`)"),
+    "rename": ("hermes.cli.sessions:rename", "Give one a title"),
+    "export": ("hermes.cli.sessions:export", "Write one to a file, as Markdown or events"),
+    "delete": ("hermes.cli.sessions:delete", "Forget one"),
+}
+
+
+@click.group(
+    cls=ExampleGroup,
+    table=TABLE,
+    examples="""
+hermes sessions list
+hermes sessions show latest
+hermes sessions export latest --format md -o talk.md
+hermes --resume RUN                                   go on with one
+""",
+)
+def sessions() -> None:
+    """List, show, rename, export or delete conversations.
+
+    RUN is an id, the beginning or end of one, a title, or `latest`.
+    """
+
+
+@click.command("list", cls=Examples, examples="hermes sessions list --limit 5 --json")
+@click.option("--limit", default=20, show_default=True, help="How many, newest first.")
+@click.option("--all", "everything", is_flag=True, help="All of them, subagents included.")
+@json_option
+@click.pass_context
+def list_(ctx: click.Context, limit: int, everything: bool, as_json: bool) -> None:
+    """List the latest conversations."""
+    loaded = settings_for(ctx)
+
+    async def ask(journal: SqliteJournal) -> list[RunSummary]:
+        parent = None if everything else ""
+        return list(await journal.runs(limit=EVERY if everything else limit, parent=parent))
+
+    runs = ask_journal(loaded, ask) if loaded.journal.exists() else []
+    if as_json:
+        emit_json(runs)
+        return
+    table(
+        ("run", "last", "messages", "model", "about"),
+        [
+            (
+                run.id,
+                f"{run.last_at.astimezone():%Y-%m-%d %H:%M}",
+                run.messages,
+                run.model,
+                clip(run.title or run.task, 60),
+            )
+            for run in runs
+        ],
+        empty="no conversations yet; `hermes` opens one",
+    )
+
+
+@click.command(cls=Examples, examples="hermes sessions show latest --full")
+@click.argument("run")
+@click.option("--full", is_flag=True, help="Also the system prompt and whole tool results.")
+@json_option
+@click.pass_context
+def show(ctx: click.Context, run: str, full: bool, as_json: bool) -> None:
+    """Show what was said and done in RUN."""
+    summary, told = _read(ctx, run)
+    if as_json:
+        emit_json({"run": summary, "entries": told})
+        return
+    say(summary.title or summary.task or summary.id, bold=True)
+    say(f"{summary.id} · {summary.model or 'no model'} · {summary.messages} messages")
+    for entry in told:
+        if (entry.role == "system" and not full) or entry.undone:
+            continue
+        text = entry.text if full or entry.role != "tool" else clip(entry.text, 200)
+        say()
+        say(f"{entry.role} · {entry.at}", dim=True)
+        say(clean(text))
+
+
+@click.command(cls=Examples, examples="hermes sessions resume latest")
+@click.argument("run")
+@click.pass_context
+def resume(ctx: click.Context, run: str) -> object:
+    """Go on with RUN where it ended."""
+    summary, _ = _read(ctx, run)
+    root = ctx.find_root()
+    assert isinstance(root.command, click.Group)
+    chat = root.command.get_command(root, "chat")
+    assert chat is not None
+    with chat.make_context("chat", ["--resume", summary.id], parent=root) as inner:
+        return chat.invoke(inner)
+
+
+@click.command(cls=Examples, examples='hermes sessions rename latest "the full disk"')
+@click.argument("run")
+@click.argument("title")
+@click.pass_context
+def rename(ctx: click.Context, run: str, title: str) -> None:
+    """Give RUN a TITLE."""
+
+    async def change(journal: SqliteJournal) -> str:
+        found = await find_run(journal, run)
+        await journal.append(RunRenamed(run=found.id, title=title))
+        return found.id
+
+    say(f"{ask_journal(settings_for(ctx), change)} is now {title!r}")
+
+
+@click.command(cls=Examples, examples="hermes sessions export latest --format jsonl > events.jsonl")
+@click.argument("run")
+@click.option("--format", "form", type=click.Choice(["md", "jsonl"]), default="md")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="A file; else stdout.")
+@click.pass_context
+def export(ctx: click.Context, run: str, form: str, output: Path | None) -> None:
+    """Write RUN as Markdown to read, or as the events themselves, one JSON object a line."""
+    from hermes.memory.upkeep import export as export_events
+
+    summary, told = _read(ctx, run)
+    if form == "md":
+        text = markdown(summary.title or summary.task or summary.id, told)
+    else:
+        lines = export_events(settings_for(ctx).journal, run=summary.id)
+        text = "".join(f"{line.decode()}\n" for line in lines)
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"cannot write {output}: {error.strerror}") from error
+    say(f"written to {output}")
+
+
+@click.command(cls=Examples, examples="hermes sessions delete 4f2a1c --yes")
+@click.argument("run")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_context
+def delete(ctx: click.Context, run: str, yes: bool) -> None:
+    """Forget RUN. Its texts leave the disk at the next `hermes journal compact`."""
+    loaded = settings_for(ctx)
+    summary, _ = _read(ctx, run)
+    name = clip(summary.title or summary.task, 60)
+    if not yes and not confirm(f"Forget {summary.id} ({name})?"):
+        return
+
+    async def change(journal: SqliteJournal) -> None:
+        await journal.append(RunDeleted(run=summary.id))
+
+    ask_journal(loaded, change)
+    say(f"{summary.id} is forgotten; `hermes journal compact` takes its texts off the disk")
+
+
+def _read(ctx: click.Context, wanted: str) -> tuple[RunSummary, list[Entry]]:
+    async def ask(journal: SqliteJournal) -> tuple[RunSummary, list[Entry]]:
+        found = await find_run(journal, wanted)
+        events = [recorded.event async for recorded in journal.read(run=found.id)]
+        return found, entries(events)
+
+    return ask_journal(settings_for(ctx), ask)

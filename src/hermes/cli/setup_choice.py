@@ -1,0 +1,95 @@
+"""What a setup decides, how it is proved, and where it is kept."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from hermes.core.errors import SettingsError
+from hermes.models.catalogue import catalogue
+from hermes.models.reference import Target, resolve
+from hermes.settings.load import Loaded, load
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """Empty: leave it as it is."""
+
+    provider: str = ""
+    base_url: str = ""
+    key: str = ""
+    model: str = ""
+    backend: str = ""
+
+    def complete(self) -> "Choice":
+        """With a provider and a model, where one can be told from the other or from before."""
+        if not (self.provider or self.model):
+            if self.key:
+                return msgspec.structs.replace(self, provider=self._now().provider.name).complete()
+            return self
+        if ":" in self.model.split("/")[0]:
+            provider, _, model = self.model.partition(":")
+            return msgspec.structs.replace(self, provider=self.provider or provider, model=model)
+        now = self._now()
+        provider = self.provider or now.provider.name
+        model = self.model or (now.model if provider == now.provider.name else first_of(provider))
+        if not model:
+            raise SettingsError(f"say which model of {provider}: --model NAME")
+        return msgspec.structs.replace(self, provider=provider, model=model)
+
+    @property
+    def reference(self) -> str:
+        return f"{self.provider}:{self.model}" if self.provider else ""
+
+    def overrides(self) -> dict[str, str]:
+        chosen = {"model.default": self.reference, "terminal.backend": self.backend}
+        if self.base_url:
+            chosen[f"model.providers.{self.provider}.base_url"] = self.base_url
+        return {key: value for key, value in chosen.items() if value}
+
+    def loaded(self) -> Loaded:
+        return load(overrides=self.overrides())
+
+    def target(self) -> Target:
+        return resolve(self.reference, self.loaded().settings.model)
+
+    def key_variable(self) -> str:
+        return self.target().provider.key_variable
+
+    def lacks_key(self) -> bool:
+        variable = self.key_variable()
+        return bool(variable) and not self.key and not self.loaded().secrets.get(variable)
+
+    def _now(self) -> Target:
+        settings = load().settings.model
+        return resolve("", settings)
+
+
+def first_of(provider: str) -> str:
+    known = catalogue().providers.get(provider)
+    return next(iter(known.models), "") if known else ""
+
+
+def tried(choice: Choice) -> str:
+    """Proof in words. Raises `ModelError` when the model does not answer."""
+    from hermes.cli.trial import try_model
+
+    trial = try_model(choice.loaded(), choice.reference, choice.key)
+    return f"{trial.model} answers ({trial.seconds} s)"
+
+
+def keep(home: Path, choice: Choice) -> Iterator[str]:
+    """Write what was chosen. Everything is checked before the first file is touched."""
+    from hermes.settings.change import set_value
+
+    if choice.reference:
+        choice.target()  # raises for a provider that nobody knows
+    variable = choice.key_variable() if choice.key else ""
+    if choice.key and not variable:
+        raise SettingsError(
+            f"{choice.provider} wants no key; for one of your own: "
+            f"hermes config set model.providers.{choice.provider}.key_variable NAME_API_KEY"
+        )
+    if variable:
+        yield f"{variable} → {set_value(home, variable, choice.key)}"
+    for key, text in choice.overrides().items():
+        yield f"{key}: {text} → {set_value(home, key, text)}"

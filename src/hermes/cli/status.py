@@ -1,0 +1,77 @@
+"""`hermes status`: what is set up, in one look."""
+
+from datetime import UTC, datetime
+
+import click
+
+from hermes import __version__
+from hermes.cli.lazy import Examples
+from hermes.cli.loading import settings_for
+from hermes.cli.output import emit_json, fields, json_option
+from hermes.core.errors import HermesError
+from hermes.core.events import ModelAnswered
+from hermes.core.messages import Usage
+from hermes.memory.journal import SqliteJournal
+from hermes.models.reference import resolve
+from hermes.settings.load import Loaded
+
+
+@click.command(cls=Examples, examples="hermes status --json | jq .model")
+@json_option
+@click.pass_context
+def status(ctx: click.Context, as_json: bool) -> None:
+    """Show home, model, place of work, tools, conversations and what today has cost."""
+    loaded = settings_for(ctx)
+    settings = loaded.settings
+    facts: dict[str, object] = {
+        "version": __version__,
+        "home": str(loaded.home),
+        "config": "config.yaml" if (loaded.home / "config.yaml").exists() else "defaults only",
+        "model": settings.model.default,
+        "key": _key(loaded),
+        "place": settings.terminal.backend,
+        "toolsets": settings.tools.toolsets,
+        "journal": None,
+        "conversations": 0,
+        "latest": None,
+        "today_tokens": 0,
+        "today_usd": 0.0,
+    } | _journal(loaded)
+    if as_json:
+        emit_json(facts)
+    else:
+        fields({name.replace("_", " "): value for name, value in facts.items()})
+
+
+def _key(loaded: Loaded) -> str:
+    try:
+        variable = resolve("", loaded.settings.model).provider.key_variable
+    except HermesError as error:
+        return f"unknown: {error}"
+    if not variable:
+        return "none needed"
+    return f"{variable} is set" if loaded.secrets.get(variable) else f"{variable} is not set"
+
+
+def _journal(loaded: Loaded) -> dict[str, object]:
+    from hermes.cli.stored import EVERY, ask_journal
+
+    path = loaded.journal
+    if not path.exists():
+        return {}
+
+    async def ask(journal: SqliteJournal) -> dict[str, object]:
+        runs = await journal.runs(limit=EVERY)
+        today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        spent = Usage()
+        async for recorded in journal.read(kinds=["model.answered"], since=today):
+            if isinstance(recorded.event, ModelAnswered):
+                spent += recorded.event.usage
+        return {
+            "conversations": len(runs),
+            "latest": runs[0].id if runs else None,
+            "today_tokens": spent.tokens,
+            "today_usd": round(spent.cost_usd, 4),
+        }
+
+    return {"journal": f"{path} ({path.stat().st_size:,} bytes)"} | ask_journal(loaded, ask)

@@ -1,0 +1,54 @@
+"""How a command reaches the journal: opened for one question, never made just to be looked at."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+
+from hermes.core.errors import HermesError
+from hermes.memory.journal import SqliteJournal
+from hermes.memory.runs import RunSummary
+from hermes.settings.load import Loaded
+
+Answer = TypeVar("Answer")
+EVERY = 1_000_000
+
+
+def existing_journal(loaded: Loaded) -> Path:
+    path = loaded.journal
+    if not path.exists():
+        raise HermesError(f"there is no journal yet: {path} appears with the first conversation")
+    return path
+
+
+def ask_journal(loaded: Loaded, question: Callable[[SqliteJournal], Awaitable[Answer]]) -> Answer:
+    """Raises `StoreError` when it cannot be opened, `HermesError` when there is none."""
+    return anyio.run(partial(_ask, existing_journal(loaded), question))
+
+
+async def _ask(path: Path, question: Callable[[SqliteJournal], Awaitable[Answer]]) -> Answer:
+    async with SqliteJournal.open(path) as journal:
+        return await question(journal)
+
+
+async def find_run(journal: SqliteJournal, wanted: str) -> RunSummary:
+    """By id, the beginning or end of one, its title, or `latest`."""
+    runs = await journal.runs(limit=EVERY, parent=None)
+    if wanted == "latest" and runs:
+        return next((run for run in runs if not run.parent), runs[0])
+    fitting = (
+        lambda run: run.id == wanted,
+        lambda run: run.title == wanted,
+        lambda run: run.id.startswith(wanted) or run.id.endswith(wanted),
+        lambda run: wanted.lower() in run.title.lower(),
+    )
+    for fits in fitting:
+        found = [run for run in runs if fits(run)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            names = ", ".join(run.id for run in found[:5])
+            raise HermesError(f"{wanted!r} may be {names}; say more of it")
+    raise HermesError(f"there is no session {wanted!r}; `hermes sessions list` shows them")

@@ -1,0 +1,58 @@
+"""Asks a model one tiny question: the only honest test of a key."""
+
+import time
+
+import anyio
+import msgspec
+
+from hermes.core.errors import ModelTimedOut
+from hermes.core.messages import Message
+from hermes.core.protocols import Model
+from hermes.models.connections import Connections
+from hermes.models.open import open_model
+from hermes.models.reference import resolve
+from hermes.settings.load import Loaded
+
+PATIENCE = 60.0
+QUESTION = Message(role="user", text="Answer with the single word: ready")
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    model: str
+    answer: str
+    seconds: float
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float
+
+
+def try_model(loaded: Loaded, reference: str = "", key: str = "") -> Trial:
+    """Raises `ModelError` or `SettingsError`. `key` is tried in place of the one that is kept."""
+    settings = msgspec.structs.replace(loaded.settings.model, max_output_tokens=256)
+    target = resolve(reference or settings.default, settings)
+    secrets = dict(loaded.secrets)
+    if key and target.provider.key_variable:
+        secrets[target.provider.key_variable] = key
+
+    async def ask() -> Trial:
+        async with Connections() as connections:
+            return await _ask(open_model(target.reference, settings, secrets, connections))
+
+    return anyio.run(ask)
+
+
+async def _ask(model: Model) -> Trial:
+    started = time.monotonic()
+    try:
+        with anyio.fail_after(PATIENCE):
+            completion = await model.complete([QUESTION])
+    except TimeoutError as error:
+        raise ModelTimedOut(f"{model.name} gave no answer within {PATIENCE:.0f} seconds") from error
+    return Trial(
+        model=completion.model or model.name,
+        answer=completion.message.text.strip(),
+        seconds=round(time.monotonic() - started, 2),
+        input_tokens=completion.usage.input_tokens,
+        output_tokens=completion.usage.output_tokens,
+        cost_usd=completion.usage.cost_usd,
+    )

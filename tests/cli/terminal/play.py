@@ -1,0 +1,40 @@
+"""A chat with a scripted model in the terminal it is started in. The argument is its home."""
+
+import sys
+from pathlib import Path
+
+import anyio
+
+sys.path.insert(0, str(Path(__file__).parent))
+from scripted_house import HANG, ScriptedHouse, calls, says
+
+from hermes.cli.interactive.seat import take_seat
+from hermes.cli.interactive.shapes import Facts
+from hermes.cli.interactive.sitting import Sitting
+from hermes.settings.display import DisplaySettings
+
+FIRST = """## A plan
+
+Here is **what** I would do, word by word, so that it can be watched:
+
+1. look at the disk
+2. look at the logs
+
+```sh
+df -h
+```
+
+And that is the end of the plan."""
+
+
+async def main() -> None:
+    sitting = Sitting(*take_seat(DisplaySettings(), Path(sys.argv[1])))
+    script = [says(FIRST), calls("terminal", command="df -h"), says("It is full: 日本語."), HANG]
+    house = ScriptedHouse(script, sitting.approver, pace=0.03, ask=sitting.approver.ask)
+    tools = tuple((spec.name, spec.description) for spec in house.means.executor.specs)
+    facts = Facts(version="0", model=house.model.name, directory=str(Path.cwd()), tools=tools)
+    await sitting.chat(house, facts)
+    sys.stdout.write("left cleanly\n")
+
+
+anyio.run(main)

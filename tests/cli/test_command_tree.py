@@ -1,0 +1,104 @@
+"""Rules that hold for every command: an example in its help, JSON where it lists or shows."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import click
+import pytest
+from click.testing import CliRunner
+
+from hermes.cli.front import root
+from hermes.cli.lazy import LazyGroup
+from hermes.core.events import MessageAdded, RunStarted
+from hermes.core.messages import Message
+from hermes.memory.journal import SqliteJournal
+
+RUN = "run-20260101-000000-abcdef"
+CHANGES = {
+    "hermes config set",
+    "hermes config unset",
+    "hermes config edit",
+    "hermes config migrate",
+    "hermes sessions",
+    "hermes sessions resume",
+    "hermes sessions rename",
+    "hermes sessions export",
+    "hermes sessions delete",
+    "hermes journal",
+    "hermes journal export",
+    "hermes model set",
+    "hermes setup",
+    "hermes completion",
+    "hermes demo",
+}
+"""They change something, or print what is no listing: no --json is asked of them."""
+ELSEWHERE = {"hermes chat", "hermes model test", "hermes journal salvage"}
+"""They need a server, or damage, and have tests of their own."""
+ARGUMENTS = {
+    "hermes config get": ["model.default"],
+    "hermes sessions show": [RUN],
+    "hermes tools show": ["read_file"],
+    "hermes doctor": ["--offline"],
+}
+
+
+def commands(
+    command: click.Command, path: tuple[str, ...] = ()
+) -> Iterator[tuple[str, click.Command]]:
+    if path:
+        yield " ".join(("hermes", *path)), command
+    if isinstance(command, LazyGroup):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from commands(inner, (*path, name))
+
+
+TREE = dict(commands(root))
+
+
+def takes_json(command: click.Command) -> bool:
+    return any("--json" in parameter.opts for parameter in command.params)
+
+
+@pytest.mark.parametrize("name", TREE)
+def test_every_command_has_help_and_an_example(name: str) -> None:
+    done = CliRunner().invoke(root, [*name.split()[1:], "--help"])
+    assert done.exit_code == 0
+    _, found, examples = done.output.partition("\nExamples:\n")
+    assert found, f"{name} has no example"
+    assert "hermes" in examples
+    assert TREE[name].help
+
+
+def test_whatever_lists_or_shows_takes_json() -> None:
+    without = {name for name, command in TREE.items() if not takes_json(command)}
+    assert without <= CHANGES
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    async def fill() -> None:
+        async with SqliteJournal.open(tmp_path / "journal.db") as journal:
+            await journal.append(
+                RunStarted(run=RUN, origin="cli", task="why is the disk full?"),
+                MessageAdded(run=RUN, message=Message(role="user", text="why?")),
+            )
+
+    anyio.run(fill)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in TREE if takes_json(TREE[name]) and name not in ELSEWHERE]
+)
+def test_json_is_json_and_nothing_else(name: str, home: Path) -> None:
+    words = [*name.split()[1:], *ARGUMENTS.get(name, []), "--json"]
+    env = {"HERMES_HOME": str(home), "NO_COLOR": "1"}
+    done = CliRunner().invoke(root, words, env=env, standalone_mode=False)
+    assert done.exception is None, done.output
+    json.loads(done.stdout)
+    assert done.stderr == ""

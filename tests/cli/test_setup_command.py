@@ -1,0 +1,151 @@
+"""`hermes setup`, `model`, `doctor`: against a server that really answers."""
+
+import json
+import os
+import pty
+import stat
+import subprocess
+
+from hermes_command import Hermes
+
+from hermes.cli import exits
+
+
+def test_setup_proves_the_key_before_it_is_kept(hermes: Hermes, model_server: str) -> None:
+    words = ("setup", "--provider", "openai", "--base-url", model_server, "--model", "m1")
+    wrong = hermes(*words, "--key-stdin", stdin="bad-key")
+    assert wrong.returncode == exits.MODEL
+    assert "that key is wrong" in wrong.stderr
+    assert not hermes.home.exists()
+    right = hermes(*words, "--key-stdin", stdin="good-key\n")
+    assert right.returncode == 0, right.stderr
+    assert "openai:m1 answers" in right.stdout
+    assert "good-key" not in right.stdout
+    assert (hermes.home / ".env").read_text() == "OPENAI_API_KEY=good-key\n"
+    assert stat.S_IMODE((hermes.home / ".env").stat().st_mode) == 0o600
+    assert hermes("config", "get", "model.default").stdout == "openai:m1\n"
+
+
+def test_setup_keeps_what_it_was_not_told_to_change(hermes: Hermes) -> None:
+    hermes("config", "set", "agent.max_depth", "3")
+    hermes("config", "set", "OPENAI_API_KEY", "kept")
+    done = hermes("setup", "--provider", "openai", "--model", "m2", "--no-test")
+    assert done.returncode == 0, done.stderr
+    assert hermes("config", "get", "agent.max_depth").stdout == "3\n"
+    assert "OPENAI_API_KEY=kept" in (hermes.home / ".env").read_text()
+    done = hermes("setup", "--backend", "ssh", "--no-test")
+    assert done.returncode == 0, done.stderr
+    assert hermes("config", "get", "terminal.backend").stdout == "ssh\n"
+    assert hermes("config", "get", "model.default").stdout == "openai:m2\n"
+
+
+def test_setup_says_which_key_is_still_missing(hermes: Hermes) -> None:
+    done = hermes("setup", "--provider", "anthropic", "--no-test")
+    assert done.returncode == 0
+    assert "hermes config set ANTHROPIC_API_KEY" in done.stderr
+    assert hermes("config", "get", "model.default").stdout.startswith("anthropic:claude")
+
+
+def test_setup_without_anybody_to_ask_says_what_to_give(hermes: Hermes) -> None:
+    done = hermes("setup")
+    assert done.returncode == exits.USAGE
+    assert "--provider" in done.stderr
+
+
+def test_an_unknown_provider_is_told_the_nearest(hermes: Hermes) -> None:
+    done = hermes("setup", "--provider", "opnai", "--model", "x", "--no-test")
+    assert done.returncode == exits.SETTINGS
+    assert "did you mean 'openai'" in done.stderr
+    assert not hermes.home.exists()
+
+
+def test_the_wizard_asks_tries_and_keeps(hermes: Hermes, model_server: str) -> None:
+    hermes("config", "set", "model.providers.openai.base_url", model_server)
+    answers = [
+        ("serves the model?", "openai"),
+        ("Which model?", "m3"),
+        ("OPENAI_API_KEY", "bad-key"),
+        ("tiny question?", "y"),
+        ("all the same?", "n"),
+        ("OPENAI_API_KEY", "good-key"),
+        ("tiny question?", "y"),
+        ("commands run?", ""),
+    ]
+    outer, inner = pty.openpty()
+    process = subprocess.Popen(
+        [*hermes.command, "setup"], env=hermes.env, stdin=inner, stdout=inner, stderr=inner
+    )
+    os.close(inner)
+    shown = ""
+    for question, answer in answers:
+        seen = len(shown)
+        while question not in shown[seen:]:
+            shown += os.read(outer, 4096).decode()
+        os.write(outer, f"{answer}\n".encode())
+    while "Done." not in shown:
+        shown += os.read(outer, 4096).decode()
+    assert process.wait(timeout=30) == 0
+    os.close(outer)
+    assert "good-key" not in shown
+    assert "that key is wrong" in shown
+    assert (hermes.home / ".env").read_text() == "OPENAI_API_KEY=good-key\n"
+    assert hermes("config", "get", "model.default").stdout == "openai:m3\n"
+
+
+def test_a_model_is_tested_and_switched(hermes: Hermes, model_server: str) -> None:
+    hermes("config", "set", "model.providers.box.base_url", model_server)
+    trial = json.loads(hermes("model", "test", "box:m", "--json").stdout)
+    assert (trial["answer"], trial["output_tokens"]) == ("ready", 1)
+    assert hermes("model", "set", "box:m", "--role", "cheap").returncode == 0
+    roles = json.loads(hermes("model", "--json").stdout)["roles"]
+    assert roles["cheap"]["model"] == "box:m"
+    assert roles["default"]["model"] != "box:m"
+    refused = hermes("model", "set", "bx:m")
+    assert refused.returncode == exits.SETTINGS
+    assert "did you mean 'box'" in refused.stderr
+
+
+def test_models_are_listed_with_windows_and_prices(hermes: Hermes) -> None:
+    listed = json.loads(hermes("model", "list", "--provider", "anthropic", "--json").stdout)
+    assert listed["models"]
+    for row in listed["models"]:
+        assert row["model"].startswith("anthropic:")
+        assert row["window"] > 0
+        assert row["input_usd"] > 0
+    assert listed["aliases"]["sonnet"].startswith("openrouter:")
+
+
+def findings(hermes: Hermes, *words: str) -> dict[str, list[dict[str, str]]]:
+    found: dict[str, list[dict[str, str]]] = {}
+    for finding in json.loads(hermes("doctor", "--json", *words).stdout)["findings"]:
+        found.setdefault(finding["about"], []).append(finding)
+    return found
+
+
+def test_the_doctor_is_content_with_a_house_in_order(hermes: Hermes, model_server: str) -> None:
+    hermes("config", "set", "model.providers.box.base_url", model_server)
+    hermes("model", "set", "box:m")
+    done = hermes("doctor")
+    assert done.returncode == 0, done.stdout
+    found = findings(hermes)
+    assert found["server"][0]["state"] == "ok"
+    assert found["home"][0]["state"] == "ok"
+    assert {place["text"].partition(":")[0] for place in found["place"]} >= {"local", "docker"}
+
+
+def test_the_doctor_names_each_problem_and_its_cure(hermes: Hermes) -> None:
+    hermes("config", "set", "model.providers.box.base_url", "http://127.0.0.1:9/v1")
+    hermes("config", "set", "model.providers.box.key_variable", "BOX_API_KEY")
+    hermes("model", "set", "box:m")
+    hermes("config", "set", "terminal.backend", "moon")
+    hermes("config", "set", "FAL_KEY", "x")
+    (hermes.home / ".env").chmod(0o644)
+    assert hermes("doctor").returncode == exits.FAILED
+    found = findings(hermes)
+    assert found["key"][0]["fix"] == "hermes setup, or: hermes config set BOX_API_KEY"
+    assert "127.0.0.1:9 cannot be reached" in found["server"][0]["text"]
+    assert "can be read by others" in found["settings"][-1]["text"]
+    assert [p["state"] for p in found["place"] if p["text"].startswith("moon")] == ["problem"]
+    (hermes.home / "config.yaml").write_text("agnt: 1\n")
+    found = findings(hermes)
+    assert found["settings"][0]["fix"] == "did you mean agent?"

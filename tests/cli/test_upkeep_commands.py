@@ -1,0 +1,141 @@
+"""`hermes version`, `update`, `uninstall`, `completion`, `tools`."""
+
+import json
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hermes_command import Hermes
+
+from hermes import __version__
+from hermes.cli import exits
+
+
+def test_version_says_what_it_runs_on(hermes: Hermes) -> None:
+    facts = json.loads(hermes("version", "--json").stdout)
+    assert facts["version"] == __version__
+    assert facts["home"] == str(hermes.home)
+    assert "msgspec" in facts["libraries"]
+    assert f"version         {__version__}" in hermes("version").stdout
+
+
+def test_an_update_is_said_and_not_done_without_a_yes(hermes: Hermes) -> None:
+    done = hermes("update")
+    assert done.returncode == 0
+    assert "install --upgrade" in done.stdout
+    assert "say it with --yes" in done.stderr
+    assert "Up to date" not in done.stdout
+    assert json.loads(hermes("update", "--json").stdout)["kind"] == "checkout"
+
+
+@pytest.fixture
+def lived_in(hermes: Hermes) -> Hermes:
+    hermes("config", "set", "agent.max_depth", "2")
+    hermes("config", "set", "FAL_KEY", "x")
+    (hermes.home / "journal.db").write_text("")
+    (hermes.home / "artifacts").mkdir()
+    (hermes.home / "artifacts" / "one").write_text("text")
+    return hermes
+
+
+def test_nothing_is_taken_away_without_a_yes(lived_in: Hermes) -> None:
+    done = lived_in("uninstall", "--all", "--keep-program")
+    assert f"delete  {lived_in.home}" in done.stdout
+    assert (lived_in.home / "config.yaml").exists()
+
+
+def test_settings_can_be_kept(lived_in: Hermes) -> None:
+    done = lived_in("uninstall", "--keep-config", "--keep-program", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in lived_in.home.iterdir()} == {"config.yaml", ".env"}
+
+
+def test_everything_can_go(lived_in: Hermes) -> None:
+    done = lived_in("uninstall", "--all", "--keep-program", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert not lived_in.home.exists()
+
+
+def test_the_program_is_removed_the_way_it_came(hermes: Hermes) -> None:
+    run = json.loads(hermes("uninstall", "--json").stdout)["run"]
+    assert run[-2:] == ["-y", "hermes"]
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        ([], "does not look like a home of Hermes"),
+        (["config.yaml", ".git"], "there is a .git in it"),
+    ],
+)
+def test_a_folder_that_is_not_ours_is_never_deleted(
+    hermes: Hermes, make: list[str], told: str
+) -> None:
+    hermes.home.mkdir()
+    for name in [*make, "thesis.txt"]:
+        (hermes.home / name).write_text("")
+    done = hermes("uninstall", "--all", "--keep-program", "--yes")
+    assert done.returncode == exits.SETTINGS
+    assert told in done.stderr
+    assert (hermes.home / "thesis.txt").exists()
+
+
+def test_a_persons_own_folder_is_never_deleted(lived_in: Hermes, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("")
+    env = {"HERMES_HOME": str(tmp_path)}  # which is HOME in these tests
+    done = lived_in("uninstall", "--all", "--keep-program", "--yes", env=env)
+    assert done.returncode == exits.SETTINGS
+    assert "much more than Hermes" in done.stderr
+
+
+def test_bash_completes_commands_and_options(hermes: Hermes) -> None:
+    bash = shutil.which("bash")
+    assert bash is not None
+    script = hermes("completion", "bash").stdout
+
+    def complete(*words: str) -> list[str]:
+        typed = " ".join(map(shlex.quote, words))
+        code = (
+            f"{script}\nCOMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; "
+            "_hermes_completion hermes; printf '%s\\n' \"${COMPREPLY[@]}\""
+        )
+        done = subprocess.run([bash, "-c", code], env=hermes.env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    assert complete("hermes", "co") == ["config", "completion"]
+    assert complete("hermes", "config", "mig") == ["migrate"]
+    assert "--changed" in complete("hermes", "config", "view", "--")
+
+
+def test_completion_is_installed_for_one_person(hermes: Hermes, tmp_path: Path) -> None:
+    done = hermes("completion", "fish", "--install")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / ".config/fish/completions/hermes.fish").read_text()
+    plan = json.loads(hermes("uninstall", "--keep-config", "--json").stdout)
+    assert plan["delete"] == [str(tmp_path / ".config/fish/completions/hermes.fish")]
+    unknown = hermes("completion", env={"SHELL": "/bin/tcsh"})
+    assert unknown.returncode == exits.USAGE
+
+
+def test_tools_are_listed_with_toolset_risk_and_whether_they_are_on(hermes: Hermes) -> None:
+    rows = {row["tool"]: row for row in json.loads(hermes("tools", "--json").stdout)}
+    assert rows["read_file"]["risk"] == "read"
+    assert "file" in rows["read_file"]["toolsets"]
+    assert rows["read_file"]["on"]
+    assert rows["delegate"]["on"]
+    hermes("config", "set", "tools.toolsets", "planning")
+    rows = {row["tool"]: row for row in json.loads(hermes("tools", "--json").stdout)}
+    assert rows["read_file"]["here"] == "off"
+    assert rows["todo"]["here"] == "on"
+    assert "read_file" in hermes("tools").stdout
+    assert "planning" in hermes("tools", "sets").stdout
+
+
+def test_one_tool_is_shown_with_what_it_takes(hermes: Hermes) -> None:
+    assert "path" in hermes("tools", "show", "read_file").stdout
+    missing = hermes("tools", "show", "read_fil")
+    assert missing.returncode == exits.FAILED
+    assert "read_file" in missing.stderr
