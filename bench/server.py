@@ -1,7 +1,9 @@
 """An OpenAI-compatible server that answers at once, so that only the agent's own work is measured.
 
-Each conversation gets `--turns` messages with `--parallel` calls of one tool, then text. Which
-step a request is at is counted from its messages, so any number of agents may talk to it.
+Each conversation gets `--turns` messages with `--parallel` calls of one tool, then text; one that
+may delegate is first made to do so, `--delegate` tasks at once. Which step a request is at is
+counted from its messages, so any number of agents may talk to it; STEP in the arguments is that
+number, because an agent that repeats itself is stopped.
 GET /stats tells what was asked: requests, bytes of the first and last, seconds inside the server.
 """
 
@@ -20,6 +22,7 @@ class Server:
     tool: str
     arguments: str
     final: str
+    delegate: int = 0
     rows: list[dict[str, float]] = field(default_factory=list)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -55,9 +58,14 @@ class Server:
         since = max(i for i, message in enumerate(messages) if message["role"] == "user")
         step = sum(message["role"] == "assistant" for message in messages[since:])
         usage = {"prompt_tokens": 1000, "completion_tokens": 20, "total_tokens": 1020}
-        if step >= self.turns or not asked.get("tools"):
+        offered = [tool["function"]["name"] for tool in asked.get("tools") or ()]
+        delegates = self.delegate and "delegate" in offered
+        if step >= (1 if delegates else self.turns) or not offered:
             return [{"content": self.final}, usage]
-        function = {"name": self.tool, "arguments": self.arguments}
+        function = {"name": self.tool, "arguments": self.arguments.replace("STEP", str(step))}
+        if delegates:
+            tasks = [{"goal": f"Task {n}: run the command."} for n in range(self.delegate)]
+            function = {"name": "delegate", "arguments": json.dumps({"tasks": tasks})}
         calls = [
             {"index": i, "id": f"c{step}_{i}", "type": "function", "function": function}
             for i in range(self.parallel)
@@ -103,13 +111,13 @@ async def main() -> None:
     parser.add_argument("--turns", type=int, default=0)
     parser.add_argument("--parallel", type=int, default=1)
     parser.add_argument("--tool", default="terminal")
-    parser.add_argument("--arguments", default='{"command": "true"}')
+    parser.add_argument("--arguments", default='{"command": "true STEP"}')
     parser.add_argument("--final", default="PONG")
-    options = parser.parse_args()
-    server = Server(options.turns, options.parallel, options.tool, options.arguments, options.final)
-    listening = await asyncio.start_server(
-        server.serve, "127.0.0.1", options.port, limit=64 * 2**20
-    )
+    parser.add_argument("--delegate", type=int, default=0)
+    options = vars(parser.parse_args())
+    port = options.pop("port")
+    server = Server(**options)
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", port, limit=64 * 2**20)
     print(listening.sockets[0].getsockname()[1], flush=True)
     await listening.serve_forever()
 

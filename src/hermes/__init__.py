@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hermes.app import Agent, AIAgent  # noqa: F401
+    from hermes.app.door import Agent, AIAgent
 
 __version__ = "0.1.0"
 __all__ = ["AIAgent", "Agent", "__version__"]
@@ -12,7 +12,7 @@ __all__ = ["AIAgent", "Agent", "__version__"]
 def __getattr__(name: str) -> Any:
     """`from hermes import Agent` without making `hermes --version` pay for it."""
     if name in ("Agent", "AIAgent"):
-        from hermes import app  # noqa: PLC0415
+        from hermes.app import door  # noqa: PLC0415
 
-        return getattr(app, name)
+        return getattr(door, name)
     raise AttributeError(f"module 'hermes' has no attribute {name!r}")

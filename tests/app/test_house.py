@@ -38,7 +38,7 @@ def runs(command: str, call: str = "c1") -> dict[str, object]:
 @pytest.fixture
 def script(tmp_path: Path) -> Script:
     def write(*replies: dict[str, object]) -> Path:
-        path = tmp_path / "script.jsonl"
+        path = tmp_path / f"script-{len(list(tmp_path.glob('script-*')))}.jsonl"
         path.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
         return path
 
@@ -109,13 +109,15 @@ async def test_a_command_never_sees_our_keys(home_with_key: Path, script: Script
 async def test_a_failing_model_is_journalled_in_the_run_it_failed(
     home: Path, script: Script
 ) -> None:
-    loaded = settings(home, script(), **{"model.fallbacks": f"scripted:{script(says('hello'))}"})
+    empty, spare = script(), script(says("hello"))
+    loaded = settings(home, empty, **{"model.fallbacks": f"scripted:{spare}"})
     async with open_house(loaded) as house:
         conversation = await house.begin()
-        await conversation.say("hi")
+        assert await conversation.say("hi") == "hello"
         events = [r.event async for r in house.journal.read(run=conversation.run)]
     failures = [event for event in events if isinstance(event, ModelFailed)]
-    assert [event.run for event in failures] == [conversation.run] * len(failures)
+    assert [event.run for event in failures] == [conversation.run]
+    assert failures[0].next == f"scripted:{spare}"
 
 
 async def test_the_python_door_asks_and_resumes(home: Path, script: Script) -> None:

@@ -176,7 +176,7 @@ class OnlyTheCode(Person):
 async def test_what_is_refused_inside_is_refused(place: Any) -> None:
     house = House(place, tools(), person=OnlyTheCode(says=True))
     told = await house.fails("execute_code", code="x = 1\nchange()")
-    assert "ToolFailed: Not run: this was refused" in told
+    assert "ToolFailed: Not run: " in told
     assert 'File "<code>", line 2' in told
     kinds = [kind for kind in house.kinds if kind == "tool.started"]
     assert len(kinds) == 1

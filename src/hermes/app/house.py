@@ -11,6 +11,7 @@ import msgspec
 from hermes.agent.budget import Ledger
 from hermes.agent.conversation import Conversation
 from hermes.agent.means import Means
+from hermes.agent.settings import AgentSettings
 from hermes.app.claims import Claims
 from hermes.core.bus import Bus
 from hermes.core.errors import ModelError, SettingsError
@@ -44,6 +45,7 @@ from hermes.tools.executor import Executor
 if TYPE_CHECKING:
     from hermes.memory.runs import RunSummary
 
+DELEGATE = "delegate"
 Ask = Callable[[str, Sequence[str]], Awaitable[str | None]]
 
 
@@ -145,7 +147,7 @@ async def open_house(
             environment=environment,
             bus=bus,
             artifacts=FileArtifacts(loaded.home / "artifacts"),
-            settings=settings.agent,
+            settings=agent_settings(loaded, catalogue),
             summary_model=models.open(summary) if summary != settings.model.default else chosen,
             open_model=models.open,
             processes=processes,
@@ -158,6 +160,14 @@ async def open_house(
         claims = Claims(loaded.home / "locks")
         stack.callback(claims.close)
         yield House(loaded, journal, bus, means, catalogue, models, str(folder), claims, mistakes)
+
+
+def agent_settings(loaded: Loaded, catalogue: Catalogue) -> AgentSettings:
+    """The agent brings `delegate` along by itself, unless the chosen toolsets leave it out."""
+    settings = loaded.settings.agent
+    if DELEGATE in catalogue.elsewhere:
+        return settings
+    return msgspec.structs.replace(settings, max_depth=0)
 
 
 def journal_path(loaded: Loaded) -> Path:
@@ -188,8 +198,9 @@ def build_tools(loaded: Loaded, toolsets: Sequence[str] = ()) -> tuple[Catalogue
         settings = msgspec.structs.replace(settings, toolsets=tuple(toolsets))
     folder = loaded.home / "tools"
     if not folder.is_dir():
-        return build(settings), ()
+        return build(settings, elsewhere=[DELEGATE]), ()
     from hermes.tools.declared import load_folder
 
     declared = load_folder(folder, taken=names("tools"))
-    return build(settings, extra=declared.tools), declared.mistakes
+    catalogue = build(settings, extra=declared.tools, elsewhere=[DELEGATE])
+    return catalogue, declared.mistakes

@@ -11,6 +11,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "setup": ("hermes.cli.setup", "Choose a provider, a model and a place to work"),
     "config": ("hermes.cli.config", "See, change, check and explain settings"),
     "status": ("hermes.cli.status", "What is set up, in one look"),
+    "demo": ("hermes.cli.demo", "See it work: no key, no network"),
     "doctor": ("hermes.cli.doctor", "Find what is wrong, and how to mend it"),
     "journal": ("hermes.cli.journal", "Verify, export, compact or rescue the record of it all"),
     "completion": ("hermes.cli.completion", "Completion for bash, zsh or fish"),

@@ -5,7 +5,7 @@ state or reads settings, a function `make(kit) -> Tool`. Either may have a `need
 present; a tool that lacks it is left out, and the catalogue says why.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from hermes.core import plugins
@@ -22,6 +22,8 @@ class Catalogue(Value, frozen=True):
     tools: dict[str, Tool]
     absent: tuple[Availability, ...] = ()
     """Tools that were wanted and cannot be offered, with what is missing."""
+    elsewhere: frozenset[str] = frozenset()
+    """Tools that were wanted and that a room above this one brings along."""
 
 
 def build(
@@ -29,19 +31,23 @@ def build(
     *,
     present: Present | None = None,
     extra: Mapping[str, Tool] | None = None,
+    elsewhere: Collection[str] = (),
 ) -> Catalogue:
     """The tools that the settings ask for.
 
-    `extra` are tools made elsewhere: by a room above this one, such as `delegate`, or declared in
-    YAML; those that no toolset names are the toolset `declared`. Raises `SettingsError` for a
-    toolset that does not exist.
+    `extra` are tools made by others or declared in YAML; those that no toolset names are the
+    toolset `declared`. `elsewhere` are names of tools that a room above this one makes, such as
+    `delegate`. Raises `SettingsError` for a toolset that does not exist.
     """
     present, extra = present or Present(), extra or {}
     sets = _with_declared(with_own(settings.sets), extra)
     tools: dict[str, Tool] = {}
     absent: list[Availability] = []
     kit = Kit(settings=settings, tools=tools)
-    for name, set_needs in _wanted(settings, sets, extra).items():
+    wanted = _wanted(settings, sets, extra)
+    for name, set_needs in wanted.items():
+        if name in elsewhere:
+            continue
         found = extra.get(name) or _load(name, kit)
         if found is None:
             absent.append(_not_installed(name))
@@ -52,7 +58,7 @@ def build(
             tools[name] = found
         else:
             absent.append(verdict)
-    return Catalogue(tools, tuple(absent))
+    return Catalogue(tools, tuple(absent), frozenset(elsewhere) & wanted.keys())
 
 
 def _wanted(

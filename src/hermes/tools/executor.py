@@ -15,7 +15,7 @@ from hermes.core.events import (
     ToolStarted,
 )
 from hermes.core.messages import ToolCall, ToolResult, ToolSpec
-from hermes.core.protocols import Action, Approver, Policy, Tool, ToolContext
+from hermes.core.protocols import Action, Approver, Decision, Policy, Tool, ToolContext
 
 PREVIEW = 12_000
 """Characters of a result that the model sees; the whole text is kept as an artifact."""
@@ -51,21 +51,17 @@ class Executor:
         if tool is None or call.malformed:
             await self._bus.publish(ToolRequested(run=context.run, call=call))
             result = _unusable(call, tool, sorted(self._tools))
-        elif await self._may(call, tool, context):
-            result = await self._run(call, tool, context)
+        elif refusal := await self._refusal(call, tool, context):
+            result = ToolResult(call_id=call.id, status="denied", content=refusal)
         else:
-            result = ToolResult(
-                call_id=call.id,
-                status="denied",
-                content="Not run: this was refused. Do not try it again in other words; "
-                "say what you would need and why, or find a way that only reads.",
-            )
+            result = await self._run(call, tool, context)
         await self._bus.publish(
             ToolFinished(run=context.run, result=result, seconds=time.monotonic() - started)
         )
         return result
 
-    async def _may(self, call: ToolCall, tool: Tool, context: ToolContext) -> bool:
+    async def _refusal(self, call: ToolCall, tool: Tool, context: ToolContext) -> str:
+        """Why it may not run, for the model; empty when it may, and then that is written down."""
         place, run = context.environment, context.run
         action = Action(
             call=call,
@@ -88,16 +84,16 @@ class Executor:
         started = ToolStarted(run=run, call_id=call.id, risk=action.risk)
         if decision.verdict == "allow":  # one commit for the common case
             await self._bus.publish(requested, decided, started)
-            return True
+            return ""
         await self._bus.publish(requested, decided)
         if decision.verdict != "ask":
-            return False
+            return _refused(decision, f"a rule says {decision.verdict}")
         answer = await self._approver(action, decision)
         approved = ToolApproved(
             run=run, call_id=call.id, approved=answer.approved, by=answer.by, scope=answer.scope
         )
         await self._bus.publish(approved, *([started] if answer.approved else []))
-        return answer.approved
+        return "" if answer.approved else _refused(decision, f"{answer.by} did not approve")
 
     async def _run(self, call: ToolCall, tool: Tool, context: ToolContext) -> ToolResult:
         status: Literal["ok", "error"] = "error"
@@ -121,6 +117,14 @@ def _cause(error: Exception) -> Exception:
         lost = error.subgroup(StoreError)
         error = (lost or error).exceptions[0]
     return error
+
+
+def _refused(decision: Decision, how: str) -> str:
+    because = f"; {decision.reason}" if decision.reason else ""
+    return (
+        f"Not run: {how} (rule {decision.rule}{because}). Do not try it again in other words; say "
+        "what you would need and why, or find a way that only reads."
+    )
 
 
 async def _preview(

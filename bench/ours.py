@@ -1,0 +1,45 @@
+"""Drives our agent against the instant server: the counterpart of `peer_driver.py`.
+
+usage: python bench/ours.py PORT HOME
+"""
+
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+
+import anyio
+
+from hermes.app import House, open_house
+from hermes.core.protocols import Action, Approval, Decision
+from hermes.settings.load import load
+
+
+async def yes(action: Action, decision: Decision) -> Approval:
+    return Approval(approved=True, by="bench")
+
+
+async def converse(house: House) -> None:
+    conversation = await house.begin("bench")
+    await conversation.say("Run the command.")
+
+
+async def main(port: str, home: str) -> None:
+    overrides = {
+        "model.default": "bench:bench",
+        "model.providers.bench.base_url": f"http://127.0.0.1:{port}/v1",
+        "model.providers.bench.dialect": "openai",
+        "model.providers.bench.key_variable": "none",
+    }
+    loaded = load(home=Path(home), variables={"PATH": "/usr/bin:/bin"}, overrides=overrides)
+    async with open_house(loaded, approver=yes) as house:
+        wall, cpu = time.perf_counter(), time.process_time()
+        await converse(house)
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"wall": wall, "cpu": cpu, "rss": rss}))
+
+
+if __name__ == "__main__":
+    anyio.run(main, *sys.argv[1:3])
