@@ -81,6 +81,18 @@ def test_a_variable_without_effect_is_said_to_be_so(hermes: Hermes) -> None:
     assert "MESSAGING_CWD has no effect" in done.stderr
 
 
+def test_a_missing_key_is_named_by_the_check(hermes: Hermes) -> None:
+    done = hermes("config", "check")
+    assert done.returncode == 0
+    assert "OPENROUTER_API_KEY is not set" in done.stderr
+    assert "not set" not in hermes("config", "check", env={"OPENROUTER_API_KEY": "x"}).stderr
+
+
+def test_a_text_may_look_like_json_or_like_a_list(hermes: Hermes) -> None:
+    hermes("config", "set", "agent.personalities.odd", "{be odd}, always")
+    assert hermes("config", "get", "agent.personalities.odd").stdout == "{be odd}, always\n"
+
+
 def test_an_old_file_is_renewed_with_its_comments(hermes: Hermes) -> None:
     hermes.home.mkdir()
     file = hermes.home / "config.yaml"

@@ -25,6 +25,7 @@ from hermes.core.protocols import (
     Decision,
     Environment,
     Model,
+    Tool,
 )
 from hermes.core.whose import whose_run
 from hermes.environments.open import Opening, open_environment
@@ -41,6 +42,7 @@ from hermes.policy.by_risk import RiskPolicy
 from hermes.settings.load import Loaded
 from hermes.tools.catalogue import Catalogue, build
 from hermes.tools.executor import Executor
+from hermes.tools.terminal import make_terminal
 
 if TYPE_CHECKING:
     from hermes.memory.runs import RunSummary
@@ -129,7 +131,7 @@ async def open_house(
     """A house to work in. What is not said here is as the settings say."""
     settings, folder = loaded.settings, directory or Path.cwd()
     async with AsyncExitStack() as stack:
-        journal = await stack.enter_async_context(SqliteJournal.open(journal_path(loaded)))
+        journal = await stack.enter_async_context(SqliteJournal.open(loaded.journal))
         bus = Bus(journal)
         connections = await stack.enter_async_context(Connections())
         models = Models(loaded, connections, bus)
@@ -170,11 +172,6 @@ def agent_settings(loaded: Loaded, catalogue: Catalogue) -> AgentSettings:
     return msgspec.structs.replace(settings, max_depth=0)
 
 
-def journal_path(loaded: Loaded) -> Path:
-    path = loaded.settings.store.path
-    return Path(path).expanduser() if path else loaded.home / "journal.db"
-
-
 def place(loaded: Loaded, folder: Path) -> Environment:
     """The environment that the settings name, not yet entered."""
     terminal = loaded.settings.terminal
@@ -196,11 +193,15 @@ def build_tools(loaded: Loaded, toolsets: Sequence[str] = ()) -> tuple[Catalogue
     settings = loaded.settings.tools
     if toolsets:
         settings = msgspec.structs.replace(settings, toolsets=tuple(toolsets))
+    terminal = loaded.settings.terminal
+    made: dict[str, Tool] = {
+        "terminal": make_terminal(timeout=terminal.timeout, max_timeout=terminal.max_timeout)
+    }
     folder = loaded.home / "tools"
     if not folder.is_dir():
-        return build(settings, elsewhere=[DELEGATE]), ()
+        return build(settings, extra=made, elsewhere=[DELEGATE]), ()
     from hermes.tools.declared import load_folder
 
     declared = load_folder(folder, taken=names("tools"))
-    catalogue = build(settings, extra=declared.tools, elsewhere=[DELEGATE])
+    catalogue = build(settings, extra={**made, **declared.tools}, elsewhere=[DELEGATE])
     return catalogue, declared.mistakes

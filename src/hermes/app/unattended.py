@@ -6,7 +6,7 @@ from pathlib import Path
 from hermes.agent.history import recall
 from hermes.agent.unattended import open_runs
 from hermes.app.claims import RunTaken
-from hermes.app.house import journal_path, open_house
+from hermes.app.house import open_house
 from hermes.core.errors import HermesError
 from hermes.core.messages import Value
 from hermes.memory.journal import SqliteJournal
@@ -24,7 +24,7 @@ async def carry_on_unattended(loaded: Loaded) -> AsyncIterator[CarriedOn]:
 
     A run that another living process works on is left alone.
     """
-    async with SqliteJournal.open(journal_path(loaded)) as journal:
+    async with SqliteJournal.open(loaded.journal) as journal:
         waiting = [(run, (await recall(journal, run)).begun) for run in await open_runs(journal)]
     for run, begun in waiting:
         folder = Path(begun.directory) if begun and begun.directory else None

@@ -38,6 +38,9 @@ hermes --resume                             go on where the latest conversation 
 @click.option("-c", "--continue", "latest", is_flag=True, help="Go on with the latest one.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as one JSON object.")
 @click.option("--quiet", is_flag=True, help="Print the answer and nothing else.")
+@click.option(
+    "--unattended", is_flag=True, help="Nobody watches: after a crash it goes on by itself."
+)
 @click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
 @click.pass_context
 def chat(ctx: click.Context, /, **options: Any) -> int:
@@ -65,6 +68,7 @@ def chat(ctx: click.Context, /, **options: Any) -> int:
             as_json=options["as_json"],
             quiet=options["quiet"],
             stream=_at_terminal(sys.stdout) and not options["no_stream"],
+            unattended=options["unattended"],
         )
         return anyio.run(answer_once, loaded, question, run, manner, house)
     from hermes.cli.interactive.chat import converse

@@ -6,6 +6,7 @@ from hermes.cli import exits
 from hermes.cli.lazy import ExampleGroup, Examples
 from hermes.cli.loading import home, overrides_of, settings_for
 from hermes.cli.output import emit_json, fields, json_option, note, say, table
+from hermes.core.errors import SettingsError
 from hermes.settings.load import Loaded
 
 TABLE = {
@@ -126,14 +127,9 @@ def explain(ctx: click.Context, key: str | None, as_json: bool) -> None:
 def check(ctx: click.Context, as_json: bool) -> int:
     """Find mistakes, each with file, line and the nearest key; exit code 3 when there are any."""
     from hermes.settings.load import examine
-    from hermes.settings.variables import WAITING
 
     loaded, problems = examine(overrides=overrides_of(ctx))
-    warnings = [*loaded.warnings] if loaded else []
-    if loaded:
-        warnings += [
-            f"{n} has no effect: {why}" for n, why in WAITING.items() if n in loaded.secrets
-        ]
+    warnings = _doubts(loaded) if loaded else []
     if as_json:
         emit_json({"ok": not problems, "problems": problems, "warnings": warnings})
     else:
@@ -158,6 +154,24 @@ def path(which: str | None, as_json: bool) -> None:
         say(str(paths[which]))
     else:
         fields(paths)
+
+
+def _doubts(loaded: Loaded) -> list[str]:
+    """Nothing wrong, and yet not what somebody probably wants."""
+    from hermes.models.reference import resolve
+    from hermes.settings.variables import WAITING
+
+    found = list(loaded.warnings)
+    for name, why in WAITING.items():
+        if loaded.secrets.get(name):
+            found.append(f"{name} has no effect: {why}")
+    try:
+        variable = resolve("", loaded.settings.model).provider.key_variable
+    except SettingsError as error:
+        return [*found, f"model.default: {error}"]
+    if variable and not loaded.secrets.get(variable):
+        found.append(f"{variable} is not set; `hermes setup` asks for it")
+    return found
 
 
 def _masked(loaded: Loaded) -> dict[str, str]:

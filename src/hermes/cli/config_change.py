@@ -16,7 +16,7 @@ from hermes.core.errors import SettingsError
     cls=Examples,
     examples="""
 hermes config set agent.max_iterations 30
-hermes config set tools.toolsets files,terminal
+hermes config set tools.toolsets file,terminal
 hermes config set OPENROUTER_API_KEY               asks, without showing it
 pass show openrouter | hermes config set OPENROUTER_API_KEY -
 """,

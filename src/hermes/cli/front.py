@@ -2,7 +2,6 @@
 
 import os
 import sys
-import traceback
 
 import click
 
@@ -87,6 +86,8 @@ def _ended(error: BaseException) -> int:
     if isinstance(cause, SystemExit | GeneratorExit):
         raise error
     if process.debugging():
+        import traceback
+
         traceback.print_exception(error)
     if isinstance(cause, KeyboardInterrupt):
         return _interrupted()

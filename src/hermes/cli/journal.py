@@ -10,7 +10,7 @@ from hermes.cli.lazy import ExampleGroup, Examples
 from hermes.cli.loading import settings_for
 from hermes.cli.output import confirm, emit_json, fields, json_option, note, say
 from hermes.cli.stored import existing_journal
-from hermes.core.errors import SettingsError
+from hermes.core.errors import HermesError
 
 TABLE = {
     "verify": ("hermes.cli.journal:verify", "Is every event there, and as it was written?"),
@@ -74,7 +74,7 @@ def export(ctx: click.Context, run: str | None, output: Path | None) -> None:
                 file.write(line + b"\n")
                 count += 1
     except OSError as error:
-        raise SettingsError(f"cannot write {output}: {error.strerror}") from error
+        raise HermesError(f"cannot write {output}: {error.strerror}") from error
     say(f"{count} events written to {output}")
 
 

@@ -1,12 +1,13 @@
 """A click group whose commands are loaded when they are called, not when they are listed."""
 
-import difflib
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class LazyGroup(click.Group):
@@ -33,7 +34,9 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in self.table.items()])
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        from click.shell_completion import CompletionItem
+
         offered = [
             CompletionItem(name, help=line)
             for name, (_, line) in self.table.items()
@@ -45,6 +48,8 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in self.table and not args[0].startswith("-"):
+            import difflib
+
             near = difflib.get_close_matches(args[0], self.table, n=1)
             hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(self.table)}."
             ctx.fail(f"No such command {args[0]!r}. {hint}")

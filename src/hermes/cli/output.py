@@ -3,7 +3,6 @@
 rich is loaded only when a table is really drawn on a terminal; elsewhere it is aligned text.
 """
 
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -81,6 +80,8 @@ def table(columns: Sequence[str], rows: Sequence[Row], *, empty: str = "nothing 
 
 
 def _draw(columns: Sequence[str], rows: list[list[str]]) -> None:
+    import shutil
+
     from hermes.cli.output_rich import draw
 
     color = click.get_current_context().color is not False

@@ -33,6 +33,8 @@ class Manner(Value, frozen=True, kw_only=True):
     quiet: bool = False
     stream: bool = False
     """Text goes out as it is written, what is said between tool calls with it."""
+    unattended: bool = False
+    """Nobody watches: after a crash it goes on by itself."""
     reasoning: bool = False
     progress: Progress = "all"
 
@@ -49,7 +51,10 @@ async def answer_once(
     )
     nobody = Nobody()
     async with open_house(loaded, approver=nobody, origin="cli", **options) as house:
-        conversation = await (house.begin(question) if run is None else house.resume(run))
+        if run is None:
+            conversation = await house.begin(question, unattended=manner.unattended)
+        else:
+            conversation = await house.resume(run)
         for warning in house.warnings:
             note(warning)
         code = await ask(conversation, house.bus, question, manner)

@@ -10,7 +10,7 @@ from hermes.cli.output import confirm, emit_json, json_option, say, table
 from hermes.cli.render_safe import clean, clip
 from hermes.cli.stored import EVERY, ask_journal, find_run
 from hermes.cli.transcript import Entry, entries, markdown
-from hermes.core.errors import SettingsError
+from hermes.core.errors import HermesError
 from hermes.core.events import RunDeleted, RunRenamed
 from hermes.memory.journal import SqliteJournal
 from hermes.memory.runs import RunSummary
@@ -19,6 +19,7 @@ TABLE = {
     "list": ("hermes.cli.sessions:list_", "The latest conversations"),
     "show": ("hermes.cli.sessions:show", "What was said and done in one"),
     "resume": ("hermes.cli.sessions:resume", "Go on with one (the same as `hermes --resume RUN`)"),
+    "carry-on": ("hermes.cli.carry_on:carry_on", "Finish unattended ones that a crash cut off"),
     "rename": ("hermes.cli.sessions:rename", "Give one a title"),
     "export": ("hermes.cli.sessions:export", "Write one to a file, as Markdown or events"),
     "delete": ("hermes.cli.sessions:delete", "Forget one"),
@@ -56,6 +57,9 @@ def list_(ctx: click.Context, limit: int, everything: bool, as_json: bool) -> No
         return list(await journal.runs(limit=EVERY if everything else limit, parent=parent))
 
     runs = ask_journal(loaded, ask) if loaded.journal.exists() else []
+    if not everything:
+        # A chat in which nothing was said is not worth a line.
+        runs = [run for run in runs if run.messages > 1 or run.task or run.title]
     if as_json:
         emit_json(runs)
         return
@@ -147,7 +151,7 @@ def export(ctx: click.Context, run: str, form: str, output: Path | None) -> None
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise SettingsError(f"cannot write {output}: {error.strerror}") from error
+        raise HermesError(f"cannot write {output}: {error.strerror}") from error
     say(f"written to {output}")
 
 

@@ -14,7 +14,7 @@ from hermes.cli.installation import installation
 from hermes.cli.lazy import Examples
 from hermes.cli.loading import home
 from hermes.cli.output import confirm, emit_json, json_option, note, say
-from hermes.core.errors import SettingsError
+from hermes.core.errors import HermesError, SettingsError
 
 CONFIGURATION = ("config.yaml", ".env")
 SIGNS = ("config.yaml", "journal.db", ".settings.lock")
@@ -99,7 +99,12 @@ def _why_not(folder: Path) -> str:
 
 
 def _delete(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+    try:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise HermesError(
+            f"{error.filename or path} could not be deleted: {error.strerror}"
+        ) from error

@@ -83,7 +83,7 @@ def _provider(name: str, settings: ModelSettings) -> Provider:
         f"no model provider is called {name!r}"
         + (f"; did you mean {guess!r}?" if guess else "")
         + f" There are: {', '.join(sorted(offered))}; "
-        f"add one with models.providers.{name}.base_url."
+        f"add one with model.providers.{name}.base_url."
     )
 
 
@@ -103,7 +103,7 @@ def _merged(name: str, known: Provider | None, settings: ModelSettings) -> Provi
     )
     if not provider.base_url.startswith(("http://", "https://")):
         raise SettingsError(
-            f"models.providers.{name}.base_url is {provider.base_url!r}; "
+            f"model.providers.{name}.base_url is {provider.base_url!r}; "
             "it must begin with http:// or https://"
         )
     return provider

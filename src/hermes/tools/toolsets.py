@@ -39,6 +39,7 @@ TOOLSETS: Mapping[str, Toolset] = {
         about="everything for everyday work",
         includes=("terminal", "file", "code", "planning", "delegation", "declared"),
     ),
+    "all": Toolset(about="all there is", includes=("default",)),
     "hermes-cli": Toolset(about="in the terminal", includes=("default",)),
     "hermes-telegram": Toolset(about="on Telegram", includes=("default",)),
     "hermes-discord": Toolset(about="on Discord", includes=("default",)),

@@ -4,7 +4,9 @@ from typing import Any
 
 from hermes import __version__
 from hermes.agent.prompt import PERSONALITIES
+from hermes.agent.unattended import open_runs
 from hermes.cli import exits
+from hermes.cli.carry_on import carry_on_in_background
 from hermes.cli.interactive.seat import take_seat
 from hermes.cli.interactive.shapes import Facts
 from hermes.cli.interactive.sitting import Sitting
@@ -36,5 +38,7 @@ async def converse(loaded: Loaded, run: str | None, options: dict[str, Any]) -> 
             models=tuple(references()),
             personalities={**PERSONALITIES, **settings.agent.personalities},
         )
-        await sitting.chat(house, facts, resume=run, warnings=house.warnings)
+        others = carry_on_in_background(loaded, await open_runs(house.journal))
+        warnings = [*house.warnings, *others]
+        await sitting.chat(house, facts, resume=run, warnings=warnings)
     return exits.OK

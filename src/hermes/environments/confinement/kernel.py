@@ -1,0 +1,178 @@
+"""Talks to the Linux kernel where Python's library has no word for it.
+
+This module and the others that the launcher loads (it says which) import nothing but small parts
+of the standard library: they run inside the sandbox, before any package can be found, and every
+import is paid for at each start.
+"""
+
+import ctypes
+import os
+from ctypes import c_long, c_ulong
+
+SYSCALLS = {
+    # name: (x86_64, aarch64); None where the architecture never had it
+    "acct": (163, 89),
+    "add_key": (248, 217),
+    "adjtimex": (159, 171),
+    "bpf": (321, 280),
+    "capset": (126, 91),
+    "chmod": (90, None),
+    "chown": (92, None),
+    "chroot": (161, 51),
+    "clock_adjtime": (305, 266),
+    "clock_settime": (227, 112),
+    "clone": (56, 220),
+    "clone3": (435, 435),
+    "close_range": (436, 436),
+    "creat": (85, None),
+    "delete_module": (176, 106),
+    "fanotify_init": (300, 262),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "fchown": (93, 55),
+    "fchownat": (260, 54),
+    "file_setattr": (469, 469),
+    "finit_module": (313, 273),
+    "fremovexattr": (199, 16),
+    "fsconfig": (431, 431),
+    "fsetxattr": (190, 7),
+    "fsmount": (432, 432),
+    "fsopen": (430, 430),
+    "fspick": (433, 433),
+    "futimesat": (261, None),
+    "init_module": (175, 105),
+    "inotify_add_watch": (254, 27),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "io_uring_setup": (425, 425),
+    "ioctl": (16, 29),
+    "ioperm": (173, None),
+    "iopl": (172, None),
+    "ioprio_set": (251, 30),
+    "kcmp": (312, 272),
+    "kexec_file_load": (320, 294),
+    "kexec_load": (246, 104),
+    "keyctl": (250, 219),
+    "landlock_add_rule": (445, 445),
+    "landlock_create_ruleset": (444, 444),
+    "landlock_restrict_self": (446, 446),
+    "lchown": (94, None),
+    "lookup_dcookie": (212, 18),
+    "lremovexattr": (198, 15),
+    "lsetxattr": (189, 6),
+    "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
+    "migrate_pages": (256, 238),
+    "mknod": (133, None),
+    "mknodat": (259, 33),
+    "modify_ldt": (154, None),
+    "mount": (165, 40),
+    "mount_setattr": (442, 442),
+    "move_mount": (429, 429),
+    "move_pages": (279, 239),
+    "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
+    "msgctl": (71, 187),
+    "msgget": (68, 186),
+    "msgrcv": (70, 188),
+    "msgsnd": (69, 189),
+    "name_to_handle_at": (303, 264),
+    "nfsservctl": (180, 42),
+    "open": (2, None),
+    "open_by_handle_at": (304, 265),
+    "open_tree": (428, 428),
+    "open_tree_attr": (467, 467),
+    "openat": (257, 56),
+    "openat2": (437, 437),
+    "perf_event_open": (298, 241),
+    "pidfd_getfd": (438, 438),
+    "pivot_root": (155, 41),
+    "prlimit64": (302, 261),
+    "process_madvise": (440, 440),
+    "process_mrelease": (448, 448),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "ptrace": (101, 117),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "reboot": (169, 142),
+    "removexattr": (197, 14),
+    "removexattrat": (466, 466),
+    "request_key": (249, 218),
+    "sched_setaffinity": (203, 122),
+    "sched_setattr": (314, 274),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "semctl": (66, 191),
+    "semget": (64, 190),
+    "semop": (65, 193),
+    "semtimedop": (220, 192),
+    "setdomainname": (171, 162),
+    "sethostname": (170, 161),
+    "setns": (308, 268),
+    "setpriority": (141, 140),
+    "settimeofday": (164, 170),
+    "setxattr": (188, 5),
+    "setxattrat": (463, 463),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "shmget": (29, 194),
+    "socket": (41, 198),
+    "socketpair": (53, 199),
+    "swapoff": (168, 225),
+    "swapon": (167, 224),
+    "syslog": (103, 116),
+    "umount2": (166, 39),
+    "unshare": (272, 97),
+    "userfaultfd": (323, 282),
+    "uselib": (134, None),
+    "utime": (132, None),
+    "utimensat": (280, 88),
+    "utimes": (235, None),
+    "vhangup": (153, 58),
+}
+
+COLUMNS = {"x86_64": 0, "aarch64": 1}
+
+
+def machine() -> str:
+    """The architecture of this process; a 32-bit Python on a 64-bit kernel is none we know."""
+    name = os.uname().machine
+    return name if ctypes.sizeof(ctypes.c_void_p) == 8 else f"{name} (32 bit)"
+
+
+def number(name: str) -> int | None:
+    """A system call's number here. Raises `OSError` on an architecture without a table."""
+    column = COLUMNS.get(machine())
+    if column is None:
+        raise OSError(f"no table of system calls for {machine()}")
+    return SYSCALLS[name][column]
+
+
+def libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def call(name: str, *arguments: object) -> int:
+    """One system call; a failing one raises `OSError` naming it."""
+    found = number(name)
+    if found is None:
+        raise OSError(f"{name} does not exist on {machine()}")
+    function = libc().syscall
+    function.restype = c_long
+    words = [c_ulong(each) if isinstance(each, int) else each for each in arguments]
+    result: int = function(c_long(found), *words)
+    if result < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"{name}: {os.strerror(error)}")
+    return result
+
+
+def prctl(option: int, *arguments: int) -> int:
+    words = [c_ulong(each) for each in (*arguments, 0, 0, 0, 0)[:4]]
+    result: int = libc().prctl(option, *words)
+    if result < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"prctl({option}): {os.strerror(error)}")
+    return result

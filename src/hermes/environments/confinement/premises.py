@@ -1,0 +1,133 @@
+"""What a sandbox owns outside of its walls: a folder, a cgroup, and the launcher behind them."""
+
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import anyio
+from anyio import to_thread
+
+from hermes.core.errors import PlaceFailed
+from hermes.environments.confinement import cgroups, grants, opening
+from hermes.environments.confinement.cgroups import Cgroup
+from hermes.environments.confinement.line import Line
+from hermes.environments.confinement.opening import Wish
+from hermes.environments.confinement.plan import Plan
+from hermes.environments.settings import TerminalSettings
+
+MEGABYTE = 1 << 20
+FOLDERS = ("home", "state", "tmp", "work")
+
+
+class Premises:
+    """Opened once; a launcher that was lost is replaced by another behind the same walls."""
+
+    def __init__(
+        self, directory: Path | None, settings: TerminalSettings, walls: tuple[str, ...]
+    ) -> None:
+        self._given = directory
+        self._settings = settings
+        self._walls = walls
+        self._cgroup = Cgroup()
+        self._plan: Plan | None = None
+        self._line: Line | None = None
+        self._lock = anyio.Lock()
+        self.scratch = ""
+        self.directory = ""
+
+    async def __aenter__(self) -> Self:
+        granted = (str(self._given),) if self._given is not None else ()
+        own = grants.granted(granted, writable=True)
+        self.scratch = _make()
+        try:
+            self.directory = own[0] if own else f"{self.scratch}/work"
+            wish = self._wish(own)
+            self._cgroup = cgroups.make(memory=wish.memory, processes=wish.processes)
+            opened = await opening.open_sandbox(wish, self._cgroup, self._walls)
+        except BaseException:
+            await self.close()
+            raise
+        self._line, self._plan = opened.line, opened.plan
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def _wish(self, own: tuple[str, ...]) -> Wish:
+        settings = self._settings
+        return Wish(
+            scratch=self.scratch,
+            writable=tuple(dict.fromkeys(own + grants.granted(settings.writable, writable=True))),
+            readable=grants.granted(settings.readable, writable=False),
+            network=settings.network,
+            memory=settings.memory_mb * MEGABYTE,
+            processes=settings.processes,
+            cpu_seconds=settings.cpu_seconds,
+            file_size=settings.file_mb * MEGABYTE,
+        )
+
+    @property
+    def walls(self) -> str:
+        """The kind that stands."""
+        return "" if self._plan is None else self._plan.walls
+
+    @property
+    def user(self) -> str:
+        return "root" if self._plan is None or self._plan.uid < 0 == os.getuid() else "sandbox"
+
+    @property
+    def temporary(self) -> str:
+        """Without a mount namespace, /tmp is everybody's."""
+        return f"{self.scratch}/tmp" if self.walls == "landlock" else "/tmp"
+
+    async def line(self) -> Line:
+        """The line to a launcher that lives, or lived a moment ago."""
+        async with self._lock:
+            if self._line is None:
+                if self._plan is None:
+                    raise PlaceFailed("the environment is not open")
+                line, problem = await opening.reopen(self._plan, self._cgroup)
+                if problem:
+                    raise PlaceFailed(f"the sandbox could not be started again: {problem}")
+                self._line = line
+            return self._line
+
+    async def give_up(self, line: Line) -> None:
+        """What was behind this line ended, or must."""
+        async with self._lock:
+            if self._line is line:
+                self._line = None
+                await line.close()
+                await cgroups.empty(self._cgroup)
+
+    async def close(self) -> None:
+        self._plan = None
+        with anyio.CancelScope(shield=True):
+            if self._line is not None:
+                await self._line.close()
+                self._line = None
+            await cgroups.empty(self._cgroup)
+            await cgroups.remove(self._cgroup)
+            if self.scratch:
+                await to_thread.run_sync(_remove, self.scratch)
+
+
+def _make() -> str:
+    folder = os.path.realpath(tempfile.mkdtemp(prefix="hermes-sandbox-"))
+    for name in FOLDERS:
+        (Path(folder) / name).mkdir(mode=0o700)
+    return folder
+
+
+def _remove(folder: str) -> None:
+    with suppress(OSError):
+        shutil.rmtree(folder)

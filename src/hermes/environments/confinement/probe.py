@@ -1,0 +1,49 @@
+"""What this machine can give to a sandbox: for `hermes doctor`. Changes nothing."""
+
+import sys
+
+from hermes.core.messages import Value
+from hermes.environments.confinement import bubblewrap, cgroups, kernel, landlock, seccomp
+
+
+class Abilities(Value, kw_only=True, frozen=True):
+    linux: bool
+    architecture: str
+    """Empty when we do not know its system calls."""
+    landlock: int = 0
+    """Version; 0 is none."""
+    seccomp: bool = False
+    bubblewrap: str = ""
+    """Where it is; empty when it is not installed."""
+    counts_memory: bool = False
+    counts_processes: bool = False
+    """Whether a cgroup can limit all processes of a sandbox together."""
+
+
+def abilities() -> Abilities:
+    machine = kernel.machine()
+    known = machine if machine in kernel.COLUMNS else ""
+    if not sys.platform.startswith("linux") or not known:
+        return Abilities(linux=sys.platform.startswith("linux"), architecture=known)
+    counted = cgroups.counted()
+    return Abilities(
+        linux=True,
+        architecture=known,
+        landlock=landlock.version(),
+        seccomp=seccomp.available(),
+        bubblewrap=bubblewrap.program() or "",
+        counts_memory="memory" in counted,
+        counts_processes="pids" in counted,
+    )
+
+
+def hopeless() -> str:
+    """Why no sandbox can exist here at all; empty when it is worth trying."""
+    here = abilities()
+    if not here.linux:
+        return "the sandbox needs Linux; use terminal.backend docker on this system"
+    if not here.architecture:
+        return f"the sandbox knows no system calls of {kernel.machine()}; use docker there"
+    if not here.seccomp:
+        return "the kernel was built without seccomp filters; use docker or a newer kernel"
+    return ""

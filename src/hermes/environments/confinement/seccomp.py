@@ -1,0 +1,204 @@
+"""A filter on system calls: what no confined program has any business asking the kernel for.
+
+A list of what is refused, not of what is allowed: ordinary programs must simply work, now and
+with the next libc. A refused call answers "not permitted", so that programs can go on without.
+The filter also holds the network shut where there is no network namespace, and for the families
+(vsock, netlink...) that such a namespace does not cover.
+"""
+
+import ctypes
+import struct
+
+from hermes.environments.confinement import kernel
+
+EPERM, ENOSYS = 1, 38
+AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
+SOCK_STREAM, SOCK_SEQPACKET = 1, 5
+TIOCSTI, TIOCLINUX = 0x5412, 0x541C
+SETUID, MAKE_FILE = 0o6000, 0o20000100
+"""Bits of a mode, with those for groups; O_CREAT and O_TMPFILE."""
+FILE_KIND, CHARACTER_DEVICE, BLOCK_DEVICE = 0o170000, 0o020000, 0o060000
+NEW_NAMESPACES = 0x7E020000
+"""CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID and NET."""
+ALL_BITS = 0xFFFFFFFF
+
+ALWAYS = """
+acct add_key adjtimex bpf chroot clock_adjtime clock_settime delete_module fanotify_init
+finit_module fsconfig fsmount fsopen fspick init_module io_uring_enter io_uring_register
+io_uring_setup ioperm iopl kcmp kexec_file_load kexec_load keyctl lookup_dcookie memfd_secret
+migrate_pages modify_ldt mount mount_setattr move_mount move_pages name_to_handle_at nfsservctl
+open_by_handle_at open_tree open_tree_attr perf_event_open pidfd_getfd pivot_root process_madvise
+process_mrelease process_vm_readv process_vm_writev ptrace quotactl quotactl_fd reboot request_key
+setdomainname sethostname setns settimeofday swapoff swapon syslog umount2 unshare userfaultfd
+uselib vhangup
+"""
+
+UNCOUNTED_MEMORY = ["memfd_create", "shmget"]
+"""Memory that belongs to no process: without a memory cgroup nobody could limit it."""
+
+WITHOUT_NAMESPACES = """
+inotify_add_watch mq_open mq_unlink msgctl msgget msgrcv msgsnd semctl semget semop semtimedop
+shmat shmctl shmget
+"""
+"""What reaches things outside although Landlock stands: memory, semaphores and queues there."""
+
+OF_THE_SAME_USER = """
+chmod chown fchmod fchmodat fchmodat2 fchown fchownat file_setattr fremovexattr fsetxattr
+futimesat lchown lremovexattr lsetxattr removexattr removexattrat setxattr setxattrat utime utimes
+"""
+"""Landlock does not guard mode, owner and times: any file of the same user could be changed."""
+
+OF_OTHER_PROCESSES = {
+    "prlimit64": 0,
+    "sched_setaffinity": 0,
+    "sched_setattr": 0,
+    "sched_setparam": 0,
+    "sched_setscheduler": 0,
+    "setpriority": 1,
+    "ioprio_set": 1,
+}
+"""Calls that take a process, and which argument names it: without namespaces only 0, oneself."""
+
+
+class When:
+    """True when a 32-bit word of the arguments, masked, is (or is not) one of `values`."""
+
+    def __init__(
+        self, argument: int, *values: int, unless: bool = False, mask: int = ALL_BITS, high: int = 0
+    ) -> None:
+        self.offset = 16 + 8 * argument + 4 * high
+        self.values, self.unless, self.mask = values, unless, mask
+
+
+def any_bit(argument: int, mask: int, high: int = 0) -> When:
+    return When(argument, 0, unless=True, mask=mask, high=high)
+
+
+class Refusal:
+    """Refuse `name` when all of `conditions` hold."""
+
+    def __init__(self, name: str, *conditions: When, error: int = EPERM) -> None:
+        self.name, self.conditions, self.error = name, conditions, error
+
+
+def refusals(
+    *, network: bool, namespaces: bool, own_user: bool, counted_memory: bool
+) -> list[Refusal]:
+    """`own_user`: the commands run as somebody who has no files outside."""
+    rules = [Refusal(name) for name in ALWAYS.split()]
+    rules += [
+        # The flags of these lie behind a pointer that a filter cannot follow; libc does without
+        Refusal("clone3", error=ENOSYS),
+        Refusal("openat2", error=ENOSYS),
+        Refusal("clone", any_bit(0, NEW_NAMESPACES)),
+        Refusal("ioctl", When(1, TIOCSTI, TIOCLINUX)),
+        Refusal("mknod", When(1, CHARACTER_DEVICE, BLOCK_DEVICE, mask=FILE_KIND)),
+        Refusal("mknodat", When(2, CHARACTER_DEVICE, BLOCK_DEVICE, mask=FILE_KIND)),
+        Refusal("socketpair", When(0, AF_UNIX, unless=True)),
+        Refusal("socket", When(0, *_families(network, namespaces), unless=True)),
+    ]
+    rules += _setuid_files()
+    if not counted_memory:
+        rules += [Refusal(name) for name in UNCOUNTED_MEMORY]
+    if not namespaces:
+        rules += _without_namespaces()
+        rules += [] if own_user else _of_the_same_user()
+    return rules
+
+
+def _setuid_files() -> list[Refusal]:
+    """A setuid file left in the working folder would lend its owner's rights to others outside."""
+    modes = {"chmod": 1, "creat": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "mknod": 1}
+    rules = [Refusal(name, any_bit(argument, SETUID)) for name, argument in modes.items()]
+    return [
+        *rules,
+        Refusal("mknodat", any_bit(2, SETUID)),
+        # Without the flag to make a file the last argument is whatever was in the register
+        Refusal("open", any_bit(1, MAKE_FILE), any_bit(2, SETUID)),
+        Refusal("openat", any_bit(2, MAKE_FILE), any_bit(3, SETUID)),
+    ]
+
+
+def _families(network: bool, namespaces: bool) -> tuple[int, ...]:
+    """Without a mount namespace any named socket of the host could be reached: none then."""
+    local = (AF_UNIX,) if namespaces else ()
+    return (*local, AF_INET, AF_INET6, AF_NETLINK) if network else local
+
+
+def _without_namespaces() -> list[Refusal]:
+    rules = [Refusal(name) for name in WITHOUT_NAMESPACES.split()]
+    rules += [Refusal(name, any_bit(place, ALL_BITS)) for name, place in OF_OTHER_PROCESSES.items()]
+    # A datagram can be sent from a pair to any named socket of the host
+    datagrams = When(1, SOCK_STREAM, SOCK_SEQPACKET, unless=True, mask=0xF)
+    return [*rules, Refusal("socketpair", datagrams)]
+
+
+def _of_the_same_user() -> list[Refusal]:
+    """Times may be set on what is open already; a path, in either half of the pointer, not."""
+    return [
+        *(Refusal(name) for name in OF_THE_SAME_USER.split()),
+        Refusal("utimensat", any_bit(1, ALL_BITS)),
+        Refusal("utimensat", any_bit(1, ALL_BITS, high=1)),
+    ]
+
+
+LOAD, JUMP_EQUAL, JUMP_ABOVE, AND, RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
+ALLOW, ERROR, KILL = 0x7FFF0000, 0x00050000, 0x80000000
+ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+FIRST_OF_X32 = 0x40000000
+"""On x86_64 the same calls exist again from here on, with numbers the rules do not name."""
+
+
+def _step(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
+    return struct.pack("HBBI", code, yes, no, value)
+
+
+def _test(condition: When, to_end: int) -> bytes:
+    """Goes on when the condition holds, else jumps over the `to_end` steps after it."""
+    steps = _step(LOAD, condition.offset) + _step(AND, condition.mask)
+    left = len(condition.values)
+    for value in condition.values:
+        left -= 1
+        found, not_found = (left + to_end, 0) if condition.unless else (left, 0 if left else to_end)
+        steps += _step(JUMP_EQUAL, value, found, not_found)
+    return steps if condition.values else b""
+
+
+def _compiled(rule: Refusal, number: int) -> bytes:
+    body = _step(RETURN, ERROR | rule.error)
+    for condition in reversed(rule.conditions):
+        body = _test(condition, len(body) // 8) + body
+    if rule.conditions:
+        body += _step(LOAD, 0)
+    return _step(JUMP_EQUAL, number, 0, len(body) // 8) + body
+
+
+def program(rules: list[Refusal]) -> bytes:
+    """The filter as the kernel reads it. Raises `OSError` where we know no call numbers."""
+    code = _step(LOAD, 4) + _step(JUMP_EQUAL, ARCHITECTURES.get(kernel.machine(), 0), 1, 0)
+    code += _step(RETURN, KILL) + _step(LOAD, 0)
+    code += _step(JUMP_ABOVE, FIRST_OF_X32, 0, 1) + _step(RETURN, KILL)
+    for rule in rules:
+        number = kernel.number(rule.name)
+        if number is not None:
+            code += _compiled(rule, number)
+    return code + _step(RETURN, ALLOW)
+
+
+def install(code: bytes) -> None:
+    """From here on for this process and all that come from it. Needs no_new_privs."""
+
+    class Program(ctypes.Structure):
+        _fields_ = [("length", ctypes.c_ushort), ("steps", ctypes.c_char_p)]
+
+    described = Program(len(code) // 8, code)
+    kernel.prctl(22, 2, ctypes.addressof(described))
+
+
+def available() -> bool:
+    """Whether the kernel filters: with no program given it complains about the address, not us."""
+    try:
+        kernel.prctl(22, 2, 0)
+    except OSError as error:
+        return error.errno == 14
+    return True

@@ -1,0 +1,204 @@
+"""Commands on this very machine. Not isolated: policies treat it with care."""
+
+import contextlib
+import os
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import anyio
+from anyio import to_thread
+
+from hermes.core.errors import PlaceFailed, ToolError
+from hermes.core.protocols import CommandResult, Process
+from hermes.environments import process_local, process_pty
+from hermes.environments.files import read_bytes, write_bytes
+from hermes.environments.open import Opening
+from hermes.environments.process_leftover import Leftovers
+from hermes.environments.process_local import LocalProcess
+from hermes.environments.process_pty import PtyProcess
+from hermes.environments.process_run import run_to_end
+from hermes.environments.settings import TerminalSettings
+from hermes.environments.shell import LONGEST, Shell, check, folder_in, new_tree
+
+_STATE = "hermes-shell-"
+_OLD = 3600.0
+
+
+def open_local(opening: Opening) -> "LocalEnvironment":
+    return LocalEnvironment(
+        opening.folder,
+        opening.variables,
+        settings=opening.settings,
+        processes=opening.home / "processes",
+    )
+
+
+class LocalEnvironment:
+    """This machine, in one shell session that begins in `directory`.
+
+    `variables` is all that commands get to see (`child_variables` chooses it). `processes` is the
+    folder in which background processes can be found again; without one they end with us.
+    """
+
+    name = "local"
+    isolated = False
+
+    def __init__(
+        self,
+        directory: Path,
+        variables: Mapping[str, str],
+        *,
+        settings: TerminalSettings | None = None,
+        processes: Path | None = None,
+    ) -> None:
+        self.target = socket.gethostname()
+        self._directory = directory
+        self._variables = dict(variables)
+        self._settings = settings or TerminalSettings()
+        self._processes = processes
+        self._leftovers = Leftovers()
+        self._started: list[LocalProcess | PtyProcess] = []
+        self._stack = contextlib.ExitStack()
+        self._open: Shell | None = None
+
+    async def __aenter__(self) -> Self:
+        bash = shutil.which("bash", path=self._variables.get("PATH", os.defpath))
+        if bash is None:
+            raise PlaceFailed(
+                "there is no bash on this machine, and commands need it: install it with "
+                "`apt install bash`, `apk add bash` or `dnf install bash`"
+            )
+        if not self._directory.is_dir():
+            raise PlaceFailed(f"the working folder {self._directory} is not there; make it first")
+        _sweep(Path(tempfile.gettempdir()))
+        prefix = f"{_STATE}{os.getpid()}-"
+        state = self._stack.enter_context(
+            tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
+        )
+        if self._processes is not None:
+            self._processes.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._open = Shell(state, str(self._directory.absolute()), bash)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as group:
+                for process in self._started:
+                    if self._processes is None or isinstance(process, PtyProcess):
+                        group.start_soon(process.kill)
+        for process in self._started:
+            process.close()
+        self._open = None
+        self._leftovers.close()
+        self._stack.close()
+
+    async def run(
+        self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
+    ) -> CommandResult:
+        tree, folder = new_tree(), Path(self._shell.folder)
+        command, script = self._short(command)
+        launch = self._shell.launch(command, tree=tree, cwd=cwd, caller_keeps=True)
+        state = folder / f"new.{tree}"
+        try:
+            result = await run_to_end(
+                launch.argv,
+                {**self._variables, **launch.variables},
+                tree=tree,
+                timeout=min(timeout, self._settings.max_timeout),
+                stdin=stdin,
+                let_go=self._leftovers.take,
+            )
+            if not result.timed_out:
+                _keep(state, folder / "state")
+            return result
+        finally:
+            for path in (state, script):
+                if path is not None:
+                    path.unlink(missing_ok=True)
+
+    async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
+        read = partial(read_bytes, self._path(path), offset=offset, limit=limit)
+        return await to_thread.run_sync(read)
+
+    async def write(self, path: str, data: bytes) -> None:
+        await to_thread.run_sync(write_bytes, self._path(path), data)
+
+    async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> Process:
+        self._started = [process for process in self._started if not process.closed]
+        command, _ = self._short(command)
+        process: LocalProcess | PtyProcess
+        if pty:
+            process = process_pty.start(self._shell, command, self._variables, cwd=cwd)
+        else:
+            process = process_local.start(
+                self._shell, command, self._variables, self._process_folder, cwd=cwd
+            )
+        self._started.append(process)
+        return process
+
+    async def find(self, handle: str) -> Process | None:
+        process = process_local.find(self._process_folder, handle)
+        if process is not None:
+            self._started.append(process)
+        return process
+
+    @property
+    def _shell(self) -> Shell:
+        if self._open is None:
+            raise PlaceFailed("the environment is not open")
+        return self._open
+
+    @property
+    def _process_folder(self) -> Path:
+        return self._processes or Path(self._shell.folder)
+
+    def _path(self, path: str) -> Path:
+        """As the session's shell would see it: relative to where it is now."""
+        if "\0" in path or not path:
+            raise ToolError(f"{path!r} is no name of a file")
+        if path == "~" or path.startswith("~/"):
+            return Path(self._variables.get("HOME", "/") + path[1:])
+        try:
+            folder = folder_in((Path(self._shell.folder) / "state").read_bytes())
+        except FileNotFoundError:
+            folder = None
+        return Path(folder or self._shell.start) / path
+
+    def _short(self, command: str) -> tuple[str, Path | None]:
+        """A command that is too long for an argument is read from a file instead."""
+        check(command)
+        if len(command) <= LONGEST and len(os.fsencode(command)) <= LONGEST:
+            return command, None
+        script = Path(self._shell.folder) / f"{new_tree()}.sh"
+        script.write_bytes(os.fsencode(command))
+        return f". '{script}'", script
+
+
+def _keep(new: Path, state: Path) -> None:
+    """Take over the state of a shell that came to its end; one that was killed left only half."""
+    with contextlib.suppress(FileNotFoundError):
+        if folder_in(new.read_bytes()) is not None:
+            new.replace(state)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove the state of sessions whose owner was killed. Only what is old, too: an owner in
+    another container that shares this folder merely seems to be gone."""
+    for state in folder.glob(f"{_STATE}*-*"):
+        owner = state.name.removeprefix(_STATE).partition("-")[0]
+        with contextlib.suppress(OSError):
+            old = time.time() - state.stat().st_mtime > _OLD
+            if old and owner.isdigit() and not Path(f"/proc/{owner}").exists():
+                shutil.rmtree(state, ignore_errors=True)

@@ -1,0 +1,200 @@
+"""Commands behind walls: the embedded place for code that nobody vouches for.
+
+It sees the system's programs read-only, may write to its working folder and to a /tmp of its own,
+and reaches no network, no other process and none of our secrets. See `confinement` for what keeps
+it in, and `confinement.identity` for the user it runs as. What it leaves in the background ends
+with the sandbox.
+"""
+
+import os
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from hermes.core.errors import PlaceFailed, ToolError
+from hermes.core.protocols import CommandResult, Process
+from hermes.environments.confinement import exchange, opening, probe
+from hermes.environments.confinement.line import Line, request
+from hermes.environments.confinement.premises import Premises
+from hermes.environments.confinement.process import SandboxProcess, start_inside
+from hermes.environments.confinement.running import run_inside
+from hermes.environments.open import Opening
+from hermes.environments.process_leftover import Leftovers
+from hermes.environments.settings import TerminalSettings
+from hermes.environments.shell import LONGEST, Shell, folder_in, new_tree
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def open_sandbox(opening: Opening) -> "SandboxEnvironment":
+    """`terminal.cwd: ""` asks for a folder made for the sandbox, and removed with it."""
+    directory = opening.folder if opening.settings.cwd else None
+    return SandboxEnvironment(directory, opening.variables, settings=opening.settings)
+
+
+class SandboxEnvironment:
+    """A sandbox with one shell session in `directory`; without one, in a folder made for it.
+
+    `variables` is all that commands get to see (`child_variables` chooses it). `walls` are the
+    kinds that may be tried, in order.
+    """
+
+    name = "sandbox"
+    isolated = True
+
+    def __init__(
+        self,
+        directory: Path | None,
+        variables: Mapping[str, str],
+        *,
+        settings: TerminalSettings | None = None,
+        walls: tuple[str, ...] = opening.ALL,
+    ) -> None:
+        self.target = str(directory or "a folder of its own")
+        self._settings = settings or TerminalSettings()
+        self._variables = dict(variables)
+        self._premises = Premises(directory, self._settings, walls)
+        self._leftovers = Leftovers()
+        self._started: dict[str, SandboxProcess] = {}
+        self._stack = AsyncExitStack()
+        self._open: Shell | None = None
+
+    async def __aenter__(self) -> Self:
+        reason = probe.hopeless()
+        if reason:
+            raise PlaceFailed(reason)
+        async with AsyncExitStack() as stack:
+            premises = await stack.enter_async_context(self._premises)
+            self._variables |= _own_variables(premises)
+            bash = _bash(self._variables.setdefault("PATH", PATH))
+            stack.callback(self._leftovers.close)
+            self._open = Shell(f"{premises.scratch}/state", premises.directory, bash)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._open = None
+        for process in self._started.values():
+            process.close()
+        await self._stack.aclose()
+
+    async def run(
+        self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
+    ) -> CommandResult:
+        async with self._line() as line:
+            if _is_long(command):
+                command = await self._script(line, command)
+            launch = self._shell.launch(command, tree=new_tree(), cwd=cwd)
+            return await run_inside(
+                line,
+                request(launch.argv, {**self._variables, **launch.variables}),
+                timeout=min(timeout, self._settings.max_timeout),
+                stdin=stdin,
+                let_go=self._leftovers.take,
+            )
+
+    async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
+        async with self._line() as line:
+            cwd, name = await self._place(line, path)
+            return await exchange.fetch(line, name, cwd=cwd, offset=offset, limit=limit)
+
+    async def write(self, path: str, data: bytes) -> None:
+        async with self._line() as line:
+            cwd, name = await self._place(line, path)
+            await exchange.replace(line, name, data, cwd=cwd)
+
+    async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> Process:
+        self._started = {name: each for name, each in self._started.items() if not each.ended}
+        handle = new_tree()
+        async with self._line() as line:
+            if _is_long(command):
+                command = await self._script(line, command)
+            launch = self._shell.launch(command, tree=handle, cwd=cwd, exit_file=os.devnull)
+            variables = {**self._variables, **launch.variables}
+            asked = request(launch.argv, variables, terminal=pty)
+            process = self._started[handle] = await start_inside(line, asked, handle)
+        return process
+
+    async def find(self, handle: str) -> Process | None:
+        """Only of this life: what runs in a sandbox ends with the Hermes that made it."""
+        process = self._started.get(handle)
+        return None if process is None or process.ended else process.again()
+
+    @property
+    def _shell(self) -> Shell:
+        if self._open is None:
+            raise PlaceFailed("the environment is not open")
+        return self._open
+
+    @asynccontextmanager
+    async def _line(self) -> AsyncIterator[Line]:
+        """When the place fails under a command, the next one gets a new place."""
+        line = await self._premises.line()
+        try:
+            yield line
+        except PlaceFailed:
+            await self._premises.give_up(line)
+            raise
+
+    async def _place(self, line: Line, path: str) -> tuple[str, str]:
+        """The folder to start from and the path, as the session's shell would see them."""
+        if "\0" in path or not path:
+            raise ToolError(f"{path!r} is no name of a file")
+        if path == "~" or path.startswith("~/"):
+            return "/", self._variables["HOME"] + path[1:]
+        if path.startswith("/"):
+            return "/", path
+        shell, folder = self._shell, None
+        with suppress(ToolError):  # no command has ended yet
+            state = f"{shell.folder}/state"
+            found = await exchange.fetch(line, state, cwd="/", offset=0, limit=None)
+            folder = folder_in(found)
+        return folder or shell.start, path
+
+    async def _script(self, line: Line, command: str) -> str:
+        """A command that is too long for an argument is read from a file instead."""
+        script = f"{self._shell.folder}/{new_tree()}.sh"
+        await exchange.replace(line, script, os.fsencode(command), cwd="/")
+        return f". '{script}'"
+
+
+def _bash(path: str) -> str:
+    """By its real name: a link may lie where the sandbox does not see it."""
+    found = shutil.which("bash", path=path)
+    if found is None:
+        raise PlaceFailed("there is no bash on this machine; the sandbox needs it")
+    return str(Path(found).resolve())
+
+
+def _is_long(command: str) -> bool:
+    return len(command) > LONGEST or len(os.fsencode(command)) > LONGEST
+
+
+def _own_variables(premises: Premises) -> dict[str, str]:
+    """What is true of the user outside is not true inside."""
+    return {
+        "HOME": f"{premises.scratch}/home",
+        "USER": premises.user,
+        "LOGNAME": premises.user,
+        "SHELL": "/bin/bash",
+        "TMPDIR": premises.temporary,
+    }
+
+
+async def why_not(
+    settings: TerminalSettings | None = None, *, walls: tuple[str, ...] = opening.ALL
+) -> str | None:
+    """Why there can be no sandbox here, found by opening one and closing it; None if there can."""
+    try:
+        async with SandboxEnvironment(None, {}, settings=settings, walls=walls):
+            return None
+    except PlaceFailed as error:
+        return str(error)

@@ -1,0 +1,231 @@
+"""Makes many short shells feel like one: each command starts where the last one ended.
+
+Every command gets a fresh bash, which takes over the session's state, runs the command and
+writes the state back in one step: working folder, variables (exported or not), functions,
+aliases, options, umask and `$?`. A place only has to run an argv; so a host, a container and a
+remote machine all keep their state in the same way, inside the place, where the state belongs.
+
+What holds, on purpose:
+- Commands side by side each start from the state as it then is; the last to end is kept whole.
+- A command that is ended by a signal, or replaces its shell (`exec`), leaves the state of before.
+- `set -e` is for one command: kept, it would end every later one at its first failure.
+- A folder given with a command is for that command alone.
+- Traps, jobs, positional parameters and ulimits are not carried over; nor is anything, when a
+  command sets an EXIT trap of its own and then calls `exit`.
+"""
+
+import secrets
+
+from hermes.core.errors import ToolError
+from hermes.core.messages import Value
+
+TREE = "HERMES_TREE"
+"""The variable that marks all processes of one command, so that those that fork away are found."""
+
+LONGEST = 100_000
+"""Bytes of a command that surely fit into one variable (Linux allows 128 KiB)."""
+
+FOLDER_MARK = b"\nreturn 0 # the working folder follows\n"
+
+_OWN = (
+    "__hermes_*|HERMES_TREE|_|BASH|BASHOPTS|BASHPID|BASH_*|COMP_*|DIRSTACK|EPOCH*|EUID|FUNCNAME|"
+    "GROUPS|HISTCMD|LINENO|OLDPWD|OPTERR|OPTIND|PIPESTATUS|PPID|PWD|*RANDOM|SECONDS|SHELLOPTS|"
+    "SHLVL|UID"
+)
+"""Names that bash, or this file, sets in each shell anew."""
+
+# One line, so that an error in the first line of a command is said to be in line 1. All else comes
+# as variables: what stands in an argument is seen by `ps`, and hit by `pkill -f`.
+_RUN = (
+    'builtin eval "$HERMES_PRELUDE"; __hermes_status; builtin eval "$__hermes_command"; '
+    "{ __hermes_end $?; } 2>/dev/null"
+)
+
+# All of it sits in functions or one group: bash parses that before the state brings aliases that
+# could change what it means. Only builtins are used, besides `mv`: a fork costs more than all
+# the rest. `>|` because the command may have set noclobber.
+_PRELUDE = r"""
+__hermes_save() {
+  __hermes_flags=
+  case $- in *x*) __hermes_flags+='set -x; ' ;; esac
+  case $- in *v*) __hermes_flags+='set -v; ' ;; esac
+  builtin set +exv
+  builtin unset -f __hermes_save __hermes_end __hermes_enter __hermes_status
+  [[ -n $__hermes_cwd ]] || __hermes_at=$PWD __hermes_old=${OLDPWD-}
+  __hermes_shopts=$BASHOPTS
+  builtin shopt -s extglob
+  builtin compgen -v -X '%OWN%' >| "$__hermes_new"
+  builtin mapfile -t __hermes_names < "$__hermes_new"
+  {
+    # What was there at first and was unset since must not come back with the next shell.
+    builtin printf 'builtin unset -v'
+    builtin printf ' %q' "${__hermes_first[@]}"
+    builtin printf '\nbuiltin shopt -s extglob\n'  # functions may need it to be read
+    builtin declare -p __hermes_first
+    builtin umask -p
+    builtin declare -p "${__hermes_names[@]}"
+    builtin declare -f
+    builtin declare -F
+    builtin alias -p
+    if [[ $__hermes_shopts == "$__hermes_usual_shopts" ]]; then
+      builtin printf 'builtin shopt -u extglob\n'
+    else
+      [[ :$__hermes_shopts: == *:extglob:* ]] || builtin shopt -u extglob
+      builtin shopt -p
+    fi
+    [[ $SHELLOPTS == "$__hermes_usual_options" ]] || builtin set +o
+    builtin printf '%s=%q ' __hermes_flags "$__hermes_flags" __hermes_last "$1" \
+      __hermes_at "$__hermes_at" __hermes_old "$__hermes_old"
+    builtin printf '\nreturn 0 # the working folder follows\n%s' "$__hermes_at"
+  } >| "$__hermes_new" || return
+  [[ -n $__hermes_caller ]] ||
+    builtin command -p mv -f -- "$__hermes_new" "$__hermes_folder/state"
+}
+__hermes_end() {
+  if [[ -z $__hermes_done ]]; then
+    __hermes_done=1
+    if [[ -n $__hermes_exit ]]; then builtin printf '%s' "$1" >| "$__hermes_exit"
+    else __hermes_save "$1"; fi
+  fi
+  return "$1"
+}
+__hermes_enter() {
+  builtin cd -- "$1" 2>/dev/null && return
+  __hermes_n=$1
+  while [[ $__hermes_n == */?* ]]; do
+    __hermes_n=${__hermes_n%/*}
+    [[ -n $__hermes_n ]] && builtin cd -- "$__hermes_n" 2>/dev/null && break
+  done
+  [[ -n $__hermes_n ]] || builtin cd -- "${HOME:-/}" 2>/dev/null || builtin cd /
+  builtin printf '[the working folder %s is gone; now in %s]\n' "$1" "$PWD" >&2
+}
+__hermes_status() { return "$__hermes_last"; }
+{
+  __hermes_folder=$HERMES_FOLDER __hermes_at=$HERMES_START __hermes_cwd=$HERMES_CWD
+  __hermes_command=$HERMES_COMMAND __hermes_exit=$HERMES_EXIT __hermes_tty=$HERMES_TTY
+  builtin unset -v HERMES_FOLDER HERMES_START HERMES_CWD HERMES_COMMAND HERMES_EXIT HERMES_TTY
+  __hermes_caller=$HERMES_CALLER
+  builtin unset -v HERMES_PRELUDE HERMES_CALLER
+  [[ -z $__hermes_tty ]] || builtin exec 0<>"$__hermes_tty" 1>&0 2>&0
+  builtin shopt -s expand_aliases
+  __hermes_done= __hermes_flags= __hermes_last=0 __hermes_old=
+  __hermes_usual_shopts=$BASHOPTS __hermes_usual_options=$SHELLOPTS
+  __hermes_new=$__hermes_folder/new.$HERMES_TREE
+  if [[ -r $__hermes_folder/state ]]; then
+    builtin source "$__hermes_folder/state" >/dev/null 2>&1
+  else
+    [[ -d $__hermes_folder ]] || builtin command -p mkdir -p -m 700 -- "$__hermes_folder"
+    builtin shopt -s extglob
+    builtin compgen -e -X '@(HERMES_TREE|PWD|OLDPWD|SHLVL|_)' >| "$__hermes_new"
+    builtin shopt -u extglob
+    builtin mapfile -t __hermes_first < "$__hermes_new"
+  fi
+  [[ -z $__hermes_tty ]] || builtin export TERM=xterm-256color
+  __hermes_enter "$__hermes_at"
+  __hermes_at=$PWD
+  if [[ -n $__hermes_old ]]; then OLDPWD=$__hermes_old; else builtin unset -v OLDPWD; fi
+  case $__hermes_cwd in '~'|'~/'*) __hermes_cwd=$HOME${__hermes_cwd:1} ;; esac
+  if [[ -n $__hermes_cwd ]] && ! builtin cd -- "$__hermes_cwd" 2>/dev/null; then
+    builtin printf '[not run: there is no folder %s to go to]\n' "$__hermes_cwd" >&2
+    [[ -z $__hermes_exit ]] || builtin printf 1 >| "$__hermes_exit"
+    builtin exit 1
+  fi
+  __hermes_command=$__hermes_flags$__hermes_command
+  builtin trap '{ __hermes_end $?; } 2>/dev/null' EXIT
+  builtin trap '{ __hermes_done=1; builtin exit 143; } 2>/dev/null' TERM
+}
+""".strip().replace("%OWN%", f"@({_OWN})")
+
+# The part of `process_tree` that works where only a shell can be reached. Killing goes round until
+# nobody is found, for the sake of those born in between.
+_END_TREE = r"""
+for round in {1..50}; do
+  found=
+  for file in /proc/[0-9]*/environ; do
+    pid=${file#/proc/} pid=${pid%/environ}
+    [[ $pid == $$ ]] && continue
+    while IFS= read -r -d '' variable; do
+      [[ $variable == "HERMES_TREE=$1" ]] && found=1 && kill -s "$2" "$pid" && break
+    done < "$file"
+  done
+  [[ -n $found && $2 == KILL ]] || break
+done 2>/dev/null
+true
+"""
+
+
+class Launch(Value, frozen=True):
+    """A program to start in a place, and the variables to add for it."""
+
+    argv: tuple[str, ...]
+    variables: dict[str, str]
+
+    @property
+    def words(self) -> list[str]:
+        """Both as one argv, for places that cannot be given variables."""
+        return ["env", *(f"{name}={value}" for name, value in self.variables.items()), *self.argv]
+
+
+class Shell(Value, frozen=True):
+    """One session's shell in some place: `folder` keeps its state and belongs to it alone; it is
+    made when needed."""
+
+    folder: str
+    start: str
+    """The first working folder, absolute."""
+    bash: str = "bash"
+
+    def launch(
+        self,
+        command: str,
+        *,
+        tree: str,
+        cwd: str = "",
+        exit_file: str = "",
+        tty: str = "",
+        caller_keeps: bool = False,
+    ) -> Launch:
+        """How to run `command`, marked as `tree`. With `exit_file`, its exit code is written
+        there and the state is left alone: a background process is not the session's shell.
+
+        A caller that shares a file system with the place may do the last step itself, which
+        saves starting `mv`: rename `new.<tree>` in the folder to `state`.
+        """
+        check(command)
+        check(cwd)
+        variables = {
+            "HERMES_PRELUDE": _PRELUDE,
+            "HERMES_FOLDER": self.folder,
+            "HERMES_START": self.start,
+            "HERMES_CWD": cwd,
+            "HERMES_COMMAND": command,
+            "HERMES_EXIT": exit_file,
+            "HERMES_TTY": tty,
+            "HERMES_CALLER": "1" if caller_keeps else "",
+            TREE: tree,
+        }
+        return Launch((self.bash, "-c", _RUN, "bash"), variables)
+
+    def end_tree(self, tree: str, signal: str) -> list[str]:
+        """Signal (`TERM`, `KILL`) all that carries the mark `tree`, in a place with a /proc."""
+        return [self.bash, "-c", _END_TREE, "bash", tree, signal]
+
+
+def check(text: str) -> None:
+    """Raises `ToolError` for what no program can be given as an argument."""
+    if "\0" in text:
+        raise ToolError("a command cannot contain a NUL byte; write such data to a file first")
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise ToolError(f"the command is not valid text: {error.reason}") from error
+
+
+def new_tree() -> str:
+    return secrets.token_hex(8)
+
+
+def folder_in(state: bytes) -> str | None:
+    """The working folder a state file tells of; None when it is no whole state."""
+    _, mark, folder = state.rpartition(FOLDER_MARK)
+    return folder.decode("utf-8", "surrogateescape") if mark else None

@@ -1,0 +1,117 @@
+"""<home>/.env: secrets and the variables of old installations, read and written by hand.
+
+Nothing is expanded or executed. Understood: `NAME=value`, `export NAME=value`, comments, single
+quotes (as they stand), double quotes (with backslash escapes, may span lines).
+"""
+
+import re
+from pathlib import Path
+
+from hermes.core.errors import SettingsError
+from hermes.core.messages import Value
+from hermes.settings.files import locked, read_text, replace_text
+from hermes.settings.origins import Problem
+
+NAME = ".env"
+_ASSIGNMENT = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=[ \t]*(.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_UNQUOTED = re.compile(r"[A-Za-z0-9_./:@%+,=~^*?!&<>-]+")
+
+
+class Entry(Value, frozen=True):
+    name: str
+    value: str
+    first: int
+    """Its first and last line, counted from 1."""
+    last: int
+
+
+class EnvFile(Value, frozen=True):
+    entries: tuple[Entry, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    exposed: bool = False
+    """True when others than its owner may read it."""
+
+
+def read(home: Path) -> EnvFile:
+    path = home / NAME
+    text = read_text(path)
+    if text is None:
+        return EnvFile()
+    entries, problems = parse(text, path)
+    return EnvFile(tuple(entries), tuple(problems), bool(path.stat().st_mode & 0o077))
+
+
+def parse(text: str, path: Path) -> tuple[list[Entry], list[Problem]]:
+    entries: list[Entry] = []
+    problems: list[Problem] = []
+    lines = _lines(text)
+    at = 0
+    while at < len(lines):
+        first, line = at, lines[at]
+        at += 1
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        found = _ASSIGNMENT.match(line)
+        if found is None:
+            what = "expected NAME=value; put # before a comment"
+            problems.append(Problem(f"{path}:{first + 1}", what))
+            continue
+        name, rest = found.groups()
+        if rest[:1] in ("'", '"'):
+            closing, at = _close(lines, at, rest)
+            if closing is None:
+                what = f"the quote of {name} is never closed"
+                problems.append(Problem(f"{path}:{first + 1}", what))
+                break
+            entries.append(Entry(name, closing, first + 1, at))
+        else:
+            entries.append(Entry(name, re.split(r"(?:^|\s)#", rest)[0].strip(), first + 1, at))
+    return entries, problems
+
+
+def _close(lines: list[str], at: int, rest: str) -> tuple[str | None, int]:
+    """The value up to its closing quote, and the line after it."""
+    body = r"((?:[^\"\\]|\\.)*)" if rest[0] == '"' else r"([^']*)"
+    pattern = re.compile(rest[0] + body + rest[0], re.DOTALL)
+    while True:
+        found = pattern.match(rest)
+        if found is not None:
+            inner = found.group(1)
+            return (_ESCAPE.sub(_unescape, inner) if rest[0] == '"' else inner), at
+        if at >= len(lines):
+            return None, at
+        rest += "\n" + lines[at]
+        at += 1
+
+
+def _unescape(found: re.Match[str]) -> str:
+    return {"n": "\n", "t": "\t", "r": "\r"}.get(found.group(1), found.group(1))
+
+
+def put(home: Path, name: str, value: str | None) -> None:
+    """Set a variable, or take it out with None. Comments and the other lines stay as they are."""
+    with locked(home):
+        path = home / NAME
+        text = read_text(path) or ""
+        entries, problems = parse(text, path)
+        if problems:
+            raise SettingsError(f"nothing was changed: {problems[0]}")
+        lines = _lines(text)
+        wanted = [] if value is None else [f"{name}={quote(value)}"]
+        for entry in reversed([entry for entry in entries if entry.name == name]):
+            lines[entry.first - 1 : entry.last] = wanted
+            wanted = []  # the last one counts; earlier ones only confuse
+        replace_text(path, "".join(f"{line}\n" for line in lines + wanted), mode=0o600)
+
+
+def _lines(text: str) -> list[str]:
+    # Not `splitlines`: that would also break a value at a form feed or a Unicode separator.
+    return text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
+
+
+def quote(value: str) -> str:
+    if not value or _UNQUOTED.fullmatch(value):
+        return value
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

@@ -1,0 +1,25 @@
+"""The whole of what may be set: one section a room, declared by the room itself."""
+
+import msgspec
+
+from hermes.agent.settings import AgentSettings
+from hermes.environments.settings import TerminalSettings
+from hermes.memory.settings import StoreSettings
+from hermes.models.settings import ModelSettings
+from hermes.settings.display import DisplaySettings
+from hermes.tools.settings import ToolSettings
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    model: ModelSettings = ModelSettings()
+    """Which models answer."""
+    agent: AgentSettings = AgentSettings()
+    """The loop, its subagents and its prompt."""
+    terminal: TerminalSettings = TerminalSettings()
+    """The place where commands run."""
+    tools: ToolSettings = ToolSettings()
+    """What the agent can do."""
+    store: StoreSettings = StoreSettings()
+    """Where everything that happened is kept."""
+    display: DisplaySettings = DisplaySettings()
+    """How much is shown, and how."""

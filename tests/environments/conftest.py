@@ -1,0 +1,45 @@
+"""The places of the contract suite: one line in PLACES puts a new kind through all of it."""
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+
+from hermes.core.protocols import Environment
+from hermes.environments.local import LocalEnvironment
+from hermes.environments.sandbox import SandboxEnvironment
+from hermes.environments.variables import child_variables
+
+Place = Callable[[Path], AbstractAsyncContextManager[Environment]]
+
+
+def local(folder: Path) -> LocalEnvironment:
+    (folder / "work").mkdir()
+    variables = child_variables({"PATH": os.environ["PATH"], "HOME": str(folder)})
+    return LocalEnvironment(folder / "work", variables, processes=folder / "processes")
+
+
+def sandbox(folder: Path) -> SandboxEnvironment:
+    (folder / "work").mkdir()
+    return SandboxEnvironment(folder / "work", child_variables({"PATH": os.environ["PATH"]}))
+
+
+# Each is given an empty folder of this machine, and may call `pytest.skip` to say what is missing.
+PLACES: dict[str, Place] = {
+    "local": local,
+    "sandbox": sandbox,
+}
+
+
+@pytest.fixture(params=list(PLACES))
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Environment]:
+    async with PLACES[request.param](tmp_path) as environment:
+        yield environment
+
+
+@pytest.fixture
+async def here(tmp_path: Path) -> AsyncIterator[LocalEnvironment]:
+    async with local(tmp_path) as environment:
+        yield environment

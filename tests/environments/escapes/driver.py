@@ -1,0 +1,125 @@
+"""Makes all attempts, as one kind of user behind one kind of walls, and reports what got away.
+
+Run as a program: `driver.py FOLDER USER WALLS`, with WALLS `none` for the control. Prints JSON.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from escapes import excess, network, places, rights
+from escapes.attempt import Attempt
+from escapes.ordinary import become_ordinary
+from escapes.world import World
+
+from hermes.core.errors import PlaceFailed
+from hermes.environments.confinement.limits import descendants
+from hermes.environments.sandbox import SandboxEnvironment
+from hermes.environments.settings import TerminalSettings
+from hermes.environments.variables import child_variables
+
+MOST, ELSEWHERE = 48, 15
+"""Processes allowed in a sandbox; those that the other sandbox may start meanwhile."""
+QUICK = [*network.ATTEMPTS, *places.ATTEMPTS, *rights.ATTEMPTS]
+ATTEMPTS = [*QUICK, *excess.ATTEMPTS]
+
+
+def settings(world: World) -> TerminalSettings:
+    return TerminalSettings(
+        memory_mb=256, processes=MOST, cpu_seconds=1, file_mb=16, readable=(str(world.tools),)
+    )
+
+
+async def inside(world: World, walls: str) -> dict[str, list[str]]:
+    """In two sandboxes side by side: while some wait for a limit, the others are made."""
+    found: dict[str, list[str]] = {}
+    async with anyio.create_task_group() as group:
+        for attempts in (QUICK, excess.ATTEMPTS):
+            group.start_soon(in_a_row, world, walls, attempts, found)
+    return found
+
+
+async def in_a_row(
+    world: World, walls: str, attempts: Sequence[Attempt], found: dict[str, list[str]]
+) -> None:
+    variables = child_variables(dict(os.environ))
+    place = SandboxEnvironment(world.work, variables, settings=settings(world), walls=(walls,))
+    async with place:
+        for attempt in attempts:
+            found[attempt.name] = await make(world, place, attempt)
+
+
+async def make(world: World, place: SandboxEnvironment, attempt: Attempt) -> list[str]:
+    peak, output, failed = _Peak(), "", []
+    async with anyio.create_task_group() as group:
+        group.start_soon(peak.watch)
+        try:
+            result = await place.run(world.script(attempt.script), timeout=attempt.timeout)
+            output = result.output
+        except PlaceFailed:  # to end the sandbox is not to leave it; but it must come back
+            failed = await usable(place)
+        group.cancel_scope.cancel()
+    outlived = world.pulse() if attempt in excess.ATTEMPTS else []
+    return failed + world.damage(output) + peak.damage() + outlived
+
+
+async def usable(place: SandboxEnvironment) -> list[str]:
+    try:
+        result = await place.run("echo still here")
+    except PlaceFailed as error:
+        return [f"the sandbox does not come back: {error}"]
+    return [] if result.output == "still here\n" else [f"the sandbox is broken: {result}"]
+
+
+class _Peak:
+    """How many processes there were at most, beyond those at the beginning."""
+
+    def __init__(self) -> None:
+        self._first = self._most = len(descendants(os.getpid()))
+
+    async def watch(self) -> None:
+        while True:
+            self._most = max(self._most, len(descendants(os.getpid())))
+            await anyio.sleep(0.1)
+
+    def damage(self) -> list[str]:
+        more = self._most - self._first
+        return [f"there were {more} more processes"] if more > MOST + ELSEWHERE else []
+
+
+def control(world: World, who: str) -> dict[str, list[str]]:
+    found = {}
+    for attempt in ATTEMPTS:
+        if attempt.control in (who, "both"):
+            world.reset()
+            shell = subprocess.Popen(
+                ["bash", "-c", world.script(attempt.script)],
+                cwd=world.work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, close_fds=False,
+            )  # fmt: skip
+            output, _ = shell.communicate(timeout=30)
+            found[attempt.name] = world.damage(output.decode("utf-8", "replace"))
+    return found
+
+
+def main(folder: Path, who: str, walls: str) -> None:
+    if who == "user" and os.getuid() == 0:
+        become_ordinary()
+    world = World(folder, os.environ["HERMES_SECRET"])
+    os.environ["HOME"] = str(world.home)
+    try:
+        found = control(world, who) if walls == "none" else anyio.run(inside, world, walls)
+    finally:
+        world.close()
+    sys.stdout.write(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])

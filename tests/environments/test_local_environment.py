@@ -1,0 +1,272 @@
+"""This machine: what only it promises, and how it stands up to bad company."""
+
+import os
+import resource
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import anyio
+import pytest
+
+from hermes.core.errors import PlaceFailed, ToolError
+from hermes.environments.local import LocalEnvironment
+from hermes.environments.settings import TerminalSettings
+from hermes.environments.variables import child_variables
+
+pytestmark = pytest.mark.anyio
+
+
+def carrying(word: str) -> list[str]:
+    """Every process on this machine with that word among its variables."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if word.encode() in (folder / "environ").read_bytes():
+                found.append(folder.name)
+        except OSError:
+            continue
+    return found
+
+
+def names(folder: str | Path) -> list[str]:
+    return [entry.name for entry in Path(folder).iterdir()]
+
+
+def running(pid: object) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def descriptors() -> int:
+    return len(names("/proc/self/fd"))
+
+
+async def test_commands_never_see_a_key(tmp_path: Path) -> None:
+    ours = {
+        "PATH": os.environ["PATH"],
+        "OPENAI_API_KEY": "sk-1",
+        "GITHUB_TOKEN": "t",
+        "AWS_PROFILE": "ops",
+        "AWS_SECRET_ACCESS_KEY": "s",
+        "OWN_KEY": "granted by name, and ours",
+        "KUBECONFIG": "/k",
+        "OTHER": "not granted",
+    }
+    granted = ("AWS_*", "KUBECONFIG", "GITHUB_TOKEN", "OWN_KEY")
+    variables = child_variables(ours, granted, withheld={"OWN_KEY"})
+    async with LocalEnvironment(tmp_path, variables) as place:
+        told = (await place.run("env; cat /proc/self/environ | tr '\\0' '\\n'")).output
+    assert "AWS_PROFILE=ops" in told
+    assert "KUBECONFIG=/k" in told
+    assert "GITHUB_TOKEN=t" in told
+    assert "TERM=dumb" in told
+    for hidden in ("sk-1", "AWS_SECRET", "OWN_KEY", "OTHER"):
+        assert hidden not in told
+
+
+async def test_a_machine_without_bash_is_a_place_that_failed(tmp_path: Path) -> None:
+    with pytest.raises(PlaceFailed, match="install it"):
+        async with LocalEnvironment(tmp_path, {"PATH": str(tmp_path)}):
+            pass
+
+
+async def test_a_missing_first_folder_is_a_place_that_failed(tmp_path: Path) -> None:
+    with pytest.raises(PlaceFailed, match="make it first"):
+        async with LocalEnvironment(tmp_path / "missing", {"PATH": os.environ["PATH"]}):
+            pass
+
+
+async def test_it_runs_nothing_before_it_is_open_or_after(tmp_path: Path) -> None:
+    place = LocalEnvironment(tmp_path, {"PATH": os.environ["PATH"]})
+    with pytest.raises(PlaceFailed):
+        await place.run("true")
+    async with place:
+        await place.run("true")
+    with pytest.raises(PlaceFailed):
+        await place.run("true")
+
+
+async def test_the_operator_limits_how_long_a_command_may_ask_for(tmp_path: Path) -> None:
+    settings = TerminalSettings(max_timeout=0.2)
+    variables = {"PATH": os.environ["PATH"]}
+    async with LocalEnvironment(tmp_path, variables, settings=settings) as place:
+        with anyio.fail_after(10):
+            assert (await place.run("sleep 60", timeout=60)).timed_out
+
+
+async def test_200_mb_of_output_cost_no_memory(here: LocalEnvironment) -> None:
+    await here.run("true")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with anyio.fail_after(60):
+        result = await here.run("head -c 200M /dev/zero", timeout=60)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert result.dropped_bytes > 199 * 1024 * 1024
+    assert (after - before) / 1024 < 20
+
+
+async def test_a_child_that_floods_after_its_command_does_not_keep_us_busy(
+    here: LocalEnvironment,
+) -> None:
+    result = await here.run("yes & echo $!")
+    pid = next(line for line in result.output.split() if line.isdigit())
+    before = os.times()
+    await anyio.sleep(0.5)
+    after = os.times()
+    assert running(pid)
+    await here.run(f"kill {pid}")
+    assert (after.user + after.system) - (before.user + before.system) < 0.25
+
+
+async def test_a_full_pipe_does_not_stop_a_command_that_is_ending(here: LocalEnvironment) -> None:
+    with anyio.fail_after(20):
+        result = await here.run(
+            "trap 'head -c 1M /dev/zero | tr \"\\0\" y; exit 5' TERM; sleep 60 & wait", timeout=0.3
+        )
+    assert result.timed_out
+    assert "yyyy" in result.output
+
+
+async def test_cycles_leave_nothing_behind(tmp_path: Path) -> None:
+    variables = {"PATH": os.environ["PATH"], "CYCLE": secrets.token_hex(8)}
+    processes = tmp_path / "processes"
+    async with LocalEnvironment(tmp_path, variables, processes=processes) as place:
+        folder = Path((await place.run("echo $__hermes_folder")).output.strip())
+        before = descriptors()
+        for cycle in range(50):
+            process = await place.start("sleep 60 & sleep 60", pty=cycle % 5 == 0)
+            await process.kill()
+            while await process.output():
+                pass
+            with anyio.move_on_after(0.001):
+                await place.run("sleep 60")
+        assert descriptors() <= before
+        assert names(processes) == []
+        assert names(folder) == ["state"]
+    assert carrying(variables["CYCLE"]) == []
+    assert not folder.exists()  # noqa: ASYNC240 - nothing else runs
+
+
+async def test_without_a_folder_to_be_found_in_processes_end_with_us(tmp_path: Path) -> None:
+    async with LocalEnvironment(tmp_path, {"PATH": os.environ["PATH"]}) as place:
+        process = await place.start("sleep 60")
+        assert process.pid is not None
+        assert running(process.pid)
+    assert not running(process.pid)
+
+
+async def test_with_one_they_outlive_us(tmp_path: Path) -> None:
+    variables = {"PATH": os.environ["PATH"]}
+    async with LocalEnvironment(tmp_path, variables, processes=tmp_path / "p") as place:
+        process = await place.start("echo words; sleep 60")
+        assert await process.output() == b"words\n"
+    async with LocalEnvironment(tmp_path, variables, processes=tmp_path / "p") as place:
+        again = await place.find(process.handle)
+        assert again is not None
+        assert await again.output() == b"words\n"
+        await again.kill()
+        assert b"words" not in await again.output()
+        assert await again.output() == b""
+    assert names(tmp_path / "p") == []
+    await process.wait()
+
+
+async def test_one_that_ended_while_nobody_looked_tells_how(tmp_path: Path) -> None:
+    variables = {"PATH": os.environ["PATH"]}
+    async with LocalEnvironment(tmp_path, variables, processes=tmp_path / "p") as place:
+        process = await place.start("until [ -e go ]; do sleep 0.01; done; echo bye; exit 9")
+    (tmp_path / "go").touch()
+    assert await process.wait() == 9
+    async with LocalEnvironment(tmp_path, variables, processes=tmp_path / "p") as place:
+        again = await place.find(process.handle)
+        assert again is not None
+        assert await again.output() == b"bye\n"
+        assert await again.wait() == 9
+        assert await again.output() == b""
+        assert await again.wait() == 9
+    assert names(tmp_path / "p") == []
+
+
+async def test_a_number_that_was_used_again_is_not_taken_for_ours(here: LocalEnvironment) -> None:
+    process = await here.start("sleep 60")
+    mark, _, born = process.handle.split(":")
+    stranger = await here.find(f"{mark}:{os.getpid()}:{born}")
+    assert stranger is not None
+    assert await stranger.wait() is None  # somebody else has that number: ours is gone
+    await process.kill()
+
+
+async def test_a_loud_process_keeps_its_log_short(here: LocalEnvironment, tmp_path: Path) -> None:
+    process = await here.start("head -c 60M /dev/zero | tr '\\0' z; echo end; sleep 60")
+    told = b""
+    with anyio.fail_after(60):
+        while not told.endswith(b"end\n"):
+            told = (told + await process.output())[-100:]
+    (log,) = (tmp_path / "processes").glob("*.log")
+    assert log.stat().st_blocks * 512 < 4 * 1024 * 1024
+    await process.kill()
+
+
+async def test_input_that_nobody_takes_is_told(here: LocalEnvironment) -> None:
+    process = await here.start("exec 0<&-; echo closed; sleep 60")
+    assert await process.output() == b"closed\n"
+    # The sleep that bash starts gets /dev/null or nothing: nobody holds the pipe.
+    with pytest.raises(ToolError):
+        await process.write(b"hello\n")
+    await process.kill()
+
+
+async def test_a_lost_state_folder_costs_the_state_and_no_more(here: LocalEnvironment) -> None:
+    folder = Path((await here.run("x=1; echo $__hermes_folder")).output.strip())
+    shutil.rmtree(folder)
+    result = await here.run("echo ${x-none}; x=2")
+    assert result.output == "none\n"
+    assert (await here.run("echo $x")).output == "2\n"
+
+
+async def test_what_a_killed_session_left_is_swept_when_it_is_old(tmp_path: Path) -> None:
+    temporary = Path(tempfile.gettempdir())
+    nobody = 2**22 + 1  # more than any process number
+    old, young = (temporary / f"hermes-shell-{nobody}-{word}" for word in ("old", "young"))
+    for folder in (old, young):
+        folder.mkdir(exist_ok=True)
+    os.utime(old, (0, 0))
+    async with LocalEnvironment(tmp_path, {"PATH": os.environ["PATH"]}):
+        assert young.name in (kept := names(temporary))
+        assert old.name not in kept
+    young.rmdir()
+
+
+FULL_DISK = """
+import os, sys, anyio
+from pathlib import Path
+from hermes.core.errors import ToolError
+from hermes.environments.local import LocalEnvironment
+async def main():
+    folder = Path(sys.argv[1])
+    async with LocalEnvironment(folder, {"PATH": os.environ["PATH"]}) as place:
+        await place.write("kept", b"old")
+        try:
+            await place.write("kept", b"x" * 1_000_000)
+        except ToolError as error:
+            print(error)
+        print(await place.read("kept"), os.listdir(folder))
+anyio.run(main)
+"""
+
+
+def test_a_full_disk_is_told_and_leaves_the_old_text(tmp_path: Path) -> None:
+    script = f'mount -t tmpfs -o size=64k none "$1" && exec "{sys.executable}" -c "$2" "$1"'
+    done = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", script, "sh", str(tmp_path), FULL_DISK],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "unshare" in done.stderr or "mount" in done.stderr:
+        pytest.skip("no disk can be mounted here to be filled")
+    assert done.returncode == 0, done.stderr
+    assert "disk full" in done.stdout
+    assert "b'old' ['kept']" in done.stdout
