@@ -64,7 +64,8 @@ def test_no_words_at_all_are_a_chat_and_text_piped_in_is_its_question(hermes: He
     nothing = hermes.process()
     assert nothing.returncode == exits.USAGE
     assert "Usage: hermes chat" in nothing.stderr
-    asked = hermes.process(stdin="why is the disk full?\n")
+    chosen = {"DEFAULT_MODEL": "openrouter:x/y"}
+    asked = hermes.process(stdin="why is the disk full?\n", env=chosen)
     assert asked.returncode == exits.MODEL
     assert "there is no key" in asked.stderr
 

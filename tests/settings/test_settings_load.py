@@ -30,8 +30,12 @@ def problems(home: Path, variables: Mapping[str, str] | None = None) -> list[str
     return [str(problem).replace(f"{home}/", "") for problem in found]
 
 
+KEY = {"OPENROUTER_API_KEY": "k"}
+"""With it the built-in default answers, and nothing is detected."""
+
+
 def test_a_home_that_does_not_exist_means_defaults(tmp_path: Path) -> None:
-    loaded = load(home=tmp_path / "none", variables={})
+    loaded = load(home=tmp_path / "none", variables=KEY)
     assert loaded.settings == Settings()
     assert loaded.origin("agent.max_iterations").source == "default"
     assert not (tmp_path / "none").exists()
@@ -46,7 +50,7 @@ def test_later_sources_win_and_each_value_knows_its_source(tmp_path: Path) -> No
     )
     loaded = load(
         home=tmp_path,
-        variables={"HERMES_MAX_ITERATIONS": "3", "TERMINAL_TIMEOUT": "33"},
+        variables={"HERMES_MAX_ITERATIONS": "3", "TERMINAL_TIMEOUT": "33", **KEY},
         overrides={"agent.max_iterations": "4"},
     )
     settings = loaded.settings
@@ -144,7 +148,7 @@ def test_the_environment_wins_over_env_file_for_secrets(tmp_path: Path) -> None:
 
 
 def test_an_empty_variable_counts_as_unset(tmp_path: Path) -> None:
-    assert load(home=tmp_path, variables={"TERMINAL_ENV": ""}).settings == Settings()
+    assert load(home=tmp_path, variables={"TERMINAL_ENV": "", **KEY}).settings == Settings()
 
 
 def test_all_mistakes_are_told_at_once_each_with_its_place(tmp_path: Path) -> None:
@@ -215,7 +219,7 @@ def test_a_file_that_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
 
 def test_sections_without_a_line_left_mean_defaults(tmp_path: Path) -> None:
     write(tmp_path, "agent:\n  # max_iterations: 3\nmodel:\n  cheap:\n")
-    assert load(home=tmp_path, variables={}).settings == Settings()
+    assert load(home=tmp_path, variables=KEY).settings == Settings()
 
 
 def test_shared_blocks_of_yaml_work(tmp_path: Path) -> None:
@@ -251,7 +255,7 @@ def test_loading_without_a_config_file_loads_no_yaml_library(tmp_path: Path) -> 
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={"HERMES_HOME": str(tmp_path), "PATH": ""},
+        env={"HERMES_HOME": str(tmp_path), "PATH": "", **KEY},
         capture_output=True,
         text=True,
         check=True,
@@ -260,7 +264,7 @@ def test_loading_without_a_config_file_loads_no_yaml_library(tmp_path: Path) -> 
     write(tmp_path, "agent:\n  max_depth: 2\n")
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={"HERMES_HOME": str(tmp_path), "PATH": ""},
+        env={"HERMES_HOME": str(tmp_path), "PATH": "", **KEY},
         capture_output=True,
         text=True,
         check=True,

@@ -140,7 +140,9 @@ async def open_house(
             ProcessRegistry(loaded.home, bus.publish, settings=settings.terminal)
         )
         await processes.recover(environment)
-        catalogue, mistakes = build_tools(loaded, toolsets)
+        catalogue, warnings = build_tools(loaded, toolsets)
+        if not model and loaded.origin("model.default").source == "detected":
+            warnings += (detected(loaded),)
         chosen = models.open(model or settings.model.default)
         summary = for_role("summary", settings.model)
         means = Means(
@@ -161,7 +163,7 @@ async def open_house(
         )
         claims = Claims(loaded.home / "locks")
         stack.callback(claims.close)
-        yield House(loaded, journal, bus, means, catalogue, models, str(folder), claims, mistakes)
+        yield House(loaded, journal, bus, means, catalogue, models, str(folder), claims, warnings)
 
 
 def agent_settings(loaded: Loaded, catalogue: Catalogue) -> AgentSettings:
@@ -170,6 +172,13 @@ def agent_settings(loaded: Loaded, catalogue: Catalogue) -> AgentSettings:
     if DELEGATE in catalogue.elsewhere:
         return settings
     return msgspec.structs.replace(settings, max_depth=0)
+
+
+def detected(loaded: Loaded) -> str:
+    model, why = loaded.settings.model.default, loaded.origin("model.default").where
+    if model != "local:":
+        return f"{model} answers, because {why}"
+    return f"{why}, so the small model on board answers; it is no expert: `hermes setup`"
 
 
 def place(loaded: Loaded, folder: Path) -> Environment:

@@ -44,7 +44,10 @@ def open_local(opening: Opening) -> "LocalModel":
 
 
 class LocalModel:
-    """Loads on the first question. It answers one at a time and queues the rest by itself."""
+    """Loads on the first question. It answers one at a time and queues the rest by itself.
+
+    A small model may lose itself in a call that never ends; then it is asked for words instead.
+    """
 
     def __init__(self, settings: LocalSettings, *, longest_answer: int = 512) -> None:
         self._path = _weights(settings.path)
@@ -62,6 +65,8 @@ class LocalModel:
         choice = _checked(reply)["choices"][0]
         text = choice["message"].get("content") or ""
         cut = choice["finish_reason"] == "length"
+        if tools and cut and not json_calls.shown(text):
+            return await self.complete(messages)
         return self._completion(text, reply.get("usage") or {}, bool(tools), cut)
 
     async def stream(
@@ -82,6 +87,9 @@ class LocalModel:
             if len(readable) > len(seen):
                 yield Delta(text=readable[len(seen) :])
                 seen = readable
+        if tools and cut and not seen:
+            yield await self.complete(messages)
+            return
         yield self._completion(text, usage, bool(tools), cut)
 
     def _ask(self, request: dict[str, Any], heard: Heard | None = None) -> Any:
@@ -98,6 +106,7 @@ class LocalModel:
             "messages": json_calls.write(messages, tools),
             "max_tokens": self._longest_answer,
             "temperature": 0,
+            "repeat_penalty": 1.15,
             "cache_prompt": True,
         }
         if tools:

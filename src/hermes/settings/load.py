@@ -9,6 +9,7 @@ from pathlib import Path as File
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
@@ -23,6 +24,7 @@ from hermes.settings.secrets import Secrets
 from hermes.settings.variables import key_for, with_provider
 
 CONFIG = "config.yaml"
+DEFAULT_MODEL, DEFAULT_KEY = "model.default", "OPENROUTER_API_KEY"
 
 
 class Loaded(Value, frozen=True):
@@ -87,6 +89,12 @@ def examine(
         return None, problems or [Problem("", str(settings))]
     origins = {dotted(one.path): one.origin for one in given}
     secrets = Secrets({**inside, **outside}, kept=inside)
+    if DEFAULT_MODEL not in origins and not secrets.get(DEFAULT_KEY):
+        from hermes.settings.detect import detect  # noqa: PLC0415 - most have chosen, or a key
+
+        if found := detect(settings.model, secrets):
+            reference, origins[DEFAULT_MODEL] = found
+            settings = replace(settings, model=replace(settings.model, default=reference))
     return Loaded(home, settings, secrets, origins, tuple(warnings)), []
 
 

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from hermes.core.messages import Value
 
-Source = Literal["default", "config file", "env file", "environment", "command line"]
+Source = Literal["default", "detected", "config file", "env file", "environment", "command line"]
 Path = tuple[str | int, ...]
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -57,17 +58,20 @@ async def in_a_row(
 
 
 async def make(world: World, place: SandboxEnvironment, attempt: Attempt) -> list[str]:
-    peak, output, failed = _Peak(), "", []
+    output = ""
+    found: list[str] = []
+    peak = _Peak()
     async with anyio.create_task_group() as group:
         group.start_soon(peak.watch)
         try:
             result = await place.run(world.script(attempt.script), timeout=attempt.timeout)
             output = result.output
         except PlaceFailed:  # to end the sandbox is not to leave it; but it must come back
-            failed = await usable(place)
+            found = await usable(place)
         group.cancel_scope.cancel()
-    outlived = world.pulse() if attempt in excess.ATTEMPTS else []
-    return failed + world.damage(output) + peak.damage() + outlived
+    if attempt in excess.ATTEMPTS:
+        found += peak.damage() + world.pulse()
+    return found + world.damage(output)
 
 
 async def usable(place: SandboxEnvironment) -> list[str]:
@@ -105,7 +109,15 @@ def control(world: World, who: str) -> dict[str, list[str]]:
                 stderr=subprocess.STDOUT, close_fds=False,
             )  # fmt: skip
             output, _ = shell.communicate(timeout=30)
-            found[attempt.name] = world.damage(output.decode("utf-8", "replace"))
+            found[attempt.name] = damage_in_time(world, output.decode("utf-8", "replace"))
+    return found
+
+
+def damage_in_time(world: World, output: str) -> list[str]:
+    """A killed process needs a moment to die."""
+    deadline = time.monotonic() + 2
+    while not (found := world.damage(output)) and time.monotonic() < deadline:
+        time.sleep(0.01)
     return found
 
 

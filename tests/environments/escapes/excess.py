@@ -87,8 +87,8 @@ ATTEMPTS = [
     ),
     Attempt(
         "full-dev-shm",
-        "for i in {1..4}; do head -c 15M /dev/zero > /dev/shm/f$i || exit; done; "
-        "echo GOT''AWAY; rm /dev/shm/f?",
+        "for i in {1..4}; do head -c 15M /dev/zero > /dev/shm/@NAME@$i || exit; done; "
+        "echo GOT''AWAY; rm /dev/shm/@NAME@?",
     ),
     Attempt(
         "large-file",

@@ -75,7 +75,9 @@ ATTEMPTS = [
     Attempt("write-to-var", "touch /var/lib/@NAME@ && echo GOT''AWAY", "nobody"),
     Attempt("write-to-the-interpreter", "touch @PREFIX@/@NAME@ && echo GOT''AWAY", "nobody"),
     Attempt("write-to-dev-shm-of-the-host", "cat /dev/shm/@NAME@"),
-    Attempt("read-the-disk", "[[ $(head -c 16 @DEVICE@ | wc -c) == 16 ]] && echo GOT''AWAY", "nobody"),
+    Attempt(
+        "read-the-disk", "[[ $(head -c 16 @DEVICE@ | wc -c) == 16 ]] && echo GOT''AWAY", "nobody"
+    ),
     Attempt("make-a-device", "mknod disk b 1 0 && echo GOT''AWAY", "root"),
     Attempt("open-by-handle", system_call(304, 265), "root"),
     Attempt("other-roots", "cat /proc/[0-9]*/root@HOME@/.ssh/id_rsa"),

@@ -1,0 +1,362 @@
+"""The sandbox's own promises, beyond the contract that all environments keep."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+import pytest
+
+from hermes.core.errors import PlaceFailed, ToolError
+from hermes.environments.confinement import opening, probe
+from hermes.environments.confinement.cgroups import Cgroup
+from hermes.environments.confinement.limits import descendants
+from hermes.environments.confinement.line import launcher_argv
+from hermes.environments.confinement.opening import Wish
+from hermes.environments.open import Opening, open_environment
+from hermes.environments.sandbox import SandboxEnvironment, why_not
+from hermes.environments.settings import TerminalSettings
+
+pytestmark = pytest.mark.anyio
+
+VARIABLES = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="is about root")
+
+
+def start_python(source: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", source])
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
+@pytest.fixture
+async def box(work: Path) -> AsyncIterator[SandboxEnvironment]:
+    async with SandboxEnvironment(work, VARIABLES) as environment:
+        yield environment
+
+
+async def said(place: SandboxEnvironment, command: str) -> str:
+    result = await place.run(command)
+    assert result.exit_code == 0, result
+    return result.output.strip()
+
+
+async def until(true: Callable[[], bool]) -> None:
+    with anyio.fail_after(20):
+        while not true():  # noqa: ASYNC110 - nobody tells us when a process has gone
+            await anyio.sleep(0.01)
+
+
+def gone(pids: Iterable[int]) -> bool:
+    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def owner(path: Path) -> int:
+    return path.stat().st_uid
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def folders() -> set[Path]:
+    return set(Path(tempfile.gettempdir()).glob("hermes-sandbox-*"))
+
+
+async def test_it_is_isolated_and_says_where_it_works(box: SandboxEnvironment, work: Path) -> None:
+    assert (box.name, box.isolated, box.target) == ("sandbox", True, str(work))
+
+
+async def test_it_opens_by_name_with_the_folder_of_the_person(work: Path) -> None:
+    settings = TerminalSettings(backend="sandbox")
+    place = open_environment(
+        Opening(settings=settings, directory=work, home=work.parent, variables=VARIABLES)
+    )
+    assert isinstance(place, SandboxEnvironment)
+    async with place:
+        assert await said(place, "pwd") == str(work)
+
+
+async def test_without_a_folder_it_makes_one_and_takes_it_away_again() -> None:
+    settings = TerminalSettings(backend="sandbox", cwd="")
+    nowhere = Path("/nonexistent")
+    async with open_environment(
+        Opening(settings=settings, directory=nowhere, home=nowhere, variables=VARIABLES)
+    ) as place:
+        result = await place.run("touch made; pwd")
+        folder = Path(result.output.strip())
+        assert (folder / "made").exists()
+    assert not folder.parent.exists()
+
+
+async def test_what_is_made_in_the_folder_belongs_to_its_owner(
+    box: SandboxEnvironment, work: Path
+) -> None:
+    await said(box, "mkdir -p deep/er; echo words > deep/er/file; chmod 750 deep")
+    made = work / "deep/er/file"
+    assert made.read_text() == "words\n"
+    assert owner(made) == owner(work / "deep") == owner(work)
+    assert (work / "deep").stat().st_mode & 0o777 == 0o750
+
+
+@as_root
+async def test_root_becomes_a_user_that_exists_nowhere_else(
+    box: SandboxEnvironment, work: Path
+) -> None:
+    uid = int(await said(box, "id -u"))
+    assert uid > 100_000
+    assert await said(box, "id -un; id -G; stat -c %U .") == f"sandbox\n{uid}\nsandbox"
+    async with SandboxEnvironment(work, VARIABLES) as another:
+        assert int(await said(another, "id -u")) != uid
+
+
+@as_root
+async def test_a_folder_of_somebody_else_stays_theirs(work: Path) -> None:
+    os.chown(work, 4321, 4321)
+    work.parent.chmod(0o711)
+    async with SandboxEnvironment(work, VARIABLES) as place:
+        await said(place, "touch made")
+    assert owner(work / "made") == 4321
+
+
+@as_root
+async def test_where_owners_cannot_be_translated_root_stays_without_any_power(work: Path) -> None:
+    secret = work.parent / "secret"
+    secret.write_text("x")
+    os.chown(secret, 4321, 4321)
+    secret.chmod(0o600)
+    settings = TerminalSettings(readable=(str(secret),))
+    async with SandboxEnvironment(work, VARIABLES, settings=settings, walls=("landlock",)) as place:
+        assert await said(place, "id -u") == "0"
+        assert (await place.run(f"cat {secret}")).exit_code != 0
+
+
+@as_root
+def test_root_whose_processes_cannot_be_counted_is_refused() -> None:
+    wish = Wish(scratch="/nonexistent", writable=("/somewhere",))
+    reason = opening._unbounded(wish, "landlock", -1, Cgroup())
+    assert "no cgroup" in reason
+    assert opening._unbounded(wish, "landlock", -1, Cgroup(processes=True)) == ""
+
+
+@pytest.mark.parametrize("walls", ["namespaces", "bubblewrap", "landlock"])
+async def test_each_kind_of_walls_runs_commands_and_keeps_files(walls: str, work: Path) -> None:
+    if opening.missing(walls):
+        pytest.skip(opening.missing(walls))
+    async with SandboxEnvironment(work, VARIABLES, walls=(walls,)) as place:
+        assert await said(place, "x=1; echo hello > f; cat f < <(true)") == "hello"
+        await place.write("g", b"\0\xff")
+        assert await place.read("g") == (work / "g").read_bytes() == b"\0\xff"
+        process = await place.start("tty; echo $x", pty=True)
+        assert b"/dev/pts/" in await process.output()
+        assert (await place.run("sleep 60 & sleep 60", timeout=0.1)).timed_out
+        with pytest.raises(ToolError, match="cannot read"):
+            await place.read("/etc/shadow")
+
+
+@pytest.mark.parametrize("folder", ["~", "~/..", "/", "/etc", "/tmp", "/usr"])
+async def test_the_home_and_the_system_are_not_given_away(folder: str) -> None:
+    with pytest.raises(PlaceFailed, match="cannot be given"):
+        async with SandboxEnvironment(Path(folder), VARIABLES):
+            pass
+
+
+async def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(PlaceFailed, match="make it first"):
+        async with SandboxEnvironment(tmp_path / "nowhere", VARIABLES):
+            pass
+
+
+async def test_further_folders_can_be_granted(work: Path) -> None:
+    extra, seen = work.parent / "extra", work.parent / "seen"
+    extra.mkdir()
+    seen.mkdir()
+    (seen / "file").write_text("words")
+    settings = TerminalSettings(writable=(str(extra),), readable=(str(seen),))
+    async with SandboxEnvironment(work, VARIABLES, settings=settings) as place:
+        assert await said(place, f"cat {seen}/file; touch {extra}/made") == "words"
+        assert (await place.run(f"touch {seen}/made")).exit_code != 0
+    assert (extra / "made").exists()
+    assert not (seen / "made").exists()
+
+
+@pytest.mark.parametrize("network", [True, False])
+async def test_the_network_is_there_only_when_granted(work: Path, network: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        settings = TerminalSettings(network=network)
+        async with SandboxEnvironment(work, VARIABLES, settings=settings) as place:
+            result = await place.run(f"exec 9<>/dev/tcp/127.0.0.1/{port}")
+    assert (result.exit_code == 0) == network
+
+
+async def test_a_sandbox_ended_from_inside_is_told_and_replaced(box: SandboxEnvironment) -> None:
+    await said(box, "cd /tmp; kept=words")
+    with pytest.raises(PlaceFailed, match="ended under the command"):
+        await box.run("kill -9 -1; sleep 5")
+    assert await said(box, "echo $kept; pwd") == "words\n/tmp"
+
+
+async def test_commands_cannot_end_the_launcher_itself(box: SandboxEnvironment) -> None:
+    process = await box.start("sleep 60")
+    await box.run("for s in KILL TERM STOP INT HUP; do kill -$s 1; done")
+    assert await box.find(process.handle) is not None
+    await process.kill()
+
+
+async def test_all_that_ran_inside_ends_with_it(work: Path) -> None:
+    before = set(descendants(os.getpid()))
+    async with SandboxEnvironment(work, VARIABLES) as place:
+        await said(place, "(setsid sleep 600 >/dev/null 2>&1 &)")
+        await place.start("trap '' TERM; sleep 600")
+        inside = set(descendants(os.getpid())) - before
+        assert len(inside) >= 3
+    await until(lambda: gone(inside))
+
+
+async def test_all_that_ran_inside_ends_when_we_are_killed(work: Path) -> None:
+    source = f"""
+import anyio, pathlib
+from hermes.environments.sandbox import SandboxEnvironment
+async def main():
+    async with SandboxEnvironment(pathlib.Path({str(work)!r}), {VARIABLES!r}) as place:
+        await place.run("(setsid sleep 600 >/dev/null 2>&1 &)")
+        await place.start("sleep 600")
+        await place.run("touch ready; sleep 600")
+anyio.run(main)
+"""
+    with start_python(source) as us:
+        await until((work / "ready").exists)
+        inside = descendants(us.pid)
+        us.send_signal(signal.SIGKILL)
+    assert len(inside) >= 5
+    await until(lambda: gone(inside))
+
+
+async def test_starting_and_killing_leaves_nothing_behind(work: Path) -> None:
+    async with SandboxEnvironment(work, VARIABLES) as place:
+        await place.run("true")
+        files, processes = open_files(), len(descendants(os.getpid()))
+        for number in range(30):
+            process = await place.start("sleep 60 & sleep 60", pty=number % 3 == 0)
+            await process.kill()
+        await place.run("true")
+        assert open_files() == files
+        await until(lambda: len(descendants(os.getpid())) <= processes)
+
+
+async def test_no_folder_and_no_cgroup_is_left(work: Path) -> None:
+    async with SandboxEnvironment(work, VARIABLES) as place:
+        scratch = Path(await said(place, "echo $HOME")).parent
+        groups = place._premises._cgroup.folders
+        assert all(map(os.path.exists, groups))
+    assert not scratch.exists()
+    assert not any(map(os.path.exists, groups))
+
+
+async def test_paths_bent_by_the_command_do_not_lead_us_astray(
+    box: SandboxEnvironment, work: Path
+) -> None:
+    outside = work.parent / "outside"
+    outside.write_text("untouched")
+    await said(box, f"ln -s {outside} link; mkfifo pipe; mkdir sub; ln -s {work.parent} up")
+    for path in ("link", "up/outside", f"{work}/../outside"):
+        with pytest.raises(ToolError):
+            await box.read(path)
+    with pytest.raises(ToolError, match="plain file"):
+        await box.read("pipe")
+    for path in ("link", "up/new", f"{work}/../new"):
+        with suppress(ToolError):  # in a /tmp of its own there may be a folder of that name
+            await box.write(path, b"changed")
+    assert outside.read_text() == "untouched"
+    assert not (work.parent / "new").exists()
+
+
+async def test_a_state_that_the_command_replaced_harms_only_itself(
+    box: SandboxEnvironment, work: Path
+) -> None:
+    """We must neither wait for a pipe nor follow a link that lies where the state should be."""
+    await said(box, "touch here")
+    await box.run("rm -f ~/../state/state; mkfifo ~/../state/state; trap - EXIT; exec true")
+    await box.write("here", b"words")
+    assert (work / "here").read_bytes() == b"words"
+
+
+async def test_a_very_long_command_cannot_write_through_a_link(box: SandboxEnvironment) -> None:
+    assert await said(box, "echo hello #" + "x" * 200_000) == "hello"
+
+
+def test_the_launcher_loads_little_and_carries_nothing() -> None:
+    argv = launcher_argv()
+    code = argv[4].replace("main()", "print(*sys.modules)")
+    loaded = subprocess.run([*argv[:4], code, *argv[5:]], env={}, capture_output=True, text=True)
+    modules = set(loaded.stdout.split())
+    assert "hermes.environments.confinement.launcher" in modules
+    assert not modules & {"typing", "enum", "re", "socket", "signal", "pathlib", "msgspec"}
+
+
+async def test_a_machine_that_can_is_told_so() -> None:
+    here = probe.abilities()
+    assert here.linux
+    assert here.seccomp
+    assert await why_not() is None
+
+
+async def test_a_machine_that_cannot_is_refused_with_the_reason(work: Path) -> None:
+    """Inside a sandbox no other can be made: what the kernel refuses there is what it would
+    refuse on a hardened machine."""
+    package = Path(__file__).parents[2] / "src"
+    settings = TerminalSettings(readable=(str(package), sys.prefix))
+    question = (
+        f"import sys; sys.path[:] = {[str(package), *sys.path]!r}\n"
+        "import anyio\nfrom hermes.environments.sandbox import why_not\n"
+        "print(anyio.run(lambda: why_not(walls=('namespaces', 'bubblewrap'))))"
+    )
+    async with SandboxEnvironment(work, VARIABLES, settings=settings) as place:
+        await place.write("ask.py", question.encode())
+        answer = await said(place, f"{sys.executable} ask.py")
+    assert "with namespaces: [Errno 1] unshare: Operation not permitted" in answer
+    assert "terminal.backend" in answer
+
+
+async def test_two_sandboxes_know_nothing_of_each_other(work: Path) -> None:
+    async with (
+        SandboxEnvironment(work, VARIABLES) as one,
+        SandboxEnvironment(None, VARIABLES) as other,
+    ):
+        await said(one, "echo secret > /tmp/mine; echo secret > ~/mine")
+        home = await said(one, "echo ~")
+        assert (await other.run(f"cat /tmp/mine {home}/mine")).exit_code != 0
+
+
+async def test_commands_side_by_side_take_the_time_of_one(box: SandboxEnvironment) -> None:
+    started = time.monotonic()
+    async with anyio.create_task_group() as group:
+        for _ in range(4):
+            group.start_soon(said, box, "sleep 0.4")
+    assert time.monotonic() - started < 1.4
+
+
+async def test_an_error_in_the_body_comes_out_as_itself(work: Path) -> None:
+    with pytest.raises(KeyError):
+        async with SandboxEnvironment(work, VARIABLES):
+            raise KeyError("mine")
+
+
+async def test_nothing_is_left_in_the_temporary_folder_when_it_is_refused() -> None:
+    before = folders()
+    with pytest.raises(PlaceFailed, match="no sandbox can be made here"):
+        async with SandboxEnvironment(None, VARIABLES, walls=("nothing",)):
+            pass
+    assert folders() <= before
