@@ -119,15 +119,15 @@ def server(url: str, loaded: Loaded, hint: str) -> Iterator[Finding]:
 
 
 def tools(loaded: Loaded) -> Iterator[Finding]:
-    from hermes.app.house import build_tools
+    from hermes.app.equipment import equip
 
     try:
-        catalogue, mistakes = build_tools(loaded)
+        equipment = equip(loaded)
     except HermesError as error:
         yield Finding("tools", "problem", str(error), "`hermes tools sets` lists the toolsets")
         return
-    yield Finding("tools", "ok", ", ".join(catalogue.tools))
-    for mistake in mistakes:
+    yield Finding("tools", "ok", ", ".join(equipment.catalogue.tools) or "none: it only talks")
+    for mistake in equipment.mistakes:
         yield Finding("tools", "problem", mistake, "mend the file, or take it away")
 
 
