@@ -14,6 +14,7 @@ from hermes.core.protocols import Tool
 from hermes.settings.load import Loaded
 from hermes.tools.catalogue import Catalogue, build
 from hermes.tools.declare import Needs
+from hermes.tools.declared import Declared, load_folder
 from hermes.tools.settings import ToolSettings
 from hermes.tools.toolsets import Availability, Present, Toolset, with_own
 
@@ -61,6 +62,8 @@ def list_(ctx: click.Context, as_json: bool) -> None:
         ("tool", "toolset", "risk", "here", "for"),
         [(row["tool"], row["toolsets"], row["risk"], row["here"], row["about"]) for row in rows],
     )
+    for mistake in _declared(loaded).mistakes:
+        note(mistake)
 
 
 @click.command(cls=Examples, examples="hermes tools show patch --json")
@@ -115,7 +118,7 @@ def sets(ctx: click.Context, as_json: bool) -> None:
 def _rows(loaded: Loaded) -> list[Row]:
     settings = loaded.settings.tools
     known = with_own(settings.sets)
-    built = build(settings, extra=_declared(loaded))
+    built = build(settings, extra=_declared(loaded).tools)
     chosen = {*built.tools, *(one.tool for one in built.absent if one.tool in ABOVE)}
     everything = _everything(loaded)
     rows = [
@@ -158,7 +161,7 @@ def _everything(loaded: Loaded) -> Catalogue:
     """As if all toolsets were on, with what is missing for each."""
     own = loaded.settings.tools.sets
     asked = ToolSettings(toolsets=tuple(with_own(own)), sets=own)
-    extra = _declared(loaded)
+    extra = _declared(loaded).tools
     built = build(asked, extra=extra).tools
     needs = [getattr(tool, "needs", Needs()) for tool in built.values()]
     variables = frozenset(name for name, value in loaded.secrets.items() if value)
@@ -168,11 +171,6 @@ def _everything(loaded: Loaded) -> Catalogue:
     return build(asked, present=Present(programs=programs, variables=variables), extra=extra)
 
 
-def _declared(loaded: Loaded) -> dict[str, Tool]:
+def _declared(loaded: Loaded) -> Declared:
     """Tools that the operator wrote down in <home>/tools."""
-    folder = loaded.home / "tools"
-    if not folder.is_dir():
-        return {}
-    from hermes.tools.declared import load_folder
-
-    return dict(load_folder(folder, taken=names("tools")).tools)
+    return load_folder(loaded.home / "tools", taken=names("tools"))
