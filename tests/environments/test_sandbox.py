@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from hermes.core.errors import PlaceFailed, ToolError
-from hermes.environments.confinement import opening, probe
+from hermes.environments.confinement import opening, probe, scratch
 from hermes.environments.confinement.cgroups import Cgroup
 from hermes.environments.confinement.limits import descendants
 from hermes.environments.confinement.line import launcher_argv
@@ -198,7 +198,8 @@ async def test_the_network_is_there_only_when_granted(work: Path, network: bool)
         settings = TerminalSettings(network=network)
         async with SandboxEnvironment(work, VARIABLES, settings=settings) as place:
             result = await place.run(f"exec 9<>/dev/tcp/127.0.0.1/{port}")
-    assert (result.exit_code == 0) == network
+            names = await place.run("test -r /etc/resolv.conf")
+    assert (result.exit_code == 0) == (names.exit_code == 0) == network
 
 
 async def test_a_sandbox_ended_from_inside_is_told_and_replaced(box: SandboxEnvironment) -> None:
@@ -258,11 +259,29 @@ async def test_starting_and_killing_leaves_nothing_behind(work: Path) -> None:
 
 async def test_no_folder_and_no_cgroup_is_left(work: Path) -> None:
     async with SandboxEnvironment(work, VARIABLES) as place:
-        scratch = Path(await said(place, "echo $HOME")).parent
+        home = Path(await said(place, "echo $HOME"))
         groups = place._premises._cgroup.folders
         assert all(map(os.path.exists, groups))
-    assert not scratch.exists()
+    assert not home.parent.exists()
     assert not any(map(os.path.exists, groups))
+
+
+def test_a_folder_left_by_one_that_was_killed_is_swept_away() -> None:
+    held = scratch.Scratch()
+    used = Path(held.path)
+    left = Path(tempfile.mkdtemp(prefix="hermes-sandbox-"))
+    foreign = Path(tempfile.mkdtemp(prefix="hermes-sandbox-"))
+    (left / "file").touch()
+    foreign.chmod(0o755)
+    for folder in (used, left, foreign):
+        os.utime(folder, (0, 0))
+    scratch.sweep()
+    assert used.exists()
+    assert foreign.exists()
+    assert not left.exists()
+    foreign.rmdir()
+    held.remove()
+    assert not used.exists()
 
 
 async def test_paths_bent_by_the_command_do_not_lead_us_astray(

@@ -86,7 +86,7 @@ def test_a_provider_of_ones_own_and_another_address_for_a_known_one() -> None:
 
 def test_an_address_that_is_none_is_refused_by_name() -> None:
     settings = ModelSettings(providers={"lab": ProviderSettings(base_url="lab:1/v1")})
-    with pytest.raises(SettingsError, match=r"models\.providers\.lab\.base_url"):
+    with pytest.raises(SettingsError, match=r"model\.providers\.lab\.base_url"):
         resolve("lab:m", settings)
 
 

@@ -16,7 +16,7 @@ from typing import Self
 
 from hermes.core.errors import PlaceFailed, ToolError
 from hermes.core.protocols import CommandResult, Process
-from hermes.environments.confinement import exchange, opening, probe
+from hermes.environments.confinement import exchange, probe
 from hermes.environments.confinement.line import Line, request
 from hermes.environments.confinement.premises import Premises
 from hermes.environments.confinement.process import SandboxProcess, start_inside
@@ -24,7 +24,7 @@ from hermes.environments.confinement.running import run_inside
 from hermes.environments.open import Opening
 from hermes.environments.process_leftover import Leftovers
 from hermes.environments.settings import TerminalSettings
-from hermes.environments.shell import LONGEST, Shell, folder_in, new_tree
+from hermes.environments.shell import LONGEST, Shell, check, folder_in, new_tree
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -39,7 +39,7 @@ class SandboxEnvironment:
     """A sandbox with one shell session in `directory`; without one, in a folder made for it.
 
     `variables` is all that commands get to see (`child_variables` chooses it). `walls` are the
-    kinds that may be tried, in order.
+    kinds to try, in order; see `confinement.opening`.
     """
 
     name = "sandbox"
@@ -51,7 +51,7 @@ class SandboxEnvironment:
         variables: Mapping[str, str],
         *,
         settings: TerminalSettings | None = None,
-        walls: tuple[str, ...] = opening.ALL,
+        walls: tuple[str, ...] = (),
     ) -> None:
         self.target = str(directory or "a folder of its own")
         self._settings = settings or TerminalSettings()
@@ -90,8 +90,7 @@ class SandboxEnvironment:
         self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
     ) -> CommandResult:
         async with self._line() as line:
-            if _is_long(command):
-                command = await self._script(line, command)
+            command = await self._short(line, command)
             launch = self._shell.launch(command, tree=new_tree(), cwd=cwd)
             return await run_inside(
                 line,
@@ -115,8 +114,7 @@ class SandboxEnvironment:
         self._started = {name: each for name, each in self._started.items() if not each.ended}
         handle = new_tree()
         async with self._line() as line:
-            if _is_long(command):
-                command = await self._script(line, command)
+            command = await self._short(line, command)
             launch = self._shell.launch(command, tree=handle, cwd=cwd, exit_file=os.devnull)
             variables = {**self._variables, **launch.variables}
             asked = request(launch.argv, variables, terminal=pty)
@@ -159,8 +157,11 @@ class SandboxEnvironment:
             folder = folder_in(found)
         return folder or shell.start, path
 
-    async def _script(self, line: Line, command: str) -> str:
+    async def _short(self, line: Line, command: str) -> str:
         """A command that is too long for an argument is read from a file instead."""
+        check(command)
+        if len(command) <= LONGEST and len(os.fsencode(command)) <= LONGEST:
+            return command
         script = f"{self._shell.folder}/{new_tree()}.sh"
         await exchange.replace(line, script, os.fsencode(command), cwd="/")
         return f". '{script}'"
@@ -172,10 +173,6 @@ def _bash(path: str) -> str:
     if found is None:
         raise PlaceFailed("there is no bash on this machine; the sandbox needs it")
     return str(Path(found).resolve())
-
-
-def _is_long(command: str) -> bool:
-    return len(command) > LONGEST or len(os.fsencode(command)) > LONGEST
 
 
 def _own_variables(premises: Premises) -> dict[str, str]:
@@ -190,7 +187,7 @@ def _own_variables(premises: Premises) -> dict[str, str]:
 
 
 async def why_not(
-    settings: TerminalSettings | None = None, *, walls: tuple[str, ...] = opening.ALL
+    settings: TerminalSettings | None = None, *, walls: tuple[str, ...] = ()
 ) -> str | None:
     """Why there can be no sandbox here, found by opening one and closing it; None if there can."""
     try:

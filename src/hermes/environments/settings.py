@@ -36,6 +36,8 @@ class TerminalSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown
 
     docker_program: str = ""
     """docker or podman; empty takes the first that is there."""
+    docker_host: str = ""
+    """Where the daemon listens, `unix:///…` or `tcp://…`; empty is the program's own default."""
     docker_image: str = "debian:stable-slim"
     """Image of the container; it must have bash."""
     docker_network: bool = True

@@ -9,6 +9,7 @@ in `/proc/1/environ`: it is started with an empty one, and the launcher takes it
 
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 from hermes.environments.confinement.plan import Plan
@@ -32,7 +33,7 @@ def argv(plan: Plan, launcher: list[str], package: str, first_file: int) -> list
             words += ["--cap-add", capability]
     words += _mounts(plan, package)
     for place, (path, _) in enumerate(plan.files):
-        words += ["--perms", "0644", "--ro-bind-data", str(first_file + place), path]
+        words += ["--perms", "0644", "--file", str(first_file + place), path]
     return [*words, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--", *launcher]
 
 
@@ -53,10 +54,11 @@ def _mounts(plan: Plan, package: str) -> list[str]:
 
 def contents(plan: Plan) -> list[int]:
     """Descriptors from which bubblewrap reads the files made for the sandbox."""
-    made = []
-    for _, content in plan.files:
-        fd = os.memfd_create("sandbox")
-        os.write(fd, content)
-        os.lseek(fd, 0, os.SEEK_SET)
-        made.append(fd)
-    return made
+    return [_readable(content) for _, content in plan.files]
+
+
+def _readable(content: bytes) -> int:
+    with tempfile.TemporaryFile() as file:
+        file.write(content)
+        file.seek(0)
+        return os.dup(file.fileno())

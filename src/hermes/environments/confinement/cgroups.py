@@ -15,6 +15,7 @@ from anyio import to_thread
 
 from hermes.core.messages import Value
 
+OWN = Path("/proc/self")
 PREFIX = "hermes-sandbox-"
 OWN_PROCESSES = 3
 """What the launcher needs besides the commands: itself, outside and inside, and a keeper."""
@@ -32,11 +33,11 @@ class Cgroup(Value, frozen=True):
         return tuple(f"{folder}/cgroup.procs" for folder in self.folders)
 
 
-def make(*, memory: int, processes: int) -> Cgroup:
+def make(*, memory: int, processes: int, own: Path = OWN) -> Cgroup:
     """As much of it as can be had; nothing at all is an answer too."""
     name = f"{PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
     made = Cgroup()
-    for folder, controllers in _places().items():
+    for folder, controllers in _places(own).items():
         limits = _limits(folder, controllers, memory, processes)
         if limits and _make(folder / name, limits):
             made = Cgroup(
@@ -94,39 +95,39 @@ def counted() -> set[str]:
     """Which of memory and pids this process could have counted; makes nothing."""
     return {
         controller
-        for folder, controllers in _places().items()
+        for folder, controllers in _places(OWN).items()
         for controller in controllers
         if os.access(folder, os.W_OK)
     }
 
 
-def _places() -> dict[Path, set[str]]:
+def _places(own: Path) -> dict[Path, set[str]]:
     """Folders under which a group may be made, with what is counted there."""
     found: dict[Path, set[str]] = {}
-    mounted = _hierarchies()
+    mounted = _hierarchies(own)
     with contextlib.suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
-            _, names, own = line.split(":", 2)
+        for line in (own / "cgroup").read_text().splitlines():
+            _, names, group = line.split(":", 2)
             for controller in names.split(",") if names else [""]:
                 if controller in ("", "memory", "pids") and controller in mounted:
                     root, mount = mounted[controller]
-                    _add(found, controller, mount, _below(own, root))
+                    _add(found, controller, mount, _below(group, root))
     return found
 
 
-def _below(own: str, root: str) -> str:
+def _below(group: str, root: str) -> str:
     """In a container the mount may already be a part of the hierarchy."""
-    return own.removeprefix(root.rstrip("/")).strip("/")
+    return group.removeprefix(root.rstrip("/")).strip("/")
 
 
-def _add(found: dict[Path, set[str]], controller: str, mount: Path, own: str) -> None:
-    here = mount / own
+def _add(found: dict[Path, set[str]], controller: str, mount: Path, group: str) -> None:
+    here = mount / group
     if controller:
         found.setdefault(here, set()).add(controller)
         return
     # Version 2: only a group without processes of its own has children with limits. Ours has
     # some (us), so the new group becomes our sister; at the very root it may be a child.
-    for folder in (here, here.parent) if own else (here,):
+    for folder in (here, here.parent) if group else (here,):
         with contextlib.suppress(OSError):
             given = set((folder / "cgroup.subtree_control").read_text().split())
             if given & {"memory", "pids"} and os.access(folder / "cgroup.procs", os.W_OK):
@@ -134,11 +135,11 @@ def _add(found: dict[Path, set[str]], controller: str, mount: Path, own: str) ->
                 return
 
 
-def _hierarchies() -> dict[str, tuple[str, Path]]:
+def _hierarchies(own: Path) -> dict[str, tuple[str, Path]]:
     """Controller, or "" for version 2, to (root of the mount, where it is mounted)."""
     found: dict[str, tuple[str, Path]] = {}
     with contextlib.suppress(OSError):
-        for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        for line in (own / "mountinfo").read_text().splitlines():
             before, _, after = line.partition(" - ")
             root, mount = before.split()[3:5]
             kind, _, options = after.split(" ", 2)

@@ -10,6 +10,9 @@ from hermes.environments.confinement import wire
 from hermes.environments.confinement.line import Call, Line
 from hermes.environments.confinement.wire import Request
 
+ENDLESS = 16 << 20
+"""Most bytes of a file that does not say how long it is."""
+
 
 async def fetch(line: Line, path: str, *, cwd: str, offset: int, limit: int | None) -> bytes:
     """Raises `ToolError` saying why not."""
@@ -61,7 +64,9 @@ def _refused(verb: str, path: str, words: bytes) -> ToolError:
 def _read(descriptor: int, offset: int, limit: int | None) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         file.seek(max(0, offset))
-        return file.read(-1 if limit is None else max(0, limit))
+        if limit is None:  # what the kernel makes up while it is read may have no end
+            limit = max(os.fstat(descriptor).st_size, ENDLESS)
+        return file.read(max(0, limit))
 
 
 def _write(descriptor: int, data: bytes) -> None:

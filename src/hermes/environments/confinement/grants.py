@@ -1,10 +1,12 @@
 """What a sandbox may see of this machine: the system's programs, and what the operator granted."""
 
 import os
+import stat
 import sys
 from pathlib import Path
 
 from hermes.core.errors import PlaceFailed
+from hermes.core.messages import Value
 
 PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
 
@@ -26,14 +28,36 @@ NEVER_WRITABLE = """
 SECRET = (".ssh", ".hermes", ".gnupg", ".aws", ".config", ".kube", ".docker")
 
 
-def system() -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """Readable paths of the system, and links of the root folder such as /bin -> usr/bin."""
+SMALL = 1 << 17
+"""Bytes of a file that is copied rather than mounted."""
+
+
+class System(Value, frozen=True):
+    """What is readable in every sandbox."""
+
+    paths: tuple[str, ...]
+    links: tuple[tuple[str, str], ...]
+    """Links of the root folder, such as /bin -> usr/bin."""
+    files: tuple[tuple[str, bytes], ...]
+    """Small ones of `paths`, with their content: a copy is quicker than a mount."""
+
+
+def system(*, network: bool = False) -> System:
+    names = [*CONFIGURATION.split(), *(["resolv.conf"] if network else [])]
     links = tuple(
         (path, str(Path(path).readlink())) for path in PROGRAMS if Path(path).is_symlink()
     )
     folders = [path for path in PROGRAMS if Path(path).is_dir() and not Path(path).is_symlink()]
-    files = [f"/etc/{name}" for name in CONFIGURATION.split() if Path(f"/etc/{name}").exists()]
-    return (*folders, *files, *_python(folders)), links
+    etc = [f"/etc/{name}" for name in names if Path(f"/etc/{name}").exists()]
+    small = tuple((path, Path(path).read_bytes()) for path in etc if _is_small(path))
+    return System((*folders, *etc, *_python(folders)), links, small)
+
+
+def _is_small(path: str) -> bool:
+    """And readable for everybody: a copy must not show more than the file did."""
+    found = Path(path).stat()
+    plain = stat.S_ISREG(found.st_mode) and found.st_mode & 0o444 == 0o444
+    return plain and 0 < found.st_size <= SMALL
 
 
 def _python(folders: list[str]) -> list[str]:

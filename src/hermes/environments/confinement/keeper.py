@@ -16,6 +16,8 @@ from hermes.environments.confinement.wire import Request
 
 LONGEST_END = 10.0
 """Seconds for ending a tree; after that the whole sandbox is ended instead."""
+ASK_AGAIN = 20
+"""Milliseconds."""
 TAKE_TERMINAL = 0x540E
 
 
@@ -74,22 +76,32 @@ def _watch(link: _socket.socket, ended: int, child: int) -> None:
     poll.register(link.fileno(), select.POLLIN)
     poll.register(ended, select.POLLIN)
     status: int | None = None
-    asked = False
-    while status is None or (asked and _has_children()):
-        ready = {fd for fd, _ in poll.poll()}
+    asked: set[tuple[int, bytes]] | None = None
+    while status is None or (asked is not None and _has_children()):
+        # One that is being forked while the others are asked would never hear of it: ask again.
+        ready = {fd for fd, _ in poll.poll(None if asked is None else ASK_AGAIN)}
         if ended in ready:
             signals.forget(ended)
             status = signals.reap().get(child, status)
         if link.fileno() in ready:
-            asked = True
+            asked = asked or set()
             if wire.receive(link)[0] != wire.ASK:
                 status = _end_all(child, status)
                 break
-            for pid in limits.descendants(os.getpid()):
-                signals.send(pid, signals.SIGTERM)
-                signals.send(pid, signals.SIGCONT)  # one that is stopped cannot listen
+        if asked is not None:
+            _ask(asked)
     if status is not None:
         _say(link, status)
+
+
+def _ask(asked: set[tuple[int, bytes]]) -> None:
+    """Once each program: a shell's child may swallow the signal just before it becomes another."""
+    for pid in limits.descendants(os.getpid()):
+        program = (pid, limits.name_of(pid))
+        if program not in asked:
+            signals.send(pid, signals.SIGTERM)
+            signals.send(pid, signals.SIGCONT)  # one that is stopped cannot listen
+            asked.add(program)
 
 
 def _has_children() -> bool:

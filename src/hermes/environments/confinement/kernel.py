@@ -142,16 +142,25 @@ def machine() -> str:
     return name if ctypes.sizeof(ctypes.c_void_p) == 8 else f"{name} (32 bit)"
 
 
-def number(name: str) -> int | None:
-    """A system call's number here. Raises `OSError` on an architecture without a table."""
-    column = COLUMNS.get(machine())
+def number(name: str, where: str = "") -> int | None:
+    """A system call's number. Raises `OSError` on an architecture without a table."""
+    where = where or machine()
+    column = COLUMNS.get(where)
     if column is None:
-        raise OSError(f"no table of system calls for {machine()}")
+        raise OSError(f"no table of system calls for {where}")
     return SYSCALLS[name][column]
 
 
+class _Opened:
+    """The C library, opened once: putting up the walls takes hundreds of calls."""
+
+    library: ctypes.CDLL | None = None
+
+
 def libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
+    if _Opened.library is None:
+        _Opened.library = ctypes.CDLL(None, use_errno=True)
+    return _Opened.library
 
 
 def call(name: str, *arguments: object) -> int:

@@ -65,6 +65,10 @@ def descendants(root: int) -> list[int]:
     return found
 
 
+def name_of(pid: int) -> bytes:
+    return _read(f"/proc/{pid}/comm")
+
+
 def largest(pids: list[int], limit: int) -> int | None:
     """The process to end when all together use more memory than `limit`; None while they do not.
 

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -47,14 +48,14 @@ class Line:
     def __init__(self, argv: list[str], files: Sequence[int] = ()) -> None:
         """`files` are further descriptors to pass, as 4, 5..."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._complaints = os.memfd_create("launcher")
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
         # Copies far above the targets: else one could be overwritten before its turn comes.
         given = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100) for fd in (theirs.fileno(), *files)]
         try:
             actions = [
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),
                 (os.POSIX_SPAWN_DUP2, 0, 1),
-                (os.POSIX_SPAWN_DUP2, self._complaints, 2),
+                (os.POSIX_SPAWN_DUP2, self._complaints.fileno(), 2),
                 *((os.POSIX_SPAWN_DUP2, fd, LINE + place) for place, fd in enumerate(given)),
             ]
             self._child = Child(
@@ -62,7 +63,7 @@ class Line:
             )
         except OSError as error:
             ours.close()
-            os.close(self._complaints)
+            self._complaints.close()
             raise PlaceFailed(f"cannot start {argv[0]}: {error.strerror}") from error
         finally:
             theirs.close()
@@ -75,16 +76,19 @@ class Line:
     async def open(self, plan: Plan) -> str:
         """Send it behind its walls; what went wrong, or nothing."""
         with anyio.move_on_after(PATIENCE):
-            wire.send(self._socket, plan.pack())
-            await anyio.wait_readable(self._socket)
-            answer = self._socket.recv(wire.LONGEST)
+            try:
+                wire.send(self._socket, plan.pack())
+                await anyio.wait_readable(self._socket)
+                answer = self._socket.recv(wire.LONGEST)
+            except OSError:  # it is gone already
+                answer = b""
             if answer == wire.OK:
                 return ""
             return answer[1:].decode("utf-8", "replace") or self._last_words()
         return f"the launcher did not answer within {PATIENCE:.0f} seconds"
 
     def _last_words(self) -> str:
-        said = os.pread(self._complaints, 4096, 0).decode("utf-8", "replace").strip()
+        said = os.pread(self._complaints.fileno(), 4096, 0).decode("utf-8", "replace").strip()
         return said.splitlines()[-1] if said else "the launcher ended at once"
 
     async def close(self) -> None:
@@ -96,8 +100,7 @@ class Line:
             if self._child.bury() is None:
                 os.kill(self._child.pid, signal.SIGKILL)
                 await self._child.wait()
-        with contextlib.suppress(OSError):
-            os.close(self._complaints)
+        self._complaints.close()
 
     async def ask(self, request: Request, files: Sequence[int] = ()) -> "Call":
         """Hand over a request with the descriptors it needs."""
@@ -174,7 +177,10 @@ class Call:
         kind, words, _ = await self.answer()
         if kind == wire.FAILED:
             raise _not_started(words)
-        code = int(words)
+        try:
+            code = int(words)
+        except ValueError as error:
+            raise gone() from error
         return 128 - code if code < 0 else code
 
     @property

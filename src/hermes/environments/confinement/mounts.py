@@ -138,6 +138,7 @@ def _furnish(plan: Plan) -> None:
     for path, target in (*links, *plan.links):
         os.symlink(target, _inside(path))  # noqa: PTH211 - see landlock
     for path, content in plan.files:
+        _place(os.path.dirname(path), True)  # noqa: PTH120 - see landlock
         fd = os.open(_inside(path), os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644)
         os.write(fd, content)
         os.close(fd)

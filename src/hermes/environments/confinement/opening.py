@@ -1,11 +1,15 @@
 """Chooses the walls that this machine can give, and opens a sandbox behind them, or says why not.
 
-Tried in this order, the first that stands is used:
+The first that stands is used:
 
-- namespaces: made by us, with a root folder that holds only what was granted.
-- bubblewrap: the same, made by it, where the kernel lets it and not us.
+- bubblewrap: namespaces made by a program that many eyes have read, and that some kernels trust
+  where they do not trust us. First choice of an ordinary user, where it is installed.
+- namespaces: the same, made by us. First choice of root: only here can the owner of a working
+  folder be translated, so that the sandbox need not stay user 0 (see `identity`).
 - landlock: no namespaces at all (inside many containers). Landlock and a stricter filter on
   system calls have to do; the kernel must know how to keep signals in (version 6, Linux 6.12).
+  Programs then get no sockets at all, no /proc of their own, and, unless they run as a user that
+  owns nothing else, may not change mode, owner or times of a file by its name.
 """
 
 import os
@@ -21,8 +25,14 @@ from hermes.environments.confinement.mounts import NO_TRANSLATION
 from hermes.environments.confinement.plan import Plan
 from hermes.environments.confinement.walls import FIRST_CGROUP
 
-ALL = ("namespaces", "bubblewrap", "landlock")
 PACKAGE = str(Path(__file__).parent)
+
+
+def order() -> tuple[str, ...]:
+    """The kinds of walls, best first, for who we are."""
+    if identity.is_root():
+        return ("namespaces", "bubblewrap", "landlock")
+    return ("bubblewrap", "namespaces", "landlock")
 
 
 class Wish(Value, kw_only=True, frozen=True):
@@ -47,12 +57,12 @@ class Opened(Value, frozen=True):
     plan: Plan
 
 
-async def open_sandbox(wish: Wish, cgroup: Cgroup, walls: Sequence[str] = ALL) -> Opened:
+async def open_sandbox(wish: Wish, cgroup: Cgroup, walls: Sequence[str]) -> Opened:
     """Raises `PlaceFailed` with what is missing and how to get it."""
     reasons = []
     user = identity.stranger() if identity.is_root() else -1
     for kind in walls:
-        problem = missing(kind)
+        problem = missing(kind) or _exposed(wish)
         for uid in (user, -1) if user >= 0 else (-1,):
             if problem and NO_TRANSLATION not in problem:
                 break
@@ -75,10 +85,21 @@ ADVICE = (
 
 def missing(kind: str) -> str:
     """What can be told without trying."""
+    if kind not in order():
+        return "there is no such kind of walls"
     if kind == "bubblewrap" and bubblewrap.program() is None:
         return "bwrap is not installed (apt install bubblewrap)"
     if kind == "landlock" and landlock.version() < landlock.VERSION_WITH_SCOPES:
         return f"the kernel has Landlock {landlock.version() or 'not at all'}, 6 is needed"
+    return ""
+
+
+def _exposed(wish: Wish) -> str:
+    if wish.network and landlock.version() < landlock.VERSION_WITH_SCOPES:
+        return (
+            "with terminal.network, only Landlock 6 (Linux 6.12) keeps the abstract sockets of "
+            "other programs out of reach"
+        )
     return ""
 
 
@@ -101,15 +122,19 @@ def _plan(wish: Wish, kind: str, uid: int, cgroup: Cgroup) -> Plan:
     plan.walls = kind
     plan.uid = plan.gid = uid
     plan.own_user_namespace = not identity.is_root()
-    system, plan.links = grants.system()
+    system = grants.system(network=wish.network)
+    plan.links = system.links
     plan.writable = (wish.scratch, *wish.writable)
-    plan.readable = tuple(dict.fromkeys((*system, *wish.readable)))
+    plan.readable = tuple(dict.fromkeys((*system.paths, *wish.readable)))
     _give(wish.scratch, uid)
     if uid >= 0:
         plan.owners = identity.foreign_owners(wish.writable, uid)
-    plan.files = grants.identity_files(
-        os.getuid() if uid < 0 else uid, os.getgid() if uid < 0 else uid, f"{wish.scratch}/home"
-    )
+    who = (os.getuid(), os.getgid()) if uid < 0 else (uid, uid)
+    plan.files = grants.identity_files(*who, f"{wish.scratch}/home")
+    if kind != "landlock":
+        plan.files += system.files
+        copied = {path for path, _ in system.files}
+        plan.readable = tuple(path for path in plan.readable if path not in copied)
     plan.network = wish.network
     plan.cgroups = len(cgroup.folders) if kind == "bubblewrap" else 0
     plan.counted_memory = cgroup.memory

@@ -1,9 +1,6 @@
 """What a sandbox owns outside of its walls: a folder, a cgroup, and the launcher behind them."""
 
 import os
-import shutil
-import tempfile
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,10 +14,10 @@ from hermes.environments.confinement.cgroups import Cgroup
 from hermes.environments.confinement.line import Line
 from hermes.environments.confinement.opening import Wish
 from hermes.environments.confinement.plan import Plan
+from hermes.environments.confinement.scratch import Scratch
 from hermes.environments.settings import TerminalSettings
 
 MEGABYTE = 1 << 20
-FOLDERS = ("home", "state", "tmp", "work")
 
 
 class Premises:
@@ -36,18 +33,18 @@ class Premises:
         self._plan: Plan | None = None
         self._line: Line | None = None
         self._lock = anyio.Lock()
-        self.scratch = ""
+        self._folder: Scratch | None = None
         self.directory = ""
 
     async def __aenter__(self) -> Self:
         granted = (str(self._given),) if self._given is not None else ()
         own = grants.granted(granted, writable=True)
-        self.scratch = _make()
+        self._folder = await to_thread.run_sync(Scratch)
         try:
             self.directory = own[0] if own else f"{self.scratch}/work"
             wish = self._wish(own)
             self._cgroup = cgroups.make(memory=wish.memory, processes=wish.processes)
-            opened = await opening.open_sandbox(wish, self._cgroup, self._walls)
+            opened = await opening.open_sandbox(wish, self._cgroup, self._walls or opening.order())
         except BaseException:
             await self.close()
             raise
@@ -76,13 +73,18 @@ class Premises:
         )
 
     @property
+    def scratch(self) -> str:
+        return "" if self._folder is None else self._folder.path
+
+    @property
     def walls(self) -> str:
         """The kind that stands."""
         return "" if self._plan is None else self._plan.walls
 
     @property
     def user(self) -> str:
-        return "root" if self._plan is None or self._plan.uid < 0 == os.getuid() else "sandbox"
+        stays_root = os.getuid() == 0 and self._plan is not None and self._plan.uid < 0
+        return "root" if stays_root else "sandbox"
 
     @property
     def temporary(self) -> str:
@@ -117,17 +119,6 @@ class Premises:
                 self._line = None
             await cgroups.empty(self._cgroup)
             await cgroups.remove(self._cgroup)
-            if self.scratch:
-                await to_thread.run_sync(_remove, self.scratch)
-
-
-def _make() -> str:
-    folder = os.path.realpath(tempfile.mkdtemp(prefix="hermes-sandbox-"))
-    for name in FOLDERS:
-        (Path(folder) / name).mkdir(mode=0o700)
-    return folder
-
-
-def _remove(folder: str) -> None:
-    with suppress(OSError):
-        shutil.rmtree(folder)
+            if self._folder is not None:
+                await to_thread.run_sync(self._folder.remove)
+                self._folder = None

@@ -173,13 +173,14 @@ def _compiled(rule: Refusal, number: int) -> bytes:
     return _step(JUMP_EQUAL, number, 0, len(body) // 8) + body
 
 
-def program(rules: list[Refusal]) -> bytes:
+def program(rules: list[Refusal], machine: str = "") -> bytes:
     """The filter as the kernel reads it. Raises `OSError` where we know no call numbers."""
-    code = _step(LOAD, 4) + _step(JUMP_EQUAL, ARCHITECTURES.get(kernel.machine(), 0), 1, 0)
+    machine = machine or kernel.machine()
+    code = _step(LOAD, 4) + _step(JUMP_EQUAL, ARCHITECTURES.get(machine, 0), 1, 0)
     code += _step(RETURN, KILL) + _step(LOAD, 0)
     code += _step(JUMP_ABOVE, FIRST_OF_X32, 0, 1) + _step(RETURN, KILL)
     for rule in rules:
-        number = kernel.number(rule.name)
+        number = kernel.number(rule.name, machine)
         if number is not None:
             code += _compiled(rule, number)
     return code + _step(RETURN, ALLOW)

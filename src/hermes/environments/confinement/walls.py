@@ -20,6 +20,8 @@ FIRST_CGROUP = 4
 
 def go_behind(plan: Plan) -> None:
     """Returns inside. Raises `OSError` saying which wall the kernel refused."""
+    if plan.walls not in ("namespaces", "bubblewrap", "landlock"):
+        raise OSError(f"no such walls: {plan.walls}")
     for fd in range(FIRST_CGROUP, FIRST_CGROUP + plan.cgroups):
         os.write(fd, b"0")  # the writer's own number, in whatever namespace
         os.close(fd)
@@ -30,6 +32,8 @@ def go_behind(plan: Plan) -> None:
     if plan.walls == "landlock":
         privileges.adopt_orphans()
     privileges.drop(plan.uid, plan.gid)
+    if plan.walls == "namespaces":
+        privileges.die_with_parent()  # becoming another user made the kernel forget it
     if plan.walls != "landlock" and landlock.version():
         behind_landlock(plan)
     seccomp.install(
@@ -53,7 +57,6 @@ def _leave_the_host(plan: Plan) -> None:
         os.closerange(0, 4096)
         _, status = os.waitpid(inside, 0)
         os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
-    privileges.die_with_parent()
     namespaces.furnish(plan, maps)
     for fd in maps.values():
         os.close(fd)

@@ -1,0 +1,90 @@
+"""What the sandbox adds to a command: cold (opening it and running one) and warm.
+
+`python bench/sandbox.py [WALLS ...]` prints one JSON row for each figure. Plain `bash -c true`
+alternates with ours, so that a busy machine slows both; the quietest batch counts.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import anyio
+
+from hermes.environments.confinement.opening import missing
+from hermes.environments.sandbox import SandboxEnvironment
+
+VARIABLES = {"PATH": os.environ["PATH"]}
+COLD, WARM = 60.0, 25.0
+Pair = tuple[float, float]
+
+
+def row(figure: str, pairs: list[Pair], limit: float) -> None:
+    plain, full = min(pairs, key=lambda pair: pair[1] - pair[0])
+    value = round(full - plain, 3)
+    print(json.dumps({"figure": figure, "value": value, "unit": "ms", "limit": limit,
+                      "held": value <= limit, "bash_c_ms": round(plain, 3),
+                      "ours_ms": round(full, 3),
+                      "all_batches": [round(b - a, 2) for a, b in pairs]}), flush=True)  # fmt: skip
+
+
+def bare() -> float:
+    started = time.perf_counter()
+    subprocess.run(["bash", "-c", "true"], stdin=subprocess.DEVNULL, capture_output=True)
+    return time.perf_counter() - started
+
+
+async def opened_and_run(folder: Path, walls: str) -> float:
+    started = time.perf_counter()
+    async with SandboxEnvironment(folder, VARIABLES, walls=(walls,)) as place:
+        await place.run("true")
+        return time.perf_counter() - started
+
+
+async def run(place: SandboxEnvironment) -> float:
+    started = time.perf_counter()
+    await place.run("true")
+    return time.perf_counter() - started
+
+
+async def cold(folder: Path, walls: str, rounds: int = 8) -> Pair:
+    floor, ours = [], []
+    for _ in range(rounds):
+        floor.append(bare())
+        ours.append(await opened_and_run(folder, walls))
+    return statistics.median(floor) * 1000, statistics.median(ours) * 1000
+
+
+async def warm(folder: Path, walls: str, rounds: int = 40) -> Pair:
+    floor, ours = [], []
+    async with SandboxEnvironment(folder, VARIABLES, walls=(walls,)) as place:
+        await run(place)
+        for _ in range(rounds):
+            floor.append(bare())
+            ours.append(await run(place))
+    return statistics.median(floor) * 1000, statistics.median(ours) * 1000
+
+
+async def main(kinds: list[str], batches: int = 5) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for walls in kinds:
+            row(
+                f"sandbox by {walls}: cold",
+                [await cold(folder, walls) for _ in range(batches)],
+                COLD,
+            )
+            row(
+                f"sandbox by {walls}: warm",
+                [await warm(folder, walls) for _ in range(batches)],
+                WARM,
+            )
+
+
+if __name__ == "__main__":
+    every = [walls for walls in ("namespaces", "bubblewrap", "landlock") if not missing(walls)]
+    anyio.run(main, sys.argv[1:] or every)
