@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 
@@ -98,7 +99,7 @@ def conversation(speech: Speech, messages: int) -> Iterator[Append]:
     yield MessageAdded(run=run, message=answer), TurnEnded(run=run, turn=1, outcome="answered")
 
 
-async def fill(path: Path, messages: int) -> dict[str, object]:
+async def fill(path: Path, messages: int) -> dict[str, Any]:
     speech = Speech(7)
     spent = cpu = 0.0
     written = calls = events = 0
@@ -138,7 +139,7 @@ async def median_ms(times: int, work: Callable[[], Awaitable[object]]) -> float:
     return round(statistics.median(taken) * 1000, 2)
 
 
-async def look(path: Path) -> dict[str, object]:
+async def look(path: Path) -> dict[str, Any]:
     async def open_and_close() -> None:
         async with SqliteJournal.open(path):
             pass
@@ -168,7 +169,7 @@ async def look(path: Path) -> dict[str, object]:
         }
 
 
-async def side_by_side(path: Path) -> dict[str, object]:
+async def side_by_side(path: Path) -> dict[str, Any]:
     speech = Speech(8)
     messages = [
         MessageAdded(run="r", message=Message(role="user", text=speech.say(100)))
@@ -188,17 +189,27 @@ async def side_by_side(path: Path) -> dict[str, object]:
     return {"append_ms_of_20_tasks": round(spent * 1000 / len(messages), 4)}
 
 
-def check(path: Path) -> dict[str, object]:
+def check(path: Path) -> dict[str, Any]:
     started = time.perf_counter()
     report = verify(path)
     return {"verified": report.ok, "verify_s": round(time.perf_counter() - started, 2)}
 
 
-def kill(folder: Path, kills: int) -> dict[str, object]:
+def kill(folder: Path, kills: int) -> dict[str, Any]:
     command = [sys.executable, str(TORTURE), str(folder), str(kills)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    verdict: dict[str, object] = json.loads(done.stdout)
+    verdict: dict[str, Any] = json.loads(done.stdout)
     return verdict
+
+
+def row(figure: str, value: float, unit: str, limit: float, **more: object) -> None:
+    held = value <= limit
+    print(
+        json.dumps(
+            {"figure": figure, "value": value, "unit": unit, "limit": limit, "held": held, **more}
+        ),
+        flush=True,
+    )
 
 
 def main() -> None:
@@ -206,14 +217,21 @@ def main() -> None:
     kills = int(sys.argv[2]) if len(sys.argv) > 2 else 300
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "journal.db"
-        print(json.dumps({"figure": "store", **anyio.run(fill, path, messages)}), flush=True)
-        print(json.dumps({"figure": "look", **anyio.run(look, path)}), flush=True)
-        print(json.dumps({"figure": "verify", **check(path)}), flush=True)
+        filled, seen = anyio.run(fill, path, messages), anyio.run(look, path)
+        row("journal: store ÷ text, 100k messages", filled["store_to_text"], "×", 3, **filled)
+        row("journal: append a message", filled["append_ms_per_message"], "ms", 1)
+        row("journal: open", seen["open_ms"], "ms", 50)
+        row("journal: list of runs", seen["runs_ms"], "ms", 30, **seen)
+        assert check(path)["verified"]
         other = Path(folder) / "side" / "journal.db"
-        print(json.dumps({"figure": "group", **anyio.run(side_by_side, other)}), flush=True)
+        group = anyio.run(side_by_side, other)
+        row("journal: append, 20 tasks at once", group["append_ms_of_20_tasks"], "ms", 1)
         torture = Path(folder) / "torture"
         torture.mkdir()
-        print(json.dumps({"figure": "kill", **kill(torture, kills)}), flush=True)
+        verdict = kill(torture, kills)
+        harm = verdict["lost"] + verdict["doubled"] + verdict["torn"]
+        harm += not verdict["verified"]
+        row(f"journal: harm done by {kills} kills", harm, "events", 0, **verdict)
 
 
 if __name__ == "__main__":

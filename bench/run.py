@@ -1,6 +1,6 @@
 """All figures in one run: ours beside the bare interpreter and beside the peer, as ratios.
 
-usage: python bench/run.py [--no-peer] [--only NAME] [--json]
+usage: python bench/run.py [--no-peer] [--only NAME ...] [--json]
 The peer is installed into build/peer (once) and driven as its users would drive it.
 """
 
@@ -161,12 +161,32 @@ def subagents(peer: Peer | None) -> list[Row]:
     return [Row("8 subagents × 5 calls", mine, "s", "≤ 1/10 peer", met, None, other)]
 
 
+def script(name: str) -> Callable[[Peer | None], list[Row]]:
+    """Figures that stand alone: a script that prints one JSON row a figure."""
+
+    def run(peer: Peer | None) -> list[Row]:
+        command = [sys.executable, HERE / name]
+        done = subprocess.run(command, env=environment(), stdout=subprocess.PIPE, text=True)
+        if done.returncode:
+            raise RuntimeError(f"{name} failed")
+        found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        return [
+            Row(r["figure"], r["value"], r["unit"], f"≤ {r['limit']:g} {r['unit']}", r["held"])
+            for r in found
+        ]
+
+    return run
+
+
 SECTIONS: dict[str, Callable[[Peer | None], list[Row]]] = {
     "starts": starts,
     "one_shot": one_shot,
     "tool_turns": tool_turns,
     "side_by_side": side_by_side,
     "subagents": subagents,
+    "journal": script("journal.py"),
+    "environments": script("environments.py"),
+    "sandbox": script("sandbox.py"),
 }
 
 
@@ -188,16 +208,16 @@ def table(rows: list[Row]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--no-peer", action="store_true")
-    parser.add_argument("--only", choices=SECTIONS)
+    parser.add_argument("--only", choices=SECTIONS, nargs="+")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     peer = None if options.no_peer else install_peer()
     rows: list[Row] = []
     for name, section in SECTIONS.items():
-        if options.only in (None, name):
+        if name in (options.only or SECTIONS):
             print(f"measuring {name} …", file=sys.stderr)
             rows += section(peer)
-    print(json.dumps([vars(row) for row in rows]) if options.json else table(rows))
+    print(json.dumps([vars(row) for row in rows]) if options.json else table(rows), flush=True)
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", file=sys.stderr)
     return 0 if all(row.met for row in rows) else 1
 
