@@ -1,11 +1,14 @@
 """The places of the contract suite: one line in PLACES puts a new kind through all of it."""
 
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
+import real_docker
+import real_ssh
+from stand_ins.places import kubernetes, singularity
 
 from hermes.core.protocols import Environment
 from hermes.environments.local import LocalEnvironment
@@ -30,7 +33,19 @@ def sandbox(folder: Path) -> SandboxEnvironment:
 PLACES: dict[str, Place] = {
     "local": local,
     "sandbox": sandbox,
+    "singularity-stand-in": singularity,
+    "kubernetes-stand-in": kubernetes,
+    "docker": real_docker.one_for_many,
+    "ssh": real_ssh.one_for_many,
 }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def real_places() -> Iterator[None]:
+    """They are started when first asked for, and stopped here."""
+    yield
+    real_docker.stop()
+    real_ssh.stop()
 
 
 @pytest.fixture(params=list(PLACES))

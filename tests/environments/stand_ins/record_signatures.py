@@ -25,11 +25,18 @@ USED = {
     ),
 }  # fmt: skip
 """All of them that Hermes calls, and nothing else."""
+MODULES = ("container_process", "io_streams", "_async", "filesystem", "process")
 
 
 def signature(sdk: str, path: str) -> list[list[Any]]:
     module, names = import_module(sdk), path.split(".")
-    while names and names[0] in ("container_process", "io_streams", "_async", "filesystem", "process"):
+    while names and names[0] in (
+        "container_process",
+        "io_streams",
+        "_async",
+        "filesystem",
+        "process",
+    ):
         module = import_module(f"{module.__name__}.{names.pop(0)}")
     found: Any = module
     for name in names:

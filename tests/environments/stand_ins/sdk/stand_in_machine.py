@@ -17,6 +17,7 @@ from typing import Any
 
 CALLS: list[tuple[str, dict[str, Any]]] = []
 """Every call that reached a stand-in, with its arguments by name."""
+MACHINES: list["Machine"] = []
 
 _RECORDED = json.loads(Path(__file__).parent.with_name("signatures.json").read_text())
 _number = itertools.count(1)
@@ -56,6 +57,7 @@ class Machine:
         self.folder = Path(tempfile.mkdtemp(prefix="stand-in-machine-"))
         (self.folder / "work").mkdir()
         (self.folder / "tmp").mkdir()
+        MACHINES.append(self)
         self._mark = f"STAND_IN={os.getpid()}-{self.id}"
 
     async def exec(

@@ -108,4 +108,4 @@ class AsyncFileSystem:
     async def upload_file(self, src: bytes, dst: str) -> None:
         if self._machine.lost:
             raise DaytonaNotFoundError("Sandbox not found")
-        Path(dst).write_bytes(src)
+        Path(dst).write_bytes(src)  # noqa: ASYNC240 - nobody else is waiting

@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from stand_in_machine import Machine, as_recorded
+
 from modal.exception import AuthError, Error, NotFoundError
 from modal.stream_type import StreamType
-from stand_in_machine import Machine, as_recorded
 
 __all__ = ["App", "Client", "Error", "Image", "Sandbox"]
 

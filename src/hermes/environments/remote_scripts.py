@@ -1,0 +1,225 @@
+"""What runs on the far side: small bash programs, sent as input and never seen by `ps`.
+
+A line (`remote_line`) is a bash that says it is there, reads one of these programs and runs it.
+Its last word follows the output, behind a mark that nobody else can know: so the exit code of a
+client program, and what it prints when it breaks, are never taken for the command's own. All is
+plain ASCII, so that a number of characters is a number of bytes in every locale.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+
+from hermes.environments.shell import FOLDER_MARK, Launch
+
+LINE, PROCESS = "hermes-line", "hermes-process"
+"""Names under which our shells are known over there; a container lives while there is one."""
+
+READY = b"\0hermes:ready:"
+
+WAIT_FOR_ONE = (
+    "bash", "--norc", "-c",
+    r"""printf '\0hermes:ready:%s\n' $$; read -r n && read -rN "$n" s && eval "$s" """, LINE,
+)  # fmt: skip
+
+Words = Mapping[str, str | int]
+
+_ESCAPES = {byte: f"\\x{byte:02x}" for byte in (*range(32), *range(127, 256))}
+_ESCAPES |= {ord("\n"): "\n", ord("\t"): "\t", ord("'"): "\\'", ord("\\"): "\\\\"}
+
+
+def quote(text: str) -> str:
+    """As one word of bash, in ASCII."""
+    if text.isalnum() and text.isascii():
+        return text
+    return f"$'{text.encode('utf-8', 'surrogateescape').decode('latin-1').translate(_ESCAPES)}'"
+
+
+@cache
+def _quoted_once(text: str) -> str:
+    return quote(text)
+
+
+def mark(nonce: str) -> bytes:
+    return f"\0hermes:{nonce}:".encode()
+
+
+def program(body: str, nonce: str, words: Words | None = None, *, quiet: bool = False) -> str:
+    """`body` is the inside of a function; its last word is `$word`, or else what it returns."""
+    given = " ".join(f"{name}={quote(str(value))}" for name, value in (words or {}).items())
+    call = "main" if quiet else "main 2>&1"
+    return (
+        f"{given}\nmain() {{\n{body}\n}}\n{call}\n"
+        f"builtin printf '\\0hermes:{nonce}:%s\\n' \"${{word-$?}}\"\n"
+    )
+
+
+def variables(launch: Launch) -> str:
+    """The variables of a launch, as they stand before the words that start it."""
+    return " ".join(
+        f"{name}={_quoted_once(value) if name == 'HERMES_PRELUDE' else quote(value)}"
+        for name, value in launch.variables.items()
+    )
+
+
+def text(launch: Launch) -> str:
+    """What the session's shell is given to run, quoted."""
+    return _quoted_once(launch.argv[2])
+
+
+def inner(launch: Launch) -> str:
+    """The words that start the session's shell."""
+    return f'{variables(launch)} "$BASH" --norc -c {text(launch)} bash'
+
+
+KEEP_LONG = r"""
+[[ -d ${script%/*} ]] || mkdir -p -m 700 -- "${script%/*}"
+builtin printf %s "$long" >| "$script" || return 126
+"""
+"""A command that is too long for a variable is read from a file."""
+
+# Sessions that were cut off left their state; a week later nobody comes back for it.
+HELLO = r"""
+case $wanted in '~'|'~/'*) wanted=$HOME${wanted:1} ;; esac
+if [[ -n $wanted ]] && ! cd -- "$wanted"; then return 1; fi
+[[ $PWD == /* ]] || cd /
+there=${TMPDIR:-/tmp} folder=${TMPDIR:-/tmp}/.hermes-$id
+find "$there/" -maxdepth 1 -name '.hermes-????????????????' -user "$UID" -mtime +7 \
+  -exec rm -rf -- {} + 2>/dev/null
+mkdir -m 700 -- "$folder" || return 2
+builtin printf '%s\0%s' "$folder" "$PWD"
+"""
+
+NAP = r"""
+nap() {
+  builtin printf -v moment '%d.%03d' $(($1 / 1000)) $(($1 % 1000))
+  IFS= read -r -t "$moment" _
+  (($? > 128)) || sleep "$moment"
+}
+"""
+# Napping is reading from an input that is held open and silent: it starts no process, which a
+# place that has reached its limit of them could not.
+
+_TREE = r"""
+look() {
+  local path pid stat again
+  found=() parents=() mine=()
+  [[ $keep == 0 ]] || mine[keep]=1
+  for path in /proc/[0-9]*; do
+    pid=${path#/proc/}
+    [[ $pid == "$$" ]] && continue
+    stat=; IFS= read -r -d '' stat < "$path/stat"
+    [[ -n $stat ]] || continue
+    set -- ${stat##*) }
+    [[ $1 == [ZX] ]] && continue
+    parents[pid]=$2
+    variables=(); mapfile -d '' -t variables < "$path/environ"
+    if [[ $keep != 0 && ( $3 == "$keep" || $4 == "$keep" ) ]] ||
+      [[ " ${variables[*]} " == *" HERMES_TREE=$mark "* ]]; then mine[pid]=1; fi
+  done
+  again=1
+  while ((again)); do
+    again=0
+    for pid in "${!parents[@]}"; do
+      [[ -z ${mine[pid]} && -n ${mine[parents[pid]]} ]] && mine[pid]=1 again=1
+    done
+  done
+  for pid in "${!mine[@]}"; do
+    [[ $pid == "$keep" || -z ${parents[pid]} ]] || found+=("$pid")
+  done
+}
+send() { local pid; for pid in "${found[@]}"; do kill -s "$1" "$pid"; done; }
+ours() {
+  local word words=(); mapfile -d '' -t words < "/proc/$1/cmdline"
+  for word in "${words[@]}"; do [[ $word == hermes-@(line|process) ]] && return 0; done
+  return 1
+}
+"""
+
+END = (
+    NAP
+    + _TREE
+    + r"""
+{
+  ours "$keep" || keep=0
+  [[ -z $hard || $keep == 0 ]] || kill -s KILL "$keep"
+  asked=() pause=5
+  while ((grace > 0)); do
+    look
+    ((${#found[@]})) || break
+    for pid in "${found[@]}"; do
+      [[ -n ${asked[pid]} ]] || { kill -s TERM "$pid"; kill -s CONT "$pid"; asked[pid]=1; }
+    done
+    nap $pause
+    ((grace -= pause, pause = pause > 50 ? 100 : 2 * pause))
+  done
+  for round in {1..50}; do
+    look
+    ((${#found[@]})) || break
+    send KILL
+    nap 10
+  done
+  for round in {1..20}; do
+    [[ $keep != 0 ]] && ours "$keep" || break
+    nap 50
+  done
+  [[ $keep == 0 ]] || ! ours "$keep" || kill -s KILL "$keep"
+} 2>/dev/null
+return 0
+"""
+)
+"""End a tree: `keep` leads it and is spared for a moment, to say how the command ended."""
+
+_FROM = r"""
+place() {
+  local state from=$start
+  case $path in '~'|'~/'*) path=$HOME${path:1} ;; esac
+  [[ $path == /* ]] && return
+  if [[ -r $folder/state ]]; then
+    state=$(cat -- "$folder/state"; builtin printf x)
+    state=${state%x}
+    [[ $state == *"$follows"* ]] && from=${state##*"$follows"}
+  fi
+  path=${from%/}/$path
+}
+no() { builtin printf %s "$1"; }
+odd() {
+  if [[ -d $path ]]; then no 'it is a folder, not a file'; return 0; fi
+  [[ -e $path && ! -f $path ]] && no 'it is a device or pipe, not a file'
+}
+"""
+
+FETCH = (
+    _FROM
+    + r"""
+place
+odd && return 1
+[[ -e $path ]] || { no 'there is no such file'; return 1; }
+[[ -r $path ]] || { no 'permission denied'; return 1; }
+if [[ -n $limit ]]; then tail -c "+$((offset + 1))" -- "$path" | head -c "$limit"
+elif ((offset)); then tail -c "+$((offset + 1))" -- "$path"
+else cat -- "$path"; fi
+"""
+)
+
+# The size is checked because a broken connection looks like the end of the data.
+REPLACE = (
+    _FROM
+    + r"""
+place
+if [[ -L $path ]]; then path=$(readlink -f -- "$path"; builtin printf x) path=${path%$'\n'x}; fi
+odd && return 1
+[[ $path == */ ]] && { no 'that names a folder'; return 1; }
+into=${path%/*}/ new=${path%/*}/.hermes-$id
+said=$(mkdir -p -- "$into" 2>&1) || { no "${said##*: }"; return 1; }
+said=$({ cat > "$new"; } 2>&1) || { rm -f -- "$new"; no "${said##*: }"; return 1; }
+if [[ -e $path ]]; then
+  chown "$(stat -c %u:%g -- "$path")" -- "$new" 2>/dev/null
+  chmod "$(stat -c %a -- "$path")" -- "$new"
+fi
+(($(wc -c < "$new") == size)) || { rm -f -- "$new"; no 'not all of it arrived'; return 1; }
+sync -- "$new" 2>/dev/null
+said=$(mv -f -- "$new" "$path" 2>&1) || { rm -f -- "$new"; no "${said##*: }"; return 1; }
+"""
+)
+
+FOLLOWS = FOLDER_MARK.decode()

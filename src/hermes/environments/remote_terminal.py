@@ -1,0 +1,94 @@
+"""A background process elsewhere with a terminal, for programs that insist on one.
+
+The terminal ends with our connection, and the process with it. It cannot be found again.
+"""
+
+import anyio
+
+from hermes.core.errors import PlaceFailed, ToolError
+from hermes.environments.process_tree import GRACE
+from hermes.environments.remote_line import Line, LineBroken, open_terminal
+from hermes.environments.remote_lines import PATIENCE, Lines
+from hermes.environments.remote_scripts import LINE, inner, program
+from hermes.environments.shell import Launch, new_tree
+
+_LAST_WORDS = 1.0
+
+# A program cannot be sent over a terminal, which would echo it, or cut it: it lies in a file.
+_PLACE = r"""
+mkdir -m 700 -- "$folder" && cat > "$folder/program" || return 1
+[[ -z $long ]] || builtin printf %s "$long" > "$folder/command"
+"""
+_READ = r"""printf '\0hermes:ready:%s\n' $$; . "$1"/program"""
+
+
+class RemoteTerminal:
+    def __init__(self, lines: Lines, line: Line, tree: str) -> None:
+        self.pid: int | None = line.pid
+        self.handle = f"terminal:{tree}"
+        self.ended = False
+        self._lines, self._line, self._tree = lines, line, tree
+        self._over = anyio.Event()
+        self._code: int | None = None
+
+    async def output(self) -> bytes:
+        if self.ended:
+            return b""
+        try:
+            data = await self._line.piece()
+        except LineBroken as broken:
+            self._code = broken.code or None
+            data = b""
+        if not data:
+            self.close()
+        return data
+
+    async def write(self, data: bytes) -> None:
+        """Enter on a terminal is a carriage return: line ends are sent as such."""
+        if self.ended:
+            raise ToolError("the process does not take its input")
+        await self._line.write(data.replace(b"\r\n", b"\r").replace(b"\n", b"\r"))
+
+    async def wait(self) -> int | None:
+        await self._over.wait()
+        return self._code
+
+    async def kill(self) -> None:
+        await self._lines.end(self._tree, self._line.pid, grace=GRACE)
+        with anyio.move_on_after(_LAST_WORDS):
+            while await self.output():
+                pass
+
+    def close(self) -> None:
+        if not self.ended:
+            self.ended = True
+            if self._line.word is not None and self._line.word.isdigit():
+                self._code = int(self._line.word)
+            self._lines.drop(self._line)
+            self._over.set()
+
+
+async def start(
+    lines: Lines, launch: Launch, folder: str, *, tree: str, long: str
+) -> RemoteTerminal:
+    nonce = new_tree()
+    body = f'{inner(launch)}\nword=$?; rm -rf -- "$folder"'
+    text = program(body, nonce, {"folder": folder}, quiet=True)
+    word, said = await lines.ask(_PLACE, {"folder": folder, "long": long}, text.encode())
+    if word != "0":
+        raise PlaceFailed(
+            f"{lines.client.place} cannot keep a file: {said.decode(errors='replace')}"
+        )
+    argv = ("bash", "--norc", "-c", _READ, LINE, folder)
+    line = open_terminal(lines.client.words(argv, terminal=True), lines.client.variables)
+    line.expect(nonce)
+    try:
+        with anyio.fail_after(PATIENCE):
+            await line.ready()
+    except (LineBroken, TimeoutError) as error:
+        lines.drop(line)
+        raise PlaceFailed(f"{lines.client.place} gives no terminal: {error}") from error
+    except BaseException:
+        lines.drop(line)
+        raise
+    return RemoteTerminal(lines, line, tree)

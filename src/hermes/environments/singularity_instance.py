@@ -1,0 +1,155 @@
+"""A hardened instance of our own: started when first needed, stopped when nobody is left in it."""
+
+import os
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+
+import anyio
+import msgspec
+
+from hermes.core.errors import PlaceFailed
+from hermes.environments.errand_client import Client
+from hermes.environments.remote_keep import BUSY
+from hermes.environments.settings import TerminalSettings
+
+_START = 600.0
+"""Seconds; the first time, the image has to be fetched and converted."""
+_CALL = 30.0
+_FRESH = 120
+"""Seconds for which an instance in which nobody is may be about to be used."""
+_WALLS = ("--containall", "--no-home", "--writable-tmpfs", "--cleanenv")
+
+# The program has our terminal and no session of its own, and the terminal passes everything on.
+_WITH_TERMINAL = ("setsid", "-c", "-w", "bash", "--norc", "-c", 'stty sane; exec "$@"', "bash")
+
+
+class Instance:
+    """Fulfils `remote_client.Client`. Without a `name`, an instance is started when one is needed;
+    one that died is replaced, after that has been told."""
+
+    def __init__(self, client: Client, settings: TerminalSettings, *, name: str = "") -> None:
+        self._client, self._settings = client, settings
+        self._name, self._found = name, bool(name)
+        self._starting = anyio.Lock()
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        return self._client.variables
+
+    @property
+    def place(self) -> str:
+        return f"instance {self._name}"
+
+    async def reach(self) -> None:
+        async with self._starting:
+            if not self._name:
+                await self._sweep()
+                self._name = await self._start()
+
+    def words(self, argv: Sequence[str], *, terminal: bool = False) -> Sequence[str]:
+        """Told again to keep our variables out: an instance does not remember."""
+        how = _WITH_TERMINAL if terminal else ()
+        enter = ["exec", "--cleanenv", f"instance://{self._name}"]
+        return [self._client.program, *enter, *how, *argv]
+
+    async def broken(self, code: int, complaint: str, *, begun: bool) -> PlaceFailed | None:
+        if self._name in await self._running(self._name):
+            if "FATAL" in complaint or (complaint and not begun):
+                return PlaceFailed(f"{self.place} takes no commands: {complaint}")
+            return None
+        died = self.place
+        if not self._found:
+            self._name = ""
+        return PlaceFailed(
+            f"{died} ended under us, perhaps out of memory (terminal.memory_mb). The next command "
+            f"gets a new one: files and shell state that were in it are gone. {complaint}".rstrip()
+        )
+
+    def elsewhere(self, place: str) -> "Instance | None":
+        kind, _, name = place.partition(" ")
+        if kind != "instance" or not name.startswith("hermes-"):
+            return None
+        return Instance(self._client, self._settings, name=name)
+
+    async def close(self, *, spare: bool) -> None:
+        name, self._name = self._name, ""
+        if name and not spare and not self._found:
+            await self._stop(name)
+
+    async def _start(self) -> str:
+        known = await self._client.expect(
+            f"{self._client.program} does not run", ["instance", "start", "--help"], timeout=_CALL
+        )
+        name, image = new_name(), self._settings.singularity_image
+        said = await self._client.call(
+            ["instance", "start", *_WALLS, *further(self._settings, known), image, name],
+            timeout=_START,
+        )
+        if said.code != 0:
+            raise PlaceFailed(f"cannot start an instance of {image}: {_advised(said.complaint)}")
+        return name
+
+    async def _stop(self, name: str) -> None:
+        await self._client.call(["instance", "stop", "--timeout", "2", name], timeout=_CALL)
+
+    async def _sweep(self) -> None:
+        """Stop what a crash of ours left behind, unless a process goes on in it."""
+        for name in await self._running("hermes-*"):
+            if _age(name) > _FRESH:
+                words = ["exec", "--cleanenv", f"instance://{name}", "bash", "-c", BUSY]
+                if (await self._client.call(words, timeout=_CALL)).code == 1:
+                    await self._stop(name)
+
+    async def _running(self, pattern: str) -> list[str]:
+        said = await self._client.call(["instance", "list", "--json", pattern], timeout=_CALL)
+        try:
+            return [
+                each.instance for each in msgspec.json.decode(said.output, type=_List).instances
+            ]
+        except (msgspec.DecodeError, msgspec.ValidationError):
+            return []
+
+
+class _Listed(msgspec.Struct):
+    instance: str
+
+
+class _List(msgspec.Struct):
+    instances: list[_Listed]
+
+
+def further(settings: TerminalSettings, known: str) -> list[str]:
+    """Walls and limits that not every version has, and that were asked for; 0 means no limit."""
+    cpus = min(settings.cpus, os.cpu_count() or 1)  # more than there are is refused
+    wanted: list[tuple[str, str]] = [("--no-privs", "")]
+    if settings.memory_mb:
+        wanted.append(("--memory", f"{settings.memory_mb}M"))
+    if cpus:
+        wanted.append(("--cpus", f"{cpus:g}"))
+    if settings.processes:
+        wanted.append(("--pids-limit", str(settings.processes)))
+    words = [] if settings.docker_network else ["--net", "--network", "none"]
+    for flag, value in wanted:
+        if flag in known.split():
+            words += [flag, value] if value else [flag]
+    return words
+
+
+def new_name() -> str:
+    return f"hermes-{int(time.time())}-{secrets.token_hex(4)}"
+
+
+def _age(name: str) -> float:
+    _, born, *_ = (*name.split("-"), "")
+    return time.time() - int(born) if born.isdigit() else 0.0
+
+
+def _advised(complaint: str) -> str:
+    if "cgroup" not in complaint.lower():
+        return complaint
+    return (
+        f"{complaint}\nLimits need cgroups that this account may change (version 2, delegated by "
+        "systemd). To go without, set terminal.memory_mb, terminal.cpus and terminal.processes "
+        "to 0"
+    )
