@@ -325,11 +325,14 @@ def test_the_launcher_loads_little_and_carries_nothing() -> None:
     assert not modules & {"typing", "enum", "re", "socket", "signal", "pathlib", "msgspec"}
 
 
+OPENING = Opening(TerminalSettings(), Path(), Path(), VARIABLES)
+
+
 async def test_a_machine_that_can_is_told_so() -> None:
     here = probe.abilities()
     assert here.linux
     assert here.seccomp
-    assert await why_not() is None
+    assert await why_not(OPENING) is None
 
 
 async def test_a_machine_that_cannot_is_refused_with_the_reason(work: Path) -> None:
@@ -339,8 +342,12 @@ async def test_a_machine_that_cannot_is_refused_with_the_reason(work: Path) -> N
     settings = TerminalSettings(readable=(str(package), sys.prefix))
     question = (
         f"import sys; sys.path[:] = {[str(package), *sys.path]!r}\n"
-        "import anyio\nfrom hermes.environments.sandbox import why_not\n"
-        "print(anyio.run(lambda: why_not(walls=('namespaces', 'bubblewrap'))))"
+        "import anyio\nfrom pathlib import Path\n"
+        "from hermes.environments.open import Opening\n"
+        "from hermes.environments.sandbox import why_not\n"
+        "from hermes.environments.settings import TerminalSettings\n"
+        "given = Opening(TerminalSettings(), Path('.'), Path('.'), {'PATH': '/usr/bin:/bin'})\n"
+        "print(anyio.run(lambda: why_not(given, walls=('namespaces', 'bubblewrap'))))"
     )
     async with SandboxEnvironment(work, VARIABLES, settings=settings) as place:
         await place.write("ask.py", question.encode())

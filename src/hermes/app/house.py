@@ -142,15 +142,18 @@ async def open_house(
 
 def place(loaded: Loaded, folder: Path) -> Environment:
     """The environment that the settings name, not yet entered."""
+    return open_environment(opening(loaded, folder))
+
+
+def opening(loaded: Loaded, folder: Path) -> Opening:
+    """What a kind of place may know."""
     terminal = loaded.settings.terminal
-    return open_environment(
-        Opening(
-            settings=terminal,
-            directory=folder,
-            home=loaded.home,
-            variables=child_variables(
-                loaded.secrets, terminal.pass_variables, withheld=loaded.secrets.kept
-            ),
-            secrets=loaded.secrets,
-        )
+    return Opening(
+        settings=terminal,
+        directory=folder,
+        home=loaded.home,
+        variables=child_variables(
+            loaded.secrets, terminal.pass_variables, withheld=loaded.secrets.kept
+        ),
+        secrets=loaded.secrets,
     )

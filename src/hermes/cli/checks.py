@@ -41,7 +41,7 @@ def python() -> Iterator[Finding]:
 
 
 def home(folder: Path) -> Iterator[Finding]:
-    there = next(path for path in (folder, *folder.parents) if path.exists())
+    there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         fix = f"make {there} writable for this user, or set HERMES_HOME to a folder of yours"
         yield Finding("home", "problem", f"{folder} cannot be written", fix)
@@ -68,8 +68,8 @@ def journal(path: Path) -> Iterator[Finding]:
         return
     try:
         report = verify(path)
-    except HermesError as error:
-        yield Finding("journal", "problem", str(error), "`hermes journal salvage` saves the rest")
+    except HermesError as error:  # says itself what to do
+        yield Finding("journal", "problem", str(error))
         return
     for problem in report.problems[:3]:
         yield Finding("journal", "problem", problem, "`hermes journal salvage` saves the rest")
@@ -126,7 +126,8 @@ def tools(loaded: Loaded) -> Iterator[Finding]:
     except HermesError as error:
         yield Finding("tools", "problem", str(error), "`hermes tools sets` lists the toolsets")
         return
-    yield Finding("tools", "ok", ", ".join(equipment.catalogue.tools) or "none: it only talks")
+    offered = [*equipment.catalogue.tools, *equipment.catalogue.elsewhere]
+    yield Finding("tools", "ok", ", ".join(offered) or "none: it only talks")
     for mistake in equipment.mistakes:
         yield Finding("tools", "problem", mistake, "mend the file, or take it away")
 

@@ -75,7 +75,7 @@ def edit(which: str) -> int:
             return exits.OK
         for problem in problems:
             note(str(problem))
-        if not confirm("Edit again?", default=True):
+        if not sys.stdin.isatty() or not confirm("Edit again?", default=True):
             return exits.SETTINGS
 
 

@@ -72,7 +72,7 @@ def _examine(ctx: click.Context, offline: bool) -> Iterator[Finding]:
         if wanted and not place.why:
             place = tried(loaded)
         state: State = "ok" if not place.why else "problem" if wanted else "absent"
-        yield Finding("place", state, f"{place.name}: {place.why or 'ready'}", place.fix)
+        yield Finding("place", state, f"{place.name}: {place.why or 'ready'}")
     yield from checks.tools(loaded)
     yield from checks.programs()
 

@@ -1,5 +1,7 @@
 """Runs a command and turns every way it can end into one line and an exit code."""
 
+import errno
+import io
 import os
 import sys
 
@@ -65,12 +67,14 @@ def root(ctx: click.Context, overrides: dict[str, str]) -> object:
         return chat.invoke(inner)
 
 
+_NO_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO)
+
+
 def run(words: list[str]) -> int:
+    _mend_streams()
     try:
         result = root.main(words, prog_name="hermes", standalone_mode=False)
         sys.stdout.flush()
-    except BrokenPipeError:
-        return silence()
     except click.Abort:
         return _interrupted()
     except click.ClickException as error:
@@ -91,8 +95,8 @@ def _ended(error: BaseException) -> int:
         traceback.print_exception(error)
     if isinstance(cause, KeyboardInterrupt):
         return _interrupted()
-    if isinstance(cause, BrokenPipeError):
-        return silence()
+    if isinstance(cause, OSError) and cause.filename is None and cause.errno in _NO_OUTPUT:
+        return unwritable(cause)
     if isinstance(cause, HermesError):
         complain(str(cause) or type(cause).__name__)
         return exits.code_of(cause)
@@ -114,7 +118,20 @@ def _interrupted() -> int:
     return exits.INTERRUPTED
 
 
-def silence() -> int:
-    """Nobody reads any more (`hermes … | head`): end without a word about it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def unwritable(error: OSError) -> int:
+    """What was to be said cannot be. Nobody reads any more (`| head`): not a word about it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python's last flush fails
+    if not isinstance(error, BrokenPipeError):
+        complain(f"the output could not be written: {error.strerror}")
     return exits.FAILED
+
+
+def _mend_streams() -> None:
+    """A stream that is closed (`>&-`) is an empty one; letters a terminal lacks show as ?."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nothing = os.open(os.devnull, os.O_RDWR)  # and no file of ours gets its number
+            setattr(sys, name, os.fdopen(nothing, mode, encoding="utf-8"))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")

@@ -83,9 +83,12 @@ def export(ctx: click.Context, run: str | None, output: Path | None) -> None:
 @click.pass_context
 def compact(ctx: click.Context, as_json: bool) -> None:
     """Take the texts of deleted conversations off the disk. Others may go on working."""
+    from hermes.memory.artifacts import discard
     from hermes.memory.upkeep import compact as shrink
 
-    done = shrink(existing_journal(settings_for(ctx)))
+    loaded = settings_for(ctx)
+    done = shrink(existing_journal(loaded))
+    discard(loaded.home / "artifacts", done.deleted)
     if as_json:
         emit_json(_plain(done))
     else:

@@ -52,10 +52,9 @@ def complain(text: str) -> None:
 
 
 def confirm(question: str, *, default: bool = False) -> bool:
-    """A yes from a person; where nobody sits at the keyboard it is a no, and says so."""
+    """A yes from a person. Where nobody sits at the keyboard a script must not take it for done."""
     if not sys.stdin.isatty():
-        note(f"{question} Nobody is here to answer; say it with --yes.")
-        return False
+        raise click.UsageError(f"{question} Nobody is here to answer; say it with --yes.")
     return click.confirm(question, default=default, err=True)
 
 

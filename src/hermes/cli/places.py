@@ -1,8 +1,5 @@
 """Which places to work are ready on this machine, and what the others lack."""
 
-import shutil
-import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import anyio
@@ -13,28 +10,43 @@ from hermes.core.plugins import names
 from hermes.settings.load import Loaded
 
 PATIENCE = 20.0
-PROGRAMS: dict[str, tuple[str, ...]] = {
-    "local": ("bash",),
-    "docker": ("docker", "podman"),
-    "ssh": ("ssh",),
-    "singularity": ("apptainer", "singularity"),
-    "kubernetes": ("kubectl",),
-}
-"""One of these must be there."""
-PACKAGES = {"modal": "modal", "daytona": "daytona"}
-KEYS = {"modal": "MODAL_TOKEN_ID", "daytona": "DAYTONA_API_KEY"}
 
 
 class Place(msgspec.Struct, frozen=True):
     name: str
     why: str = ""
-    """Why it is not ready; empty when it is."""
-    fix: str = ""
+    """Why it is not ready, and what to do; empty when it is."""
 
 
 def places(loaded: Loaded) -> list[Place]:
-    known = dict.fromkeys([*PROGRAMS, "sandbox", *PACKAGES, loaded.settings.terminal.backend])
-    return [Place(name, *_lack(name, loaded)) for name in known]
+    """Every kind of place, the chosen one first, asked side by side."""
+    chosen = loaded.settings.terminal.backend
+    known = dict.fromkeys([chosen, *names("environments")])
+    found: dict[str, str] = {}
+
+    async def look(name: str) -> None:
+        found[name] = await _lack(name, loaded)
+
+    async def ask() -> None:
+        async with anyio.create_task_group() as group:
+            for name in known:
+                group.start_soon(look, name)
+
+    anyio.run(ask)
+    return [Place(name, found[name]) for name in known]
+
+
+async def _lack(name: str, loaded: Loaded) -> str:
+    from hermes.app.house import opening
+    from hermes.environments.open import why_not
+
+    try:
+        with anyio.fail_after(PATIENCE):
+            return await why_not(name, opening(loaded, Path.cwd())) or ""
+    except (HermesError, OSError) as error:
+        return str(error)
+    except TimeoutError:
+        return f"it did not answer within {PATIENCE:.0f} seconds"
 
 
 def tried(loaded: Loaded) -> Place:
@@ -55,21 +67,5 @@ def tried(loaded: Loaded) -> Place:
         return Place(name, str(error))
     except TimeoutError:
         return Place(name, f"it was not ready within {PATIENCE:.0f} seconds")
-
-
-def _lack(name: str, loaded: Loaded) -> tuple[str, ...]:
-    if name not in names("environments"):
-        return ("no installed package brings it",)
-    wanted = PROGRAMS.get(name, ())
-    if wanted and not any(map(shutil.which, wanted)):
-        return (f"{' or '.join(wanted)} is not installed", f"install {wanted[0]}")
-    if name == "sandbox" and sys.platform != "linux":
-        return ("it needs Linux", "use docker here")
-    if name == "ssh" and not loaded.settings.terminal.ssh_host:
-        return ("no host is set", "hermes config set terminal.ssh_host HOST")
-    package = PACKAGES.get(name)
-    if package and find_spec(package) is None:
-        return (f"the package {package} is not installed", f"pip install {package}")
-    if name in KEYS and not loaded.secrets.get(KEYS[name]):
-        return (f"{KEYS[name]} is not set", f"hermes config set {KEYS[name]}")
-    return ()
+    except OSError as error:
+        return Place(name, str(error))

@@ -54,7 +54,11 @@ async def answer_once(
         if run is None:
             conversation = await house.begin(question, unattended=manner.unattended)
         else:
-            conversation = await house.resume(run)
+            from hermes.cli.stored import run_to_resume
+
+            conversation = await house.resume(await run_to_resume(house.journal, run))
+        if options.get("model"):  # written down, so that whoever resumes it asks the same one
+            await conversation.switch(house.means.model)
         for warning in house.warnings:
             note(warning)
         code = await ask(conversation, house.bus, question, manner)

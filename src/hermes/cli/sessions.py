@@ -8,7 +8,7 @@ from hermes.cli.lazy import ExampleGroup, Examples
 from hermes.cli.loading import settings_for
 from hermes.cli.output import confirm, emit_json, json_option, say, table
 from hermes.cli.render_safe import clean, clip
-from hermes.cli.stored import EVERY, ask_journal, find_run
+from hermes.cli.stored import EVERY, ask_journal, find_run, worth_a_line
 from hermes.cli.transcript import Entry, entries, markdown
 from hermes.core.errors import HermesError
 from hermes.core.events import RunDeleted, RunRenamed
@@ -58,8 +58,7 @@ def list_(ctx: click.Context, limit: int, everything: bool, as_json: bool) -> No
 
     runs = ask_journal(loaded, ask) if loaded.journal.exists() else []
     if not everything:
-        # A chat in which nothing was said is not worth a line.
-        runs = [run for run in runs if run.messages > 1 or run.task or run.title]
+        runs = [run for run in runs if worth_a_line(run)]
     if as_json:
         emit_json(runs)
         return
@@ -168,7 +167,9 @@ def delete(ctx: click.Context, run: str, yes: bool) -> None:
         return
 
     async def change(journal: SqliteJournal) -> None:
-        await journal.append(RunDeleted(run=summary.id))
+        runs = await journal.runs(limit=EVERY, parent=None)
+        below = [run.id for run in runs if run.id.startswith(f"{summary.id}/")]  # its subagents
+        await journal.append(*(RunDeleted(run=run) for run in (summary.id, *below)))
 
     ask_journal(loaded, change)
     say(f"{summary.id} is forgotten; `hermes journal compact` takes its texts off the disk")

@@ -1,9 +1,9 @@
 """How a command reaches the journal: opened for one question, never made just to be looked at."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import anyio
 
@@ -14,6 +14,13 @@ from hermes.settings.load import Loaded
 
 Answer = TypeVar("Answer")
 EVERY = 1_000_000
+RECENT = 50
+
+
+class ListsRuns(Protocol):
+    async def runs(
+        self, *, limit: int = 50, parent: str | None = "", deleted: bool = False
+    ) -> Sequence[RunSummary]: ...
 
 
 def existing_journal(loaded: Loaded) -> Path:
@@ -33,11 +40,25 @@ async def _ask(path: Path, question: Callable[[SqliteJournal], Awaitable[Answer]
         return await question(journal)
 
 
-async def find_run(journal: SqliteJournal, wanted: str) -> RunSummary:
+def worth_a_line(run: RunSummary) -> bool:
+    """Not a chat that was opened and left without a word."""
+    return bool(run.messages > 1 or run.task or run.title)
+
+
+async def run_to_resume(journal: ListsRuns, wanted: str, *, besides: str = "") -> str:
+    """The id of `wanted`; of the latest when none is wanted, empty when there is none."""
+    if wanted:
+        return (await find_run(journal, wanted)).id
+    runs = await journal.runs(limit=RECENT)
+    return next((run.id for run in runs if worth_a_line(run) and run.id != besides), "")
+
+
+async def find_run(journal: ListsRuns, wanted: str) -> RunSummary:
     """By id, the beginning or end of one, its title, or `latest`."""
     runs = await journal.runs(limit=EVERY, parent=None)
     if wanted == "latest" and runs:
-        return next((run for run in runs if not run.parent), runs[0])
+        own = [run for run in runs if not run.parent] or runs
+        return next(filter(worth_a_line, own), own[0])
     fitting = (
         lambda run: run.id == wanted,
         lambda run: run.title == wanted,

@@ -31,6 +31,12 @@ _STATE = "hermes-shell-"
 _OLD = 3600.0
 
 
+NO_BASH = (
+    "there is no bash on this machine, and commands need it: install it with `apt install bash`, "
+    "`apk add bash` or `dnf install bash`"
+)
+
+
 def open_local(opening: Opening) -> "LocalEnvironment":
     return LocalEnvironment(
         opening.folder,
@@ -38,6 +44,10 @@ def open_local(opening: Opening) -> "LocalEnvironment":
         settings=opening.settings,
         processes=opening.home / "processes",
     )
+
+
+async def why_not(opening: Opening) -> str | None:
+    return None if shutil.which("bash", path=opening.variables.get("PATH", os.defpath)) else NO_BASH
 
 
 class LocalEnvironment:
@@ -71,10 +81,7 @@ class LocalEnvironment:
     async def __aenter__(self) -> Self:
         bash = shutil.which("bash", path=self._variables.get("PATH", os.defpath))
         if bash is None:
-            raise PlaceFailed(
-                "there is no bash on this machine, and commands need it: install it with "
-                "`apt install bash`, `apk add bash` or `dnf install bash`"
-            )
+            raise PlaceFailed(NO_BASH)
         if not self._directory.is_dir():
             raise PlaceFailed(f"the working folder {self._directory} is not there; make it first")
         _sweep(Path(tempfile.gettempdir()))

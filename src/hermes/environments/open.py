@@ -1,10 +1,12 @@
 """From settings to a place: finds the kind by name and hands it what it needs.
 
 A kind is a plug-in of the group `hermes.environments`: a callable that takes an `Opening` and
-returns an `Environment`. It is loaded when it is first wanted.
+returns an `Environment`. It is loaded when it is first wanted. Beside it, in its module, there may
+be an async `why_not(opening)` that says what is missing on this machine.
 """
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -32,6 +34,14 @@ class Opening:
     def folder(self) -> Path:
         """The first working folder on this machine."""
         return self.directory / Path(self.settings.cwd).expanduser()
+
+
+async def why_not(kind: str, opening: Opening) -> str | None:
+    """What a kind of place lacks here; None when nothing is known to be missing."""
+    made = load("environments", kind)
+    look: Callable[[Opening], Awaitable[str | None]] | None
+    look = getattr(sys.modules[made.__module__], "why_not", None)
+    return await look(opening) if look else None
 
 
 def open_environment(opening: Opening) -> Environment:

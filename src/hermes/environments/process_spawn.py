@@ -14,13 +14,19 @@ _RESET = [signal.SIGPIPE, signal.SIGXFSZ]
 
 
 def spawn(
-    argv: Sequence[str], variables: Mapping[str, str], *, stdin: int | None, output: int | None
+    argv: Sequence[str],
+    variables: Mapping[str, str],
+    *,
+    stdin: int | None,
+    output: int | None,
+    errors: int | None = None,
 ) -> int:
-    """Start `argv` in a session of its own. None as a file descriptor means /dev/null."""
+    """Start `argv` in a session of its own. None as a file descriptor means /dev/null; without
+    `errors`, both of its streams go to `output`."""
     actions = [
         _connect(stdin, 0, os.O_RDONLY),
         _connect(output, 1, os.O_WRONLY),
-        (os.POSIX_SPAWN_DUP2, 1, 2),
+        (os.POSIX_SPAWN_DUP2, 1 if errors is None else errors, 2),
     ]
     try:
         return os.posix_spawn(

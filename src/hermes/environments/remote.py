@@ -184,7 +184,7 @@ class RemoteEnvironment:
             client = self._lines.client.elsewhere(place)
             if client is None:
                 return None
-            self._others[place] = Lines(client)
+            self._others[place] = Lines(client, waits=False)
         return self._others[place]
 
     async def _part(self) -> bool:

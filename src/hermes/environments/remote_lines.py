@@ -23,8 +23,11 @@ _LEAVING = 2.0
 
 
 class Lines:
-    def __init__(self, client: Client) -> None:
+    """With `waits`, one line is always in waiting once a first was taken."""
+
+    def __init__(self, client: Client, *, waits: bool = True) -> None:
         self.client = client
+        self._waits = waits
         self._spare: Line | None = None
         self._leftovers = Leftovers()
         self._leaving: list[Child] = []
@@ -50,18 +53,19 @@ class Lines:
             reason = await self.client.broken(broken.code, broken.complaint, begun=False)
             if reason is not None:
                 raise reason from broken
-        raise PlaceFailed(f"{self.client.place} cannot be reached: {broken}") from broken
+        raise PlaceFailed(
+            f"no shell can be started in {self.client.place}, which must have bash: {broken}"
+        ) from broken
 
     def restock(self) -> None:
         """Called when a command has begun: the next line comes up while it runs."""
-        if self._spare is None:
+        if self._waits and self._spare is None:
             with suppress(PlaceFailed):
                 self._spare = self._open()
 
     def done(self, line: Line) -> None:
         """Its last word has come. Somebody left behind may still print into it."""
-        self._leaving = [child for child in self._leaving if child.bury() is None]
-        self._leaving.append(line.client)
+        self._part(line.client)
         pipe = line.let_go()
         if pipe >= 0:
             self._leftovers.take(pipe)
@@ -135,4 +139,7 @@ class Lines:
     def drop(self, line: Line) -> None:
         """End its client program. The far end has to be ended on its own."""
         line.close()
-        self._leaving.append(line.client)
+        self._part(line.client)
+
+    def _part(self, child: Child) -> None:
+        self._leaving = [each for each in (*self._leaving, child) if each.bury() is None]

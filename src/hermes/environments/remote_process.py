@@ -108,6 +108,7 @@ class RemoteProcess:
         except BaseException:
             self.lines.drop(line)
             raise
+        self.lines.restock()
         self._position, self._heard = max(0, self._position), True
         return line
 

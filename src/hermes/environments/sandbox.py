@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from msgspec.structs import replace
+
 from hermes.core.errors import PlaceFailed, ToolError
 from hermes.core.protocols import CommandResult, Process
 from hermes.environments.confinement import exchange, probe
@@ -186,12 +188,11 @@ def _own_variables(premises: Premises) -> dict[str, str]:
     }
 
 
-async def why_not(
-    settings: TerminalSettings | None = None, *, walls: tuple[str, ...] = ()
-) -> str | None:
+async def why_not(opening: Opening, *, walls: tuple[str, ...] = ()) -> str | None:
     """Why there can be no sandbox here, found by opening one and closing it; None if there can."""
+    settings = replace(opening.settings, cwd="")
     try:
-        async with SandboxEnvironment(None, {}, settings=settings, walls=walls):
+        async with SandboxEnvironment(None, opening.variables, settings=settings, walls=walls):
             return None
     except PlaceFailed as error:
         return str(error)

@@ -10,6 +10,7 @@ from hermes.cli.carry_on import carry_on_in_background
 from hermes.cli.interactive.seat import take_seat
 from hermes.cli.interactive.shapes import Facts
 from hermes.cli.interactive.sitting import Sitting
+from hermes.cli.tools import ABOVE
 from hermes.models.catalogue import references
 from hermes.settings.load import Loaded
 
@@ -34,11 +35,16 @@ async def converse(loaded: Loaded, run: str | None, options: dict[str, Any]) -> 
             model=means.model.name,
             directory=house.directory,
             place=f"{place.name} ({place.target})" if place.target else place.name,
-            tools=tuple((spec.name, spec.description) for spec in means.executor.specs),
+            tools=(
+                *((spec.name, spec.description) for spec in means.executor.specs),
+                *((name, about) for name, (_, about) in ABOVE.items() if means.settings.max_depth),
+            ),
             models=tuple(references()),
             personalities={**PERSONALITIES, **settings.agent.personalities},
         )
         others = carry_on_in_background(loaded, await open_runs(house.journal))
         warnings = [*house.warnings, *others]
-        await sitting.chat(house, facts, resume=run, warnings=warnings)
+        await sitting.chat(
+            house, facts, resume=run, model=options.get("model", ""), warnings=warnings
+        )
     return exits.OK

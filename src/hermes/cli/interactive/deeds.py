@@ -6,6 +6,7 @@ from hermes.cli.interactive.resuming import welcome_back
 from hermes.cli.interactive.saving import save_conversation
 from hermes.cli.interactive.views import table
 from hermes.cli.render_safe import clean, clip
+from hermes.cli.stored import run_to_resume
 from hermes.core.events import RunRenamed
 
 
@@ -73,7 +74,12 @@ async def personality(desk: Desk, argument: str) -> None:
 
 
 async def resume(desk: Desk, argument: str) -> None:
-    desk.turn_to(await desk.house.resume(argument))
+    now = desk.conversation.run
+    wanted = await run_to_resume(desk.house.journal, argument, besides=now)
+    if not wanted:
+        await desk.note("there is no other session yet", "error")
+        return
+    desk.turn_to(await desk.house.resume(wanted))
     await welcome_back(desk)
 
 

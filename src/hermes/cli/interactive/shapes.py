@@ -6,6 +6,7 @@ from typing import Protocol
 from hermes.agent.conversation import Conversation
 from hermes.cli.render_ink import Ink
 from hermes.cli.render_work import Progress
+from hermes.cli.stored import ListsRuns
 from hermes.core.bus import Bus
 from hermes.core.messages import Value
 from hermes.core.protocols import Journal, Model
@@ -14,11 +15,15 @@ LABEL = "❯ "
 """What the prompt says when it waits for nothing in particular."""
 
 
+class Stored(Journal, ListsRuns, Protocol):
+    """A journal that can list its runs."""
+
+
 class House(Protocol):
     @property
     def bus(self) -> Bus: ...
     @property
-    def journal(self) -> Journal: ...
+    def journal(self) -> Stored: ...
     async def begin(self, task: str = "") -> Conversation: ...
     async def resume(self, run: str = "") -> Conversation: ...
     def open_model(self, reference: str) -> Model: ...

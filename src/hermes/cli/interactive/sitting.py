@@ -15,6 +15,7 @@ from hermes.cli.interactive.reception import Reception
 from hermes.cli.interactive.resuming import welcome_back
 from hermes.cli.interactive.shapes import Facts, House, Look, Terminal
 from hermes.cli.render_safe import clean
+from hermes.cli.stored import run_to_resume
 
 
 class Sitting:
@@ -32,10 +33,16 @@ class Sitting:
         facts: Facts,
         *,
         resume: str | None = None,
+        model: str = "",
         warnings: Sequence[str] = (),
     ) -> None:
         """`resume` is a run, or empty for the newest; None begins a new session."""
-        conversation = await (house.begin() if resume is None else house.resume(resume))
+        if resume is None:
+            conversation = await house.begin()
+        else:
+            conversation = await house.resume(await run_to_resume(house.journal, resume))
+        if model:  # written down, so that whoever resumes it asks the same one
+            await conversation.switch(house.open_model(model))
         facts = replace(facts, model=conversation.model.name)  # a resumed one may have its own
         desk = Desk(
             house,
