@@ -1,7 +1,6 @@
 """Hermes: an agent harness, and the on-call engineer built on it."""
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as type checkers read it; loading `typing` would double `hermes --version`
 if TYPE_CHECKING:
     from hermes.app.door import Agent, AIAgent
 
@@ -9,7 +8,7 @@ __version__ = "0.1.0"
 __all__ = ["AIAgent", "Agent", "__version__"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """`from hermes import Agent` without making `hermes --version` pay for it."""
     if name in ("Agent", "AIAgent"):
         from hermes.app import door  # noqa: PLC0415

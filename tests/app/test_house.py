@@ -14,6 +14,7 @@ from hermes import Agent, AIAgent
 from hermes.app import open_house
 from hermes.app.claims import Claims, RunTaken
 from hermes.app.unattended import carry_on_unattended
+from hermes.core.errors import ModelError
 from hermes.core.events import ModelFailed, ToolApproved, ToolFinished
 from hermes.core.protocols import Action, Approval, Decision
 from hermes.settings.load import Loaded, load
@@ -85,7 +86,7 @@ async def test_a_question_runs_a_command_in_the_working_folder(
 async def test_with_nobody_to_ask_nothing_is_changed(
     home: Path, script: Script, tmp_path: Path
 ) -> None:
-    loaded = settings(home, script(runs("touch changed"), says("it was refused")))
+    loaded = settings(home, script(runs("touch changed; $UNKNOWN true"), says("it was refused")))
     async with open_house(loaded, directory=tmp_path) as house:
         conversation = await house.begin()
         assert await conversation.say("change it") == "it was refused"
@@ -144,6 +145,20 @@ def test_code_without_async_chats_too(home: Path, script: Script) -> None:
         assert agent.chat("run") == "ran it"
         assert agent.chat("and now?") == "hello again"
     assert told == ["terminal {'command': 'true'}"]
+
+
+@pytest.mark.parametrize(
+    ("base_url", "wanted"),
+    [
+        ("http://127.0.0.1:9/v1", "cannot reach own"),
+        ("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    ],
+)
+def test_an_address_without_a_key_is_tried_as_it_is(home: Path, base_url: str, wanted: str) -> None:
+    patience = {"model.retries": "0"}
+    agent = AIAgent(model="m", base_url=base_url, home=home, settings=patience)
+    with agent, pytest.raises(ModelError, match=wanted):
+        agent.chat("hello")
 
 
 KILLED = """

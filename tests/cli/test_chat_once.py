@@ -85,17 +85,25 @@ def test_model_and_toolsets_can_be_chosen_for_one_question(hermes: Command) -> N
     assert len(chosen["tools"]) < len(plain["tools"])
 
 
+def test_a_model_that_was_chosen_stays_until_another_is(hermes: Command) -> None:
+    hermes("chat", "-q", "x", "-m", "own:other")
+    hermes("chat", "-c", "-q", "y")
+    hermes("chat", "-c", "-q", "z", "-m", "own:third")
+    hermes("--resume", "latest", "-q", "z")
+    assert [each["model"] for each in hermes.seen] == ["other", "other", "third", "third"]
+
+
 def test_where_nobody_can_approve_it_is_refused_with_a_hint(
     hermes: Command, tmp_path: Path
 ) -> None:
     mark = tmp_path / "mark"
-    done = hermes("chat", "-q", f"run: touch {mark}")
+    done = hermes("chat", "-q", f"run: touch {mark}; $UNKNOWN true")
     assert done.returncode == 0
     assert not mark.exists()
     assert "✗ denied" in done.stderr
     assert "nobody is here to approve it" in done.stderr
     assert "terminal.backend=sandbox" in done.stderr
-    quiet = hermes("chat", "--quiet", "-q", f"run: touch {mark}")
+    quiet = hermes("chat", "--quiet", "-q", f"run: touch {mark}; $UNKNOWN true")
     assert "💻" not in quiet.stderr.partition("nobody is here")[0]
 
 

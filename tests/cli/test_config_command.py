@@ -39,6 +39,16 @@ def test_a_secret_goes_to_env_and_is_never_shown(hermes: Hermes) -> None:
     assert "sk-…cdef" in said
 
 
+def test_a_header_that_is_a_key_is_not_shown_either(hermes: Hermes) -> None:
+    headers = '{"X-Api-Key": "sk-0123456789abcdef", "X-Title": "ops"}'
+    hermes("config", "set", "model.providers.box.base_url", "http://127.0.0.1:9/v1")
+    hermes("config", "set", "model.providers.box.headers", headers)
+    for words in (("view",), ("view", "--json"), ("get", "model"), ("explain", "model.providers")):
+        shown = hermes("config", *words).stdout
+        assert "ops" in shown
+        assert "0123456789" not in shown
+
+
 def test_one_value_can_be_asked_for_by_key_or_by_its_old_variable(hermes: Hermes) -> None:
     assert hermes("config", "get", "agent.max_iterations").stdout == "60\n"
     assert hermes("config", "get", "HERMES_MAX_ITERATIONS").stdout == "60\n"

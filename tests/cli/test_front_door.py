@@ -6,6 +6,7 @@ import pty
 import subprocess
 import sys
 import termios
+from pathlib import Path
 
 import pytest
 from hermes_command import Hermes
@@ -110,6 +111,41 @@ def test_a_reader_that_went_away_is_no_reason_to_complain(hermes: Hermes) -> Non
         os.close(write)
         assert done.stderr == b""
         assert done.returncode == exits.FAILED
+
+
+@pytest.mark.parametrize("words", [("--version",), ("config", "view")])
+def test_output_that_cannot_be_written_is_said_in_one_line(
+    hermes: Hermes, words: tuple[str, ...]
+) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*hermes.command, *words], env=hermes.env, stdout=full, stderr=subprocess.PIPE
+        )
+    assert done.stderr == b"hermes: the output could not be written: No space left on device\n"
+    assert done.returncode == exits.FAILED
+
+
+@pytest.mark.parametrize("words", ["--version", "config view", "sessions delete x"])
+def test_closed_streams_are_empty_ones(hermes: Hermes, words: str) -> None:
+    closed = f'exec "$0" -m hermes.cli {words} <&- >&- 2>error'
+    folder = hermes.home.parent
+    subprocess.run(["sh", "-c", closed, sys.executable], env=hermes.env, cwd=folder, timeout=60)
+    assert "mistake in Hermes" not in (folder / "error").read_text()
+    assert "Traceback" not in (folder / "error").read_text()
+
+
+def test_a_terminal_of_few_letters_shows_question_marks(hermes: Hermes) -> None:
+    few = {"PYTHONIOENCODING": "ascii", "COLUMNS": "60"}
+    assert "agent.max_iterations" in shown_on_a_terminal(hermes, "config", "view", env=few)
+
+
+def test_control_c_while_modules_are_loaded_is_130_and_one_line(
+    hermes: Hermes, tmp_path: Path
+) -> None:
+    (tmp_path / "click.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    done = hermes.process("status", env={"PYTHONPATH": str(tmp_path)})
+    assert done.stderr == "hermes: interrupted\n"
+    assert done.returncode == exits.INTERRUPTED
 
 
 def test_control_c_at_a_question_is_130_and_changes_nothing(hermes: Hermes) -> None:

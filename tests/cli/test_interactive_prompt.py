@@ -18,7 +18,7 @@ from hermes.cli.interactive.seat import open_history
 from hermes.cli.interactive.shapes import Facts, Look
 from hermes.cli.interactive.sitting import Sitting
 from hermes.core.errors import BadKey
-from hermes.core.events import RunRenamed, ToolApproved, ToolStarted, TurnEnded
+from hermes.core.events import RunRenamed, RunStarted, ToolApproved, ToolStarted, TurnEnded
 from hermes.memory.in_memory import InMemoryJournal
 
 pytestmark = pytest.mark.anyio
@@ -265,6 +265,19 @@ async def test_slash_commands_and_their_arguments_complete() -> None:
         await chat.until(lambda: chat.prompt.buffer.text.startswith("/resume run-"))
         chat.type(CTRL_C)
         await chat.until(lambda: chat.prompt.buffer.text == "")
+
+
+async def test_resuming_without_a_name_goes_back_to_the_last_other_session() -> None:
+    async with chatting([says("first answer")]) as chat:
+        first = chat.of(RunStarted)[0].run
+        chat.type("/resume" + ENTER)
+        await chat.sees("there is no other session yet")
+        chat.type("hello" + ENTER)
+        await chat.sees("first answer")
+        chat.type("/new" + ENTER)
+        await chat.sees("a new session")
+        chat.type("/resume" + ENTER)
+        await chat.sees(f"back in {first}")
 
 
 async def test_what_was_typed_is_remembered_in_a_private_file(tmp_path: Path) -> None:

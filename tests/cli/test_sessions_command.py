@@ -11,7 +11,9 @@ from hermes_command import Hermes
 
 from hermes.cli import exits
 from hermes.core import events as ev
+from hermes.core.errors import ToolError
 from hermes.core.messages import Message, Risk, ToolCall, ToolResult, Usage
+from hermes.memory.artifacts import FileArtifacts
 from hermes.memory.journal import SqliteJournal
 
 FIRST = "run-20260101-120000-aaaaaa"
@@ -122,15 +124,42 @@ def test_a_conversation_is_exported_to_read_or_to_compute_with(
 def test_a_deleted_conversation_is_gone_and_its_texts_leave_the_disk(talked: Hermes) -> None:
     asked = talked("sessions", "delete", FIRST)
     assert "--yes" in asked.stderr
+    assert asked.returncode == exits.USAGE
     assert len(json.loads(talked("sessions", "list", "--json").stdout)) == 2
+    shelf = FileArtifacts(talked.home / "artifacts")
+    gone = anyio.run(shelf.save, f"{FIRST}/sub-1", "1", "The logs fill it")
+    kept = anyio.run(shelf.save, SECOND, "1", "stays")
+    write(talked.home, [ev.RunStarted(run=f"{FIRST}/sub-1", origin="subagent", parent=FIRST)])
     assert talked("sessions", "delete", FIRST, "--yes").returncode == 0
     assert [run["id"] for run in json.loads(talked("sessions", "list", "--json").stdout)] == [
         SECOND
     ]
+    assert FIRST not in talked("sessions", "list", "--all").stdout
     done = json.loads(talked("journal", "compact", "--json").stdout)
     assert done["purged"] > 0
     assert b"The logs fill" not in (talked.home / "journal.db").read_bytes()
     assert json.loads(talked("journal", "verify", "--json").stdout)["ok"]
+    assert anyio.run(shelf.load, kept) == "stays"
+    with pytest.raises(ToolError, match="there is no artifact"):
+        anyio.run(shelf.load, gone)
+
+
+def test_a_chat_is_known_by_its_first_words_and_an_empty_one_is_not_the_latest(
+    talked: Hermes,
+) -> None:
+    third, empty = "run-20260103-120000-cccccc", "run-20260104-120000-dddddd"
+    write(
+        talked.home,
+        [
+            ev.RunStarted(run=third, origin="cli"),
+            said(third, "system", "You are Hermes."),
+            said(third, "user", "who am I?"),
+            ev.RunStarted(run=empty, origin="cli"),
+            said(empty, "system", "You are Hermes."),
+        ],
+    )
+    assert talked("sessions", "list").stdout.splitlines()[1].endswith("who am I?")
+    assert talked("sessions", "show", "latest").stdout.startswith("who am I?\n")
 
 
 def test_the_journal_is_verified_and_exported(talked: Hermes, tmp_path: Path) -> None:

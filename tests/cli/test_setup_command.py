@@ -26,6 +26,23 @@ def test_setup_proves_the_key_before_it_is_kept(hermes: Hermes, model_server: st
     assert hermes("config", "get", "model.default").stdout == "openai:m1\n"
 
 
+def test_a_key_for_a_server_of_ones_own_gets_a_name(hermes: Hermes, model_server: str) -> None:
+    words = ("setup", "--provider", "my-box", "--base-url", model_server, "--model", "m1")
+    done = hermes(*words, "--key-stdin", stdin="good-key\n")
+    assert done.returncode == 0, done.stderr
+    assert (hermes.home / ".env").read_text() == "MY_BOX_API_KEY=good-key\n"
+    assert "answered" in hermes("model", "test").stdout
+
+
+def test_a_place_that_does_not_exist_is_refused_and_later_found(hermes: Hermes) -> None:
+    done = hermes("setup", "--backend", "moon", "--no-test")
+    assert done.returncode == exits.SETTINGS
+    assert "sandbox" in done.stderr
+    assert not hermes.home.exists()
+    hermes("config", "set", "terminal.backend", "moon")
+    assert "there is no place 'moon'" in hermes("config", "check").stderr
+
+
 def test_setup_keeps_what_it_was_not_told_to_change(hermes: Hermes) -> None:
     hermes("config", "set", "agent.max_depth", "3")
     hermes("config", "set", "OPENAI_API_KEY", "kept")
@@ -131,6 +148,14 @@ def test_the_doctor_is_content_with_a_house_in_order(hermes: Hermes, model_serve
     assert found["server"][0]["state"] == "ok"
     assert found["home"][0]["state"] == "ok"
     assert {place["text"].partition(":")[0] for place in found["place"]} >= {"local", "docker"}
+
+
+def test_the_doctor_sees_a_home_that_cannot_be_made(hermes: Hermes) -> None:
+    hermes.home.parent.joinpath("file").write_text("in the way")
+    done = hermes("doctor", "--offline", env={"HERMES_HOME": f"{hermes.home.parent}/file/home"})
+    assert done.returncode == exits.FAILED
+    assert "cannot be written" in done.stdout
+    assert "set HERMES_HOME to a folder of yours" in done.stdout
 
 
 def test_the_doctor_names_each_problem_and_its_cure(hermes: Hermes) -> None:

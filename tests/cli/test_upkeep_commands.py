@@ -23,7 +23,7 @@ def test_version_says_what_it_runs_on(hermes: Hermes) -> None:
 
 def test_an_update_is_said_and_not_done_without_a_yes(hermes: Hermes) -> None:
     done = hermes("update")
-    assert done.returncode == 0
+    assert done.returncode == exits.USAGE  # a script must not take it for done
     assert "install --upgrade" in done.stdout
     assert "say it with --yes" in done.stderr
     assert "Up to date" not in done.stdout
@@ -43,6 +43,7 @@ def lived_in(hermes: Hermes) -> Hermes:
 def test_nothing_is_taken_away_without_a_yes(lived_in: Hermes) -> None:
     done = lived_in("uninstall", "--all", "--keep-program")
     assert f"delete  {lived_in.home}" in done.stdout
+    assert done.returncode == exits.USAGE
     assert (lived_in.home / "config.yaml").exists()
 
 

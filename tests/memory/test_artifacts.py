@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from hermes.core.errors import StoreError, ToolError
-from hermes.memory.artifacts import FileArtifacts
+from hermes.memory.artifacts import FileArtifacts, discard
 
 pytestmark = pytest.mark.anyio
 
@@ -109,6 +109,17 @@ async def test_a_reference_that_leads_elsewhere_is_refused(
     (tmp_path / "artifacts" / "r" / "link").symlink_to(outside)
     with pytest.raises(ToolError):
         await artifacts.load(reference)
+
+
+async def test_the_texts_of_forgotten_runs_leave_the_disk(
+    artifacts: FileArtifacts, tmp_path: Path
+) -> None:
+    gone = await artifacts.save("run-1/sub-2", "call", "secret")
+    kept = await artifacts.save("run-2", "call", "stays")
+    discard(tmp_path / "artifacts", ["run-1/sub-2", "never had any", "../../escape"])
+    assert await artifacts.load(kept) == "stays"
+    with pytest.raises(ToolError):
+        await artifacts.load(gone)
 
 
 async def test_a_folder_that_cannot_be_made_is_a_store_error(tmp_path: Path) -> None:

@@ -206,6 +206,8 @@ async def test_runs_are_listed_newest_first_with_what_a_list_shows(journal: List
         said("hello", "a"),
         RunStarted(run="a/1", origin="subagent", parent="a", at=NOON),
         RunStarted(run="b", origin="cron", at=NOON),
+        MessageAdded(run="b", message=Message(role="system", text="You are b.")),
+        said("what is b?" * 50, "b"),
         named("first", "a"),
         RunRenamed(run="a", title="second", at=NOON),
         ModelSwitched(run="a", model="m2", at=NOON),
@@ -213,7 +215,8 @@ async def test_runs_are_listed_newest_first_with_what_a_list_shows(journal: List
         TurnStarted(run="not started", turn=1),
     )
     b, a = await journal.runs()
-    assert (b.id, b.origin, b.messages, b.title, b.model) == ("b", "cron", 0, "", "")
+    assert (b.id, b.origin, b.messages, b.title, b.model) == ("b", "cron", 2, "", "")
+    assert b.task == "what is b?" * 20
     assert a == RunSummary(
         id="a",
         origin="cli",

@@ -218,3 +218,5 @@ async def test_a_home_that_cannot_be_written_is_named_with_the_reason(
     done = await anyio.run_process(command, check=False, stderr=None)
     path.parent.chmod(0o755)
     assert done.stdout.decode().startswith(f"StoreError the journal {path} cannot be")
+    advice = "see its permissions" if there else "set HERMES_HOME to a folder of yours"
+    assert advice in done.stdout.decode()

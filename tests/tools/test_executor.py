@@ -122,6 +122,13 @@ async def test_arguments_of_the_wrong_type_are_told_with_what_fits(place: Enviro
     assert "text: string = 'hello', times: integer = 1" in told
 
 
+async def test_nobody_is_asked_to_approve_what_cannot_run(place: Environment) -> None:
+    house = House(place, TOOLS, person=Person(says=False))
+    assert "Object contains unknown field `force`" in await house.fails("change", force=True)
+    assert house.person.asked == []
+    assert house.kinds == ["tool.requested", "tool.finished"]
+
+
 @pytest.mark.parametrize("verdict", ["deny", "dry-run"])
 async def test_what_the_policy_denies_does_not_run(place: Environment, verdict: str) -> None:
     house = House(place, TOOLS, policy=Always(verdict))
@@ -139,6 +146,7 @@ async def test_what_a_person_refuses_does_not_run(place: Environment) -> None:
     answer = house.journal.events[2]
     assert isinstance(answer, ToolApproved)
     assert not answer.approved
+    assert "Not run: person said no (rule changes-ask" in result.content
 
 
 async def test_what_a_person_approves_runs_and_the_answer_is_written_first(

@@ -2,7 +2,8 @@
 
 What was spent is the sum of the `ModelAnswered` events in the journal, so it holds over restarts
 and over all processes of a home. What this process is about to spend is held until it is
-journalled; two processes may still pass a day's limit in the same instant, by one call each.
+journalled; other processes do not see it, so several at once may pass a day's limit, each by the
+calls it has under way.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterator

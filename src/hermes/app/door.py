@@ -143,6 +143,9 @@ class AIAgent:
         settings = dict(options.pop("settings", {}))
         if base_url:
             settings |= {key: value.format(base_url) for key, value in OWN_PROVIDER.items()}
+            if not api_key:  # the default one's key is known, a server of one's own wants none
+                default = base_url.startswith("https://openrouter.ai/")
+                settings["model.providers.own.key_variable"] = DEFAULT_KEY if default else "none"
             model = f"own:{model}"
         if max_iterations is not None:
             settings["agent.max_iterations"] = str(max_iterations)

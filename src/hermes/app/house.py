@@ -11,6 +11,7 @@ from hermes.agent.conversation import Conversation
 from hermes.agent.means import Means
 from hermes.app.claims import Claims
 from hermes.app.equipment import Equipment, equip
+from hermes.app.gate import Gate
 from hermes.app.models import Models
 from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError
@@ -33,7 +34,6 @@ from hermes.models.catalogue import price
 from hermes.models.connections import Connections
 from hermes.models.reference import for_role
 from hermes.models.tokens import estimate_tokens
-from hermes.policy.by_risk import RiskPolicy
 from hermes.settings.load import Loaded
 from hermes.tools.executor import Executor
 
@@ -117,11 +117,12 @@ async def open_house(
         )
         await processes.recover(environment)
         equipment = equip(loaded, model=model, toolsets=toolsets)
+        gate = Gate(loaded, folder, isolated=environment.isolated)
         chosen = models.open(model or settings.model.default)
         summary = for_role("summary", settings.model)
         means = Means(
             model=chosen,
-            executor=Executor(equipment.catalogue.tools, RiskPolicy(), approver, bus),
+            executor=Executor(equipment.catalogue.tools, gate, approver, bus),
             environment=environment,
             bus=bus,
             artifacts=FileArtifacts(loaded.home / "artifacts"),

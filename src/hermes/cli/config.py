@@ -158,6 +158,7 @@ def path(which: str | None, as_json: bool) -> None:
 
 def _doubts(loaded: Loaded) -> list[str]:
     """Nothing wrong, and yet not what somebody probably wants."""
+    from hermes.core.plugins import names
     from hermes.models.reference import resolve
     from hermes.settings.variables import WAITING
 
@@ -165,6 +166,10 @@ def _doubts(loaded: Loaded) -> list[str]:
     for name, why in WAITING.items():
         if loaded.secrets.get(name):
             found.append(f"{name} has no effect: {why}")
+    backend = loaded.settings.terminal.backend
+    if backend not in names("environments"):
+        there = ", ".join(names("environments"))
+        found.append(f"terminal.backend: there is no place {backend!r} to work; there are: {there}")
     try:
         variable = resolve("", loaded.settings.model).provider.key_variable
     except SettingsError as error:

@@ -43,10 +43,10 @@ async def _lack(name: str, loaded: Loaded) -> str:
     try:
         with anyio.fail_after(PATIENCE):
             return await why_not(name, opening(loaded, Path.cwd())) or ""
-    except (HermesError, OSError) as error:
-        return str(error)
     except TimeoutError:
         return f"it did not answer within {PATIENCE:.0f} seconds"
+    except (HermesError, OSError) as error:  # a TimeoutError is one too, without a word
+        return str(error)
 
 
 def tried(loaded: Loaded) -> Place:

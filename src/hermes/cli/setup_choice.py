@@ -1,11 +1,13 @@
 """What a setup decides, how it is proved, and where it is kept."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from hermes.core.errors import SettingsError
+from hermes.core.plugins import names
 from hermes.models.catalogue import catalogue
 from hermes.models.reference import Target, resolve
 from hermes.settings.load import Loaded, load
@@ -44,6 +46,9 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         chosen = {"model.default": self.reference, "terminal.backend": self.backend}
         if self.base_url:
             chosen[f"model.providers.{self.provider}.base_url"] = self.base_url
+        if self.key and self.provider and not self._known_key():
+            variable = re.sub(r"\W", "_", self.provider).upper() + "_API_KEY"
+            chosen[f"model.providers.{self.provider}.key_variable"] = variable
         return {key: value for key, value in chosen.items() if value}
 
     def loaded(self) -> Loaded:
@@ -58,6 +63,11 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     def lacks_key(self) -> bool:
         variable = self.key_variable()
         return bool(variable) and not self.key and not self.loaded().secrets.get(variable)
+
+    def _known_key(self) -> bool:
+        """Is it said already where the key of this provider goes, or that it wants none?"""
+        own = load().settings.model.providers.get(self.provider)
+        return self.provider in catalogue().providers or bool(own and own.key_variable)
 
     def _now(self) -> Target:
         settings = load().settings.model
@@ -83,6 +93,9 @@ def keep(home: Path, choice: Choice) -> Iterator[str]:
 
     if choice.reference:
         choice.target()  # raises for a provider that nobody knows
+    if choice.backend and choice.backend not in names("environments"):
+        there = ", ".join(names("environments"))
+        raise SettingsError(f"there is no place {choice.backend!r} to work; there are: {there}")
     variable = choice.key_variable() if choice.key else ""
     if choice.key and not variable:
         raise SettingsError(

@@ -116,6 +116,9 @@ class ToolDecided(Happening, tag="tool.decided", kw_only=True, frozen=True):
     verdict: Literal["allow", "ask", "deny", "dry-run"]
     rule: str
     reason: str = ""
+    effects: tuple[str, ...] = ()
+    hash: str = ""
+    """Of exactly this action, as the policy saw it."""
 
 
 class ToolApproved(Happening, tag="tool.approved", kw_only=True, frozen=True):

@@ -117,6 +117,14 @@ class StartsProcesses(Protocol):
         ...
 
 
+@runtime_checkable
+class KnowsItsFolder(Protocol):
+    """An environment that can say in which folder its session is now."""
+
+    @property
+    def folder(self) -> str: ...
+
+
 class ProcessView(Value, kw_only=True, frozen=True):
     """A background process as it is now."""
 
@@ -192,6 +200,13 @@ class Tool(Protocol):
     async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str: ...
 
 
+@runtime_checkable
+class ShowsCommand(Protocol):
+    """A tool that is a command in disguise. Raises `ToolError` for arguments that do not fit."""
+
+    def command(self, arguments: Mapping[str, Any]) -> str: ...
+
+
 class Action(Value, kw_only=True, frozen=True):
     """A tool call as the policy sees it."""
 
@@ -202,6 +217,10 @@ class Action(Value, kw_only=True, frozen=True):
     environment: str
     target: str
     isolated: bool
+    cwd: str = ""
+    """Where it would run; empty when the place cannot say."""
+    command: str = ""
+    """What a tool that is a command in disguise would run."""
 
 
 class Decision(Value, kw_only=True, frozen=True):
@@ -209,12 +228,23 @@ class Decision(Value, kw_only=True, frozen=True):
     rule: str
     """Name of the rule that decided: shown to the operator and kept in the journal."""
     reason: str = ""
+    effects: tuple[str, ...] = ()
+    """What it would do, in one word each."""
+    hash: str = ""
+    """Of exactly this action; empty when the policy does not look that closely."""
 
 
 class Policy(Protocol):
     """Decides on an action before it runs. Pure and synchronous: it can be tested as a table."""
 
     def decide(self, action: Action) -> Decision: ...
+
+
+@runtime_checkable
+class NotesDeeds(Protocol):
+    """A policy that wants to know what was really begun: for rates, and for scripts written."""
+
+    def started(self, action: Action) -> None: ...
 
 
 class Approval(Value, kw_only=True, frozen=True):

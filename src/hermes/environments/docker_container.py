@@ -1,8 +1,8 @@
 """A hardened container of our own: started when first needed, gone when nobody is left in it.
 
-It lives while a shell of ours does (`remote_scripts.LINE`, `.PROCESS`): one in waiting is always
-connected to us, and each background process has one around it. When we crash, the connection ends,
-and the container with it or after its last background process; nobody has to come and clean up.
+It lives while a shell of ours does (`remote_keep`): one in waiting is always connected to us, and
+each background process has one around it. When we crash, the connection ends, and the container
+with it or after its last background process; nobody has to come and clean up.
 """
 
 import os
@@ -18,6 +18,7 @@ from hermes.core.ids import new_id
 from hermes.environments.docker_trouble import NO_BASH, daemon_trouble, start_trouble
 from hermes.environments.errand_client import Client, Said
 from hermes.environments.process_tree import birth
+from hermes.environments.remote_keep import KEEP
 from hermes.environments.settings import TerminalSettings
 
 _START = 600.0
@@ -30,23 +31,6 @@ LINGER = 60.0
 # What root in a container needs to look after its own files, users and processes. Not among them:
 # raw sockets, device nodes, setting capabilities, and binding low ports (which needs none there).
 CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
-
-# Reading from a silent pipe is how bash sleeps without starting a process.
-_KEEP = r"""
-trap 'exit 0' TERM
-exec 9<> <(:)
-alone=0
-while ((alone < 3)); do
-  read -rt "$1" -u 9
-  alone=$((alone + 1))
-  for path in /proc/[0-9]*; do
-    words=(); mapfile -d '' -t words < "$path/cmdline"
-    for word in "${words[@]}"; do
-      case $word in hermes-line|hermes-process) alone=0; break 2 ;; esac
-    done
-  done 2>/dev/null
-done
-"""
 
 
 class DockerContainer:
@@ -148,7 +132,7 @@ class DockerContainer:
         words += [word for volume in settings.docker_volumes for word in ("--volume", volume)]
         if settings.cwd not in ("", "."):
             words += ["--workdir", settings.cwd]
-        keep = ["-c", _KEEP, "hermes-keeper", f"{self._linger / 3:g}"]
+        keep = ["-c", KEEP, "hermes-keeper", f"{self._linger / 3:g}"]
         return [*words, "--entrypoint", "bash", settings.docker_image, *keep]
 
     async def _sweep(self) -> None:

@@ -171,17 +171,22 @@ class LocalEnvironment:
     def _process_folder(self) -> Path:
         return self._processes or Path(self._shell.folder)
 
+    @property
+    def folder(self) -> str:
+        """Where the session is now."""
+        try:
+            found = folder_in((Path(self._shell.folder) / "state").read_bytes())
+        except FileNotFoundError:
+            found = None
+        return found or self._shell.start
+
     def _path(self, path: str) -> Path:
         """As the session's shell would see it: relative to where it is now."""
         if "\0" in path or not path:
             raise ToolError(f"{path!r} is no name of a file")
         if path == "~" or path.startswith("~/"):
             return Path(self._variables.get("HOME", "/") + path[1:])
-        try:
-            folder = folder_in((Path(self._shell.folder) / "state").read_bytes())
-        except FileNotFoundError:
-            folder = None
-        return Path(folder or self._shell.start) / path
+        return Path(self.folder) / path
 
     def _short(self, command: str) -> tuple[str, Path | None]:
         """A command that is too long for an argument is read from a file instead."""

@@ -20,13 +20,16 @@ busy() {{
 BUSY = f"{_BUSY}busy"
 """Ends well when somebody is there."""
 
+# Reading from a silent pipe is how bash sleeps without starting a process: where no more can be
+# started, the place must not end for that.
 KEEP = (
     _BUSY
     + r"""
 trap 'exit 0' TERM
+exec 9<> <(:)
 alone=0
 while ((alone < 3)); do
-  sleep "$1" & wait $!
+  read -rt "$1" -u 9
   if busy; then alone=0; else alone=$((alone + 1)); fi
 done
 """

@@ -28,7 +28,6 @@ class RemoteTerminal:
         self.handle = f"terminal:{tree}"
         self.ended = False
         self._lines, self._line, self._tree = lines, line, tree
-        self._over = anyio.Event()
         self._code: int | None = None
 
     async def output(self) -> bytes:
@@ -50,8 +49,9 @@ class RemoteTerminal:
         await self._line.write(data.replace(b"\r\n", b"\r").replace(b"\n", b"\r"))
 
     async def wait(self) -> int | None:
-        await self._over.wait()
-        return self._code
+        """Nobody need listen: then it is the client program that tells."""
+        code = await self._line.client.wait()
+        return self._code if self.ended else code
 
     async def kill(self) -> None:
         await self._lines.end(self._tree, self._line.pid, grace=GRACE)
@@ -65,7 +65,6 @@ class RemoteTerminal:
             if self._line.word is not None and self._line.word.isdigit():
                 self._code = int(self._line.word)
             self._lines.drop(self._line)
-            self._over.set()
 
 
 async def start(
@@ -73,7 +72,7 @@ async def start(
 ) -> RemoteTerminal:
     nonce = new_tree()
     body = f'{inner(launch)}\nword=$?; rm -rf -- "$folder"'
-    text = program(body, nonce, {"folder": folder}, quiet=True)
+    text = program(body, nonce, {"folder": folder}, quiet=True) + 'exit "$word"\n'
     word, said = await lines.ask(_PLACE, {"folder": folder, "long": long}, text.encode())
     if word != "0":
         raise PlaceFailed(

@@ -4,6 +4,8 @@ import errno
 import os
 import re
 import secrets
+import shutil
+from collections.abc import Iterable
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
@@ -58,6 +60,19 @@ class FileArtifacts:
             return path.read_bytes().decode(errors="replace")
         except OSError as error:
             raise ToolError(f"the artifact {reference!r} cannot be read: {error}") from error
+
+
+def discard(folder: Path, runs: Iterable[str]) -> None:
+    """Take the texts of these runs off the disk. Raises `StoreError`."""
+    for run in runs:
+        try:
+            shutil.rmtree(folder / _safe(run))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise StoreError(
+                f"the long texts of {run} in {folder} could not be deleted: {error.strerror}"
+            ) from error
 
 
 def _safe(name: str) -> str:

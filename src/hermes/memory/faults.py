@@ -35,7 +35,10 @@ def explain(error: apsw.Error | OSError, path: Path) -> StoreError:
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError() | OSError():
             if isinstance(error, OSError) and error.errno in _NO_SPACE:
                 return _full(path)
-            return StoreError(f"the journal {path} cannot be opened or written: {error}")
+            return StoreError(
+                f"the journal {path} cannot be opened or written: {error}. Make {path.parent} "
+                "writable for this user, or set HERMES_HOME to a folder of yours."
+            )
     if isinstance(error, apsw.FullError) or _no_room(path):
         return _full(path)
     return StoreError(f"the journal {path} could not be read or written: {error}")

@@ -8,7 +8,7 @@ import apsw
 from hermes.core.events import RunStarted
 from hermes.memory.pages import COLUMNS
 from hermes.memory.rows import moment, read
-from hermes.memory.runs import RunSummary, joined
+from hermes.memory.runs import TASK, RunSummary, joined
 
 
 def list_runs(
@@ -57,11 +57,25 @@ def _summary(connection: apsw.Connection, run: str, started: RunStarted) -> RunS
     last_at = connection.execute("SELECT at FROM event WHERE seq = ?", (newest,)).get
     return joined(
         started,
+        task=started.task or _asked_first(connection, run),
         title=_field(connection, renamed, "title"),
         model=_field(connection, switched, "model") or started.model,
         last_at=moment(last_at),
         messages=messages,
         deleted=gone is not None,
+    )
+
+
+def _asked_first(connection: apsw.Connection, run: str) -> str:
+    body = "CASE WHEN typeof(body) = 'text' THEN body END"  # JSON functions choke on a purged one
+    return str(
+        connection.execute(
+            f"SELECT substr({body} ->> '$.message.text', 1, ?) FROM event INDEXED BY event_by_run "
+            f"WHERE run = ? AND kind = 'message.added' AND {body} ->> '$.message.role' = 'user' "
+            "ORDER BY seq LIMIT 1",
+            (TASK, run),
+        ).get
+        or ""
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from hermes.core.events import (
+    MessageAdded,
     ModelSwitched,
     Origin,
     RunDeleted,
@@ -13,12 +14,16 @@ from hermes.core.events import (
 from hermes.core.messages import Value
 from hermes.core.protocols import Recorded
 
+TASK = 200
+"""Characters of what was asked first."""
+
 
 class RunSummary(Value, kw_only=True, frozen=True):
     id: str
     origin: Origin
     parent: str = ""
     task: str = ""
+    """What it is about: as it was begun for, else the first words somebody said in it."""
     title: str = ""
     """The last name somebody gave it."""
     model: str = ""
@@ -55,8 +60,11 @@ def _from_events(started: RunStarted, own: Sequence[Recorded]) -> RunSummary:
     events = [recorded.event for recorded in own]
     titles = [event.title for event in events if isinstance(event, RunRenamed)]
     models = [event.model for event in events if isinstance(event, ModelSwitched)]
+    said = (event.message for event in events if isinstance(event, MessageAdded))
+    asked = next((message.text for message in said if message.role == "user"), "")
     return joined(
         started,
+        task=started.task or asked[:TASK],
         title=titles[-1] if titles else "",
         model=models[-1] if models else started.model,
         last_at=events[-1].at,
@@ -66,13 +74,20 @@ def _from_events(started: RunStarted, own: Sequence[Recorded]) -> RunSummary:
 
 
 def joined(
-    started: RunStarted, *, title: str, model: str, last_at: datetime, messages: int, deleted: bool
+    started: RunStarted,
+    *,
+    task: str,
+    title: str,
+    model: str,
+    last_at: datetime,
+    messages: int,
+    deleted: bool,
 ) -> RunSummary:
     return RunSummary(
         id=started.run,
         origin=started.origin,
         parent=started.parent,
-        task=started.task,
+        task=task,
         title=title,
         model=model,
         started_at=started.at,

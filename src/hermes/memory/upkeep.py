@@ -19,6 +19,7 @@ from hermes.memory.writer import insert, ring
 
 KEPT = ("run.deleted", "model.answered", "tool.decided", "tool.approved", "tool.started")
 """Kinds that outlive a deleted run: what was allowed, by whom, and what it cost."""
+_DELETED = "SELECT DISTINCT run FROM event WHERE kind = 'run.deleted'"
 
 
 class Compaction(Value, kw_only=True, frozen=True):
@@ -26,6 +27,8 @@ class Compaction(Value, kw_only=True, frozen=True):
     bytes_after: int
     purged: int = 0
     """How many texts left the store."""
+    deleted: tuple[str, ...] = ()
+    """All runs that were ever deleted, so that what is kept of them elsewhere can go too."""
 
 
 def export(path: Path, *, run: str | None = None) -> Iterator[bytes]:
@@ -45,6 +48,7 @@ def compact(path: Path, *, patience: float = PATIENCE) -> Compaction:
     before = _size(path)
     with opened(path, patience=patience) as connection:
         purged = _purge(connection)
+        deleted = tuple(run for (run,) in connection.execute(_DELETED))
         ring(path)
         try:
             connection.execute("VACUUM")
@@ -54,7 +58,7 @@ def compact(path: Path, *, patience: float = PATIENCE) -> Compaction:
                 f"the texts of deleted runs are gone, but {path} is too busy to be made smaller "
                 "now; try again when fewer processes use it"
             ) from error
-    return Compaction(bytes_before=before, bytes_after=_size(path), purged=purged)
+    return Compaction(bytes_before=before, bytes_after=_size(path), purged=purged, deleted=deleted)
 
 
 def _purge(connection: apsw.Connection) -> int:
@@ -95,9 +99,7 @@ def _orphans(connection: apsw.Connection) -> Sequence[str]:
         "FROM event WHERE kind = 'run.started'"
     ):
         children.setdefault(parent or "", []).append(run)
-    marked = [
-        run for (run,) in connection.execute("SELECT run FROM event WHERE kind = 'run.deleted'")
-    ]
+    marked = [run for (run,) in connection.execute(_DELETED)]
     gone = dict.fromkeys(marked)
     waiting = list(gone)
     while waiting:

@@ -16,6 +16,7 @@ from hermes.settings.kinds import describe, struct_in, type_at
 from hermes.settings.load import Loaded
 from hermes.settings.origins import Path, dotted
 from hermes.settings.schema import Settings
+from hermes.settings.secrets import is_secret, mask
 from hermes.settings.variables import names_for
 
 
@@ -44,7 +45,7 @@ def described(loaded: Loaded, prefix: str = "") -> list[Described]:
     return [
         Described(
             key=key,
-            value=everything[key],
+            value=_shown(key, everything[key]),
             source=loaded.origin(key).source,
             where=loaded.origin(key).where,
             default=defaults.get(key),
@@ -54,6 +55,12 @@ def described(loaded: Loaded, prefix: str = "") -> list[Described]:
         )
         for key in wanted
     ]
+
+
+def _shown(key: str, value: Any) -> Any:
+    """The value as it may be printed: some headers are keys under another name."""
+    _, headers, name = key.rpartition(".headers.")
+    return mask(str(value)) if headers and is_secret(name) else value
 
 
 def unknown(key: str) -> SettingsError:

@@ -33,6 +33,7 @@ MOVES: Mapping[int, tuple[Move, ...]] = {
         Move("toolsets", "tools.toolsets", aslist=True),
         Move("enabled_toolsets", "tools.toolsets", aslist=True),
         Move("disabled_toolsets", "tools.disabled", aslist=True),
+        Move("command_allowlist", "policy.command_allowlist", aslist=True),
         Move("terminal", "terminal.backend", scalar=True),
         Move("terminal.env_type", "terminal.backend"),
         Move("compression.threshold", "agent.compress_at"),

@@ -6,6 +6,7 @@ from hermes.agent.settings import AgentSettings
 from hermes.environments.settings import TerminalSettings
 from hermes.memory.settings import StoreSettings
 from hermes.models.settings import ModelSettings
+from hermes.policy.settings import PolicySettings
 from hermes.settings.display import DisplaySettings
 from hermes.tools.settings import ToolSettings
 
@@ -19,6 +20,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The place where commands run."""
     tools: ToolSettings = ToolSettings()
     """What the agent can do."""
+    policy: PolicySettings = PolicySettings()
+    """The gate in front of every tool."""
     store: StoreSettings = StoreSettings()
     """Where everything that happened is kept."""
     display: DisplaySettings = DisplaySettings()

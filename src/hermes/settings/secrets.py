@@ -3,7 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 WORDS = frozenset(
-    {"KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIALS", "PAT"}
+    {
+        *("KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIALS"),
+        *("PAT", "AUTHORIZATION", "COOKIE"),
+    }
 )
 
 
@@ -35,8 +38,8 @@ class Secrets(Mapping[str, str]):
 
 
 def is_secret(name: str) -> bool:
-    """Is this the name of a variable that must never be printed or kept in config.yaml?"""
-    return not WORDS.isdisjoint(name.upper().split("_"))
+    """Is this the name of a variable, or a header, that must never be printed?"""
+    return not WORDS.isdisjoint(name.upper().replace("-", "_").split("_"))
 
 
 def mask(value: str) -> str:

@@ -5,7 +5,7 @@ Say more about one parameter with `Annotated[str, about("...")]`.
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Concatenate, ParamSpec, get_type_hints
+from typing import Any, Concatenate, ParamSpec, Protocol, get_type_hints, runtime_checkable
 
 import msgspec
 
@@ -25,6 +25,15 @@ class Needs(Value, kw_only=True, frozen=True):
     """Keys that must be set in `.env`."""
     how: str = ""
     """How to get what is missing, for the person who reads `hermes tools`."""
+
+
+@runtime_checkable
+class ChecksArguments(Protocol):
+    """A tool that knows before anybody is asked to approve a call that it cannot be run."""
+
+    def fit(self, arguments: Mapping[str, Any]) -> object:
+        """Raises `ToolError`, for the model, when the arguments do not fit."""
+        ...
 
 
 def about(text: str) -> msgspec.Meta:
@@ -49,9 +58,12 @@ class FunctionTool:
         )
 
     async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
-        checked = check(self.spec.name, self._arguments, arguments)
+        checked = self.fit(arguments)
         given = {name: getattr(checked, name) for name in checked.__struct_fields__}
         return await self._body(context, **given)
+
+    def fit(self, arguments: Mapping[str, Any]) -> msgspec.Struct:
+        return check(self.spec.name, self._arguments, arguments)
 
 
 def tool(

@@ -72,6 +72,9 @@ class DeclaredTool:
         ending = f"\n[exit code {result.exit_code}]" if result.exit_code else ""
         return f"{result.output.rstrip()}{ending}".strip() or "[no output]"
 
+    def fit(self, arguments: Mapping[str, Any]) -> str:
+        return self.command(arguments)
+
     def command(self, arguments: Mapping[str, Any]) -> str:
         """What would run. Raises `ToolError` for a value that does not fit."""
         checked = check(self.spec.name, self._arguments, arguments)

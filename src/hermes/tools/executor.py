@@ -1,12 +1,13 @@
 """The only road from a tool call to the world: look up, decide, ask, run, record."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Literal
 
 from hermes.core.bus import Bus
-from hermes.core.errors import HermesError, StoreError
+from hermes.core.errors import HermesError, StoreError, ToolError
 from hermes.core.events import (
     ToolApproved,
     ToolDecided,
@@ -15,7 +16,19 @@ from hermes.core.events import (
     ToolStarted,
 )
 from hermes.core.messages import ToolCall, ToolResult, ToolSpec
-from hermes.core.protocols import Action, Approver, Decision, Policy, Tool, ToolContext
+from hermes.core.protocols import (
+    Action,
+    Approval,
+    Approver,
+    Decision,
+    KnowsItsFolder,
+    NotesDeeds,
+    Policy,
+    ShowsCommand,
+    Tool,
+    ToolContext,
+)
+from hermes.tools.declare import ChecksArguments
 
 PREVIEW = 12_000
 """Characters of a result that the model sees; the whole text is kept as an artifact."""
@@ -48,9 +61,10 @@ class Executor:
         context = replace(context, call=lambda inner: self.execute(inner, context))
         started = time.monotonic()
         tool = self._tools.get(call.name)
-        if tool is None or call.malformed:
+        unusable = _unusable(call, tool, self._tools)
+        if tool is None or unusable:
             await self._bus.publish(ToolRequested(run=context.run, call=call))
-            result = _unusable(call, tool, sorted(self._tools))
+            result = ToolResult(call_id=call.id, status="error", content=unusable)
         elif refusal := await self._refusal(call, tool, context):
             result = ToolResult(call_id=call.id, status="denied", content=refusal)
         else:
@@ -62,16 +76,7 @@ class Executor:
 
     async def _refusal(self, call: ToolCall, tool: Tool, context: ToolContext) -> str:
         """Why it may not run, for the model; empty when it may, and then that is written down."""
-        place, run = context.environment, context.run
-        action = Action(
-            call=call,
-            risk=tool.spec.risk,
-            run=run,
-            origin=context.origin,
-            environment=place.name,
-            target=place.target,
-            isolated=place.isolated,
-        )
+        action, run = _action(call, tool, context), context.run
         decision = self._policy.decide(action)
         requested = ToolRequested(run=run, call=call, risk=action.risk)
         decided = ToolDecided(
@@ -80,10 +85,13 @@ class Executor:
             verdict=decision.verdict,
             rule=decision.rule,
             reason=decision.reason,
+            effects=decision.effects,
+            hash=decision.hash,
         )
         started = ToolStarted(run=run, call_id=call.id, risk=action.risk)
         if decision.verdict == "allow":  # one commit for the common case
             await self._bus.publish(requested, decided, started)
+            self._note(action)
             return ""
         await self._bus.publish(requested, decided)
         if decision.verdict != "ask":
@@ -92,8 +100,25 @@ class Executor:
         approved = ToolApproved(
             run=run, call_id=call.id, approved=answer.approved, by=answer.by, scope=answer.scope
         )
-        await self._bus.publish(approved, *([started] if answer.approved else []))
-        return "" if answer.approved else _refused(decision, f"{answer.by} did not approve")
+        refusal = self._after_answer(action, decision, answer)
+        await self._bus.publish(approved, *([] if refusal else [started]))
+        if not refusal:
+            self._note(action)
+        return refusal
+
+    def _after_answer(self, action: Action, decision: Decision, answer: Approval) -> str:
+        """Why it is not run after all: a no, or a yes to something that has changed since."""
+        if not answer.approved:
+            nobody = "there is nobody to approve it"
+            return _refused(decision, nobody if answer.by == "nobody" else f"{answer.by} said no")
+        again = self._policy.decide(action)
+        if again.hash == decision.hash and again.verdict != "deny":
+            return ""
+        return _refused(again, "what it would do has changed since it was approved")
+
+    def _note(self, action: Action) -> None:
+        if isinstance(self._policy, NotesDeeds):
+            self._policy.started(action)
 
     async def _run(self, call: ToolCall, tool: Tool, context: ToolContext) -> ToolResult:
         status: Literal["ok", "error"] = "error"
@@ -119,6 +144,24 @@ def _cause(error: Exception) -> Exception:
     return error
 
 
+def _action(call: ToolCall, tool: Tool, context: ToolContext) -> Action:
+    place, command = context.environment, ""
+    if isinstance(tool, ShowsCommand):
+        with suppress(ToolError):  # the tool will say so itself; until then its risk counts
+            command = tool.command(call.arguments)
+    return Action(
+        call=call,
+        risk=tool.spec.risk,
+        run=context.run,
+        origin=context.origin,
+        environment=place.name,
+        target=place.target,
+        isolated=place.isolated,
+        cwd=place.folder if isinstance(place, KnowsItsFolder) else "",
+        command=command,
+    )
+
+
 def _refused(decision: Decision, how: str) -> str:
     because = f"; {decision.reason}" if decision.reason else ""
     return (
@@ -141,12 +184,18 @@ async def _preview(
     )
 
 
-def _unusable(call: ToolCall, tool: Tool | None, known: list[str]) -> ToolResult:
+def _unusable(call: ToolCall, tool: Tool | None, known: Iterable[str]) -> str:
+    """What is wrong with a call that cannot be run, before anybody is asked to approve it."""
     if tool is None:
-        text = f"there is no tool {call.name!r}; there are: {', '.join(known)}"
-    else:
-        text = (
+        return f"there is no tool {call.name!r}; there are: {', '.join(sorted(known))}"
+    if call.malformed:
+        return (
             f"the arguments of {call.name} were not a JSON object: {call.malformed[:500]!r}. "
             "Send the call again with valid JSON."
         )
-    return ToolResult(call_id=call.id, status="error", content=text)
+    try:
+        if isinstance(tool, ChecksArguments):
+            tool.fit(call.arguments)
+    except ToolError as error:
+        return str(error)
+    return ""

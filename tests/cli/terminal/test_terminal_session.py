@@ -139,7 +139,7 @@ def test_a_killed_chat_is_resumed_where_it_was_cut_off(pane: Pane, tmp_path: Pat
         pane.last_row_begins("❯")
         pane.type("hello there")
         pane.sees("2 words: hello there")
-        pane.type(f"run: touch {tmp_path / 'begun'} && sleep 15")
+        pane.type(f"run: touch {tmp_path / 'begun'}; $UNKNOWN sleep 15")
         pane.sees("[o]nce | [s]ession | [d]eny")
         pane.type("o")
         deadline = time.monotonic() + 30

@@ -1,0 +1,110 @@
+"""`hermes policy check`: the verdict on one command, or on a stream of them."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from typing import IO, Any
+
+import click
+
+from hermes.cli import exits
+from hermes.cli.loading import settings_for
+from hermes.cli.output import fields, json_option
+from hermes.cli.policy_action import Asked, TakesCommand, about_an_action
+from hermes.cli.policy_gate import Gates, folder_of
+from hermes.cli.render_safe import visible
+from hermes.core.errors import HermesError
+
+
+@click.command(
+    cls=TakesCommand,
+    examples="""
+hermes policy check -- rm -rf /srv/data
+hermes policy check --origin cron --environment prod -- systemctl restart nginx
+hermes policy check --set observe --exit-code -- touch x || echo held
+hermes policy check --tool write_file --arguments '{"path": "/etc/hosts"}'
+echo '{"command": "ls", "cwd": "/srv"}' | hermes policy check --jsonl -
+""",
+)
+@about_an_action
+@click.option(
+    "--jsonl",
+    "lines",
+    type=click.File("rb"),
+    help="One JSON object a line; - is stdin. One object a line comes back, in order, at once.",
+)
+@click.option("--exit-code", is_flag=True, help="7 when held (ask, deny, dry-run), 1 for bad JSON.")
+@json_option
+@click.pass_context
+def check(
+    ctx: click.Context, asked: Asked, lines: IO[bytes] | None, exit_code: bool, as_json: bool
+) -> int:
+    """Say what the gate would decide about COMMAND, without running it.
+
+    One word is shell text (quote it: 'a | b'); several are the words of one command.
+
+    A line of --jsonl has `command`, and may have `cwd`, `tool`, `arguments`, `origin`, `target`,
+    `isolated`, `tainted`, `now` and an `id` that comes back; what it does not say is as the
+    options say. The answer has `verdict` (allow, ask, deny, dry-run), `rule` and `effects`; a line
+    that is no action is answered with `error`, and the rest goes on.
+
+    Exit code 0, whatever the verdict, unless --exit-code asks for more.
+    """
+    if lines is None and not asked.words and not asked.tool:
+        raise click.UsageError("which command? hermes policy check -- ls -la")
+    gates = Gates(settings_for(ctx, asked.overrides), folder_of(asked.cwd))
+    given = asked.given()
+    if lines is not None:
+        answers: Iterable[dict[str, Any]] = judged(gates, lines, given)
+    else:
+        answers = [gates.check(given)]
+    worst = exits.OK
+    for answer in answers:
+        _print(answer, as_json=as_json, streaming=lines is not None)
+        worst = _worse(worst, answer)
+    return worst if exit_code else exits.OK
+
+
+def judged(
+    gates: Gates, lines: Iterable[bytes], defaults: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    gates.of(False)  # a broken policy file is one complaint, not one a line
+    for line in lines:
+        try:
+            # Bytes that are no text still reach the gate, which knows what to do with them.
+            data = json.loads(line.decode("utf-8", "surrogateescape"))
+        except (ValueError, RecursionError) as error:
+            yield {"error": f"not JSON: {error}"}
+            continue
+        if not isinstance(data, dict) or not {"command", "tool"} & (data.keys() | defaults.keys()):
+            yield {"error": 'expected an object such as {"command": "ls -la"}'}
+            continue
+        echoed = {"id": data.pop("id")} if "id" in data else {}
+        try:
+            yield {**echoed, **gates.check({**defaults, **data})}
+        except HermesError as error:
+            yield {**echoed, "error": str(error)}
+
+
+def _worse(worst: int, answer: dict[str, Any]) -> int:
+    if "error" in answer or worst == exits.FAILED:
+        return exits.FAILED
+    return worst if answer["verdict"] == "allow" else exits.DENIED
+
+
+def _print(answer: dict[str, Any], *, as_json: bool, streaming: bool) -> None:
+    if streaming or as_json:
+        # ASCII: half a surrogate pair, which a command may well hold, is no UTF-8.
+        sys.stdout.write(json.dumps(answer, indent=None if streaming else 2) + "\n")
+        sys.stdout.flush()
+        return
+    shown = {
+        "verdict": answer["verdict"],
+        "rule": answer["rule"],
+        "effects": answer["effects"],
+        "because of": visible(answer["node"]),
+        "reason": visible(answer["reason"]),
+    }
+    if answer["announce"]:
+        shown["then"] = f"goes on after {answer['announce']:g} s unless somebody stops it"
+    fields(shown)

@@ -1,0 +1,232 @@
+"""From a tool call to a deed: what it would do, tool by tool, and the hash of exactly that."""
+
+import posixpath
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import msgspec
+
+from hermes.core.messages import Value
+from hermes.core.protocols import Action
+from hermes.policy.commands.values import Analysis, Lookup, SimpleCommand
+from hermes.policy.deed import Deed, IncidentFacts, Step, Whereabouts, fingerprint
+from hermes.policy.remembered import Remembered
+from hermes.policy.tool_calls import Intent, intent_of
+
+_PRESENTATION = frozenset({"timeout", "watch", "limit", "offset"})
+"""Arguments that change nothing in the world; the same deed with another is the same deed."""
+_MOVES = frozenset({"cd", "pushd"})
+INTERPRETERS = frozenset(
+    {".", "source", "sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "busybox", "expect"}
+    | {"python", "perl", "ruby", "node", "nodejs", "deno", "bun", "php", "lua", "luajit", "tclsh"}
+    | {"Rscript", "java", "go", "awk", "gawk", "mawk", "sed", "make", "gmake", "ansible-playbook"}
+    | {"psql", "mysql", "mariadb", "sqlite", "redis-cli", "vim", "ex", "ed", "gdb", "exec"}
+)
+"""Programs that run what is in a file they are given."""
+
+
+class Analyse(Protocol):
+    def __call__(
+        self, command: str, *, cwd: str, home: str, lookup: Lookup, own_paths: Sequence[str]
+    ) -> Analysis: ...
+
+
+class Situation(Value, kw_only=True, frozen=True):
+    """What the call itself does not say."""
+
+    cwd: str = "/"
+    home: str = "/root"
+    """The home folder of the user, in the place where it runs."""
+    workspace: str = ""
+    """The folder the work is about; empty is `cwd`."""
+    command: str = ""
+    """What a tool declared in YAML would run."""
+    receiver: str = ""
+    """The command of the background process that text is typed into."""
+    tainted: bool = False
+    actor: str = ""
+    """Who asked for it; the `requester` that may not approve it."""
+    where: Whereabouts = Whereabouts()
+    incident: IncidentFacts = IncidentFacts()
+
+
+def _no_links(path: str) -> str:
+    return path
+
+
+def _no_digest(path: str) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads actions. `lookup` follows symlinks; `digest` gives the content hash of a script."""
+
+    analyse: Analyse
+    own_paths: tuple[str, ...] = ()
+    lookup: Lookup = _no_links
+    digest: Callable[[str], str] = _no_digest
+    remembered: Remembered = field(default_factory=Remembered)
+
+    def read(self, action: Action, situation: Situation) -> Deed:
+        intent = intent_of(action, situation.home, self._pending(action), situation.receiver)
+        if situation.command:
+            intent = msgspec.structs.replace(
+                intent, command=situation.command, effects=intent.declared
+            )
+        cwd = posixpath.normpath(posixpath.join(situation.cwd, intent.workdir))
+        steps, dynamic = self._steps(intent, cwd, situation)
+        folders = (cwd, *(path for s in steps if s.program in _MOVES for path in s.paths))
+        scripts = sorted(set().union(*(self._scripts(action.run, s, folders) for s in steps)))
+        steps = tuple(self._noticed(action.run, step, folders) for step in steps)
+        where = _whereabouts(action, situation.where)
+        return Deed(
+            tool=action.call.name,
+            steps=steps,
+            hash=fingerprint(
+                action.call.name,
+                _essence(action.call.arguments),
+                intent.command,
+                cwd,
+                (action.environment, action.target, where.host, where.namespace),
+                scripts,
+            ),
+            command=intent.command,
+            cwd=cwd,
+            workspace=situation.workspace or situation.cwd,
+            run=action.run,
+            origin=action.origin,
+            actor=situation.actor,
+            tainted=situation.tainted,
+            where=where,
+            incident=situation.incident,
+            dynamic=dynamic,
+        )
+
+    def started(self, action: Action, deed: Deed) -> None:
+        """The deed is being done: what it writes and types is remembered."""
+        content = fingerprint(action.call.arguments)
+        for step in deed.steps:
+            for path in step.changes:
+                before = self.remembered.digest(action.run, path)
+                self.remembered.wrote(action.run, path, fingerprint(before, content))
+        typed = _typed(action)
+        if typed is not None:
+            self.remembered.typed(action.run, *typed)
+
+    def _pending(self, action: Action) -> str:
+        typed = _typed(action)
+        return self.remembered.pending(action.run, typed[0]) if typed else ""
+
+    def _steps(
+        self, intent: Intent, cwd: str, situation: Situation
+    ) -> tuple[tuple[Step, ...], tuple[str, ...]]:
+        if not intent.command:
+            return (intent.step(),), ()
+        try:
+            analysis = self.analyse(
+                intent.command,
+                cwd=cwd,
+                home=situation.home,
+                lookup=self.lookup,
+                own_paths=self.own_paths,
+            )
+        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            # A reader that stumbles over a command must not let it pass, nor end the run.
+            reason = f"it could not be read ({type(error).__name__})"
+            return (_opaque(intent.shown or intent.command, reason),), (reason,)
+        steps = [_step(intent, command) for command in analysis.commands]
+        steps += _leftovers(intent, analysis, steps)
+        return tuple(steps), (*analysis.dynamic, *analysis.problems)
+
+    def _noticed(self, run: str, step: Step, folders: Sequence[str]) -> Step:
+        """A file that this run wrote and now runs is only known at run time."""
+        written = [path for path in run_by(step, folders) if self.remembered.digest(run, path)]
+        if not written:
+            return step
+        why = f"exec-dynamic: {written[0]} was written in this run"
+        return msgspec.structs.replace(
+            step,
+            effects=step.effects | {"exec-dynamic"},
+            why=(*step.why, why),
+            written=tuple(written),
+        )
+
+    def _scripts(self, run: str, step: Step, folders: Sequence[str]) -> set[tuple[str, str]]:
+        """Files whose content is part of what is done, with its hash."""
+        found = {(path, self._content(run, path)) for path in run_by(step, folders)}
+        return {(path, content) for path, content in found if content}
+
+    def _content(self, run: str, path: str) -> str:
+        return self.remembered.digest(run, path) + self.digest(path)
+
+
+def run_by(step: Step, folders: Sequence[str]) -> list[str]:
+    """Files whose content would be run; `folders` are those it may be run from."""
+    found: list[str] = []
+    if "/" in step.program:
+        found += [posixpath.normpath(posixpath.join(each, step.program)) for each in folders]
+    name = posixpath.basename(step.program)
+    if name in INTERPRETERS or name.rstrip("0123456789.") in INTERPRETERS:
+        found += step.paths
+    return found
+
+
+def _step(intent: Intent, command: SimpleCommand) -> Step:
+    start, end = command.node
+    called = command.argv[0] if command.argv else ""
+    node = intent.command.encode("utf-8", "replace")[start:end].decode("utf-8", "replace")
+    return Step(
+        node=intent.shown or node or intent.command,
+        effects=command.effects | intent.effects or frozenset({"read"}),
+        program=called if "/" in called else command.program,
+        argv=command.argv,
+        flags=command.flags,
+        paths=command.paths,
+        changes=command.changes,
+        via=command.via,
+        why=(*command.why, *intent.why),
+        target=command.target,
+    )
+
+
+def _leftovers(intent: Intent, analysis: Analysis, steps: Sequence[Step]) -> list[Step]:
+    """Effects that no single command accounts for must not get lost."""
+    told = frozenset().union(*(step.effects for step in steps))
+    rest = analysis.effects - told
+    reasons = (*analysis.dynamic, *analysis.problems)
+    if reasons and "exec-dynamic" not in told:
+        rest |= {"exec-dynamic"}
+    if not steps:
+        rest |= intent.effects
+    if not rest:
+        return []
+    why = tuple(f"exec-dynamic: {reason}" for reason in reasons)
+    return [Step(node=intent.shown or intent.command, effects=rest, why=(*why, *intent.why))]
+
+
+def _opaque(node: str, reason: str) -> Step:
+    return Step(node=node, effects=frozenset({"exec-dynamic"}), why=(f"exec-dynamic: {reason}",))
+
+
+def _essence(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if name not in _PRESENTATION}
+
+
+def _typed(action: Action) -> tuple[str, str] | None:
+    """The session and the text, if the call types something into a background process."""
+    arguments = action.call.arguments
+    if action.call.name != "process" or arguments.get("action") not in ("write", "submit"):
+        return None
+    ending = "\n" if arguments["action"] == "submit" else ""
+    return str(arguments.get("session_id", "")), str(arguments.get("data", "")) + ending
+
+
+def _whereabouts(action: Action, known: Whereabouts) -> Whereabouts:
+    return msgspec.structs.replace(
+        known,
+        place=action.environment,
+        host=known.host or action.target,
+        isolated=action.isolated,
+    )

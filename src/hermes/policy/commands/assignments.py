@@ -1,0 +1,75 @@
+"""Variables that a command sets: remembered, and looked at for those that decide what runs."""
+
+import re
+
+from hermes.policy.commands.calls import Call
+from hermes.policy.commands.marks import ANY, MAYBE, NAME, foreign, shown
+from hermes.policy.commands.scope import Bound, Scope
+from hermes.policy.commands.syntax import Misread, Node
+from hermes.policy.commands.tables import lists
+from hermes.policy.commands.walking import Walk
+
+_CODE = re.compile(r"\$\(|`|\$\{.*@P\}")
+
+
+def read(walk: Walk, node: Node, scope: Scope) -> tuple[str, Bound]:
+    """Name and value of `name=value`, `name+=value` or `name=(…)`."""
+    found = walk.children(node)
+    if found[0].type != "variable_name":
+        walk.substitutions(node, scope)
+        text = walk.text[found[0].start_byte : found[0].end_byte].decode("utf-8", "replace")
+        return text.partition("[")[0], ANY
+    name = walk.text[found[0].start_byte : found[0].end_byte].decode()
+    if len(found) < 3:
+        return name, ""
+    if found[-1].start_byte != found[1].end_byte or len(found) > 3:
+        raise Misread("an assignment in several pieces")
+    value: Bound
+    if found[2].type == "array":
+        inner = [child for child in walk.children(found[2]) if child.type not in "()"]
+        value = tuple(word for child in inner for word in walk.fields(child, scope).words)
+    else:
+        value = walk.value(found[2], scope)
+    return name, _added(scope, name, value) if found[1].type == "+=" else value
+
+
+def _added(scope: Scope, name: str, value: Bound) -> Bound:
+    before = scope.value(name)
+    if before is None:
+        return ANY
+    if isinstance(before, str) and isinstance(value, str):
+        return before + value
+    return (*_many(before), *_many(value))
+
+
+def _many(value: Bound) -> tuple[str, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def check(call: Call, name: str, value: Bound) -> None:
+    """Mark what setting a variable does beyond remembering it."""
+    if telling(name) and not _harmless(call, name, value):
+        call.dynamic(f"{name} decides which code runs")
+    for text in _many(value):
+        if _CODE.search(text):
+            call.dynamic(f"{name} holds shell code, which arithmetic and prompts would run")
+        if text[:1] in "/~" and call.analyst.places.secret(call.path(text)):
+            call.mark("secret-read", f"{name} names {shown(text)}, which holds secrets")
+
+
+def telling(name: str) -> bool:
+    """Whether programs let this variable choose code, libraries, options or editors."""
+    return any(
+        name == one or (one.endswith("*") and name.startswith(one[:-1]))
+        for one in lists()["variables"]
+    )
+
+
+def _harmless(call: Call, name: str, value: Bound) -> bool:
+    if not isinstance(value, str):
+        return False
+    if name == "PATH":
+        folders = value.replace(MAYBE, "").split(":")
+        return all(one == NAME or call.analyst.places.trusted_folder(one) for one in folders)
+    quiet = {"PAGER", "GIT_PAGER", "SYSTEMD_PAGER", "MANPAGER", "AWS_PAGER", "KUBECTL_PAGER"}
+    return name in quiet and value in ("", "cat", "less", "/bin/cat") and not foreign(value)

@@ -1,0 +1,44 @@
+"""Finds the judge of a program: a function of its own, or its entry in the tables."""
+
+from hermes.policy.commands import specials, tables
+from hermes.policy.commands.calls import Call
+from hermes.policy.commands.generic import by_table
+from hermes.policy.commands.marks import ANY, settled, shown
+
+_ASKS = (["--help"], ["--version"])
+
+
+def judge(call: Call) -> str:
+    """Mark what a command does; gives what it would print."""
+    entry = tables.program(call.program)
+    if entry is None:
+        if "exec-dynamic" not in call.effects:
+            call.mark("unknown", f"{shown(call.program)} is not known")
+        _mention(call)
+        return ANY
+    if _asks(call, entry):
+        call.mark("read", f"{call.program} only tells about itself")
+        return ANY
+    if entry.spec.special:
+        return specials.JUDGES[entry.spec.special](call, entry) or ANY
+    return by_table(call, entry) or ANY
+
+
+def _asks(call: Call, entry: tables.Program) -> bool:
+    """`rm --help`, `kubectl delete --help`: but what follows `exec` belongs to another program."""
+    words = call.argv[1:]
+    if words in _ASKS:
+        return call.program not in _REPEATS
+    verbal = entry.spec.verbs and words[-1:] == ["--help"] and "--" not in words
+    return bool(verbal) and not _CARRIERS & set(words) and all(map(settled, words))
+
+
+_REPEATS = frozenset({"echo", "printf", "yes", ":", "true", "false", "test", "[", "eval", "expr"})
+_CARRIERS = frozenset({"exec", "run", "debug", "create", "compose", "rsh", "ssh", "rebase", "bisect"})
+
+
+def _mention(call: Call) -> None:
+    """Paths that an unknown program is given."""
+    for word in call.argv[1:]:
+        if settled(word) and "/" in word:
+            call.reads(word.partition("=")[2] if word.startswith("-") else word)

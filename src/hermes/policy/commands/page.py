@@ -1,0 +1,149 @@
+"""One shell text while it is walked: its bytes, its tree, and the steps for each kind of node."""
+
+import re
+from collections.abc import Callable
+from functools import cached_property
+from typing import Protocol
+
+from hermes.policy.commands import control, simple, syntax
+from hermes.policy.commands.calls import Call
+from hermes.policy.commands.marks import ANY
+from hermes.policy.commands.scope import Scope
+from hermes.policy.commands.syntax import Misread, Node
+from hermes.policy.commands.walking import TooMuch
+from hermes.policy.commands.words import Fields, Reader
+
+_STEPS = {**control.STEPS, **simple.STEPS}
+_SUBSTITUTIONS = frozenset({"command_substitution", "process_substitution"})
+_EXPANSIONS = frozenset({*_SUBSTITUTIONS, "arithmetic_expansion", "expansion"})
+_DEPTH = 24
+_TWO_DOCUMENTS = re.compile(rb"(?<!<)<<-?[^<\n][^\n]*?(?<!<)<<(?!<)")
+
+
+class Keeper(Protocol):
+    """Who judges commands and keeps the results: the walker."""
+
+    def run(self, call: Call) -> str: ...
+    def keep(self, call: Call) -> None: ...
+    def shell(self, call: Call, text: str, scope: Scope) -> str: ...
+    def problem(self, why: str) -> None: ...
+
+
+class Page:
+    """Fulfils `Walk` for one text. `around` is copied for each command found in it."""
+
+    def __init__(self, text: bytes, keeper: Keeper, around: Callable[[Node, Scope], Call]) -> None:
+        self.text = text
+        self.letters = text.decode("latin-1")
+        self.keeper = keeper
+        self.call = around
+        self.run = keeper.run
+        self.keep = keeper.keep
+        self.root = syntax.parse(text)
+        self.depth = 0
+
+    def walk(self, scope: Scope, stdin: str | None) -> str:
+        if _TWO_DOCUMENTS.search(self.text):
+            self.keeper.problem("two here-documents on one line, which the parser mixes up")
+        if self.root.has_error:
+            self.keeper.problem("the text is not shell that the parser understands")
+        return self.statement(self.root, scope, stdin)
+
+    @cached_property
+    def nodes(self) -> dict[int, Node]:
+        """Every expansion by where it begins."""
+        if not any(mark in self.text for mark in (b"$", b"`", b"<(", b">(")):
+            return {}
+        found: dict[int, Node] = {}
+        waiting = [self.root]
+        while waiting:
+            node = waiting.pop()
+            if node.type in _EXPANSIONS:
+                # Inside quotes the parser counts blanks before an expansion as part of it.
+                blanks = len(node.text or b"") - len((node.text or b"").lstrip())
+                found[node.start_byte + blanks] = node
+            waiting.extend(node.children)
+        return found
+
+    def children(self, node: Node) -> list[Node]:
+        return syntax.children(node, self.text)
+
+    def statement(self, node: Node, scope: Scope, stdin: str | None) -> str:
+        step = _STEPS.get(node.type)
+        if self.depth > _DEPTH:
+            raise TooMuch(f"more than {_DEPTH} levels of nesting")
+        self.depth += 1
+        try:
+            if step is None:
+                return self._stray(node, scope, stdin)
+            return step(self, node, scope, stdin)
+        except Misread as gap:
+            self.keeper.problem(str(gap))
+            return self._stray(node, scope, stdin)
+        finally:
+            self.depth -= 1
+
+    def _stray(self, node: Node, scope: Scope, stdin: str | None) -> str:
+        """Something that should not stand here: unknown, but its parts are still looked at."""
+        self.keeper.problem(f"cannot tell what this does: {node.type.lower()}")
+        for child in node.children:
+            if child.type in _STEPS:
+                self.statement(child, scope, stdin)
+            elif child.type in _SUBSTITUTIONS and self._parts(child):
+                self._output(child, scope)
+            elif child.children:
+                self.depth += 1
+                if self.depth <= _DEPTH:
+                    self._stray(child, scope, stdin)
+                self.depth -= 1
+        return ANY
+
+    def _parts(self, node: Node) -> bool:
+        try:
+            return bool(self.children(node))
+        except Misread:
+            return False
+
+    def _reader(self, scope: Scope) -> Reader:
+        return Reader(self.letters, scope, self.nodes, lambda node: self._output(node, scope))
+
+    def fields(self, node: Node, scope: Scope) -> Fields:
+        return self._reader(scope).fields(node.start_byte, node.end_byte)
+
+    def value(self, node: Node, scope: Scope) -> str:
+        return self._reader(scope).value(node.start_byte, node.end_byte)
+
+    def body(self, node: Node, scope: Scope) -> str:
+        return self._reader(scope).body(node.start_byte, node.end_byte)
+
+    def substitutions(self, node: Node, scope: Scope) -> None:
+        for found in syntax.descendants(node, _SUBSTITUTIONS):
+            self._output(found, scope)
+
+    def _output(self, node: Node, scope: Scope) -> str:
+        """What a substitution puts into the text."""
+        if node.type == "arithmetic_expansion":
+            self.substitutions(node, scope)
+            return ""
+        inner = scope.copy()
+        text = self.text[node.start_byte : node.end_byte].lstrip()
+        if text.startswith(b"`"):
+            return self._backticks(node, text, inner)
+        stdin = ANY if text.startswith(b">(") else None
+        printed = []
+        for child in self.children(node)[1:-1]:
+            if child.type == "file_redirect":
+                call = self.call(child, inner)
+                simple.redirects.apply(call, simple.redirects.collect(self, [child], inner))
+                self.keep(call)
+                printed.append(ANY)
+            elif child.type not in (";", "&", "\n", "comment"):
+                printed.append(self.statement(child, inner, stdin))
+        return "".join(printed)[:4096]
+
+    def _backticks(self, node: Node, text: bytes, scope: Scope) -> str:
+        """Old substitution, in which backslashes are taken away before it is read."""
+        inner = text[1:-1].decode("utf-8", "surrogateescape")
+        for mark in ("\\", "`", "$"):
+            inner = inner.replace("\\" + mark, mark)
+        return self.keeper.shell(self.call(node, scope), inner, scope)

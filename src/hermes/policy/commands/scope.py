@@ -1,0 +1,89 @@
+"""The state of one shell as far as the text of a command tells it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from hermes.policy.commands.marks import ANY, NAME, REFERENCES
+
+Bound = str | tuple[str, ...]
+"""The value of a variable, or of an array."""
+
+_NUMBERS = frozenset("? $ ! # - PPID UID EUID RANDOM SECONDS BASHPID LINENO SHLVL COLUMNS".split())
+_NAMES = frozenset(
+    "USER LOGNAME HOSTNAME HOSTTYPE OSTYPE MACHTYPE TERM LANG SHELL EPOCHSECONDS EPOCHREALTIME"
+    " BASH_VERSION XDG_RUNTIME_DIR".split()
+)
+
+
+Function = Callable[["Scope", str | None], str]
+"""Walks the body of a shell function in a given state, with a given input."""
+
+
+@dataclass
+class Scope:
+    """Variables, functions, aliases and the working folder; a subshell gets a copy."""
+
+    home: str
+    cwd: str
+    variables: dict[str, Bound] = field(default_factory=dict)
+    functions: dict[str, Function] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
+    arguments: tuple[str, ...] | None = None
+    """Positional parameters, when they are known."""
+    calls: tuple[str, ...] = ()
+    """Functions being called, outermost first."""
+    seen: set[str] = field(default_factory=set)
+    """Variables of the environment that the text has put to use."""
+    multiplying: bool = False
+    """Inside a pipeline or a background job: calling oneself here is a fork bomb."""
+
+    def copy(self) -> "Scope":
+        return replace(
+            self,
+            variables=dict(self.variables),
+            functions=dict(self.functions),
+            aliases=dict(self.aliases),
+        )
+
+    def elsewhere(self) -> "Scope":
+        """A shell on another machine or in another container: nothing of ours is set there."""
+        return Scope(home="~", cwd=ANY)
+
+    def value(self, name: str) -> Bound | None:
+        """What a variable holds; None when only the environment knows."""
+        if name in self.variables:
+            return self.variables[name]
+        if name in REFERENCES:
+            return REFERENCES[name]
+        if name == "IFS":
+            return " \t\n"
+        if name == "HOME":
+            return self.home
+        if name == "PATH":
+            return NAME
+        if name == "PWD":
+            return self.cwd
+        if name in _NUMBERS or name in _NAMES:
+            return NAME
+        self.seen.add(name)
+        return self._positional(name)
+
+    def _positional(self, name: str) -> Bound | None:
+        if self.arguments is None:
+            return None
+        if name in "@*":
+            return self.arguments[1:]
+        if name.isdigit():
+            number = int(name)
+            return self.arguments[number] if number < len(self.arguments) else ""
+        return None
+
+    def merge(self, other: "Scope") -> None:
+        """Afterwards either this or the other happened: what differs is not known."""
+        for name in self.variables.keys() | other.variables.keys():
+            if self.value(name) != other.value(name):
+                self.variables[name] = ANY
+        if self.cwd != other.cwd:
+            self.cwd = ANY
+        self.functions = {**other.functions, **self.functions}
+        self.aliases = {**other.aliases, **self.aliases}

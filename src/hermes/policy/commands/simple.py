@@ -1,0 +1,170 @@
+"""Simple commands and the statements that are almost one: tests, declarations, assignments."""
+
+from hermes.policy.commands import assignments, redirects
+from hermes.policy.commands.calls import Call
+from hermes.policy.commands.marks import ANY
+from hermes.policy.commands.redirects import Opened
+from hermes.policy.commands.scope import Scope
+from hermes.policy.commands.syntax import Misread, Node
+from hermes.policy.commands.walking import Step, Walk
+
+
+def command(
+    walk: Walk, node: Node, scope: Scope, stdin: str | None, outer: Opened | None = None
+) -> str:
+    """A program with its words, its assignments and its redirections."""
+    call = walk.call(node, scope)
+    inner: list[Node] = []
+    extra: dict[str, assignments.Bound] = {}
+    end = -1
+    for child in walk.children(node):
+        kind = child.type
+        if kind in redirects.KINDS:
+            inner.append(child)
+        elif kind == "variable_assignment" and not call.argv:
+            name, value = assignments.read(walk, child, scope)
+            extra[name] = value
+        elif kind == "comment":
+            continue
+        else:
+            _check_gap(walk, end, child.start_byte)
+            fields = walk.fields(child, scope)
+            call.disputed = call.disputed or (fields.doubtful and not call.argv)
+            call.doubtful = call.doubtful or fields.doubtful
+            call.argv += fields.words
+        end = child.end_byte
+    opened = redirects.collect(walk, inner, scope)
+    return _finish(walk, call, stdin, [opened, *([outer] if outer else [])], extra)
+
+
+def _check_gap(walk: Walk, end: int, start: int) -> None:
+    """A continued line is no gap: two words of the parser with nothing else between are one."""
+    if end >= 0 and not walk.text[end:start].replace(b"\\\n", b""):
+        raise Misread("two words without a space between them")
+
+
+def _finish(
+    walk: Walk,
+    call: Call,
+    stdin: str | None,
+    opened: list[Opened],
+    extra: dict[str, assignments.Bound],
+) -> str:
+    call.stdin = stdin
+    for one in opened:
+        call.argv += one.words
+        call.stdin = one.stdin if one.stdin is not None else call.stdin
+    for name, value in extra.items():
+        assignments.check(call, name, value)
+    if call.argv:
+        call.program = call.argv[0]
+    for one in opened:
+        redirects.apply(call, one)
+    if not call.argv:
+        call.scope.variables.update(extra)
+        walk.keep(call)
+        return ""
+    printed = walk.run(call)
+    return "" if any(one.silent for one in opened) else printed
+
+
+def redirected(walk: Walk, node: Node, scope: Scope, stdin: str | None) -> str:
+    """A statement with redirections behind it."""
+    found = walk.children(node)
+    opened = redirects.collect(walk, [one for one in found if one.type in redirects.KINDS], scope)
+    bodies = [one for one in found if one.type not in redirects.KINDS and one.type != "comment"]
+    printed = ""
+    if len(bodies) == 1 and bodies[0].type == "command":
+        printed = command(walk, bodies[0], scope, stdin, opened)
+    else:
+        call = walk.call(node, scope)
+        redirects.apply(call, opened)
+        walk.keep(call)
+        inside = opened.stdin if opened.stdin is not None else stdin
+        if opened.words:
+            raise Misread("words behind a redirection that belong to no command")
+        for body in bodies:
+            printed += walk.statement(body, scope, inside)
+        printed = "" if opened.silent else printed
+    for following in opened.following:
+        printed = walk.statement(following, scope, printed)
+    return printed
+
+
+def assignment(walk: Walk, node: Node, scope: Scope, stdin: str | None) -> str:
+    """`a=1`, alone or several."""
+    single = node.type == "variable_assignment"
+    call = walk.call(node, scope)
+    for child in [node] if single else walk.children(node):
+        name, value = assignments.read(walk, child, scope)
+        assignments.check(call, name, value)
+        scope.variables[name] = value
+    walk.keep(call)
+    return ""
+
+
+def declaration(walk: Walk, node: Node, scope: Scope, stdin: str | None) -> str:
+    """`export`, `declare`, `local`, `readonly`, `typeset`."""
+    found = walk.children(node)
+    call = walk.call(node, scope)
+    call.program = found[0].type
+    call.argv = [call.program]
+    for child in found[1:]:
+        if child.type == "variable_assignment":
+            name, value = assignments.read(walk, child, scope)
+            assignments.check(call, name, value)
+            scope.variables[name] = value
+        else:
+            _declared(call, walk.fields(child, scope).words, scope)
+    walk.keep(call)
+    return ANY
+
+
+def _declared(call: Call, words: list[str], scope: Scope) -> None:
+    for word in words:
+        name, equals, value = word.partition("=")
+        call.argv.append(word)
+        if equals:
+            assignments.check(call, name, value)
+            scope.variables[name] = value
+        elif word.startswith("-") and "n" in word and call.program != "export":
+            call.dynamic("a variable that stands for another one")
+
+
+def forget(walk: Walk, node: Node, scope: Scope, stdin: str | None) -> str:
+    call = walk.call(node, scope)
+    call.program = "unset"
+    call.argv = ["unset"]
+    for child in walk.children(node)[1:]:
+        words = walk.fields(child, scope).words
+        call.argv += words
+        for word in words:
+            scope.variables[word] = ""
+            if "$(" in word or "`" in word:
+                call.dynamic("a subscript that is run")
+    walk.keep(call)
+    return ""
+
+
+def test(walk: Walk, node: Node, scope: Scope, stdin: str | None) -> str:
+    """`[ … ]` and `[[ … ]]`: nothing happens but what is substituted."""
+    walk.substitutions(node, scope)
+    call = walk.call(node, scope)
+    text = walk.text[node.start_byte : node.end_byte]
+    call.program = "["
+    call.argv = ["[", text[:200].decode("utf-8", "replace")]
+    if b"'" in text and (b"[$(" in text or b"[`" in text):
+        call.dynamic("a subscript that is run")
+    walk.keep(call)
+    return ""
+
+
+STEPS: dict[str, Step] = {
+    "command": command,
+    "redirected_statement": redirected,
+    "variable_assignment": assignment,
+    "variable_assignments": assignment,
+    "declaration_command": declaration,
+    "unset_command": forget,
+    "test_command": test,
+}

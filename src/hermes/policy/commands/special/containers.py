@@ -1,0 +1,162 @@
+"""docker, podman and kubectl: commands inside other places, and doors back to the host."""
+
+import re
+
+from hermes.policy.commands.calls import Call
+from hermes.policy.commands.generic import by_table
+from hermes.policy.commands.marks import ANY, shown
+from hermes.policy.commands.options import Arguments, Grammar, split
+from hermes.policy.commands.tables import Program, program
+
+_HOST_PATHS = re.compile(r"(?:type=bind,)?(?:source=|src=)?(/[^:,]*|~[^:,]*|\$HOME[^:,]*)[:,]")
+
+
+def docker(call: Call, entry: Program) -> str:
+    words = split(call.argv[1:], Grammar(entry.grammar.values, stops=1))
+    verb = words.words[0] if words.words else ""
+    rest = words.rest
+    call.flags = tuple(words.names())
+    if host := words.value("-H", "--host", "-c", "--context"):
+        call.aim(context=host)
+    if verb == "container" and rest[:1] in (["exec"], ["run"], ["create"]):
+        verb, rest = rest[0], rest[1:]
+    if verb == "compose" or call.program in ("docker-compose", "podman-compose"):
+        return _compose(call, entry, [verb, *rest] if verb != "compose" else rest)
+    if verb == "exec":
+        return _exec(call, rest)
+    if verb in ("run", "create"):
+        return _start(call, rest)
+    by_table(call, entry)
+    return ANY
+
+
+def _exec(call: Call, rest: list[str]) -> str:
+    spec = program("docker exec")
+    found = split(rest, Grammar(spec.grammar.values if spec else frozenset(), stops=1))
+    call.aim(container=found.words[0] if found.words else ANY)
+    if found.has("--privileged"):
+        call.mark("privilege", "--privileged")
+    if not found.rest:
+        call.dynamic("a shell in a container")
+        return ANY
+    return call.run(found.rest, scope=call.scope.elsewhere())
+
+
+def _start(call: Call, rest: list[str]) -> str:
+    spec = program("docker run")
+    found = split(rest, Grammar(spec.grammar.values if spec else frozenset(), stops=1))
+    image = found.words[0] if found.words else ANY
+    call.aim(container=image)
+    call.mark("service-change", f"starts a container from {shown(image)}")
+    _doors(call, found)
+    if entrypoint := found.value("--entrypoint"):
+        return call.run([entrypoint, *found.rest], scope=call.scope.elsewhere())
+    if found.rest:
+        return call.run(found.rest, scope=call.scope.elsewhere())
+    return ANY
+
+
+def _doors(call: Call, found: Arguments) -> None:
+    """Options that let a container reach its host."""
+    for mount in found.values("-v", "--volume", "--mount"):
+        path = _HOST_PATHS.search(mount + ":")
+        if path:
+            call.mark("privilege", f"the container can change {shown(path.group(1))} of the host")
+            if call.analyst.places.ours(call.path(path.group(1)), tree=True):
+                call.own(path.group(1))
+    wide = found.names() & {"--privileged", "--device", "--cap-add", "--security-opt", "--volumes-from"}
+    for name, value in found.options:
+        if name in ("--pid", "--net", "--network", "--ipc", "--userns", "--uts") and value == "host":
+            wide.add(f"{name}=host")
+    if wide:
+        call.mark("privilege", f"{', '.join(sorted(wide))} opens the host to the container")
+
+
+def _compose(call: Call, entry: Program, words: list[str]) -> str:
+    spec = program("docker compose")
+    if spec is None:
+        return ANY
+    found = split(words, Grammar(spec.grammar.values, stops=1))
+    verb = found.words[0] if found.words else ""
+    if verb in ("exec", "run"):
+        inner = split(found.rest, Grammar(spec.grammar.values | _COMPOSE_EXEC, stops=1))
+        call.aim(container=inner.words[0] if inner.words else ANY)
+        if verb == "run":
+            call.mark("service-change", "starts a container")
+        if not inner.rest:
+            call.dynamic("a shell in a container")
+            return ANY
+        return call.run(inner.rest, scope=call.scope.elsewhere())
+    call.argv = ["docker compose", *words]
+    call.program = "docker compose"
+    by_table(call, spec)
+    return ANY
+
+
+_COMPOSE_EXEC = frozenset({"-u", "--user", "-e", "--env", "-w", "--workdir", "--index", "-v", "--volume"})
+
+
+def kubectl(call: Call, entry: Program) -> str:
+    found = split(call.argv[1:], Grammar(entry.grammar.values, stops=1))
+    verb = found.words[0] if found.words else ""
+    call.flags = tuple(found.names())
+    if verb in ("exec", "debug", "run", "attach"):
+        return _inside(call, entry, verb, found)
+    by_table(call, entry)
+    inner = split(call.argv[1:], program(f"kubectl {verb}").under(entry) if program(f"kubectl {verb}") else entry.grammar)
+    _where(call, inner)
+    if verb in ("get", "describe", "view-secret"):
+        _secrets(call, inner)
+    if verb in ("scale", "autoscale") and inner.value("--replicas", "--max") == "0":
+        call.irreversible("scales to nothing")
+        call.mark("delete", "scales to nothing")
+    if verb == "delete":
+        _deleted(call, inner)
+    return ANY
+
+
+def _where(call: Call, found: Arguments) -> None:
+    for key, names in (("namespace", ("-n", "--namespace")), ("context", ("--context", "--cluster"))):
+        if value := found.value(*names):
+            call.aim(**{key: value})
+
+
+def _secrets(call: Call, found: Arguments) -> None:
+    kinds = {kind.partition("/")[0] for word in found.words[1:2] for kind in word.split(",")}
+    if not kinds & {"secret", "secrets", "sealedsecrets", "all,secret"}:
+        return
+    output = found.value("-o", "--output", "--template") or ""
+    shows = output and not re.match(r"(?:wide|name)\Z|custom-columns=.*(?<!data)\Z", output)
+    if shows or found.has("--template"):
+        call.mark("secret-read", f"prints secrets as {shown(output)}")
+
+
+def _deleted(call: Call, found: Arguments) -> None:
+    mild = {"pod", "pods", "po", "job", "jobs", "event", "events"}
+    kind = found.words[1].partition("/")[0] if len(found.words) > 1 else ""
+    wide = found.has("--all", "-A", "--all-namespaces", "-l", "--selector")
+    if kind not in mild or wide or found.has("--force"):
+        call.irreversible(f"kubectl delete {shown(kind)}")
+
+
+def _inside(call: Call, entry: Program, verb: str, outer: Arguments) -> str:
+    words = call.argv[1:]
+    command = words[words.index("--") + 1 :] if "--" in words else []
+    head = words[: words.index("--")] if "--" in words else words
+    spec = program(f"kubectl {verb}")
+    found = split(head, spec.under(entry) if spec else entry.grammar)
+    _where(call, found)
+    named = found.words[1:]
+    if not command and verb == "exec":
+        command = named[1:]
+    call.aim(container=named[0] if named else ANY)
+    if verb in ("debug", "run"):
+        call.mark("service-change", f"kubectl {verb} starts a container")
+    if verb == "debug":
+        call.mark("privilege", "kubectl debug enters a pod or node")
+    if verb == "run" and found.has("--overrides", "--privileged"):
+        call.mark("privilege", "kubectl run with rights of its own")
+    if not command:
+        call.dynamic(f"kubectl {verb} without a command opens a shell or runs the image's own")
+        return ANY
+    return call.run(command, scope=call.scope.elsewhere())

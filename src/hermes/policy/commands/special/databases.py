@@ -1,0 +1,152 @@
+"""Clients of databases: the statement may be an option, a word, or come in by a pipe."""
+
+import re
+
+from hermes.policy.commands.calls import Call
+from hermes.policy.commands.generic import by_table
+from hermes.policy.commands.marks import ANY, foreign, literal, settled, shown
+from hermes.policy.commands.options import split
+from hermes.policy.commands.sql import judge_sql
+from hermes.policy.commands.tables import Program, program
+
+_QUIET_DOTS = re.compile(
+    r"\.(?:tables?|schema|headers?|mode|indexes|indices|databases|dbinfo|dump|width|nullvalue|timer"
+    r"|stats|show|help|quit|exit|separator|echo|print|eqp|explain|limit|lint|sha3sum|version|changes)\b"
+)
+
+
+def client(call: Call, entry: Program) -> str:
+    """psql, mysql, clickhouse-client, sqlcmd…: options hold the SQL, or stdin does."""
+    by_table(call, entry)
+    found = split(call.argv[1:], entry.grammar)
+    if host := found.value("-h", "--host", "-S", "--server"):
+        call.aim(host=host)
+    asked = any(
+        rule.does == ("sql",) and found.names() & rule.names for rule in entry.option_rules
+    )
+    quiet = any(rule.does[0] == "only" and found.names() & rule.names for rule in entry.option_rules)
+    if call.stdin is not None and not asked:
+        _piped(call)
+    elif not asked and not quiet and "exec-dynamic" not in call.effects:
+        call.dynamic(f"{call.program} waits for statements")
+    return ANY
+
+
+def _piped(call: Call) -> None:
+    judge_sql(call, call.stdin or "")
+
+
+def sqlite(call: Call, entry: Program) -> str:
+    """`sqlite3 file 'SQL' '.command'`."""
+    by_table(call, entry)
+    found = split(call.argv[1:], entry.grammar)
+    if found.has("-version", "--version", "-help", "--help"):
+        call.mark("read", "tells about itself")
+        return ANY
+    for word in found.words[:1]:
+        call.reads(word)
+    texts = [*found.values("-cmd", "--cmd"), *found.words[1:]]
+    if call.stdin is not None and len(found.words) < 2:
+        texts.append(call.stdin)
+    if not texts:
+        call.dynamic("sqlite3 waits for statements")
+    for text in texts:
+        for line in literal(text).splitlines():
+            _line(call, line.strip())
+    changes = {"write", "delete", "irreversible"} & call.effects.keys()
+    if changes and found.words:
+        call.writes(found.words[0])
+    return ANY
+
+
+def _line(call: Call, line: str) -> None:
+    if not line.startswith("."):
+        judge_sql(call, line)
+    elif not _QUIET_DOTS.match(line) or "|" in line:
+        call.dynamic(f"sqlite3 {shown(line.split()[0])} leaves SQL")
+        if line.startswith((".sh", ".sy")):
+            call.shell(line.partition(" ")[2])
+
+
+def redis(call: Call, entry: Program) -> str:
+    """A command of redis as words, or lines of them by a pipe."""
+    found = split(call.argv[1:], entry.grammar)
+    call.flags = tuple(found.names())
+    if host := found.value("-h", "-u"):
+        call.aim(host=host)
+    if found.has("--eval", "--pipe", "--rdb", "--functions-rdb", "--replica", "--cluster", "--user-script"):
+        call.dynamic("redis-cli with a mode that does more than one command")
+        return ANY
+    if found.has("--scan", "--bigkeys", "--memkeys", "--hotkeys", "--latency", "--stat", "--version",
+                 "--latency-history", "--latency-dist", "--intrinsic-latency"):  # fmt: skip
+        call.mark("read", "redis-cli looks")
+        return ANY
+    words = found.rest
+    if words:
+        _redis_command(call, words)
+    elif call.stdin is not None:
+        if foreign(call.stdin):
+            call.dynamic("redis-cli runs what is piped in")
+        for line in literal(call.stdin).splitlines():
+            if line.strip():
+                _redis_command(call, line.split())
+    else:
+        call.dynamic("redis-cli waits for commands")
+    return ANY
+
+
+def _redis_command(call: Call, words: list[str]) -> None:
+    verbs = program("redis command")
+    words = words[1:] if words[0].isdigit() and len(words) > 1 else words
+    upper = [words[0].upper(), *(word.upper() for word in words[1:2]), *words[2:]]
+    upper[0] = upper[0].strip("\"'")
+    effects = verbs.verb(upper) if verbs and settled(words[0]) else None
+    said = shown(" ".join(words[:2]))
+    if effects is None:
+        call.mark("unknown", f"redis {said} is not known")
+        return
+    call.marks(effects, f"redis {said}")
+    if foreign(words[0]):
+        call.dynamic("the redis command is only known at run time")
+
+
+_MONGO_READS = re.compile(
+    r"(?:find|findOne|count|countDocuments|estimatedDocumentCount|distinct|limit|sort|skip|pretty"
+    r"|toArray|explain|stats|serverStatus|currentOp|status|conf|config|printReplicationInfo|getName"
+    r"|printSecondaryReplicationInfo|getCollectionNames|getCollectionInfos|getIndexes|isMaster|hello"
+    r"|version|getSiblingDB|getCollection|hostInfo|size|length|totalSize|dataSize|storageSize|print"
+    r"|printjson|listDatabases|getMongo|getDBNames|getReplicationInfo|itcount|hasNext|projection|ISODate"
+    r"|ObjectId|Date|toString|getProfilingStatus|serverBuildInfo|validate|latencyStats|JSON|stringify|tojson)\Z"
+)
+_MONGO_LOSSES = re.compile(r"(?i)drop|remove|delete|convertToCapped")
+
+
+def mongo(call: Call, entry: Program) -> str:
+    by_table(call, entry)
+    found = split(call.argv[1:], entry.grammar)
+    texts = found.values("--eval")
+    if call.stdin is not None:
+        texts.append(call.stdin)
+    if not texts:
+        call.dynamic("the mongo shell runs scripts, or waits for input")
+    for text in texts:
+        _javascript(call, text)
+    return ANY
+
+
+def _javascript(call: Call, text: str) -> None:
+    if not settled(text):
+        call.dynamic("part of the script is only known at run time")
+    plain = re.sub(r"'[^'\\]*'|\"[^\"\\]*\"", '""', literal(text))
+    methods = re.findall(r"([A-Za-z_$][\w$]*)\s*\(", plain)
+    if re.fullmatch(r"\s*show (?:dbs|databases|collections|tables|users|roles|logs|profile)\s*;?\s*", text):
+        call.mark("read", "mongo looks")
+    elif any(_MONGO_LOSSES.search(method) for method in methods):
+        call.mark("delete", f"mongo {shown(text)[:40]}")
+        call.irreversible(f"mongo {shown(text)[:40]}")
+    elif re.search(r"[\[`=]|=>|function|\$out|\$merge|\$where|\$function", plain) or not methods:
+        call.dynamic("a script for the mongo shell")
+    elif all(_MONGO_READS.match(method) for method in methods):
+        call.mark("read", "mongo looks")
+    else:
+        call.mark("write", f"mongo {shown(text)[:40]}")

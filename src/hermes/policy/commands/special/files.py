@@ -1,0 +1,222 @@
+"""Programs that move, remove, overwrite or unlock files: what exactly decides how bad it is."""
+
+import re
+
+from hermes.policy.commands import paths
+from hermes.policy.commands.calls import Call
+from hermes.policy.commands.generic import by_table
+from hermes.policy.commands.marks import ANY, FOREIGN, LOOSE, SOME, shown
+from hermes.policy.commands.options import Arguments, split
+from hermes.policy.commands.tables import Program
+
+
+def _arguments(call: Call, entry: Program) -> Arguments:
+    found = split(call.argv[1:], entry.grammar)
+    call.flags = tuple(found.names())
+    return found
+
+
+def remove(call: Call, entry: Program) -> str:
+    found = _arguments(call, entry)
+    recursive = found.has("-r", "-R", "--recursive") or call.program in ("shred", "srm", "wipe")
+    recursive = recursive or any(name.startswith("--r") for name in found.names())
+    for word in found.words:
+        unset = word in (ANY, LOOSE) or word[:2] in (ANY + "/", LOOSE + "/")
+        call.deletes(word, recursive=recursive)
+        if recursive and unset and SOME not in word:
+            call.irreversible(f"{shown(word)} may be any folder, / among them")
+    if not found.words:
+        call.mark("delete", f"{call.program} without a file")
+    if found.has("--no-preserve-root"):
+        call.wipe("--no-preserve-root")
+    return ""
+
+
+def move(call: Call, entry: Program) -> str:
+    found = _arguments(call, entry)
+    target = found.value("-t", "--target-directory")
+    sources = found.words if target else found.words[:-1]
+    for word in sources:
+        path = call.names(word)
+        call.mark("write", f"moves {shown(path)}")
+        call.changes.append(path)
+        for place in call.analyst.places.both(path):
+            if call.analyst.places.ours(place, tree=True):
+                call.own(place)
+            if call.analyst.places.sacred(place):
+                call.wipe(f"{shown(place)} is a tree of the system")
+            elif call.analyst.places.dear(place):
+                call.irreversible(f"{shown(place)} is part of the system")
+    for word in [target] if target else found.words[-1:]:
+        call.writes(word)
+        if call.path(word) == "/dev/null":
+            call.mark("delete", "moved to nowhere")
+            call.irreversible("moved to nowhere")
+    return ""
+
+
+def copy(call: Call, entry: Program) -> str:
+    found = _arguments(call, entry)
+    target = found.value("-t", "--target-directory")
+    for word in found.words if target else found.words[:-1]:
+        call.reads(word)
+        if call.path(word) == "/dev/null" and found.words:
+            call.deletes(found.words[-1], why="emptied by copying /dev/null over it")
+    for word in [target] if target else found.words[-1:]:
+        call.writes(word)
+        _mode(call, found.value("-m", "--mode") or "")
+    if found.has("-r", "-R", "-a", "--recursive", "--archive"):
+        if any(call.analyst.places.harbours(call.path(word)) for word in found.words[:-1]):
+            call.mark("secret-read", "copies a tree with secrets in it")
+    if call.program == "install" and found.has("-d", "--directory"):
+        for word in found.words:
+            call.writes(word)
+    return ""
+
+
+def link(call: Call, entry: Program) -> str:
+    found = _arguments(call, entry)
+    for word in found.words:
+        path = call.path(word)
+        if call.analyst.places.ours(path, tree=True):
+            call.own(path)
+        if call.analyst.places.secret(path):
+            call.mark("secret-read", f"a second name for {shown(path)}")
+    target = found.value("-t", "--target-directory")
+    call.writes(target or (found.words[-1] if found.words else ANY))
+    return ""
+
+
+def rights(call: Call, entry: Program) -> str:
+    """chmod, chown, chgrp, chattr, setfacl, setcap."""
+    found = _arguments(call, entry)
+    words = found.words
+    if found.value("--reference") is None and call.program != "setfacl":
+        if words:
+            _mode(call, words[0])
+        words = words[1:]
+    recursive = found.has("-R", "--recursive")
+    for word in words:
+        call.writes(word, f"{call.program} changes who may use {shown(call.path(word))}")
+        path = call.path(word)
+        worst = paths.emptied(path) if FOREIGN.search(path) else path
+        if recursive and call.analyst.places.ours(path, tree=True):
+            call.own(path)
+        if recursive and call.analyst.places.sacred(worst):
+            call.irreversible(f"rights of all of {shown(path)} are lost")
+    call.mark("write", f"{call.program} changes rights")
+    if call.program in ("setcap", "chattr"):
+        call.mark("privilege", f"{call.program} changes what the kernel allows")
+    return ""
+
+
+def _mode(call: Call, mode: str) -> None:
+    if re.fullmatch(r"[0-7]*[4-7][0-7]{3}|[ugoa]*[+=][rwxXt]*s.*|.*[+=,][rwxX]*s[rwxXt]*", mode):
+        call.mark("privilege", "a file that runs with its owner's rights")
+
+
+def convert(call: Call, entry: Program) -> str:
+    """`dd if=… of=…`."""
+    call.mark("read", "dd copies")
+    for word in call.argv[1:]:
+        key, equals, value = word.partition("=")
+        if key == "of" and equals:
+            call.writes(value)
+            if paths.emptied(call.path(value)) == "/dev":
+                call.wipe("the device to overwrite is only known at run time")
+            _emptied(call, value)
+        elif key == "if" and equals:
+            call.reads(value)
+        elif FOREIGN.match(word[:1]):
+            call.dynamic("a word only known at run time may be of=")
+    return ANY
+
+
+def _emptied(call: Call, value: str) -> None:
+    if any(word in ("if=/dev/zero", "if=/dev/urandom", "if=/dev/null") for word in call.argv):
+        call.mark("delete", f"overwrites {shown(value)}")
+
+
+def empty(call: Call, entry: Program) -> str:
+    found = _arguments(call, entry)
+    for word in found.words:
+        call.writes(word)
+        call.deletes(word, why=f"cuts {shown(word)}")
+    if not found.words:
+        call.mark("delete", "truncate")
+    return ""
+
+
+def archive(call: Call, entry: Program) -> str:
+    """tar: one letter says whether it lists, reads or writes."""
+    words = call.argv[1:]
+    if words and not words[0].startswith("-") and re.fullmatch(r"[a-zA-Z]+", words[0]):
+        words = _old_style(words)
+    found = split(words, entry.grammar)
+    call.argv = [call.argv[0], *words]
+    letters = found.names()
+    by_table(call, entry)
+    file = found.value("-f", "--file") or ""
+    if file and ":" in file and not found.has("--force-local"):
+        call.mark("network-out", f"{shown(file)} is on another machine")
+    if letters & {"-t", "--list", "-d", "--diff", "--compare"}:
+        call.reads(file or "-")
+        return ANY
+    if letters & {"-x", "--extract", "--get"}:
+        if not letters & {"-O", "--to-stdout"}:
+            call.writes(found.value("-C", "--directory") or ".", "unpacks files")
+        return ANY
+    if letters & {"-c", "--create", "-r", "--append", "-u", "--update", "-A", "--delete"}:
+        _packed(call, found, file)
+        return ANY
+    call.mark("unknown", "tar without a letter that says what to do")
+    return ANY
+
+
+def _packed(call: Call, found: Arguments, file: str) -> None:
+    for word in found.words:
+        call.reads(word)
+        if call.analyst.places.harbours(call.path(word)):
+            call.mark("secret-read", "packs a tree with secrets in it")
+        if found.has("--remove-files"):
+            call.deletes(word, recursive=True)
+    if file and file != "-":
+        call.writes(file)
+
+
+def _old_style(words: list[str]) -> list[str]:
+    """`tar xfC a b`: values follow in the order of the letters."""
+    letters, rest = words[0], words[1:]
+    changed = []
+    for letter in letters:
+        changed.append("-" + letter)
+        if letter in "fCTXIbLNKVFHg" and rest:
+            changed.append(rest.pop(0))
+    return [*changed, *rest]
+
+
+def synchronise(call: Call, entry: Program) -> str:
+    found = _arguments(call, entry)
+    remote_ = [word for word in found.words if re.match(r"[^/]*:|rsync://", word)]
+    if found.has("-n", "--dry-run"):
+        call.mark("network-read" if remote_ else "read", "rsync only says what it would do")
+    else:
+        by_table(call, entry)
+    for option in found.values("-e", "--rsh", "--rsync-path"):
+        if not re.fullmatch(r"ssh(?: -[pi] \S+| -o [A-Za-z]+=(?:no|yes|\d+))*", option):
+            call.dynamic("rsync runs a transport of the caller's choice")
+            call.shell(option)
+    if found.has("-n", "--dry-run"):
+        return ANY
+    for word in found.words[:-1]:
+        call.reads(word)
+    for word in found.words[-1:]:
+        call.writes(word)
+        if any(name.startswith("--del") for name in found.names()):
+            call.deletes(word, recursive=True, why=f"rsync removes what is not in the source: {shown(word)}")
+    if remote_:
+        call.mark("network-out", "rsync with another machine")
+    if found.has("--remove-source-files"):
+        for word in found.words[:-1]:
+            call.deletes(word, recursive=True)
+    return ANY

@@ -1,0 +1,152 @@
+"""Programs that talk to other machines: looking at a URL is one thing, sending is another."""
+
+import re
+
+from hermes.policy.commands.calls import Call
+from hermes.policy.commands.generic import by_table
+from hermes.policy.commands.marks import ANY, UNKNOWN, foreign, shown
+from hermes.policy.commands.options import Arguments, split
+from hermes.policy.commands.tables import Program
+
+_URL = re.compile(r"(?:([a-zA-Z][\w+.-]*)://)?(?:([^/@]*)@)?(\[[0-9a-fA-F:.]+\]|[^/:?#]*)(?::([^/?#]*))?(.*)", re.S)
+_LOCAL = re.compile(
+    r"(?:localhost|[\w-]+\.localhost|127(?:\.\d+){0,3}|0(?:\.0){0,3}|\[::1?\]|::1|10(?:\.\d+){3}"
+    r"|192\.168(?:\.\d+){2}|172\.(?:1[6-9]|2\d|3[01])(?:\.\d+){2}|\[f[cd][0-9a-f:]+\]"
+    r"|[\w-]+|[\w.-]+\.(?:local|internal|lan|svc|intranet|corp|home|localdomain|cluster\.local))\.?\Z",
+    re.I,
+)
+_METADATA = re.compile(
+    r"(?:169\.254\.169\.254|169\.254\.170\.\d+|100\.100\.100\.200|\[?fd00:ec2::254\]?|metadata"
+    r"|metadata\.google\.internal|metadata\.goog|metadata\.azure\.\w+|2852039166|0xa9fea9fe"
+    r"|0251\.0376\.0251\.0376|169\.16689662|0xa9\.0xfe\.0xa9\.0xfe)\.?\Z",
+    re.I,
+)
+_STRANGE = re.compile(r"[0-9a-fA-F]{24,}|[A-Za-z0-9+_-]{48,}")
+
+
+def address(call: Call, url: str) -> None:
+    """Mark what fetching a URL, or naming a host, does."""
+    found = _URL.match(url.strip())
+    if found is None:
+        return
+    scheme, user, host, _, rest = found.groups()
+    if scheme and scheme.lower() == "file":
+        call.reads(host + rest)
+        return
+    if _METADATA.match(host) or _numeric(host):
+        call.mark("secret-read", f"{shown(host)} hands out credentials of the machine")
+    if scheme and scheme.lower() not in ("http", "https", "ws", "wss", "tcp", "udp"):
+        call.mark("network-out", f"{shown(scheme)}:// is not a plain fetch")
+    call.mark(*_where(host, rest, user or ""))
+    call.aim(host=host)
+
+
+def _numeric(host: str) -> bool:
+    """An address written as one number, which people do only to hide it."""
+    return re.fullmatch(r"\d{8,10}|0x[0-9a-fA-F]{8}", host) is not None
+
+
+def _where(host: str, rest: str, user: str) -> tuple[str, str]:
+    said = shown(host)
+    if UNKNOWN.search(host) and foreign(host):
+        return "network-out", f"connects to {said}, only known at run time"
+    if _LOCAL.match(host):
+        return "network-local", f"connects to {said}"
+    if foreign(rest) or foreign(user):
+        return "network-out", f"sends what is only known at run time to {said}"
+    if "?" in rest or user or _STRANGE.search(host + rest) or any(len(one) > 40 for one in host.split(".")):
+        return "network-out", f"sends data to {said} in the address"
+    return "network-read", f"asks {said}"
+
+
+def curl(call: Call, entry: Program) -> str:
+    found = split(call.argv[1:], entry.grammar)
+    by_table(call, entry)
+    if found.loose and not _only_addresses(found):
+        call.dynamic("a word only known at run time may be an option")
+    for url in [*found.words, *found.values("--url")]:
+        address(call, url)
+    method = (found.value("-X", "--request") or "GET").upper()
+    if method not in ("GET", "HEAD", "OPTIONS", "PROPFIND"):
+        call.mark("network-out", f"curl -X {shown(method)}")
+        if method == "DELETE":
+            call.mark("delete", "curl -X DELETE")
+    for header in found.values("-H", "--header", "-b", "--cookie", "-A", "--user-agent", "-e", "-u"):
+        if foreign(header) or header.startswith("@"):
+            _credential(call, header)
+    if found.has("-O", "--remote-name", "-J", "--remote-name-all", "--output-dir"):
+        call.mark("write", "curl keeps the file")
+    return ANY
+
+
+def _only_addresses(found: Arguments) -> bool:
+    return all("/" in word or "." in word or ":" in word for word in found.loose)
+
+
+def _credential(call: Call, header: str) -> None:
+    """A header only known at run time: a token, or anything."""
+    if "network-local" in call.effects and "network-out" not in call.effects:
+        return
+    call.mark("network-out", "a header carries what is only known at run time")
+
+
+def wget(call: Call, entry: Program) -> str:
+    found = split(call.argv[1:], entry.grammar)
+    by_table(call, entry)
+    for url in found.words:
+        address(call, url)
+    target = found.value("-O", "--output-document")
+    quiet = found.has("--spider") or target in ("-", "/dev/null", "/dev/stdout")
+    joined = any(re.fullmatch(r"-[qnv]*O-", word) for word in call.argv)
+    if not quiet and not joined:
+        call.writes(target or ".", "wget keeps the file")
+    if method := found.value("--method"):
+        if method.upper() not in ("GET", "HEAD"):
+            call.mark("network-out", f"wget --method {shown(method)}")
+    return ANY
+
+
+def lookup(call: Call, entry: Program) -> str:
+    """dig, host, nslookup, ping and others that name hosts: the name itself can carry data."""
+    found = split(call.argv[1:], entry.grammar)
+    by_table(call, entry)
+    for word in found.words:
+        if not word.startswith("+") and not re.fullmatch(r"[A-Z]{1,8}\d?|\d{1,5}(?:-\d+)?", word):
+            address(call, word.lstrip("@"))
+    return ANY
+
+
+def connection(call: Call, entry: Program) -> str:
+    """nc, ncat, telnet: scanning looks, everything else may send or listen."""
+    found = split(call.argv[1:], entry.grammar)
+    by_table(call, entry)
+    host = found.words[0] if found.words else ""
+    if found.has("-e", "-c", "--exec", "--sh-exec", "--lua-exec"):
+        call.dynamic("gives a program to whoever connects")
+        for text in found.values("-e", "-c", "--exec", "--sh-exec"):
+            call.shell(text)
+    if found.has("-l", "--listen", "-L") or not host:
+        call.mark("network-out", "listens for connections")
+        return ANY
+    address(call, host)
+    quiet = found.has("-z") or call.program == "telnet"
+    local = "network-local" in call.effects and (call.stdin is None or not foreign(call.stdin))
+    if (not quiet and not local) or (call.stdin is not None and foreign(call.stdin)):
+        call.mark("network-out", f"an open connection to {shown(host)}")
+    return ANY
+
+
+def http(call: Call, entry: Program) -> str:
+    """httpie: the method is a word, items with = are sent."""
+    found = split(call.argv[1:], entry.grammar)
+    by_table(call, entry)
+    words = found.words
+    method = words[0] if words and words[0].isalpha() and words[0].isupper() else "GET"
+    rest = words[1:] if words[:1] == [method] else words
+    if rest:
+        address(call, rest[0])
+    if method not in ("GET", "HEAD", "OPTIONS") or any("=" in word or "@" in word for word in rest[1:]):
+        call.mark("network-out", "sends data")
+    if call.stdin is not None:
+        call.mark("network-out", "sends what is piped in")
+    return ANY

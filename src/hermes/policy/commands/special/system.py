@@ -1,0 +1,138 @@
+"""Programs that tell about the machine without words and change it with them."""
+
+import re
+
+from hermes.policy.commands.calls import Call
+from hermes.policy.commands.generic import by_table
+from hermes.policy.commands.marks import ANY, NAME, foreign, shown
+from hermes.policy.commands.options import Grammar, split
+from hermes.policy.commands.tables import Program
+
+_SHOWS = frozenset("show sho sh list lst ls l get monitor help".split())
+
+
+def internet(call: Call, entry: Program) -> str:
+    """`ip object verb`: verbs may be shortened, and without one it shows."""
+    found = split(call.argv[1:], Grammar(entry.grammar.values, True, stops=None))
+    call.flags = tuple(found.names())
+    if found.has("-b", "-batch", "-force"):
+        call.dynamic("ip runs lines of a file")
+    words = found.words
+    if words[:2] in (["netns", "exec"], ["vrf", "exec"]):
+        at = call.argv.index("exec")
+        return call.run(call.argv[at + 2 :])
+    verb = words[1] if len(words) > 1 else "show"
+    short = verb == "s" and words[0][:1] not in ("l",)
+    if verb in _SHOWS or short or any(map(str.isdigit, verb)) and words[0].startswith("r"):
+        call.mark("read", "ip shows")
+    else:
+        call.mark("service-change", f"ip {shown(' '.join(words[:3]))} changes the network")
+    return ANY
+
+
+def clock(call: Call, entry: Program) -> str:
+    found = split(call.argv[1:], entry.grammar)
+    if found.has("-s", "--set") or any(not word.startswith("+") for word in found.words):
+        call.mark("service-change", "sets the clock")
+    else:
+        call.mark("read", "date tells the time")
+    if found.value("-f", "--file"):
+        call.reads(found.value("-f", "--file") or "")
+    return NAME
+
+
+def host_name(call: Call, entry: Program) -> str:
+    found = split(call.argv[1:], entry.grammar)
+    if found.words or found.has("-F", "--file", "-b", "--boot"):
+        call.mark("service-change", "renames the machine")
+    else:
+        call.mark("read", "tells the machine's name")
+    return NAME
+
+
+def signal(call: Call, entry: Program) -> str:
+    """kill, pkill, killall: -0 only asks, -1 and 1 are everybody."""
+    words = call.argv[1:]
+    quiet = {"-0", "-l", "-L", "--list", "--table"}
+    if any(word in quiet for word in words) or ("-s" in words and "0" in words):
+        call.mark("read", f"{call.program} asks")
+        return ANY
+    call.mark("service-change", f"{call.program} ends or signals processes")
+    targets = [word for word in words if not re.match(r"-[A-Z]", word)]
+    if call.program == "kill" and ("1" in targets or "-1" in targets[1:] or targets[-1:] == ["-1"]):
+        call.irreversible("signals the first process, or all of them")
+    if any(foreign(word) for word in words):
+        call.mark("exec-dynamic", "which process is only known at run time")
+    return ""
+
+
+def kernel_switches(call: Call, entry: Program) -> str:
+    found = split(call.argv[1:], entry.grammar)
+    if found.has("-w", "--write", "-p", "--load", "--system") or any("=" in w for w in found.words):
+        call.mark("service-change", "sets switches of the kernel")
+    else:
+        call.mark("read", "sysctl tells")
+    return ANY
+
+
+def interface(call: Call, entry: Program) -> str:
+    """ifconfig, route, arp: a second word changes."""
+    by_table(call, entry)
+    found = split(call.argv[1:], entry.grammar)
+    limit = 1 if call.program in ("ifconfig", "arp", "iwconfig") else 0
+    if len(found.words) > limit:
+        call.mark("service-change", f"{call.program} changes the network")
+    return ANY
+
+
+def timetable(call: Call, entry: Program) -> str:
+    """crontab: -l shows, -r throws away, everything else replaces."""
+    found = split(call.argv[1:], entry.grammar)
+    call.flags = tuple(found.names())
+    if found.value("-u"):
+        call.mark("privilege", "the timetable of another user")
+    if found.has("-l") and not found.has("-r", "-e"):
+        call.effects.pop("privilege", None)
+        call.mark("read", "lists what will run")
+        return ANY
+    if found.has("-r"):
+        call.mark("delete", "removes the whole timetable")
+        call.irreversible("removes the whole timetable")
+        return ANY
+    call.mark("write", "replaces what runs by the clock")
+    call.dynamic("what runs by the clock is not read here")
+    return ANY
+
+
+def service(call: Call, entry: Program) -> str:
+    """`service name verb`."""
+    words = call.argv[1:]
+    if words and words[0] not in ("--status-all",):
+        call.aim(service=words[0])
+    verb = words[1] if len(words) > 1 else ""
+    if verb == "status" or words in (["--status-all"], []):
+        call.mark("read", "tells how a service is")
+    elif verb in ("configtest", "test", "version", "info"):
+        call.mark("read", f"service {verb}")
+    else:
+        call.mark("service-change", f"service {shown(' '.join(words[:2]))}")
+    return ANY
+
+
+def units(call: Call, entry: Program) -> str:
+    """systemctl: the verbs are in the table; the unit is the target."""
+    by_table(call, entry)
+    found = split(call.argv[1:], entry.grammar)
+    if len(found.words) > 1:
+        call.aim(service=found.words[1])
+    if host := found.value("-H", "--host"):
+        call.aim(host=host)
+    return ANY
+
+
+def level(call: Call, entry: Program) -> str:
+    """`init 0`."""
+    call.mark("service-change", f"{call.program} changes what the machine runs")
+    if {"0", "6", "1", "s", "S"} & set(call.argv[1:]) or call.program != "init":
+        call.irreversible("stops the machine")
+    return ""

@@ -1,0 +1,90 @@
+"""git: configuration on the command line runs programs, refspecs with a plus overwrite history."""
+
+import re
+
+from hermes.policy.commands.calls import Call
+from hermes.policy.commands.generic import by_table
+from hermes.policy.commands.marks import ANY, literal, settled, shown
+from hermes.policy.commands.options import split
+from hermes.policy.commands.tables import Program
+
+_HARMLESS = re.compile(
+    r"(?i)(?:color|advice|user\.(?:name|email)|core\.(?:quotepath|autocrlf|abbrev|pager=(?:cat)?$)"
+    r"|log\.|diff\.(?:renames|color|context)|safe\.directory|init\.defaultbranch|http\.(?:sslverify|timeout)"
+    r"|pull\.rebase|gc\.auto|column|status\.|branch\.sort|grep\.linenumber|blame)"
+)
+
+
+def git(call: Call, entry: Program) -> str:
+    found = split(call.argv[1:], entry.grammar)
+    for setting in found.values("-c", "--config-env"):
+        if not _HARMLESS.match(setting) or not settled(setting):
+            call.dynamic(f"git -c {shown(setting)} can run a program")
+            if "!" in setting or "ommand" in setting or "pager" in setting:
+                call.shell(setting.partition("=")[2].lstrip("!"))
+    if folder := found.value("-C"):
+        call.scope = call.scope.copy()
+        call.scope.cwd = call.path(folder)
+        call.names(folder)
+    by_table(call, entry)
+    verb, words = (found.words[0], found.words[1:]) if found.words else ("", [])
+    if verb == "push":
+        _push(call, words)
+    elif verb == "config":
+        _config(call, words)
+    elif verb in ("branch", "tag"):
+        _named(call, verb, words)
+    if any(re.match(r"ext::", word) for word in words):
+        call.dynamic("ext:: is a transport that runs a command")
+    if found.loose and not _is_reading(call):
+        call.dynamic("a word only known at run time may be an option of git")
+    return ANY
+
+
+def _is_reading(call: Call) -> bool:
+    return set(call.effects) <= {"read"}
+
+
+def _push(call: Call, words: list[str]) -> None:
+    for word in words:
+        if word.startswith("+"):
+            call.irreversible(f"git push {shown(word)} overwrites history")
+        if word.startswith(":"):
+            call.mark("delete", f"git push {shown(word)} removes a branch")
+            call.irreversible(f"git push {shown(word)} removes a branch")
+
+
+def _named(call: Call, verb: str, words: list[str]) -> None:
+    """`git branch x` and `git tag x` make one, unless they were asked to list."""
+    lists = {"-l", "--list", "-a", "-r", "--all", "--contains", "--merged", "--no-merged", "-v", "-vv",
+             "--points-at", "--show-current", "-n", "--sort", "--format", "--verify"}  # fmt: skip
+    if words and not lists & set(call.flags):
+        call.mark("write", f"git {verb} {shown(words[0])}")
+
+
+_READING = frozenset({"--get", "--list", "-l", "--get-all", "--get-regexp", "--show-origin",
+                      "--get-urlmatch", "--name-only", "--show-scope"})  # fmt: skip
+
+
+def _config(call: Call, words: list[str]) -> None:
+    flags = set(call.flags)
+    values = [word for word in words if word not in ("list", "get")]
+    reading = flags & _READING or words[:1] in (["list"], ["get"]) or len(values) == 1
+    if reading and not flags & {"--unset", "--unset-all", "--add", "--replace-all", "-e", "--edit"}:
+        call.effects.pop("write", None)
+        call.mark("read", "git config tells")
+        return
+    if not _HARMLESS.match(values[0] if values else "x"):
+        call.dynamic(f"git config {shown(literal(values[0])) if values else ''} can run a program")
+
+
+def github(call: Call, entry: Program) -> str:
+    """`gh api` is a request of any kind."""
+    found = split(call.argv[1:], entry.grammar)
+    by_table(call, entry)
+    if found.words[:1] == ["api"]:
+        method = (found.value("-X", "--method") or "GET").upper()
+        if method != "GET" or found.has("-f", "-F", "--field", "--raw-field", "--input"):
+            call.mark("network-out", f"gh api {shown(method)}")
+            call.mark("write", f"gh api {shown(method)}")
+    return ANY

@@ -1,0 +1,276 @@
+"""Programs whose words are another command, in ways that a table cannot say."""
+
+import re
+import shlex
+
+from hermes.policy.commands import assignments
+from hermes.policy.commands.calls import Call
+from hermes.policy.commands.generic import by_table
+from hermes.policy.commands.marks import ANY, GLOB, LOOSE, NAME, foreign, literal, settled, shown
+from hermes.policy.commands.options import Arguments, Grammar, split
+from hermes.policy.commands.tables import Program
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_SHELL_VALUES = frozenset({"-o", "-O", "--rcfile", "--init-file"})
+
+
+def env(call: Call, entry: Program) -> str:
+    """`env`: options, assignments, then a command; -S holds all of that in one word."""
+    words = call.argv[1:]
+    while words:
+        found = split(words, Grammar(entry.grammar.values, stops=0))
+        if found.has("-S", "--split-string"):
+            inner = found.value("-S", "--split-string") or ""
+            words = ["env", *_split(inner), *found.rest]
+            return call.run(words)
+        if folder := found.value("-C", "--chdir"):
+            call.scope = call.scope.copy()
+            call.scope.cwd = call.path(folder)
+        words = found.rest
+        while words and _ASSIGNMENT.match(words[0]):
+            name, _, value = words[0].partition("=")
+            assignments.check(call, name, value)
+            words = words[1:]
+        break
+    if not words:
+        call.mark("read", "env prints the environment")
+        return ANY
+    return call.run(words)
+
+
+def _split(text: str) -> list[str]:
+    """Words of `env -S`, whose quoting is close enough to the shell's."""
+    unquoted = re.findall(r"'[^']*'|\"[^\"]*\"|(?:\\.|[^\s'\"])+", literal(text))
+    return [re.sub(r"\\(.)", r"\1", word.strip("'\"").replace("\\_", " ")) for word in unquoted]
+
+
+def shell(call: Call, entry: Program) -> str:
+    """`sh`, `bash` and their kin: -c text, a script, or whatever comes in."""
+    found = split(_plus(call.argv[1:]), Grammar(_SHELL_VALUES, stops=0))
+    call.flags = tuple(found.names())
+    if found.has("--rcfile", "--init-file", "-i", "-l", "--login") and not found.has("-c"):
+        call.dynamic("an interactive shell reads its own start files")
+    if found.has("--rcfile", "--init-file"):
+        call.dynamic("start files of the caller's choice")
+    if found.has("-c"):
+        return _command_string(call, found.rest)
+    if found.has("-s") or not found.rest or found.rest[0] in ("-", "/dev/stdin"):
+        call.dynamic("a shell runs whatever it is given as input")
+        return call.shell(call.stdin, stdin="") if call.stdin else ANY
+    call.dynamic(f"runs the script {shown(found.rest[0])}, which is not read here")
+    for word in found.rest:
+        call.reads(word)
+    return ANY
+
+
+def _plus(words: list[str]) -> list[str]:
+    return ["-" + word[1:] if re.fullmatch(r"\+[a-zA-Z]+", word) else word for word in words]
+
+
+def _command_string(call: Call, rest: list[str]) -> str:
+    if not rest:
+        return ""
+    text, *arguments = rest
+    if not settled(text) and foreign(text):
+        call.dynamic("the text for the shell is only known at run time")
+    inner = call.scope.copy()
+    inner.arguments = tuple(arguments) if arguments else (call.program,)
+    inner.functions, inner.aliases = {}, {}
+    return call.shell(text, scope=inner)
+
+
+def as_user(call: Call, entry: Program) -> str:
+    """`sudo` and `doas`: privilege sticks to the command; assignments may stand before it."""
+    found = split(call.argv[1:], entry.grammar)
+    call.flags = tuple(found.names())
+    if found.has("-l", "--list", "-k", "-K", "--remove-timestamp") and not found.rest:
+        call.mark("read", f"{call.program} tells what is allowed")
+        return ANY
+    call.borrowed = f"{call.program} runs it as another user"
+    if found.has("-e", "--edit"):
+        for word in found.rest:
+            call.writes(word)
+        return ANY
+    words = found.rest
+    while words and _ASSIGNMENT.match(words[0]):
+        name, _, value = words[0].partition("=")
+        assignments.check(call, name, value)
+        words = words[1:]
+    if not words:
+        call.dynamic(f"{call.program} opens a shell")
+        return ANY
+    if found.has("-i", "--login", "-s", "--shell"):
+        return call.shell(" ".join(words))
+    return call.run(words)
+
+
+def switch_user(call: Call, entry: Program) -> str:
+    """`su` and `runuser`: a shell for somebody, with -c its text."""
+    found = split(call.argv[1:], entry.grammar)
+    call.flags = tuple(found.names())
+    call.borrowed = f"{call.program} becomes another user"
+    text = found.value("-c", "--command", "--session-command")
+    if text is not None:
+        return call.shell(text)
+    if call.program == "runuser" and found.value("-u", "--user") and found.words:
+        return call.run(call.argv[call.argv.index(found.words[0]) :])
+    call.dynamic(f"{call.program} opens a shell")
+    return ANY
+
+
+def items(call: Call, entry: Program) -> str:
+    """`xargs`: the command gets words from its input."""
+    found = split(call.argv[1:], entry.grammar)
+    call.flags = tuple(found.names())
+    words = found.rest or ["echo"]
+    given = [LOOSE] if found.has("-a", "--arg-file") else _given(call.stdin, found)
+    mark = found.value("-I", "-i", "--replace", "-J")
+    if mark is None and found.has("-I", "-i", "--replace"):
+        mark = "{}"
+    if mark:
+        return call.run([word.replace(mark, " ".join(given)) for word in words], stdin="")
+    return call.run([*words, *given], stdin="")
+
+
+def _given(fed: str | None, found: Arguments) -> list[str]:
+    """The words that xargs reads from its input, as far as that is known."""
+    if fed is None or foreign(fed):
+        return [LOOSE]
+    if not settled(fed) or GLOB.search(fed):
+        return fed.split() or [NAME]
+    text = literal(fed)
+    if found.has("-0", "--null"):
+        return [text]
+    if found.has("-d", "--delimiter"):
+        return text.split(found.value("-d", "--delimiter") or "\n")
+    if found.has("-I", "-i", "--replace", "-L"):
+        return text.splitlines()
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return [LOOSE]
+
+
+def parallel(call: Call, entry: Program) -> str:
+    """`parallel cmd ::: words`: each word makes one shell command."""
+    found = split(call.argv[1:], entry.grammar)
+    words = found.rest
+    cut = next((at for at, word in enumerate(words) if word.startswith(":::")), len(words))
+    command, given = words[:cut], [word for word in words[cut + 1 :] if not word.startswith(":::")]
+    given = given or [ANY]
+    if not command:
+        call.dynamic("parallel runs its input as commands")
+        for one in given:
+            call.shell(one)
+        return ANY
+    text = " ".join(command)
+    for one in given[:8]:
+        filled = text.replace("{}", one) if "{}" in text else f"{text} {one}"
+        call.shell(filled)
+    if len(given) > 8:
+        call.dynamic("parallel over more words than are read here")
+    return ANY
+
+
+def remote(call: Call, entry: Program) -> str:
+    """`ssh host command`: a shell elsewhere."""
+    found = split(call.argv[1:], entry.grammar)
+    call.flags = tuple(found.names())
+    for option in found.values("-o"):
+        if re.match(
+            r"(?i)\s*(?:ProxyCommand|LocalCommand|KnownHostsCommand|Include|Match)", option
+        ):
+            call.dynamic(f"ssh -o {shown(option)} runs a local command")
+            call.shell(option.partition("=")[2] or option.partition(" ")[2])
+    if found.has("-F", "-L", "-R", "-D", "-w", "-S", "-I", "-A", "-W", "-J"):
+        call.mark("network-out", "ssh with a tunnel, an agent or a configuration of its own")
+    if found.has("-V", "-Q"):
+        call.mark("read", "ssh tells about itself")
+        return ANY
+    host = found.words[0] if found.words else ANY
+    call.aim(host=host.rpartition("@")[2])
+    call.mark("network-out" if foreign(host) else "network-read", f"connects to {shown(host)}")
+    return _over_there(call, found.rest, idle=found.has("-N", "-f", "-O", "-G"))
+
+
+def _over_there(call: Call, words: list[str], *, idle: bool) -> str:
+    if call.stdin is not None:
+        call.mark("network-out", "what is piped in goes to another machine")
+    scope = call.scope.elsewhere()
+    if words:
+        return call.shell(" ".join(words), scope=scope)
+    if call.stdin is not None:
+        call.dynamic("the remote shell runs what is piped in")
+        return call.shell(call.stdin, scope=scope, stdin="")
+    if not idle:
+        call.dynamic("opens a shell on another machine")
+    return ANY
+
+
+def watch(call: Call, entry: Program) -> str:
+    """`watch cmd`: through a shell, unless -x."""
+    found = split(call.argv[1:], entry.grammar)
+    call.flags = tuple(found.names())
+    if found.has("-x", "--exec"):
+        return call.run(found.rest)
+    return call.shell(" ".join(found.rest)) if found.rest else ""
+
+
+def locked(call: Call, entry: Program) -> str:
+    """`flock file cmd` and `flock file -c text`."""
+    found = split(call.argv[1:], entry.grammar)
+    call.mark("read", "takes a lock")
+    rest = found.rest
+    text = found.value("-c", "--command")
+    if text is not None:
+        return call.shell(text)
+    if rest[:1] in (["-c"], ["--command"]):
+        return call.shell(" ".join(rest[1:]))
+    return call.run(rest) if rest else ""
+
+
+def typescript(call: Call, entry: Program) -> str:
+    """`script -c text file` records a shell."""
+    found = split(call.argv[1:], entry.grammar)
+    for word in found.words:
+        call.writes(word)
+    text = found.value("-c", "--command")
+    if text is None:
+        call.dynamic("script opens a shell")
+        return ANY
+    return call.shell(text)
+
+
+def scheduled(call: Call, entry: Program) -> str:
+    """`at` and `batch`: the input runs later."""
+    found = split(call.argv[1:], entry.grammar)
+    if found.has("-l", "-q") and not found.words and call.stdin is None or call.program == "atq":
+        call.mark("read", "lists what will run")
+        return ANY
+    if found.has("-d", "-r") or call.program == "atrm":
+        call.mark("delete", "removes a planned command")
+        return ANY
+    call.dynamic(f"{call.program} runs its input later")
+    return call.shell(call.stdin, stdin="") if call.stdin else ANY
+
+
+def applet(call: Call, entry: Program) -> str:
+    """`busybox rm`: the word behind it is the program."""
+    words = call.argv[1:]
+    if not words or words[0].startswith("-"):
+        call.mark("read", f"{call.program} tells about itself")
+        return ANY
+    return call.run(words)
+
+
+def traced(call: Call, entry: Program) -> str:
+    """`strace`, `ltrace`, `perf`: look at a process, or start one."""
+    by_table(call, entry)
+    return ANY
+
+
+def loader(call: Call, entry: Program) -> str:
+    """`ld.so program`: the dynamic linker starts it."""
+    call.dynamic("the dynamic linker runs a program")
+    words = [word for word in call.argv[1:] if not word.startswith("-")]
+    return call.run(words) if words else ANY

@@ -1,0 +1,230 @@
+"""What SQL would do: reading, changing some rows, changing all of them, or worse."""
+
+import re
+from collections.abc import Callable
+
+from hermes.policy.commands.calls import Call
+from hermes.policy.commands.marks import foreign, literal, shown
+from hermes.policy.commands.sql_tokens import Token, chooses, condition, statements
+
+_READS = frozenset(
+    "SELECT SHOW DESCRIBE DESC EXPLAIN VALUES TABLE HELP USE BEGIN START COMMIT ROLLBACK END"
+    " SAVEPOINT RELEASE RESET FETCH CLOSE CHECKSUM ABORT DISCARD EXISTS LISTEN UNLISTEN WITH".split()
+)
+_WRITES = frozenset(
+    "INSERT REPLACE UPSERT MERGE COMMENT ANALYZE CREATE RENAME ATTACH IMPORT".split()
+)
+_FINAL = frozenset("DROP TRUNCATE ALTER PURGE DETACH".split())
+_RIGHTS = frozenset("GRANT REVOKE REASSIGN".split())
+_UPKEEP = frozenset(
+    "VACUUM REINDEX OPTIMIZE CLUSTER REFRESH FLUSH CHECKPOINT LOCK UNLOCK KILL SYSTEM CHANGE STOP"
+    " REPAIR SHUTDOWN RESTART NOTIFY CACHE".split()
+)
+_CODE = frozenset("CALL DO EXEC EXECUTE PREPARE LOAD HANDLER INSTALL DECLARE DELIMITER".split())
+_CHANGES = frozenset("INSERT UPDATE DELETE MERGE TRUNCATE DROP ALTER CREATE".split())
+_HARMLESS = re.compile(
+    r"(?:explain|analyze|count|sum|avg|min|max|now|coalesce|nullif|greatest|least|round|floor|ceil|ceiling|abs|sign"
+    r"|mod|length|char_length|octet_length|lower|upper|trim|ltrim|rtrim|substr|substring|left|right"
+    r"|replace|concat|concat_ws|position|strpos|split_part|regexp_\w+|to_char|to_date|to_number"
+    r"|to_timestamp|date_trunc|date_part|date_format|date|datetime|time|timestamp|strftime|julianday"
+    r"|timestampdiff|timediff|datediff|unix_timestamp|from_unixtime|extract|age|interval|cast|convert"
+    r"|if|ifnull|isnull|iif|case|in|exists|any|all|some|values|over|filter|row_number|rank|dense_rank"
+    r"|lag|lead|first_value|last_value|ntile|percentile_\w+|within|string_agg|group_concat|array_agg"
+    r"|array_\w+|unnest|cardinality|json_?\w*|jsonb_\w+|row_to_json|to_json|to_jsonb|generate_series"
+    r"|pg_size_pretty|pg_\w*_size|pg_stat_\w+(?<!reset)|pg_is_\w+|pg_last_\w+|pg_current_\w+|pg_wal_lsn_diff"
+    r"|pg_get_\w+|pg_blocking_pids|pg_postmaster_start_time|pg_backend_pid|pg_typeof|pg_sleep"
+    r"|pg_locks|pg_lock_status|pg_has_role|has_\w+_privilege|obj_description|col_description|regclass"
+    r"|current_\w+|session_user|user|version|database|schema|inet_\w+_(?:addr|port)|txid_current\w*"
+    r"|format|quote_ident|quote_literal|md5|sha1|sha256|hex|random|rand|stddev\w*|variance|var_\w+"
+    r"|corr|bit_and|bit_or|bool_and|bool_or|every|width_bucket|histogram|uniq\w*|quantile\w*|topk"
+    r"|toDate\w*|toStartOf\w+|formatReadable\w+|countIf|sumIf|today|yesterday|from|as|and|or|not|on"
+    r"|where|using|having|by|select|union|join|into|char|varchar|numeric|decimal|sqlite_version|changes"
+    r"|total|typeof|like|glob|between|found_rows|connection_id|host|hostname)\Z",
+    re.I,
+)
+_REACHES = {
+    "pg_terminate_backend": "service-change", "pg_cancel_backend": "service-change",
+    "pg_reload_conf": "service-change", "pg_promote": "service-change",
+    "pg_switch_wal": "service-change", "set_config": "service-change",
+    "pg_rotate_logfile": "service-change", "pg_read_file": "secret-read",
+    "pg_read_binary_file": "secret-read", "pg_ls_dir": "secret-read", "load_file": "secret-read",
+    "lo_import": "secret-read", "lo_export": "write", "lo_unlink": "delete",
+    "lo_from_bytea": "write", "pg_file_write": "write", "setval": "write", "nextval": "write",
+    "load_extension": "exec-dynamic", "sys_exec": "exec-dynamic", "sys_eval": "exec-dynamic",
+    "xp_cmdshell": "exec-dynamic", "readfile": "secret-read", "writefile": "write",
+    "edit": "exec-dynamic", "dblink": "network-out", "dblink_exec": "network-out",
+    "query_to_xml": "exec-dynamic", "url": "network-out", "remote": "network-out",
+    "executable": "exec-dynamic", "file": "secret-read", "s3": "network-out",
+    "pg_drop_replication_slot": "irreversible", "pg_stat_reset": "write",
+    "pg_stat_statements_reset": "write", "read_csv": "read", "read_parquet": "read",
+}  # fmt: skip
+_SECRET_TABLES = frozenset(
+    "pg_shadow pg_authid user_mapping pg_user_mapping user_privileges".split()
+)
+
+
+def judge_sql(call: Call, text: str) -> None:
+    """Mark the effects of every statement in a text."""
+    if foreign(text):
+        call.dynamic("part of the SQL is only known at run time")
+    for statement in statements(literal(text)):
+        _judge(call, statement)
+
+
+def _judge(call: Call, statement: list[Token]) -> None:
+    verb = statement[0].upper
+    if statement[0].text in ("(", "{") and len(statement) > 1:
+        _judge(call, statement[1:])
+        return
+    if any(token.kind == "hidden" for token in statement):
+        call.dynamic("SQL inside a comment that the server runs")
+    if statement[0].kind == "meta":
+        _meta(call, statement)
+        return
+    if any(token.kind == "meta" and token.text not in ("\\G", "\\g") for token in statement):
+        call.dynamic("a backslash command within SQL")
+    said = shown(" ".join(token.text for token in statement[:4]))
+    work = _VERBS.get(verb)
+    if work:
+        work(call, statement, said)
+    else:
+        _by_set(call, verb, statement, said)
+    _functions(call, statement)
+    _gathering(call, statement)
+
+
+def _by_set(call: Call, verb: str, statement: list[Token], said: str) -> None:
+    for verbs, effects in _SETS:
+        if verb in verbs:
+            call.marks(effects, f"SQL: {said}")
+            return
+    call.mark("unknown", f"SQL that is not known: {said}")
+
+
+_SETS: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = (
+    (_READS, ("read",)),
+    (_WRITES, ("write",)),
+    (_FINAL, ("delete", "irreversible")),
+    (_RIGHTS, ("privilege", "write")),
+    (_UPKEEP, ("service-change",)),
+    (_CODE, ("exec-dynamic",)),
+)
+
+
+def _looks(call: Call, statement: list[Token], said: str) -> None:
+    """SELECT and WITH: reading, unless a change hides in them."""
+    uppers = [token.upper for token in statement]
+    call.mark("read", f"SQL: {said}")
+    if "INTO" in uppers and not _CHANGES & set(uppers):
+        call.mark("write", "SELECT … INTO writes its result")
+    for at, upper in enumerate(uppers):
+        if upper in ("UPDATE", "DELETE") and uppers[at - 1] not in ("FOR", "ON", "KEY"):
+            _rows(call, statement[at:], said)
+        elif upper in ("INSERT", "MERGE") and at + 1 < len(uppers) and uppers[at + 1] == "INTO":
+            call.mark("write", f"SQL: {said}")
+    if _SECRET_TABLES & {token.text.lower().strip('"`') for token in statement}:
+        call.mark("secret-read", "password hashes of the database")
+    text = " ".join(token.text for token in statement).lower()
+    if "mysql . user" in text or "authentication_string" in text:
+        call.mark("secret-read", "password hashes of the database")
+
+
+def _explained(call: Call, statement: list[Token], said: str) -> None:
+    uppers = {token.upper for token in statement}
+    call.mark("read", f"SQL: {said}")
+    if uppers & {"ANALYZE", "ANALYSE"} and uppers & _CHANGES:
+        for at, token in enumerate(statement):
+            if token.upper in _CHANGES:
+                _judge(call, statement[at:])
+                return
+
+
+def _rows(call: Call, statement: list[Token], said: str) -> None:
+    """UPDATE and DELETE: the condition decides."""
+    verb = statement[0].upper
+    call.mark("delete" if verb == "DELETE" else "write", f"SQL: {said}")
+    where = condition(statement)
+    if where is None or not chooses(where):
+        call.irreversible(f"{verb} of every row: no condition that picks any")
+
+
+def _copied(call: Call, statement: list[Token], said: str) -> None:
+    uppers = [token.upper for token in statement]
+    if "PROGRAM" in uppers:
+        call.dynamic("COPY … PROGRAM runs a command on the server")
+    elif "STDOUT" in uppers:
+        call.mark("read", f"SQL: {said}")
+    else:
+        call.mark("write", f"SQL: {said}")
+    if "FROM" in uppers and "'" in "".join(uppers):
+        call.mark("secret-read", "COPY … FROM reads a file of the server")
+
+
+def _setting(call: Call, statement: list[Token], said: str) -> None:
+    uppers = {token.upper for token in statement}
+    if uppers & {"GLOBAL", "PERSIST", "PASSWORD", "ROLE", "AUTHORIZATION", "PERSIST_ONLY"}:
+        call.mark("service-change", f"SQL: {said}")
+    elif any(token.text.startswith("@@") for token in statement):
+        call.mark("service-change", f"SQL: {said}")
+    else:
+        call.mark("read", f"SQL: {said}")
+
+
+def _pragma(call: Call, statement: list[Token], said: str) -> None:
+    changes = any(token.text == "=" for token in statement)
+    call.mark("write" if changes else "read", f"SQL: {said}")
+
+
+def _created(call: Call, statement: list[Token], said: str) -> None:
+    uppers = {token.upper for token in statement}
+    call.mark("write", f"SQL: {said}")
+    if uppers & {"USER", "ROLE"}:
+        call.mark("privilege", f"SQL: {said}")
+    if uppers & {"FUNCTION", "PROCEDURE", "LANGUAGE", "EXTENSION", "TRIGGER", "EVENT", "LIBRARY"}:
+        call.dynamic(f"SQL keeps code on the server: {said}")
+
+
+_Work = Callable[[Call, list[Token], str], None]
+_VERBS: dict[str, _Work] = {
+    "SELECT": _looks, "WITH": _looks, "VALUES": _looks, "EXPLAIN": _explained,
+    "DESCRIBE": _explained, "DESC": _explained, "UPDATE": _rows, "DELETE": _rows,
+    "COPY": _copied, "SET": _setting, "PRAGMA": _pragma, "CREATE": _created,
+}  # fmt: skip
+
+
+def _functions(call: Call, statement: list[Token]) -> None:
+    """Functions may do anything; those that are known to only compute are left alone."""
+    reading = statement[0].upper in ("SELECT", "WITH", "VALUES", "EXPLAIN", "SHOW", "TABLE")
+    for token, following in zip(statement, statement[1:], strict=False):
+        if following.text != "(" or token.kind not in ("word", "name"):
+            continue
+        name = token.text.strip('"`[]').lower()
+        if name in _REACHES:
+            call.mark(_REACHES[name], f"SQL function {name}")
+        elif reading and not _HARMLESS.match(name):
+            call.mark("unknown", f"SQL function {name}, which may do anything")
+
+
+def _gathering(call: Call, statement: list[Token]) -> None:
+    """MySQL writes files by SELECT … INTO OUTFILE."""
+    uppers = {token.upper for token in statement}
+    if uppers & {"OUTFILE", "DUMPFILE"}:
+        call.mark("write", "writes a file on the server")
+
+
+_QUIET_META = re.compile(
+    r"\\(?:[dlz]\w*\+?|conninfo|x|timing|pset|q|\?|h|c|connect|a|t|f|H|s|u|G|g|encoding|echo|qecho"
+    r"|dt\+?|df\+?|du\+?|dn\+?|set|unset|errverbose|sf|sv|if|endif|else|elif|watch|bind)\Z"
+)
+
+
+def _meta(call: Call, statement: list[Token]) -> None:
+    """Backslash commands of psql and mysql."""
+    verb = statement[0].text
+    rest = "".join(token.text for token in statement[1:])
+    if verb.lower().startswith("\\copy") and "program" not in rest.lower():
+        call.mark("write", "\\copy moves rows between a file and the server")
+    elif not _QUIET_META.match(verb) or "`" in rest or "|" in rest:
+        call.dynamic(f"{verb} leaves SQL")
+    else:
+        call.mark("read", f"{verb} looks")

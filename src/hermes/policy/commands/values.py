@@ -1,0 +1,91 @@
+"""What a command would do, as typed values: the half of an Action that is read from its text."""
+
+from collections.abc import Callable
+from typing import Literal
+
+from hermes.core.messages import Value
+
+Effect = Literal[
+    "read",
+    "read-as-root",
+    "network-local",
+    "network-read",
+    "network-out",
+    "secret-read",
+    "write",
+    "delete",
+    "irreversible",
+    "service-change",
+    "privilege",
+    "exec-dynamic",
+    "unknown",
+    "self-change",
+    "wipe",
+    "fork-bomb",
+]
+
+PLAIN: frozenset[str] = frozenset({"read", "read-as-root", "network-local", "network-read"})
+"""Looking, and nothing else. Anything beyond this is held unless a rule says otherwise."""
+
+FLOOR: frozenset[str] = frozenset({"wipe", "fork-bomb", "self-change"})
+"""What no file and no exception may lift. Each of these is irreversible too."""
+
+Lookup = Callable[[str], str]
+"""Follows symlinks of an absolute path; gives the path itself when there is nothing to follow."""
+
+
+class Target(Value, frozen=True):
+    """Where a wrapper or verb says that it acts; empty means here."""
+
+    host: str = ""
+    container: str = ""
+    namespace: str = ""
+    context: str = ""
+    service: str = ""
+
+
+class SimpleCommand(Value, kw_only=True, frozen=True):
+    """One program with its words, after everything around it was peeled away."""
+
+    program: str
+    argv: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    """Every path it names, resolved. `…` stands for what is only known at run time."""
+    changes: tuple[str, ...] = ()
+    """Those of the paths that it would write or delete."""
+    effects: frozenset[str] = frozenset()
+    via: tuple[str, ...] = ()
+    node: tuple[int, int] = (0, 0)
+    """Bytes of the text it was read from; for a nested shell, those of the outermost command."""
+    why: tuple[str, ...] = ()
+    """One line an effect, `effect: reason`."""
+    target: Target = Target()
+
+
+class Analysis(Value, kw_only=True, frozen=True):
+    """All commands of one shell string and what they add up to."""
+
+    commands: tuple[SimpleCommand, ...] = ()
+    effects: frozenset[str] = frozenset()
+    dynamic: tuple[str, ...] = ()
+    """Why parts of it are only known at run time."""
+    problems: tuple[str, ...] = ()
+    """What kept us from reading it properly; each of them makes it `exec-dynamic`."""
+
+    @property
+    def plain(self) -> bool:
+        """True when it only looks."""
+        return self.effects <= PLAIN
+
+    @property
+    def floor(self) -> frozenset[str]:
+        return self.effects & FLOOR
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(path for command in self.commands for path in command.paths))
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(path for command in self.commands for path in command.changes))

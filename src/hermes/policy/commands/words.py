@@ -1,0 +1,265 @@
+"""Reads one word of the text as bash would: quotes, escapes, expansions, until only words remain.
+
+The parser says where a word begins and ends; this reader walks the same characters on its own.
+Where the two disagree nobody knows what bash would do, and `Misread` is raised.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from hermes.policy.commands import braces
+from hermes.policy.commands.escapes import ansi
+from hermes.policy.commands.expansions import Parameters
+from hermes.policy.commands.marks import (
+    ANY, CLOSE, COMMA, KEEP, LOOSE, MAYBE, NAME, OPEN, QUERY, SET, SPLIT, STAR, foreign, globbed,
+)  # fmt: skip
+from hermes.policy.commands.scope import Bound, Scope
+from hermes.policy.commands.syntax import Misread, Node
+
+_RUN = re.compile(r"[^\\'\"$`*?\[{},~<>|&;() \t\n]+")
+_QUOTED_RUN = re.compile(r"[^\\\"$`]+")
+_SIMPLE = re.compile(r"[\w./:@%+=-]+\Z", re.A)
+_VARIABLE = re.compile(r"\$([A-Za-z_]\w*|[0-9@*#?$!_-])", re.A)
+_HIGH = re.compile("[\x80-\xff]+")
+_LIVE = {"*": STAR, "?": QUERY, "[": SET, "{": OPEN, ",": COMMA, "}": CLOSE, "~": "~"}
+
+
+class Fields(NamedTuple):
+    """The words that one word became, and whether another value of a variable changes them."""
+
+    words: list[str]
+    doubtful: bool
+
+
+def native(text: str) -> str:
+    """Characters again: offsets are bytes, so the text is held as latin-1."""
+    if text.isascii():
+        return text
+    return _HIGH.sub(
+        lambda found: found.group().encode("latin-1").decode("utf-8", "surrogateescape"), text
+    )
+
+
+class Reader:
+    """Reads words of one text within one shell's state."""
+
+    def __init__(
+        self,
+        text: str,
+        scope: Scope,
+        nodes: Mapping[int, Node],
+        output: Callable[[Node], str],
+    ) -> None:
+        self.text = text
+        self.scope = scope
+        self.nodes = nodes
+        self.output = output
+        self.parameters = Parameters(scope, self._piece)
+        self.out: list[str] = []
+
+    def fields(self, start: int, end: int) -> Fields:
+        """An argument: split, brace-expanded, with globs alive."""
+        if _SIMPLE.match(self.text, start, end):
+            return Fields([self.text[start:end]], False)
+        joined = self._read(start, end, self._unquoted)
+        words = [
+            piece
+            for word in (braces.expand(joined) if OPEN in joined else [joined])
+            for piece in braces.literal_braces(word).split(SPLIT)
+        ]
+        kept = [word for word in words if word.replace(MAYBE, "")]
+        return Fields([word.replace(KEEP, "").replace(MAYBE, "") for word in kept], MAYBE in joined)
+
+    def value(self, start: int, end: int) -> str:
+        """The right side of an assignment, or a here-string: never split, never globbed."""
+        joined = self._read(start, end, self._unquoted)
+        plain = braces.literal_braces(joined).replace(SPLIT, " ").replace(KEEP, "")
+        return plain.replace(STAR, "*").replace(QUERY, "?").replace(SET, "[").replace(LOOSE, ANY)
+
+    def body(self, start: int, end: int) -> str:
+        """A here-document, where quotes mean nothing and expansions are made."""
+        return self._read(start, end, self._document).replace(KEEP, "").replace(SPLIT, " ")
+
+    def _piece(self, word: str, quoted: bool) -> str:
+        """The operand of an expansion, such as the default in `${X:-default}`."""
+        reader = Reader(word, self.scope, {}, self.output)
+        try:
+            joined = reader._read(0, len(word), reader._quoted if quoted else reader._loose)
+        except Misread:
+            return ANY
+        return braces.literal_braces(joined).replace(KEEP, "")
+
+    def _read(self, start: int, end: int, step: Callable[[int, int], int]) -> str:
+        before, self.out = self.out, []
+        at = self._tilde(start, end) if step == self._unquoted else start
+        while at < end:
+            at = step(at, end)
+        if at > end:
+            raise Misread("a word goes on where the parser ended it")
+        joined, self.out = "".join(self.out), before
+        return joined
+
+    def _tilde(self, start: int, end: int) -> int:
+        """A leading `~` or `~user`, also behind `name=`."""
+        found = re.compile(r"(?:[A-Za-z_]\w*=)?~([\w.-]*|\+)(?=/|:|\Z)", re.A).match(
+            self.text, start, end
+        )
+        if not found:
+            return start
+        user = found.group(1)
+        prefix = self.text[start : found.start(1) - 1]
+        home = {"": self.scope.home, "+": self.scope.cwd, "root": "/root"}.get(user)
+        self.out.append(prefix + (f"/home/{user}" if home is None else home))
+        return found.end()
+
+    def _unquoted(self, at: int, end: int) -> int:
+        if run := _RUN.match(self.text, at, end):
+            self.out.append(native(run.group()))
+            return run.end()
+        letter = self.text[at]
+        if letter in _LIVE:
+            self.out.append(_LIVE[letter])
+            return at + 1
+        if letter == "\\":
+            return self._escape(at)
+        if letter in "'\"":
+            self.out.append(KEEP)
+            return self._raw(at) if letter == "'" else self._string(at + 1, end)
+        if letter in "$`":
+            return self._dollar(at, end, quoted=False)
+        if letter in "<>" and at in self.nodes:
+            self.output(self.nodes[at])
+            self.out.append("/dev/fd/" + NAME)
+            return self.nodes[at].end_byte
+        raise Misread(f"{letter!r} in the middle of a word")
+
+    def _loose(self, at: int, end: int) -> int:
+        """Operands may hold spaces and metacharacters, which end no word there."""
+        if self.text[at] in " \t\n":
+            self.out.append(SPLIT)
+            return at + 1
+        if self.text[at] in "<>|&;()":
+            self.out.append(self.text[at])
+            return at + 1
+        return self._unquoted(at, end)
+
+    def _escape(self, at: int) -> int:
+        if self.text[at + 1 : at + 2] != "\n":
+            length = 1
+            while "\x80" <= self.text[at + length + 1 : at + length + 2] <= "\xbf":
+                length += 1
+            self.out.append(native(self.text[at + 1 : at + 1 + length]))
+            return at + 1 + length
+        return at + 2
+
+    def _raw(self, at: int) -> int:
+        close = self.text.find("'", at + 1)
+        if close < 0:
+            raise Misread("a quote without its end")
+        self.out.append(native(self.text[at + 1 : close]))
+        return close + 1
+
+    def _string(self, at: int, end: int) -> int:
+        while at < end and self.text[at] != '"':
+            at = self._quoted(at, end)
+        if at >= end:
+            raise Misread("a quote without its end")
+        return at + 1
+
+    def _quoted(self, at: int, end: int) -> int:
+        if run := _QUOTED_RUN.match(self.text, at, end):
+            self.out.append(native(run.group()))
+            return run.end()
+        letter = self.text[at]
+        if letter == "\\" and self.text[at + 1 : at + 2] in ("$", "`", '"', "\\", "\n"):
+            return self._escape(at)
+        if letter in '\\"':
+            self.out.append(letter)
+            return at + 1
+        return self._dollar(at, end, quoted=True)
+
+    def _document(self, at: int, end: int) -> int:
+        if self.text[at] == "\\" and self.text[at + 1 : at + 2] == '"':
+            self.out.append('\\"')
+            return at + 2
+        return self._quoted(at, end)
+
+    def _dollar(self, at: int, end: int, *, quoted: bool) -> int:
+        following = self.text[at + 1 : at + 2]
+        if self.text[at] == "`" or following in ("(", "["):
+            return self._substitution(at, quoted)
+        if following == "{":
+            return self._braced(at, end, quoted)
+        if found := _VARIABLE.match(self.text, at, end):
+            self._insert(self.parameters.simple(found.group(1), quoted), quoted)
+            return found.end()
+        if following == "'" and not quoted:
+            return self._ansi(at)
+        if following == '"' and not quoted:
+            self.out.append(KEEP)
+            return self._string(at + 2, end)
+        self.out.append("$")
+        return at + 1
+
+    def _ansi(self, at: int) -> int:
+        found = re.compile(r"\$'((?:[^\\']|\\.)*)'", re.S).match(self.text, at)
+        if not found:
+            raise Misread("a quote without its end")
+        self.out.append(KEEP + native(ansi(found.group(1))))
+        return found.end()
+
+    def _substitution(self, at: int, quoted: bool) -> int:
+        node = self.nodes.get(at)
+        if node is None:
+            raise Misread("a substitution that the parser does not see")
+        if node.type == "arithmetic_expansion":
+            self.output(node)
+            self.out.append(NAME)
+        else:
+            self._insert(self.output(node).rstrip("\n"), quoted)
+        return node.end_byte
+
+    def _braced(self, at: int, end: int, quoted: bool) -> int:
+        close = self._closing(at + 2, end)
+        if self.nodes and (at not in self.nodes or self.nodes[at].end_byte != close + 1):
+            raise Misread("an expansion that ends elsewhere for the parser")
+        inside = self.text[at + 2 : close]
+        for start, node in self.nodes.items():
+            if at < start < close and node.type != "expansion":
+                self.output(node)
+        self._insert(self.parameters.braced(inside, quoted), quoted)
+        return close + 1
+
+    def _closing(self, at: int, end: int) -> int:
+        depth = 1
+        while at < end:
+            letter = self.text[at]
+            if letter == "\\":
+                at += 1
+            elif letter == "'" and (close := self.text.find("'", at + 1)) > 0:
+                at = close
+            elif letter in "$`<" and at in self.nodes and self.nodes[at].type != "expansion":
+                at = self.nodes[at].end_byte - 1
+            elif letter == "{":
+                depth += 1
+            elif letter == "}":
+                depth -= 1
+                if depth == 0:
+                    return at
+            at += 1
+        raise Misread("an expansion without its end")
+
+    def _insert(self, value: Bound, quoted: bool) -> None:
+        """Put down a value: inside quotes as it is, outside split and with live globs."""
+        pieces = value if isinstance(value, tuple) else (value,)
+        if quoted:
+            self.out.append(SPLIT.join(KEEP + piece.replace(LOOSE, ANY) for piece in pieces))
+            return
+        separators = self.scope.value("IFS")
+        if not isinstance(separators, str) or foreign(separators):
+            self.out.append(LOOSE)
+            return
+        text = SPLIT.join(pieces).replace(ANY, LOOSE)
+        split = "".join(SPLIT if letter in separators else letter for letter in text)
+        self.out.append(globbed(split))

@@ -1,0 +1,88 @@
+"""A tool call made plain: the steps it would take, each with its effects. What rules match on."""
+
+import hashlib
+
+import msgspec
+
+from hermes.core.events import Origin
+from hermes.core.messages import Value
+from hermes.policy.commands.values import PLAIN, Target
+
+
+class Step(Value, kw_only=True, frozen=True):
+    """One simple command, or one file that a tool touches."""
+
+    node: str
+    """The piece of text it was read from."""
+    effects: frozenset[str]
+    program: str = ""
+    argv: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    """Those of the paths that it would write or delete."""
+    via: tuple[str, ...] = ()
+    """Wrappers it was peeled out of: sudo, xargs, sh -c."""
+    why: tuple[str, ...] = ()
+    target: Target = Target()
+    written: tuple[str, ...] = ()
+    """Files that it runs and that this very run wrote before."""
+
+    @property
+    def plain(self) -> bool:
+        """True when it only looks."""
+        return self.effects <= PLAIN
+
+
+class Whereabouts(Value, kw_only=True, frozen=True):
+    environment: str = ""
+    """What the place stands for: prod, staging."""
+    place: str = ""
+    """Its kind: local, sandbox, docker."""
+    host: str = ""
+    service: str = ""
+    namespace: str = ""
+    isolated: bool = False
+
+
+class IncidentFacts(Value, kw_only=True, frozen=True):
+    id: str = ""
+    severity: str = ""
+    service: str = ""
+
+
+class Deed(Value, kw_only=True, frozen=True):
+    tool: str
+    steps: tuple[Step, ...]
+    hash: str
+    """Of the exact action: the same words in the same folder on the same target, running scripts
+    with the same content. Grants are bound to it."""
+    command: str = ""
+    cwd: str = ""
+    workspace: str = ""
+    """The folder the work is about; `.` in a policy."""
+    run: str = ""
+    origin: Origin = "cli"
+    actor: str = ""
+    tainted: bool = False
+    where: Whereabouts = Whereabouts()
+    incident: IncidentFacts = IncidentFacts()
+    dynamic: tuple[str, ...] = ()
+    """Why it cannot be known before it runs."""
+
+    @property
+    def effects(self) -> frozenset[str]:
+        return frozenset().union(*(step.effects for step in self.steps))
+
+    @property
+    def plain(self) -> bool:
+        return all(step.plain for step in self.steps)
+
+
+def fingerprint(*parts: object) -> str:
+    """A stable hash of plain values."""
+    try:
+        data = msgspec.json.encode(parts, order="deterministic")
+    except (TypeError, UnicodeEncodeError):  # half a surrogate pair is still an exact action
+        data = repr(parts).encode("utf-8", "backslashreplace")
+    return hashlib.sha256(data).hexdigest()[:32]

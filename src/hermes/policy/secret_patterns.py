@@ -1,0 +1,141 @@
+"""Secrets that say themselves what they are, by the marks their issuers gave them or by the
+words around them.
+
+Speed comes from looking for plain words first: a pattern is tried only where its word stands.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from hermes.core.messages import Value
+
+LONG = re.compile(r"[A-Za-z0-9_.:/+=~%-]{20,}")
+"""Whatever an issuer makes is at least this long, and made of these."""
+
+ISSUED: Mapping[str, str] = {
+    "anthropic-key": r"sk-ant-[\w-]{20,}",
+    "openrouter-key": r"sk-or-(?:v\d-)?[\w-]{20,}",
+    "openai-key": r"sk-(?:proj-|svcacct-|admin-|None-)?(?=[\w-]*\d)[A-Za-z0-9_-]{20,}",
+    "github-token": r"gh[pousr]_[A-Za-z0-9]{30,}",
+    "github-pat": r"github_pat_\w{40,}",
+    "gitlab-token": r"gl(?:pat|dt|rt|ft|cbt|ptt|soat|agent|imt|ffct|oas)-[\w.-]{20,}",
+    "slack-token": r"(?:xox[abeoprs](?:\.xox[bp])?|xapp)-[\w-]{10,}",
+    "aws-key-id": r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![A-Z0-9])",
+    "google-key": r"AIza[\w-]{35}",
+    "google-token": r"(?:ya29\.[\w-]{20,}|1//0[\w-]{30,})",
+    "google-secret": r"GOCSPX-[\w-]{20,}",
+    "stripe-key": r"(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,}",
+    "stripe-webhook": r"whsec_[A-Za-z0-9+/=]{24,}",
+    "telegram-token": r"\d{8,10}:AA[\w-]{32,}",
+    "sendgrid-key": r"SG\.[\w-]{16,32}\.[\w-]{16,64}",
+    "mailgun-key": r"key-[0-9a-f]{32}(?![0-9a-f])",
+    "twilio-key": r"SK[0-9a-f]{32}(?![0-9a-f])",
+    "npm-token": r"npm_[A-Za-z0-9]{36}",
+    "pypi-token": r"pypi-AgE[\w-]{50,}",
+    "huggingface-token": r"hf_[A-Za-z]{30,}|hf_[A-Za-z0-9]{34}",
+    "digitalocean-token": r"do[opr]_v1_[0-9a-f]{64}",
+    "shopify-token": r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}",
+    "vault-token": r"hv[sbr]\.[\w-]{24,}",
+    "grafana-token": r"(?:glsa_\w{32}_[0-9a-fA-F]{8}|glc_[\w+/=]{32,})",
+    "docker-token": r"dckr_(?:pat|oat)_[\w-]{24,}",
+    "atlassian-token": r"ATATT3[\w=-]{50,}",
+    "databricks-token": r"dapi[0-9a-f]{32}(?:-\d)?",
+    "groq-key": r"gsk_[A-Za-z0-9]{40,}",
+    "xai-key": r"xai-[A-Za-z0-9]{60,}",
+    "nvidia-key": r"nvapi-[\w-]{40,}",
+    "perplexity-key": r"pplx-[A-Za-z0-9]{40,}",
+    "replicate-token": r"r8_[A-Za-z0-9]{36,}",
+    "linear-key": r"lin_api_[A-Za-z0-9]{32,}",
+    "notion-token": r"(?:ntn_[A-Za-z0-9]{40,}|secret_[A-Za-z0-9]{43})",
+    "figma-token": r"figd_[\w-]{36,}",
+    "newrelic-key": r"NR(?:AK|JS)-[A-Z0-9a-f]{19,}",
+    "sentry-token": r"sntry[su]_[\w+/=]{40,}",
+    "tailscale-key": r"tskey-[a-z]+-[\w-]{20,}",
+    "age-key": r"AGE-SECRET-KEY-1[0-9A-Z]{58}",
+    "discord-token": r"[MNO][\w-]{23,25}\.[\w-]{6}\.[\w-]{27,38}",
+    "jwt": r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*",
+}
+
+_NAMED = "|".join(f"(?P<{name.replace('-', '_')}>{regex})" for name, regex in ISSUED.items())
+ISSUED_REGEX = re.compile(rf"(?<![A-Za-z0-9_-])(?:{_NAMED})|(?<=/bot)\d{{8,10}}:AA[\w-]{{32,}}")
+
+
+class Context(Value, frozen=True):
+    """A secret known by what stands before it."""
+
+    name: str
+    anchors: tuple[str, ...]
+    """In lower case; the pattern is tried where one of them stands."""
+    regex: Any
+    """The group `secret` is taken out, or all of it where there is none."""
+
+
+def _context(name: str, anchors: tuple[str, ...], regex: str) -> Context:
+    return Context(name, anchors, re.compile(regex, re.IGNORECASE | re.DOTALL))
+
+
+_WORD = r"(?<![A-Za-z0-9_])"
+_QUOTED = r"(?P<secret>'[^'\n]+'|\"[^\"\n]+\"|[^\s'\"]+)"
+CONTEXTS: tuple[Context, ...] = (
+    _context(
+        "private-key",
+        ("-----begin",),
+        r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
+        r"(?:(?!-----END).)*(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----)?",
+    ),
+    _context(
+        "slack-webhook",
+        ("hooks.slack.com/",),
+        r"hooks\.slack\.com/(?:services|workflows)/(?P<secret>[\w/]{20,})",
+    ),
+    _context("discord-webhook", ("/api/webhooks/",), r"/api/webhooks/\d+/(?P<secret>[\w-]{40,})"),
+    _context(
+        "azure-key",
+        ("accountkey=", "sharedaccesskey="),
+        r"(?:AccountKey|SharedAccessKey)=(?P<secret>[a-z0-9+/]{40,}={0,2})",
+    ),
+    _context("signature", ("sig=",), r"(?<=[?&])sig=(?P<secret>[\w%+/-]{20,}={0,2})"),
+    _context(
+        "url-password",
+        ("://",),
+        r"://[^\s:/@\"'<>]{0,200}:(?P<secret>[^\s@/\"'<>]{3,500})@(?=[\w\[])",
+    ),
+    _context(
+        "password-hash",
+        ("$1$", "$5$", "$6$", "$y$", "$2a$", "$2b$", "$2y$", "$apr1$", "$argon2", "$7$"),
+        r"\$(?:1|5|6|y|7|2[aby]|apr1|argon2id?)\$[\w./$,=+-]{20,300}",
+    ),
+    _context(
+        "authorization",
+        ("authorization",),
+        r"authorization[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic|token|digest|apikey)[ =]+)?"
+        r"(?P<secret>[\w.~+/=-]{12,})",
+    ),
+    _context("authorization", ("bearer",), _WORD + r"bearer[\s:]+(?P<secret>[\w.~+/=-]{16,})"),
+    _context(
+        "cookie", ("cookie:",), r"cookie:\s*(?P<secret>[^\r\n\"'=]{0,200}=[^\r\n\"']{8,4000})"
+    ),
+    _context("netrc", ("login ",), r"login\s+\S{1,100}\s+password\s+(?P<secret>\S{1,300})"),
+    _context(
+        "sql-password",
+        ("identified ", "password '"),
+        r"(?:identified\s+(?:with\s+\w+\s+)?by|password)\s+'(?P<secret>[^'\n]+)'",
+    ),
+    _context(
+        "curl-password",
+        ("curl ",),
+        _WORD + r"curl\b[^\n|;&]{0,300}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']+:(?P<secret>[^\s\"']+)",
+    ),
+    _context(
+        "mysql-password",
+        ("mysql", "mariadb"),
+        _WORD + r"(?:mysql\w*|mariadb)\b[^\n|;&]{0,300}?\s-p(?P<secret>[^\s-]\S*)",
+    ),
+    _context(
+        "command-password",
+        ("sshpass ", "redis-cli ", "docker login"),
+        r"(?:sshpass\s+-p|redis-cli\b[^\n|;&]{0,300}?\s-a"
+        r"|docker\s+login\b[^\n|;&]{0,300}?\s-p)[ =]?" + _QUOTED,
+    ),
+)

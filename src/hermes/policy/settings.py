@@ -1,0 +1,26 @@
+"""What an operator can decide about the gate itself; the rules are files of their own."""
+
+from typing import Literal
+
+import msgspec
+
+
+class PolicySettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """The section `policy` of the configuration."""
+
+    set: Literal["observe", "careful", "sandboxed"] = "careful"
+    """Rules to start from: observe (looking only), careful, sandboxed (isolated places free)."""
+    folder: str = ""
+    """Folder of your own policy files; empty means `policies` in the home folder."""
+    project: Literal["off", "tighten", "trust"] = "tighten"
+    """Whether `.hermes/policies` of the working folder counts: not, only to tighten, or fully."""
+    approval_timeout: float = 600.0
+    """Seconds to wait for an answer; none is a no."""
+    announce: float = 30.0
+    """Seconds between announcing a moderate action and doing it, unless somebody stops it."""
+    always_days: int = 365
+    """How long an answer "always" is good for."""
+    timezone: str = ""
+    """Whose hours `now.hour` means, such as Europe/Berlin; empty is this machine's zone."""
+    command_allowlist: tuple[str, ...] = ()
+    """Exact commands that need no approval, one by one; the floor still holds."""

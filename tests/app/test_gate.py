@@ -1,0 +1,155 @@
+"""The gate in a whole house: every road passes it, and nobody can talk their way around it."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from hermes.app import open_house
+from hermes.core.errors import SettingsError
+from hermes.core.events import Event, ToolDecided, ToolFinished, Unknown
+from hermes.core.protocols import Action, Approval, Approver, Decision
+from hermes.settings.load import Loaded, load
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
+async def yes(action: Action, decision: Decision) -> Approval:
+    return Approval(approved=True, by="test")
+
+
+async def nobody(action: Action, decision: Decision) -> Approval:
+    return Approval(approved=False, by="nobody")
+
+
+def settings(home: Path, calls: list[tuple[str, dict[str, object]]], **more: str) -> Loaded:
+    """A house whose model makes these calls, one after the other, and then says that it is done."""
+    replies: list[dict[str, object]] = [
+        {"calls": [{"id": f"c{number}", "name": name, "arguments": arguments}]}
+        for number, (name, arguments) in enumerate(calls)
+    ]
+    script = home / "script.jsonl"
+    script.write_text("".join(json.dumps(reply) + "\n" for reply in [*replies, {"text": "done"}]))
+    return load(
+        home=home,
+        variables={"PATH": os.environ["PATH"], "HOME": str(home)},
+        overrides={"model.default": f"scripted:{script}", **more},
+    )
+
+
+async def played(loaded: Loaded, work: Path, approver: Approver = nobody) -> list[Event]:
+    async with open_house(loaded, directory=work, approver=approver) as house:
+        conversation = await house.begin()
+        await conversation.say("go")
+        found = [recorded async for recorded in house.journal.read(run=conversation.run)]
+    return [recorded.event for recorded in found if not isinstance(recorded.event, Unknown)]
+
+
+def terminal(*commands: str) -> list[tuple[str, dict[str, object]]]:
+    return [("terminal", {"command": command}) for command in commands]
+
+
+def verdicts(events: list[Event]) -> list[tuple[str, str]]:
+    return [(e.verdict, e.rule) for e in events if isinstance(e, ToolDecided)]
+
+
+def statuses(events: list[Event]) -> list[str]:
+    return [event.result.status for event in events if isinstance(event, ToolFinished)]
+
+
+async def test_looking_needs_nobody_and_changing_a_service_does(home: Path, work: Path) -> None:
+    loaded = settings(home, terminal("ls -la | head -n 3", "systemctl restart nginx"))
+    events = await played(loaded, work)
+    assert [verdict for verdict, _ in verdicts(events)] == ["allow", "ask"]
+    assert statuses(events) == ["ok", "denied"]
+
+
+async def test_our_own_rules_cannot_be_changed_even_with_a_yes(home: Path, work: Path) -> None:
+    target = home / "policies" / "mine.yaml"
+    write = {"path": str(target), "content": "x"}
+    calls = [*terminal(f"mkdir -p {target.parent} && echo x > {target}"), ("write_file", write)]
+    events = await played(settings(home, calls), work, yes)
+    assert [verdict for verdict, _ in verdicts(events)] == ["deny", "deny"]
+    assert not target.exists()
+
+
+async def test_a_rule_of_the_operator_holds(home: Path, work: Path) -> None:
+    (home / "policies").mkdir()
+    (home / "policies/quiet.yaml").write_text(
+        "apiVersion: hermes/v1\nkind: ActionPolicy\nmetadata: {name: no-ls}\n"
+        "spec:\n  match: {any: [{program: [ls]}]}\n  decide: {effect: deny}\n"
+    )
+    events = await played(settings(home, terminal("ls", "pwd")), work, yes)
+    assert verdicts(events)[0] == ("deny", "no-ls")
+    assert statuses(events) == ["denied", "ok"]
+
+
+async def test_a_broken_policy_file_stops_the_start_with_its_line(home: Path, work: Path) -> None:
+    (home / "policies").mkdir()
+    (home / "policies/typo.yaml").write_text(
+        "apiVersion: hermes/v1\nkind: ActionPolicy\nmetadata: {name: x}\n"
+        "spec:\n  match: {any: [{program: [ls]}]}\n  decide: {efect: deny}\n"
+    )
+    with pytest.raises(SettingsError, match=r"typo\.yaml:6.*efect"):
+        await played(settings(home, []), work)
+
+
+async def test_a_yes_is_worth_nothing_once_the_script_has_changed(home: Path, work: Path) -> None:
+    script = work / "job.sh"
+    script.write_text("echo one > out\n")
+
+    async def swap(action: Action, decision: Decision) -> Approval:
+        script.write_text("echo two > out\n")
+        return Approval(approved=True, by="test")
+
+    loaded = settings(home, terminal("bash job.sh"))
+    events = await played(loaded, work, swap)
+    assert statuses(events) == ["denied"]
+    assert not (work / "out").exists()
+
+
+async def test_a_tool_declared_in_yaml_is_judged_by_what_it_runs(home: Path, work: Path) -> None:
+    (home / "tools").mkdir()
+    (home / "tools/restart.yaml").write_text(
+        "name: restart\ndescription: Restart a service.\nrisk: read\n"
+        "parameters:\n  name: {type: string}\ncommand: systemctl restart {{name}}\n"
+    )
+    events = await played(settings(home, [("restart", {"name": "nginx"})]), work)
+    assert [verdict for verdict, _ in verdicts(events)] == ["ask"]
+
+
+async def test_an_isolated_place_is_free_unless_a_set_was_chosen(home: Path, work: Path) -> None:
+    free = settings(home, terminal("echo x > made"), **{"terminal.backend": "sandbox"})
+    assert statuses(await played(free, work)) == ["ok"]
+    assert (work / "made").exists()
+    strict = settings(
+        home,
+        terminal("echo x > other"),
+        **{"terminal.backend": "sandbox", "policy.set": "observe"},
+    )
+    assert statuses(await played(strict, work)) == ["denied"]
+    assert not (work / "other").exists()
+
+
+async def test_a_call_made_by_code_is_judged_by_itself(home: Path, work: Path) -> None:
+    async def only_code(action: Action, decision: Decision) -> Approval:
+        return Approval(approved=action.call.name == "execute_code", by="test")
+
+    code = "print(terminal(command='systemctl restart nginx'))"
+    loaded = settings(home, [("execute_code", {"code": code})])
+    events = await played(loaded, work, only_code)
+    assert [verdict for verdict, _ in verdicts(events)] == ["ask", "ask"]
+    assert statuses(events)[0] == "denied"

@@ -1,0 +1,153 @@
+"""A real docker daemon on a private socket, with small images made from a local tree."""
+
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from hermes.environments.docker_container import DockerContainer
+from hermes.environments.errand_client import Client
+from hermes.environments.open import Opening
+from hermes.environments.remote import RemoteEnvironment
+from hermes.environments.settings import TerminalSettings
+from hermes.environments.variables import child_variables
+
+WITH_BASH, WITHOUT_BASH = "hermes-test:bash", "hermes-test:sh"
+_PROGRAMS = ("dockerd", "docker", "busybox", "bash-static", "setpriv")
+
+
+class Daemon:
+    """Its folder is short-lived and short-named: a socket's path must fit into 108 bytes."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="hermes-dockerd-"))
+        self.address = f"unix://{self.folder}/sock"
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+        tree(self, WITH_BASH, bash=True)
+        tree(self, WITHOUT_BASH, bash=False)
+
+    def start(self) -> None:
+        folder = self.folder
+        with (folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    # Should the tests be killed, the daemon is asked to end as well.
+                    *("setpriv", "--pdeathsig", "TERM", "dockerd", "--host", self.address),
+                    *("--data-root", f"{folder}/data", "--exec-root", f"{folder}/exec"),
+                    *("--pidfile", f"{folder}/pid", "--bridge=none"),
+                    *("--iptables=false", "--ip6tables=false", "--log-level=warn"),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + 30
+        while self.docker("version", check=False).returncode:
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError((folder / "log").read_text()[-2000:])
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        assert self._process is not None
+        self._process.terminate()
+        self._process.wait(30)
+
+    def docker(
+        self, *words: str, stdin: bytes = b"", check: bool = True
+    ) -> subprocess.CompletedProcess[bytes]:
+        command = ["docker", "--host", self.address, *words]
+        return subprocess.run(command, input=stdin, capture_output=True, check=check)
+
+    def containers(self, *filters: str) -> list[str]:
+        words = [word for each in filters for word in ("--filter", each)]
+        return self.docker("ps", "--all", "--quiet", "--no-trunc", *words).stdout.decode().split()
+
+    def remove(self) -> None:
+        for id in self.containers():
+            self.docker("rm", "--force", id)
+        self.stop()
+        for mount in reversed(Path("/proc/mounts").read_text().splitlines()):
+            if str(self.folder) in mount:
+                subprocess.run(["umount", "--lazy", mount.split()[1]], check=False)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def tree(daemon: Daemon, name: str, *, bash: bool) -> None:
+    archive = BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for folder, mode in {"bin": 0o755, "root": 0o700, "tmp": 0o1777, "srv": 0o755}.items():
+            entry = tarfile.TarInfo(folder)
+            entry.type, entry.mode = tarfile.DIRTYPE, mode
+            tar.addfile(entry)
+        programs = {"bin/busybox": "busybox"} | ({"bin/bash": "bash-static"} if bash else {})
+        for path, program in programs.items():
+            tar.add(str(shutil.which(program)), path)
+        for applet in subprocess.check_output(["busybox", "--list"], text=True).split():
+            if applet not in ("busybox", "bash"):
+                entry = tarfile.TarInfo(f"bin/{applet}")
+                entry.type, entry.linkname = tarfile.SYMTYPE, "busybox"
+                tar.addfile(entry)
+    change = "ENV PATH=/bin HOME=/root"
+    daemon.docker("import", "--change", change, "-", name, stdin=archive.getvalue())
+
+
+@cache
+def daemon() -> Daemon:
+    """Started when first asked for; `stop` ends it."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("a docker daemon of our own needs Linux and root")
+    missing = [name for name in _PROGRAMS if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"not installed here: {', '.join(missing)}; `make system` installs them")
+    return Daemon()
+
+
+def stop() -> None:
+    if daemon.cache_info().currsize:
+        daemon().remove()
+        daemon.cache_clear()
+        _shared.clear()
+
+
+@asynccontextmanager
+async def one_for_many(folder: Path) -> AsyncIterator[RemoteEnvironment]:
+    """A session of its own in a container that all of these share, which saves a second each."""
+    given = opening(folder)
+    docker = Client(str(shutil.which("docker")), dict(given.variables))
+    if not _shared:
+        made = DockerContainer(docker, given.settings, linger=600)
+        await made.reach()
+        _shared.append(made.place.split()[1])
+    container = DockerContainer(docker, given.settings, id=_shared[0])
+    work = f"/srv/{secrets.token_hex(4)}"
+    daemon().docker("exec", _shared[0], "mkdir", work)
+    async with RemoteEnvironment(
+        "docker", WITH_BASH, container, settings=given.settings, isolated=True, start=work
+    ) as environment:
+        yield environment
+
+
+_shared: list[str] = []
+
+
+def settings(**changes: object) -> TerminalSettings:
+    given = {"docker_host": daemon().address, "docker_image": WITH_BASH} | changes
+    return TerminalSettings(backend="docker", **given)  # type: ignore[arg-type]
+
+
+def opening(home: Path, **changes: object) -> Opening:
+    variables = child_variables({"PATH": os.environ["PATH"], "HOME": str(home)})
+    return Opening(settings(**changes), directory=home, home=home, variables=variables)

@@ -1,0 +1,216 @@
+"""What each tool's arguments mean to the gate, and which actions count as the same."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from policy_house import HOME, OWN, WORK, call, placed
+
+from hermes.core.messages import Risk
+from hermes.policy.action import Reader, Situation
+from hermes.policy.commands import analyse
+from hermes.policy.commands.values import Analysis
+from hermes.policy.deed import Deed, Whereabouts
+
+THERE = Situation(cwd=WORK, home=HOME)
+
+
+def read(tool: str, risk: Risk = Risk.CHANGE, **arguments: Any) -> Deed:
+    return Reader(analyse, own_paths=OWN).read(call(tool, risk, **arguments), THERE)
+
+
+EFFECTS: list[tuple[str, dict[str, Any], Risk, str]] = [
+    ("terminal", {"command": "ls -la"}, Risk.CHANGE, "read"),
+    ("terminal", {"command": "rm -rf data", "workdir": "/srv"}, Risk.CHANGE, "delete"),
+    ("terminal", {"command": 7}, Risk.CHANGE, "unknown"),
+    ("terminal", {}, Risk.CHANGE, "unknown"),
+    ("process", {"action": "list"}, Risk.CHANGE, "read"),
+    ("process", {"action": "poll", "session_id": "p"}, Risk.CHANGE, "read"),
+    ("process", {"action": "kill", "session_id": "p"}, Risk.CHANGE, "service-change"),
+    ("process", {"action": "write", "data": "rm -rf x"}, Risk.CHANGE, "delete"),
+    ("process", {"action": "submit", "data": "ls"}, Risk.CHANGE, "exec-dynamic"),
+    ("process", {"action": "explode"}, Risk.CHANGE, "unknown"),
+    ("execute_code", {"code": "print(1)"}, Risk.CHANGE, "exec-dynamic"),
+    ("read_file", {"path": "notes.txt"}, Risk.READ, "read"),
+    ("read_file", {"path": "~/.ssh/id_rsa"}, Risk.READ, "secret-read"),
+    ("read_file", {"path": "/etc/shadow"}, Risk.READ, "secret-read"),
+    ("search_files", {"pattern": "x", "path": "src"}, Risk.READ, "read"),
+    ("search_files", {"pattern": "x", "path": "~/.aws"}, Risk.READ, "secret-read"),
+    ("write_file", {"path": "a.txt", "content": "x"}, Risk.CHANGE, "write"),
+    ("write_file", {"path": "~/.hermes/policies/x.yaml"}, Risk.CHANGE, "self-change"),
+    ("write_file", {"path": ".hermes/policies/x.yaml"}, Risk.CHANGE, "self-change"),
+    ("write_file", {"path": "x/../.hermes/policies/y.yaml"}, Risk.CHANGE, "self-change"),
+    ("write_file", {"path": ""}, Risk.CHANGE, "unknown"),
+    ("patch", {"path": "a.txt", "old": "x", "new": "y"}, Risk.CHANGE, "write"),
+    ("patch", {"diff": "--- a/x\n+++ b/x\n@@\n-1\n+2\n"}, Risk.CHANGE, "write"),
+    ("patch", {"diff": f"--- /dev/null\n+++ b/{HOME}/.hermes/config.yaml\n@@\n+2\n"},
+     Risk.CHANGE, "self-change"),
+    ("patch", {"diff": f"--- {HOME}/.hermes/.env\r\n+++ {HOME}/.hermes/.env\r\n@@\n+2\n"},
+     Risk.CHANGE, "self-change"),
+    ("todo", {"items": []}, Risk.READ, "read"),
+    ("mcp:jira:close", {"id": 3}, Risk.CHANGE, "unknown"),
+    ("mcp:jira:purge", {"id": 3}, Risk.DESTROY, "delete"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("tool", "arguments", "risk", "effect"), EFFECTS)
+def test_a_call_has_the_effects_of_what_it_would_do(
+    tool: str, arguments: dict[str, Any], risk: Risk, effect: str
+) -> None:
+    assert effect in read(tool, risk, **arguments).effects
+
+
+def test_a_program_in_an_isolated_place_only_writes_there() -> None:
+    action = placed("execute_code", Risk.CHANGE, {"code": "x"}, isolated=True)
+    assert Reader(analyse).read(action, THERE).effects == {"write"}
+
+
+def test_every_file_of_a_diff_is_seen() -> None:
+    diff = "--- a/one\n+++ b/one\n@@\n-1\n+2\n--- a/two\t2026\n+++ b/two\t2026\n@@\n-1\n+2\n"
+    changes = {path for step in read("patch", diff=diff).steps for path in step.changes}
+    assert {f"{WORK}/one", f"{WORK}/two"} <= changes
+
+
+def test_a_tool_declared_in_yaml_is_its_command() -> None:
+    there = msgspec.structs.replace(THERE, command="rm -rf /srv/data")
+    deed = Reader(analyse).read(call("purge", Risk.READ, days=3), there)
+    assert "delete" in deed.effects
+    assert deed.command == "rm -rf /srv/data"
+
+
+def test_a_declared_risk_is_believed_when_it_is_worse_than_the_command_looks() -> None:
+    there = msgspec.structs.replace(THERE, command="ls")
+    assert "delete" in Reader(analyse).read(call("purge", Risk.DESTROY), there).effects
+
+
+def typed(reader: Reader, text: str, action: str = "write", receiver: str = "bash") -> Deed:
+    there = msgspec.structs.replace(THERE, receiver=receiver)
+    given = call("process", action=action, session_id="p1", data=text)
+    deed = reader.read(given, there)
+    reader.started(given, deed)
+    return deed
+
+
+def test_what_is_typed_into_a_shell_is_read_as_commands() -> None:
+    assert typed(Reader(analyse), "ls -la", "submit").effects == {"read"}
+    assert "delete" in typed(Reader(analyse), "rm -rf x", "submit").effects
+
+
+def test_half_a_line_is_read_together_with_its_other_half() -> None:
+    reader = Reader(analyse)
+    typed(reader, "rm -rf ")
+    assert "delete" in typed(reader, "data\n").effects
+    typed(reader, "echo r")
+    typed(reader, "m\n")
+    assert typed(reader, "ls\n").effects == {"read"}
+
+
+@pytest.mark.parametrize("text", ["ls\x7f\x7frm x", "\x1b[A", "\x03", "\x16"])
+def test_keys_that_edit_the_line_make_it_unreadable(text: str) -> None:
+    assert "exec-dynamic" in typed(Reader(analyse), text, "submit").effects
+
+
+@pytest.mark.parametrize("receiver", ["", "python3", "vim notes", "bash -c x", "ssh db1", "psql"])
+def test_what_is_typed_into_anything_else_may_do_anything(receiver: str) -> None:
+    assert "exec-dynamic" in typed(Reader(analyse), "ls", "submit", receiver).effects
+
+
+def write(reader: Reader, path: str, content: str, run: str = "run-1") -> None:
+    action = placed("write_file", Risk.CHANGE, {"path": path, "content": content}, run=run)
+    reader.started(action, reader.read(action, THERE))
+
+
+def shell(reader: Reader, command: str, run: str = "run-1") -> Deed:
+    return reader.read(placed("terminal", Risk.CHANGE, {"command": command}, run=run), THERE)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["./x.sh", "bash x.sh", f"{WORK}/x.sh", "sh ./x.sh", ". ./x.sh", "cd .. && cd app && ./x.sh"],
+)
+def test_a_script_that_was_written_and_is_run_is_known_only_at_run_time(command: str) -> None:
+    reader = Reader(analyse)
+    write(reader, "x.sh", "rm -rf /srv")
+    deed = shell(reader, command)
+    assert "exec-dynamic" in deed.effects
+    assert any("written in this run" in why for step in deed.steps for why in step.why)
+
+
+def test_a_script_written_by_a_command_counts_too() -> None:
+    reader = Reader(analyse)
+    action = call("terminal", command="echo 'rm -rf /srv' > x.sh")
+    reader.started(action, reader.read(action, THERE))
+    assert "exec-dynamic" in shell(reader, "bash x.sh").effects
+
+
+def test_looking_at_a_file_that_was_written_is_only_looking() -> None:
+    reader = Reader(analyse)
+    write(reader, "x.sh", "rm -rf /srv")
+    assert shell(reader, "cat x.sh").effects == {"read"}
+
+
+def test_another_run_did_not_write_it() -> None:
+    reader = Reader(analyse)
+    write(reader, "x.sh", "rm -rf /srv", run="other")
+    steps = shell(reader, "bash x.sh").steps
+    assert not any("written in this run" in why for step in steps for why in step.why)
+
+
+def test_the_hash_follows_the_content_of_the_script() -> None:
+    reader = Reader(analyse)
+    write(reader, "x.sh", "echo one")
+    first = shell(reader, "bash x.sh").hash
+    assert shell(reader, "bash x.sh").hash == first
+    write(reader, "x.sh", "echo two")
+    assert shell(reader, "bash x.sh").hash != first
+
+
+def test_the_hash_follows_a_script_on_the_disk() -> None:
+    content = {"now": "a"}
+    reader = Reader(analyse, digest=lambda path: content["now"] if path.endswith("x.sh") else "")
+    first = shell(reader, "bash x.sh").hash
+    content["now"] = "b"
+    assert shell(reader, "bash x.sh").hash != first
+    assert shell(reader, "ls").hash == shell(reader, "ls").hash
+
+
+def test_the_same_action_has_the_same_hash_and_any_other_has_not() -> None:
+    reader = Reader(analyse)
+    base = placed("terminal", Risk.CHANGE, {"command": "rm x"})
+    elsewhere = Situation(cwd="/srv/other", home=HOME)
+    prod = msgspec.structs.replace(THERE, where=Whereabouts(host="db1"))
+    others = [
+        reader.read(placed("terminal", Risk.CHANGE, {"command": "rm y"}), THERE),
+        reader.read(base, elsewhere),
+        reader.read(base, prod),
+        reader.read(msgspec.structs.replace(base, environment="docker"), THERE),
+        reader.read(msgspec.structs.replace(base, target="db2"), THERE),
+        reader.read(placed("terminal", Risk.CHANGE, {"command": "rm x", "pty": True}), THERE),
+        reader.read(placed("terminal", Risk.CHANGE, {"command": "rm x", "workdir": ".."}), THERE),
+    ]
+    hashes = {deed.hash for deed in others}
+    assert len(hashes) == len(others)
+    slower = placed("terminal", Risk.CHANGE, {"command": "rm x", "timeout": 9.0}, run="another")
+    assert reader.read(base, THERE).hash == reader.read(slower, THERE).hash
+    assert reader.read(base, THERE).hash not in hashes
+
+
+def test_half_a_surrogate_pair_is_hashed_like_anything_else() -> None:
+    assert read("terminal", command="echo \ud800").hash != read("terminal", command="echo ").hash
+
+
+def test_a_reader_that_stumbles_lets_nothing_pass() -> None:
+    def broken(command: str, **options: object) -> Analysis:
+        raise IndexError("a bug")
+
+    deed = Reader(broken).read(call("terminal", command="ls"), THERE)
+    assert deed.effects == {"exec-dynamic"}
+
+
+def test_effects_of_no_single_command_are_not_lost() -> None:
+    def vague(command: str, **options: object) -> Analysis:
+        return Analysis(effects=frozenset({"delete"}), problems=("too long",))
+
+    deed = Reader(vague).read(call("terminal", command="x"), THERE)
+    assert deed.effects == {"delete", "exec-dynamic"}
+    assert deed.dynamic == ("too long",)

@@ -1,0 +1,164 @@
+"""What must hold for any document: more rules never loosen, and the floor never gives way."""
+
+from datetime import timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from policy_house import NOON, book, deed, exception_text, policy_text, step
+
+from hermes.policy.commands.values import FLOOR
+from hermes.policy.deed import Deed, IncidentFacts, Step, Whereabouts
+from hermes.policy.judgement import RuleBook, judge
+from hermes.policy.meaning import EFFECTS
+from hermes.policy.rates import Rates
+from hermes.policy.rules import RANKS
+
+ORDER = ("allow", "dry-run", "ask", "deny")
+PROGRAMS = ("rm", "ls", "git", "/tmp/x/rm", "")
+PATHS = ("/tmp/x", "/srv/app/y", "/etc/z", "/tmp/*", "…")
+COMMON = tuple(effect for effect in EFFECTS if effect not in FLOOR)
+
+
+def subsets(values: tuple[str, ...], least: int = 1) -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from(values), min_size=least, max_size=4, unique=True)
+
+
+@st.composite
+def clauses(draw: st.DrawFn) -> str:
+    fields = []
+    if draw(st.booleans()):
+        fields.append(f"effects: [{', '.join(draw(subsets(EFFECTS)))}]")
+    if draw(st.booleans()):
+        fields.append(f"program: [{draw(st.sampled_from(['rm', 'ls', 'git', '/tmp/x/rm']))}]")
+    if draw(st.booleans()):
+        folder = draw(st.sampled_from(["/tmp", "/srv", "/etc", ".", "/"]))
+        key = draw(st.sampled_from(["paths", "changes"]))
+        fields.append(f"{key}: {{under: [{folder}]}}")
+    if draw(st.booleans()):
+        fields.append(f"target: {{isolated: {draw(st.sampled_from(['true', 'false']))}}}")
+    if draw(st.booleans()):
+        fields.append(f"actor: {{tainted: {draw(st.sampled_from(['true', 'false']))}}}")
+    if draw(st.integers(0, 3)) == 0:
+        when = draw(st.sampled_from(["now.hour < 8", "action.argv[5] == action.tool", "true"]))
+        fields.append(f'when: "{when}"')
+    return "{" + ", ".join(fields) + "}"
+
+
+@st.composite
+def policies(draw: st.DrawFn, name: str, effect: str = "") -> str:
+    more = {"mode": draw(st.sampled_from(["enforce", "enforce", "audit"]))}
+    if draw(st.booleans()):
+        more["exclude"] = draw(clauses())
+    effect = effect or draw(st.sampled_from(ORDER))
+    decide = draw(
+        st.sampled_from(["", "rate_limit: {max: 1, per: 1h}", "approvers: {count: 2, from: [a]}"])
+    )
+    if effect == "ask" and draw(st.booleans()):
+        decide = "announce: 30s"
+    if decide:
+        more["decide"] = decide
+    return policy_text(name, effect, draw(clauses()), **more)
+
+
+@st.composite
+def books(draw: st.DrawFn) -> str:
+    text = "".join(draw(policies(f"p{n}")) for n in range(draw(st.integers(0, 4))))
+    for number in range(draw(st.integers(0, 2))):
+        lifted = draw(
+            st.sampled_from(['["*"]', "[p0, default-asks]", "[default-asks, tainted-asks]"])
+        )
+        text += exception_text(f"x{number}", lifted, draw(clauses()))
+    return text
+
+
+@st.composite
+def steps(draw: st.DrawFn, effects: tuple[str, ...] = EFFECTS) -> Step:
+    paths = tuple(draw(st.lists(st.sampled_from(PATHS), max_size=3)))
+    return step(
+        " ".join(draw(subsets(effects))),
+        program=draw(st.sampled_from(PROGRAMS)),
+        paths=paths,
+        changes=paths[: draw(st.integers(0, 3))],
+    )
+
+
+@st.composite
+def deeds(draw: st.DrawFn, effects: tuple[str, ...] = EFFECTS) -> Deed:
+    return deed(
+        *draw(st.lists(steps(effects), min_size=1, max_size=3)),
+        tainted=draw(st.booleans()),
+        where=Whereabouts(place="local", host="here", isolated=draw(st.booleans())),
+        incident=IncidentFacts(severity=draw(st.sampled_from(["", "P0"]))),
+    )
+
+
+def strictness(rules: RuleBook, what: Deed, *, used: bool) -> tuple[int, bool]:
+    rates = Rates(lambda: 10.0)
+    if used:
+        for rule in rules.rules:
+            rates.note(rule.name, "", most=1)
+    verdict = judge(rules, what, now=NOON, rates=rates)
+    waits = verdict.ask is None or verdict.ask.announce == 0
+    return ORDER.index(verdict.verdict), waits
+
+
+@settings(max_examples=300, deadline=None)
+@given(books(), policies("added"), deeds(COMMON), st.booleans())
+def test_a_rule_more_never_loosens_except_by_saying_so_where_the_default_asked(
+    text: str, added: str, what: Deed, used: bool
+) -> None:
+    before, after = book(text), book(text + added)
+    was, now = strictness(before, what, used=used), strictness(after, what, used=used)
+    if now >= was:
+        return
+    (rule,) = [rule for rule in after.rules if rule.name == "added"]
+    assert rule.rank < RANKS["ask"], "only what says so, an allow or a milder question, may"
+    verdict = judge(before, what, now=NOON)
+    assert "default-asks" in (verdict.rule, *verdict.also)
+
+
+@settings(max_examples=200, deadline=None)
+@given(books(), deeds(COMMON), st.sampled_from(sorted(FLOOR)), st.integers(0, 3))
+def test_the_floor_holds_under_any_document(text: str, what: Deed, sunk: str, place: int) -> None:
+    bad = step(f"read write {sunk}", program="ls", paths=("/tmp/x",), changes=("/tmp/x",))
+    steps = list(what.steps)
+    steps.insert(place % (len(steps) + 1), bad)
+    verdict = judge(book(text), deed(*steps, where=what.where), now=NOON)
+    assert verdict.verdict == "deny"
+
+
+@settings(max_examples=200, deadline=None)
+@given(books(), deeds())
+def test_an_audit_rule_changes_no_verdict(text: str, what: Deed) -> None:
+    with_audits, now = book(text), NOON
+    without = RuleBook(with_audits.rules, (), with_audits.lifts, with_audits.ask)
+    seen, unseen = judge(with_audits, what, now=now), judge(without, what, now=now)
+    assert (seen.verdict, seen.rule, seen.ask) == (unseen.verdict, unseen.rule, unseen.ask)
+
+
+@settings(max_examples=200, deadline=None)
+@given(books(), deeds(COMMON))
+def test_what_is_tainted_and_changes_something_never_simply_runs(text: str, what: Deed) -> None:
+    if not what.tainted or what.plain or "tainted-asks" in text:
+        return
+    assert strictness(book(text), what, used=False) >= (ORDER.index("ask"), True)
+
+
+@settings(max_examples=200, deadline=None)
+@given(books(), deeds(COMMON))
+def test_an_exception_past_its_day_is_as_if_it_were_not_there(text: str, what: Deed) -> None:
+    rules, later = book(text), NOON + timedelta(days=400)
+    without = RuleBook(rules.rules, rules.audits, (), rules.ask)
+    expired, absent = judge(rules, what, now=later), judge(without, what, now=later)
+    assert (expired.verdict, expired.rule, expired.lifted) == (absent.verdict, absent.rule, ())
+
+
+@settings(max_examples=100, deadline=None)
+@given(books(), deeds(COMMON), deeds(COMMON))
+def test_a_deed_is_never_judged_laxer_than_one_of_its_steps(
+    text: str, one: Deed, other: Deed
+) -> None:
+    rules = book(text)
+    both = deed(*one.steps, *other.steps, where=one.where, tainted=one.tainted)
+    alone = deed(*one.steps, where=one.where, tainted=one.tainted)
+    assert strictness(rules, both, used=False) >= strictness(rules, alone, used=False)

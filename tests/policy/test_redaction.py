@@ -1,0 +1,126 @@
+"""Secrets leave the text, look-alikes stay, and nobody waits for it."""
+
+import string
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from secret_corpus import lines, secrets
+
+from hermes.policy.redaction import MARK, Redactor
+
+
+@pytest.mark.parametrize(("text", "before", "secret", "after"), secrets())
+def test_a_secret_in_its_surroundings_is_taken_out(
+    text: str, before: str, secret: str, after: str
+) -> None:
+    cleaned = Redactor().clean(text)
+    assert MARK in cleaned
+    assert not [piece for piece in secret.split("\n") if len(piece) > 3 and piece in cleaned]
+
+
+@pytest.mark.parametrize("text", lines("harmless.txt"))
+def test_a_look_alike_is_left_alone(text: str) -> None:
+    assert Redactor().clean(text) == text
+
+
+@pytest.mark.parametrize("seed", range(2, 12))
+def test_it_does_not_hang_on_the_letters_that_were_drawn(seed: int) -> None:
+    clean = Redactor().clean
+    missed = [text for text, _, secret, _ in secrets(seed) if secret.strip() in clean(text)]
+    alarmed = [text for text in lines("harmless.txt", seed) if clean(text) != text]
+    assert (missed, alarmed) == ([], [])
+
+
+def test_the_corpora_are_large_enough_to_mean_something() -> None:
+    assert len(secrets()) >= 60
+    assert len(lines("harmless.txt")) >= 150
+
+
+def test_what_surrounds_a_secret_can_still_be_read() -> None:
+    clean = Redactor().clean
+    assert clean("postgres://app:s3cr3tpw9@db:5432/app") == (
+        "postgres://app:«redacted:url-password»@db:5432/app"
+    )
+    assert clean('{"password": "Tr0ub4dor&3", "user": "bob"}') == (
+        '{"password": "«redacted:password»", "user": "bob"}'
+    )
+    assert clean("mysql -u root -phunter22 shop") == (
+        "mysql -u root -p«redacted:mysql-password» shop"
+    )
+
+
+def test_several_secrets_of_one_text_all_leave() -> None:
+    text = "\n".join(text for text, *_ in secrets())
+    cleaned = Redactor().clean(text)
+    left = [secret for _, _, secret, _ in secrets() if len(secret) > 8 and secret in cleaned]
+    assert left == []
+
+
+def test_our_own_values_leave_in_every_form_they_travel_in() -> None:
+    redactor = Redactor({"SHOP_KEY": "open sesame/42", "SHORT": "abc", "FLAG": "true"})
+    for form in ("open sesame/42", "open%20sesame%2F42", "b3BlbiBzZXNhbWUvNDI="):
+        assert "«redacted:SHOP_KEY»" in redactor.clean(f"a {form} b")
+    assert redactor.clean("abc is true") == "abc is true"
+
+
+def test_each_line_of_a_long_value_of_ours_leaves() -> None:
+    key = "-----BEGIN KEY-----\n" + "q" * 40 + "\n" + "w" * 40 + "\n-----END KEY-----"
+    assert "w" * 40 not in Redactor({"PEM": key}).clean("only this line: " + "w" * 40)
+
+
+def test_a_key_that_was_cut_off_leaves_up_to_the_end() -> None:
+    text = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\nAAAA and so on"
+    assert Redactor().clean(f"file:\n{text}") == "file:\n«redacted:private-key»"
+
+
+@pytest.mark.parametrize("text", [text for text, *_ in secrets()])
+def test_cleaning_twice_changes_nothing_more(text: str) -> None:
+    redactor = Redactor({"OWN": "swordfish1"})
+    once = redactor.clean(f"{text} swordfish1")
+    assert redactor.clean(once) == once
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=400), st.text(max_size=400))
+def test_a_key_is_found_in_the_middle_of_anything(before: str, after: str) -> None:
+    key = "ghp_" + "aB3dE6gH9k" * 4
+    cleaned = Redactor().clean(f"{before} {key} {after}")
+    assert key not in cleaned
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(alphabet=string.ascii_lowercase + " .,\n", max_size=2000))
+def test_plain_prose_is_never_touched(text: str) -> None:
+    assert Redactor().clean(text) == text
+
+
+def test_letters_that_grow_in_lower_case_do_not_shift_the_cut() -> None:
+    text = "İİİİ password: hunter2 and more"
+    assert Redactor().clean(text) == "İİİİ password: «redacted:password» and more"
+
+
+def test_ten_kilobytes_take_about_a_millisecond() -> None:
+    line = "2026-01-02T03:04:05Z INFO worker-3 GET /v1/items?limit=5 200 12ms user=alice\n"
+    text = (line * 200)[:10_000]
+    redactor = Redactor({f"NAME_{n}": f"value-number-{n}" for n in range(20)})
+    best = min(_timed(redactor, text) for _ in range(30))
+    assert best < 0.004, "four times the budget, for a machine that is busy with other tests"
+
+
+def test_a_text_made_to_be_slow_is_not() -> None:
+    for evil in (
+        "curl " * 4000,
+        "password=" * 3000,
+        "-----BEGIN " * 2000,
+        "://a:" * 5000,
+        "a" * 60_000,
+    ):
+        assert _timed(Redactor(), evil) < 2.0, evil[:20]
+
+
+def _timed(redactor: Redactor, text: str) -> float:
+    started = time.perf_counter()
+    redactor.clean(text)
+    return time.perf_counter() - started
