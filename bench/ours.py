@@ -1,6 +1,6 @@
 """Drives our agent against the instant server: the counterpart of `peer_driver.py`.
 
-usage: python bench/ours.py PORT HOME
+usage: python bench/ours.py PORT HOME [--warm]
 """
 
 import json
@@ -34,9 +34,12 @@ async def main(port: str, home: str) -> None:
     }
     loaded = load(home=Path(home), variables={"PATH": "/usr/bin:/bin"}, overrides=overrides)
     async with open_house(loaded, approver=yes) as house:
-        wall, cpu = time.perf_counter(), time.process_time()
+        wall = time.perf_counter()
         await converse(house)
-        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        wall, cpu = time.perf_counter() - wall, time.process_time()
+        if "--warm" in sys.argv:  # what is loaded at the first call is not a cost of each turn
+            await converse(house)
+            cpu = time.process_time() - cpu
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps({"wall": wall, "cpu": cpu, "rss": rss}))
 

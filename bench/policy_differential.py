@@ -108,11 +108,35 @@ def listed(argv: list[str], analysis: Analysis) -> bool:
 
 def run_bash(texts: list[str]) -> list[list[list[str]]]:
     """What a bash without any program would have run, inside a box without anything to break."""
-    box = ["bwrap", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib"]
-    box += ["--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
+    box = [
+        "bwrap",
+        "--ro-bind",
+        "/usr",
+        "/usr",
+        "--symlink",
+        "usr/bin",
+        "/bin",
+        "--symlink",
+        "usr/lib",
+        "/lib",
+    ]
+    box += [
+        "--symlink",
+        "usr/lib64",
+        "/lib64",
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        "--tmpfs",
+        "/tmp",
+    ]
     box += ["--unshare-all", "--die-with-parent", "--chdir", "/tmp"]
     with subprocess.Popen(
-        [*box, "/usr/bin/python3", "-c", RUNNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [*box, "/usr/bin/python3", "-c", RUNNER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as runner:
         assert runner.stdin and runner.stdout
         ran = []

@@ -69,7 +69,11 @@ def _words(template: str) -> Mutator:
 
     def mutate(command: str) -> str | None:
         found = simple(command)
-        if found is None or ("xargs" in template or "env -S" in template) and re.search("['\"]", command):
+        if (
+            found is None
+            or ("xargs" in template or "env -S" in template)
+            and re.search("['\"]", command)
+        ):
             return None
         return template.replace("{p}", found[0]).replace("{r}", found[1])
 
@@ -120,7 +124,9 @@ QUOTING: dict[str, Mutator] = {
     "line continuation": _on_program(lambda word: word[0] + "\\\n" + word[1:]),
     "echo": _on_program(lambda word: f"$(echo {word})"),
     "backticks": _on_program(lambda word: f"`echo {word}`"),
-    "printf": _on_program(lambda word: f"$(printf '{''.join(f'%b' for _ in word)}' {' '.join(word)})"),
+    "printf": _on_program(
+        lambda word: f"$(printf '{''.join(f'%b' for _ in word)}' {' '.join(word)})"
+    ),
     "field separators": _separated,
     "own separators": _comma_separated,
     "braces": _brace,
@@ -201,13 +207,17 @@ SHELLS: dict[str, Mutator] = {
     "python": lambda command: f"python3 -c {shlex.quote(f'import os; os.system({command!r})')}",
     "perl": lambda command: f"perl -e {shlex.quote(f'system({_perl(command)})')}",
     "awk": lambda command: f"awk {shlex.quote(f'BEGIN {{ system({_awk(command)}) }}')}",
-    "sed": lambda command: None if "\n" in command else f"echo | sed {shlex.quote('1e ' + command)}",
+    "sed": lambda command: (
+        None if "\n" in command else f"echo | sed {shlex.quote('1e ' + command)}"
+    ),
     "vim": lambda command: None if "\n" in command else f"ex -c {shlex.quote(':!' + command)} -c q",
     "tar": lambda command: (
         f"tar cf /dev/null /dev/null --checkpoint=1 --checkpoint-action=exec={shlex.quote(command)}"
     ),
     "make": lambda command: (
-        None if "\n" in command or "$" in command else f"make -s --eval={shlex.quote('x:; ' + command)} x"
+        None
+        if "\n" in command or "$" in command
+        else f"make -s --eval={shlex.quote('x:; ' + command)} x"
     ),
     "git alias": lambda command: f"git -c {shlex.quote('alias.x=!' + command)} x",
     "watch": _whole("timeout 1 watch -n9 {q}"),

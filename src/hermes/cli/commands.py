@@ -8,6 +8,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sessions": ("hermes.cli.sessions", "List, show, rename, export or delete conversations"),
     "model": ("hermes.cli.model", "Show, list, switch or test language models"),
     "tools": ("hermes.cli.tools", "What the agent can do here, and why not the rest"),
+    "policy": ("hermes.cli.policy", "What the agent may do: check, explain, test, replay rules"),
     "setup": ("hermes.cli.setup", "Choose a provider, a model and a place to work"),
     "config": ("hermes.cli.config", "See, change, check and explain settings"),
     "status": ("hermes.cli.status", "What is set up, in one look"),

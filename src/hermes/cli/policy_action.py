@@ -31,7 +31,7 @@ class Asked(Value, kw_only=True, frozen=True):
     environment: str = ""
     isolated: bool = False
     tainted: bool = False
-    set_name: str = ""
+    set_name: str | None = None
 
     @property
     def overrides(self) -> dict[str, str]:

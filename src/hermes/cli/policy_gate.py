@@ -1,6 +1,6 @@
 """Opens the gate for `hermes policy`: the one that judges here, or one put together to try out."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -96,14 +96,26 @@ def name_of(placed: Placed) -> tuple[str, str]:
 
 
 def made_of(
-    documents: Iterable[Placed], settings: PolicySettings, loaded: Loaded, folder: Path
+    documents: Iterable[Placed],
+    settings: PolicySettings,
+    loaded: Loaded,
+    folder: Path,
+    tainted: Container[tuple[str, str]],
 ) -> DocumentPolicy:
-    """A gate that looks at no file of today: for what happened at another time."""
+    """A gate that looks at no file of today, for what happened at another time.
+
+    `tainted` are calls, by run and id, whose words came from text that nobody vouches for.
+    """
     home = home_of(loaded)
     own = own_paths(loaded.home, folder, [loaded.journal])
 
     def situate(action: Action) -> Situation:
-        return Situation(cwd=action.cwd or str(folder), home=home, command=action.command)
+        return Situation(
+            cwd=action.cwd or str(folder),
+            home=home,
+            command=action.command,
+            tainted=(action.run, action.call.id) in tainted,
+        )
 
     return DocumentPolicy(
         compile_book(documents, settings, home),

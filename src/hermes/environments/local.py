@@ -90,7 +90,13 @@ class LocalEnvironment:
             tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
         )
         if self._processes is not None:
-            self._processes.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                self._processes.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except OSError as error:
+                raise PlaceFailed(
+                    f"no folder for background processes at {self._processes}: {error.strerror}; "
+                    "make it writable, or set HERMES_HOME to a folder that is"
+                ) from error
         self._open = Shell(state, str(self._directory.absolute()), bash)
         return self
 

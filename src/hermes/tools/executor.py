@@ -1,7 +1,7 @@
 """The only road from a tool call to the world: look up, decide, ask, run, record."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Literal
@@ -35,13 +35,22 @@ PREVIEW = 12_000
 
 
 class Executor:
+    """`redact` takes secrets out of what a tool says, before journal, artifact and model."""
+
     def __init__(
-        self, tools: Mapping[str, Tool], policy: Policy, approver: Approver, bus: Bus
+        self,
+        tools: Mapping[str, Tool],
+        policy: Policy,
+        approver: Approver,
+        bus: Bus,
+        *,
+        redact: Callable[[str], str] = str,
     ) -> None:
         self._tools = tools
         self._policy = policy
         self._approver = approver
         self._bus = bus
+        self._redact = redact
 
     @property
     def specs(self) -> list[ToolSpec]:
@@ -49,13 +58,14 @@ class Executor:
 
     def only(self, names: set[str]) -> "Executor":
         """The same road with fewer tools, for a subagent."""
-        kept = {name: tool for name, tool in self._tools.items() if name in names}
-        return Executor(kept, self._policy, self._approver, self._bus)
+        return self._with({name: tool for name, tool in self._tools.items() if name in names})
 
     def plus(self, tool: Tool) -> "Executor":
         """The same road with one tool more."""
-        tools = {**self._tools, tool.spec.name: tool}
-        return Executor(tools, self._policy, self._approver, self._bus)
+        return self._with({**self._tools, tool.spec.name: tool})
+
+    def _with(self, tools: Mapping[str, Tool]) -> "Executor":
+        return Executor(tools, self._policy, self._approver, self._bus, redact=self._redact)
 
     async def execute(self, call: ToolCall, context: ToolContext) -> ToolResult:
         context = replace(context, call=lambda inner: self.execute(inner, context))
@@ -131,6 +141,7 @@ class Executor:
             text = str(cause)
             if not isinstance(cause, HermesError):
                 text = f"the tool itself failed: {type(cause).__name__}: {cause}"
+        text = self._redact(text)
         if len(text) <= PREVIEW:
             return ToolResult(call_id=call.id, status=status, content=text)
         return await _preview(call, status, text, context)
