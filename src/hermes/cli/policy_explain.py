@@ -96,8 +96,8 @@ def _telling(miss: NearMiss, policy: DocumentPolicy, verdict: Verdict) -> bool:
 
 def _sources(policy: DocumentPolicy) -> dict[str, str]:
     book = policy.book
-    named = (*book.rules, *book.audits, *book.lifts)
-    return {each.name: each.source for each in named}
+    rules = {each.name: each.source for each in (*book.rules, *book.audits)}
+    return rules | {each.name: each.source for each in book.lifts}
 
 
 def _tell(found: Explained) -> None:

@@ -1,5 +1,6 @@
 """`hermes policy test` and `lint`: policy files tried out before they count."""
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -59,7 +60,9 @@ def test(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -> int:
     present = in_force(loaded, folder_of(""))
     tried = load_paths(files) if files else Documents()
     documents = put_on_top(present.documents, tried)
-    tests = tried.documents if files else (*present.documents, *load_file(PROMISES).documents)
+    tests = (
+        tried.documents if files else (*present.documents, *sound(load_file(PROMISES)).documents)
+    )
     if not any(isinstance(placed.document, PolicyTest) for placed in tests):
         raise HermesError(f"there is no PolicyTest in {', '.join(map(str, files))}")
     results = run_tests(
@@ -73,7 +76,7 @@ def test(ctx: click.Context, files: tuple[Path, ...], as_json: bool) -> int:
     return exits.FAILED if failed else exits.OK
 
 
-def _policies(documents: tuple[Placed, ...], loaded: Loaded) -> "cache[DocumentPolicy]":
+def _policies(documents: tuple[Placed, ...], loaded: Loaded) -> Callable[[str], DocumentPolicy]:
     settings = loaded.settings.policy
 
     @cache

@@ -95,11 +95,7 @@ def replay(
         return
     table(
         ("run", "action", "was", "by", "would be", "by"),
-        [
-            (one.run, clip(visible(one.node), 60), one.before, one.before_rule)
-            + (one.after, one.after_rule)
-            for one in found
-        ],
+        [_row(one) for one in found],
         empty="nothing would change",
     )
     stricter = sum(one.stricter for one in found)
@@ -128,6 +124,11 @@ def _past(events: Sequence[Event | Unknown], place: str, isolated: bool) -> Iter
                     cwd=begun.directory if begun else "",
                 )
                 yield Past(action=action, verdict=event.verdict, rule=event.rule)
+
+
+def _row(one: Difference) -> tuple[str, ...]:
+    node = clip(visible(one.node), 60)
+    return one.run, node, one.before, one.before_rule, one.after, one.after_rule
 
 
 def _plain(one: Difference) -> dict[str, object]:
