@@ -40,6 +40,9 @@ ARGUMENTS = {
     "hermes config get": ["model.default"],
     "hermes sessions show": [RUN],
     "hermes tools show": ["read_file"],
+    "hermes policy check": ["ls"],
+    "hermes policy explain": ["ls"],
+    "hermes policy show": ["destructive"],
     "hermes doctor": ["--offline"],
 }
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 import click
+import msgspec
 
 from hermes.cli import exits
 from hermes.cli.loading import settings_for
@@ -14,6 +15,8 @@ from hermes.cli.policy_action import Asked, TakesCommand, about_an_action
 from hermes.cli.policy_gate import Gates, folder_of
 from hermes.cli.render_safe import visible
 from hermes.core.errors import HermesError
+
+_SHAPE = 'expected an object such as {"command": "ls -la"}'
 
 
 @click.command(
@@ -76,14 +79,21 @@ def judged(
         except (ValueError, RecursionError) as error:
             yield {"error": f"not JSON: {error}"}
             continue
-        if not isinstance(data, dict) or not {"command", "tool"} & (data.keys() | defaults.keys()):
-            yield {"error": 'expected an object such as {"command": "ls -la"}'}
+        if not isinstance(data, dict):
+            yield {"error": _SHAPE}
             continue
         echoed = {"id": data.pop("id")} if "id" in data else {}
         try:
-            yield {**echoed, **gates.check({**defaults, **data})}
-        except HermesError as error:
-            yield {**echoed, "error": str(error)}
+            yield {**echoed, **_judge(gates, {**defaults, **data})}
+        except (HermesError, ValueError, msgspec.MsgspecError) as error:  # odd letters, odd values
+            yield {**echoed, "error": f"this is not an action: {error}"}
+
+
+def _judge(gates: Gates, given: dict[str, Any]) -> dict[str, Any]:
+    answer = gates.check(given)
+    if not {"command", "tool"} & given.keys():
+        raise HermesError(_SHAPE)
+    return answer
 
 
 def _worse(worst: int, answer: dict[str, Any]) -> int:
