@@ -86,7 +86,7 @@ def judged(
         try:
             yield {**echoed, **_judge(gates, {**defaults, **data})}
         except (HermesError, ValueError, msgspec.MsgspecError) as error:  # odd letters, odd values
-            yield {**echoed, "error": f"this is not an action: {error}"}
+            yield {**echoed, "error": str(error)}
 
 
 def _judge(gates: Gates, given: dict[str, Any]) -> dict[str, Any]:

@@ -117,14 +117,18 @@ def _tell(found: Explained) -> None:
     _section("also", [_with_source(name, found.sources) for name in verdict.also])
     _section("lifted by", list(verdict.lifted))
     _section("audit", [f"{each.rule} would say {each.effect}" for each in verdict.audited])
-    _section(
-        "only known when it runs", [visible(text) for text in dict.fromkeys(found.deed.dynamic)]
-    )
+    _section("only known when it runs", _untold(found.deed))
     _section(
         "nearly", [f"{m.rule} would say {m.effect}, but for {m.missed[0]}" for m in found.nearly]
     )
     say()
     fields({"action": verdict.hash})
+
+
+def _untold(deed: Deed) -> list[str]:
+    """Reasons that belong to no single piece, and so were not shown with one."""
+    told = {line.partition(": ")[2] for step in deed.steps for line in step.why}
+    return [visible(text) for text in dict.fromkeys(deed.dynamic) if text not in told]
 
 
 def _section(title: str, lines: list[str]) -> None:
@@ -136,7 +140,8 @@ def _section(title: str, lines: list[str]) -> None:
 
 
 def _step(step: Step) -> Iterator[str]:
-    wrapped = f"  (inside {', '.join(step.via)})" if step.via else ""
+    around = [name for name in step.via if name != step.node]
+    wrapped = f"  (inside {', '.join(around)})" if around else ""
     yield f"{visible(step.node)}{wrapped}"
     told = [line.partition(": ") for line in step.why]
     silent = sorted(step.effects - {effect for effect, _, _ in told})

@@ -98,8 +98,12 @@ def _tell(results: list[CaseResult], failed: list[CaseResult]) -> None:
         )
         say(f"  {visible(one.problem)}")
     tests = len({(one.source, one.test) for one in results})
-    counted = f"{len(results)} cases of {tests} tests"
+    counted = f"{_many(len(results), 'case')} of {_many(tests, 'test')}"
     say(f"{counted}: {len(failed)} failed" if failed else f"{counted}: all as expected")
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _plain(results: list[CaseResult]) -> list[dict[str, object]]:

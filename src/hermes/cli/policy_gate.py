@@ -1,12 +1,14 @@
 """Opens the gate for `hermes policy`: the one that judges here, or one put together to try out."""
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from hermes.app.gate import effective, open_policy
 from hermes.core.errors import SettingsError
+from hermes.core.messages import Value
 from hermes.core.protocols import Action
 from hermes.policy.action import Reader, Situation
 from hermes.policy.commands import analyse
@@ -15,6 +17,7 @@ from hermes.policy.documents import Loaded as Documents
 from hermes.policy.documents import Placed, check_together, load_file, load_folder
 from hermes.policy.examine import check
 from hermes.policy.opening import SETS, clock_in, compile_book, gather, own_paths, tell
+from hermes.policy.rates import Rates
 from hermes.policy.schema import PolicyTest
 from hermes.policy.settings import PolicySettings
 from hermes.settings.load import Loaded
@@ -95,33 +98,43 @@ def name_of(placed: Placed) -> tuple[str, str]:
     return placed.document.kind, placed.document.metadata.name
 
 
-def made_of(
-    documents: Iterable[Placed],
-    settings: PolicySettings,
-    loaded: Loaded,
-    folder: Path,
-    tainted: Container[tuple[str, str]],
-) -> DocumentPolicy:
-    """A gate that looks at no file of today, for what happened at another time.
+class Moment:
+    """A clock that is set to when each recorded action happened."""
 
-    `tainted` are calls, by run and id, whose words came from text that nobody vouches for.
-    """
-    home = home_of(loaded)
-    own = own_paths(loaded.home, folder, [loaded.journal])
+    def __init__(self, timezone: str) -> None:
+        self.now = clock_in(timezone)()
+
+    def set(self, at: datetime) -> None:
+        self.now = at.astimezone(self.now.tzinfo)
+
+
+class Then(Value, frozen=True):
+    """What else is known of the time in which recorded actions happened."""
+
+    folder: Path
+    moment: Moment
+    tainted: frozenset[tuple[str, str]] = frozenset()
+    """Calls, by run and id, whose words came from text that nobody vouches for."""
+
+
+def made_for_then(
+    documents: Iterable[Placed], settings: PolicySettings, loaded: Loaded, then: Then
+) -> DocumentPolicy:
+    """A gate that looks at no file and no clock of today."""
+    home, folder = home_of(loaded), str(then.folder)
+    own = own_paths(loaded.home, then.folder, [loaded.journal])
 
     def situate(action: Action) -> Situation:
-        return Situation(
-            cwd=action.cwd or str(folder),
-            home=home,
-            command=action.command,
-            tainted=(action.run, action.call.id) in tainted,
-        )
+        tainted = (action.run, action.call.id) in then.tainted
+        here = action.cwd or folder
+        return Situation(cwd=here, home=home, command=action.command, tainted=tainted)
 
     return DocumentPolicy(
         compile_book(documents, settings, home),
         Reader(analyse, own_paths=own),
         situate=situate,
-        clock=clock_in(settings.timezone),
+        clock=lambda: then.moment.now,
+        rates=Rates(lambda: then.moment.now.timestamp()),
     )
 
 

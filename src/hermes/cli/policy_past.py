@@ -1,7 +1,7 @@
 """`hermes policy replay` and `report`: the gate's past, counted, or judged anew."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,7 +12,15 @@ from hermes.cli.lazy import Examples
 from hermes.cli.loading import settings_for
 from hermes.cli.output import emit_json, json_option, say, table
 from hermes.cli.policy_action import SETS
-from hermes.cli.policy_gate import folder_of, in_force, load_paths, made_of, put_on_top
+from hermes.cli.policy_gate import (
+    Moment,
+    Then,
+    folder_of,
+    in_force,
+    load_paths,
+    made_for_then,
+    put_on_top,
+)
 from hermes.cli.render_safe import clip, visible
 from hermes.cli.stored import ask_journal, find_run
 from hermes.core.events import Event, RunStarted, ToolDecided, ToolRequested, Unknown
@@ -79,17 +87,20 @@ def replay(
 ) -> None:
     """Judge the recorded actions anew, and list what would be decided otherwise.
 
-    Without --set and --file: by the rules in force now. Each action is taken to have happened in
-    the folder its run began in; nothing is run.
+    Without --set and --file: by the rules in force now. Each action is judged as of the time
+    it happened, in the folder its run began in; nothing is run.
     """
     loaded = settings_for(ctx, {"policy.set": set_name} if set_name else None)
     folder = folder_of("")
     present = in_force(loaded, folder, isolated=isolated)
     documents = put_on_top(present.documents, load_paths(files))
-    past = list(_past(_events(loaded, run, since), loaded.settings.terminal.backend, isolated))
-    tainted = frozenset((one.action.run, one.action.call.id) for one in past if one.rule == TAINTED)
+    events = _events(loaded, run, since)
+    past = list(_past(events, loaded.settings.terminal.backend, isolated))
+    tainted = ((one.action.run, one.action.call.id) for _, one in past if one.rule == TAINTED)
     settings = effective(loaded, isolated=isolated)
-    found = judge_anew(made_of(documents, settings, loaded, folder, tainted), past)
+    then = Then(folder, Moment(settings.timezone), frozenset(tainted))
+    gate = made_for_then(documents, settings, loaded, then)
+    found = judge_anew(gate, _one_by_one(past, then.moment))
     if as_json:
         emit_json({"actions": len(past), "changes": [_plain(each) for each in found]})
         return
@@ -102,7 +113,15 @@ def replay(
     say(f"{len(past)} actions; {stricter} stricter, {len(found) - stricter} laxer")
 
 
-def _past(events: Sequence[Event | Unknown], place: str, isolated: bool) -> Iterator[Past]:
+def _one_by_one(past: Iterable[tuple[datetime, Past]], moment: Moment) -> Iterator[Past]:
+    for at, one in past:
+        moment.set(at)
+        yield one
+
+
+def _past(
+    events: Sequence[Event | Unknown], place: str, isolated: bool
+) -> Iterator[tuple[datetime, Past]]:
     runs: dict[str, RunStarted] = {}
     requested: dict[tuple[str, str], ToolRequested] = {}
     for event in events:
@@ -123,7 +142,7 @@ def _past(events: Sequence[Event | Unknown], place: str, isolated: bool) -> Iter
                     isolated=isolated,
                     cwd=begun.directory if begun else "",
                 )
-                yield Past(action=action, verdict=event.verdict, rule=event.rule)
+                yield event.at, Past(action=action, verdict=event.verdict, rule=event.rule)
 
 
 def _row(one: Difference) -> tuple[str, ...]:
