@@ -1,14 +1,13 @@
 """A real docker daemon on a private socket, with small images made from a local tree."""
 
 import os
-import secrets
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from functools import cache
 from io import BytesIO
@@ -130,17 +129,22 @@ async def one_for_many(folder: Path) -> AsyncIterator[RemoteEnvironment]:
     if not _shared:
         made = DockerContainer(docker, given.settings, linger=600)
         await made.reach()
-        _shared.append(made.place.split()[1])
-    container = DockerContainer(docker, given.settings, id=_shared[0])
-    work = f"/srv/{secrets.token_hex(4)}"
-    daemon().docker("exec", _shared[0], "mkdir", work)
+        id = made.place.split()[1]
+        daemon().docker("exec", id, "bash", "-c", "mkdir /srv/{1..200}")
+        _shared.append((id, iter(range(1, 201))))
+    id, numbers = _shared[0]
     async with RemoteEnvironment(
-        "docker", WITH_BASH, container, settings=given.settings, isolated=True, start=work
+        "docker",
+        WITH_BASH,
+        DockerContainer(docker, given.settings, id=id),
+        settings=given.settings,
+        isolated=True,
+        start=f"/srv/{next(numbers)}",
     ) as environment:
         yield environment
 
 
-_shared: list[str] = []
+_shared: list[tuple[str, Iterator[int]]] = []
 
 
 def settings(**changes: object) -> TerminalSettings:

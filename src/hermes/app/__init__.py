@@ -1,5 +1,17 @@
 """The one place that knows everyone: turns settings into a working house."""
 
-from hermes.app.house import House, open_house
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hermes.app.house import House, open_house
 
 __all__ = ["House", "open_house"]
+
+
+def __getattr__(name: str) -> Any:
+    """A command that needs one part of the house, such as its gate, does not pay for the whole."""
+    if name in __all__:
+        from hermes.app import house
+
+        return getattr(house, name)
+    raise AttributeError(f"module 'hermes.app' has no attribute {name!r}")

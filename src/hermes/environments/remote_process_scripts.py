@@ -59,7 +59,8 @@ told() {
 
 # Whether there is news is seen from the time of the last change, which costs no process. That
 # clock ticks slowly: what was written in the tick in which we looked is fetched one look later, and
-# where it ticks in seconds, at the latest after sixteen looks.
+# where it ticks in seconds, at the latest after sixteen looks. A log is shortened by punching a hole,
+# which loses nothing; where that cannot be, by emptying it when it seems silent, or else far too long.
 FOLLOW = (
     NAP
     + _ALIVE
@@ -68,14 +69,19 @@ trim() {
   local position
   read -r _ position < "/proc/$$/fdinfo/9" || return
   ((position - freed > limit)) || return
-  if fallocate -p -o 0 -l $((position - window)) "$folder/log"; then freed=$position
-  else : > "$folder/log"; exec 9< "$folder/log"; fi
+  if [[ -n $punches ]]; then
+    fallocate -p -o 0 -l $((position - window)) "$folder/log" && freed=$position || punches=
+  elif [[ -n $1 ]] || ((position > 8 * limit)); then
+    : > "$folder/log"
+    exec 9< "$folder/log"
+  fi
 } 2>/dev/null
-seen=$folder/seen.$$ pause=10 again= freed=0 quiet=0
+seen=$folder/seen.$$ pause=10 again= freed=0 quiet=0 punches=1
 [[ -r $folder/log ]] || { word=lost; return; }
 exec 9< "$folder/log"
 size=$(wc -c < "$folder/log")
 ((position < 0)) && position=$((size > window ? size - window : 0))
+((position > size)) && position=0
 ((position == 0)) || dd bs=1 skip="$position" count=0 <&9 2>/dev/null
 while :; do
   ended=; alive || ended=1
@@ -87,6 +93,7 @@ while :; do
   elif [[ -n $again ]] || ((++quiet % 16 == 0)); then
     again=
     cat <&9
+    trim silence
   fi
   if [[ -n $ended ]]; then cat <&9; break; fi
   builtin printf -v moment '0.%03d' $pause

@@ -9,6 +9,7 @@ from hermes.core.errors import PlaceFailed, ToolError
 from hermes.environments.process_tree import GRACE
 from hermes.environments.remote_line import Line, LineBroken, open_terminal
 from hermes.environments.remote_lines import PATIENCE, Lines
+from hermes.environments.remote_process_scripts import FORGET
 from hermes.environments.remote_scripts import LINE, inner, program
 from hermes.environments.shell import Launch, new_tree
 
@@ -23,11 +24,11 @@ _READ = r"""printf '\0hermes:ready:%s\n' $$; . "$1"/program"""
 
 
 class RemoteTerminal:
-    def __init__(self, lines: Lines, line: Line, tree: str) -> None:
+    def __init__(self, lines: Lines, line: Line, tree: str, folder: str) -> None:
         self.pid: int | None = line.pid
         self.handle = f"terminal:{tree}"
         self.ended = False
-        self._lines, self._line, self._tree = lines, line, tree
+        self._lines, self._line, self._tree, self._folder = lines, line, tree, folder
         self._code: int | None = None
 
     async def output(self) -> bytes:
@@ -55,6 +56,7 @@ class RemoteTerminal:
 
     async def kill(self) -> None:
         await self._lines.end(self._tree, self._line.pid, grace=GRACE)
+        await self._lines.ask(FORGET, {"folder": self._folder})  # if that was ended as well
         with anyio.move_on_after(_LAST_WORDS):
             while await self.output():
                 pass
@@ -90,4 +92,4 @@ async def start(
     except BaseException:
         lines.drop(line)
         raise
-    return RemoteTerminal(lines, line, tree)
+    return RemoteTerminal(lines, line, tree, folder)

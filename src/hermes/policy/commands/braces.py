@@ -5,11 +5,14 @@ import re
 from hermes.policy.commands.marks import CLOSE, COMMA, LOOSE, OPEN, literal
 
 LIMIT = 256
+_OPEN = 32
 _RANGE = re.compile(r"(-?\d{1,6}|[A-Za-z])\.\.(-?\d{1,6}|[A-Za-z])(?:\.\.(-?\d{1,6}))?\Z")
 
 
 def expand(word: str) -> list[str]:
     """Every word that the braces stand for. Too many of them are one unknown word."""
+    if word.count(OPEN) > _OPEN:
+        return [LOOSE]
     found = _expand(word, LIMIT)
     return [LOOSE] if found is None else [literal_braces(one) for one in found]
 

@@ -1,11 +1,12 @@
 """Effects of a program by its table entry alone: verbs, options, and what its words are."""
 
+import re
 from collections.abc import Callable
 
 from hermes.policy.commands import tables
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.marks import ANY, LOOSE, NAME, foreign, leads, settled, shown
-from hermes.policy.commands.options import Arguments, split
+from hermes.policy.commands.options import Arguments, matches, split
 from hermes.policy.commands.sql import judge_sql
 from hermes.policy.commands.tables import OptionRule, Program
 
@@ -21,7 +22,8 @@ def by_table(call: Call, entry: Program) -> str | None:
     rules = (*entry.option_rules, *(verb.option_rules if verb else ()))
     words = found.words[1:] if verb else found.words
     first = found.words[0] if found.words else ""
-    instead = _apply_options(call, found, rules, first)
+    instead = _apply_options(call, found, rules, first, entry.spec.strict)
+    _check_allowed(call, found, entry)
     if not instead:
         _apply_verb(call, verb or entry, words, bare=not found.options or entry.spec.trusts)
     _check_loose(call, found, verb or entry, rules)
@@ -39,6 +41,10 @@ def printed(call: Call, gives: str, words: list[str]) -> str:
         return NAME
     if gives == "same" and call.stdin is not None and not foreign(call.stdin):
         return NAME
+    if gives == "paths" and words and not any(map(foreign, words)):
+        return "".join(f"{word}\n" for word in words) + NAME
+    if gives == "paths":
+        return NAME
     if gives == "input" and call.stdin is not None and not words:
         return call.stdin
     return ANY
@@ -50,18 +56,12 @@ def _own_entry(entry: Program, found: Arguments) -> Program | None:
     return tables.program(f"{entry.name} {found.words[0]}")
 
 
-def matches(option: str, names: frozenset[str]) -> bool:
-    """Whether an option is one of these, perhaps shortened as getopt allows."""
-    if option in names:
-        return True
-    if not option.startswith("--") or len(option) < 4:
-        return False
-    return any(name.startswith(option) for name in names)
-
-
-def _apply_options(call: Call, found: Arguments, rules: tuple[OptionRule, ...], verb: str) -> bool:
+def _apply_options(
+    call: Call, found: Arguments, rules: tuple[OptionRule, ...], verb: str, strict: bool
+) -> bool:
     """Mark what the options add; True when one of them makes it do something else instead."""
     instead = False
+    spared = not strict or all(_mild(_rule(*one, rules, verb)) for one in found.options)
     for option, value in found.options:
         rule = _rule(option, value, rules, verb)
         if rule is None:
@@ -69,8 +69,8 @@ def _apply_options(call: Call, found: Arguments, rules: tuple[OptionRule, ...], 
                 call.reads(value.lstrip("@"))
             continue
         if rule.does[0] == "only":
-            call.marks(rule.does[1:], f"{call.program} {option}")
-            instead = True
+            call.marks(rule.does[1:] if spared else (), f"{call.program} {option}")
+            instead = instead or spared
             continue
         for kind in rule.does:
             apply_kind(call, kind, value, option)
@@ -136,6 +136,12 @@ def _uses(call: Call, value: str, where: str) -> None:
     call.names(value)
 
 
+def _configures(call: Call, value: str, where: str) -> None:
+    """A configuration can load modules and scripts; the system's own is trusted."""
+    if not call.path(value).startswith("/etc/"):
+        call.dynamic(f"{call.program} {shown(where)} loads a configuration of the caller's choice")
+
+
 def _recurses(call: Call, value: str, where: str) -> None:
     for word in call.argv[1:]:
         if not word.startswith("-") and call.analyst.places.harbours(call.path(word)):
@@ -148,7 +154,7 @@ def _nothing(call: Call, value: str, where: str) -> None:
 
 _KINDS: dict[str, Callable[[Call, str, str], None]] = {
     "runs": _runs, "code": _code, "reads": _reads, "writes": _writes, "deletes": _deletes,
-    "sql": _sql, "uses": _uses, "recurses": _recurses, "nothing": _nothing,
+    "sql": _sql, "uses": _uses, "recurses": _recurses, "configures": _configures, "nothing": _nothing,
     "network-host": lambda call, value, where: call.aim(host=value),
     "namespace": lambda call, value, where: call.aim(namespace=value),
     "context": lambda call, value, where: call.aim(context=value),
@@ -162,6 +168,8 @@ def _apply_verb(call: Call, entry: Program, words: list[str], *, bare: bool) -> 
     if not entry.spec.verbs:
         _mark_all(call, entry.does, entry.name)
         return
+    if ";" in words or any(";" in word for word in words[:2]):
+        call.dynamic(f"{entry.name} is given several commands at once")
     effects = entry.verb(words)
     what = " ".join(map(shown, (entry.name, *words[:2])))
     if effects is None and entry.does:
@@ -192,6 +200,18 @@ def _check_loose(
 
 _MILD = {"only", "reads", "uses", "read", "nothing", "recurses", "network-host", "namespace",
          "context"}  # fmt: skip
+
+
+def _mild(rule: OptionRule | None) -> bool:
+    return rule is not None and rule.does[0] in _MILD
+
+
+def _check_allowed(call: Call, found: Arguments, entry: Program) -> None:
+    """Where the harmless options are listed, every other one is unknown."""
+    allowed = entry.spec.harmless.split()
+    for option, _ in found.options:
+        if allowed and option not in allowed:
+            call.mark("unknown", f"{call.program} {shown(option)} is not known to be harmless")
 
 
 def _harmful(rule: OptionRule) -> bool:
@@ -260,6 +280,22 @@ def _after_first(call: Call, words: list[str]) -> None:
     _words_read(call, words if given else words[1:])
 
 
+def _filtered(call: Call, words: list[str]) -> None:
+    """A filter expression looks like a path; only what surely is a file is read."""
+    for word in words:
+        if word.startswith(("/", "~", "./", "../")) or word == words[-1]:
+            call.reads(word if len(words) > 1 or word[:1] in "/~" else "./-")
+
+
+def _started(call: Call, words: list[str]) -> None:
+    """Files for a pager, among which `+command` runs at the start."""
+    for word in words:
+        if not word.startswith("+"):
+            call.reads(word)
+        elif not re.fullmatch(r"\+\+?(?:[GFgN]|\d+|/[^!|]*)", word):
+            call.dynamic(f"{call.program} {shown(word)} runs a command of the pager")
+
+
 def _first_is_script(call: Call, words: list[str]) -> None:
     if words:
         call.dynamic(f"runs {shown(words[0])}, whose content is not read here")
@@ -279,6 +315,8 @@ _ROLES: dict[str, Callable[[Call, list[str]], None]] = {
     "dest": _last_written,
     "second": _second_written,
     "pattern": _after_first,
+    "filter": _filtered,
+    "pager": _started,
     "script": _first_is_script,
     "code": _all_code,
 }
@@ -295,5 +333,5 @@ def _apply_stdin(call: Call, entry: Program, words: list[str]) -> None:
         judge_sql(call, call.stdin)
     elif kind == "code":
         _code(call, call.stdin, "its input")
-    elif kind == "sends":
+    elif kind == "sends" and foreign(call.stdin):
         call.mark("network-out", f"{call.program} sends what is piped into it")

@@ -1,5 +1,7 @@
 """Finds the judge of a program: a function of its own, or its entry in the tables."""
 
+import re
+
 from hermes.policy.commands import specials, tables
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.generic import by_table
@@ -19,6 +21,8 @@ def judge(call: Call) -> str:
     if _asks(call, entry):
         call.mark("read", f"{call.program} only tells about itself")
         return ANY
+    if call.program in _SUBSCRIPTED and any(_SUBSCRIPT.search(word) for word in call.argv):
+        call.dynamic("a subscript that the shell runs as code")
     if entry.spec.special:
         return specials.JUDGES[entry.spec.special](call, entry) or ANY
     return by_table(call, entry) or ANY
@@ -33,6 +37,8 @@ def _asks(call: Call, entry: tables.Program) -> bool:
     return bool(verbal) and not _CARRIERS & set(words) and all(map(settled, words))
 
 
+_SUBSCRIPTED = frozenset("test [ declare typeset local export readonly read printf unset let".split())
+_SUBSCRIPT = re.compile(r"\[.*(?:\$\(|`)", re.S)
 _REPEATS = frozenset({"echo", "printf", "yes", ":", "true", "false", "test", "[", "eval", "expr"})
 _CARRIERS = frozenset({"exec", "run", "debug", "create", "compose", "rsh", "ssh", "rebase", "bisect"})
 

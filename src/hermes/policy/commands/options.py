@@ -1,5 +1,6 @@
 """Splits the words of a command into options, their values, and the rest, as getopt does."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from hermes.policy.commands.marks import leads
@@ -29,17 +30,28 @@ class Arguments:
         return {name for name, _ in self.options}
 
     def has(self, *names: str) -> bool:
-        return any(option in names for option, _ in self.options)
+        return any(matches(option, names) for option, _ in self.options)
 
     def value(self, *names: str) -> str | None:
         found = None
         for option, value in self.options:
-            if option in names:
+            if matches(option, names):
                 found = value
         return found
 
     def values(self, *names: str) -> list[str]:
-        return [value for option, value in self.options if option in names and value is not None]
+        return [
+            value for option, value in self.options if matches(option, names) and value is not None
+        ]
+
+
+def matches(option: str, names: Collection[str]) -> bool:
+    """Whether an option is one of these, perhaps shortened as getopt allows."""
+    if option in names:
+        return True
+    if not option.startswith("--") or len(option) < 3:
+        return False
+    return any(name.startswith(option) for name in names)
 
 
 def split(words: list[str], grammar: Grammar) -> Arguments:

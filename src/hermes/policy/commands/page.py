@@ -17,6 +17,7 @@ _STEPS = {**control.STEPS, **simple.STEPS}
 _SUBSTITUTIONS = frozenset({"command_substitution", "process_substitution"})
 _EXPANSIONS = frozenset({*_SUBSTITUTIONS, "arithmetic_expansion", "expansion"})
 _DEPTH = 24
+_NODES = 6000
 _TWO_DOCUMENTS = re.compile(rb"(?<!<)<<-?[^<\n][^\n]*?(?<!<)<<(?!<)")
 
 
@@ -45,6 +46,8 @@ class Page:
     def walk(self, scope: Scope, stdin: str | None) -> str:
         if _TWO_DOCUMENTS.search(self.text):
             self.keeper.problem("two here-documents on one line, which the parser mixes up")
+        if self.root.descendant_count > _NODES:
+            raise TooMuch("more shell than anyone would read before saying yes")
         if self.root.has_error:
             self.keeper.problem("the text is not shell that the parser understands")
         return self.statement(self.root, scope, stdin)

@@ -28,8 +28,18 @@ _TEMPORARY = re.compile(
 )
 
 
+_THROUGH_PROCESS = re.compile(r"/proc/[^/]+/(?:task/[^/]+/)?(?:root|cwd)(?=/|\Z)")
+
+
 def resolve(word: str, cwd: str) -> str:
-    """An absolute path as far as it is known."""
+    """An absolute path as far as it is known; a way through /proc leads where it leads."""
+    path = _absolute(word, cwd)
+    while path.startswith("/proc/") and (through := _THROUGH_PROCESS.match(path)):
+        path = path[through.end() :] or "/"
+    return path
+
+
+def _absolute(word: str, cwd: str) -> str:
     if not word.startswith("/"):
         if word[:1] in (ANY, LOOSE, SOME, "~"):
             return word

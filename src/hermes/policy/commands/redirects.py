@@ -69,7 +69,7 @@ def _file(walk: Walk, node: Node, scope: Scope, opened: Opened) -> None:
     else:
         opened.read.append(destination)
         if descriptor in ("", "0"):
-            opened.stdin = ANY
+            opened.stdin = "" if destination == "/dev/null" else ANY
 
 
 def _document(walk: Walk, node: Node, scope: Scope, opened: Opened) -> None:

@@ -124,6 +124,8 @@ def _declared(call: Call, words: list[str], scope: Scope) -> None:
     for word in words:
         name, equals, value = word.partition("=")
         call.argv.append(word)
+        if "$(" in word or "`" in word:
+            call.dynamic("a subscript that the shell runs as code")
         if equals:
             assignments.check(call, name, value)
             scope.variables[name] = value

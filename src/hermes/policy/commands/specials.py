@@ -71,6 +71,7 @@ JUDGES: dict[str, Judge] = {
     "switch-user": wrappers.switch_user,
     "synchronise": files.synchronise,
     "sysctl": system.kernel_switches,
+    "terminals": wrappers.terminals,
     "timetable": system.timetable,
     "trap": shell.trap,
     "truncate": files.empty,

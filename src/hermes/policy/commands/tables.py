@@ -40,19 +40,24 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     verbs: dict[str, str] = {}
     """Effects, and the verbs that have them, separated by commas; `*` in a verb is a wildcard."""
     args: str = "reads"
-    """What the words are: reads names text writes deletes dest second runs shell code script."""
+    """What the words are: reads names text writes deletes dest second pattern filter pager runs shell
+    code script."""
     skip: int = 0
     """Words before the command that it runs."""
     alone: str = ""
     """Effects without any word."""
     stdin: str = ""
-    """What it makes of its input: shell code sql redis data."""
+    """What it makes of its input: shell code sql sends."""
     special: str = ""
     """The function that knows it better than a table could."""
     gives: str = ""
     """`names` when its output is names or numbers of the system's making."""
     trusts: bool = False
     """No option of it is worse than the verb, so words only known at run time are no danger."""
+    harmless: str = ""
+    """If given, every option that is not among these is unknown."""
+    strict: bool = False
+    """Options are all obeyed: `only` holds when no other option stands beside it."""
     escapes: bool = False
     """People can get a shell out of it by a key."""
     target: str = ""
@@ -68,11 +73,37 @@ class OptionRule:
 
 @dataclass(frozen=True)
 class VerbRule:
-    pattern: re.Pattern[str]
+    """A phrase: `*` is part of a word, a leading `**` any words before, a last `$` no more words."""
+
+    words: tuple[str, ...]
     does: tuple[str, ...]
-    anywhere: bool
-    weight: tuple[int, int]
-    """Longer phrases first, and of those the ones without a wildcard."""
+
+    @property
+    def anywhere(self) -> bool:
+        return self.words[0] == "**"
+
+    @property
+    def weight(self) -> tuple[int, int]:
+        """Longer phrases first, and of those the ones without a wildcard."""
+        return -len(self.words), sum("*" in word for word in self.words)
+
+    def fits(self, words: list[str]) -> bool:
+        if self.anywhere:
+            return any(_begins(words[at:], self.words[1:]) for at in range(len(words)))
+        return _begins(words, self.words)
+
+
+def _begins(words: list[str], phrase: tuple[str, ...]) -> bool:
+    if phrase[-1] == "$":
+        return len(words) == len(phrase) - 1 and _begins(words, phrase[:-1])
+    return len(words) >= len(phrase) and all(map(_same, words, phrase))
+
+
+def _same(word: str, pattern: str) -> bool:
+    if "*" not in pattern:
+        return word == pattern
+    before, _, after = pattern.partition("*")
+    return word.startswith(before) and word.endswith(after) and len(word) >= len(pattern) - 1
 
 
 @dataclass(frozen=True)
@@ -98,7 +129,7 @@ class Program:
     @cached_property
     def verb_rules(self) -> tuple[VerbRule, ...]:
         rules = [
-            _verb_rule(phrase.split(), tuple(effects.split()))
+            VerbRule(tuple(phrase.split()), tuple(effects.split()))
             for effects, phrases in self.spec.verbs.items()
             for phrase in phrases.split(",")
             if phrase.strip()
@@ -107,11 +138,10 @@ class Program:
 
     def verb(self, words: list[str]) -> tuple[str, ...] | None:
         """Effects of the best phrase that the words begin with, and of every phrase with **."""
-        phrase = " ".join(words[:6]) + " "
         best: tuple[str, ...] = ()
         anywhere: list[str] = []
         for rule in self.verb_rules:
-            if (rule.anywhere or not best) and rule.pattern.match(phrase):
+            if (rule.anywhere or not best) and rule.fits(words[:8]):
                 if rule.anywhere:
                     anywhere += rule.does
                 else:
@@ -124,19 +154,6 @@ class Program:
         return Grammar(values, parent.spec.single or self.spec.single, self.grammar.stops)
 
 
-def _verb_rule(words: list[str], does: tuple[str, ...]) -> VerbRule:
-    """A phrase: `*` is part of a word, a leading `**` any words before, a last `$` no more words."""
-    anywhere = words[0] == "**"
-    text = " ".join(words[1:] if anywhere else words)
-    closed = text.endswith(" $")
-    pattern = "".join(
-        "[^ ]*" if letter == "*" else re.escape(letter) for letter in text.removesuffix(" $")
-    )
-    start, end = (r"(?:\S+ )*?" if anywhere else ""), (r" \Z" if closed else " ")
-    weight = (-len(words), text.count("*"))
-    return VerbRule(re.compile(start + pattern + end), does, anywhere, weight)
-
-
 def _option_rule(key: str, value: str) -> OptionRule:
     words = key.split()
     verb = None
@@ -146,22 +163,26 @@ def _option_rule(key: str, value: str) -> OptionRule:
     return OptionRule(verb, frozenset(words), tuple(value.split()))
 
 
-_ENTRY = re.compile(r"^([^\s#][^\n]*?):(?=[ \n])", re.M)
-
-
 @cache
 def _entries() -> dict[str, str]:
-    """The text of each entry by the names it has."""
+    """The text of each entry by the names it has; an entry begins where a line does."""
     found: dict[str, str] = {}
     folder = files("hermes.policy.commands") / "tables"
     for name in FILES:
-        text = (folder / f"{name}.yaml").read_text()
-        starts = list(_ENTRY.finditer(text))
-        ends = [entry.start() for entry in starts[1:]] + [len(text)]
-        for entry, end in zip(starts, ends, strict=True):
-            for program in entry.group(1).strip("\"'").split(","):
-                found[program.strip()] = text[entry.end() : end]
+        for entry in _ENTRY.split((folder / f"{name}.yaml").read_text()):
+            if key := _KEY.match(entry):
+                names = map(str.strip, key.group(1).split(","))
+                found.update(dict.fromkeys(names, entry[key.end() :]))
     return found
+
+
+_ENTRY = re.compile(r"\n(?=[^ #\n])")
+_KEY = re.compile(r'"?([^#\n][^\n]*?)"?:(?=[ \n])')
+
+
+def _parse(text: str) -> object:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load(text, Loader=loader)
 
 
 @cache
@@ -170,8 +191,7 @@ def program(name: str) -> Program | None:
     text = _entries().get(name)
     if text is None:
         return None
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    raw = yaml.load(text, Loader=loader)
+    raw = _parse(text)
     spec = Spec(does=raw) if isinstance(raw, str) else msgspec.convert(raw, Spec)
     return program(spec.same) if spec.same else Program(name, spec)
 
@@ -185,4 +205,4 @@ def names() -> Iterator[str]:
 def lists() -> dict[str, list[str]]:
     """The lists that are not about programs: secrets, system trees, telling variables."""
     text = (files("hermes.policy.commands") / "tables" / "places.yaml").read_text()
-    return msgspec.convert(yaml.load(text, Loader=yaml.SafeLoader), dict[str, list[str]])
+    return msgspec.convert(_parse(text), dict[str, list[str]])

@@ -12,7 +12,7 @@ from hermes.policy.commands.syntax import Node
 from hermes.policy.commands.values import PLAIN, SimpleCommand
 from hermes.policy.commands.walking import TooMuch
 
-COMMANDS = 300
+COMMANDS = 200
 """More than this many in one text are not read on, they are asked about."""
 _NESTING = 10
 
@@ -30,6 +30,7 @@ class Walker:
 
     def start(self, text: bytes, scope: Scope) -> None:
         def around(node: Node, inner: Scope) -> Call:
+            self._step()
             return Call(self, [], inner, node=(node.start_byte, node.end_byte))
 
         Page(text, self, around).walk(scope, None)
@@ -49,6 +50,7 @@ class Walker:
 
     def _page(self, call: Call, text: str) -> Page:
         def around(node: Node, inner: Scope) -> Call:
+            self._step()
             return Call(
                 self,
                 [],
@@ -64,9 +66,8 @@ class Walker:
         return Page(text.encode("utf-8", "surrogateescape"), self, around)
 
     def run(self, call: Call) -> str:
-        self.steps += 1
-        if self.steps > COMMANDS:
-            raise TooMuch(f"more than {COMMANDS} commands")
+        if call.via:
+            self._step()
         word = call.argv[0]
         if word in call.scope.aliases:
             return self._alias(call, call.scope.aliases[word])
@@ -76,6 +77,11 @@ class Walker:
         printed = judge(call)
         self.keep(call)
         return printed
+
+    def _step(self) -> None:
+        self.steps += 1
+        if self.steps > COMMANDS:
+            raise TooMuch(f"more than {COMMANDS} commands")
 
     def _alias(self, call: Call, text: str) -> str:
         scope = call.scope.copy()

@@ -9,10 +9,13 @@ from hermes.policy.commands.options import split
 from hermes.policy.commands.tables import Program
 
 _TOKEN = re.compile(
-    r"""(?P<string>"(?:[^"\\]|\\.)*")|(?P<regex>(?<=[\s(,~!{;&|])/(?:[^/\\\n]|\\.)+/|^/(?:[^/\\\n]|\\.)+/)
+    r"""(?P<string>"(?:[^"\\]|\\.)*")|(?P<regex>(?<=[\s(,~!{;&|=?:<>+*%-])/(?:[^/\\\n]|\\.)+/|^/(?:[^/\\\n]|\\.)+/)
     |(?P<comment>\#[^\n]*)|(?P<word>@?[A-Za-z_]\w*)|(?P<other>\|\||\|&|&&|>>|>=|<=|==|!=|.)""",
     re.X | re.S,
 )
+
+
+_HIDING = re.compile(r"\bsystem\s*\(|\bgetline\b|@[A-Za-z_]|;\s*printf?\b")
 
 
 def awk(call: Call, entry: Program) -> str:
@@ -61,6 +64,10 @@ class _State:
     def take(self, call: Call, kind: str, text: str) -> None:
         if kind == "comment":
             return
+        if kind in ("regex", "string") and _HIDING.search(text if kind == "string" else f"{text} "):
+            call.dynamic("awk text in which code may hide")
+        if kind == "regex" and (";" in text or '"' in text):
+            call.dynamic("a slash in awk that may be a division")
         if self.target and text.strip():
             self._write(call, kind, text)
         if kind == "word":

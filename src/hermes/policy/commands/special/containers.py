@@ -4,7 +4,7 @@ import re
 
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.generic import by_table
-from hermes.policy.commands.marks import ANY, shown
+from hermes.policy.commands.marks import ANY, foreign, shown
 from hermes.policy.commands.options import Arguments, Grammar, split
 from hermes.policy.commands.tables import Program, program
 
@@ -18,6 +18,8 @@ def docker(call: Call, entry: Program) -> str:
     call.flags = tuple(words.names())
     if host := words.value("-H", "--host", "-c", "--context"):
         call.aim(context=host)
+    if words.has("--config"):
+        call.dynamic("a configuration of its own brings its own plug-ins")
     if verb == "container" and rest[:1] in (["exec"], ["run"], ["create"]):
         verb, rest = rest[0], rest[1:]
     if verb == "compose" or call.program in ("docker-compose", "podman-compose"):
@@ -122,11 +124,11 @@ def _where(call: Call, found: Arguments) -> None:
 
 
 def _secrets(call: Call, found: Arguments) -> None:
-    kinds = {kind.partition("/")[0] for word in found.words[1:2] for kind in word.split(",")}
-    if not kinds & {"secret", "secrets", "sealedsecrets", "all,secret"}:
+    kinds = [kind for word in found.words[1:] for kind in word.lower().split(",")]
+    if not any(kind.startswith(("secret", "sealedsecret")) or foreign(kind) for kind in kinds):
         return
-    output = found.value("-o", "--output", "--template") or ""
-    shows = output and not re.match(r"(?:wide|name)\Z|custom-columns=.*(?<!data)\Z", output)
+    output = (found.value("-o", "--output", "--template") or "").lstrip("=")
+    shows = output and not re.match(r"(?:wide|name)\Z|custom-columns=(?!.*data)", output)
     if shows or found.has("--template"):
         call.mark("secret-read", f"prints secrets as {shown(output)}")
 

@@ -137,14 +137,14 @@ def mongo(call: Call, entry: Program) -> str:
 def _javascript(call: Call, text: str) -> None:
     if not settled(text):
         call.dynamic("part of the script is only known at run time")
-    plain = re.sub(r"'[^'\\]*'|\"[^\"\\]*\"", '""', literal(text))
+    plain = literal(text)
     methods = re.findall(r"([A-Za-z_$][\w$]*)\s*\(", plain)
     if re.fullmatch(r"\s*show (?:dbs|databases|collections|tables|users|roles|logs|profile)\s*;?\s*", text):
         call.mark("read", "mongo looks")
     elif any(_MONGO_LOSSES.search(method) for method in methods):
         call.mark("delete", f"mongo {shown(text)[:40]}")
         call.irreversible(f"mongo {shown(text)[:40]}")
-    elif re.search(r"[\[`=]|=>|function|\$out|\$merge|\$where|\$function", plain) or not methods:
+    elif re.search(r"[\[`]|[^=<>!]=[^=]|=>|function|\$out|\$merge|\$where|\$function", plain) or not methods:
         call.dynamic("a script for the mongo shell")
     elif all(_MONGO_READS.match(method) for method in methods):
         call.mark("read", "mongo looks")

@@ -1,8 +1,10 @@
 """`find` and `fd`: an expression in which some words delete, write or run."""
 
+import re
+
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.generic import by_table
-from hermes.policy.commands.marks import ANY, LOOSE, NAME, STAR, leads, shown
+from hermes.policy.commands.marks import ANY, LOOSE, NAME, STAR, globbed, leads, settled, shown
 from hermes.policy.commands.tables import Program
 
 _RUNNING = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
@@ -20,8 +22,7 @@ def find(call: Call, entry: Program) -> str:
     if any(leads(word) for word in words) or LOOSE in words or call.doubtful:
         call.dynamic("a word only known at run time may be -delete or -exec")
     _expression(call, words, roots)
-    end = STAR if _whole(words) else NAME
-    return "\n".join(_below(root, end) for root in roots) + "\n"
+    return "\n".join(_below(root, _names(words)) for root in roots) + "\n"
 
 
 def _roots(words: list[str]) -> list[str]:
@@ -41,10 +42,9 @@ def _expression(call: Call, words: list[str], roots: list[str]) -> None:
         word = words[at]
         at += 1
         if word == "-delete":
-            end = STAR if _whole(words) else NAME
             for root in roots:
                 call.deletes(
-                    _below(root, end),
+                    _below(root, _names(words)),
                     recursive=_whole(words),
                     why=f"find -delete below {shown(root)}",
                 )
@@ -54,12 +54,24 @@ def _expression(call: Call, words: list[str], roots: list[str]) -> None:
             call.dynamic("find takes its roots from a file")
         elif word in _RUNNING:
             end = next((i for i in range(at, len(words)) if words[i] in (";", "+")), len(words))
-            _run(call, words[at:end], roots, _whole(words))
+            for root in roots:
+                below = _below(root, _names(words))
+                call.run([one.replace("{}", below) for one in words[at:end]])
             at = end
 
 
 def _below(root: str, end: str) -> str:
     return f"{root.rstrip('/')}/{end}"
+
+
+def _names(words: list[str]) -> str:
+    """What the files found are called, as far as the expression says."""
+    if _whole(words):
+        return STAR
+    for word, value in zip(words, words[1:], strict=False):
+        if word in ("-name", "-iname") and settled(value):
+            return f"{NAME}/{globbed(value)}"
+    return NAME
 
 
 def _whole(words: list[str]) -> bool:
@@ -74,16 +86,10 @@ _NARROWING = frozenset(
 )
 
 
-def _run(call: Call, command: list[str], roots: list[str], whole: bool) -> None:
-    for root in roots:
-        below = _below(root, STAR if whole else NAME)
-        call.run([word.replace("{}", below) for word in command])
-
-
 def fd(call: Call, entry: Program) -> str:
     """`fd -x cmd` runs, the rest only looks."""
     words = call.argv[1:]
-    cut = next((i for i, word in enumerate(words) if word in _FD_RUNNING), None)
+    cut = next((i for i, word in enumerate(words) if _FD_RUNNING.match(word)), None)
     if cut is None:
         by_table(call, entry)
         return NAME
@@ -91,4 +97,4 @@ def fd(call: Call, entry: Program) -> str:
     return ANY
 
 
-_FD_RUNNING = frozenset({"-x", "--exec", "-X", "--exec-batch"})
+_FD_RUNNING = re.compile(r"-[A-Za-z]*[xX]\Z|--exec(?:-batch)?(?:=|\Z)")

@@ -4,7 +4,7 @@ import re
 
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.generic import by_table
-from hermes.policy.commands.marks import ANY, UNKNOWN, foreign, shown
+from hermes.policy.commands.marks import ANY, NAME, UNKNOWN, foreign, shown
 from hermes.policy.commands.options import Arguments, split
 from hermes.policy.commands.tables import Program
 
@@ -48,11 +48,11 @@ def _numeric(host: str) -> bool:
 
 def _where(host: str, rest: str, user: str) -> tuple[str, str]:
     said = shown(host)
-    if UNKNOWN.search(host) and foreign(host):
+    if foreign(host):
         return "network-out", f"connects to {said}, only known at run time"
-    if _LOCAL.match(host):
+    if _LOCAL.match(host.replace(NAME, "0")):
         return "network-local", f"connects to {said}"
-    if foreign(rest) or foreign(user):
+    if UNKNOWN.search(host + rest + user):
         return "network-out", f"sends what is only known at run time to {said}"
     if "?" in rest or user or _STRANGE.search(host + rest) or any(len(one) > 40 for one in host.split(".")):
         return "network-out", f"sends data to {said} in the address"
@@ -74,6 +74,8 @@ def curl(call: Call, entry: Program) -> str:
     for header in found.values("-H", "--header", "-b", "--cookie", "-A", "--user-agent", "-e", "-u"):
         if foreign(header) or header.startswith("@"):
             _credential(call, header)
+    if found.has("-u", "--user", "--oauth2-bearer") and "network-read" in call.effects:
+        call.mark("network-out", "credentials go to another machine")
     if found.has("-O", "--remote-name", "-J", "--remote-name-all", "--output-dir"):
         call.mark("write", "curl keeps the file")
     return ANY
@@ -100,6 +102,8 @@ def wget(call: Call, entry: Program) -> str:
     joined = any(re.fullmatch(r"-[qnv]*O-", word) for word in call.argv)
     if not quiet and not joined:
         call.writes(target or ".", "wget keeps the file")
+    if any(foreign(value) for value in found.values("--header", "-U", "--user-agent", "--referer")):
+        call.mark("network-out", "a header carries what is only known at run time")
     if method := found.value("--method"):
         if method.upper() not in ("GET", "HEAD"):
             call.mark("network-out", f"wget --method {shown(method)}")

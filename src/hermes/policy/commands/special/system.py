@@ -4,7 +4,7 @@ import re
 
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.generic import by_table
-from hermes.policy.commands.marks import ANY, NAME, foreign, shown
+from hermes.policy.commands.marks import ANY, NAME, foreign, settled, shown
 from hermes.policy.commands.options import Grammar, split
 from hermes.policy.commands.tables import Program
 
@@ -19,8 +19,8 @@ def internet(call: Call, entry: Program) -> str:
         call.dynamic("ip runs lines of a file")
     words = found.words
     if words[:2] in (["netns", "exec"], ["vrf", "exec"]):
-        at = call.argv.index("exec")
-        return call.run(call.argv[at + 2 :])
+        at = call.argv.index("exec") + (1 if found.has("-a", "-all") else 2)
+        return call.run(call.argv[at:])
     verb = words[1] if len(words) > 1 else "show"
     short = verb == "s" and words[0][:1] not in ("l",)
     if verb in _SHOWS or short or any(map(str.isdigit, verb)) and words[0].startswith("r"):
@@ -109,6 +109,8 @@ def service(call: Call, entry: Program) -> str:
     words = call.argv[1:]
     if words and words[0] not in ("--status-all",):
         call.aim(service=words[0])
+        if "/" in words[0] or not settled(words[0]):
+            call.dynamic("service runs whatever file the name leads to")
     verb = words[1] if len(words) > 1 else ""
     if verb == "status" or words in (["--status-all"], []):
         call.mark("read", "tells how a service is")

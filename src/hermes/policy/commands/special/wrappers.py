@@ -11,6 +11,7 @@ from hermes.policy.commands.options import Arguments, Grammar, split
 from hermes.policy.commands.tables import Program
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_LIKE_BASH = frozenset("sh bash dash ash ksh ksh93 mksh rbash".split())
 _SHELL_VALUES = frozenset({"-o", "-O", "--rcfile", "--init-file"})
 
 
@@ -47,6 +48,8 @@ def _split(text: str) -> list[str]:
 def shell(call: Call, entry: Program) -> str:
     """`sh`, `bash` and their kin: -c text, a script, or whatever comes in."""
     found = split(_plus(call.argv[1:]), Grammar(_SHELL_VALUES, stops=0))
+    if call.program not in _LIKE_BASH:
+        call.dynamic(f"{call.program} has a grammar of its own")
     call.flags = tuple(found.names())
     if found.has("--rcfile", "--init-file", "-i", "-l", "--login") and not found.has("-c"):
         call.dynamic("an interactive shell reads its own start files")
@@ -182,6 +185,8 @@ def remote(call: Call, entry: Program) -> str:
         ):
             call.dynamic(f"ssh -o {shown(option)} runs a local command")
             call.shell(option.partition("=")[2] or option.partition(" ")[2])
+    for log in found.values("-E"):
+        call.writes(log)
     if found.has("-F", "-L", "-R", "-D", "-w", "-S", "-I", "-A", "-W", "-J"):
         call.mark("network-out", "ssh with a tunnel, an agent or a configuration of its own")
     if found.has("-V", "-Q"):
@@ -216,6 +221,14 @@ def watch(call: Call, entry: Program) -> str:
     return call.shell(" ".join(found.rest)) if found.rest else ""
 
 
+def terminals(call: Call, entry: Program) -> str:
+    """tmux: a `;` among the words begins another of its commands."""
+    by_table(call, entry)
+    if any(word.endswith(";") for word in call.argv):
+        call.dynamic("several commands of tmux")
+    return ANY
+
+
 def locked(call: Call, entry: Program) -> str:
     """`flock file cmd` and `flock file -c text`."""
     found = split(call.argv[1:], entry.grammar)
@@ -232,7 +245,7 @@ def locked(call: Call, entry: Program) -> str:
 def typescript(call: Call, entry: Program) -> str:
     """`script -c text file` records a shell."""
     found = split(call.argv[1:], entry.grammar)
-    for word in found.words:
+    for word in found.words or ["typescript"]:
         call.writes(word)
     text = found.value("-c", "--command")
     if text is None:
@@ -257,7 +270,7 @@ def scheduled(call: Call, entry: Program) -> str:
 def applet(call: Call, entry: Program) -> str:
     """`busybox rm`: the word behind it is the program."""
     words = call.argv[1:]
-    if not words or words[0].startswith("-"):
+    if not words or words[0] in ("--list", "--list-full", "--help"):
         call.mark("read", f"{call.program} tells about itself")
         return ANY
     return call.run(words)
