@@ -18,12 +18,13 @@ from hermes.policy.commands import Analysis, analyse
 
 PROGRAMS = ["rm", "ls", "cat", "wc", "head", "mv", "id", "touch"]
 SOUP = [
-    *PROGRAMS, "a", "b", "-f", "x y", " ", " ", " ", " ", ";", "&&", "||", "|", "&", "\n", "'", '"', "\\",
-    "$", "$(", ")", "(", "{ ", "; }", "}", "{", ",", "`", "#", " #", "<<E\n", "\nE\n", "<<<", "> /dev/null",
-    "2>&1", "X=rm", "X=", "$X", "${X}", "${X:-rm}", "$'\\x72'", "r''m", "r\\m", "\\\n", "if ", "then ",
-    "fi", "for i in ", "do ", "done", "while ", "case a in ", "a) ", ";;", "esac", "! ", "[[ a ]]",
-    "((1))", "$((1))", "f() { ", "f", "echo ", "eval ", "true ", "$IFS", "*", "~", "!", "=", "&>", "|&",
-    "<(", "$@", "time ", "-- ", "command ", "exec ", "env ", "sh -c ", "xargs ", "$'", "$\"", "\t", "\r",
+    *PROGRAMS, "a", "b", "-f", "x y", " ", " ", " ", " ", ";", "&&", "||", "|", "&", "\n", "'",
+    "\"", "\\", "$", "$(", ")", "(", "{ ", "; }", "}", "{", ",", "`", "#", " #", "<<E\n",
+    "\nE\n", "<<<", "> /dev/null", "2>&1", "X=rm", "X=", "$X", "${X}", "${X:-rm}", "$'\\x72'",
+    "r''m", "r\\m", "\\\n", "if ", "then ", "fi", "for i in ", "do ", "done", "while ",
+    "case a in ", "a) ", ";;", "esac", "! ", "[[ a ]]", "((1))", "$((1))", "f() { ", "f",
+    "echo ", "eval ", "true ", "$IFS", "*", "~", "!", "=", "&>", "|&", "<(", "$@", "time ",
+    "-- ", "command ", "exec ", "env ", "sh -c ", "xargs ", "$'", "$\"", "\t", "\r",
 ]  # fmt: skip
 RUNNER = r"""
 import json, os, subprocess, sys
@@ -36,7 +37,7 @@ for line in sys.stdin:
         subprocess.run(
             ["/bin/bash", "-f", "-c", text], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL, timeout=2, pass_fds=(9,),
-            env={"PATH": "/nowhere", "HOME": "/home/u", "BASH_FUNC_command_not_found_handle%%": handler},
+            env={"PATH": "/no", "HOME": "/h", "BASH_FUNC_command_not_found_handle%%": handler},
         )
         late = False
     except subprocess.TimeoutExpired:
@@ -49,7 +50,8 @@ for line in sys.stdin:
         raw = b""
     os.close(got)
     ran = [one.split(b"\0")[:-1] for one in raw.split(b"\1\0") if one]
-    print(json.dumps([[word.decode("utf-8", "replace") for word in argv] for argv in ran]), flush=True)
+    words = [[word.decode("utf-8", "replace") for word in argv] for argv in ran]
+    print(json.dumps(words), flush=True)
 """
 
 
@@ -62,7 +64,8 @@ def word(chance: random.Random) -> str:
         letters, letters, f"'{letters}'", f'"{letters}"', f"{head}''{tail}", f"{head}\\{tail}",
         "$'" + "".join(f"\\x{ord(one):02x}" for one in letters) + "'", f"{head}${{N}}{tail}",
         f"${{N:-{letters}}}", f"$(echo {letters})", f"`echo {letters}`", f"{{{letters},{head}}}",
-        f'"{head}"\'{tail}\'', f"${{V}}{letters}", f"$(printf %s {letters})", f'"$V{letters}"', "$P", '"$P"',
+        f'"{head}"\'{tail}\'', f"${{V}}{letters}", f"$(printf %s {letters})", f'"$V{letters}"',
+        "$P", '"$P"',
     ]  # fmt: skip
     return chance.choice(ways)
 
@@ -76,15 +79,17 @@ def program(chance: random.Random, depth: int = 0) -> str:
     if depth > 2 or chance.random() < 0.3:
         return command(chance)
     a, b = program(chance, depth + 1), program(chance, depth + 1)
+    c, w = command(chance), word(chance)
     shapes = [
-        f"{a}; {b}", f"{a} && {b}", f"{a} || {b}", f"{a} | {b}", f"( {a} )", f"{{ {a}; }}", f"{a}\n{b}",
-        f"if {a}; then {b}; fi", f"for i in x; do {a}; done", f"case a in a) {a};; esac", f"! {a}",
-        f"f() {{ {a}; }}; f", f"echo $({a})", f'echo "$({a})"', f"cat <<E\n$({a})\nE\n{b}", f"P={word(chance)}; {b}",
-        f"P=$({a}); {b}", f"{a} > /dev/null", f"{a} 2>&1 | {b}", f"eval {json.dumps(a)}", f"{a} & {b}",
-        f"{a} # {b}", f"while {a}; do {b}; break; done", f"cat <({a})", f"{a} <<E\nx\nE\n{b}", f"P=rm {b}",
-        f"cat <<'E' | {b}\n{a}\nE\n", f"until {a}; do {b}; break; done", f"[ -n \"$({a})\" ]",
-        f"A=({command(chance)}); \"${{A[@]}}\"", f"set -- {command(chance)}; \"$@\"", f">/dev/null {command(chance)}",
-        f"{command(chance)} >/dev/null {word(chance)}", f"command {command(chance)}", f"{a} |& {b}", f"{a} \\\n {b}",
+        f"{a}; {b}", f"{a} && {b}", f"{a} || {b}", f"{a} | {b}", f"( {a} )", f"{{ {a}; }}",
+        f"{a}\n{b}", f"if {a}; then {b}; fi", f"for i in x; do {a}; done", f"! {a}", f"{a} & {b}",
+        f"case a in a) {a};; esac", f"f() {{ {a}; }}; f", f"echo $({a})", f'echo "$({a})"',
+        f"cat <<E\n$({a})\nE\n{b}", f"P={w}; {b}", f"P=$({a}); {b}", f"{a} > /dev/null",
+        f"{a} 2>&1 | {b}", f"eval {json.dumps(a)}", f"{a} # {b}", f"cat <({a})", f"P=rm {b}",
+        f"while {a}; do {b}; break; done", f"{a} <<E\nx\nE\n{b}", f"cat <<'E' | {b}\n{a}\nE\n",
+        f"until {a}; do {b}; break; done", f'[ -n "$({a})" ]', f'A=({c}); "${{A[@]}}"',
+        f'set -- {c}; "$@"', f">/dev/null {c}", f"{c} >/dev/null {w}", f"command {c}",
+        f"{a} |& {b}", f"{a} \\\n {b}",
     ]  # fmt: skip
     return chance.choice(shapes)
 
@@ -98,7 +103,7 @@ def listed(argv: list[str], analysis: Analysis) -> bool:
     said = "".join(f" {word}" for word in argv)
     for found in analysis.commands:
         pattern = "".join(
-            "(?: .*)?" if word == "…" else " " + ".*".join(map(re.escape, word.split("…")))
+            "(?: .*)?" if not word.strip("…") else " " + ".*".join(map(re.escape, word.split("…")))
             for word in found.argv
         )
         if argv[0] in found.via or re.fullmatch(pattern, said, re.S):
@@ -157,7 +162,7 @@ def main() -> int:
     texts = [(soup if n % 2 else program)(chance) for n in range(chosen.cases)]
     holes, strays, plain, executed = [], 0, 0, 0
     for text, ran in zip(texts, run_bash(texts), strict=True):
-        analysis = analyse(text, cwd="/tmp", home="/home/u")
+        analysis = analyse(text, cwd="/tmp", home="/h")
         executed += len(ran)
         plain += analysis.plain
         missing = [argv for argv in ran if argv and not listed(argv, analysis)]

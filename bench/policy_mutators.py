@@ -13,9 +13,15 @@ from collections.abc import Callable, Iterator
 Mutator = Callable[[str], str | None]
 
 _SIMPLE = re.compile(r"[a-z][\w.-]*(?: [^|&;<>()$`\\\n!#]*)?\Z")
-_KEYWORDS = frozenset(
-    "if for while until case function select time coproc alias export trap eval exec source set read"
-    " command builtin history enable hash mapfile declare printf cd crontab ls cat echo".split()
+
+
+def word_set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_KEYWORDS = word_set(
+    "if for while until case function select time coproc alias export trap eval exec source set"
+    " read command builtin history enable hash mapfile declare printf cd crontab ls cat echo"
 )
 
 
@@ -69,10 +75,8 @@ def _words(template: str) -> Mutator:
 
     def mutate(command: str) -> str | None:
         found = simple(command)
-        if (
-            found is None
-            or ("xargs" in template or "env -S" in template)
-            and re.search("['\"]", command)
+        if found is None or (
+            ("xargs" in template or "env -S" in template) and re.search("['\"]", command)
         ):
             return None
         return template.replace("{p}", found[0]).replace("{r}", found[1])
@@ -125,7 +129,7 @@ QUOTING: dict[str, Mutator] = {
     "echo": _on_program(lambda word: f"$(echo {word})"),
     "backticks": _on_program(lambda word: f"`echo {word}`"),
     "printf": _on_program(
-        lambda word: f"$(printf '{''.join(f'%b' for _ in word)}' {' '.join(word)})"
+        lambda word: f"$(printf '{''.join('%b' for _ in word)}' {' '.join(word)})"
     ),
     "field separators": _separated,
     "own separators": _comma_separated,
@@ -159,15 +163,14 @@ VARIABLES: dict[str, Mutator] = {
     "redirected": _before(">/dev/null 2>&1"),
     "assignment": _before("LANG=C"),
 }
+_PREFIXES = (
+    "env; env -i PATH=$PATH; env A=b; nohup; nice; nice -n 5; ionice -c 3; setsid -w; timeout 5;"
+    " timeout -k 1 5; stdbuf -oL; command; exec; exec -a ls; time; nice env; env nice timeout 5;"
+    " /usr/bin/env; flock /tmp/l; unshare -r; setarch x86_64; chrt -i 0; taskset 1; busybox"
+)
 WRAPPERS: dict[str, Mutator] = {
-    name: _before(name)
-    for name in (
-        "env", "env -i PATH=$PATH", "env A=b", "nohup", "nice", "nice -n 5", "ionice -c 3", "setsid -w",
-        "timeout 5", "timeout -k 1 5", "stdbuf -oL", "command", "exec", "exec -a ls", "time", "nice env",
-        "env nice timeout 5", "/usr/bin/env", "flock /tmp/l", "unshare -r", "setarch x86_64",
-        "chrt -i 0", "taskset 1", "busybox",
-    )  # fmt: skip
-}  # fmt: skip
+    name.strip(): _before(name.strip()) for name in _PREFIXES.split(";")
+}
 SHELLS: dict[str, Mutator] = {
     "bash -c": _whole("bash -c {q}"),
     "sh -c": _whole("sh -c {q}"),

@@ -206,6 +206,10 @@ SECTIONS: dict[str, Callable[[Peer | None], list[Row]]] = {
 }
 
 
+TABLES = ("remote_environments.py", "policy_commands.py")
+"""Scripts with a table of their own: places against their client programs, the gate's reading."""
+
+
 def table(rows: list[Row]) -> str:
     lines = ["| figure | ours | floor | peer | peer ÷ ours | target | met |", "|---|" + "---|" * 6]
     for row in rows:
@@ -234,6 +238,9 @@ def main() -> int:
             print(f"measuring {name} …", file=sys.stderr)
             rows += section(peer)
     print(json.dumps([vars(row) for row in rows]) if options.json else table(rows), flush=True)
+    for name in () if options.only or options.json else TABLES:
+        print(f"\n{name}", flush=True)
+        subprocess.run([sys.executable, HERE / name], env=environment(), check=False)
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", file=sys.stderr)
     return 0 if all(row.met for row in rows) else 1
 
