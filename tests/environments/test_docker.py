@@ -13,11 +13,13 @@ import real_docker
 from real_docker import Daemon
 
 from hermes.core.errors import PlaceFailed, SettingsError
+from hermes.core.events import Event
 from hermes.core.protocols import Environment, Process
 from hermes.environments.docker import open_docker, why_not
 from hermes.environments.docker_container import CAPABILITIES, DockerContainer
 from hermes.environments.errand_client import Client
 from hermes.environments.open import Opening, open_environment
+from hermes.environments.registry import ProcessRegistry
 from hermes.environments.remote import RemoteEnvironment
 from hermes.environments.settings import TerminalSettings
 
@@ -167,16 +169,31 @@ async def test_it_runs_inside_and_never_on_the_host(box: RemoteEnvironment) -> N
 async def test_a_loud_process_is_heard_out_where_no_hole_can_be_punched(
     box: RemoteEnvironment,
 ) -> None:
-    process = await box.start("head -c 30000000 /dev/zero; read x; head -c 9 /dev/zero")
+    loud = "head -c 30000000 /dev/zero | tr '\\0' x; read y; echo end"
+    process = await box.start(loud)
     size = 0
     with anyio.fail_after(30):
         while size < 30_000_000:
             size += len(await process.output())
-        name = "/tmp/.hermes-process-*/log"
-        while int((await box.run(f"cat {name} | wc -c")).output) > 0:  # it has been emptied
-            await anyio.sleep(0.05)
+        # Not before its log has been emptied:
+        await box.run("while [ -s /tmp/.hermes-process-*/log ]; do sleep 0.02; done")
         await process.write(b"\n")
-    assert size + len(await everything(process)) == 30_000_009
+    assert size == 30_000_000
+    assert await everything(process) == b"end\n"
+
+
+async def test_what_nobody_listens_to_any_more_is_ended(box: RemoteEnvironment) -> None:
+    await box.run("head -c 300000000 /dev/zero > /srv/big")
+    with anyio.move_on_after(0.3) as clock:
+        await box.read("/srv/big")
+    assert clock.cancelled_caught
+    assert (await box.run("pidof cat")).exit_code == 1
+    process = await box.start("echo ready; sleep 60")
+    assert await process.output() == b"ready\n"
+    with anyio.move_on_after(0.3) as clock:
+        await process.write(b"x" * 1_000_000)  # more than a pipe takes
+    assert clock.cancelled_caught
+    assert (await box.run("pidof cat")).exit_code == 1
 
 
 async def test_a_container_killed_under_a_command_is_the_place_s_failure(
@@ -314,6 +331,27 @@ async def test_leaving_spares_a_container_with_a_process_and_removes_any_other(
         assert await everything(again) == b"Terminated\n"  # says the shell around `sleep`
         assert await again.wait() == 143
     real_docker.daemon().docker("rm", "--force", id)
+
+
+async def test_the_registry_finds_a_process_again_in_the_container_of_before(
+    tmp_path: Path,
+) -> None:
+    told: list[Event] = []
+
+    async def publish(*events: Event) -> list[int]:
+        told.extend(events)
+        return []
+
+    given = real_docker.opening(tmp_path)
+    async with open_docker(given) as place, ProcessRegistry(tmp_path, publish) as registry:
+        view = await registry.start(place, "echo one; read x; echo two; exit 8", run="r")
+    async with open_docker(given) as place, ProcessRegistry(tmp_path, publish) as registry:
+        (again,) = await registry.recover(place)
+        assert (again.id, again.status) == (view.id, "running")
+        await registry.write(again.id, b"\n")
+        ended = await registry.wait(again.id, timeout=20)
+        assert (ended.status, ended.exit_code) == ("exited", 8)
+        assert (await registry.log(again.id)).startswith("one\ntwo\n")
 
 
 async def test_one_that_was_made_and_never_started_is_swept_away(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ class RemoteEnvironment:
 
     async def write(self, path: str, data: bytes) -> None:
         words = self._file(path) | {"size": len(data), "id": new_tree()}
-        word, said = await self._lines.ask(REPLACE, words, data, patience=_FILES)
+        word, said = await self._lines.ask(REPLACE, words, data, ends_itself=True, patience=_FILES)
         if word != "0":
             raise _told("write", path, said)
 
@@ -184,7 +184,7 @@ class RemoteEnvironment:
             client = self._lines.client.elsewhere(place)
             if client is None:
                 return None
-            self._others[place] = Lines(client, waits=False)
+            self._others[place] = Lines(client, waiting=0)
         return self._others[place]
 
     async def _part(self) -> bool:
@@ -196,7 +196,7 @@ class RemoteEnvironment:
                     await process.kill()
             elif process.lines is self._lines:
                 spare = spare or await process.runs()
-            process.close()
+            await process.close()
         return spare
 
     async def _leave(self, *, spare: bool) -> None:

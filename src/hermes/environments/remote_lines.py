@@ -1,7 +1,7 @@
-"""The lines to one place. One is always in waiting, so that a command need not wait for a line.
+"""The lines to one place. Some are always in waiting, so that a command need not wait for a line.
 
-It also is what gets in when a place is so full that no new program can be started: the end of a
-runaway command comes over it.
+They also are what gets in when a place is so full that no new program can be started: the end of a
+runaway command comes over one.
 """
 
 import os
@@ -19,16 +19,19 @@ from hermes.environments.remote_scripts import END, WAIT_FOR_ONE, Words, program
 
 PATIENCE = 30.0
 """Seconds for a line to be there, and for a short answer."""
+WAITING = 2
+"""Lines in waiting: with two, commands one after the other come up side by side."""
 _LEAVING = 2.0
+_ABANDONING = 5.0
 
 
 class Lines:
-    """With `waits`, one line is always in waiting once a first was taken."""
+    """`waiting` is how many lines to hold ready, once a first was taken."""
 
-    def __init__(self, client: Client, *, waits: bool = True) -> None:
+    def __init__(self, client: Client, *, waiting: int = WAITING) -> None:
         self.client = client
-        self._waits = waits
-        self._spare: Line | None = None
+        self._wanted = waiting
+        self._spare: list[Line] = []
         self._leftovers = Leftovers()
         self._leaving: list[Child] = []
 
@@ -58,10 +61,10 @@ class Lines:
         ) from broken
 
     def restock(self) -> None:
-        """Called when a command has begun: the next line comes up while it runs."""
-        if self._waits and self._spare is None:
-            with suppress(PlaceFailed):
-                self._spare = self._open()
+        """Called when a command has begun: the next lines come up while it runs."""
+        with suppress(PlaceFailed):
+            while len(self._spare) < self._wanted:
+                self._spare.append(self._open())
 
     def done(self, line: Line) -> None:
         """Its last word has come. Somebody left behind may still print into it."""
@@ -77,9 +80,11 @@ class Lines:
         stdin: bytes = b"",
         *,
         hold: bool = False,
+        ends_itself: bool = False,
         patience: float | None = PATIENCE,
     ) -> tuple[str, bytes]:
-        """The last word of a program of ours, and what it printed."""
+        """The last word of a program of ours, and what it printed. One that `ends_itself` when we
+        hang up is left to do so; any other is ended when we no longer wait for it."""
         line = await self.take()
         said = bytearray()
         try:
@@ -91,10 +96,11 @@ class Lines:
         except LineBroken as broken:
             raise await self.why(broken) from broken
         except TimeoutError as error:
+            await self._give_up(line, ends_itself)
             raise PlaceFailed(f"{self.client.place} did not answer in time") from error
-        finally:
-            if line.word is None:
-                self.drop(line)
+        except BaseException:
+            await self._give_up(line, ends_itself)
+            raise
         self.done(line)
         return line.word or "", bytes(said)
 
@@ -111,12 +117,18 @@ class Lines:
             "grace": int(grace * 1000),
             "hard": "1" if hard else "",
         }
-        await self.ask(END, words, hold=True, patience=grace + PATIENCE)
+        await self.ask(END, words, hold=True, ends_itself=True, patience=grace + PATIENCE)
+
+    async def abandon(self, line: Line) -> None:
+        """Nobody listens to it any more. What it runs there would not notice that in every place,
+        so it is ended."""
+        self.drop(line)
+        with anyio.move_on_after(_ABANDONING, shield=True), suppress(PlaceFailed):
+            await self.end("none", line.pid, grace=0, hard=True)
 
     async def close(self) -> None:
-        spare, self._spare = self._spare, None
-        if spare is not None:
-            self.drop(spare)
+        while self._spare:
+            self.drop(self._spare.pop())
         self._leftovers.close()
         for child in self._leaving:
             if child.bury() is None:
@@ -126,12 +138,19 @@ class Lines:
             for child in self._leaving:
                 await child.wait()
 
-    def _waiting(self) -> Line | None:
-        line, self._spare = self._spare, None
-        if line is not None and not line.alive:
+    async def _give_up(self, line: Line, ends_itself: bool) -> None:
+        if ends_itself:
             self.drop(line)
-            return None
-        return line
+        else:
+            await self.abandon(line)
+
+    def _waiting(self) -> Line | None:
+        while self._spare:
+            line = self._spare.pop(0)
+            if line.alive:
+                return line
+            self.drop(line)
+        return None
 
     def _open(self) -> Line:
         return open_line(self.client.words(WAIT_FOR_ONE), self.client.variables)

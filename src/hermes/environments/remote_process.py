@@ -89,11 +89,11 @@ class RemoteProcess:
     async def runs(self) -> bool:
         return not self.ended and await look(self.lines, self._where) == "runs"
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Listen no more; the process goes on."""
-        if self._line is not None:
-            self.lines.drop(self._line)
-            self._line = None
+        line, self._line = self._line, None
+        if line is not None:
+            await self.lines.abandon(line)
 
     async def _follow(self) -> Line:
         line = await self._reached()

@@ -59,8 +59,8 @@ told() {
 
 # Whether there is news is seen from the time of the last change, which costs no process. That
 # clock ticks slowly: what was written in the tick in which we looked is fetched one look later, and
-# where it ticks in seconds, at the latest after sixteen looks. A log is shortened by punching a hole,
-# which loses nothing; where that cannot be, by emptying it when it seems silent, or else far too long.
+# where it ticks in seconds, at the latest after sixteen looks. A log is shortened by punching a
+# hole, which loses nothing; where that cannot be, by emptying it in silence, or when far too long.
 FOLLOW = (
     NAP
     + _ALIVE

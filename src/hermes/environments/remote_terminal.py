@@ -40,7 +40,7 @@ class RemoteTerminal:
             self._code = broken.code or None
             data = b""
         if not data:
-            self.close()
+            await self.close()
         return data
 
     async def write(self, data: bytes) -> None:
@@ -61,7 +61,7 @@ class RemoteTerminal:
             while await self.output():
                 pass
 
-    def close(self) -> None:
+    async def close(self) -> None:
         if not self.ended:
             self.ended = True
             if self._line.word is not None and self._line.word.isdigit():

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from hermes.policy.commands import guards
 from hermes.policy.commands.paths import Places
 from hermes.policy.commands.scope import Scope
+from hermes.policy.commands.syntax import Misread
 from hermes.policy.commands.values import (
     FLOOR,
     PLAIN,
@@ -49,8 +50,8 @@ def analyse(
     if not guards.private(command):
         try:
             walker.start(text, Scope(home=home, cwd=cwd))
-        except TooMuch as much:
-            walker.problem(str(much))
+        except (TooMuch, Misread) as lost:
+            walker.problem(str(lost))
         except RecursionError:
             walker.problem("nested too deeply to be read")
         except (LookupError, ValueError, TypeError, AttributeError, StopIteration) as bug:

@@ -1,6 +1,7 @@
 """Brace expansion over a word in which live braces are marked."""
 
 import re
+from itertools import pairwise
 
 from hermes.policy.commands.marks import CLOSE, COMMA, LOOSE, OPEN, literal
 
@@ -45,7 +46,8 @@ def _combine(before: str, choices: list[str], after: str, room: int) -> list[str
 
 
 def _match(word: str, start: int) -> tuple[int, list[int]]:
-    depth, commas = 0, []
+    depth = 0
+    commas: list[int] = []
     for at in range(start, len(word)):
         letter = word[at]
         if letter == OPEN:
@@ -61,7 +63,7 @@ def _match(word: str, start: int) -> tuple[int, list[int]]:
 
 def _split(word: str, start: int, end: int, commas: list[int]) -> list[str]:
     edges = [start, *commas, end]
-    return [word[left + 1 : right] for left, right in zip(edges, edges[1:], strict=False)]
+    return [word[left + 1 : right] for left, right in pairwise(edges)]
 
 
 def _range(inner: str) -> list[str]:

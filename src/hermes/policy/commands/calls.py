@@ -42,7 +42,7 @@ class Call:
     """The program itself has another name when a variable is set."""
     via: tuple[str, ...] = ()
     node: tuple[int, int] = (0, 0)
-    target: Target = Target()
+    target: Target = field(default_factory=Target)
     effects: dict[str, str] = field(default_factory=dict)
     program: str = ""
     flags: tuple[str, ...] = ()

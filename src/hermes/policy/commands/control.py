@@ -6,11 +6,12 @@ from hermes.policy.commands.marks import ANY, LOOSE, NAME
 from hermes.policy.commands.scope import Scope
 from hermes.policy.commands.syntax import Node
 from hermes.policy.commands.tables import program
+from hermes.policy.commands.values import word_set
 from hermes.policy.commands.walking import Step, Walk
 
-_NOISE = frozenset(
-    "; ;; ;& ;;& & && || | |& ( ) { } (( )) $( ` if then elif else fi for select in do done while until"
-    " case esac function ! comment \n variable_name = heredoc_end heredoc_start".split(" ")
+_NOISE = {"\n"} | word_set(
+    "; ;; ;& ;;& & && || | |& ( ) { } (( )) $( ` if then elif else fi for select in do done while"
+    " until case esac function ! comment variable_name = heredoc_end heredoc_start"
 )
 _ROUNDS = 40
 _ENDLESS = re.compile(rb"(?:while\s+(?:true|:|1|\(\(\s*1\s*\)\)|\[+ 1 \]+)|until\s+false)\s*[;\n]")

@@ -154,7 +154,8 @@ def _nothing(call: Call, value: str, where: str) -> None:
 
 _KINDS: dict[str, Callable[[Call, str, str], None]] = {
     "runs": _runs, "code": _code, "reads": _reads, "writes": _writes, "deletes": _deletes,
-    "sql": _sql, "uses": _uses, "recurses": _recurses, "configures": _configures, "nothing": _nothing,
+    "sql": _sql, "uses": _uses, "recurses": _recurses, "configures": _configures,
+    "nothing": _nothing,
     "network-host": lambda call, value, where: call.aim(host=value),
     "namespace": lambda call, value, where: call.aim(namespace=value),
     "context": lambda call, value, where: call.aim(context=value),

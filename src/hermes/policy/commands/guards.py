@@ -12,8 +12,15 @@ _ODD = re.compile(
     "\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0e\ufeff\uff01-\uff5e\uffa0\uffe0-\uffef\ufff0-\uffff"
     "\ue000-\uf8ff\U000e0000-\U000e0fff]"
 )
-_EXPENSIVE = (("<<", 24), ("${", 120), ("[[", 60), ("|", 400), ("((", 200), ("`", 200))
+_EXPENSIVE = {
+    "<<": 24, "${": 120, "[[": 60, "|": 400, "((": 200, "`": 200, ">": 300, "(": 300, "<": 120,
+    "$": 600, "for ": 100, "function ": 100,
+}  # fmt: skip
 """Marks that make the parser slow when there are very many of them, and how many are normal."""
+
+_PAIRS = (("(", ")"), ("{", "}"), ("if ", "fi"), ("do ", "done"), ("case ", "esac"))
+_LONELY = 20
+"""The parser is slow at making sense of what has no other half."""
 
 
 def suspicious(command: str) -> list[str]:
@@ -37,9 +44,12 @@ def unreadable(command: str) -> str:
         return f"longer than {LIMIT} characters"
     if "\0" in command:
         return "a NUL character"
-    for mark, normal in _EXPENSIVE:
+    for mark, normal in _EXPENSIVE.items():
         if command.count(mark) > normal:
             return f"more than {normal} times {mark!r}"
+    for start, end in _PAIRS:
+        if abs(command.count(start) - command.count(end)) > _LONELY:
+            return f"more than {_LONELY} times {start!r} without {end!r}, or the other way round"
     return ""
 
 

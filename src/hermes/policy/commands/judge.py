@@ -6,6 +6,7 @@ from hermes.policy.commands import specials, tables
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.generic import by_table
 from hermes.policy.commands.marks import ANY, settled, shown
+from hermes.policy.commands.values import word_set
 
 _ASKS = (["--help"], ["--version"])
 
@@ -37,10 +38,12 @@ def _asks(call: Call, entry: tables.Program) -> bool:
     return bool(verbal) and not _CARRIERS & set(words) and all(map(settled, words))
 
 
-_SUBSCRIPTED = frozenset("test [ declare typeset local export readonly read printf unset let".split())
+_SUBSCRIPTED = word_set("test [ declare typeset local export readonly read printf unset let")
 _SUBSCRIPT = re.compile(r"\[.*(?:\$\(|`)", re.S)
 _REPEATS = frozenset({"echo", "printf", "yes", ":", "true", "false", "test", "[", "eval", "expr"})
-_CARRIERS = frozenset({"exec", "run", "debug", "create", "compose", "rsh", "ssh", "rebase", "bisect"})
+_CARRIERS = frozenset(
+    {"exec", "run", "debug", "create", "compose", "rsh", "ssh", "rebase", "bisect"}
+)
 
 
 def _mention(call: Call) -> None:

@@ -15,6 +15,8 @@ class Grammar:
     """Long options begin with one dash, as in `find -name` or `terraform -auto-approve`."""
     stops: int | None = None
     """After so many words the rest belongs to another command."""
+    at_once: bool = False
+    """The rest begins right behind those words, even when it looks like an option."""
 
 
 @dataclass
@@ -73,6 +75,9 @@ def split(words: list[str], grammar: Grammar) -> Arguments:
         if leads(word):
             found.loose.append(word)
         found.words.append(word)
+        if grammar.at_once and len(found.words) == grammar.stops:
+            found.rest = words[at:]
+            return found
     return found
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Protocol
 
-from hermes.policy.commands import control, simple, syntax
+from hermes.policy.commands import control, redirects, simple, syntax
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.marks import ANY
 from hermes.policy.commands.scope import Scope
@@ -137,7 +137,7 @@ class Page:
         for child in self.children(node)[1:-1]:
             if child.type == "file_redirect":
                 call = self.call(child, inner)
-                simple.redirects.apply(call, simple.redirects.collect(self, [child], inner))
+                redirects.apply(call, redirects.collect(self, [child], inner))
                 self.keep(call)
                 printed.append(ANY)
             elif child.type not in (";", "&", "\n", "comment"):

@@ -7,7 +7,16 @@ from functools import lru_cache
 from posixpath import normpath
 
 from hermes.policy.commands.marks import (
-    ANY, GLOB, LOOSE, NAME, QUERY, SET, SOME, STAR, UNKNOWN, literal,
+    ANY,
+    GLOB,
+    LOOSE,
+    NAME,
+    QUERY,
+    SET,
+    SOME,
+    STAR,
+    UNKNOWN,
+    literal,
 )  # fmt: skip
 from hermes.policy.commands.tables import lists
 from hermes.policy.commands.values import Lookup
@@ -112,6 +121,18 @@ class Patterns:
     trusted: frozenset[str]
 
 
+def _meets(path: str, own: str, *, tree: bool) -> bool:
+    """Whether wildcards reach a path or something below it; `tree`: or something above it."""
+    parts, wanted = path.split("/"), own.split("/")
+    reached = all(_globbed(part).match(want) for part, want in zip(parts, wanted, strict=False))
+    return reached and (tree or len(parts) >= len(wanted))
+
+
+def _one_level(glob: str) -> str:
+    """A pattern whose `*` does not reach into folders below."""
+    return re.escape(glob).replace(r"\*", "[^/]*") + r"\Z"
+
+
 @lru_cache(maxsize=16)
 def patterns(home: str) -> Patterns:
     listed = lists()
@@ -120,9 +141,9 @@ def patterns(home: str) -> Patterns:
         secret=re.compile("|".join(map(translate, secrets))),
         public=re.compile("|".join(map(translate, listed["public"]))),
         samples=tuple(glob.replace("*", fill) for glob in secrets for fill in ("", "1")),
-        system=re.compile("|".join(map(translate, [*listed["system"], home]))),
+        system=re.compile("|".join(map(_one_level, [*listed["system"], home]))),
         precious=tuple(listed["precious"]),
-        vital=re.compile("|".join(map(translate, listed["vital"]))),
+        vital=re.compile("|".join(map(_one_level, listed["vital"]))),
         trusted=frozenset(listed["trusted"]),
     )
 
@@ -196,7 +217,7 @@ class Places:
                 return True
             if tree and (own.startswith(plain.rstrip("/") + "/") or plain == "/"):
                 return True
-            if GLOB.search(path) and _globbed(path).match(own):
+            if GLOB.search(path) and _meets(path, own, tree=tree):
                 return True
             if (unknown := UNKNOWN.search(plain)) and plain[: unknown.start()] in (
                 f"{own.rpartition('/')[0]}/",

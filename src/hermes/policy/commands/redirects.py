@@ -1,4 +1,4 @@
-"""Redirections: files opened for a command, here-documents, and words the parser left behind them."""
+"""Redirections: files opened for a command, here-documents, and words left behind by the parser."""
 
 from dataclasses import dataclass, field
 
@@ -7,6 +7,7 @@ from hermes.policy.commands.calls import Call
 from hermes.policy.commands.marks import ANY, shown
 from hermes.policy.commands.scope import Scope
 from hermes.policy.commands.syntax import Node
+from hermes.policy.commands.values import word_set
 from hermes.policy.commands.walking import Walk
 
 KINDS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
@@ -99,10 +100,10 @@ def _document(walk: Walk, node: Node, scope: Scope, opened: Opened) -> None:
     opened.stdin = body if inner.stdin is None else ANY
 
 
-_STATEMENTS = frozenset(
+_STATEMENTS = word_set(
     "pipeline list command redirected_statement subshell compound_statement if_statement"
     " while_statement for_statement case_statement negated_command test_command"
-    " declaration_command variable_assignment variable_assignments function_definition".split()
+    " declaration_command variable_assignment variable_assignments function_definition"
 )
 
 

@@ -4,14 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from hermes.policy.commands.marks import ANY, NAME, REFERENCES
+from hermes.policy.commands.values import word_set
 
 Bound = str | tuple[str, ...]
 """The value of a variable, or of an array."""
 
-_NUMBERS = frozenset("? $ ! # - PPID UID EUID RANDOM SECONDS BASHPID LINENO SHLVL COLUMNS".split())
-_NAMES = frozenset(
+_NUMBERS = word_set("? $ ! # - PPID UID EUID RANDOM SECONDS BASHPID LINENO SHLVL COLUMNS")
+_NAMES = word_set(
     "USER LOGNAME HOSTNAME HOSTTYPE OSTYPE MACHTYPE TERM LANG SHELL EPOCHSECONDS EPOCHREALTIME"
-    " BASH_VERSION XDG_RUNTIME_DIR".split()
+    " BASH_VERSION XDG_RUNTIME_DIR"
 )
 
 

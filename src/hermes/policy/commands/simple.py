@@ -4,9 +4,11 @@ from hermes.policy.commands import assignments, redirects
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.marks import ANY
 from hermes.policy.commands.redirects import Opened
-from hermes.policy.commands.scope import Scope
+from hermes.policy.commands.scope import Bound, Scope
 from hermes.policy.commands.syntax import Misread, Node
-from hermes.policy.commands.walking import Step, Walk
+from hermes.policy.commands.walking import Step, TooMuch, Walk
+
+_WORDS = 800
 
 
 def command(
@@ -15,8 +17,8 @@ def command(
     """A program with its words, its assignments and its redirections."""
     call = walk.call(node, scope)
     inner: list[Node] = []
-    extra: dict[str, assignments.Bound] = {}
-    end = -1
+    extra: dict[str, Bound] = {}
+    end, values = -1, 0
     for child in walk.children(node):
         kind = child.type
         if kind in redirects.KINDS:
@@ -24,6 +26,7 @@ def command(
         elif kind == "variable_assignment" and not call.argv:
             name, value = assignments.read(walk, child, scope)
             extra[name] = value
+            values += 1
         elif kind == "comment":
             continue
         else:
@@ -32,6 +35,8 @@ def command(
             call.disputed = call.disputed or (fields.doubtful and not call.argv)
             call.doubtful = call.doubtful or fields.doubtful
             call.argv += fields.words
+        if len(call.argv) + values > _WORDS:
+            raise TooMuch(f"more than {_WORDS} words in one command")
         end = child.end_byte
     opened = redirects.collect(walk, inner, scope)
     return _finish(walk, call, stdin, [opened, *([outer] if outer else [])], extra)
@@ -48,7 +53,7 @@ def _finish(
     call: Call,
     stdin: str | None,
     opened: list[Opened],
-    extra: dict[str, assignments.Bound],
+    extra: dict[str, Bound],
 ) -> str:
     call.stdin = stdin
     for one in opened:
@@ -95,7 +100,10 @@ def assignment(walk: Walk, node: Node, scope: Scope, stdin: str | None) -> str:
     """`a=1`, alone or several."""
     single = node.type == "variable_assignment"
     call = walk.call(node, scope)
-    for child in [node] if single else walk.children(node):
+    found = [node] if single else walk.children(node)
+    if len(found) > _WORDS // 2:
+        raise TooMuch(f"more than {_WORDS // 2} assignments at once")
+    for child in found:
         name, value = assignments.read(walk, child, scope)
         assignments.check(call, name, value)
         scope.variables[name] = value

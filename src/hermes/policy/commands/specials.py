@@ -4,7 +4,17 @@ from collections.abc import Callable
 
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.special import (
-    awk, code, containers, databases, files, finding, network, sed, shell, system, versions,
+    awk,
+    code,
+    containers,
+    databases,
+    files,
+    finding,
+    network,
+    sed,
+    shell,
+    system,
+    versions,
     wrappers,
 )  # fmt: skip
 from hermes.policy.commands.tables import Program

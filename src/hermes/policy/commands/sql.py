@@ -2,26 +2,26 @@
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.marks import foreign, literal, shown
 from hermes.policy.commands.sql_tokens import Token, chooses, condition, statements
+from hermes.policy.commands.values import word_set
 
-_READS = frozenset(
+_READS = word_set(
     "SELECT SHOW DESCRIBE DESC EXPLAIN VALUES TABLE HELP USE BEGIN START COMMIT ROLLBACK END"
-    " SAVEPOINT RELEASE RESET FETCH CLOSE CHECKSUM ABORT DISCARD EXISTS LISTEN UNLISTEN WITH".split()
+    " SAVEPOINT RELEASE RESET FETCH CLOSE CHECKSUM ABORT DISCARD EXISTS LISTEN UNLISTEN WITH"
 )
-_WRITES = frozenset(
-    "INSERT REPLACE UPSERT MERGE COMMENT ANALYZE CREATE RENAME ATTACH IMPORT".split()
-)
-_FINAL = frozenset("DROP TRUNCATE ALTER PURGE DETACH".split())
-_RIGHTS = frozenset("GRANT REVOKE REASSIGN".split())
-_UPKEEP = frozenset(
+_WRITES = word_set("INSERT REPLACE UPSERT MERGE COMMENT ANALYZE CREATE RENAME ATTACH IMPORT")
+_FINAL = word_set("DROP TRUNCATE ALTER PURGE DETACH")
+_RIGHTS = word_set("GRANT REVOKE REASSIGN")
+_UPKEEP = word_set(
     "VACUUM REINDEX OPTIMIZE CLUSTER REFRESH FLUSH CHECKPOINT LOCK UNLOCK KILL SYSTEM CHANGE STOP"
-    " REPAIR SHUTDOWN RESTART NOTIFY CACHE".split()
+    " REPAIR SHUTDOWN RESTART NOTIFY CACHE"
 )
-_CODE = frozenset("CALL DO EXEC EXECUTE PREPARE LOAD HANDLER INSTALL DECLARE DELIMITER".split())
-_CHANGES = frozenset("INSERT UPDATE DELETE MERGE TRUNCATE DROP ALTER CREATE".split())
+_CODE = word_set("CALL DO EXEC EXECUTE PREPARE LOAD HANDLER INSTALL DECLARE DELIMITER")
+_CHANGES = word_set("INSERT UPDATE DELETE MERGE TRUNCATE DROP ALTER CREATE")
 _HARMLESS = re.compile(
     r"(?:explain|analyze|count|sum|avg|min|max|now|coalesce|nullif|greatest|least|round|floor|ceil|ceiling|abs|sign"
     r"|mod|length|char_length|octet_length|lower|upper|trim|ltrim|rtrim|substr|substring|left|right"
@@ -58,9 +58,7 @@ _REACHES = {
     "pg_drop_replication_slot": "irreversible", "pg_stat_reset": "write",
     "pg_stat_statements_reset": "write", "read_csv": "read", "read_parquet": "read",
 }  # fmt: skip
-_SECRET_TABLES = frozenset(
-    "pg_shadow pg_authid user_mapping pg_user_mapping user_privileges".split()
-)
+_SECRET_TABLES = word_set("pg_shadow pg_authid user_mapping pg_user_mapping user_privileges")
 
 
 def judge_sql(call: Call, text: str) -> None:
@@ -162,9 +160,9 @@ def _copied(call: Call, statement: list[Token], said: str) -> None:
 
 def _setting(call: Call, statement: list[Token], said: str) -> None:
     uppers = {token.upper for token in statement}
-    if uppers & {"GLOBAL", "PERSIST", "PASSWORD", "ROLE", "AUTHORIZATION", "PERSIST_ONLY"}:
-        call.mark("service-change", f"SQL: {said}")
-    elif any(token.text.startswith("@@") for token in statement):
+    if uppers & {"GLOBAL", "PERSIST", "PASSWORD", "ROLE", "AUTHORIZATION", "PERSIST_ONLY"} or any(
+        token.text.startswith("@@") for token in statement
+    ):
         call.mark("service-change", f"SQL: {said}")
     else:
         call.mark("read", f"SQL: {said}")
@@ -195,7 +193,7 @@ _VERBS: dict[str, _Work] = {
 def _functions(call: Call, statement: list[Token]) -> None:
     """Functions may do anything; those that are known to only compute are left alone."""
     reading = statement[0].upper in ("SELECT", "WITH", "VALUES", "EXPLAIN", "SHOW", "TABLE")
-    for token, following in zip(statement, statement[1:], strict=False):
+    for token, following in pairwise(statement):
         if following.text != "(" or token.kind not in ("word", "name"):
             continue
         name = token.text.strip('"`[]').lower()

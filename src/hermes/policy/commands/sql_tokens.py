@@ -3,6 +3,8 @@
 import re
 from typing import NamedTuple
 
+from hermes.policy.commands.values import word_set
+
 _STANDARD = r"""
     (?P<blank>\s+|--[^\n]*)
   | (?P<string>[eE]'(?:[^'\\]|\'\'|\\.)*'|[nNbBxX]?'(?:[^']|\'\')*'|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$)
@@ -78,8 +80,8 @@ def condition(statement: list[Token]) -> list[Token] | None:
     return None if start is None else statement[start:]
 
 
-_AFTER_WHERE = frozenset("ORDER LIMIT RETURNING GROUP HAVING OFFSET FETCH".split())
-_WORDS_OF_LOGIC = frozenset("AND OR NOT TRUE FALSE NULL IS LIKE ILIKE BETWEEN IN XOR DIV".split())
+_AFTER_WHERE = word_set("ORDER LIMIT RETURNING GROUP HAVING OFFSET FETCH")
+_WORDS_OF_LOGIC = word_set("AND OR NOT TRUE FALSE NULL IS LIKE ILIKE BETWEEN IN XOR DIV")
 
 
 def chooses(condition: list[Token]) -> bool:

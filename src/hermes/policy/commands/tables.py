@@ -1,7 +1,7 @@
 """Programs and what their verbs and options do, read from the YAML beside this file on demand.
 
-A key names programs (`cat, tac, nl`) or a program and one of its verbs (`kubectl logs`); its value is
-a list of effects in words, or a `Spec`. Each entry is parsed when it is first asked for.
+A key names programs (`cat, tac, nl`) or a program and one of its verbs (`kubectl logs`); its value
+is a list of effects in words, or a `Spec`. Each entry is parsed when it is first asked for.
 """
 
 import re
@@ -40,8 +40,8 @@ class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     verbs: dict[str, str] = {}
     """Effects, and the verbs that have them, separated by commas; `*` in a verb is a wildcard."""
     args: str = "reads"
-    """What the words are: reads names text writes deletes dest second pattern filter pager runs shell
-    code script."""
+    """What the words are: reads names text writes deletes dest second pattern filter pager runs
+    shell code script."""
     skip: int = 0
     """Words before the command that it runs."""
     alone: str = ""
@@ -73,7 +73,7 @@ class OptionRule:
 
 @dataclass(frozen=True)
 class VerbRule:
-    """A phrase: `*` is part of a word, a leading `**` any words before, a last `$` no more words."""
+    """A phrase: `*` is part of a word, a first `**` any words before, a last `$` no more words."""
 
     words: tuple[str, ...]
     does: tuple[str, ...]

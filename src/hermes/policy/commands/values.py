@@ -34,6 +34,11 @@ Lookup = Callable[[str], str]
 """Follows symlinks of an absolute path; gives the path itself when there is nothing to follow."""
 
 
+def word_set(text: str) -> frozenset[str]:
+    """A set of words, written as one reads them."""
+    return frozenset(text.split())
+
+
 class Target(Value, frozen=True):
     """Where a wrapper or verb says that it acts; empty means here."""
 

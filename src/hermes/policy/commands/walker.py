@@ -8,7 +8,7 @@ from hermes.policy.commands.paths import Places
 from hermes.policy.commands.programs import name_of
 from hermes.policy.commands.scope import Scope
 from hermes.policy.commands.softening import soften
-from hermes.policy.commands.syntax import Node
+from hermes.policy.commands.syntax import Misread, Node
 from hermes.policy.commands.values import PLAIN, SimpleCommand
 from hermes.policy.commands.walking import TooMuch
 
@@ -45,6 +45,9 @@ class Walker:
         self.nesting += 1
         try:
             return self._page(call, source(text)).walk(scope, call.stdin)
+        except Misread as lost:
+            self.problem(str(lost))
+            return ANY
         finally:
             self.nesting -= 1
 

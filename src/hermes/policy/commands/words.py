@@ -12,7 +12,20 @@ from hermes.policy.commands import braces
 from hermes.policy.commands.escapes import ansi
 from hermes.policy.commands.expansions import Parameters
 from hermes.policy.commands.marks import (
-    ANY, CLOSE, COMMA, KEEP, LOOSE, MAYBE, NAME, OPEN, QUERY, SET, SPLIT, STAR, foreign, globbed,
+    ANY,
+    CLOSE,
+    COMMA,
+    KEEP,
+    LOOSE,
+    MAYBE,
+    NAME,
+    OPEN,
+    QUERY,
+    SET,
+    SPLIT,
+    STAR,
+    foreign,
+    globbed,
 )  # fmt: skip
 from hermes.policy.commands.scope import Bound, Scope
 from hermes.policy.commands.syntax import Misread, Node

@@ -22,7 +22,9 @@ def awk(call: Call, entry: Program) -> str:
     found = split(call.argv[1:], entry.grammar)
     call.flags = tuple(found.names())
     call.mark("read", "awk reads")
-    if found.has("-f", "--file", "-E", "--exec", "-i", "--include", "-l", "--load", "-D", "--debug"):
+    if found.has(
+        "-f", "--file", "-E", "--exec", "-i", "--include", "-l", "--load", "-D", "--debug"
+    ):
         call.dynamic("awk runs a program from a file")
     words = found.words
     if not found.has("-f", "--file", "-E", "--exec"):

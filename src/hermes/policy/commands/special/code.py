@@ -7,6 +7,7 @@ from hermes.policy.commands.generic import by_table
 from hermes.policy.commands.marks import ANY, literal, settled, shown
 from hermes.policy.commands.options import Grammar, split
 from hermes.policy.commands.tables import Program
+from hermes.policy.commands.values import word_set
 
 _MODULES = {
     "json": {"load", "loads", "dumps", "dump", "JSONDecodeError"},
@@ -24,15 +25,15 @@ _MODULES = {
     "ipaddress": {"ip_address", "ip_network"},
     "urllib.parse": {"quote", "unquote", "urlparse", "parse_qs", "urlencode"},
 }
-_NAMES = frozenset(
-    "print len sum min max sorted list dict set tuple str int float bool range enumerate zip map any"
-    " all abs round repr ord chr hex bin reversed filter isinstance True False None".split()
+_NAMES = word_set(
+    "print len sum min max sorted list dict set tuple str int float bool range enumerate zip map"
+    " any all abs round repr ord chr hex bin reversed filter isinstance True False None"
 )
-_METHODS = frozenset(
+_METHODS = word_set(
     "get items keys values append join split strip lstrip rstrip startswith endswith format replace"
     " lower upper read readlines readline most_common isoformat strftime total_seconds timestamp"
     " decode encode hexdigest splitlines count index title zfill group groups extend update pop"
-    " datetime now utcnow fromtimestamp add sort write".split()
+    " datetime now utcnow fromtimestamp add sort write"
 )
 _NODES = (
     ast.Module, ast.Expr, ast.Assign, ast.Constant, ast.Name, ast.Load, ast.Store, ast.Call,
@@ -97,7 +98,9 @@ def _attribute(node: ast.Attribute, modules: dict[str, str]) -> bool:
     return node.attr in _METHODS and (node.attr != "write" or owner == "sys.stdout")
 
 
-_MODULE_READS = frozenset({"json.tool", "this", "platform", "sysconfig", "calendar", "site", "base64"})
+_MODULE_READS = frozenset(
+    {"json.tool", "this", "platform", "sysconfig", "calendar", "site", "base64"}
+)
 
 
 def python(call: Call, entry: Program) -> str:

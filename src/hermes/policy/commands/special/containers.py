@@ -12,7 +12,7 @@ _HOST_PATHS = re.compile(r"(?:type=bind,)?(?:source=|src=)?(/[^:,]*|~[^:,]*|\$HO
 
 
 def docker(call: Call, entry: Program) -> str:
-    words = split(call.argv[1:], Grammar(entry.grammar.values, stops=1))
+    words = split(call.argv[1:], Grammar(entry.grammar.values, stops=1, at_once=True))
     verb = words.words[0] if words.words else ""
     rest = words.rest
     call.flags = tuple(words.names())
@@ -34,7 +34,9 @@ def docker(call: Call, entry: Program) -> str:
 
 def _exec(call: Call, rest: list[str]) -> str:
     spec = program("docker exec")
-    found = split(rest, Grammar(spec.grammar.values if spec else frozenset(), stops=1))
+    found = split(
+        rest, Grammar(spec.grammar.values if spec else frozenset(), stops=1, at_once=True)
+    )
     call.aim(container=found.words[0] if found.words else ANY)
     if found.has("--privileged"):
         call.mark("privilege", "--privileged")
@@ -46,7 +48,9 @@ def _exec(call: Call, rest: list[str]) -> str:
 
 def _start(call: Call, rest: list[str]) -> str:
     spec = program("docker run")
-    found = split(rest, Grammar(spec.grammar.values if spec else frozenset(), stops=1))
+    found = split(
+        rest, Grammar(spec.grammar.values if spec else frozenset(), stops=1, at_once=True)
+    )
     image = found.words[0] if found.words else ANY
     call.aim(container=image)
     call.mark("service-change", f"starts a container from {shown(image)}")
@@ -66,9 +70,18 @@ def _doors(call: Call, found: Arguments) -> None:
             call.mark("privilege", f"the container can change {shown(path.group(1))} of the host")
             if call.analyst.places.ours(call.path(path.group(1)), tree=True):
                 call.own(path.group(1))
-    wide = found.names() & {"--privileged", "--device", "--cap-add", "--security-opt", "--volumes-from"}
+    wide = found.names() & {
+        "--privileged",
+        "--device",
+        "--cap-add",
+        "--security-opt",
+        "--volumes-from",
+    }
     for name, value in found.options:
-        if name in ("--pid", "--net", "--network", "--ipc", "--userns", "--uts") and value == "host":
+        if (
+            name in ("--pid", "--net", "--network", "--ipc", "--userns", "--uts")
+            and value == "host"
+        ):
             wide.add(f"{name}=host")
     if wide:
         call.mark("privilege", f"{', '.join(sorted(wide))} opens the host to the container")
@@ -78,10 +91,12 @@ def _compose(call: Call, entry: Program, words: list[str]) -> str:
     spec = program("docker compose")
     if spec is None:
         return ANY
-    found = split(words, Grammar(spec.grammar.values, stops=1))
+    found = split(words, Grammar(spec.grammar.values, stops=1, at_once=True))
     verb = found.words[0] if found.words else ""
     if verb in ("exec", "run"):
-        inner = split(found.rest, Grammar(spec.grammar.values | _COMPOSE_EXEC, stops=1))
+        inner = split(
+            found.rest, Grammar(spec.grammar.values | _COMPOSE_EXEC, stops=1, at_once=True)
+        )
         call.aim(container=inner.words[0] if inner.words else ANY)
         if verb == "run":
             call.mark("service-change", "starts a container")
@@ -95,17 +110,20 @@ def _compose(call: Call, entry: Program, words: list[str]) -> str:
     return ANY
 
 
-_COMPOSE_EXEC = frozenset({"-u", "--user", "-e", "--env", "-w", "--workdir", "--index", "-v", "--volume"})
+_COMPOSE_EXEC = frozenset(
+    {"-u", "--user", "-e", "--env", "-w", "--workdir", "--index", "-v", "--volume"}
+)
 
 
 def kubectl(call: Call, entry: Program) -> str:
-    found = split(call.argv[1:], Grammar(entry.grammar.values, stops=1))
+    found = split(call.argv[1:], Grammar(entry.grammar.values, stops=1, at_once=True))
     verb = found.words[0] if found.words else ""
     call.flags = tuple(found.names())
     if verb in ("exec", "debug", "run", "attach"):
         return _inside(call, entry, verb, found)
     by_table(call, entry)
-    inner = split(call.argv[1:], program(f"kubectl {verb}").under(entry) if program(f"kubectl {verb}") else entry.grammar)
+    own = program(f"kubectl {verb}")
+    inner = split(call.argv[1:], own.under(entry) if own else entry.grammar)
     _where(call, inner)
     if verb in ("get", "describe", "view-secret"):
         _secrets(call, inner)
@@ -118,7 +136,10 @@ def kubectl(call: Call, entry: Program) -> str:
 
 
 def _where(call: Call, found: Arguments) -> None:
-    for key, names in (("namespace", ("-n", "--namespace")), ("context", ("--context", "--cluster"))):
+    for key, names in (
+        ("namespace", ("-n", "--namespace")),
+        ("context", ("--context", "--cluster")),
+    ):
         if value := found.value(*names):
             call.aim(**{key: value})
 

@@ -8,6 +8,7 @@ from hermes.policy.commands.marks import ANY, foreign, literal, settled, shown
 from hermes.policy.commands.options import split
 from hermes.policy.commands.sql import judge_sql
 from hermes.policy.commands.tables import Program, program
+from hermes.policy.commands.values import word_set
 
 _QUIET_DOTS = re.compile(
     r"\.(?:tables?|schema|headers?|mode|indexes|indices|databases|dbinfo|dump|width|nullvalue|timer"
@@ -21,10 +22,10 @@ def client(call: Call, entry: Program) -> str:
     found = split(call.argv[1:], entry.grammar)
     if host := found.value("-h", "--host", "-S", "--server"):
         call.aim(host=host)
-    asked = any(
-        rule.does == ("sql",) and found.names() & rule.names for rule in entry.option_rules
+    asked = any(rule.does == ("sql",) and found.names() & rule.names for rule in entry.option_rules)
+    quiet = any(
+        rule.does[0] == "only" and found.names() & rule.names for rule in entry.option_rules
     )
-    quiet = any(rule.does[0] == "only" and found.names() & rule.names for rule in entry.option_rules)
     if call.stdin is not None and not asked:
         _piped(call)
     elif not asked and not quiet and "exec-dynamic" not in call.effects:
@@ -68,17 +69,24 @@ def _line(call: Call, line: str) -> None:
             call.shell(line.partition(" ")[2])
 
 
+_REDIS_LOOKS = word_set(
+    "--scan --bigkeys --memkeys --hotkeys --latency --stat --version --latency-history"
+    " --latency-dist --intrinsic-latency"
+)
+
+
 def redis(call: Call, entry: Program) -> str:
     """A command of redis as words, or lines of them by a pipe."""
     found = split(call.argv[1:], entry.grammar)
     call.flags = tuple(found.names())
     if host := found.value("-h", "-u"):
         call.aim(host=host)
-    if found.has("--eval", "--pipe", "--rdb", "--functions-rdb", "--replica", "--cluster", "--user-script"):
+    if found.has(
+        "--eval", "--pipe", "--rdb", "--functions-rdb", "--replica", "--cluster", "--user-script"
+    ):
         call.dynamic("redis-cli with a mode that does more than one command")
         return ANY
-    if found.has("--scan", "--bigkeys", "--memkeys", "--hotkeys", "--latency", "--stat", "--version",
-                 "--latency-history", "--latency-dist", "--intrinsic-latency"):  # fmt: skip
+    if found.names() & _REDIS_LOOKS:
         call.mark("read", "redis-cli looks")
         return ANY
     words = found.rest
@@ -139,12 +147,17 @@ def _javascript(call: Call, text: str) -> None:
         call.dynamic("part of the script is only known at run time")
     plain = literal(text)
     methods = re.findall(r"([A-Za-z_$][\w$]*)\s*\(", plain)
-    if re.fullmatch(r"\s*show (?:dbs|databases|collections|tables|users|roles|logs|profile)\s*;?\s*", text):
+    if re.fullmatch(
+        r"\s*show (?:dbs|databases|collections|tables|users|roles|logs|profile)\s*;?\s*", text
+    ):
         call.mark("read", "mongo looks")
     elif any(_MONGO_LOSSES.search(method) for method in methods):
         call.mark("delete", f"mongo {shown(text)[:40]}")
         call.irreversible(f"mongo {shown(text)[:40]}")
-    elif re.search(r"[\[`]|[^=<>!]=[^=]|=>|function|\$out|\$merge|\$where|\$function", plain) or not methods:
+    elif (
+        re.search(r"[\[`]|[^=<>!]=[^=]|=>|function|\$out|\$merge|\$where|\$function", plain)
+        or not methods
+    ):
         call.dynamic("a script for the mongo shell")
     elif all(_MONGO_READS.match(method) for method in methods):
         call.mark("read", "mongo looks")

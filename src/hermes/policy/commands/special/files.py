@@ -65,9 +65,9 @@ def copy(call: Call, entry: Program) -> str:
     for word in [target] if target else found.words[-1:]:
         call.writes(word)
         _mode(call, found.value("-m", "--mode") or "")
-    if found.has("-r", "-R", "-a", "--recursive", "--archive"):
-        if any(call.analyst.places.harbours(call.path(word)) for word in found.words[:-1]):
-            call.mark("secret-read", "copies a tree with secrets in it")
+    whole = found.has("-r", "-R", "-a", "--recursive", "--archive")
+    if whole and any(call.analyst.places.harbours(call.path(word)) for word in found.words[:-1]):
+        call.mark("secret-read", "copies a tree with secrets in it")
     if call.program == "install" and found.has("-d", "--directory"):
         for word in found.words:
             call.writes(word)
@@ -196,27 +196,30 @@ def _old_style(words: list[str]) -> list[str]:
 
 
 def synchronise(call: Call, entry: Program) -> str:
+    """rsync: a dry run looks, a transport of one's own runs code, --delete loses."""
     found = _arguments(call, entry)
-    remote_ = [word for word in found.words if re.match(r"[^/]*:|rsync://", word)]
-    if found.has("-n", "--dry-run"):
-        call.mark("network-read" if remote_ else "read", "rsync only says what it would do")
-    else:
-        by_table(call, entry)
+    far = any(re.match(r"[^/]*:|rsync://", word) for word in found.words)
     for option in found.values("-e", "--rsh", "--rsync-path"):
         if not re.fullmatch(r"ssh(?: -[pi] \S+| -o [A-Za-z]+=(?:no|yes|\d+))*", option):
             call.dynamic("rsync runs a transport of the caller's choice")
             call.shell(option)
     if found.has("-n", "--dry-run"):
+        call.mark("network-read" if far else "read", "rsync only says what it would do")
         return ANY
+    by_table(call, entry)
+    if far:
+        call.mark("network-out", "rsync with another machine")
+    _synchronised(call, found)
+    return ANY
+
+
+def _synchronised(call: Call, found: Arguments) -> None:
     for word in found.words[:-1]:
         call.reads(word)
+        if found.has("--remove-source-files"):
+            call.deletes(word, recursive=True)
     for word in found.words[-1:]:
         call.writes(word)
         if any(name.startswith("--del") for name in found.names()):
-            call.deletes(word, recursive=True, why=f"rsync removes what is not in the source: {shown(word)}")
-    if remote_:
-        call.mark("network-out", "rsync with another machine")
-    if found.has("--remove-source-files"):
-        for word in found.words[:-1]:
-            call.deletes(word, recursive=True)
-    return ANY
+            why = f"rsync removes what is not in the source: {shown(word)}"
+            call.deletes(word, recursive=True, why=why)

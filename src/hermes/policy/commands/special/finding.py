@@ -1,11 +1,13 @@
 """`find` and `fd`: an expression in which some words delete, write or run."""
 
 import re
+from itertools import pairwise
 
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.generic import by_table
 from hermes.policy.commands.marks import ANY, LOOSE, NAME, STAR, globbed, leads, settled, shown
 from hermes.policy.commands.tables import Program
+from hermes.policy.commands.values import word_set
 
 _RUNNING = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _WRITING = frozenset({"-fprint", "-fprint0", "-fls", "-fprintf"})
@@ -68,7 +70,7 @@ def _names(words: list[str]) -> str:
     """What the files found are called, as far as the expression says."""
     if _whole(words):
         return STAR
-    for word, value in zip(words, words[1:], strict=False):
+    for word, value in pairwise(words):
         if word in ("-name", "-iname") and settled(value):
             return f"{NAME}/{globbed(value)}"
     return NAME
@@ -80,9 +82,9 @@ def _whole(words: list[str]) -> bool:
     return not any(word in _NARROWING and value not in ("*", "*.*", "?*") for word, value in pairs)
 
 
-_NARROWING = frozenset(
+_NARROWING = word_set(
     "-name -iname -path -ipath -regex -iregex -mtime -mmin -size -empty -newer -user -ctime -atime"
-    " -amin -cmin -maxdepth -perm -inum -lname -nouser".split()
+    " -amin -cmin -maxdepth -perm -inum -lname -nouser"
 )
 
 

@@ -8,7 +8,10 @@ from hermes.policy.commands.marks import ANY, NAME, UNKNOWN, foreign, shown
 from hermes.policy.commands.options import Arguments, split
 from hermes.policy.commands.tables import Program
 
-_URL = re.compile(r"(?:([a-zA-Z][\w+.-]*)://)?(?:([^/@]*)@)?(\[[0-9a-fA-F:.]+\]|[^/:?#]*)(?::([^/?#]*))?(.*)", re.S)
+_URL = re.compile(
+    r"(?:([a-zA-Z][\w+.-]*)://)?(?:([^/@]*)@)?(\[[0-9a-fA-F:.]+\]|[^/:?#]*)(?::([^/?#]*))?(.*)",
+    re.S,
+)
 _LOCAL = re.compile(
     r"(?:localhost|[\w-]+\.localhost|127(?:\.\d+){0,3}|0(?:\.0){0,3}|\[::1?\]|::1|10(?:\.\d+){3}"
     r"|192\.168(?:\.\d+){2}|172\.(?:1[6-9]|2\d|3[01])(?:\.\d+){2}|\[f[cd][0-9a-f:]+\]"
@@ -54,7 +57,12 @@ def _where(host: str, rest: str, user: str) -> tuple[str, str]:
         return "network-local", f"connects to {said}"
     if UNKNOWN.search(host + rest + user):
         return "network-out", f"sends what is only known at run time to {said}"
-    if "?" in rest or user or _STRANGE.search(host + rest) or any(len(one) > 40 for one in host.split(".")):
+    if (
+        "?" in rest
+        or user
+        or _STRANGE.search(host + rest)
+        or any(len(one) > 40 for one in host.split("."))
+    ):
         return "network-out", f"sends data to {said} in the address"
     return "network-read", f"asks {said}"
 
@@ -71,7 +79,9 @@ def curl(call: Call, entry: Program) -> str:
         call.mark("network-out", f"curl -X {shown(method)}")
         if method == "DELETE":
             call.mark("delete", "curl -X DELETE")
-    for header in found.values("-H", "--header", "-b", "--cookie", "-A", "--user-agent", "-e", "-u"):
+    for header in found.values(
+        "-H", "--header", "-b", "--cookie", "-A", "--user-agent", "-e", "-u"
+    ):
         if foreign(header) or header.startswith("@"):
             _credential(call, header)
     if found.has("-u", "--user", "--oauth2-bearer") and "network-read" in call.effects:
@@ -104,9 +114,9 @@ def wget(call: Call, entry: Program) -> str:
         call.writes(target or ".", "wget keeps the file")
     if any(foreign(value) for value in found.values("--header", "-U", "--user-agent", "--referer")):
         call.mark("network-out", "a header carries what is only known at run time")
-    if method := found.value("--method"):
-        if method.upper() not in ("GET", "HEAD"):
-            call.mark("network-out", f"wget --method {shown(method)}")
+    method = found.value("--method") or "GET"
+    if method.upper() not in ("GET", "HEAD"):
+        call.mark("network-out", f"wget --method {shown(method)}")
     return ANY
 
 
@@ -149,7 +159,9 @@ def http(call: Call, entry: Program) -> str:
     rest = words[1:] if words[:1] == [method] else words
     if rest:
         address(call, rest[0])
-    if method not in ("GET", "HEAD", "OPTIONS") or any("=" in word or "@" in word for word in rest[1:]):
+    if method not in ("GET", "HEAD", "OPTIONS") or any(
+        "=" in word or "@" in word for word in rest[1:]
+    ):
         call.mark("network-out", "sends data")
     if call.stdin is not None:
         call.mark("network-out", "sends what is piped in")

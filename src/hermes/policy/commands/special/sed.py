@@ -71,7 +71,13 @@ def _command(call: Call, text: str) -> str | None:
         call.reads(rest.partition("\n")[0].strip())
         return rest.partition("\n")[2]
     if letter in "aic#:btTv":
-        return rest.partition("\n")[2] if letter in "aic#" else re.split(r"[;\n}]", rest, maxsplit=1)[-1] if re.search(r"[;\n}]", rest) else None
+        return (
+            rest.partition("\n")[2]
+            if letter in "aic#"
+            else re.split(r"[;\n}]", rest, maxsplit=1)[-1]
+            if re.search(r"[;\n}]", rest)
+            else None
+        )
     if letter in _PLAIN or letter in "{}":
         return re.sub(r"^\s*\d*", "", rest)
     call.dynamic(f"sed command {letter!r} is not known")

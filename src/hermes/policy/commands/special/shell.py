@@ -63,7 +63,7 @@ def printf(call: Call, entry: Program) -> str:
 def change_folder(call: Call, entry: Program) -> str:
     words = [word for word in call.argv[1:] if not re.fullmatch(r"-[LPe@]+|--", word)]
     call.mark("read", "changes the working folder")
-    if call.program == "popd" or words[:1] == ["-"] or words[:1] and words[0][:1] in "+-":
+    if call.program == "popd" or words[:1] == ["-"] or (words[:1] and words[0][:1] in "+-"):
         call.scope.cwd = ANY
     elif words:
         call.scope.cwd = resolve(words[0], call.scope.cwd)

@@ -7,8 +7,9 @@ from hermes.policy.commands.generic import by_table
 from hermes.policy.commands.marks import ANY, NAME, foreign, settled, shown
 from hermes.policy.commands.options import Grammar, split
 from hermes.policy.commands.tables import Program
+from hermes.policy.commands.values import word_set
 
-_SHOWS = frozenset("show sho sh list lst ls l get monitor help".split())
+_SHOWS = word_set("show sho sh list lst ls l get monitor help")
 
 
 def internet(call: Call, entry: Program) -> str:
@@ -23,7 +24,7 @@ def internet(call: Call, entry: Program) -> str:
         return call.run(call.argv[at:])
     verb = words[1] if len(words) > 1 else "show"
     short = verb == "s" and words[0][:1] not in ("l",)
-    if verb in _SHOWS or short or any(map(str.isdigit, verb)) and words[0].startswith("r"):
+    if verb in _SHOWS or short or (any(map(str.isdigit, verb)) and words[0].startswith("r")):
         call.mark("read", "ip shows")
     else:
         call.mark("service-change", f"ip {shown(' '.join(words[:3]))} changes the network")

@@ -7,6 +7,7 @@ from hermes.policy.commands.generic import by_table
 from hermes.policy.commands.marks import ANY, literal, settled, shown
 from hermes.policy.commands.options import split
 from hermes.policy.commands.tables import Program
+from hermes.policy.commands.values import word_set
 
 _HARMLESS = re.compile(
     r"(?i)(?:color|advice|user\.(?:name|email)|core\.(?:quotepath|autocrlf|abbrev|pager=(?:cat)?$)"
@@ -54,11 +55,15 @@ def _push(call: Call, words: list[str]) -> None:
             call.irreversible(f"git push {shown(word)} removes a branch")
 
 
+_LISTING = word_set(
+    "-l --list -a -r --all --contains --merged --no-merged -v -vv --points-at --show-current -n"
+    " --sort --format --verify"
+)
+
+
 def _named(call: Call, verb: str, words: list[str]) -> None:
     """`git branch x` and `git tag x` make one, unless they were asked to list."""
-    lists = {"-l", "--list", "-a", "-r", "--all", "--contains", "--merged", "--no-merged", "-v", "-vv",
-             "--points-at", "--show-current", "-n", "--sort", "--format", "--verify"}  # fmt: skip
-    if words and not lists & set(call.flags):
+    if words and not _LISTING & set(call.flags):
         call.mark("write", f"git {verb} {shown(words[0])}")
 
 

@@ -9,9 +9,10 @@ from hermes.policy.commands.generic import by_table
 from hermes.policy.commands.marks import ANY, GLOB, LOOSE, NAME, foreign, literal, settled, shown
 from hermes.policy.commands.options import Arguments, Grammar, split
 from hermes.policy.commands.tables import Program
+from hermes.policy.commands.values import word_set
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_LIKE_BASH = frozenset("sh bash dash ash ksh ksh93 mksh rbash".split())
+_LIKE_BASH = word_set("sh bash dash ash ksh ksh93 mksh rbash")
 _SHELL_VALUES = frozenset({"-o", "-O", "--rcfile", "--init-file"})
 
 
@@ -257,7 +258,7 @@ def typescript(call: Call, entry: Program) -> str:
 def scheduled(call: Call, entry: Program) -> str:
     """`at` and `batch`: the input runs later."""
     found = split(call.argv[1:], entry.grammar)
-    if found.has("-l", "-q") and not found.words and call.stdin is None or call.program == "atq":
+    if (found.has("-l", "-q") and not found.words and call.stdin is None) or call.program == "atq":
         call.mark("read", "lists what will run")
         return ANY
     if found.has("-d", "-r") or call.program == "atrm":
