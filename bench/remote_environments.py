@@ -22,8 +22,8 @@ import real_docker
 import real_ssh
 
 from hermes.environments.docker import open_docker
-from hermes.environments.process_run import run_to_end
-from hermes.environments.remote import RemoteEnvironment
+from hermes.environments.processes.run import run_to_end
+from hermes.environments.remote.environment import RemoteEnvironment
 from hermes.environments.ssh import open_ssh
 
 LIMIT = 1.2

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from hermes.environments.docker_container import DockerContainer
-from hermes.environments.errand_client import Client
+from hermes.environments.errands.client import Client
 from hermes.environments.open import Opening
-from hermes.environments.remote import RemoteEnvironment
+from hermes.environments.remote.environment import RemoteEnvironment
 from hermes.environments.settings import TerminalSettings
 from hermes.environments.variables import child_variables
 

@@ -21,7 +21,7 @@ import anyio
 import pytest
 
 from hermes.environments.open import Opening
-from hermes.environments.remote import RemoteEnvironment
+from hermes.environments.remote.environment import RemoteEnvironment
 from hermes.environments.settings import TerminalSettings
 from hermes.environments.ssh_connection import Destination, SshConnection
 from hermes.environments.variables import child_variables

@@ -15,7 +15,7 @@ from test_modal import BY_TRANSPORT, without
 from hermes.core.errors import PlaceFailed, SettingsError
 from hermes.core.plugins import load
 from hermes.environments.daytona import open_daytona, why_not
-from hermes.environments.errand_environment import ErrandEnvironment
+from hermes.environments.errands.environment import ErrandEnvironment
 
 pytestmark = pytest.mark.anyio
 

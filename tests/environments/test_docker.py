@@ -17,10 +17,10 @@ from hermes.core.events import Event
 from hermes.core.protocols import Environment, Process
 from hermes.environments.docker import open_docker, why_not
 from hermes.environments.docker_container import CAPABILITIES, DockerContainer
-from hermes.environments.errand_client import Client
+from hermes.environments.errands.client import Client
 from hermes.environments.open import Opening, open_environment
 from hermes.environments.registry import ProcessRegistry
-from hermes.environments.remote import RemoteEnvironment
+from hermes.environments.remote.environment import RemoteEnvironment
 from hermes.environments.settings import TerminalSettings
 
 pytestmark = pytest.mark.anyio

@@ -19,7 +19,7 @@ from stand_ins.places import HERE, modal, opening, sdk
 from hermes.core.errors import PlaceFailed, SettingsError
 from hermes.core.plugins import load
 from hermes.core.protocols import StartsProcesses
-from hermes.environments.errand_environment import ErrandEnvironment
+from hermes.environments.errands.environment import ErrandEnvironment
 from hermes.environments.modal import open_modal, why_not
 
 pytestmark = pytest.mark.anyio

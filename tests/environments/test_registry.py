@@ -16,7 +16,7 @@ from hermes.core.errors import PlaceFailed, ToolError
 from hermes.core.events import Event, ProcessEnded, ProcessMatched, ProcessStarted
 from hermes.core.protocols import Environment, Processes
 from hermes.environments.local import LocalEnvironment
-from hermes.environments.process_tree import birth
+from hermes.environments.processes.tree import birth
 from hermes.environments.registry import ProcessRegistry
 from hermes.environments.settings import TerminalSettings
 
@@ -298,7 +298,7 @@ LIFE = """
 import os, sys, anyio
 from pathlib import Path
 from hermes.environments.local import LocalEnvironment
-from hermes.environments.process_tree import birth
+from hermes.environments.processes.tree import birth
 from hermes.environments.registry import ProcessRegistry
 home = Path(sys.argv[1])
 async def publish(*events): return range(len(events))

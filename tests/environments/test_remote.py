@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.core.errors import PlaceFailed
-from hermes.environments.remote import RemoteEnvironment
-from hermes.environments.remote_line import LineBroken, open_line
-from hermes.environments.remote_scripts import WAIT_FOR_ONE, program, quote
+from hermes.environments.remote.environment import RemoteEnvironment
+from hermes.environments.remote.line import LineBroken, open_line
+from hermes.environments.remote.scripts import WAIT_FOR_ONE, program, quote
 from hermes.environments.settings import TerminalSettings
 
 BASH = str(shutil.which("bash"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import ToolError
-from hermes.environments.process_tree import Tree, members
+from hermes.environments.processes.tree import Tree, members
 from hermes.environments.shell import Shell, folder_in, new_tree
 
 

@@ -16,7 +16,7 @@ from stand_ins.places import calls, install, opening, singularity, want
 from hermes.core.errors import PlaceFailed
 from hermes.core.plugins import load
 from hermes.core.protocols import StartsProcesses
-from hermes.environments.remote_keep import BUSY, KEEP
+from hermes.environments.remote.keep import BUSY, KEEP
 from hermes.environments.singularity import open_singularity, why_not
 
 pytestmark = pytest.mark.anyio

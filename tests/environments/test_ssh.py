@@ -15,7 +15,7 @@ from real_ssh import LOCKED, ODD, USER
 from hermes.core.errors import PlaceFailed, SettingsError
 from hermes.core.protocols import Process
 from hermes.environments.open import Opening, open_environment
-from hermes.environments.remote import RemoteEnvironment
+from hermes.environments.remote.environment import RemoteEnvironment
 from hermes.environments.ssh import open_ssh, why_not
 
 pytestmark = pytest.mark.anyio

@@ -1,6 +1,6 @@
 """Watched words: found across pieces, quiet when they come too often."""
 
-from hermes.environments.process_watch import Match, Watch
+from hermes.environments.processes.watch import Match, Watch
 
 
 def test_a_word_cut_in_two_is_found_when_its_line_ends() -> None:

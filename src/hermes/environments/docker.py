@@ -5,10 +5,10 @@ from pathlib import PurePosixPath
 from hermes.core.errors import PlaceFailed, SettingsError
 from hermes.environments.docker_container import DockerContainer, host
 from hermes.environments.docker_trouble import daemon_trouble
-from hermes.environments.errand_client import Client, find_program
-from hermes.environments.errand_environment import granted
+from hermes.environments.errands.client import Client, find_program
+from hermes.environments.errands.environment import granted
 from hermes.environments.open import Opening
-from hermes.environments.remote import RemoteEnvironment
+from hermes.environments.remote.environment import RemoteEnvironment
 
 PROGRAMS = ("docker", "podman")
 _CALL = 30.0

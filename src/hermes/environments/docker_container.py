@@ -1,6 +1,6 @@
 """A hardened container of our own: started when first needed, gone when nobody is left in it.
 
-It lives while a shell of ours does (`remote_keep`): one in waiting is always connected to us, and
+It lives while a shell of ours does (`remote.keep`): one in waiting is always connected to us, and
 each background process has one around it. When we crash, the connection ends, and the container
 with it or after its last background process; nobody has to come and clean up.
 """
@@ -16,9 +16,9 @@ import anyio
 from hermes.core.errors import PlaceFailed
 from hermes.core.ids import new_id
 from hermes.environments.docker_trouble import NO_BASH, daemon_trouble, start_trouble
-from hermes.environments.errand_client import Client, Said
-from hermes.environments.process_tree import birth
-from hermes.environments.remote_keep import KEEP
+from hermes.environments.errands.client import Client, Said
+from hermes.environments.processes.tree import birth
+from hermes.environments.remote.keep import KEEP
 from hermes.environments.settings import TerminalSettings
 
 _START = 600.0
@@ -34,7 +34,7 @@ CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "
 
 
 class DockerContainer:
-    """Fulfils `remote_client.Client`. Without an `id`, a container is started when one is needed;
+    """Fulfils `remote.client.Client`. Without an `id`, a container is started when one is needed;
     one that died is replaced, after that has been told."""
 
     def __init__(

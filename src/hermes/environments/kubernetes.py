@@ -1,11 +1,11 @@
 """Commands in a pod: in one that is there, or in one that is started for us and deleted again."""
 
 from hermes.core.errors import PlaceFailed
-from hermes.environments.errand_client import Client, find_program
-from hermes.environments.errand_environment import granted
+from hermes.environments.errands.client import Client, find_program
+from hermes.environments.errands.environment import granted
 from hermes.environments.kubernetes_pod import Pod, scope
 from hermes.environments.open import Opening
-from hermes.environments.remote import RemoteEnvironment
+from hermes.environments.remote.environment import RemoteEnvironment
 
 _CALL = 30.0
 

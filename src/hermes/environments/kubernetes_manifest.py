@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from hermes.core.errors import SettingsError
-from hermes.environments.remote_keep import KEEP
+from hermes.environments.remote.keep import KEEP
 from hermes.environments.settings import TerminalSettings
 
 CONTAINER = "shell"

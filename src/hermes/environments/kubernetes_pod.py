@@ -7,7 +7,7 @@ from contextlib import suppress
 import anyio
 
 from hermes.core.errors import PlaceFailed
-from hermes.environments.errand_client import Client, Said
+from hermes.environments.errands.client import Client, Said
 from hermes.environments.kubernetes_manifest import CONTAINER, LABELS, manifest
 from hermes.environments.settings import TerminalSettings
 
@@ -30,7 +30,7 @@ async def scope(client: Client, settings: TerminalSettings) -> list[str]:
 
 
 class Pod:
-    """Fulfils `remote_client.Client`. Without a `name`, a pod is started when one is needed; one
+    """Fulfils `remote.client.Client`. Without a `name`, a pod is started when one is needed; one
     that died is replaced, after that has been told."""
 
     def __init__(

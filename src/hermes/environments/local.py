@@ -17,13 +17,14 @@ from anyio import to_thread
 
 from hermes.core.errors import PlaceFailed, ToolError
 from hermes.core.protocols import CommandResult, Process
-from hermes.environments import process_local, process_pty
 from hermes.environments.files import read_bytes, write_bytes
 from hermes.environments.open import Opening
-from hermes.environments.process_leftover import Leftovers
-from hermes.environments.process_local import LocalProcess
-from hermes.environments.process_pty import PtyProcess
-from hermes.environments.process_run import run_to_end
+from hermes.environments.processes import local as process_local
+from hermes.environments.processes import pty as process_pty
+from hermes.environments.processes.leftover import Leftovers
+from hermes.environments.processes.local import LocalProcess
+from hermes.environments.processes.pty import PtyProcess
+from hermes.environments.processes.run import run_to_end
 from hermes.environments.settings import TerminalSettings
 from hermes.environments.shell import LONGEST, Shell, check, folder_in, new_tree
 

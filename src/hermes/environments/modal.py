@@ -6,8 +6,8 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from hermes.core.errors import SettingsError
-from hermes.environments.errand import Box
-from hermes.environments.errand_environment import ErrandEnvironment, granted
+from hermes.environments.errands.environment import ErrandEnvironment, granted
+from hermes.environments.errands.errand import Box
 from hermes.environments.open import Opening
 
 KEYS = ("MODAL_TOKEN_ID", "MODAL_TOKEN_SECRET")

@@ -9,7 +9,7 @@ from modal.exception import AuthError
 from modal.stream_type import StreamType
 
 from hermes.core.errors import PlaceFailed, SettingsError
-from hermes.environments.errand import HOLD
+from hermes.environments.errands.errand import HOLD
 from hermes.environments.settings import TerminalSettings
 
 APP = "hermes"

@@ -13,9 +13,9 @@ from anyio.abc import TaskGroup
 from hermes.core.errors import PlaceFailed, ToolError
 from hermes.core.events import ProcessEnded, ProcessMatched, ProcessStarted
 from hermes.core.protocols import Environment, Process, ProcessView, StartsProcesses
-from hermes.environments.process_checkpoint import Checkpoint, Entry
-from hermes.environments.process_tracked import Tracked
-from hermes.environments.process_watch import Match, Watch
+from hermes.environments.processes.checkpoint import Checkpoint, Entry
+from hermes.environments.processes.tracked import Tracked
+from hermes.environments.processes.watch import Match, Watch
 from hermes.environments.settings import TerminalSettings
 
 _REMEMBERED = 64

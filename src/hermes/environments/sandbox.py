@@ -24,7 +24,7 @@ from hermes.environments.confinement.premises import Premises
 from hermes.environments.confinement.process import SandboxProcess, start_inside
 from hermes.environments.confinement.running import run_inside
 from hermes.environments.open import Opening
-from hermes.environments.process_leftover import Leftovers
+from hermes.environments.processes.leftover import Leftovers
 from hermes.environments.settings import TerminalSettings
 from hermes.environments.shell import LONGEST, Shell, check, folder_in, new_tree
 

@@ -1,10 +1,10 @@
 """Commands in an Apptainer or Singularity instance, started for us and stopped at the end."""
 
 from hermes.core.errors import PlaceFailed
-from hermes.environments.errand_client import Client, find_program
-from hermes.environments.errand_environment import granted
+from hermes.environments.errands.client import Client, find_program
+from hermes.environments.errands.environment import granted
 from hermes.environments.open import Opening
-from hermes.environments.remote import RemoteEnvironment
+from hermes.environments.remote.environment import RemoteEnvironment
 from hermes.environments.singularity_instance import Instance
 
 PROGRAMS = ("apptainer", "singularity")

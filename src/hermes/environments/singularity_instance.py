@@ -9,8 +9,8 @@ import anyio
 import msgspec
 
 from hermes.core.errors import PlaceFailed
-from hermes.environments.errand_client import Client
-from hermes.environments.remote_keep import BUSY
+from hermes.environments.errands.client import Client
+from hermes.environments.remote.keep import BUSY
 from hermes.environments.settings import TerminalSettings
 
 _START = 600.0
@@ -25,7 +25,7 @@ _WITH_TERMINAL = ("setsid", "-c", "-w", "bash", "--norc", "-c", 'stty sane; exec
 
 
 class Instance:
-    """Fulfils `remote_client.Client`. Without a `name`, an instance is started when one is needed;
+    """Fulfils `remote.client.Client`. Without a `name`, an instance is started when one is needed;
     one that died is replaced, after that has been told."""
 
     def __init__(self, client: Client, settings: TerminalSettings, *, name: str = "") -> None:

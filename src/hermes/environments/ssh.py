@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from hermes.core.errors import PlaceFailed, SettingsError
-from hermes.environments.errand_client import find_program
+from hermes.environments.errands.client import find_program
 from hermes.environments.open import Opening
-from hermes.environments.remote import RemoteEnvironment
+from hermes.environments.remote.environment import RemoteEnvironment
 from hermes.environments.ssh_connection import Destination, SshConnection
 
 _NO_HOST = (

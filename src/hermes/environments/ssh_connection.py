@@ -14,7 +14,7 @@ import anyio
 
 from hermes.core.errors import PlaceFailed
 from hermes.core.messages import Value
-from hermes.environments.errand_client import Client
+from hermes.environments.errands.client import Client
 from hermes.environments.ssh_trouble import connect_trouble
 
 _CONNECT = 15
@@ -60,7 +60,7 @@ class Destination(Value, frozen=True):
 
 
 class SshConnection:
-    """Fulfils `remote_client.Client`. Host keys seen for the first time are kept in `known_hosts`;
+    """Fulfils `remote.client.Client`. Host keys seen for the first time are kept in `known_hosts`;
     the person's own file is believed too, and never written."""
 
     def __init__(

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from hermes.environments.daytona import open_daytona
-from hermes.environments.errand_environment import ErrandEnvironment
+from hermes.environments.errands.environment import ErrandEnvironment
 from hermes.environments.kubernetes import open_kubernetes
 from hermes.environments.modal import open_modal
 from hermes.environments.open import Opening
-from hermes.environments.remote import RemoteEnvironment
+from hermes.environments.remote.environment import RemoteEnvironment
 from hermes.environments.settings import TerminalSettings
 from hermes.environments.singularity import open_singularity
 from hermes.environments.variables import child_variables

@@ -78,9 +78,7 @@ def test_quoting_the_program_letter_by_letter_changes_nothing(
 
 
 SHELL = st.text(
-    st.sampled_from(
-        list("abrm xyz01-_/.~$(){}[]<>|&;\"'`\\\n\t#=*?!,:%@^+") + ["\r", "é", "\u200b"]
-    ),
+    st.sampled_from([*"abrm xyz01-_/.~$(){}[]<>|&;\"'`\\\n\t#=*?!,:%@^+", "\r", "é", "\u200b"]),
     max_size=300,
 )
 

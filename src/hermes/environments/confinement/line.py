@@ -17,7 +17,7 @@ from hermes.environments.confinement import wire
 from hermes.environments.confinement.launcher import LINE
 from hermes.environments.confinement.plan import Plan
 from hermes.environments.confinement.wire import Request
-from hermes.environments.process_spawn import Child
+from hermes.environments.processes.spawn import Child
 
 PATIENCE = 20.0
 """Seconds for a launcher to go behind its walls, or to end what ran there."""

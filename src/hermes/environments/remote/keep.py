@@ -1,7 +1,7 @@
-"""Tells whether a place is still wanted: somebody of ours is in it (`remote_scripts.LINE`,
+"""Tells whether a place is still wanted: somebody of ours is in it (`remote.scripts.LINE`,
 `.PROCESS`). So a place that we lost sight of can end by itself, or be ended by whoever comes."""
 
-from hermes.environments.remote_scripts import LINE, PROCESS
+from hermes.environments.remote.scripts import LINE, PROCESS
 
 # Whole words only: the text of a script like this one is a word of some process, too.
 _BUSY = rf"""

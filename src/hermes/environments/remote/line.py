@@ -15,10 +15,10 @@ from typing import IO
 
 import anyio
 
-from hermes.environments.process_local import feed
-from hermes.environments.process_pty import COLUMNS, ROWS
-from hermes.environments.process_spawn import Child, spawn
-from hermes.environments.remote_scripts import READY, mark
+from hermes.environments.processes.local import feed
+from hermes.environments.processes.pty import COLUMNS, ROWS
+from hermes.environments.processes.spawn import Child, spawn
+from hermes.environments.remote.scripts import READY, mark
 
 PIECE = 65_536
 _COMPLAINT = 2000

@@ -1,6 +1,6 @@
 """A place elsewhere in which one shell session goes on: what `docker` and `ssh` have in common.
 
-They differ in how the place is had and how a program is started in it (`remote_client.Client`);
+They differ in how the place is had and how a program is started in it (`remote.client.Client`);
 the rest is here. The session's state lies over there, in a folder of its own.
 """
 
@@ -13,12 +13,13 @@ import anyio
 
 from hermes.core.errors import PlaceFailed, ToolError
 from hermes.core.protocols import CommandResult, Process
-from hermes.environments import remote_process, remote_terminal
-from hermes.environments.remote_client import Client
-from hermes.environments.remote_lines import Lines
-from hermes.environments.remote_process import RemoteProcess
-from hermes.environments.remote_run import run_there
-from hermes.environments.remote_scripts import (
+from hermes.environments.remote import process as remote_process
+from hermes.environments.remote import terminal as remote_terminal
+from hermes.environments.remote.client import Client
+from hermes.environments.remote.lines import Lines
+from hermes.environments.remote.process import RemoteProcess
+from hermes.environments.remote.run import run_there
+from hermes.environments.remote.scripts import (
     FETCH,
     FOLLOWS,
     HELLO,
@@ -27,7 +28,7 @@ from hermes.environments.remote_scripts import (
     Words,
     inner,
 )  # fmt: skip
-from hermes.environments.remote_terminal import RemoteTerminal
+from hermes.environments.remote.terminal import RemoteTerminal
 from hermes.environments.settings import TerminalSettings
 from hermes.environments.shell import LONGEST, Launch, Shell, check, new_tree
 

@@ -6,11 +6,11 @@ The terminal ends with our connection, and the process with it. It cannot be fou
 import anyio
 
 from hermes.core.errors import PlaceFailed, ToolError
-from hermes.environments.process_tree import GRACE
-from hermes.environments.remote_line import Line, LineBroken, open_terminal
-from hermes.environments.remote_lines import PATIENCE, Lines
-from hermes.environments.remote_process_scripts import FORGET
-from hermes.environments.remote_scripts import LINE, inner, program
+from hermes.environments.processes.tree import GRACE
+from hermes.environments.remote.line import Line, LineBroken, open_terminal
+from hermes.environments.remote.lines import PATIENCE, Lines
+from hermes.environments.remote.process_scripts import FORGET
+from hermes.environments.remote.scripts import LINE, inner, program
 from hermes.environments.shell import Launch, new_tree
 
 _LAST_WORDS = 1.0

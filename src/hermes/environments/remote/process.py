@@ -12,11 +12,11 @@ import msgspec
 
 from hermes.core.errors import PlaceFailed, ToolError
 from hermes.core.messages import Value
-from hermes.environments import remote_process_scripts as scripts
-from hermes.environments.process_tree import GRACE
-from hermes.environments.remote_line import Line, LineBroken
-from hermes.environments.remote_lines import Lines
-from hermes.environments.remote_scripts import Words, program, text, variables
+from hermes.environments.processes.tree import GRACE
+from hermes.environments.remote import process_scripts as scripts
+from hermes.environments.remote.line import Line, LineBroken
+from hermes.environments.remote.lines import Lines
+from hermes.environments.remote.scripts import Words, program, text, variables
 from hermes.environments.shell import Launch
 
 _PATIENCE = 10.0

@@ -15,11 +15,11 @@ import anyio
 
 from hermes.core.errors import PlaceFailed, ToolError
 from hermes.core.protocols import CommandResult, Process
-from hermes.environments.errand import Box, Errands
-from hermes.environments.errand_process import Course, ErrandProcess
-from hermes.environments.errand_run import run_by_errands
+from hermes.environments.errands.errand import Box, Errands
+from hermes.environments.errands.process import Course, ErrandProcess
+from hermes.environments.errands.run import run_by_errands
 from hermes.environments.open import Opening
-from hermes.environments.process_tree import GRACE
+from hermes.environments.processes.tree import GRACE
 from hermes.environments.settings import TerminalSettings
 from hermes.environments.shell import LONGEST, Launch, Shell, check, new_tree
 from hermes.environments.variables import ALWAYS

@@ -11,11 +11,11 @@ from contextlib import suppress
 import anyio
 
 from hermes.core.errors import PlaceFailed
-from hermes.environments.process_leftover import Leftovers
-from hermes.environments.process_spawn import Child
-from hermes.environments.remote_client import Client
-from hermes.environments.remote_line import Line, LineBroken, open_line
-from hermes.environments.remote_scripts import END, WAIT_FOR_ONE, Words, program
+from hermes.environments.processes.leftover import Leftovers
+from hermes.environments.processes.spawn import Child
+from hermes.environments.remote.client import Client
+from hermes.environments.remote.line import Line, LineBroken, open_line
+from hermes.environments.remote.scripts import END, WAIT_FOR_ONE, Words, program
 
 PATIENCE = 30.0
 """Seconds for a line to be there, and for a short answer."""

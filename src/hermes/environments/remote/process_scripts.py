@@ -5,7 +5,7 @@ holds open itself, and the shell around it writes down its number and its exit c
 breaks when a connection does, or when we die.
 """
 
-from hermes.environments.remote_scripts import NAP, PROCESS
+from hermes.environments.remote.scripts import NAP, PROCESS
 
 WINDOW = 204_800
 """Bytes of output that stay for another reader."""

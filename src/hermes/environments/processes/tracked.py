@@ -6,8 +6,8 @@ import anyio
 
 from hermes.core.protocols import Process, ProcessView
 from hermes.environments.output import Rolling, whole
-from hermes.environments.process_checkpoint import Entry
-from hermes.environments.process_watch import Match, Watch
+from hermes.environments.processes.checkpoint import Entry
+from hermes.environments.processes.watch import Match, Watch
 
 _TAIL = 2000
 

@@ -1,6 +1,6 @@
 """What runs on the far side: small bash programs, sent as input and never seen by `ps`.
 
-A line (`remote_line`) is a bash that says it is there, reads one of these programs and runs it.
+A line (`remote.line`) is a bash that says it is there, reads one of these programs and runs it.
 Its last word follows the output, behind a mark that nobody else can know: so the exit code of a
 client program, and what it prints when it breaks, are never taken for the command's own. All is
 plain ASCII, so that a number of characters is a number of bytes in every locale.

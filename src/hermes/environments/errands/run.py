@@ -7,9 +7,9 @@ import anyio
 
 from hermes.core.errors import PlaceFailed
 from hermes.core.protocols import CommandResult
-from hermes.environments.errand import LOOK, Answer, Errands
+from hermes.environments.errands.errand import LOOK, Answer, Errands
 from hermes.environments.output import HEAD, whole
-from hermes.environments.process_run import TIMED_OUT
+from hermes.environments.processes.run import TIMED_OUT
 
 _ENDING = 15.0
 """Seconds to end what was cancelled; a place that takes longer is not asked again."""

@@ -1,10 +1,10 @@
 """Errands: short programs sent into a place, each with an answer of one line and some bytes.
 
-For services behind an SDK, where a line to a program (`remote_line`) cannot be had or trusted. A
+For services behind an SDK, where a line to a program (`remote.line`) cannot be had or trusted. A
 command does not run in the errand that starts it but on its own, printing to a file; errands
 start it, look after it and end it. So nothing depends on how a service streams, shortens or
 decodes what a command prints, or on a connection that lives as long as the command. The other
-half is `errand_inside.sh`.
+half is `inside.sh`.
 """
 
 import os
@@ -118,5 +118,5 @@ def _script() -> bytes:
         f"HEAD={HEAD} TAIL={TAIL} PIECE={_PIECE} WINDOW={WINDOW} MARK={TREE} "
         f"FOLDER_MARK=$'{mark}'\n"
     )
-    inside = Path(__file__).with_name("errand_inside.sh").read_text()
+    inside = Path(__file__).with_name("inside.sh").read_text()
     return (before + inside).encode("ascii")

@@ -13,9 +13,9 @@ from pathlib import Path
 import anyio
 
 from hermes.core.errors import ToolError
-from hermes.environments.process_log import LogTail
-from hermes.environments.process_spawn import Child, exited, spawn
-from hermes.environments.process_tree import Tree, birth
+from hermes.environments.processes.log import LogTail
+from hermes.environments.processes.spawn import Child, exited, spawn
+from hermes.environments.processes.tree import Tree, birth
 from hermes.environments.shell import Shell, new_tree
 
 _QUICK, _BULK, _SLOW = 0.001, 0.02, 0.1

@@ -1,7 +1,7 @@
 """A background process reached by errands: it prints to a file, and they bring the news."""
 
 from hermes.core.errors import PlaceFailed
-from hermes.environments.errand import LOOK, WINDOW, Answer, Errands
+from hermes.environments.errands.errand import LOOK, WINDOW, Answer, Errands
 
 _FAR = 8 * 1024 * 1024
 """So far behind, reading everything would only fall back further: go on near the end."""

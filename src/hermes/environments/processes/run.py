@@ -11,8 +11,8 @@ import anyio
 
 from hermes.core.protocols import CommandResult
 from hermes.environments.output import Capture
-from hermes.environments.process_spawn import Child, spawn
-from hermes.environments.process_tree import GRACE, Tree
+from hermes.environments.processes.spawn import Child, spawn
+from hermes.environments.processes.tree import GRACE, Tree
 
 PIECE = 65_536
 TIMED_OUT = 124

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 import anyio
 
 from hermes.core.errors import PlaceFailed, ToolError
-from hermes.environments.process_local import feed
-from hermes.environments.process_spawn import Child, spawn
-from hermes.environments.process_tree import Tree
+from hermes.environments.processes.local import feed
+from hermes.environments.processes.spawn import Child, spawn
+from hermes.environments.processes.tree import Tree
 from hermes.environments.shell import Shell, new_tree
 
 ROWS, COLUMNS = 40, 120

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.core.messages import Value
-from hermes.environments.process_tree import birth
+from hermes.environments.processes.tree import birth
 
 
 class Entry(Value, kw_only=True, frozen=True):

@@ -8,11 +8,11 @@ import anyio.lowlevel
 from hermes.core.errors import PlaceFailed
 from hermes.core.protocols import CommandResult
 from hermes.environments.output import Capture
-from hermes.environments.process_run import TIMED_OUT
-from hermes.environments.process_tree import GRACE
-from hermes.environments.remote_line import Line, LineBroken
-from hermes.environments.remote_lines import Lines
-from hermes.environments.remote_scripts import Words, program
+from hermes.environments.processes.run import TIMED_OUT
+from hermes.environments.processes.tree import GRACE
+from hermes.environments.remote.line import Line, LineBroken
+from hermes.environments.remote.lines import Lines
+from hermes.environments.remote.scripts import Words, program
 
 _LAST_WORDS = 2.0
 _CANCELLING = 10.0

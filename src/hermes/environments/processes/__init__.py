@@ -1,0 +1,1 @@
+"""Processes on this machine: spawned, watched, logged, ended with all they started."""
