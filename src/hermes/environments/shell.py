@@ -136,7 +136,7 @@ __hermes_status() { return "$__hermes_last"; }
 }
 """.strip().replace("%OWN%", f"@({_OWN})")
 
-# The part of `processes.tree` that works where only a shell can be reached. Killing goes round until
+# What `processes.tree` does, for places where only a shell can be reached. Killing goes round until
 # nobody is found, for the sake of those born in between.
 _END_TREE = r"""
 for round in {1..50}; do
