@@ -27,7 +27,7 @@ HOSTILE = {
     "too many words": "rm " + "x " * 3000,
     "shells within shells": "eval " * 40 + "ls",
     "a function that calls itself": "f() { f; }; f",
-    "functions that multiply": "; ".join(f"f{n}() {{ f{n + 1}; f{n + 1}; }}" for n in range(12)),
+    "functions that multiply": "".join(f"f{n}() {{ f{n + 1}; f{n + 1}; }};" for n in range(12)) + "f0",
     "loops in loops": "for i in 1 2 3; do " * 15 + "ls;" + "done;" * 15,
     "an escape sequence": "ls \x1b[2K",
 }  # fmt: skip
