@@ -10,6 +10,7 @@ from hermes.policy.commands import analyse, tables
 from hermes.policy.commands.specials import JUDGES
 from hermes.policy.commands.values import Effect
 
+MULTIPLYING = "".join(f"f{n}() {{ f{n + 1}; f{n + 1}; }};" for n in range(12))
 HOSTILE = {
     "a megabyte": "ls " + "a" * 1_000_000,
     "a megabyte of commands": "ls;" * 333_333,
@@ -27,7 +28,7 @@ HOSTILE = {
     "too many words": "rm " + "x " * 3000,
     "shells within shells": "eval " * 40 + "ls",
     "a function that calls itself": "f() { f; }; f",
-    "functions that multiply": "".join(f"f{n}() {{ f{n + 1}; f{n + 1}; }};" for n in range(12)) + "f0",
+    "functions that multiply": MULTIPLYING + "f0",
     "loops in loops": "for i in 1 2 3; do " * 15 + "ls;" + "done;" * 15,
     "an escape sequence": "ls \x1b[2K",
 }  # fmt: skip
