@@ -52,7 +52,7 @@ def verdict(hermes: Hermes, *words: str) -> tuple[str, str]:
         (["--tainted", "--cwd", "/tmp", "touch", "x"], ("ask", "tainted-asks")),
         (["--set", "observe", "touch", "x"], ("deny", "observe-only")),
         (["--isolated", "--", "rm", "-rf", "x"], ("allow", "isolated-place")),
-        (["--isolated", "--set", "careful", "--", "rm", "-rf", "x"], ("ask", "destructive")),
+        (["--isolated", "--set", "careful", "--", "rm", "/srv/x"], ("ask", "destructive")),
         (["--tool", "read_file", "--arguments", '{"path": "a"}'], ("allow", "default-reads")),
     ],
 )
@@ -72,7 +72,8 @@ def test_people_see_verdict_rule_effects_and_reason(hermes: Hermes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "code"), [("ls", exits.OK), ("rm x", exits.DENIED), (":(){ :|:& };:", exits.DENIED)]
+    ("command", "code"),
+    [("ls", exits.OK), ("rm /srv/x", exits.DENIED), (":(){ :|:& };:", exits.DENIED)],
 )
 def test_held_is_seven_only_when_it_was_asked_for(hermes: Hermes, command: str, code: int) -> None:
     assert hermes("policy", "check", "--exit-code", "--", command).returncode == code
@@ -166,7 +167,9 @@ def test_each_line_of_a_stream_is_answered_on_its_line(hermes: Hermes, tmp_path:
     assert done.returncode == exits.OK
     again = hermes("policy", "check", "--exit-code", "--jsonl", "-", stdin="\n".join(LINES))
     assert again.returncode == exits.FAILED
-    held = hermes("policy", "check", "--exit-code", "--jsonl", "-", stdin='{"command": "rm x"}')
+    held = hermes(
+        "policy", "check", "--exit-code", "--jsonl", "-", stdin='{"command": "rm /srv/x"}'
+    )
     assert held.returncode == exits.DENIED
 
 
