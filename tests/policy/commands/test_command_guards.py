@@ -38,7 +38,7 @@ HOSTILE = {
 def test_hostile_text_asks_and_is_quick_about_it(name: str) -> None:
     started = time.thread_time()
     found = analyse(HOSTILE[name])
-    assert time.thread_time() - started < 0.2
+    assert time.thread_time() - started < 1.0
     assert found.effects & {"exec-dynamic", "delete"}, found
 
 

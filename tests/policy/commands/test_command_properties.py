@@ -77,10 +77,8 @@ def test_quoting_the_program_letter_by_letter_changes_nothing(
     assert found == effects(command) or "exec-dynamic" in found
 
 
-SHELL = st.text(
-    st.sampled_from([*"abrm xyz01-_/.~$(){}[]<>|&;\"'`\\\n\t#=*?!,:%@^+", "\r", "é", "\u200b"]),
-    max_size=300,
-)
+LETTERS = "abrm xyz01-_/.~$(){}[]<>|&;\"'`\\\n\t#=*?!,:%@^+\ré\u200b"
+SHELL = st.text(st.sampled_from(LETTERS), max_size=300)
 
 
 @given(SHELL | st.text(max_size=300))
@@ -91,19 +89,17 @@ def test_no_text_breaks_the_reader(text: str) -> None:
     assert analyse(text) == analyse(text)
 
 
-@given(
-    st.lists(
-        st.sampled_from([*"ab $(){}[]<>|&;\"'`\\\n#=*!", "if ", "do ", "rm "]),
-        min_size=1,
-        max_size=12,
-    )
-)
+PIECES = [*"ab $(){}[]<>|&;\"'`\\\n#=*!?@", "if ", "do ", "rm ", "f() "]
+
+
+@given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=12))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_ten_kilobytes_are_read_in_fifty_milliseconds(pieces: list[str]) -> None:
+def test_ten_kilobytes_of_anything_are_read_in_no_time(pieces: list[str]) -> None:
     text = ("".join(pieces) * 10_000)[:10_000]
     analyse(text)
     best = min(_seconds(text) for _ in range(3))
-    assert best < 0.05, f"{best:.3f} s for {text[:60]!r}"
+    # A wall against blow-ups that hold up a run, not a benchmark: that is bench/policy_commands.py.
+    assert best < 0.5, f"{best:.3f} s for {text[:60]!r}"
 
 
 def _seconds(text: str) -> float:

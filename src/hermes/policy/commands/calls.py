@@ -47,6 +47,8 @@ class Call:
     program: str = ""
     flags: tuple[str, ...] = ()
     paths: list[str] = field(default_factory=list)
+    contents: list[str] = field(default_factory=list)
+    """Those of the paths whose content it reads."""
     changes: list[str] = field(default_factory=list)
     peeled: frozenset[str] | None = None
     """Effects that the commands run by this one have taken over."""
@@ -125,6 +127,7 @@ class Call:
 
     def reads(self, word: str) -> None:
         path = self.names(word)
+        self.contents.append(path)
         if paths.network(path):
             self.mark("network-out", f"{shown(path)} is a network connection")
         for place in self.analyst.places.both(path):

@@ -4,7 +4,7 @@ import re
 
 from hermes.policy.commands.marks import ANY, LOOSE, NAME
 from hermes.policy.commands.scope import Scope
-from hermes.policy.commands.syntax import Node
+from hermes.policy.commands.syntax import Misread, Node
 from hermes.policy.commands.tables import program
 from hermes.policy.commands.values import word_set
 from hermes.policy.commands.walking import Step, Walk
@@ -87,6 +87,8 @@ def _links(walk: Walk, node: Node, scope: Scope, stdin: str | None, outputs: lis
 
 
 def negated(walk: Walk, node: Node, scope: Scope, stdin: str | None) -> str:
+    if walk.text[node.start_byte + 1 : node.start_byte + 2] not in (b" ", b"\t", b"\n", b"("):
+        raise Misread("a ! that is part of a word")
     return statements(walk, node, scope, stdin)
 
 

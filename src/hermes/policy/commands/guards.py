@@ -13,7 +13,7 @@ _ODD = re.compile(
     "\ue000-\uf8ff\U000e0000-\U000e0fff]"
 )
 _EXPENSIVE = {
-    "<<": 24, "${": 120, "[[": 60, "|": 400, "((": 200, "`": 200, ">": 300, "(": 300, "<": 120,
+    "<<": 24, "${": 120, "[[": 60, "|": 200, "((": 200, "`": 200, ">": 300, "(": 300, "<": 120,
     "$": 600, "for ": 100, "function ": 100,
 }  # fmt: skip
 """Marks that make the parser slow when there are very many of them, and how many are normal."""

@@ -50,6 +50,9 @@ class Page:
             raise TooMuch("more shell than anyone would read before saying yes")
         if self.root.has_error:
             self.keeper.problem("the text is not shell that the parser understands")
+        outside = self.text[: self.root.start_byte] + self.text[self.root.end_byte :]
+        if not syntax.blank(outside):
+            self.keeper.problem(f"the parser skipped {outside[:40]!r}")
         return self.statement(self.root, scope, stdin)
 
     @cached_property
@@ -63,8 +66,10 @@ class Page:
             node = waiting.pop()
             if node.type in _EXPANSIONS:
                 # Inside quotes the parser counts blanks before an expansion as part of it.
-                blanks = len(node.text or b"") - len((node.text or b"").lstrip())
-                found[node.start_byte + blanks] = node
+                start = node.start_byte
+                while self.text[start : start + 1].isspace():
+                    start += 1
+                found[start] = node
             waiting.extend(node.children)
         return found
 

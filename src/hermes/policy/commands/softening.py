@@ -13,7 +13,7 @@ def soften(call: Call) -> None:
         return
     looks = frozenset(call.effects) <= PLAIN and call.peeled is None and call.guarded
     hidden = any(foreign(word) for word in call.argv)
-    if looks and not hidden and not any(_private(one, call) for one in call.paths):
+    if looks and not hidden and not any(_private(one, call) for one in call.contents):
         call.mark("read-as-root", call.borrowed)
     else:
         call.mark("privilege", call.borrowed)

@@ -23,23 +23,30 @@ _UPKEEP = word_set(
 _CODE = word_set("CALL DO EXEC EXECUTE PREPARE LOAD HANDLER INSTALL DECLARE DELIMITER")
 _CHANGES = word_set("INSERT UPDATE DELETE MERGE TRUNCATE DROP ALTER CREATE")
 _HARMLESS = re.compile(
-    r"(?:explain|analyze|count|sum|avg|min|max|now|coalesce|nullif|greatest|least|round|floor|ceil|ceiling|abs|sign"
-    r"|mod|length|char_length|octet_length|lower|upper|trim|ltrim|rtrim|substr|substring|left|right"
-    r"|replace|concat|concat_ws|position|strpos|split_part|regexp_\w+|to_char|to_date|to_number"
-    r"|to_timestamp|date_trunc|date_part|date_format|date|datetime|time|timestamp|strftime|julianday"
-    r"|timestampdiff|timediff|datediff|unix_timestamp|from_unixtime|extract|age|interval|cast|convert"
-    r"|if|ifnull|isnull|iif|case|in|exists|any|all|some|values|over|filter|row_number|rank|dense_rank"
-    r"|lag|lead|first_value|last_value|ntile|percentile_\w+|within|string_agg|group_concat|array_agg"
-    r"|array_\w+|unnest|cardinality|json_?\w*|jsonb_\w+|row_to_json|to_json|to_jsonb|generate_series"
-    r"|pg_size_pretty|pg_\w*_size|pg_stat_\w+(?<!reset)|pg_is_\w+|pg_last_\w+|pg_current_\w+|pg_wal_lsn_diff"
-    r"|pg_get_\w+|pg_blocking_pids|pg_postmaster_start_time|pg_backend_pid|pg_typeof|pg_sleep"
-    r"|pg_locks|pg_lock_status|pg_has_role|has_\w+_privilege|obj_description|col_description|regclass"
-    r"|current_\w+|session_user|user|version|database|schema|inet_\w+_(?:addr|port)|txid_current\w*"
-    r"|format|quote_ident|quote_literal|md5|sha1|sha256|hex|random|rand|stddev\w*|variance|var_\w+"
-    r"|corr|bit_and|bit_or|bool_and|bool_or|every|width_bucket|histogram|uniq\w*|quantile\w*|topk"
-    r"|toDate\w*|toStartOf\w+|formatReadable\w+|countIf|sumIf|today|yesterday|from|as|and|or|not|on"
-    r"|where|using|having|by|select|union|join|into|char|varchar|numeric|decimal|sqlite_version|changes"
-    r"|total|typeof|like|glob|between|found_rows|connection_id|host|hostname)\Z",
+    r"(?:explain|analyze|count|sum|avg|min|max|now|coalesce|nullif|greatest|least|round|floor|ceil"
+    r"|ceiling|abs|sign|mod|div|ln|exp|power|sqrt|trunc|truncate|length|char_length|octet_length"
+    r"|lower|upper|initcap|trim|ltrim|rtrim|btrim|lpad|rpad|substr|substring|left|right|replace"
+    r"|translate|reverse|repeat|concat|concat_ws|position|strpos|instr|locate|split_part|ascii|chr"
+    r"|starts_with|regexp_\w+|string_to_array|to_char|to_date|to_number|to_hex|encode|decode"
+    r"|\w*timestamp\w*|date_\w+|date|datetime|time\w*|strftime|julianday|\w*diff|curdate|curtime"
+    r"|extract|age|interval|make_\w+|justify_\w+|cast|convert|if|ifnull|isnull|iif|case|when|then"
+    r"|else|in|exists|any|all|some|distinct|values|over|partition|filter|within|lateral|grouping"
+    r"|rollup|cube|row|row_number|rank|dense_rank|percent_rank|cume_dist|lag|lead|first_value"
+    r"|last_value|nth_value|ntile|percentile_\w+|mode|string_agg|group_concat|array|array_\w+"
+    r"|unnest|cardinality|json_?\w*|jsonb_\w+|row_to_json|to_jsonb?|generate_series|pg_size_pretty"
+    r"|pg_\w*_size|pg_stat_\w+(?<!reset)|pg_is_\w+|pg_last_\w+|pg_current_\w+|pg_wal_lsn_diff"
+    r"|pg_walfile_name\w*|pg_get_\w+|pg_blocking_pids|pg_postmaster_start_time|pg_backend_pid"
+    r"|pg_typeof|pg_sleep|pg_locks|pg_lock_status|pg_has_role|pg_conf_load_time|pg_tablespace_\w+"
+    r"|pg_table_is_visible|pg_encoding_to_char|pg_control_\w+|pg_show_\w+|has_\w+_privilege"
+    r"|obj_description|col_description|format_type|regclass|current_\w+|session_user|user|version"
+    r"|database|schema|inet_\w+|host|network|txid_current\w*|format|quote_ident|quote_literal"
+    r"|md5|sha1|sha2|sha256|hex|unhex|bin|conv|crc32|random|rand|stddev\w*|variance|var_\w+|corr"
+    r"|bit_and|bit_or|bool_and|bool_or|every|width_bucket|histogram|uniq\w*|quantile\w*|topk\w*"
+    r"|to(?:Date|DateTime|StartOf|Hour|Minute|Unix|String|Int|UInt|Float)\w*|formatReadable\w+"
+    r"|\w+If|today|yesterday|from|as|and|or|not|on|where|using|having|by|select|union|join|into|with"
+    r"|char|varchar|numeric|decimal|int|text|bigint|sqlite_version|changes|total|typeof|like|glob"
+    r"|between|found_rows|connection_id|hostname|last_insert_id|row_count|uuid|field|elt|arrayJoin"
+    r"|bar|any_value|argM(?:ax|in)|groupArray|hour|minute|second|day|month|year|week|quarter)\Z",
     re.I,
 )
 _REACHES = {

@@ -7,9 +7,18 @@ from functools import cache
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-__all__ = ["Misread", "Node", "children", "descendants", "parse"]
+__all__ = ["Misread", "Node", "blank", "children", "descendants", "parse"]
 
+_SHORT = 800
+_PIECE = 32
+_EFFORT = 16
+"""How often the parser may read each byte; for real scripts it is up to three times."""
+_ONE_BYTE = bytes(range(128)) + b"x" * 128
 _BLANK = re.compile(rb"(?:[ \t\n]|\\\n)*\Z")
+
+
+def blank(text: bytes) -> bool:
+    return _BLANK.match(text) is not None
 
 
 class Misread(Exception):
@@ -22,7 +31,28 @@ def _language() -> Language:
 
 
 def parse(text: bytes) -> Node:
-    return Parser(_language()).parse(text).root_node
+    """The tree of a text, or `Misread` when the parser loses its way in it.
+
+    Making sense of nonsense takes it a hundred times longer than reading shell, and then it comes
+    back to the same bytes again and again. A long text is therefore handed out in small pieces
+    that are counted: the same text always ends the same way, whatever the clock says.
+    """
+    # The binding crashes when a character is cut in two, and letters of any alphabet are the same
+    # to the grammar: a letter of one byte stands for each byte of theirs.
+    letters = text if text.isascii() else text.translate(_ONE_BYTE)
+    if len(letters) <= _SHORT:
+        return Parser(_language()).parse(letters).root_node
+    pieces, limit = 0, 100 + len(letters) * _EFFORT // _PIECE
+
+    def piece(start: int, _: object) -> bytes:
+        nonlocal pieces
+        pieces += 1
+        return letters[start : start + _PIECE] if pieces <= limit else b""
+
+    root = Parser(_language()).parse(piece).root_node
+    if pieces > limit:
+        raise Misread("the parser could not make sense of it")
+    return root
 
 
 def children(node: Node, text: bytes) -> list[Node]:

@@ -142,12 +142,22 @@ def connection(call: Call, entry: Program) -> str:
     if found.has("-l", "--listen", "-L") or not host:
         call.mark("network-out", "listens for connections")
         return ANY
-    address(call, host)
+    if found.has("-U", "--unixsock"):
+        call.mark("network-local", f"talks to {shown(host)}")
+    else:
+        address(call, host)
     quiet = found.has("-z") or call.program == "telnet"
-    local = "network-local" in call.effects and (call.stdin is None or not foreign(call.stdin))
-    if (not quiet and not local) or (call.stdin is not None and foreign(call.stdin)):
+    local = "network-local" in call.effects
+    asks = all(_QUESTION.match(line) for line in (call.stdin or "").splitlines())
+    if (not quiet and not local) or not asks:
         call.mark("network-out", f"an open connection to {shown(host)}")
     return ANY
+
+
+_QUESTION = re.compile(
+    r"\s*\Z|(?:show|help|stats?|info|ruok|srvr|mntr|conf|cons|version|ping|GET|HEAD|QUIT|quit|EHLO"
+    r"|INFO|PING|get|Host:|Connection:)\b[^|]*\Z"
+)
 
 
 def http(call: Call, entry: Program) -> str:

@@ -4,7 +4,7 @@ import re
 
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.generic import printed
-from hermes.policy.commands.marks import foreign, literal, settled
+from hermes.policy.commands.marks import NAME, foreign, literal, settled
 from hermes.policy.commands.options import split
 from hermes.policy.commands.tables import Program
 
@@ -47,7 +47,7 @@ def _in_place(words: list[str]) -> list[str]:
 def _judge(call: Call, script: str) -> None:
     if not settled(script) and foreign(script):
         call.dynamic("part of the sed script is only known at run time")
-    rest: str | None = literal(script)
+    rest: str | None = literal(script).replace(NAME, "1")
     while rest:
         rest = _command(call, rest.lstrip(" \t\n;{}"))
 

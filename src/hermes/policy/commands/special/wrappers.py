@@ -103,8 +103,6 @@ def as_user(call: Call, entry: Program) -> str:
     if not words:
         call.dynamic(f"{call.program} opens a shell")
         return ANY
-    if found.has("-i", "--login", "-s", "--shell"):
-        return call.shell(" ".join(words))
     return call.run(words)
 
 
