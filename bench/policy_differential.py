@@ -103,7 +103,7 @@ def listed(argv: list[str], analysis: Analysis) -> bool:
     said = "".join(f" {word}" for word in argv)
     for found in analysis.commands:
         pattern = "".join(
-            "(?: .*)?" if not word.strip("…") else " " + ".*".join(map(re.escape, word.split("…")))
+            "(?: .*)?" if "…" in word else " " + ".*".join(map(re.escape, word.split("…")))
             for word in found.argv
         )
         if argv[0] in found.via or re.fullmatch(pattern, said, re.S):

@@ -176,6 +176,15 @@ x='a[$(rm y)]'; echo $((x))
 [[ -v 'a[$(rm y)]' ]]
 compgen -C x
 jobs -x x
+$(which ls) rm x
+$(command -v ls) rm x
+$(ls id) rm x
+ls id /bin/rm | xargs env
+id || f() { ls; }; f
+command $<<E⏎x⏎<<E
+*X=a ls
+![[ a ]]
+unset HISTFILE
 hash -p x ls
 mapfile -C x < f
 crontab f

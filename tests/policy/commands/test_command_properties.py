@@ -26,7 +26,7 @@ true && {}
 false || {}
 if true; then {}; fi
 for i in a; do {}; done
-echo $({})
+echo $( {} )
 f() {{ {}; }}; f
 {} | cat
 bash <<< {q}
@@ -39,9 +39,9 @@ env A=b sh -c {q}
 trap {q} EXIT
 while :; do {}; break; done
 case a in a) {};; esac
-cat <({})
+cat <( {} )
 find / -maxdepth 0 -exec sh -c {q} \;
-x=$({})
+x=$( {} )
 """)
 )
 

@@ -9,6 +9,7 @@ from hermes.policy.commands.syntax import Misread, Node
 from hermes.policy.commands.tables import lists
 from hermes.policy.commands.walking import Walk
 
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _CODE = re.compile(r"\$\(|`|\$\{.*@P\}")
 
 
@@ -19,7 +20,9 @@ def read(walk: Walk, node: Node, scope: Scope) -> tuple[str, Bound]:
         walk.substitutions(node, scope)
         text = walk.text[found[0].start_byte : found[0].end_byte].decode("utf-8", "replace")
         return text.partition("[")[0], ANY
-    name = walk.text[found[0].start_byte : found[0].end_byte].decode()
+    name = walk.text[found[0].start_byte : found[0].end_byte].decode("utf-8", "replace")
+    if not _NAME.match(name):
+        raise Misread("an assignment to what is no variable")
     if len(found) < 3:
         return name, ""
     if found[-1].start_byte != found[1].end_byte or len(found) > 3:

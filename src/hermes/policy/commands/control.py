@@ -223,6 +223,7 @@ def define(walk: Walk, node: Node, scope: Scope, stdin: str | None) -> str:
         return "".join(walk.statement(body, inner, piped) for body in kept)
 
     scope.functions[name] = enter
+    scope.wavering -= {name}
     call = walk.call(node, scope)
     call.argv, call.program = [name], name
     if program(name) is not None:

@@ -42,7 +42,8 @@ def printed(call: Call, gives: str, words: list[str]) -> str:
     if gives == "same" and call.stdin is not None and not foreign(call.stdin):
         return NAME
     if gives == "paths" and words and not any(map(foreign, words)):
-        return "".join(f"{word}\n" for word in words) + NAME
+        # Which of them exist is not known, and so neither is the first word that it prints.
+        return "\n".join([NAME, *words, ""])
     if gives == "paths":
         return NAME
     if gives == "input" and call.stdin is not None and not words:

@@ -6,7 +6,7 @@ from hermes.policy.commands import paths
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.marks import ANY, shown
 from hermes.policy.commands.scope import Scope
-from hermes.policy.commands.syntax import Node
+from hermes.policy.commands.syntax import Misread, Node
 from hermes.policy.commands.values import word_set
 from hermes.policy.commands.walking import Walk
 
@@ -83,9 +83,11 @@ def _document(walk: Walk, node: Node, scope: Scope, opened: Opened) -> None:
             quoted = any(mark in start for mark in "'\"\\")
             raw = walk.text[child.start_byte : child.end_byte].decode("utf-8", "surrogateescape")
             body = raw if quoted else walk.body(child, scope)
+        elif child.type == "heredoc_end":
+            _check_end(start, walk.text[child.start_byte : child.end_byte])
         elif child.type in KINDS:
             nested.append(child)
-        elif child.type in ("<<", "<<-", "heredoc_end", "file_descriptor", "&&", "||", "|", "|&"):
+        elif child.type in ("<<", "<<-", "file_descriptor", "&&", "||", "|", "|&"):
             continue
         elif child.type in _STATEMENTS:
             opened.following.append(child)
@@ -98,6 +100,13 @@ def _document(walk: Walk, node: Node, scope: Scope, opened: Opened) -> None:
     opened.following += inner.following
     opened.silent = opened.silent or inner.silent
     opened.stdin = body if inner.stdin is None else ANY
+
+
+def _check_end(start: str, end: bytes) -> None:
+    """The line that ends a here-document is its first word without the quotes."""
+    word = "".join(mark for mark in start if mark not in "'\"\\")
+    if end.strip().decode("utf-8", "replace") != word:
+        raise Misread("a here-document that ends elsewhere for the parser")
 
 
 _STATEMENTS = word_set(

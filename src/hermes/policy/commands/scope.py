@@ -31,6 +31,8 @@ class Scope:
     aliases: dict[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] | None = None
     """Positional parameters, when they are known."""
+    wavering: frozenset[str] = frozenset()
+    """Functions that were defined only if some condition held."""
     calls: tuple[str, ...] = ()
     """Functions being called, outermost first."""
     seen: set[str] = field(default_factory=set)
@@ -86,5 +88,11 @@ class Scope:
                 self.variables[name] = ANY
         if self.cwd != other.cwd:
             self.cwd = ANY
+        differing = {
+            name
+            for name in self.functions.keys() | other.functions.keys()
+            if self.functions.get(name) is not other.functions.get(name)
+        }
+        self.wavering |= other.wavering | differing
         self.functions = {**other.functions, **self.functions}
         self.aliases = {**other.aliases, **self.aliases}

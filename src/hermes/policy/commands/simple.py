@@ -150,6 +150,8 @@ def forget(walk: Walk, node: Node, scope: Scope, stdin: str | None) -> str:
         call.argv += words
         for word in words:
             scope.variables[word] = ""
+            if assignments.telling(word):
+                call.dynamic(f"{word} decides what runs, or what is remembered of it")
             if "$(" in word or "`" in word:
                 call.dynamic("a subscript that is run")
     walk.keep(call)

@@ -64,6 +64,8 @@ def children(node: Node, text: bytes) -> list[Node]:
         if start > at and not _BLANK.match(text[at:start]):
             raise Misread(f"the parser skipped {text[at:start][:40]!r}")
         at = child.end_byte
+        if not child.is_named and text[start:at].strip() != child.type.strip().encode():
+            raise Misread(f"the parser took {text[start:at][:40]!r} for {child.type}")
     if node.end_byte > at and not _BLANK.match(text[at : node.end_byte]):
         raise Misread(f"the parser skipped {text[at : node.end_byte][:40]!r}")
     return found

@@ -102,6 +102,10 @@ class Walker:
                 call.dynamic(f"{name} calls itself")
             self.keep(call)
             return ANY
+        if name in call.scope.wavering:
+            call.program = name
+            call.dynamic(f"{name} is a function only if a condition held")
+            self.keep(call)
         inner = call.scope.copy()
         inner.arguments = tuple(call.argv)
         inner.calls = (*inner.calls, name)

@@ -6,7 +6,7 @@ from hermes.policy.commands import assignments, tables
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.escapes import echoed, formatted
 from hermes.policy.commands.generic import by_table
-from hermes.policy.commands.marks import ANY, NAME, UNKNOWN, foreign, literal, settled, shown
+from hermes.policy.commands.marks import ANY, MAYBE, NAME, UNKNOWN, foreign, literal, settled, shown
 from hermes.policy.commands.paths import resolve
 from hermes.policy.commands.tables import Program
 
@@ -155,7 +155,7 @@ def builtin(call: Call, entry: Program) -> str:
     while words and re.fullmatch(r"-[pvV]+|--", words[0]):
         if "v" in words[0] or "V" in words[0]:
             call.mark("read", "tells where a program is")
-            return literal(" ".join(words[1:])) + "\n"
+            return MAYBE + literal(" ".join(words[1:])) + "\n"
         words = words[1:]
     if not words:
         call.mark("read", call.program)
@@ -173,7 +173,8 @@ def where(call: Call, entry: Program) -> str:
     """`which x` prints a path that is known to end in x."""
     call.mark("read", "tells where a program is")
     words = [word for word in call.argv[1:] if not word.startswith("-")]
-    return f"/usr/bin/{words[0]}\n" if len(words) == 1 and "/" not in words[0] else ANY
+    known = len(words) == 1 and "/" not in words[0]
+    return f"{MAYBE}/usr/bin/{words[0]}\n" if known else ANY
 
 
 def export(call: Call, entry: Program) -> str:

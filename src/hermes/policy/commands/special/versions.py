@@ -79,6 +79,7 @@ def _config(call: Call, words: list[str]) -> None:
         call.effects.pop("write", None)
         call.mark("read", "git config tells")
         return
+    call.mark("write", "git config changes settings")
     if not _HARMLESS.match(values[0] if values else "x"):
         call.dynamic(f"git config {shown(literal(values[0])) if values else ''} can run a program")
 

@@ -6,7 +6,17 @@ import shlex
 from hermes.policy.commands import assignments
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.generic import by_table
-from hermes.policy.commands.marks import ANY, GLOB, LOOSE, NAME, foreign, literal, settled, shown
+from hermes.policy.commands.marks import (
+    ANY,
+    GLOB,
+    LOOSE,
+    MAYBE,
+    NAME,
+    foreign,
+    literal,
+    settled,
+    shown,
+)
 from hermes.policy.commands.options import Arguments, Grammar, split
 from hermes.policy.commands.tables import Program
 from hermes.policy.commands.values import word_set
@@ -138,6 +148,7 @@ def _given(fed: str | None, found: Arguments) -> list[str]:
     """The words that xargs reads from its input, as far as that is known."""
     if fed is None or foreign(fed):
         return [LOOSE]
+    fed = fed.replace(MAYBE, "")
     if not settled(fed) or GLOB.search(fed):
         return fed.split() or [NAME]
     text = literal(fed)
