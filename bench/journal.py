@@ -18,18 +18,9 @@ from typing import Any
 
 import anyio
 
-from hermes.core.events import (
-    Event,
-    MessageAdded,
-    ModelAnswered,
-    RunStarted,
-    ToolDecided,
-    ToolFinished,
-    ToolRequested,
-    ToolStarted,
-    TurnEnded,
-    TurnStarted,
-)
+from hermes.core.events import Event
+from hermes.core.events.runs import MessageAdded, ModelAnswered, RunStarted, TurnEnded, TurnStarted
+from hermes.core.events.tools import ToolDecided, ToolFinished, ToolRequested, ToolStarted
 from hermes.core.ids import new_id
 from hermes.core.messages import Message, Risk, ToolCall, ToolResult, Usage
 from hermes.memory.journal import SqliteJournal

@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 
 from hermes.app import House, open_house
-from hermes.core.protocols import Action, Approval, Decision
+from hermes.core.actions import Action, Approval, Decision
 from hermes.settings.load import load
 
 

@@ -10,7 +10,8 @@ import msgspec
 
 from hermes.cli import exits
 from hermes.cli.commands import help_text
-from hermes.core.events import KINDS, Happening
+from hermes.core.events import KINDS
+from hermes.core.events.happening import Happening
 
 
 def events() -> str:

@@ -9,19 +9,12 @@ import anyio
 
 from hermes.agent.means import Means
 from hermes.agent.settings import AgentSettings
+from hermes.core.actions import Action, Approval, Decision
 from hermes.core.bus import Bus
 from hermes.core.errors import ToolError
 from hermes.core.events import Event
 from hermes.core.messages import Completion, Message, Risk, ToolCall, ToolSpec, Usage
-from hermes.core.protocols import (
-    Action,
-    Approval,
-    CommandResult,
-    Decision,
-    Model,
-    Tool,
-    ToolContext,
-)
+from hermes.core.protocols import CommandResult, Model, Tool, ToolContext
 from hermes.memory.in_memory import InMemoryJournal
 from hermes.models.scripted import Reply, ScriptedModel
 from hermes.policy.by_risk import RiskPolicy

@@ -12,9 +12,9 @@ from agent_house import ByPosition, call, calls, says
 from hermes.agent.conversation import Conversation
 from hermes.agent.means import Means
 from hermes.agent.settings import AgentSettings
+from hermes.core.actions import Action, Approval, Decision
 from hermes.core.bus import Bus
 from hermes.core.messages import Message
-from hermes.core.protocols import Action, Approval, Decision
 from hermes.environments.local import LocalEnvironment
 from hermes.memory.artifacts import FileArtifacts
 from hermes.memory.journal import SqliteJournal

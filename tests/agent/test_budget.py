@@ -12,7 +12,7 @@ from hermes.agent.conversation import Conversation
 from hermes.agent.means import Means
 from hermes.agent.settings import AgentSettings, LimitSettings
 from hermes.core.errors import BudgetSpent
-from hermes.core.events import ModelAnswered
+from hermes.core.events.runs import ModelAnswered
 from hermes.core.messages import Usage
 from hermes.memory.in_memory import InMemoryJournal
 from hermes.models.scripted import ScriptedModel

@@ -9,7 +9,8 @@ from agent_house import ByPosition, call, calls, check_valid, house, says
 
 from hermes.agent.conversation import Conversation
 from hermes.core.errors import ModelError, SettingsError
-from hermes.core.events import Event, TurnEnded
+from hermes.core.events import Event
+from hermes.core.events.runs import TurnEnded
 from hermes.core.messages import Risk
 from hermes.core.protocols import Model, ToolContext
 from hermes.memory.in_memory import InMemoryJournal

@@ -12,7 +12,8 @@ from agent_house import House, after_crash, call, calls, check_valid, house, say
 from hermes.agent.conversation import Conversation
 from hermes.agent.settings import AgentSettings, LimitSettings
 from hermes.core.errors import BudgetSpent, Overloaded
-from hermes.core.events import ModelAnswered, ToolStarted
+from hermes.core.events.runs import ModelAnswered
+from hermes.core.events.tools import ToolStarted
 from hermes.core.messages import Completion, Message, Risk, ToolCall, ToolSpec, Usage
 from hermes.core.protocols import ToolContext
 from hermes.tools.declare import tool

@@ -10,17 +10,16 @@ from hypothesis import strategies as st
 from hermes.agent.conversation import Conversation
 from hermes.agent.history import History
 from hermes.core.errors import StoreFull
-from hermes.core.events import (
+from hermes.core.events import Event
+from hermes.core.events.runs import (
     ContextCompressed,
-    Event,
     MessageAdded,
     RunStarted,
-    ToolFinished,
-    ToolStarted,
     TurnEnded,
     TurnStarted,
     TurnUndone,
 )
+from hermes.core.events.tools import ToolFinished, ToolStarted
 from hermes.core.messages import Message, Risk, ToolCall, ToolResult
 from hermes.core.protocols import ToolContext
 from hermes.memory.in_memory import InMemoryJournal

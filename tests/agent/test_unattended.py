@@ -5,7 +5,7 @@ from agent_house import ByPosition, after_crash, call, calls, house, says
 
 from hermes.agent.conversation import Conversation
 from hermes.agent.unattended import open_runs
-from hermes.core.events import RunDeleted
+from hermes.core.events.runs import RunDeleted
 
 pytestmark = pytest.mark.anyio
 

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from hermes.app import open_house
+from hermes.core.actions import Action, Approval, Approver, Decision
 from hermes.core.errors import SettingsError
-from hermes.core.events import Event, ToolDecided, ToolFinished, Unknown
-from hermes.core.protocols import Action, Approval, Approver, Decision
+from hermes.core.events import Event
+from hermes.core.events.happening import Unknown
+from hermes.core.events.tools import ToolDecided, ToolFinished
 from hermes.settings.load import Loaded, load
 
 pytestmark = pytest.mark.anyio

@@ -14,9 +14,10 @@ from hermes import Agent, AIAgent
 from hermes.app import open_house
 from hermes.app.claims import Claims, RunTaken
 from hermes.app.unattended import carry_on_unattended
+from hermes.core.actions import Action, Approval, Decision
 from hermes.core.errors import ModelError
-from hermes.core.events import ModelFailed, ToolApproved, ToolFinished
-from hermes.core.protocols import Action, Approval, Decision
+from hermes.core.events.runs import ModelFailed
+from hermes.core.events.tools import ToolApproved, ToolFinished
 from hermes.settings.load import Loaded, load
 
 pytestmark = pytest.mark.anyio
@@ -165,7 +166,7 @@ KILLED = """
 import anyio, os, signal, sys
 from pathlib import Path
 from hermes.app import open_house
-from hermes.core.protocols import Approval
+from hermes.core.actions import Approval
 from hermes.settings.load import load
 
 async def yes(action, decision):

@@ -4,20 +4,17 @@ from datetime import UTC, datetime, timedelta
 from hermes.cli.render import Transcript
 from hermes.cli.render_blocks import Blocks
 from hermes.core.bus import Glimpse, Shown
-from hermes.core.events import (
+from hermes.core.events import Event
+from hermes.core.events.runs import (
     ContextCompressed,
-    Event,
     MessageAdded,
     ModelAnswered,
     ModelFailed,
-    ProcessEnded,
     RunStarted,
-    ToolDecided,
-    ToolFinished,
-    ToolRequested,
     TurnEnded,
     TurnStarted,
 )
+from hermes.core.events.tools import ProcessEnded, ToolDecided, ToolFinished, ToolRequested
 from hermes.core.messages import Delta, Message, Risk, ToolCall, ToolResult, Usage
 from hermes.core.protocols import Recorded
 

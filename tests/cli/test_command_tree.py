@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from hermes.cli.front import root
 from hermes.cli.lazy import LazyGroup
-from hermes.core.events import MessageAdded, RunStarted
+from hermes.core.events.runs import MessageAdded, RunStarted
 from hermes.core.messages import Message
 from hermes.memory.journal import SqliteJournal
 

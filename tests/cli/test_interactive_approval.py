@@ -5,8 +5,8 @@ from hermes.cli.interactive.approval import TerminalApprover
 from hermes.cli.interactive.questions import Questions
 from hermes.cli.render_ink import Ink
 from hermes.cli.render_safe import cells
+from hermes.core.actions import Action, Approval, Decision
 from hermes.core.messages import Risk, ToolCall
-from hermes.core.protocols import Action, Approval, Decision
 
 pytestmark = pytest.mark.anyio
 DECISION = Decision(verdict="ask", rule="changes-ask", reason="it can change things")

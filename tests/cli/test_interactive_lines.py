@@ -13,7 +13,8 @@ from terminal.scripted_house import HANG, ScriptedHouse, calls, says
 from hermes.cli.interactive.line import LineTerminal
 from hermes.cli.interactive.shapes import Facts, Look
 from hermes.cli.interactive.sitting import Sitting
-from hermes.core.events import ToolApproved, TurnEnded
+from hermes.core.events.runs import TurnEnded
+from hermes.core.events.tools import ToolApproved
 
 pytestmark = pytest.mark.anyio
 

@@ -20,7 +20,7 @@ from hermes.cli.render_watch import Watcher
 from hermes.cli.render_writing import Piece
 from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError
-from hermes.core.events import MessageAdded, TurnEnded, TurnStarted
+from hermes.core.events.runs import MessageAdded, TurnEnded, TurnStarted
 from hermes.core.messages import Delta, Message, ToolCall, ToolResult
 from hermes.memory.in_memory import InMemoryJournal
 

@@ -18,7 +18,8 @@ from hermes.cli.interactive.seat import open_history
 from hermes.cli.interactive.shapes import Facts, Look
 from hermes.cli.interactive.sitting import Sitting
 from hermes.core.errors import BadKey
-from hermes.core.events import RunRenamed, RunStarted, ToolApproved, ToolStarted, TurnEnded
+from hermes.core.events.runs import RunRenamed, RunStarted, TurnEnded
+from hermes.core.events.tools import ToolApproved, ToolStarted
 from hermes.memory.in_memory import InMemoryJournal
 
 pytestmark = pytest.mark.anyio

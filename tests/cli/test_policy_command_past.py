@@ -10,7 +10,9 @@ import pytest
 from hermes_command import Hermes
 
 from hermes.cli import exits
-from hermes.core import events as ev
+from hermes.core.events import Event
+from hermes.core.events.runs import RunStarted
+from hermes.core.events.tools import ToolApproved, ToolDecided, ToolRequested
 from hermes.core.messages import Risk, ToolCall
 from hermes.memory.journal import SqliteJournal
 
@@ -20,25 +22,25 @@ LONG_AGO = datetime.now(UTC) - timedelta(days=40)
 
 def decided(
     run: str, id: str, command: str, verdict: str, rule: str, at: datetime
-) -> Iterator[ev.Event]:
+) -> Iterator[Event]:
     call = ToolCall(id, "terminal", {"command": command})
-    yield ev.ToolRequested(run=run, call=call, risk=Risk.CHANGE, at=at)
-    yield ev.ToolDecided(run=run, call_id=id, verdict=verdict, rule=rule, at=at)  # type: ignore[arg-type]
+    yield ToolRequested(run=run, call=call, risk=Risk.CHANGE, at=at)
+    yield ToolDecided(run=run, call_id=id, verdict=verdict, rule=rule, at=at)  # type: ignore[arg-type]
 
 
 @pytest.fixture
 def worked(hermes: Hermes) -> Hermes:
     now = datetime.now(UTC)
     events = [
-        ev.RunStarted(run=OLD, origin="cli", task="tidy up", directory="/srv/app", at=LONG_AGO),
+        RunStarted(run=OLD, origin="cli", task="tidy up", directory="/srv/app", at=LONG_AGO),
         *decided(OLD, "1", "ls", "allow", "default-reads", LONG_AGO),
         *decided(OLD, "2", "touch notes", "allow", "safe-writes", LONG_AGO),
         *decided(OLD, "3", "rm notes", "ask", "destructive", LONG_AGO),
-        ev.ToolApproved(run=OLD, call_id="3", approved=True, by="ann", at=LONG_AGO),
-        ev.RunStarted(run=NEW, origin="cron", task="nightly", directory="/tmp", at=LONG_AGO),
+        ToolApproved(run=OLD, call_id="3", approved=True, by="ann", at=LONG_AGO),
+        RunStarted(run=NEW, origin="cron", task="nightly", directory="/tmp", at=LONG_AGO),
         *decided(NEW, "1", "rm old.log", "allow", "safe-clean-up", now),
         *decided(NEW, "2", "rm /srv/x", "ask", "destructive", now),
-        ev.ToolApproved(run=NEW, call_id="2", approved=False, by="nobody", at=now),
+        ToolApproved(run=NEW, call_id="2", approved=False, by="nobody", at=now),
         *decided(f"{NEW}/sub", "1", "systemctl restart nginx", "deny", "old-rule", now),
         *decided(NEW, "3", "touch y", "ask", "tainted-asks", now),
     ]

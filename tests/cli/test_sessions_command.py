@@ -10,8 +10,10 @@ import pytest
 from hermes_command import Hermes
 
 from hermes.cli import exits
-from hermes.core import events as ev
 from hermes.core.errors import ToolError
+from hermes.core.events import Event
+from hermes.core.events.runs import MessageAdded, ModelAnswered, RunStarted, TurnStarted, TurnUndone
+from hermes.core.events.tools import ToolFinished, ToolRequested
 from hermes.core.messages import Message, Risk, ToolCall, ToolResult, Usage
 from hermes.memory.artifacts import FileArtifacts
 from hermes.memory.journal import SqliteJournal
@@ -21,11 +23,11 @@ SECOND = "run-20260102-120000-bbbbbb"
 CALL = ToolCall("1", "terminal", {"command": "df -h"})
 
 
-def said(run: str, role: str, text: str) -> ev.MessageAdded:
-    return ev.MessageAdded(run=run, message=Message(role=role, text=text))  # type: ignore[arg-type]
+def said(run: str, role: str, text: str) -> MessageAdded:
+    return MessageAdded(run=run, message=Message(role=role, text=text))  # type: ignore[arg-type]
 
 
-def write(home: Path, events: Sequence[ev.Event]) -> None:
+def write(home: Path, events: Sequence[Event]) -> None:
     home.mkdir(exist_ok=True)
 
     async def append() -> None:
@@ -40,18 +42,18 @@ def talked(hermes: Hermes) -> Hermes:
     write(
         hermes.home,
         [
-            ev.RunStarted(run=FIRST, origin="cli", task="why is the disk full?", model="test:m"),
+            RunStarted(run=FIRST, origin="cli", task="why is the disk full?", model="test:m"),
             said(FIRST, "system", "You are Hermes."),
-            ev.TurnStarted(run=FIRST, turn=1),
+            TurnStarted(run=FIRST, turn=1),
             said(FIRST, "user", "why is the disk full?"),
-            ev.ToolRequested(run=FIRST, call=CALL, risk=Risk.READ),
-            ev.ToolFinished(run=FIRST, result=ToolResult(call_id="1", content="97% \x1b[31m/var")),
+            ToolRequested(run=FIRST, call=CALL, risk=Risk.READ),
+            ToolFinished(run=FIRST, result=ToolResult(call_id="1", content="97% \x1b[31m/var")),
             said(FIRST, "assistant", "The logs fill /var."),
-            ev.ModelAnswered(run=FIRST, model="test:m", usage=Usage(100, 20, 0, 0.25)),
-            ev.TurnStarted(run=FIRST, turn=2),
+            ModelAnswered(run=FIRST, model="test:m", usage=Usage(100, 20, 0, 0.25)),
+            TurnStarted(run=FIRST, turn=2),
             said(FIRST, "user", "taken back"),
-            ev.TurnUndone(run=FIRST, turn=2),
-            ev.RunStarted(run=SECOND, origin="cli", task="hello"),
+            TurnUndone(run=FIRST, turn=2),
+            RunStarted(run=SECOND, origin="cli", task="hello"),
             said(SECOND, "user", "hello"),
         ],
     )
@@ -129,7 +131,7 @@ def test_a_deleted_conversation_is_gone_and_its_texts_leave_the_disk(talked: Her
     shelf = FileArtifacts(talked.home / "artifacts")
     gone = anyio.run(shelf.save, f"{FIRST}/sub-1", "1", "The logs fill it")
     kept = anyio.run(shelf.save, SECOND, "1", "stays")
-    write(talked.home, [ev.RunStarted(run=f"{FIRST}/sub-1", origin="subagent", parent=FIRST)])
+    write(talked.home, [RunStarted(run=f"{FIRST}/sub-1", origin="subagent", parent=FIRST)])
     assert talked("sessions", "delete", FIRST, "--yes").returncode == 0
     assert [run["id"] for run in json.loads(talked("sessions", "list", "--json").stdout)] == [
         SECOND
@@ -151,10 +153,10 @@ def test_a_chat_is_known_by_its_first_words_and_an_empty_one_is_not_the_latest(
     write(
         talked.home,
         [
-            ev.RunStarted(run=third, origin="cli"),
+            RunStarted(run=third, origin="cli"),
             said(third, "system", "You are Hermes."),
             said(third, "user", "who am I?"),
-            ev.RunStarted(run=empty, origin="cli"),
+            RunStarted(run=empty, origin="cli"),
             said(empty, "system", "You are Hermes."),
         ],
     )
@@ -195,6 +197,6 @@ def test_status_adds_up_what_today_has_cost(talked: Hermes) -> None:
     assert facts["latest"] == SECOND
     assert (facts["today_tokens"], facts["today_usd"]) == (120, 0.25)
     yesterday = datetime(2026, 1, 1, tzinfo=UTC)
-    old = ev.ModelAnswered(run=FIRST, model="test:m", usage=Usage(1000, 0), at=yesterday)
+    old = ModelAnswered(run=FIRST, model="test:m", usage=Usage(1000, 0), at=yesterday)
     write(talked.home, [old])
     assert json.loads(talked("status", "--json").stdout)["today_tokens"] == 120

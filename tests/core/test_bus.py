@@ -6,7 +6,8 @@ import anyio
 import pytest
 
 from hermes.core.bus import Bus, Glimpse
-from hermes.core.events import Event, RunRenamed
+from hermes.core.events import Event
+from hermes.core.events.runs import RunRenamed
 from hermes.core.messages import Delta
 from hermes.core.protocols import Recorded
 from hermes.memory.in_memory import InMemoryJournal

@@ -5,7 +5,10 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from hermes.core.events import KINDS, MessageAdded, ToolStarted, Unknown, decode, encode
+from hermes.core.events import KINDS, decode, encode
+from hermes.core.events.happening import Unknown
+from hermes.core.events.runs import MessageAdded
+from hermes.core.events.tools import ToolStarted
 from hermes.core.messages import Message, Risk
 
 

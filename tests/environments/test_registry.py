@@ -13,7 +13,8 @@ import anyio
 import pytest
 
 from hermes.core.errors import PlaceFailed, ToolError
-from hermes.core.events import Event, ProcessEnded, ProcessMatched, ProcessStarted
+from hermes.core.events import Event
+from hermes.core.events.tools import ProcessEnded, ProcessMatched, ProcessStarted
 from hermes.core.protocols import Environment, Processes
 from hermes.environments.local import LocalEnvironment
 from hermes.environments.processes.tree import birth

@@ -17,7 +17,7 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from hermes.core.events import RunRenamed
+from hermes.core.events.runs import RunRenamed
 from hermes.memory.journal import SqliteJournal
 from hermes.memory.upkeep import export
 from hermes.memory.verification import verify

@@ -8,7 +8,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.core import events as e
+from hermes.core.events import KINDS, Event, decode, encode
+from hermes.core.events.happening import Unknown
+from hermes.core.events.runs import (
+    ContextCompressed,
+    MessageAdded,
+    ModelAnswered,
+    ModelFailed,
+    ModelSwitched,
+    RunDeleted,
+    RunRenamed,
+    RunStarted,
+    TurnEnded,
+    TurnStarted,
+    TurnUndone,
+)
+from hermes.core.events.tools import (
+    ProcessEnded,
+    ProcessMatched,
+    ProcessStarted,
+    ToolApproved,
+    ToolDecided,
+    ToolFinished,
+    ToolRequested,
+    ToolStarted,
+)
 from hermes.core.messages import Message, Risk, ToolCall, ToolResult, Usage
 from hermes.memory.rows import read, row_of
 
@@ -16,8 +40,8 @@ AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 CALL = ToolCall("c1", "terminal", {"command": "ls"})
 HEAD = '"run":"r","at":"2026-01-02T03:04:05.678901Z"'
 
-PINNED: dict[e.Event, str] = {
-    e.RunStarted(
+PINNED: dict[Event, str] = {
+    RunStarted(
         run="r",
         at=AT,
         origin="cli",
@@ -29,55 +53,55 @@ PINNED: dict[e.Event, str] = {
         unattended=True,
     ): '{"kind":"run.started",HEAD,"origin":"cli","parent":"p","task":"t","model":"m",'
     '"directory":"/d","tools":["a"],"unattended":true}',
-    e.RunRenamed(run="r", at=AT, title="t"): '{"kind":"run.renamed",HEAD,"title":"t"}',
-    e.RunDeleted(run="r", at=AT): '{"kind":"run.deleted",HEAD}',
-    e.TurnStarted(run="r", at=AT, turn=1): '{"kind":"turn.started",HEAD,"turn":1}',
-    e.TurnEnded(
+    RunRenamed(run="r", at=AT, title="t"): '{"kind":"run.renamed",HEAD,"title":"t"}',
+    RunDeleted(run="r", at=AT): '{"kind":"run.deleted",HEAD}',
+    TurnStarted(run="r", at=AT, turn=1): '{"kind":"turn.started",HEAD,"turn":1}',
+    TurnEnded(
         run="r", at=AT, turn=1, outcome="failed", reason="why"
     ): '{"kind":"turn.ended",HEAD,"turn":1,"outcome":"failed","reason":"why"}',
-    e.TurnUndone(run="r", at=AT, turn=1): '{"kind":"turn.undone",HEAD,"turn":1}',
-    e.ModelAnswered(
+    TurnUndone(run="r", at=AT, turn=1): '{"kind":"turn.undone",HEAD,"turn":1}',
+    ModelAnswered(
         run="r", at=AT, model="m", usage=Usage(1, 2, 3, 0.5), seconds=1.5
     ): '{"kind":"model.answered",HEAD,"model":"m","usage":{"input_tokens":1,"output_tokens":2,'
     '"cached_tokens":3,"cost_usd":0.5},"seconds":1.5}',
-    e.ModelFailed(
+    ModelFailed(
         run="r", at=AT, model="m", error="e", next="n", wait=2.0
     ): '{"kind":"model.failed",HEAD,"model":"m","error":"e","next":"n","wait":2.0}',
-    e.ModelSwitched(run="r", at=AT, model="m"): '{"kind":"model.switched",HEAD,"model":"m"}',
-    e.ContextCompressed(
+    ModelSwitched(run="r", at=AT, model="m"): '{"kind":"model.switched",HEAD,"model":"m"}',
+    ContextCompressed(
         run="r", at=AT, summary="s", kept_first=1, dropped=2, tokens_before=3, tokens_after=4
     ): '{"kind":"context.compressed",HEAD,"summary":"s","kept_first":1,"dropped":2,'
     '"tokens_before":3,"tokens_after":4}',
-    e.ToolDecided(
+    ToolDecided(
         run="r", at=AT, call_id="c1", verdict="dry-run", rule="x", reason="why"
     ): '{"kind":"tool.decided",HEAD,"call_id":"c1","verdict":"dry-run","rule":"x","reason":"why"}',
-    e.ToolApproved(
+    ToolApproved(
         run="r", at=AT, call_id="c1", approved=True, by="me", scope="session"
     ): '{"kind":"tool.approved",HEAD,"call_id":"c1","approved":true,"by":"me","scope":"session"}',
-    e.ToolStarted(
+    ToolStarted(
         run="r", at=AT, call_id="c1", risk=Risk.CHANGE
     ): '{"kind":"tool.started",HEAD,"call_id":"c1","risk":"change"}',
-    e.ToolFinished(
+    ToolFinished(
         run="r",
         at=AT,
         result=ToolResult(call_id="c1", content="x", status="error", artifact="artifact://r/c1"),
         seconds=0.5,
     ): '{"kind":"tool.finished",HEAD,"result":{"call_id":"c1","content":"x","status":"error",'
     '"artifact":"artifact://r/c1"},"seconds":0.5}',
-    e.ProcessStarted(
+    ProcessStarted(
         run="r", at=AT, process="p1", command="sleep 9", environment="local"
     ): '{"kind":"process.started",HEAD,"process":"p1","command":"sleep 9","environment":"local"}',
-    e.ProcessMatched(
+    ProcessMatched(
         run="r", at=AT, process="p1", pattern="up", line="is up"
     ): '{"kind":"process.matched",HEAD,"process":"p1","pattern":"up","line":"is up"}',
-    e.ProcessEnded(
+    ProcessEnded(
         run="r", at=AT, process="p1", exit_code=1, reason="killed", tail="bye"
     ): '{"kind":"process.ended",HEAD,"process":"p1","exit_code":1,"reason":"killed","tail":"bye"}',
 }
 
-PINNED_WITH_DICTS: list[tuple[e.Event, str]] = [
+PINNED_WITH_DICTS: list[tuple[Event, str]] = [
     (
-        e.MessageAdded(
+        MessageAdded(
             run="r",
             at=AT,
             message=Message(
@@ -95,7 +119,7 @@ PINNED_WITH_DICTS: list[tuple[e.Event, str]] = [
         '"wire":[{"type":"thinking"}]}}',
     ),
     (
-        e.ToolRequested(run="r", at=AT, call=CALL, risk=Risk.DESTROY),
+        ToolRequested(run="r", at=AT, call=CALL, risk=Risk.DESTROY),
         '{"kind":"tool.requested",HEAD,"call":{"id":"c1","name":"terminal",'
         '"arguments":{"command":"ls"}},"risk":"destroy"}',
     ),
@@ -104,28 +128,26 @@ ALL_PINNED = [*PINNED.items(), *PINNED_WITH_DICTS]
 
 
 def test_every_kind_is_pinned() -> None:
-    assert {event.kind for event, _ in ALL_PINNED} == set(e.KINDS)
+    assert {event.kind for event, _ in ALL_PINNED} == set(KINDS)
 
 
 @pytest.mark.parametrize(
     ("event", "text"), ALL_PINNED, ids=lambda value: getattr(value, "kind", "")
 )
-def test_the_stored_form_of_an_event_stays_as_it_is(event: e.Event, text: str) -> None:
+def test_the_stored_form_of_an_event_stays_as_it_is(event: Event, text: str) -> None:
     stored = text.replace("HEAD", HEAD).encode()
-    assert e.encode(event) == stored
-    assert e.decode(event.kind, stored) == event
+    assert encode(event) == stored
+    assert decode(event.kind, stored) == event
 
 
 def test_fields_of_a_later_version_are_passed_over() -> None:
     stored = f'{{"kind":"run.renamed",{HEAD},"title":"t","mood":"fine"}}'
-    assert e.decode("run.renamed", stored) == e.RunRenamed(run="r", at=AT, title="t")
+    assert decode("run.renamed", stored) == RunRenamed(run="r", at=AT, title="t")
 
 
 def test_a_kind_of_a_later_version_is_kept_untouched() -> None:
     stored = f'{{"kind":"moon.landed",{HEAD},"crew":3}}'.encode()
-    assert e.decode("moon.landed", stored) == e.Unknown(
-        kind="moon.landed", run="r", at=AT, body=stored
-    )
+    assert decode("moon.landed", stored) == Unknown(kind="moon.landed", run="r", at=AT, body=stored)
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -166,11 +188,11 @@ def values_of(kind: msgspec.inspect.Type) -> st.SearchStrategy[Any]:
     return simple[type(kind)]
 
 
-@pytest.mark.parametrize("kind", sorted(e.KINDS))
+@pytest.mark.parametrize("kind", sorted(KINDS))
 def test_an_event_survives_being_written_and_read(kind: str) -> None:
-    @given(values_of(msgspec.inspect.type_info(e.KINDS[kind])))
-    def survives(event: e.Event) -> None:
-        assert e.decode(kind, e.encode(event)) == event
+    @given(values_of(msgspec.inspect.type_info(KINDS[kind])))
+    def survives(event: Event) -> None:
+        assert decode(kind, encode(event)) == event
         row = row_of(event)
         assert isinstance(row.body, str)
         stored = (row.at, row.run.encode(), row.kind.encode(), row.body.encode())

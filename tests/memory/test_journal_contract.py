@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from hermes.core.bus import Bus
-from hermes.core.events import (
-    Event,
+from hermes.core.events import Event
+from hermes.core.events.runs import (
     MessageAdded,
     ModelSwitched,
     RunDeleted,

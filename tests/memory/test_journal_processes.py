@@ -10,7 +10,7 @@ import pytest
 from anyio.streams.text import TextReceiveStream
 
 from hermes.core.bus import Bus
-from hermes.core.events import RunRenamed
+from hermes.core.events.runs import RunRenamed
 from hermes.memory.journal import SqliteJournal
 from hermes.memory.verification import verify
 
@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 import anyio
 from hermes.core.bus import Bus
-from hermes.core.events import RunRenamed
+from hermes.core.events.runs import RunRenamed
 from hermes.memory.journal import SqliteJournal
 
 async def main():
@@ -40,7 +40,7 @@ WRITE = """
 import sys
 from pathlib import Path
 import anyio
-from hermes.core.events import RunRenamed
+from hermes.core.events.runs import RunRenamed
 from hermes.memory.journal import SqliteJournal
 
 async def main():

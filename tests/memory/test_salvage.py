@@ -10,7 +10,8 @@ import apsw
 import pytest
 
 from hermes.core.errors import StoreError
-from hermes.core.events import Event, MessageAdded, RunDeleted
+from hermes.core.events import Event
+from hermes.core.events.runs import MessageAdded, RunDeleted
 from hermes.core.messages import Message
 from hermes.memory.journal import SqliteJournal
 from hermes.memory.rows import row_of

@@ -12,7 +12,10 @@ import apsw
 import pytest
 
 from hermes.core.errors import StoreCorrupt, StoreError
-from hermes.core.events import Event, RunRenamed, ToolApproved, Unknown
+from hermes.core.events import Event
+from hermes.core.events.happening import Unknown
+from hermes.core.events.runs import RunRenamed
+from hermes.core.events.tools import ToolApproved
 from hermes.memory.journal import SqliteJournal
 from hermes.memory.schema import prepare
 from hermes.memory.verification import verify

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from hermes.core.errors import StoreCorrupt, StoreError, StoreFull, StoreTooNew
-from hermes.core.events import MessageAdded, RunRenamed
+from hermes.core.events.runs import MessageAdded, RunRenamed
 from hermes.core.messages import Message
 from hermes.memory.journal import SqliteJournal
 from hermes.memory.rows import row_of
@@ -183,7 +183,7 @@ import os, sys
 from pathlib import Path
 import anyio
 from hermes.core.errors import StoreError
-from hermes.core.events import RunRenamed
+from hermes.core.events.runs import RunRenamed
 from hermes.memory.journal import SqliteJournal
 
 async def main():

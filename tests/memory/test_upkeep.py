@@ -8,7 +8,8 @@ import apsw
 import pytest
 
 from hermes.core.errors import StoreCorrupt, StoreError
-from hermes.core.events import MessageAdded, ModelAnswered, RunDeleted, RunStarted, ToolApproved
+from hermes.core.events.runs import MessageAdded, ModelAnswered, RunDeleted, RunStarted
+from hermes.core.events.tools import ToolApproved
 from hermes.core.messages import Message, Usage
 from hermes.memory.chain import hash_text
 from hermes.memory.journal import SqliteJournal

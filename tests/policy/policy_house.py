@@ -6,8 +6,8 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+from hermes.core.actions import Action
 from hermes.core.messages import Risk, ToolCall
-from hermes.core.protocols import Action
 from hermes.policy.action import Reader, Situation
 from hermes.policy.commands import analyse
 from hermes.policy.commands.values import Target

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 from policy_house import call, gate, placed, policy_text
 
+from hermes.core.actions import Policy
 from hermes.core.messages import Risk
-from hermes.core.protocols import Policy
 from hermes.policy.rates import Rates
 
 

@@ -7,7 +7,7 @@ import pytest
 from policy_house import HOME, WORK, exception_text, gate, load, placed, policy_text
 
 from hermes.core.errors import SettingsError
-from hermes.core.events import ToolApproved, ToolDecided
+from hermes.core.events.tools import ToolApproved, ToolDecided
 from hermes.core.messages import Risk
 from hermes.policy.examine import Past, RuleReport, check, explain, replay, report, run_tests
 from hermes.policy.lint import lint

@@ -7,10 +7,12 @@ import anyio
 import pytest
 from tool_house import House, Person, local
 
+from hermes.core.actions import Action, Decision
 from hermes.core.errors import PlaceFailed, StoreError, StoreFull, ToolError
-from hermes.core.events import Event, ToolApproved, ToolDecided, ToolFinished, ToolRequested
+from hermes.core.events import Event
+from hermes.core.events.tools import ToolApproved, ToolDecided, ToolFinished, ToolRequested
 from hermes.core.messages import Risk, ToolCall, ToolResult
-from hermes.core.protocols import Action, Decision, Environment, ToolContext
+from hermes.core.protocols import Environment, ToolContext
 from hermes.memory.in_memory import InMemoryJournal
 from hermes.tools.declare import tool
 from hermes.tools.executor import PREVIEW

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tool_house import House
 
-from hermes.core.events import ProcessMatched
+from hermes.core.events.tools import ProcessMatched
 from hermes.core.messages import Risk
 from hermes.core.protocols import CommandResult
 from hermes.environments.local import LocalEnvironment

@@ -9,19 +9,12 @@ from typing import Any
 
 import anyio
 
+from hermes.core.actions import Action, Approval, Decision, Policy
 from hermes.core.bus import Bus
 from hermes.core.errors import ToolError
 from hermes.core.ids import new_id
 from hermes.core.messages import ToolCall, ToolResult
-from hermes.core.protocols import (
-    Action,
-    Approval,
-    Decision,
-    Environment,
-    Policy,
-    Tool,
-    ToolContext,
-)
+from hermes.core.protocols import Environment, Tool, ToolContext
 from hermes.environments.local import LocalEnvironment
 from hermes.memory.in_memory import InMemoryJournal
 from hermes.policy.by_risk import RiskPolicy

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from hermes.agent.session import Session
 from hermes.core.errors import MalformedReply
-from hermes.core.events import ModelAnswered
+from hermes.core.events.runs import ModelAnswered
 from hermes.core.messages import Completion, Message, ToolCall, ToolSpec, Usage
 from hermes.core.protocols import Model, StreamsText
 

@@ -15,7 +15,7 @@ import anyio
 
 from hermes.agent.settings import LimitSettings
 from hermes.core.errors import BudgetSpent
-from hermes.core.events import ModelAnswered
+from hermes.core.events.runs import ModelAnswered
 from hermes.core.messages import Usage
 from hermes.core.protocols import Journal
 

@@ -15,7 +15,7 @@ from hermes.agent.results import shorten
 from hermes.agent.session import Session
 from hermes.agent.standing import standing_instructions
 from hermes.core.errors import BudgetSpent, ContextTooLong, ModelError
-from hermes.core.events import ContextCompressed
+from hermes.core.events.runs import ContextCompressed
 from hermes.core.messages import Message
 from hermes.core.protocols import Model
 

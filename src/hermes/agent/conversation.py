@@ -16,17 +16,17 @@ from hermes.agent.means import Means
 from hermes.agent.prompt import prompt_for
 from hermes.agent.session import Session
 from hermes.core.errors import HermesError, SettingsError, StoreError
-from hermes.core.events import (
+from hermes.core.events import Event
+from hermes.core.events.runs import (
     ContextCompressed,
-    Event,
     MessageAdded,
     ModelSwitched,
     RunStarted,
-    ToolFinished,
     TurnEnded,
     TurnStarted,
     TurnUndone,
 )
+from hermes.core.events.tools import ToolFinished
 from hermes.core.ids import new_id
 from hermes.core.messages import Message, Usage
 from hermes.core.protocols import Model

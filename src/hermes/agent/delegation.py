@@ -19,7 +19,7 @@ from hermes.agent.means import Means
 from hermes.agent.prompt import SUBAGENT
 from hermes.agent.results import shorten
 from hermes.core.errors import HermesError, StoreError, ToolError
-from hermes.core.events import MessageAdded, RunStarted, TurnEnded
+from hermes.core.events.runs import MessageAdded, RunStarted, TurnEnded
 from hermes.core.messages import Risk, Usage, Value
 from hermes.core.protocols import ToolContext
 from hermes.tools.declare import FunctionTool, about, tool

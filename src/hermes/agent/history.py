@@ -9,21 +9,20 @@ from typing import Any, Literal
 
 from hermes.agent.repetition import Repetition
 from hermes.core.errors import SettingsError
-from hermes.core.events import (
+from hermes.core.events import Event
+from hermes.core.events.happening import Unknown
+from hermes.core.events.runs import (
     ContextCompressed,
-    Event,
     MessageAdded,
     ModelAnswered,
     ModelSwitched,
     RunDeleted,
     RunStarted,
-    ToolFinished,
-    ToolStarted,
     TurnEnded,
     TurnStarted,
     TurnUndone,
-    Unknown,
 )
+from hermes.core.events.tools import ToolFinished, ToolStarted
 from hermes.core.messages import Message, Risk, ToolCall, ToolResult, Usage
 from hermes.core.protocols import Journal
 

@@ -16,7 +16,9 @@ from hermes.core.errors import (
     PermanentModelError,
     StoreError,
 )
-from hermes.core.events import Event, MessageAdded, ToolFinished, TurnEnded
+from hermes.core.events import Event
+from hermes.core.events.runs import MessageAdded, TurnEnded
+from hermes.core.events.tools import ToolFinished
 from hermes.core.messages import Completion, Message, ToolCall, ToolResult
 
 Outcome = Literal["answered", "interrupted", "exhausted", "failed"]

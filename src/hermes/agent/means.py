@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hermes.agent.budget import Ledger
 from hermes.agent.settings import AgentSettings
 from hermes.core.bus import Bus
-from hermes.core.events import Origin
+from hermes.core.events.happening import Origin
 from hermes.core.messages import Message, ToolSpec, Usage
 from hermes.core.protocols import Artifacts, Environment, Model, Processes
 from hermes.models.tokens import estimate_tokens

@@ -1,6 +1,6 @@
 """Finds runs that nobody watches and that a crash cut off, so that they can go on by themselves."""
 
-from hermes.core.events import RunDeleted, RunStarted, TurnEnded, TurnStarted, TurnUndone
+from hermes.core.events.runs import RunDeleted, RunStarted, TurnEnded, TurnStarted, TurnUndone
 from hermes.core.protocols import Journal
 
 _KINDS = ("run.started", "run.deleted", "turn.started", "turn.ended", "turn.undone")

@@ -14,11 +14,12 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from hermes.agent.conversation import Conversation
 from hermes.app.house import Ask, House, nobody, open_house
+from hermes.core.actions import Approver
 from hermes.core.bus import Shown
 from hermes.core.errors import SettingsError
-from hermes.core.events import ToolRequested
+from hermes.core.events.tools import ToolRequested
 from hermes.core.messages import Message, Usage
-from hermes.core.protocols import Approver, Recorded
+from hermes.core.protocols import Recorded
 from hermes.settings.load import load
 from hermes.settings.secrets import Secrets
 

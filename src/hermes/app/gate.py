@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from hermes.core.protocols import Action, Decision
+from hermes.core.actions import Action, Decision
 from hermes.policy.settings import PolicySettings
 from hermes.settings.load import Loaded
 

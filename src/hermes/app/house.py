@@ -13,18 +13,12 @@ from hermes.app.claims import Claims
 from hermes.app.equipment import Equipment, equip
 from hermes.app.gate import Gate, Veil
 from hermes.app.models import Models
+from hermes.core.actions import Action, Approval, Approver, Decision
 from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError
-from hermes.core.events import Origin
+from hermes.core.events.happening import Origin
 from hermes.core.ids import new_id
-from hermes.core.protocols import (
-    Action,
-    Approval,
-    Approver,
-    Decision,
-    Environment,
-    Model,
-)
+from hermes.core.protocols import Environment, Model
 from hermes.environments.open import Opening, open_environment
 from hermes.environments.registry import ProcessRegistry
 from hermes.environments.variables import child_variables

@@ -2,7 +2,7 @@
 
 from hermes.core.bus import Bus
 from hermes.core.errors import ModelError
-from hermes.core.events import ModelFailed
+from hermes.core.events.runs import ModelFailed
 from hermes.core.protocols import Model
 from hermes.core.whose import whose_run
 from hermes.models.chain import open_chain

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from hermes.cli.lazy import Examples
-from hermes.core.events import Origin
+from hermes.core.events.happening import Origin
 from hermes.core.messages import Value
 from hermes.policy.settings import PolicySettings
 

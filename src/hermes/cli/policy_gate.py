@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from hermes.app.gate import effective, open_policy
+from hermes.core.actions import Action
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
-from hermes.core.protocols import Action
 from hermes.policy.action import Reader, Situation
 from hermes.policy.commands import analyse
 from hermes.policy.decide import DocumentPolicy

@@ -23,8 +23,11 @@ from hermes.cli.policy_gate import (
 )
 from hermes.cli.render_safe import clip, visible
 from hermes.cli.stored import ask_journal, find_run
-from hermes.core.events import Event, RunStarted, ToolDecided, ToolRequested, Unknown
-from hermes.core.protocols import Action
+from hermes.core.actions import Action
+from hermes.core.events import Event
+from hermes.core.events.happening import Unknown
+from hermes.core.events.runs import RunStarted
+from hermes.core.events.tools import ToolDecided, ToolRequested
 from hermes.memory.journal import SqliteJournal
 from hermes.policy.durations import seconds
 from hermes.policy.examine import Difference, Past

@@ -7,8 +7,25 @@ from hermes.cli.render_lines import duration, usage_words
 from hermes.cli.render_safe import clean, clip
 from hermes.cli.render_work import Progress, Work
 from hermes.cli.render_writing import Piece, Writing
-from hermes.core import events as ev
 from hermes.core.bus import Glimpse, Shown
+from hermes.core.events.happening import Unknown
+from hermes.core.events.runs import (
+    ContextCompressed,
+    MessageAdded,
+    ModelAnswered,
+    ModelFailed,
+    ModelSwitched,
+    RunStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from hermes.core.events.tools import (
+    ProcessEnded,
+    ProcessMatched,
+    ToolDecided,
+    ToolFinished,
+    ToolRequested,
+)
 from hermes.core.messages import Usage
 
 
@@ -36,7 +53,7 @@ class Transcript:
         self.work = Work(run, announce=not whole, progress=progress, width=width)
         self._width = width
         self._clock = clock
-        self._started: ev.TurnStarted | None = None
+        self._started: TurnStarted | None = None
         self._asked = 0
         self._usage = Usage()
 
@@ -48,9 +65,9 @@ class Transcript:
         if isinstance(shown, Glimpse):
             return self._glimpse(shown) if shown.run == self.run else []
         event = shown.event
-        if isinstance(event, ev.RunStarted) and event.parent in self.work.depth:
+        if isinstance(event, RunStarted) and event.parent in self.work.depth:
             return self.work.child(event)
-        if isinstance(event, ev.Unknown) or event.run not in self.work.depth:
+        if isinstance(event, Unknown) or event.run not in self.work.depth:
             return []
         table = _TOLD if event.run == self.run else _TOLD_BELOW
         tell = table.get(type(event))
@@ -64,7 +81,7 @@ class Transcript:
             self._busy("writing" if delta.text else "thinking")
         return self.writing.feed(delta)
 
-    def _message(self, event: ev.MessageAdded) -> list[Piece]:
+    def _message(self, event: MessageAdded) -> list[Piece]:
         message = event.message
         if message.role == "assistant":
             return self.writing.complete(message)
@@ -75,13 +92,13 @@ class Transcript:
         steered = Piece("note", f"↪ {clip(clean(message.text), self._width() - 4)}")
         return [steered] if self._asked > 1 else []
 
-    def _turn(self, event: ev.TurnStarted) -> list[Piece]:
+    def _turn(self, event: TurnStarted) -> list[Piece]:
         self._started, self._usage, self._asked = event, Usage(), 0
         self.outcome = self.reason = ""
         self._busy("thinking")
         return self.writing.cut()
 
-    def _ended(self, event: ev.TurnEnded) -> list[Piece]:
+    def _ended(self, event: TurnEnded) -> list[Piece]:
         self.outcome, self.reason, self.doing = event.outcome, event.reason, ""
         self.work.forget()
         pieces = self.writing.cut()
@@ -95,46 +112,46 @@ class Transcript:
             self._started = None
         return pieces
 
-    def _answered(self, event: ev.ModelAnswered) -> list[Piece]:
+    def _answered(self, event: ModelAnswered) -> list[Piece]:
         self._usage += event.usage
         return []
 
-    def _failed(self, event: ev.ModelFailed) -> list[Piece]:
+    def _failed(self, event: ModelFailed) -> list[Piece]:
         if not event.next:  # nothing else is tried: the end of the turn says why
             return self.writing.cut()
         after = f" in {duration(event.wait)}" if event.wait else ""
         told = f"{clean(event.model)}: {_one_line(event.error)}; trying {clean(event.next)}{after}"
         return [*self.writing.cut(), Piece("error", told)]
 
-    def _switched(self, event: ev.ModelSwitched) -> list[Piece]:
+    def _switched(self, event: ModelSwitched) -> list[Piece]:
         return [Piece("note", f"the model is now {clean(event.model)}")]
 
-    def _compressed(self, event: ev.ContextCompressed) -> list[Piece]:
+    def _compressed(self, event: ContextCompressed) -> list[Piece]:
         tokens = f", {event.tokens_before:,} → {event.tokens_after:,} tokens"
         told = f"compressed: {event.dropped} older messages became a summary"
         return [Piece("note", told + (tokens if event.tokens_before else ""))]
 
-    def _requested(self, event: ev.ToolRequested) -> list[Piece]:
+    def _requested(self, event: ToolRequested) -> list[Piece]:
         pieces = [*self.writing.cut(), *self.work.requested(event)]
         self._busy(self.work.doing)
         return pieces
 
-    def _requested_below(self, event: ev.ToolRequested) -> list[Piece]:
+    def _requested_below(self, event: ToolRequested) -> list[Piece]:
         return self._requested(event) if self.work.verbose else []
 
-    def _decided(self, event: ev.ToolDecided) -> list[Piece]:
+    def _decided(self, event: ToolDecided) -> list[Piece]:
         return self.work.decided(event)
 
-    def _finished(self, event: ev.ToolFinished) -> list[Piece]:
+    def _finished(self, event: ToolFinished) -> list[Piece]:
         pieces = [*self.writing.cut(), *self.work.finished(event)]
         self._busy(self.work.doing or "thinking")
         return pieces
 
-    def _matched(self, event: ev.ProcessMatched) -> list[Piece]:
+    def _matched(self, event: ProcessMatched) -> list[Piece]:
         line = clip(clean(event.line), self._width() - 24)
         return [Piece("note", f"⚙️ {clean(event.process)} printed {line}")]
 
-    def _exited(self, event: ev.ProcessEnded) -> list[Piece]:
+    def _exited(self, event: ProcessEnded) -> list[Piece]:
         code = "" if event.exit_code is None else f" with {event.exit_code}"
         return [Piece("note", f"⚙️ {clean(event.process)} {event.reason}{code}")]
 
@@ -143,7 +160,7 @@ class Transcript:
             self.doing, self.since = doing, self._clock()
 
 
-def _ending(event: ev.TurnEnded) -> str:
+def _ending(event: TurnEnded) -> str:
     if event.outcome == "exhausted":
         return "stopped: the limit of steps for one turn is reached; say “go on” to continue"
     words = "interrupted" if event.outcome == "interrupted" else "this turn failed"
@@ -156,23 +173,23 @@ def _one_line(text: str) -> str:
 
 Teller = Callable[..., list[Piece]]
 _TOLD: dict[type, Teller] = {
-    ev.TurnStarted: Transcript._turn,
-    ev.TurnEnded: Transcript._ended,
-    ev.MessageAdded: Transcript._message,
-    ev.ModelAnswered: Transcript._answered,
-    ev.ModelFailed: Transcript._failed,
-    ev.ModelSwitched: Transcript._switched,
-    ev.ContextCompressed: Transcript._compressed,
-    ev.ToolRequested: Transcript._requested,
-    ev.ToolDecided: Transcript._decided,
-    ev.ToolFinished: Transcript._finished,
-    ev.ProcessMatched: Transcript._matched,
-    ev.ProcessEnded: Transcript._exited,
+    TurnStarted: Transcript._turn,
+    TurnEnded: Transcript._ended,
+    MessageAdded: Transcript._message,
+    ModelAnswered: Transcript._answered,
+    ModelFailed: Transcript._failed,
+    ModelSwitched: Transcript._switched,
+    ContextCompressed: Transcript._compressed,
+    ToolRequested: Transcript._requested,
+    ToolDecided: Transcript._decided,
+    ToolFinished: Transcript._finished,
+    ProcessMatched: Transcript._matched,
+    ProcessEnded: Transcript._exited,
 }
 _TOLD_BELOW: dict[type, Teller] = {
-    ev.ModelAnswered: Transcript._answered,
-    ev.ToolRequested: Transcript._requested_below,
-    ev.ToolDecided: Transcript._decided,
-    ev.ToolFinished: Transcript._finished,
+    ModelAnswered: Transcript._answered,
+    ToolRequested: Transcript._requested_below,
+    ToolDecided: Transcript._decided,
+    ToolFinished: Transcript._finished,
 }
 """Of a subagent the cost is counted; its tools are told to those who want to see it all."""

@@ -17,10 +17,10 @@ from hermes.cli.render_safe import clean
 from hermes.cli.render_watch import Watcher
 from hermes.cli.render_work import Progress, progress_of
 from hermes.cli.render_writing import Piece
+from hermes.core.actions import Action, Approval, Decision
 from hermes.core.bus import Bus
 from hermes.core.errors import HermesError
 from hermes.core.messages import Value
-from hermes.core.protocols import Action, Approval, Decision
 from hermes.settings.load import Loaded
 
 CODES = {"answered": exits.OK, "interrupted": exits.INTERRUPTED}

@@ -6,7 +6,8 @@ from typing import Literal
 from hermes.cli.render_lines import call_line, duration, result_lines, result_mark
 from hermes.cli.render_safe import clean, clip
 from hermes.cli.render_writing import Piece
-from hermes.core.events import RunStarted, ToolDecided, ToolFinished, ToolRequested
+from hermes.core.events.runs import RunStarted
+from hermes.core.events.tools import ToolDecided, ToolFinished, ToolRequested
 from hermes.core.messages import ToolCall
 from hermes.settings.display import DisplaySettings
 

@@ -11,7 +11,7 @@ from hermes.cli.render_safe import clean, clip
 from hermes.cli.stored import EVERY, ask_journal, find_run, worth_a_line
 from hermes.cli.transcript import Entry, entries, markdown
 from hermes.core.errors import HermesError
-from hermes.core.events import RunDeleted, RunRenamed
+from hermes.core.events.runs import RunDeleted, RunRenamed
 from hermes.memory.journal import SqliteJournal
 from hermes.memory.runs import RunSummary
 

@@ -9,7 +9,7 @@ from hermes.cli.lazy import Examples
 from hermes.cli.loading import settings_for
 from hermes.cli.output import emit_json, fields, json_option
 from hermes.core.errors import HermesError
-from hermes.core.events import ModelAnswered
+from hermes.core.events.runs import ModelAnswered
 from hermes.core.messages import Usage
 from hermes.memory.journal import SqliteJournal
 from hermes.models.reference import resolve

@@ -3,7 +3,17 @@
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from hermes.core import events as ev
+from hermes.core.events import Event
+from hermes.core.events.happening import Unknown
+from hermes.core.events.runs import (
+    ContextCompressed,
+    MessageAdded,
+    ModelSwitched,
+    TurnEnded,
+    TurnStarted,
+    TurnUndone,
+)
+from hermes.core.events.tools import ToolApproved, ToolFinished, ToolRequested
 from hermes.core.messages import Value
 
 Role = Literal["system", "user", "assistant", "tool", "note"]
@@ -17,15 +27,15 @@ class Entry(Value, kw_only=True, frozen=True, omit_defaults=False):
     undone: bool = False
 
 
-def entries(events: Iterable[ev.Event | ev.Unknown]) -> list[Entry]:
+def entries(events: Iterable[Event | Unknown]) -> list[Entry]:
     """In order. What was taken back with /undo is there, and marked."""
-    known = [event for event in events if not isinstance(event, ev.Unknown)]
-    undone = {event.turn for event in known if isinstance(event, ev.TurnUndone)}
+    known = [event for event in events if not isinstance(event, Unknown)]
+    undone = {event.turn for event in known if isinstance(event, TurnUndone)}
     calls: dict[str, str] = {}
     told: list[Entry] = []
     turn = 0
     for event in known:
-        if isinstance(event, ev.TurnStarted):
+        if isinstance(event, TurnStarted):
             turn = event.turn
         at = event.at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
         for role, tool, text in _told(event, calls):
@@ -33,24 +43,24 @@ def entries(events: Iterable[ev.Event | ev.Unknown]) -> list[Entry]:
     return told
 
 
-def _told(event: ev.Event, calls: dict[str, str]) -> Iterator[tuple[Role, str, str]]:
+def _told(event: Event, calls: dict[str, str]) -> Iterator[tuple[Role, str, str]]:
     match event:
-        case ev.MessageAdded(message=message) if message.text and message.role != "tool":
+        case MessageAdded(message=message) if message.text and message.role != "tool":
             yield message.role, "", message.text
-        case ev.ToolRequested(call=call):
+        case ToolRequested(call=call):
             calls[call.id] = call.name
             arguments = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
             yield "note", call.name, f"{call.name}({arguments or call.malformed})"
-        case ev.ToolFinished(result=result):
+        case ToolFinished(result=result):
             yield "tool", calls.get(result.call_id, ""), result.content
-        case ev.ToolApproved():
+        case ToolApproved():
             verdict = "approved" if event.approved else "refused"
             yield "note", "", f"{verdict} by {event.by}"
-        case ev.ContextCompressed():
+        case ContextCompressed():
             yield "note", "", f"{event.dropped} older messages gave way to a summary"
-        case ev.ModelSwitched():
+        case ModelSwitched():
             yield "note", "", f"model is now {event.model}"
-        case ev.TurnEnded() if event.outcome != "answered":
+        case TurnEnded() if event.outcome != "answered":
             yield (
                 "note",
                 "",

@@ -11,7 +11,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from hermes.core.errors import PlaceFailed, ToolError
-from hermes.core.events import ProcessEnded, ProcessMatched, ProcessStarted
+from hermes.core.events.tools import ProcessEnded, ProcessMatched, ProcessStarted
 from hermes.core.protocols import Environment, Process, ProcessView, StartsProcesses
 from hermes.environments.processes.checkpoint import Checkpoint, Entry
 from hermes.environments.processes.tracked import Tracked

@@ -5,7 +5,7 @@ from typing import Any
 
 import apsw
 
-from hermes.core.events import RunStarted
+from hermes.core.events.runs import RunStarted
 from hermes.memory.pages import COLUMNS
 from hermes.memory.rows import moment, read
 from hermes.memory.runs import TASK, RunSummary, joined

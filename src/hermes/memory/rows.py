@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hermes.core.errors import StoreCorrupt
-from hermes.core.events import Event, Unknown, decode
+from hermes.core.events import Event, decode
+from hermes.core.events.happening import Unknown
 from hermes.memory.chain import hash_text, link
 from hermes.memory.faults import MEND
 

@@ -3,14 +3,8 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from hermes.core.events import (
-    MessageAdded,
-    ModelSwitched,
-    Origin,
-    RunDeleted,
-    RunRenamed,
-    RunStarted,
-)
+from hermes.core.events.happening import Origin
+from hermes.core.events.runs import MessageAdded, ModelSwitched, RunDeleted, RunRenamed, RunStarted
 from hermes.core.messages import Value
 from hermes.core.protocols import Recorded
 

@@ -8,7 +8,7 @@ import apsw
 import msgspec
 
 from hermes.core.errors import StoreError
-from hermes.core.events import RunDeleted
+from hermes.core.events.runs import RunDeleted
 from hermes.core.messages import Value
 from hermes.memory.chain import hash_text
 from hermes.memory.connection import PATIENCE

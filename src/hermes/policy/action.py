@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from hermes.core.actions import Action
 from hermes.core.messages import Value
-from hermes.core.protocols import Action
 from hermes.policy.commands.values import Analysis, Lookup, SimpleCommand
 from hermes.policy.deed import Deed, IncidentFacts, Step, Whereabouts, fingerprint
 from hermes.policy.remembered import Remembered

@@ -1,7 +1,7 @@
 """The embedded default: reading is free, changing an isolated place is free, the rest is asked."""
 
+from hermes.core.actions import Action, Decision
 from hermes.core.messages import Risk
-from hermes.core.protocols import Action, Decision
 
 
 class RiskPolicy:

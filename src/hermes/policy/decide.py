@@ -5,7 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from hermes.core.protocols import Action
+from hermes.core.actions import Action
 from hermes.policy.action import Reader, Situation
 from hermes.policy.deed import Deed
 from hermes.policy.judgement import RuleBook, judge, near_misses

@@ -4,7 +4,7 @@ import hashlib
 
 import msgspec
 
-from hermes.core.events import Origin
+from hermes.core.events.happening import Origin
 from hermes.core.messages import Value
 from hermes.policy.commands.values import PLAIN, Target
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
-from hermes.core.events import Event, ToolApproved, ToolDecided
+from hermes.core.actions import Action
+from hermes.core.events import Event
+from hermes.core.events.tools import ToolApproved, ToolDecided
 from hermes.core.messages import Value
-from hermes.core.protocols import Action
 from hermes.policy import schema
 from hermes.policy.decide import DocumentPolicy
 from hermes.policy.deed import Deed, Step

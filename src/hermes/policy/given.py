@@ -6,10 +6,10 @@ from typing import Any, get_args
 
 import msgspec
 
+from hermes.core.actions import Action
 from hermes.core.errors import SettingsError
-from hermes.core.events import Origin
+from hermes.core.events.happening import Origin
 from hermes.core.messages import Risk, ToolCall
-from hermes.core.protocols import Action
 from hermes.policy.action import Situation
 from hermes.policy.deed import IncidentFacts, Whereabouts
 from hermes.policy.schema import Given

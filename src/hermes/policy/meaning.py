@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import get_args
 
-from hermes.core.events import Origin
+from hermes.core.events.happening import Origin
 from hermes.policy import schema
 from hermes.policy.commands.values import Effect
 from hermes.policy.conditions import Condition

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
+from hermes.core.actions import Action
 from hermes.core.messages import Risk, Value
-from hermes.core.protocols import Action
 from hermes.policy.deed import Step
 
 _BY_RISK: Mapping[Risk, frozenset[str]] = {

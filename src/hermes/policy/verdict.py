@@ -2,8 +2,8 @@
 
 from typing import Literal
 
+from hermes.core.actions import Decision
 from hermes.core.messages import Value
-from hermes.core.protocols import Decision
 
 
 class Escalate(Value, frozen=True):

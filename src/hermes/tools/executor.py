@@ -6,9 +6,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Literal
 
+from hermes.core.actions import Action, Approval, Approver, Decision, NotesDeeds, Policy
 from hermes.core.bus import Bus
 from hermes.core.errors import HermesError, StoreError, ToolError
-from hermes.core.events import (
+from hermes.core.events.tools import (
     ToolApproved,
     ToolDecided,
     ToolFinished,
@@ -16,18 +17,7 @@ from hermes.core.events import (
     ToolStarted,
 )
 from hermes.core.messages import ToolCall, ToolResult, ToolSpec
-from hermes.core.protocols import (
-    Action,
-    Approval,
-    Approver,
-    Decision,
-    KnowsItsFolder,
-    NotesDeeds,
-    Policy,
-    ShowsCommand,
-    Tool,
-    ToolContext,
-)
+from hermes.core.protocols import KnowsItsFolder, ShowsCommand, Tool, ToolContext
 from hermes.tools.declare import ChecksArguments
 
 PREVIEW = 12_000

@@ -9,11 +9,12 @@ import anyio
 from hermes.agent.conversation import Conversation
 from hermes.agent.means import Means
 from hermes.agent.settings import AgentSettings
+from hermes.core.actions import Approver
 from hermes.core.bus import Bus
 from hermes.core.errors import ModelError, SettingsError, ToolError
-from hermes.core.events import RunStarted
+from hermes.core.events.runs import RunStarted
 from hermes.core.messages import Completion, Delta, Message, Risk, ToolCall, ToolSpec, Usage
-from hermes.core.protocols import Approver, CommandResult, ToolContext
+from hermes.core.protocols import CommandResult, ToolContext
 from hermes.memory.in_memory import InMemoryJournal
 from hermes.models.scripted import ScriptedModel
 from hermes.policy.by_risk import RiskPolicy

@@ -10,8 +10,8 @@ from hermes.cli.interactive.questions import Questions
 from hermes.cli.interactive.shapes import Terminal
 from hermes.cli.render_ink import Ink
 from hermes.cli.render_safe import cells, clean, visible, wrap
+from hermes.core.actions import Action, Approval, Decision
 from hermes.core.messages import ToolCall
-from hermes.core.protocols import Action, Approval, Decision
 
 ROWS = 24
 """Rows of a call that are shown before its middle is left out."""

@@ -7,7 +7,7 @@ from hermes.cli.interactive.saving import save_conversation
 from hermes.cli.interactive.views import table
 from hermes.cli.render_safe import clean, clip
 from hermes.cli.stored import run_to_resume
-from hermes.core.events import RunRenamed
+from hermes.core.events.runs import RunRenamed
 
 
 async def clear(desk: Desk, argument: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hermes.cli.interactive.desk import Desk
 from hermes.cli.render_lines import usage_words
 from hermes.cli.render_safe import cells, clean, clip
-from hermes.core.events import RunDeleted, RunStarted
+from hermes.core.events.runs import RunDeleted, RunStarted
 from hermes.core.messages import Message
 
 RECENT = 20

@@ -1,0 +1,97 @@
+"""What people were asked, what they answered, and what followed from it."""
+
+from datetime import datetime
+from typing import Literal
+
+from hermes.core.events.happening import Happening
+
+
+class ApprovalRequested(Happening, tag="approval.requested", kw_only=True, frozen=True):
+    """Any process may answer it until `until`; no answer is a no."""
+
+    approval: str
+    call_id: str
+    tool: str
+    shown: str
+    """The command, or the arguments, as a person reads them."""
+    effects: tuple[str, ...] = ()
+    rule: str = ""
+    reason: str = ""
+    undo: str = ""
+    hash: str = ""
+    """Of exactly the action that was shown: an answer binds to nothing else."""
+    requester: str = ""
+    approvers: tuple[str, ...] = ()
+    """Who may answer: names and groups; anybody when empty."""
+    count: int = 1
+    """How many different people have to say yes."""
+    barred: tuple[str, ...] = ()
+    """Who may not say yes: the one who asked for it, mostly."""
+    until: datetime | None = None
+
+
+class ApprovalEscalated(Happening, tag="approval.escalated", kw_only=True, frozen=True):
+    """Nobody answered in time: others may now answer as well."""
+
+    approval: str
+    to: tuple[str, ...]
+
+
+class ApprovalAnswered(Happening, tag="approval.answered", kw_only=True, frozen=True):
+    approval: str
+    approved: bool
+    by: str
+    scope: Literal["once", "session", "always"] = "once"
+    via: str = ""
+    """Where it was said: terminal, cli, chat, web."""
+    note: str = ""
+
+
+class ApprovalSettled(Happening, tag="approval.settled", kw_only=True, frozen=True):
+    approval: str
+    outcome: Literal["approved", "denied", "expired", "withdrawn", "changed"]
+    by: tuple[str, ...] = ()
+
+
+class GrantGiven(Happening, tag="grant.given", kw_only=True, frozen=True):
+    """Leave to do exactly this, so often and for so long."""
+
+    grant: str
+    action: str
+    by: tuple[str, ...]
+    scope: Literal["exact-action", "session"] = "exact-action"
+    uses: int = 1
+    valid_for: float = 0.0
+    rule: str = ""
+
+
+class GrantUsed(Happening, tag="grant.used", kw_only=True, frozen=True):
+    grant: str
+    call_id: str
+
+
+class ActionAnnounced(Happening, tag="action.announced", kw_only=True, frozen=True):
+    """It goes on after `seconds` unless somebody stops it."""
+
+    call_id: str
+    shown: str
+    effects: tuple[str, ...] = ()
+    rule: str = ""
+    seconds: float = 0.0
+
+
+class ActionStopped(Happening, tag="action.stopped", kw_only=True, frozen=True):
+    call_id: str
+    by: str
+
+
+ApprovalEvent = (
+    ApprovalRequested
+    | ApprovalEscalated
+    | ApprovalAnswered
+    | ApprovalSettled
+    | GrantGiven
+    | GrantUsed
+    | ActionAnnounced
+    | ActionStopped
+)

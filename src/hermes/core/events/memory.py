@@ -1,0 +1,105 @@
+"""What was learned from what happened, who vouches for it, and what became of it."""
+
+from typing import Literal
+
+from hermes.core.events.happening import Happening
+
+MemoryKind = Literal["episodic", "semantic", "declarative"]
+Trust = Literal["person", "system", "model", "imported", "quarantined"]
+
+
+class MessageImported(Happening, tag="message.imported", kw_only=True, frozen=True):
+    """A line of a conversation that was held elsewhere; its run is the session it belongs to."""
+
+    id: str
+    speaker: str
+    text: str
+
+
+class FactNoted(Happening, tag="memory.noted", kw_only=True, frozen=True):
+    fact: str
+    memory: MemoryKind
+    text: str
+    quote: str = ""
+    """Verbatim words of a source: what a model notes must be able to show one."""
+    sources: tuple[int, ...] = ()
+    """Numbers of the journal events it rests on."""
+    about: tuple[str, ...] = ()
+    """Services, hosts, files: what links it to others."""
+    relation: str = ""
+    """depends-on, correlates-with, happens-at, fixed-by...; empty for a plain fact."""
+    trust: Trust = "system"
+    actor: str = ""
+    scope: Literal["own", "team"] = "own"
+    supersedes: tuple[str, ...] = ()
+
+
+class FactConfirmed(Happening, tag="memory.confirmed", kw_only=True, frozen=True):
+    """Seen again: the same thing in other words, or the same words again."""
+
+    fact: str
+    sources: tuple[int, ...] = ()
+    actor: str = ""
+
+
+class FactEnded(Happening, tag="memory.ended", kw_only=True, frozen=True):
+    """It no longer holds; it stays readable with the time at which it ended."""
+
+    fact: str
+    by: str = ""
+    """The fact that took its place."""
+    reason: str = ""
+    actor: str = ""
+
+
+class FactForgotten(Happening, tag="memory.forgotten", kw_only=True, frozen=True):
+    """A person wants it gone: from recall and search now, from the store at the next compaction."""
+
+    fact: str
+    by: str = ""
+
+
+class FactsShown(Happening, tag="memory.shown", kw_only=True, frozen=True):
+    """What was put before a model, so that its use can be judged by how the run ended."""
+
+    facts: tuple[str, ...] = ()
+    messages: tuple[int, ...] = ()
+    query: str = ""
+    where: Literal["core", "recall", "tool"] = "recall"
+
+
+class RunSummarised(Happening, tag="run.summarised", kw_only=True, frozen=True):
+    summary: str
+    method: Literal["model", "extract"] = "extract"
+    upto: int = 0
+    """The last journal event it tells of."""
+
+
+class NoteChanged(Happening, tag="note.changed", kw_only=True, frozen=True):
+    """MEMORY.md or USER.md changed."""
+
+    file: str
+    by: str
+    digest: str
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+class MessageForgotten(Happening, tag="message.forgotten", kw_only=True, frozen=True):
+    """A message that no longer is found: it stays in the chain, not in search or recall."""
+
+    seq: int
+    by: str = ""
+
+
+MemoryEvent = (
+    MessageImported
+    | FactNoted
+    | FactConfirmed
+    | FactEnded
+    | FactForgotten
+    | FactsShown
+    | RunSummarised
+    | NoteChanged
+    | MessageForgotten
+)

@@ -1,0 +1,87 @@
+"""A tool call from the wish to the result, and the background processes it may leave."""
+
+from typing import Literal
+
+from hermes.core.events.happening import Happening
+from hermes.core.messages import Risk, ToolCall, ToolResult
+
+
+class ToolRequested(Happening, tag="tool.requested", kw_only=True, frozen=True):
+    call: ToolCall
+    risk: Risk = Risk.READ
+    origin: str = ""
+    environment: str = ""
+    target: str = ""
+    isolated: bool = False
+    cwd: str = ""
+    command: str = ""
+    """What a tool that is a command in disguise would run."""
+
+
+class ToolDecided(Happening, tag="tool.decided", kw_only=True, frozen=True):
+    call_id: str
+    verdict: Literal["allow", "ask", "deny", "dry-run"]
+    rule: str
+    reason: str = ""
+    effects: tuple[str, ...] = ()
+    hash: str = ""
+    """Of exactly this action, as the policy saw it."""
+    tainted: str = ""
+    """Its words that came from text nobody vouches for."""
+    audited: tuple[str, ...] = ()
+    """Rules in audit mode that would have decided otherwise."""
+
+
+class ToolApproved(Happening, tag="tool.approved", kw_only=True, frozen=True):
+    """Somebody answered; nobody answering is a no, by `nobody`."""
+
+    call_id: str
+    approved: bool
+    by: str
+    scope: Literal["once", "session", "always"] = "once"
+
+
+class ToolStarted(Happening, tag="tool.started", kw_only=True, frozen=True):
+    """From here on the world may have changed, whether or not a result was ever written."""
+
+    call_id: str
+    risk: Risk
+
+
+class ToolFinished(Happening, tag="tool.finished", kw_only=True, frozen=True):
+    result: ToolResult
+    seconds: float = 0.0
+
+
+class ProcessStarted(Happening, tag="process.started", kw_only=True, frozen=True):
+    process: str
+    command: str
+    environment: str
+
+
+class ProcessMatched(Happening, tag="process.matched", kw_only=True, frozen=True):
+    """A watched pattern appeared in the output."""
+
+    process: str
+    pattern: str
+    line: str
+
+
+class ProcessEnded(Happening, tag="process.ended", kw_only=True, frozen=True):
+    process: str
+    exit_code: int | None = None
+    """None when nobody could see how it ended (a crash in between)."""
+    reason: Literal["exited", "killed", "lost", "expired"] = "exited"
+    tail: str = ""
+
+
+ToolEvent = (
+    ToolRequested
+    | ToolDecided
+    | ToolApproved
+    | ToolStarted
+    | ToolFinished
+    | ProcessStarted
+    | ProcessMatched
+    | ProcessEnded
+)
