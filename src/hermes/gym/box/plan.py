@@ -1,0 +1,35 @@
+"""What one box is made of, worked out outside and handed to its warden in one message."""
+
+
+class HostPlan:
+    """One machine. Only what `marshal` can carry, so that the warden needs no library."""
+
+    name: str = "host"
+    address: str = ""
+    """Of its own in the network of a box of several; empty when it stands alone."""
+    disk_mb: int = 192
+    disks: tuple[tuple[str, int], ...] = ()
+    """Folders with a small file system of their own: (path, megabytes)."""
+    folders: tuple[tuple[str, int, int], ...] = ()
+    """(path, mode, uid), in order."""
+    files: tuple[tuple[str, bytes, int, int], ...] = ()
+    """(path, content, mode, uid)."""
+    minute: float = 60.0
+    """Seconds that its cron takes for a minute."""
+
+
+class BoxPlan:
+    hosts: tuple[dict[str, object], ...] = ()
+    readable: tuple[str, ...] = ()
+    """Folders and files of the real machine, found inside under the same name, read-only."""
+    links: tuple[tuple[str, str], ...] = ()
+    tls: bool = False
+    """Whether anybody will ask behind TLS; costs 30 ms."""
+    processes: int = 512
+    memory_mb: int = 768
+
+
+def host_plan(fields: dict[str, object]) -> HostPlan:
+    plan = HostPlan()
+    vars(plan).update(fields)
+    return plan

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""`journalctl` of a box."""
+
+import os
+import re
+import socket
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+FOLDER = Path("/run/log/journal")
+SECONDS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60}
+SECONDS |= {"h": 3600, "hour": 3600, "d": 86_400, "day": 86_400}
+SHORT = {"-S": "--since", "-U": "--until", "-g": "--grep", "-o": "--output", "-n": "--lines"}
+SHORT |= {"-p": "--priority", "-t": "--identifier", "-u": "--unit"}
+FLAGS = {"-r": "--reverse", "-f": "--follow", "-q": "--quiet"}
+
+Entry = tuple[float, str, str]
+
+
+class Wish:
+    """The command line, taken apart."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.units: list[str] = []
+        self.values: dict[str, str] = {}
+        self.flags: set[str] = set()
+        rest = iter(words)
+        for word in rest:
+            self._take(word, rest)
+
+    def _take(self, word: str, rest: Iterator[str]) -> None:
+        name, equals, value = word.partition("=")
+        glued = re.fullmatch(r"(-n)(\d+)|-[a-z]*(-?u)", word)
+        if glued and glued[1]:
+            self.values["--lines"] = glued[2]
+        elif (glued and glued[3]) or name in ("-u", "--unit"):
+            self.units.append(value if equals else next(rest, ""))
+        elif name in SHORT or name in SHORT.values():
+            self.values[SHORT.get(name, name)] = value if equals else next(rest, "")
+        else:
+            self.flags.add(FLAGS.get(word, word))
+
+
+def moment(text: str) -> float:
+    now = time.localtime()
+    today = time.mktime((now.tm_year, now.tm_mon, now.tm_mday, 0, 0, 0, 0, 0, -1))
+    if text in ("today", "yesterday"):
+        return today - (86_400 if text == "yesterday" else 0)
+    found = re.fullmatch(r"-?\s*(\d+)\s*([a-z]+?)s?(?:\s+ago)?", text.strip())
+    if found and found[2] in SECONDS:
+        return time.time() - int(found[1]) * SECONDS[found[2]]
+    for shape in ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"):
+        try:
+            return time.mktime(time.strptime(text, shape))
+        except ValueError:
+            continue
+    return 0.0
+
+
+def entries(wish: Wish) -> list[Entry]:
+    names = [name if "." in name else f"{name}.service" for name in wish.units]
+    files = [FOLDER / name for name in names] or sorted(FOLDER.iterdir())
+    found = sorted(entry for file in files for entry in _read(file))
+    since = moment(wish.values["--since"]) if "--since" in wish.values else 0.0
+    until = moment(wish.values["--until"]) if "--until" in wish.values else float("inf")
+    pattern = re.compile(wish.values.get("--grep", ""))
+    found = [each for each in found if since <= each[0] <= until and pattern.search(each[2])]
+    lines = wish.values.get("--lines", "")
+    return found[-int(lines) :] if lines.isdigit() else found
+
+
+def _read(file: Path) -> Iterator[Entry]:
+    try:
+        lines = file.read_text(errors="replace").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        at, _, rest = line.partition("\t")
+        who, _, text = rest.partition("\t")
+        yield float(at), who, text
+
+
+def show(entry: Entry, wish: Wish) -> None:
+    stamp = time.strftime("%b %d %H:%M:%S", time.localtime(entry[0]))
+    bare = wish.values.get("--output") == "cat"
+    line = entry[2] if bare else f"{stamp} {socket.gethostname()} {entry[1]}: {entry[2]}"
+    sys.stdout.write(f"{line}\n")
+
+
+def follow(last: float, wish: Wish) -> None:
+    while True:
+        sys.stdout.flush()
+        time.sleep(0.5)
+        for entry in entries(wish):
+            if entry[0] > last:
+                last = entry[0]
+                show(entry, wish)
+
+
+def main(words: Sequence[str]) -> int:
+    wish = Wish(words)
+    try:
+        found = entries(wish)
+    except re.error as error:
+        sys.stderr.write(f"Bad pattern: {error}\n")
+        return 1
+    for entry in reversed(found) if "--reverse" in wish.flags else found:
+        show(entry, wish)
+    if not found and "--quiet" not in wish.flags:
+        sys.stdout.write("-- No entries --\n")
+    if "--follow" in wish.flags:
+        follow(found[-1][0] if found else time.time(), wish)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (BrokenPipeError, KeyboardInterrupt):
+        os._exit(0)

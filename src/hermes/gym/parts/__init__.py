@@ -1,0 +1,1 @@
+"""Pieces that scenarios are built from: services in plain Python, histories, noise."""

@@ -1,0 +1,100 @@
+"""A way to break a system, found in a folder of its own: `scenario.py`, and texts beside it."""
+
+import importlib.util
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hermes.core.errors import SettingsError
+from hermes.core.messages import Value
+from hermes.gym.dice import Dice, Split
+from hermes.gym.story import Group, Story
+
+FILE, TEXTS = "scenario.py", "texts.yaml"
+
+
+class Scenario(Value, kw_only=True, frozen=True):
+    """What `scenario.py` says about itself, as `SCENARIO`."""
+
+    name: str
+    group: Group
+    summary: str
+    """What is broken, for those who choose a drill. The agent never sees it."""
+    draw: Callable[[Dice], Story]
+    needs: tuple[str, ...] = ()
+    """Programs besides bash, coreutils and python3; a light scenario needs none."""
+    held_out: bool = False
+    """Kept for evaluation: nothing may be trained or tuned on it."""
+
+    @property
+    def light(self) -> bool:
+        return not self.needs
+
+    def story(self, seed: int, split: Split = "train") -> Story:
+        return self.draw(Dice(seed, self.name, split))
+
+    def missing(self) -> tuple[str, ...]:
+        """Programs that this machine lacks."""
+        return tuple(name for name in self.needs if shutil.which(name, path=PATH) is None)
+
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/lib/postgresql/15/bin"
+
+
+def texts(module_file: str) -> dict[str, Any]:
+    """The wordings beside a scenario; called by it with its own `__file__`."""
+    found: dict[str, Any] = yaml.safe_load((Path(module_file).parent / TEXTS).read_text())
+    return found
+
+
+def load_scenario(folder: Path) -> Scenario:
+    """Raises `SettingsError` with the file and what is wrong with it."""
+    file = folder / FILE
+    if not file.is_file():
+        raise SettingsError(f"{folder} is no scenario: there is no {FILE} in it")
+    name = f"hermes_scenario_{folder.resolve().name.replace('-', '_')}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise SettingsError(f"{file} cannot be loaded as Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # it is somebody's code: anything can be wrong with it
+        raise SettingsError(f"{file}: {type(error).__name__}: {error}") from error
+    found = getattr(module, "SCENARIO", None)
+    if not isinstance(found, Scenario):
+        raise SettingsError(f"{file} has no SCENARIO; see `hermes drill show` for an example")
+    if found.name != folder.resolve().name:
+        raise SettingsError(f"{file}: it is called {found.name!r}, its folder {folder.name!r}")
+    return found
+
+
+def known() -> dict[str, Path]:
+    """Every scenario that is installed: a plug-in names a folder that holds such folders."""
+    found: dict[str, Path] = {}
+    for entry in entry_points(group="hermes.scenarios"):
+        root = entry.load()()
+        found |= {each.name: each for each in _folders(root)}
+    return dict(sorted(found.items()))
+
+
+def find(name: str) -> Scenario:
+    """By name, or by the path of its folder."""
+    if "/" in name or Path(name).is_dir():
+        return load_scenario(Path(name))
+    folders = known()
+    if name not in folders:
+        near = ", ".join(each for each in folders if name.split("-")[0] in each)
+        hint = f"; near: {near}" if near else ""
+        raise SettingsError(f"there is no scenario {name!r}{hint}; see: hermes drill list")
+    return load_scenario(folders[name])
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    return (each for each in sorted(root.iterdir()) if (each / FILE).is_file())

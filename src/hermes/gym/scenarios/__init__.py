@@ -1,0 +1,7 @@
+"""The incidents that come with Hermes; each folder is one."""
+
+from pathlib import Path
+
+
+def folder() -> Path:
+    return Path(__file__).parent

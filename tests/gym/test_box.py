@@ -1,0 +1,254 @@
+"""A real host in a box: what lives in it, what it cannot reach, and what is left of it."""
+
+import os
+import shutil
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from hermes.core.errors import PlaceFailed
+from hermes.environments.confinement import probe
+from hermes.gym.box.box import Box
+from hermes.gym.box.place import place_in
+from hermes.gym.episode import host_plan
+from hermes.gym.parts.shop import shop, unit
+from hermes.gym.story import Disk, File, Host
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless())),
+]
+
+
+def a_host(*units: File, files: tuple[File, ...] = (), **more: object) -> Host:
+    return Host(name="web-1", units=units, files=files, **more)  # type: ignore[arg-type]
+
+
+def sleeper(name: str = "sleeper", *, more: str = "") -> File:
+    return unit(name, "/bin/sleep 1000", more=more)
+
+
+async def eventually(happened: Callable[[], Awaitable[bool]], seconds: float = 15.0) -> None:
+    with anyio.fail_after(seconds):
+        while True:
+            if await happened():
+                return
+            await anyio.sleep(0.02)
+
+
+async def wait_for(box: Box, unit: str, state: str) -> dict[str, object]:
+    with anyio.fail_after(10):
+        while True:
+            said: dict[str, object] = (await box.tell("show", unit))["said"]
+            if said["state"] == state:
+                return said
+            await anyio.sleep(0.02)
+
+
+async def test_a_service_is_started_and_answers_over_the_hosts_own_network() -> None:
+    files, service = shop("orders", 4321, '["a"]')
+    async with Box([host_plan(a_host(service, files=tuple(files)))]) as box:
+        with anyio.fail_after(10):
+            while True:
+                said = await box.ask({"port": 4321, "send": b"GET /items HTTP/1.0\r\n\r\n"})
+                if "heard" in said:
+                    break
+                await anyio.sleep(0.02)
+        assert b'["a"]' in said["heard"]
+
+
+async def test_systemctl_and_journalctl_speak_as_people_expect() -> None:
+    async with Box([host_plan(a_host(sleeper()))]) as box:
+        await wait_for(box, "sleeper", "active")
+        said = await box.run(
+            "systemctl status sleeper; systemctl is-active sleeper; systemctl list-units"
+        )
+        assert "Active: active (running)" in said.output
+        assert "sleeper.service" in said.output
+        stopped = await box.run("systemctl stop sleeper; systemctl is-active sleeper")
+        assert (stopped.code, stopped.output) == (3, "inactive\n")
+        missing = await box.run("systemctl start nothing-like-it")
+        assert missing.code == 5
+        assert "not found" in missing.output
+        told = await box.run("journalctl -u sleeper -o cat -n 2")
+        assert "Stopped Sleeper service." in told.output
+
+
+async def test_a_crashing_service_is_given_up_on_and_says_why() -> None:
+    crashing = unit("crash", "/bin/sh -c 'echo boom >&2; exit 3'")
+    async with Box([host_plan(a_host(crashing))]) as box:
+        said = await wait_for(box, "crash", "failed")
+        assert said["result"] == "start-limit-hit"
+        log = await box.run("journalctl -u crash -o cat")
+        assert "boom" in log.output
+        assert "status=3" in log.output
+
+
+async def test_a_changed_unit_waits_for_daemon_reload() -> None:
+    async with Box([host_plan(a_host(sleeper()))]) as box:
+        await wait_for(box, "sleeper", "active")
+        file = "/etc/systemd/system/sleeper.service"
+        await box.run(f"sed -i 's/1000/2000/' {file}; touch -d '+2 seconds' {file}")
+        warned = await box.run("systemctl status sleeper")
+        assert "daemon-reload" in warned.output
+        await box.run("systemctl daemon-reload; systemctl restart sleeper")
+        running = await box.run("ps ax")
+        assert "sleep 2000" in running.output
+        assert "sleep 1000" not in running.output
+
+
+async def test_a_service_over_its_memory_limit_is_killed_and_the_journal_says_so() -> None:
+    greedy = unit("greedy", "/usr/bin/python3 -S -E -c 'x = bytearray(80 << 20); input()'")
+    more = File(
+        path="greedy.service", text=greedy.text.replace("[Install]", "MemoryMax=40M\n[Install]")
+    )
+    async with Box([host_plan(a_host(more))]) as box:
+
+        async def killed() -> bool:
+            return "OOM" in (await box.run("journalctl -u greedy -o cat")).output
+
+        await eventually(killed)
+
+
+async def test_cron_runs_its_tables_and_can_be_told_to() -> None:
+    table = File(path="/etc/cron.d/touch", text="0 0 1 1 * root echo ran >> /root/ran\n")
+    async with Box([host_plan(a_host(files=(table,)))]) as box:
+        assert (await box.tell("cron", "touch"))["codes"] == [0]
+        assert await box.read("/root/ran") == b"ran\n"
+        assert (await box.tell("cron", "no such job"))["codes"] == []
+
+
+async def test_a_small_disk_is_full_when_it_is_full() -> None:
+    async with Box([host_plan(a_host(disks=(Disk("/var/log/app", 4),)))]) as box:
+        said = await box.run("head -c 8M /dev/zero > /var/log/app/x")
+        assert "No space left" in said.output
+        assert (await box.space("/var/log/app"))["free"] == 0
+        assert (await box.space("/"))["free"] > 50 << 20
+
+
+async def test_nothing_outside_is_seen_or_changed(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("from the real machine")
+    async with Box([host_plan(a_host())]) as box:
+        said = await box.run(
+            f"cat {secret}; touch /usr/mine; ls /home /root; cat /proc/sys/kernel/hostname; "
+            f"kill -9 {os.getpid()}; echo x > /proc/sys/kernel/core_pattern; ip route"
+        )
+        assert "real machine" not in said.output
+        assert "web-1" in said.output
+        assert "Read-only file system" in said.output
+        assert "Permission denied" in said.output
+    assert secret.read_text() == "from the real machine"
+
+
+async def test_the_first_process_cannot_be_killed_from_inside() -> None:
+    async with Box([host_plan(a_host(sleeper()))]) as box:
+        await wait_for(box, "sleeper", "active")
+        await box.run("kill -9 1; kill -9 -1; kill -STOP 1")
+        assert (await box.tell("list"))["said"]["units"]
+
+
+async def test_a_script_that_hangs_is_ended_and_says_so() -> None:
+    async with Box([host_plan(a_host())]) as box:
+        said = await box.run("echo begun; sleep 1000", timeout=0.3)
+        assert said.timed_out
+        assert said.output == "begun\n"
+        left = await box.run("sleep 1000 > /dev/null & echo went on", timeout=5)
+        assert (left.code, left.output) == (0, "went on\n")
+
+
+async def test_two_hosts_reach_each_other_and_can_be_parted() -> None:
+    if shutil.which("ip") is None or shutil.which("nft") is None:
+        pytest.skip("ip and nft are not installed")
+    files, service = shop("orders", 4321, '["a"]')
+    listening = [
+        File(path=file.path, text=file.text.replace('"127.0.0.1"', '"0.0.0.0"')) for file in files
+    ]
+    first = host_plan(Host(name="a", address="10.8.0.1"))
+    other = host_plan(Host(name="b", address="10.8.0.2", files=tuple(listening), units=(service,)))
+    get = "exec 3<>/dev/tcp/10.8.0.2/4321; printf 'GET /health HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3"
+    async with Box([first, other]) as box:
+
+        async def answers() -> bool:
+            return "ok" in (await box.run(get)).output
+
+        await eventually(answers)
+        await box.run(
+            "nft add table ip t; nft add chain ip t i '{type filter hook input priority 0;}'; "
+            "nft add rule ip t i tcp dport 4321 drop",
+            host=1,
+        )
+        parted = await box.run(f'timeout 0.5 bash -c "{get}"')
+        assert parted.code == 124
+
+
+async def test_the_agents_place_keeps_its_shell_and_its_files_in_the_host() -> None:
+    async with Box([host_plan(a_host())]) as box, place_in(box) as place:
+        await place.run("cd /tmp; export COLOUR=red")
+        said = await place.run("pwd; echo $COLOUR; hostname")
+        assert said.output == "/tmp\nred\nweb-1\n"
+        await place.write("/srv/x/y", b"hello")
+        assert await box.read("/srv/x/y") == b"hello"
+        assert place.isolated
+
+
+async def test_a_bomb_of_forks_is_bounded_and_the_box_still_answers() -> None:
+    async with Box([host_plan(a_host())], processes=64) as box:
+        await box.run("bomb() { bomb | bomb & }; bomb", timeout=1)
+        assert "said" in await box.tell("list") or "error" in await box.tell("list")
+
+
+async def test_nothing_is_left_of_a_box() -> None:
+    async with Box([host_plan(a_host(sleeper()))]) as box:
+        await wait_for(box, "sleeper", "active")
+        pids = [box.warden.pid, *box.warden.hosts]
+        groups = [Path(entry).parent for entry in box.warden.cgroup.entries]
+
+    async def gone() -> bool:
+        return not any([await anyio.Path(f"/proc/{pid}").exists() for pid in pids])
+
+    await eventually(gone)
+    assert not any(group.exists() for group in groups)
+    with pytest.raises(PlaceFailed):
+        await box.run("true")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.skipif(not Path("/usr/bin/python3").exists(), reason="the system has no Python")
+async def test_an_ordinary_user_without_spare_user_numbers_has_a_box_too(tmp_path: Path) -> None:
+    """With the system's Python: ours may lie where that user cannot look."""
+    python = Path("/usr/bin/python3")
+    source = Path(sys.modules["hermes"].__path__[0]).parent
+    packages = next(path for path in sys.path if path.endswith("site-packages"))
+    script = tmp_path / "try.py"
+    script.write_text(
+        "import anyio\n"
+        "from hermes.gym.box.box import Box\n"
+        "from hermes.gym.episode import host_plan\n"
+        "from hermes.gym.story import Host\n"
+        "async def main():\n"
+        "    async with Box([host_plan(Host(name='mine'))]) as box:\n"
+        "        print((await box.run('id -u; hostname; touch /etc/mine && echo wrote')).output)\n"
+        "anyio.run(main)\n"
+    )
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == 0 and folder.is_relative_to("/tmp"):
+            folder.chmod(folder.stat().st_mode | 0o055)
+    done = await anyio.run_process(
+        [
+            "setpriv",
+            "--reuid",
+            "65534",
+            "--regid",
+            "65534",
+            "--clear-groups",
+            str(python),
+            str(script),
+        ],
+        env={"PYTHONPATH": f"{source}:{packages}", "HOME": "/tmp", "PATH": "/usr/bin:/bin"},
+        check=False,
+    )
+    assert done.stdout.decode() == "0\nmine\nwrote\n\n", done.stderr.decode()
