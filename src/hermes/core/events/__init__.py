@@ -18,11 +18,21 @@ import msgspec
 from hermes.core.events.approvals import ApprovalEvent
 from hermes.core.events.audit import CheckpointSigned
 from hermes.core.events.happening import Unknown
+from hermes.core.events.incidents import IncidentEvent
 from hermes.core.events.memory import MemoryEvent
 from hermes.core.events.runs import RunEvent
+from hermes.core.events.skills import SkillEvent
 from hermes.core.events.tools import ToolEvent
 
-Event = RunEvent | ToolEvent | ApprovalEvent | MemoryEvent | CheckpointSigned
+Event = (
+    RunEvent
+    | ToolEvent
+    | ApprovalEvent
+    | MemoryEvent
+    | SkillEvent
+    | IncidentEvent
+    | CheckpointSigned
+)
 
 KINDS: dict[str, type[Event]] = {str(kind.__struct_config__.tag): kind for kind in get_args(Event)}
 

@@ -22,12 +22,17 @@ class ApprovalRequested(Happening, tag="approval.requested", kw_only=True, froze
     """Of exactly the action that was shown: an answer binds to nothing else."""
     requester: str = ""
     approvers: tuple[str, ...] = ()
-    """Who may answer: names and groups; anybody when empty."""
+    """Who may answer, by name: groups are resolved when it is asked. Anybody when empty."""
     count: int = 1
     """How many different people have to say yes."""
     barred: tuple[str, ...] = ()
     """Who may not say yes: the one who asked for it, mostly."""
     until: datetime | None = None
+    place: str = ""
+    """Where it would be done: environment, target, folder."""
+    tainted: str = ""
+    prompted: bool = False
+    """Somebody sits at the terminal of the process that asks, and sees it there."""
 
 
 class ApprovalEscalated(Happening, tag="approval.escalated", kw_only=True, frozen=True):
@@ -48,9 +53,14 @@ class ApprovalAnswered(Happening, tag="approval.answered", kw_only=True, frozen=
 
 
 class ApprovalSettled(Happening, tag="approval.settled", kw_only=True, frozen=True):
+    """Written by the process that asked: from here on no answer counts."""
+
     approval: str
     outcome: Literal["approved", "denied", "expired", "withdrawn", "changed"]
     by: tuple[str, ...] = ()
+    via: str = ""
+    note: str = ""
+    """What else is worth knowing: an "always" that could not be kept, and why."""
 
 
 class GrantGiven(Happening, tag="grant.given", kw_only=True, frozen=True):
@@ -63,11 +73,17 @@ class GrantGiven(Happening, tag="grant.given", kw_only=True, frozen=True):
     uses: int = 1
     valid_for: float = 0.0
     rule: str = ""
+    shown: str = ""
 
 
 class GrantUsed(Happening, tag="grant.used", kw_only=True, frozen=True):
     grant: str
     call_id: str
+
+
+class GrantRevoked(Happening, tag="grant.revoked", kw_only=True, frozen=True):
+    grant: str
+    by: str
 
 
 class ActionAnnounced(Happening, tag="action.announced", kw_only=True, frozen=True):
@@ -78,11 +94,17 @@ class ActionAnnounced(Happening, tag="action.announced", kw_only=True, frozen=Tr
     effects: tuple[str, ...] = ()
     rule: str = ""
     seconds: float = 0.0
+    approval: str = ""
+    """By which it is stopped, or let go on at once; settled like any other."""
+    undo: str = ""
+    place: str = ""
+    prompted: bool = False
 
 
 class ActionStopped(Happening, tag="action.stopped", kw_only=True, frozen=True):
     call_id: str
     by: str
+    approval: str = ""
 
 
 ApprovalEvent = (
@@ -92,6 +114,7 @@ ApprovalEvent = (
     | ApprovalSettled
     | GrantGiven
     | GrantUsed
+    | GrantRevoked
     | ActionAnnounced
     | ActionStopped
 )

@@ -1,5 +1,6 @@
 """What was learned from what happened, who vouches for it, and what became of it."""
 
+from datetime import datetime
 from typing import Literal
 
 from hermes.core.events.happening import Happening
@@ -28,10 +29,16 @@ class FactNoted(Happening, tag="memory.noted", kw_only=True, frozen=True):
     """Services, hosts, files: what links it to others."""
     relation: str = ""
     """depends-on, correlates-with, happens-at, fixed-by...; empty for a plain fact."""
+    key: str = ""
+    """What it says something about, when only one such thing can be true at a time."""
     trust: Trust = "system"
     actor: str = ""
     scope: Literal["own", "team"] = "own"
     supersedes: tuple[str, ...] = ()
+    origin: str = ""
+    """Where an imported one was first noted."""
+    valid_from: datetime | None = None
+    """Since when it holds; when it was noted, if nobody knows better."""
 
 
 class FactConfirmed(Happening, tag="memory.confirmed", kw_only=True, frozen=True):
@@ -40,6 +47,8 @@ class FactConfirmed(Happening, tag="memory.confirmed", kw_only=True, frozen=True
     fact: str
     sources: tuple[int, ...] = ()
     actor: str = ""
+    seen_at: datetime | None = None
+    """When it was seen, if that is not the moment in which it was written down."""
 
 
 class FactEnded(Happening, tag="memory.ended", kw_only=True, frozen=True):
@@ -53,7 +62,7 @@ class FactEnded(Happening, tag="memory.ended", kw_only=True, frozen=True):
 
 
 class FactForgotten(Happening, tag="memory.forgotten", kw_only=True, frozen=True):
-    """A person wants it gone: from recall and search now, from the store at the next compaction."""
+    """A person wants it gone: out of recall, search and every list; rules do not note it again."""
 
     fact: str
     by: str = ""
