@@ -201,12 +201,21 @@ SECTIONS: dict[str, Callable[[Peer | None], list[Row]]] = {
     "side_by_side": side_by_side,
     "subagents": subagents,
     "journal": script("journal.py"),
+    "search": script("search.py"),
+    "audit": script("audit.py"),
     "environments": script("environments.py"),
     "sandbox": script("sandbox.py"),
+    "hostile": script("hostile.py"),
 }
 
 
-TABLES = ("remote_environments.py", "policy_commands.py")
+TABLES = (
+    "remote_environments.py",
+    "policy_commands.py",
+    "policy_blind.py",
+    "policy_sandbox.py",
+    "policy_differential.py",
+)
 """Scripts with a table of their own: places against their client programs, the gate's reading."""
 
 

@@ -2,16 +2,21 @@
 
 import json
 import os
+import socket
 from pathlib import Path
 
 import pytest
 
 from hermes.app import open_house
+from hermes.app.gate import Gate
 from hermes.core.actions import Action, Approval, Approver, Decision
 from hermes.core.errors import SettingsError
 from hermes.core.events import Event
+from hermes.core.events.approvals import ApprovalRequested
 from hermes.core.events.happening import Unknown
-from hermes.core.events.tools import ToolDecided, ToolFinished
+from hermes.core.events.tools import ToolDecided, ToolFinished, ToolRequested
+from hermes.core.messages import Risk, ToolCall
+from hermes.policy.allowlist import revoke
 from hermes.settings.load import Loaded, load
 
 pytestmark = pytest.mark.anyio
@@ -173,3 +178,63 @@ async def test_a_key_of_ours_never_reaches_journal_or_model(home: Path, work: Pa
     assert len(results) == 5
     assert not [result for result in results if "0123456789" in result.content]
     assert "«redacted:" in results[1].content
+
+
+async def test_always_holds_at_once_and_until_it_is_taken_back(home: Path, work: Path) -> None:
+    """In the process that asked, and in others at their next decision."""
+    asked: list[str] = []
+    command = "$UNKNOWN true"
+
+    async def always(action: Action, decision: Decision) -> Approval:
+        asked.append(action.call.id)
+        return Approval(approved=True, by="test", scope="always")
+
+    loaded = settings(home, terminal(command, command))
+    other = Gate(loaded, work, isolated=False)
+    action = Action(
+        call=ToolCall("x", "terminal", {"command": command}),
+        risk=Risk.CHANGE,
+        run="other",
+        origin="cli",
+        environment="local",
+        target=socket.gethostname(),
+        isolated=False,
+        cwd=str(work),
+    )
+    assert other.decide(action).verdict == "ask"
+    events = await played(loaded, work, always)
+    assert asked == ["c0"]
+    assert [rule[:7] for _, rule in verdicts(events)] == ["default", "always-"]
+    decided = other.decide(action)
+    assert (decided.verdict, decided.rule[:7]) == ("allow", "always-")
+    assert revoke(home / "policies/always.yaml", decided.rule)
+    assert other.decide(action).verdict == "ask"
+
+
+async def test_an_always_file_broken_by_hand_lifts_nothing(home: Path, work: Path) -> None:
+    async def always(action: Action, decision: Decision) -> Approval:
+        (home / "policies/always.yaml").write_text("not: [a policy")
+        return Approval(approved=True, by="test")
+
+    (home / "policies").mkdir()
+    events = await played(settings(home, terminal("$UNKNOWN 1", "$UNKNOWN 1")), work, always)
+    assert [verdict for verdict, _ in verdicts(events)] == ["ask", "ask"]
+
+
+async def test_the_command_allowlist_of_old_settings_is_read(home: Path, work: Path) -> None:
+    listed, other = "$UNKNOWN listed", "$UNKNOWN other"
+    (home / "config.yaml").write_text(f"command_allowlist:\n  - {listed}\n")
+    events = await played(settings(home, terminal(listed, other)), work)
+    assert [verdict for verdict, _ in verdicts(events)] == ["allow", "ask"]
+
+
+async def test_what_is_asked_says_where_and_whence(home: Path, work: Path) -> None:
+    events = await played(settings(home, terminal("ls", "$UNKNOWN 1")), work, yes)
+    first = next(event for event in events if isinstance(event, ToolRequested))
+    assert (first.origin, first.environment, first.cwd) == ("cli", "local", str(work))
+    request = next(event for event in events if isinstance(event, ApprovalRequested))
+    assert request.shown == "$UNKNOWN 1"
+    assert str(work) in request.place
+    assert request.requester
+    kinds = [event.kind for event in events if event.run == first.run]
+    assert kinds.count("approval.requested") == 1  # nothing more for what is allowed

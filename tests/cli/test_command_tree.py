@@ -1,6 +1,7 @@
 """Rules that hold for every command: an example in its help, JSON where it lists or shows."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,24 +27,35 @@ CHANGES = {
     "hermes sessions rename",
     "hermes sessions export",
     "hermes sessions delete",
+    "hermes sessions reindex",
+    "hermes sessions embed",
     "hermes journal",
     "hermes journal export",
+    "hermes memory export",
+    "hermes store",
     "hermes model set",
     "hermes setup",
     "hermes completion",
     "hermes demo",
 }
 """They change something, or print what is no listing: no --json is asked of them."""
-ELSEWHERE = {"hermes chat", "hermes model test", "hermes journal salvage"}
-"""They need a server, or damage, and have tests of their own."""
+ELSEWHERE = {"hermes chat", "hermes model test", "hermes journal salvage", "hermes store migrate"}
+ASKED = ("show", "approve", "deny", "stop", "watch", "revoke")
+ELSEWHERE |= {f"hermes approvals {verb}" for verb in ASKED}
+ELSEWHERE |= {"hermes memory show", "hermes memory forget", "hermes memory import"}
+"""They need a server, damage, or somebody who asks, and have tests of their own."""
 ARGUMENTS = {
     "hermes config get": ["model.default"],
     "hermes sessions show": [RUN],
+    "hermes sessions search": ["why"],
+    "hermes sessions import": ["--jsonl", os.devnull],
+    "hermes recall": ["why?"],
     "hermes tools show": ["read_file"],
     "hermes policy check": ["ls"],
     "hermes policy explain": ["ls"],
     "hermes policy show": ["destructive"],
     "hermes doctor": ["--offline"],
+    "hermes memory add": ["orders writes to db-7"],
 }
 
 

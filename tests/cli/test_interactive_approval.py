@@ -1,15 +1,25 @@
+from typing import Any
+
 import anyio
+import msgspec
 import pytest
 
+from hermes.app.approving import user_name
 from hermes.cli.interactive.approval import TerminalApprover
 from hermes.cli.interactive.questions import Questions
 from hermes.cli.render_ink import Ink
 from hermes.cli.render_safe import cells
-from hermes.core.actions import Action, Approval, Decision
+from hermes.core.actions import Action, Approval
+from hermes.core.events.approvals import ApprovalRequested
 from hermes.core.messages import Risk, ToolCall
 
 pytestmark = pytest.mark.anyio
-DECISION = Decision(verdict="ask", rule="changes-ask", reason="it can change things")
+
+
+def request(**more: Any) -> ApprovalRequested:
+    known = {"rule": "changes-ask", "reason": "it can change things", "undo": "no undo known"}
+    asked = {"run": "r", "approval": "ask-1", "call_id": "1", "tool": "t", "shown": "", "hash": "h"}
+    return ApprovalRequested(**{**asked, **known, "effects": ("write",), **more})
 
 
 class Page:
@@ -41,6 +51,7 @@ class Seat:
     def __init__(self, width: int = 80) -> None:
         self.page = Page(width)
         self.questions = Questions(self.page)
+        self.labels: list[str] = []
         self.approver = TerminalApprover(self.questions, self.page, Ink())
 
     async def answer(self, *lines: str) -> None:
@@ -48,13 +59,20 @@ class Seat:
             with anyio.fail_after(5):
                 while not self.questions.label:  # noqa: ASYNC110 - asked in another task
                     await anyio.sleep(0.001)
+            self.labels.append(self.questions.label)
             self.questions.offer(line)
             await anyio.lowlevel.checkpoint()
 
-    async def decide(self, asked: Action, *lines: str) -> Approval:
+    async def decide(
+        self,
+        asked: Action,
+        *lines: str,
+        about: ApprovalRequested | None = None,
+        announced: float = 0.0,
+    ) -> Approval:
         async with anyio.create_task_group() as group:
             group.start_soon(self.answer, *lines)
-            return await self.approver(asked, DECISION)
+            return await self.approver.answer(asked, about or request(), announced)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +128,7 @@ async def test_several_approvals_queue_up_and_each_is_asked_alone() -> None:
     answers: dict[str, bool] = {}
 
     async def one(name: str) -> None:
-        answer = await seat.approver(action(ToolCall(name, name, {})), DECISION)
+        answer = await seat.approver.answer(action(ToolCall(name, name, {})), request())
         answers[name] = answer.approved
 
     async with anyio.create_task_group() as group:
@@ -122,35 +140,63 @@ async def test_several_approvals_queue_up_and_each_is_asked_alone() -> None:
     assert answers == {"a": True, "b": False, "c": True}
 
 
-async def test_session_settles_the_same_call_that_already_waits() -> None:
+@pytest.mark.parametrize(("line", "scope"), [("o", "once"), ("s", "session"), ("a", "always")])
+async def test_how_far_a_yes_goes_is_said_with_it(line: str, scope: str) -> None:
+    answer = await Seat().decide(action(ToolCall("1", "t", {})), line)
+    assert (answer.approved, answer.scope) == (True, scope)
+
+
+@pytest.mark.parametrize(
+    "about",
+    [{"effects": ("delete", "irreversible")}, {"tainted": "rm -rf"}, {"hash": ""}],
+)
+async def test_always_is_neither_offered_nor_taken_for_what_is_approved_one_by_one(
+    about: dict[str, Any],
+) -> None:
     seat = Seat()
-    same = action(ToolCall("1", "t", {"a": 1, "b": 2}))
-    again = action(ToolCall("2", "t", {"b": 2, "a": 1}))
-    answers: list[Approval] = []
-
-    async def one(asked: Action) -> None:
-        answers.append(await seat.approver(asked, DECISION))
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(one, same)
-        group.start_soon(one, again)
-        await seat.answer("s")
-    assert [answer.scope for answer in answers] == ["session", "session"]
+    answer = await seat.decide(action(ToolCall("1", "t", {})), "a", "o", about=request(**about))
+    assert answer.scope == "once"
+    assert "not for good" in seat.page.text
+    assert "[a]lways" not in seat.labels[0]
 
 
-async def test_session_holds_for_that_place_and_until_the_session_ends() -> None:
+async def test_effects_undo_and_the_id_for_others_are_shown() -> None:
     seat = Seat()
-    call = ToolCall("1", "t", {})
-    await seat.decide(action(call), "s")
-    assert not (await seat.decide(action(call, target="other"), "d")).approved
-    seat.approver.forget()
-    assert not (await seat.decide(action(call), "d")).approved
+    about = request(undo="systemctl start nginx", effects=("service-change",))
+    await seat.decide(action(ToolCall("1", "t", {})), "d", about=about)
+    for part in ("effects: service-change", "undo: systemctl start nginx", "ask-1"):
+        assert part in seat.page.text
+    assert seat.labels == ["[o]nce | [s]ession | [a]lways | [d]eny (default) ❯ "]
+
+
+async def test_whoever_may_not_approve_can_only_refuse() -> None:
+    seat = Seat()
+    about = request(requester=user_name(), barred=(user_name(),), approvers=("ann", "ben"), count=2)
+    answer = await seat.decide(action(ToolCall("1", "t", {})), "o", "", "a", "d", about=about)
+    assert not answer.approved
+    assert "needs 2 of: ann, ben" in seat.page.text
+    assert "somebody else has to say yes" in seat.page.text
+
+
+@pytest.mark.parametrize(("line", "approved"), [("o", True), ("d", False), ("", False)])
+async def test_what_is_announced_can_be_stopped_or_hurried(line: str, approved: bool) -> None:
+    seat = Seat()
+    answer = await seat.decide(action(ToolCall("1", "t", {})), "a", line, announced=30.0)
+    assert (answer.approved, answer.scope) == (approved, "once")
+    assert "goes on in 30 s unless somebody stops it" in seat.page.text
+
+
+async def test_a_subagent_is_named() -> None:
+    seat = Seat()
+    below = msgspec.structs.replace(action(ToolCall("1", "t", {})), run="r/sub-2")
+    await seat.decide(below, "d")
+    assert "sub-2 (a subagent): t wants to run" in seat.page.text
 
 
 async def test_when_nobody_is_left_to_ask_the_answer_is_no() -> None:
     seat = Seat()
     seat.questions.close()
-    answer = await seat.approver(action(ToolCall("1", "t", {})), DECISION)
+    answer = await seat.approver.answer(action(ToolCall("1", "t", {})), request())
     assert not answer.approved
     assert await seat.approver.ask("which?", ("a",)) is None
 
@@ -158,6 +204,6 @@ async def test_when_nobody_is_left_to_ask_the_answer_is_no() -> None:
 async def test_an_approval_whose_turn_was_cancelled_no_longer_stands() -> None:
     seat = Seat()
     with anyio.move_on_after(0.01):
-        await seat.approver(action(ToolCall("1", "t", {})), DECISION)
+        await seat.approver.answer(action(ToolCall("1", "t", {})), request())
     assert not seat.questions.label
     assert (await seat.decide(action(ToolCall("2", "t", {})), "o")).approved

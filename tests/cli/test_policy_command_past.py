@@ -142,3 +142,73 @@ def test_without_a_journal_there_is_nothing_to_say(hermes: Hermes) -> None:
     assert json.loads(hermes("policy", "replay", "--json").stdout) == {"actions": 0, "changes": []}
     assert "nothing was decided yet" in hermes("policy", "report").stderr
     assert not hermes.home.exists()
+
+
+def recorded(
+    run: str, id: str, call: ToolCall, verdict: str, rule: str, **more: object
+) -> list[Event]:
+    """An action with all that is written down of it today."""
+    place = {"environment": "local", "target": "web-1", "origin": "cli", "cwd": "/srv/app"}
+    said = {name: more.pop(name) for name in ("tainted", "audited") if name in more}
+    return [
+        ToolRequested(run=run, call=call, risk=Risk.CHANGE, **{**place, **more}),  # type: ignore[arg-type]
+        ToolDecided(run=run, call_id=id, verdict=verdict, rule=rule, **said),  # type: ignore[arg-type]
+    ]
+
+
+@pytest.fixture
+def elsewhere(hermes: Hermes) -> Hermes:
+    """Actions whose own place differs from that of their run, and of today's settings."""
+
+    def terminal(id: str, command: str) -> ToolCall:
+        return ToolCall(id, "terminal", {"command": command})
+
+    yaml = ToolCall("4", "disk_use", {"folder": "x"})
+    events = [
+        RunStarted(run=NEW, origin="cli", directory="/"),
+        *recorded(
+            NEW,
+            "1",
+            terminal("1", "rm -rf build"),
+            "allow",
+            "isolated-place",
+            environment="sandbox",
+            isolated=True,
+        ),
+        *recorded(NEW, "2", terminal("2", "rm old.log"), "allow", "safe-clean-up", cwd="/tmp"),
+        *recorded(
+            NEW, "3", terminal("3", "touch y"), "ask", "destructive", tainted="touch y", cwd="/tmp"
+        ),
+        *recorded(
+            NEW, "4", yaml, "ask", "destructive", command="rm -rf /srv/x", audited=("later",)
+        ),
+        *recorded(NEW, "5", terminal("5", "kubectl get pods"), "allow", "reads", origin="cron"),
+    ]
+    hermes.home.mkdir()
+
+    async def append() -> None:
+        async with SqliteJournal.open(hermes.home / "journal.db") as journal:
+            await journal.append(*events)
+
+    anyio.run(append)
+    return hermes
+
+
+def test_each_action_is_judged_in_the_place_it_was_asked_for(elsewhere: Hermes) -> None:
+    assert changes(elsewhere) == []
+    careful = changes(elsewhere, "--set", "careful")
+    assert careful == [("rm -rf build", "allow", "ask", True)]
+
+
+def test_the_recorded_origin_counts_not_that_of_the_run(elsewhere: Hermes, tmp_path: Path) -> None:
+    (tmp_path / "new.yaml").write_text(
+        "apiVersion: hermes/v1\nkind: ActionPolicy\nmetadata: {name: no-cron}\nspec:\n"
+        "  match: {any: [{actor: {origin: cron}}]}\n  decide: {effect: deny}\n"
+    )
+    found = changes(elsewhere, "--file", str(tmp_path / "new.yaml"))
+    assert found == [("kubectl get pods", "allow", "deny", True)]
+
+
+def test_rules_in_audit_mode_are_reported_as_warnings(elsewhere: Hermes) -> None:
+    rows = json.loads(elsewhere("policy", "report", "--json").stdout)
+    assert {row["rule"]: row["warned"] for row in rows}["later"] == 1

@@ -178,7 +178,7 @@ def test_the_journal_is_verified_and_exported(talked: Hermes, tmp_path: Path) ->
 def test_damage_is_found_and_what_is_readable_saved(talked: Hermes, tmp_path: Path) -> None:
     file = talked.home / "journal.db"
     data = bytearray(file.read_bytes())
-    at = data.index(b"The logs fill")
+    at = data.index(b"hello")
     data[at : at + 3] = b"XXX"
     file.write_bytes(data)
     found = talked("journal", "verify")

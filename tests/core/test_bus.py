@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from hermes.core.bus import Bus, Glimpse
 from hermes.core.events import Event
@@ -100,3 +101,19 @@ async def test_a_reader_that_stops_reading_never_holds_up_the_writer() -> None:
                 await bus.publish(named(number))
         received = [item async for item in stream]
     assert len(received) == 2
+
+
+async def test_what_is_cleaned_is_all_that_anybody_gets() -> None:
+    heard: list[Event] = []
+
+    def clean(event: Event) -> Event:
+        return replace(event, title="clean") if isinstance(event, RunRenamed) else event
+
+    bus = Bus(InMemoryJournal(), clean=clean, heard=heard.append)
+    async with bus.subscribe() as stream:
+        ((seq, written),) = await bus.record(RunRenamed(run="r", title="secret"))
+        shown = await stream.receive()
+    kept = [one async for one in bus.journal.read()]
+    assert seq == 1
+    assert written == heard[0] == RunRenamed(run="r", title="clean", at=written.at)
+    assert shown == kept[0] == Recorded(1, written)

@@ -235,7 +235,7 @@ async def test_an_ordinary_user_without_spare_user_numbers_has_a_box_too(tmp_pat
         "anyio.run(main)\n"
     )
     for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid == 0 and folder.is_relative_to("/tmp"):
+        if folder.stat().st_uid == 0 and folder.is_relative_to("/tmp/"):
             folder.chmod(folder.stat().st_mode | 0o055)
     done = await anyio.run_process(
         [

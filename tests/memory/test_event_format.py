@@ -9,7 +9,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.core.events import KINDS, Event, decode, encode
+from hermes.core.events.approvals import (
+    ActionAnnounced,
+    ActionStopped,
+    ApprovalAnswered,
+    ApprovalEscalated,
+    ApprovalRequested,
+    ApprovalSettled,
+    GrantGiven,
+    GrantRevoked,
+    GrantUsed,
+)
 from hermes.core.events.happening import Unknown
+from hermes.core.events.memory import (
+    FactConfirmed,
+    FactEnded,
+    FactForgotten,
+    FactNoted,
+    FactsShown,
+    MessageForgotten,
+    MessageImported,
+    NoteChanged,
+    RunSummarised,
+)
 from hermes.core.events.runs import (
     ContextCompressed,
     MessageAdded,
@@ -88,6 +110,77 @@ PINNED: dict[Event, str] = {
         seconds=0.5,
     ): '{"kind":"tool.finished",HEAD,"result":{"call_id":"c1","content":"x","status":"error",'
     '"artifact":"artifact://r/c1"},"seconds":0.5}',
+    ApprovalRequested(
+        run="r",
+        at=AT,
+        approval="a",
+        call_id="c1",
+        tool="t",
+        shown="ls",
+        effects=("write",),
+        rule="x",
+        reason="why",
+        undo="no",
+        hash="h",
+        requester="me",
+        approvers=("ann",),
+        count=2,
+        barred=("me",),
+        until=AT,
+        place="local",
+        tainted="w",
+        prompted=True,
+    ): '{"kind":"approval.requested",HEAD,"approval":"a","call_id":"c1","tool":"t","shown":"ls",'
+    '"effects":["write"],"rule":"x","reason":"why","undo":"no","hash":"h","requester":"me",'
+    '"approvers":["ann"],"count":2,"barred":["me"],"until":"2026-01-02T03:04:05.678901Z",'
+    '"place":"local","tainted":"w","prompted":true}',
+    ApprovalEscalated(
+        run="r", at=AT, approval="a", to=("lea",)
+    ): '{"kind":"approval.escalated",HEAD,"approval":"a","to":["lea"]}',
+    ApprovalAnswered(
+        run="r", at=AT, approval="a", approved=True, by="ann", scope="always", via="cli", note="n"
+    ): '{"kind":"approval.answered",HEAD,"approval":"a","approved":true,"by":"ann",'
+    '"scope":"always","via":"cli","note":"n"}',
+    ApprovalSettled(
+        run="r", at=AT, approval="a", outcome="approved", by=("ann",), via="cli", note="n"
+    ): '{"kind":"approval.settled",HEAD,"approval":"a","outcome":"approved","by":["ann"],'
+    '"via":"cli","note":"n"}',
+    GrantGiven(
+        run="r",
+        at=AT,
+        grant="g",
+        action="h",
+        by=("ann",),
+        scope="session",
+        uses=3,
+        valid_for=9.0,
+        rule="x",
+        shown="ls",
+    ): '{"kind":"grant.given",HEAD,"grant":"g","action":"h","by":["ann"],"scope":"session",'
+    '"uses":3,"valid_for":9.0,"rule":"x","shown":"ls"}',
+    GrantUsed(
+        run="r", at=AT, grant="g", call_id="c1"
+    ): '{"kind":"grant.used",HEAD,"grant":"g","call_id":"c1"}',
+    GrantRevoked(
+        run="r", at=AT, grant="g", by="me"
+    ): '{"kind":"grant.revoked",HEAD,"grant":"g","by":"me"}',
+    ActionAnnounced(
+        run="r",
+        at=AT,
+        call_id="c1",
+        shown="ls",
+        effects=("write",),
+        rule="x",
+        seconds=30.0,
+        approval="a",
+        undo="no",
+        place="local",
+        prompted=True,
+    ): '{"kind":"action.announced",HEAD,"call_id":"c1","shown":"ls","effects":["write"],'
+    '"rule":"x","seconds":30.0,"approval":"a","undo":"no","place":"local","prompted":true}',
+    ActionStopped(
+        run="r", at=AT, call_id="c1", by="ann", approval="a"
+    ): '{"kind":"action.stopped",HEAD,"call_id":"c1","by":"ann","approval":"a"}',
     ProcessStarted(
         run="r", at=AT, process="p1", command="sleep 9", environment="local"
     ): '{"kind":"process.started",HEAD,"process":"p1","command":"sleep 9","environment":"local"}',
@@ -97,6 +190,53 @@ PINNED: dict[Event, str] = {
     ProcessEnded(
         run="r", at=AT, process="p1", exit_code=1, reason="killed", tail="bye"
     ): '{"kind":"process.ended",HEAD,"process":"p1","exit_code":1,"reason":"killed","tail":"bye"}',
+    FactNoted(
+        run="r",
+        at=AT,
+        fact="f",
+        memory="semantic",
+        text="t",
+        quote="q",
+        sources=(1, 2),
+        about=("a",),
+        relation="depends-on",
+        key="k",
+        trust="person",
+        actor="ann",
+        scope="team",
+        supersedes=("g",),
+        origin="o",
+        valid_from=AT,
+    ): '{"kind":"memory.noted",HEAD,"fact":"f","memory":"semantic","text":"t",'
+    '"quote":"q","sources":[1,2],"about":["a"],"relation":"depends-on","key'
+    '":"k","trust":"person","actor":"ann","scope":"team","supersedes":["g"]'
+    ',"origin":"o","valid_from":"2026-01-02T03:04:05.678901Z"}',
+    FactConfirmed(
+        run="r", at=AT, fact="f", sources=(3,), actor="ann", seen_at=AT
+    ): '{"kind":"memory.confirmed",HEAD,"fact":"f","sources":[3],"actor":"ann"'
+    ',"seen_at":"2026-01-02T03:04:05.678901Z"}',
+    FactEnded(
+        run="r", at=AT, fact="f", by="g", reason="why", actor="ann"
+    ): '{"kind":"memory.ended",HEAD,"fact":"f","by":"g","reason":"why","actor":"ann"}',
+    FactForgotten(
+        run="r", at=AT, fact="f", by="ann"
+    ): '{"kind":"memory.forgotten",HEAD,"fact":"f","by":"ann"}',
+    FactsShown(
+        run="r", at=AT, facts=("f",), messages=(4,), query="q", where="tool"
+    ): '{"kind":"memory.shown",HEAD,"facts":["f"],"messages":[4],"query":"q","where":"tool"}',
+    RunSummarised(
+        run="r", at=AT, summary="s", method="model", upto=5
+    ): '{"kind":"run.summarised",HEAD,"summary":"s","method":"model","upto":5}',
+    NoteChanged(
+        run="r", at=AT, file="MEMORY.md", by="agent", digest="d", added=("a",), removed=("b",)
+    ): '{"kind":"note.changed",HEAD,"file":"MEMORY.md","by":"agent","digest":"'
+    'd","added":["a"],"removed":["b"]}',
+    MessageImported(
+        run="r", at=AT, id="i", speaker="s", text="t"
+    ): '{"kind":"message.imported",HEAD,"id":"i","speaker":"s","text":"t"}',
+    MessageForgotten(
+        run="r", at=AT, seq=6, by="ann"
+    ): '{"kind":"message.forgotten",HEAD,"seq":6,"by":"ann"}',
 }
 
 PINNED_WITH_DICTS: list[tuple[Event, str]] = [

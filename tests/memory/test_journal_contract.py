@@ -22,6 +22,7 @@ from hermes.core.messages import Message
 from hermes.core.protocols import Journal
 from hermes.memory.in_memory import InMemoryJournal
 from hermes.memory.journal import SqliteJournal
+from hermes.memory.postgres.journal import PostgresJournal
 from hermes.memory.runs import RunSummary
 
 pytestmark = pytest.mark.anyio
@@ -35,10 +36,13 @@ class ListingJournal(Journal, Protocol):
     ) -> Sequence[RunSummary]: ...
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def journal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ListingJournal]:
     if request.param == "memory":
         yield InMemoryJournal()
+    elif request.param == "postgres":
+        async with PostgresJournal.open(request.getfixturevalue("database")) as on_server:
+            yield on_server
     else:
         async with SqliteJournal.open(tmp_path / "home" / "journal.db") as opened:
             yield opened

@@ -12,6 +12,7 @@ import pytest
 from hermes.core.errors import StoreError, StoreTooNew
 from hermes.memory.schema import STEPS, prepare
 
+NOW = len(STEPS)
 LATER = (*STEPS, "ALTER TABLE event ADD COLUMN mood TEXT; CREATE TABLE mood(name)")
 MIGRATE = """
 import sys
@@ -46,7 +47,7 @@ def state(path: Path) -> tuple[int, set[str], list[object]]:
 
 def wait_for_a_backup(folder: Path) -> None:
     deadline = time.monotonic() + 20
-    while not [name for name in folder.glob("*.v1-*") if name.suffix != ".partial"]:
+    while not [name for name in folder.glob(f"*.v{NOW}-*") if name.suffix != ".partial"]:
         assert time.monotonic() < deadline
         time.sleep(0.005)
 
@@ -55,7 +56,7 @@ def test_a_new_file_is_made_without_a_backup(tmp_path: Path) -> None:
     opened = prepare(tmp_path / "journal.db", steps=LATER)
     opened.connection.close()
     assert opened.backup is None
-    assert state(opened.path)[0] == 2
+    assert state(opened.path)[0] == NOW + 1
     assert [file.name for file in tmp_path.iterdir()] == ["journal.db"]
 
 
@@ -63,10 +64,10 @@ def test_an_older_file_is_copied_and_brought_up_to_date(old: Path) -> None:
     opened = prepare(old, steps=LATER)
     opened.connection.close()
     assert opened.backup is not None
-    assert opened.backup.name.startswith("journal.db.v1-")
+    assert opened.backup.name.startswith(f"journal.db.v{NOW}-")
     assert opened.backup.stat().st_mode & 0o777 == 0o600
-    assert state(opened.backup) == (1, {"event", "gap"}, [(1, 2)])
-    assert state(old) == (2, {"event", "gap", "mood"}, [(1, 2)])
+    assert state(opened.backup) == (NOW, {"event", "gap"}, [(1, 2)])
+    assert state(old) == (NOW + 1, {"event", "gap", "mood"}, [(1, 2)])
     again = prepare(old, steps=LATER)
     again.connection.close()
     assert again.backup is None
@@ -77,7 +78,7 @@ def test_an_older_file_is_copied_and_brought_up_to_date(old: Path) -> None:
 def test_a_step_that_fails_leaves_the_old_version_as_it_was(old: Path) -> None:
     with pytest.raises(StoreError, match="mood already exists"):
         prepare(old, steps=BROKEN)
-    assert state(old) == (1, {"event", "gap"}, [(1, 2)])
+    assert state(old) == (NOW, {"event", "gap"}, [(1, 2)])
 
 
 def test_a_process_killed_in_the_middle_leaves_the_old_version_as_it_was(old: Path) -> None:
@@ -92,6 +93,6 @@ def test_a_process_killed_in_the_middle_leaves_the_old_version_as_it_was(old: Pa
     finally:
         migrating.kill()
     assert migrating.wait(timeout=20) == -signal.SIGKILL
-    assert state(old) == (1, {"event", "gap"}, [(1, 2)])
+    assert state(old) == (NOW, {"event", "gap"}, [(1, 2)])
     prepare(old, steps=LATER).connection.close()
-    assert state(old)[0] == 2
+    assert state(old)[0] == NOW + 1

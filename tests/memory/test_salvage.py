@@ -13,7 +13,9 @@ from hermes.core.errors import StoreError
 from hermes.core.events import Event
 from hermes.core.events.runs import MessageAdded, RunDeleted
 from hermes.core.messages import Message
+from hermes.memory.connection import connect
 from hermes.memory.journal import SqliteJournal
+from hermes.memory.pages import PLAIN
 from hermes.memory.rows import row_of
 from hermes.memory.salvage import Salvage, salvage
 from hermes.memory.schema import prepare
@@ -26,7 +28,8 @@ EVENTS = 400
 
 def text_of(number: int) -> str:
     """Of every length: within a page, over one overflow page, over many."""
-    return f"{number} " * random.Random(number).choice([1, 40, 900, 9000])
+    chance = random.Random(number)
+    return f"{number} " + chance.randbytes(chance.choice([1, 100, 2500, 25000])).hex()
 
 
 def said(number: int) -> MessageAdded:
@@ -138,8 +141,10 @@ def test_what_is_only_in_the_log_is_saved_too(path: Path, tmp_path: Path) -> Non
 
 
 def test_an_altered_text_is_kept_and_named(path: Path) -> None:
-    connection = apsw.Connection(str(path))
-    connection.execute("UPDATE event SET body = replace(body, 'user', 'tool') WHERE seq = 9")
+    connection = connect(path)
+    connection.execute(
+        f"UPDATE event SET body = replace(CAST({PLAIN} AS TEXT), 'user', 'tool') WHERE seq = 9"
+    )
     connection.close()
     report = salvage(path)
     assert (report.saved, report.doubtful) == (EVENTS, (9,))

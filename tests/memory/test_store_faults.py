@@ -78,7 +78,7 @@ async def test_a_full_file_fails_one_write_and_takes_the_next(tmp_path: Path) ->
     writer = Writer(opened, lambda newest: None)
     try:
         with pytest.raises(StoreFull):
-            await writer.submit([row_of(said("x" * 500_000))])
+            await writer.submit([row_of(said(os.urandom(250_000).hex()))])
         assert await writer.submit([row_of(said("small"))]) == range(1, 2)
     finally:
         await anyio.to_thread.run_sync(writer.stop)

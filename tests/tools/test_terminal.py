@@ -101,3 +101,20 @@ async def test_background_work_is_started_with_what_to_watch(tmp_path: Path) -> 
             _, second = registry.list("run")
             await registry.wait(second.id, timeout=20)
             assert (await registry.poll(second.id))[1] == "yes\r\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ("sudo: a password is required", True),
+        ("x\nsudo: a terminal is required to read the password; either use -S", True),
+        ("sudo: unknown user nobodyy", False),
+        ("hermes: sudo does not accept SUDO_PASSWORD\nsudo: a password is required", False),
+        ("grep sudo: a password is required", False),
+    ],
+)
+async def test_sudo_without_a_password_says_what_to_set(
+    house: House, said: str, wanted: bool
+) -> None:
+    told = await house.ok("terminal", command=f"cat <<'END'\n{said}\nEND\nexit 1")
+    assert ("SUDO_PASSWORD in ~/.hermes/.env" in told) == wanted

@@ -22,7 +22,7 @@ from hermes.tools.toolsets import (
 
 DEFAULT = [
     "terminal", "process", "read_file", "write_file", "patch", "search_files", "execute_code",
-    "todo", "clarify", "delegate",
+    "todo", "clarify", "memory", "session_search", "delegate",
 ]  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from hermes.core.errors import BudgetSpent, ContextTooLong, ModelError
 from hermes.core.events.runs import ContextCompressed
 from hermes.core.messages import Message
 from hermes.core.protocols import Model
+from hermes.policy.data_marks import as_data
 
 ENOUGH = 0.8
 """A compression must leave at most this share of the tokens, else it did not help."""
@@ -135,7 +136,7 @@ async def _summarise(session: Session, model: Model, dropped: Sequence[Message])
     size = (model.window or 8192) * CHARACTERS // 2
     messages = [
         Message(role="system", text=SUMMARISER),
-        Message(role="user", text=f"The record:\n\n{transcript(dropped, size)}"),
+        Message(role="user", text=as_data(transcript(dropped, size), "the record", session.run)),
     ]
     tokens = session.means.estimate(messages, ())
     async with ask(session, model, messages, (), tokens=tokens, shown=False) as (reply, cost):
@@ -163,5 +164,5 @@ def _compose(session: Session, kept: Sequence[Message], count: int, story: str) 
     if present:
         parts.append("What is being asked now, word for word:")
         parts.extend(f"<request>\n{text}\n</request>" for text in present)
-    parts.append(f"{STORY}\n{story}")
+    parts.append(f"{STORY}\n{as_data(story, 'the record', session.run)}")
     return "\n\n".join(parts)

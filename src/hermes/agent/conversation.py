@@ -70,10 +70,10 @@ class Conversation:
         if prompt:
             message = Message(role="system", text=prompt)
             events.append(MessageAdded(run=begun.run, message=message))
-        numbers = await means.bus.publish(*events)
+        written = await means.bus.record(*events)
         history = History()
-        history.first_seq = numbers[0]
-        for event in events:
+        history.first_seq = written[0][0]
+        for _, event in written:
             history.apply(event)
         return cls(_open(means, begun.run, history))
 
@@ -87,7 +87,7 @@ class Conversation:
                 means = replace(means, model=means.open_model(history.model))
             except SettingsError as error:  # better another model than a lost conversation
                 missing = f"{history.model} could not be opened ({error}); going on with another"
-        session = _open(means, run, history)
+        session = _open(means, run, history, resumed=True)
         if missing:
             session.note(missing)
         return cls(session)
@@ -200,6 +200,7 @@ class Conversation:
         await session.record(
             TurnStarted(run=self.run, turn=session.history.turn + 1),
             MessageAdded(run=self.run, message=said(text)),
+            *await session.means.recall(self.run, text),
         )
         return await run_turn(session)
 
@@ -252,11 +253,11 @@ class Conversation:
         self._session.history = await recall(self._session.means.bus.journal, self.run)
 
 
-def _open(means: Means, run: str, history: History) -> Session:
+def _open(means: Means, run: str, history: History, *, resumed: bool = False) -> Session:
     ledger = means.ledger or Ledger(means.bus.journal, means.settings.limits)
     ledger.watch(run, after=history.first_seq - 1)
     means = replace(means, ledger=ledger)
-    return Session(run, means, history, _equipped(means, run, history), ledger)
+    return Session(run, means, history, _equipped(means, run, history), ledger, resumed=resumed)
 
 
 def _equipped(means: Means, run: str, history: History) -> Executor:

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from hermes.agent.own_words import OWN_WORDS, STORY, SUMMARY
+from hermes.agent.own_words import STORY, SUMMARY, own_words
 from hermes.agent.results import exit_status, shorten
 from hermes.core.messages import Message, ToolCall, ToolResult
+from hermes.policy.data_marks import without_marks
 
 _PATHS = ("path", "file", "filename", "file_path")
 
@@ -46,8 +47,8 @@ def _lines(messages: Sequence[Message]) -> Iterator[str]:
     results = {m.result.call_id: m.result for m in messages if m.result is not None}
     for message in messages:
         if message.role == "user" and message.text.startswith(SUMMARY):
-            yield from message.text.partition(STORY)[2].strip().splitlines()
-        elif message.role == "user" and message.text not in OWN_WORDS:
+            yield from without_marks(message.text.partition(STORY)[2].strip()).splitlines()
+        elif message.role == "user" and not own_words(message.text):
             yield f"- asked: {_one_line(message.text, 300)}"
         elif message.role == "assistant":
             if message.text.strip():

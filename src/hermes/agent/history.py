@@ -25,6 +25,7 @@ from hermes.core.events.runs import (
 from hermes.core.events.tools import ToolFinished, ToolStarted
 from hermes.core.messages import Message, Risk, ToolCall, ToolResult, Usage
 from hermes.core.protocols import Journal
+from hermes.core.remembering import RECALLED
 
 Cause = Literal["a crash", "an interruption"]
 EFFECT_UNKNOWN = (
@@ -54,6 +55,8 @@ class History:
         """Calls of the last assistant message while not all of them are answered."""
         self.results: dict[str, ToolResult] = {}
         self.repetition = Repetition()
+        self.remarks: dict[str, str] = {}
+        """What the house itself wrote below a result, by call."""
         self.call_ids: set[str] = set()
         self._turns: list[int] = []
         self._started: dict[str, Risk] = {}
@@ -108,6 +111,7 @@ class History:
         ]
         for result in self.repetition.note(answered):
             self._append(Message(role="tool", result=result), self.turn)
+        self.remarks |= self.repetition.remarks
         self.pending = {}
 
     def _begin(self, event: RunStarted) -> None:
@@ -141,7 +145,7 @@ class History:
         self._settle()
         message = event.message
         self._append(message, 0 if message.role == "system" else self.turn)
-        if message.role == "user":
+        if message.role == "user" and not message.text.startswith(RECALLED):
             self.asked.append((self.turn, message.text))
         elif message.role == "assistant":
             self.steps += 1

@@ -66,7 +66,7 @@ async def _think(session: Session, last: bool) -> Message:
     history, tools = session.history, () if last else session.specs
     tokens = session.gauge.tokens(history.messages)
     model = session.means.model
-    async with ask(session, model, history.view, tools, tokens=tokens) as (reply, cost):
+    async with ask(session, model, session.shown(), tools, tokens=tokens) as (reply, cost):
         message = tidy(reply.message, history.call_ids)
         if last and message.calls:  # it was told that there are none
             message = Message(role="assistant", text=message.text)
@@ -115,6 +115,7 @@ async def take_inbox(session: Session) -> None:
 
 async def run_calls(session: Session, calls: Sequence[ToolCall]) -> None:
     """Side by side, except for tools that want to be alone; answers in the order of the calls."""
+    await session.before_calls()
     results: dict[str, ToolResult] = {}
     broken: list[HermesError] = []
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from hermes.agent.budget import Ledger
 from hermes.agent.settings import AgentSettings
 from hermes.core.bus import Bus
+from hermes.core.events import Event
 from hermes.core.events.happening import Origin
 from hermes.core.messages import Message, ToolSpec, Usage
 from hermes.core.protocols import Artifacts, Environment, Model, Processes
@@ -15,6 +16,10 @@ from hermes.tools.executor import Executor
 
 def unknown_price(model: str, usage: Usage) -> float | None:
     return None
+
+
+async def recall_nothing(run: str, text: str) -> tuple[Event, ...]:
+    return ()
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,8 @@ class Means:
     origin: Origin = "cli"
     platform: str = ""
     """What the environment runs on, in words, for the prompt."""
+    recall: Callable[[str, str], Awaitable[tuple[Event, ...]]] = recall_nothing
+    """What is known about a request, as events that stand below it; told the run and the words."""
     sections: tuple[str, ...] = ()
     """More of the prompt: notes, the list of skills. Frozen with it when a run begins."""
     ledger: Ledger | None = None

@@ -1,6 +1,6 @@
 """What the house itself says in a conversation, so that it is never taken for a person's wish."""
 
-HOUSE = "[Hermes:"
+from hermes.core.remembering import HOUSE, RECALLED
 
 NUDGE = f"{HOUSE} your answer was empty. Go on with the task, or say in words where it stands.]"
 CUT_OFF = (
@@ -12,6 +12,12 @@ SUM_UP = (
     "where things stand: what is done and verified, what is not, and what the next step would be.]"
 )
 OWN_WORDS = frozenset({NUDGE, CUT_OFF, SUM_UP})
+
+
+def own_words(text: str) -> bool:
+    """True for what the house said itself, recalled text included."""
+    return text in OWN_WORDS or text.startswith(RECALLED)
+
 
 SUMMARY = f"{HOUSE} the window was full; this stands for"
 """How a summary begins."""

@@ -40,6 +40,8 @@ class Repetition:
     def __init__(self) -> None:
         self.reason = ""
         """Why the turn should end; empty while it should not."""
+        self.remarks: dict[str, str] = {}
+        """What was put below a result, by call."""
         self._counts: dict[tuple[Signature, str, int], int] = {}
         self._made: set[Signature] = set()
         self._told: set[tuple[Signature, str, int]] = set()
@@ -65,7 +67,8 @@ class Repetition:
         if bad and count >= STOP_FAILING and key in told:  # not before the model was told once
             self.reason = f"the same call of {call.name} failed in the same way {count} times"
         warning = (FAILING if bad else SAME).format(name=call.name, count=count)
-        return replace(result, content=f"{result.content}\n\n{warning}")
+        self.remarks[call.id] = f"\n\n{warning}"
+        return replace(result, content=result.content + self.remarks[call.id])
 
 
 def _timeless(text: str) -> str:

@@ -2,15 +2,24 @@
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 
 from hermes.agent.budget import Ledger
+from hermes.agent.hearing import Hearing
 from hermes.agent.history import History
+from hermes.agent.marking import Marking
 from hermes.agent.means import Means
 from hermes.core.events import Event
+from hermes.core.events.runs import MessageAdded
 from hermes.core.messages import Message, ToolSpec
 from hermes.core.protocols import ToolContext
 from hermes.tools.executor import Executor
+
+WITHHELD = (
+    "what you wrote holds what looks like a secret: neither the journal nor the model got it, only "
+    "«redacted:…» in its place. To let commands use it, export it as a variable before you start, "
+    "name it in terminal.pass_variables, and speak of $ITS_NAME"
+)
 
 
 class Gauge:
@@ -54,8 +63,13 @@ class Session:
     notes_kept: int = 0
     """How many of the notes are in the journal already."""
     failed_compressions: int = 0
+    resumed: InitVar[bool] = False
+    hearing: Hearing = field(init=False)
+    marking: Marking = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, resumed: bool) -> None:
+        self.hearing = Hearing(self.run, self.means.origin, resumed=resumed)
+        self.marking = Marking(self.run)
         self.equip(self.means, self.executor)
 
     def equip(self, means: Means, executor: Executor) -> None:
@@ -65,9 +79,31 @@ class Session:
 
     async def record(self, *events: Event) -> None:
         """Write down first; only what is in the journal has happened."""
-        await self.means.bus.publish(*events)
-        for event in events:
-            self.history.apply(event)
+        for given, (_, kept) in zip(events, await self.means.bus.record(*events), strict=True):
+            self.history.apply(kept)
+            self.hearing.note(kept)
+            if kept is not given and isinstance(given, MessageAdded):
+                self._withheld(given.message)
+
+    def _withheld(self, message: Message) -> None:
+        if message.role == "user":
+            self.note(WITHHELD)
+
+    def shown(self) -> tuple[Message, ...]:
+        """The conversation as the model sees it: what tools brought along is marked as data."""
+        return self.marking.over(self.history.view, self.history.remarks)
+
+    async def before_calls(self) -> None:
+        """The gate is told what was said since it was last asked."""
+        means = self.means
+        await self.hearing.tell(self.executor.policy, means.bus.journal, means.artifacts)
+
+    async def _ask(self, question: str, choices: Sequence[str]) -> str | None:
+        ask = self.means.ask
+        answer = await ask(question, choices) if ask is not None else None
+        if answer is not None:
+            self.hearing.answered(answer)
+        return answer
 
     def note(self, text: str) -> None:
         if text not in self.notes:
@@ -86,7 +122,7 @@ class Session:
             publish=means.bus.publish,
             call=lambda call: self.executor.execute(call, self.context),
             artifacts=means.artifacts,
-            ask=means.ask,
+            ask=self._ask if means.ask is not None else None,
             processes=means.processes,
             origin=means.origin,
         )

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from hermes.core.errors import SettingsError
+from hermes.memory.opening import ClaimsRuns
 
 
 class RunTaken(SettingsError):
@@ -29,14 +30,29 @@ class Claims:
         os.write(descriptor, str(os.getpid()).encode())
         self._held[run] = descriptor
 
+    def give_back(self, run: str) -> None:
+        descriptor = self._held.pop(run)
+        self._file(run).unlink(missing_ok=True)  # while still locked: see `_lock`
+        os.close(descriptor)
+
     def close(self) -> None:
-        for run, descriptor in self._held.items():
-            self._file(run).unlink(missing_ok=True)  # while still locked: see `_lock`
-            os.close(descriptor)
-        self._held.clear()
+        for run in tuple(self._held):
+            self.give_back(run)
 
     def _file(self, run: str) -> Path:
         return self._folder / f"{run.replace('/', '-')}.lock"
+
+
+async def claim(run: str, claims: Claims, journal: object) -> None:
+    """On this machine, and where several machines share a store, among all of them."""
+    claims.take(run)
+    holder = await journal.claim(run) if isinstance(journal, ClaimsRuns) else ""
+    if holder:
+        claims.give_back(run)
+        raise RunTaken(
+            f"{run} is open on another machine or in another process ({holder}); end that one "
+            "first, or begin a new conversation"
+        )
 
 
 def _lock(file: Path, run: str) -> int | None:

@@ -13,7 +13,8 @@ import msgspec
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from hermes.agent.conversation import Conversation
-from hermes.app.house import Ask, House, nobody, open_house
+from hermes.app.approving import nobody
+from hermes.app.house import Ask, House, open_house
 from hermes.core.actions import Approver
 from hermes.core.bus import Shown
 from hermes.core.errors import SettingsError

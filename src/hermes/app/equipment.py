@@ -1,6 +1,6 @@
 """Which tools a house has: those of its toolsets, those declared in its home, and `delegate`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -8,9 +8,13 @@ from hermes.agent.settings import AgentSettings
 from hermes.core.messages import Value
 from hermes.core.plugins import names
 from hermes.core.protocols import Tool
+from hermes.core.recall import Searches
+from hermes.core.remembering import KeepsNotes
 from hermes.settings.detect import ON_BOARD
 from hermes.settings.load import Loaded
 from hermes.tools.catalogue import Catalogue, build
+from hermes.tools.memory import make_memory
+from hermes.tools.session_search import make_session_search
 from hermes.tools.terminal import make_terminal
 
 DELEGATE = "delegate"
@@ -25,7 +29,19 @@ class Equipment(Value, frozen=True):
     """Tools of the home that could not be read, with file and line."""
 
 
-def equip(loaded: Loaded, *, model: str = "", toolsets: Sequence[str] = ()) -> Equipment:
+def own_tools(loaded: Loaded, notes: KeepsNotes, past: Searches) -> dict[str, Tool]:
+    """Tools that reach into this house, and not only into the place where it works."""
+    own: dict[str, Tool] = {"session_search": make_session_search(past)}
+    return {**own, "memory": make_memory(notes)} if loaded.settings.memory.notes else own
+
+
+def equip(
+    loaded: Loaded,
+    *,
+    model: str = "",
+    toolsets: Sequence[str] = (),
+    own: Mapping[str, Tool] | None = None,
+) -> Equipment:
     """What is not said here is as the settings say."""
     settings, detected = loaded.settings.tools, ""
     mistakes: tuple[str, ...] = ()
@@ -39,7 +55,8 @@ def equip(loaded: Loaded, *, model: str = "", toolsets: Sequence[str] = ()) -> E
             settings = msgspec.structs.replace(settings, toolsets=())
     terminal = loaded.settings.terminal
     extra: dict[str, Tool] = {
-        "terminal": make_terminal(timeout=terminal.timeout, max_timeout=terminal.max_timeout)
+        "terminal": make_terminal(timeout=terminal.timeout, max_timeout=terminal.max_timeout),
+        **(own or {}),
     }
     folder = loaded.home / "tools"
     if folder.is_dir():

@@ -9,60 +9,66 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from hermes.app.hearsay import Hearsay
+from hermes.app.standing_leave import AlwaysFile
 from hermes.core.actions import Action, Decision
+from hermes.core.messages import ToolCall
 from hermes.policy.settings import PolicySettings
 from hermes.settings.load import Loaded
 
 if TYPE_CHECKING:
     from hermes.policy.decide import DocumentPolicy
-    from hermes.policy.redaction import Redactor
+
+
+_LOOKS = frozenset({"read", "read-as-root"})
+"""Effects of a call that reaches nobody: whose words it repeats does not matter."""
 
 
 class Gate:
-    """Fulfils `Policy` and `NotesDeeds`."""
+    """Fulfils `Policy`, `NotesDeeds` and `HearsText`."""
 
     def __init__(self, loaded: Loaded, folder: Path, *, isolated: bool) -> None:
         self._loaded = loaded
         self._folder = folder
         self._isolated = isolated
         self._policy: DocumentPolicy | None = None
+        self._hearsay = Hearsay()
+        self._always = AlwaysFile(always_file(loaded))
         if any(path.is_dir() for path in self._folders()):
             self._open()
 
     def decide(self, action: Action) -> Decision:
-        return self._open().decide(action)
+        policy = self._open()
+        deed = policy.read(action)
+        if self._hearsay.waits and not deed.effects <= _LOOKS:
+            self._hearsay.tell(policy)
+            deed = policy.read(action)
+        verdict = policy.judge(deed)
+        if self._always.matters(verdict) and self._always.changed():
+            policy.book = self._always.renewed(policy.book, home_of(self._loaded))
+            verdict = policy.judge(deed)
+        return verdict
+
+    def heard(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None:
+        self._hearsay.heard(run, text, trusted, call)
+        if self._hearsay.full:
+            self._hearsay.tell(self._open())
 
     def started(self, action: Action) -> None:
         self._open().started(action)
 
+    def recalled(self, action: Action) -> None:
+        policy = self._open()
+        self._hearsay.tell(policy)  # in the order in which it happened
+        policy.recalled(action)
+
     def _folders(self) -> tuple[Path, Path]:
-        own = self._loaded.settings.policy.folder
-        return (
-            Path(own).expanduser() if own else self._loaded.home / "policies",
-            self._folder / ".hermes" / "policies",
-        )
+        return always_file(self._loaded).parent, self._folder / ".hermes" / "policies"
 
     def _open(self) -> "DocumentPolicy":
         if self._policy is None:
             self._policy = open_policy(self._loaded, self._folder, isolated=self._isolated)
         return self._policy
-
-
-class Veil:
-    """Takes secrets out of texts: the values of our own `.env`, and what looks like a secret."""
-
-    def __init__(self, loaded: Loaded) -> None:
-        self._loaded = loaded
-        self._redactor: Redactor | None = None
-
-    def __call__(self, text: str) -> str:
-        if self._redactor is None:
-            from hermes.policy.redaction import Redactor
-
-            secrets = self._loaded.secrets
-            own = {name: secrets[name] for name in secrets.kept if name in secrets}
-            self._redactor = Redactor({**secrets.sensitive(), **own})
-        return self._redactor.clean(text)
 
 
 def open_policy(loaded: Loaded, folder: Path, *, isolated: bool) -> "DocumentPolicy":
@@ -74,7 +80,7 @@ def open_policy(loaded: Loaded, folder: Path, *, isolated: bool) -> "DocumentPol
     from hermes.policy.opening import clock_in, open_book, own_paths
 
     settings = effective(loaded, isolated=isolated)
-    home = loaded.secrets.get("HOME") or str(Path.home())
+    home = home_of(loaded)
     book, _ = open_book(settings, loaded.home, folder, home)
     own = own_paths(loaded.home, folder, [loaded.journal])
     if isolated:  # its files are not ours to look at
@@ -94,4 +100,14 @@ def effective(loaded: Loaded, *, isolated: bool) -> PolicySettings:
     settings = loaded.settings.policy
     if isolated and loaded.origin("policy.set").source == "default":
         settings = replace(settings, set="sandboxed")
-    return replace(settings, announce=0.0)  # nobody hears an announcement yet: it is asked
+    return settings
+
+
+def always_file(loaded: Loaded) -> Path:
+    """Where the answers "always" are kept, among the operator's own rules."""
+    own = loaded.settings.policy.folder
+    return (Path(own).expanduser() if own else loaded.home / "policies") / "always.yaml"
+
+
+def home_of(loaded: Loaded) -> str:
+    return loaded.secrets.get("HOME") or str(Path.home())

@@ -2,18 +2,23 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermes.agent.budget import Ledger
 from hermes.agent.conversation import Conversation
 from hermes.agent.means import Means
-from hermes.app.claims import Claims
-from hermes.app.equipment import Equipment, equip
-from hermes.app.gate import Gate, Veil
+from hermes.app.approving import People, nobody
+from hermes.app.audit import Notary
+from hermes.app.claims import Claims, claim
+from hermes.app.equipment import Equipment, equip, own_tools
+from hermes.app.gate import Gate
 from hermes.app.models import Models
-from hermes.core.actions import Action, Approval, Approver, Decision
+from hermes.app.recall import Past, kept_up
+from hermes.app.remembering import Memory
+from hermes.app.veil import Veil
+from hermes.core.actions import Answers, Approver
 from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError
 from hermes.core.events.happening import Origin
@@ -23,7 +28,7 @@ from hermes.environments.open import Opening, open_environment
 from hermes.environments.registry import ProcessRegistry
 from hermes.environments.variables import child_variables
 from hermes.memory.artifacts import FileArtifacts
-from hermes.memory.journal import SqliteJournal
+from hermes.memory.opening import Store, open_journal
 from hermes.models.catalogue import price
 from hermes.models.connections import Connections
 from hermes.models.reference import for_role
@@ -37,35 +42,34 @@ if TYPE_CHECKING:
 Ask = Callable[[str, Sequence[str]], Awaitable[str | None]]
 
 
-async def nobody(action: Action, decision: Decision) -> Approval:
-    """Where no person can be asked, the answer is no."""
-    return Approval(approved=False, by="nobody")
-
-
 @dataclass(frozen=True)
 class House:
     """Working rooms, joined. Lives inside `open_house`."""
 
     loaded: Loaded
-    journal: SqliteJournal
+    journal: Store
     bus: Bus
     means: Means
     models: Models
     equipment: Equipment
     directory: str
     claims: Claims
+    memory: Memory
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the person should know before they begin."""
         detected = self.equipment.detected
-        return (*([detected] if detected else []), *self.equipment.mistakes)
+        found = (*self.equipment.mistakes, *self.memory.troubles)
+        return (*([detected] if detected else []), *found)
 
     async def begin(self, task: str = "", *, unattended: bool = False) -> Conversation:
         run = new_id("run")
-        self.claims.take(run)
+        await claim(run, self.claims, self.journal)
+        self.memory.follow(run)
+        means = replace(self.means, sections=(*self.means.sections, *self.memory.sections()))
         return await Conversation.begin(
-            self.means, task=task, run=run, directory=self.directory, unattended=unattended
+            means, task=task, run=run, directory=self.directory, unattended=unattended
         )
 
     async def resume(self, run: str = "") -> Conversation:
@@ -74,7 +78,8 @@ class House:
         Raises `RunTaken` while another process works on it.
         """
         run = run or await self._latest()
-        self.claims.take(run)
+        await claim(run, self.claims, self.journal)
+        self.memory.follow(run)
         return await Conversation.resume(self.means, run)
 
     def open_model(self, reference: str) -> Model:
@@ -91,7 +96,7 @@ class House:
 async def open_house(
     loaded: Loaded,
     *,
-    approver: Approver = nobody,
+    approver: Approver | Answers = nobody,
     ask: Ask | None = None,
     origin: Origin = "cli",
     model: str = "",
@@ -101,8 +106,13 @@ async def open_house(
     """A house to work in. What is not said here is as the settings say."""
     settings, folder = loaded.settings, directory or Path.cwd()
     async with AsyncExitStack() as stack:
-        journal = await stack.enter_async_context(SqliteJournal.open(loaded.journal))
-        bus = Bus(journal)
+        journal = await stack.enter_async_context(
+            open_journal(loaded.store, patience=settings.store.patience)
+        )
+        veil = Veil(loaded)
+        notary = Notary(journal, loaded.home, str(loaded.store))
+        bus = Bus(journal, clean=veil.event, heard=notary.heard)
+        await stack.enter_async_context(notary)
         connections = await stack.enter_async_context(Connections())
         models = Models(loaded, connections, bus)
         environment = await stack.enter_async_context(place(loaded, folder))
@@ -110,13 +120,21 @@ async def open_house(
             ProcessRegistry(loaded.home, bus.publish, settings=settings.terminal)
         )
         await processes.recover(environment)
-        equipment = equip(loaded, model=model, toolsets=toolsets)
+        memory = Memory(loaded.home, settings.memory, journal, bus)
+        await stack.enter_async_context(memory)
+        past = Past(loaded)
+        stack.callback(past.close)
+        await stack.enter_async_context(kept_up(past, journal))
+        memory.past = past if past.known else None
+        own = own_tools(loaded, memory, past)
+        equipment = equip(loaded, model=model, toolsets=toolsets, own=own)
         gate = Gate(loaded, folder, isolated=environment.isolated)
+        people = People(loaded, bus, gate, veil, approver)
         chosen = models.open(model or settings.model.default)
         summary = for_role("summary", settings.model)
         means = Means(
             model=chosen,
-            executor=Executor(equipment.catalogue.tools, gate, approver, bus, redact=Veil(loaded)),
+            executor=Executor(equipment.catalogue.tools, gate, people, bus, redact=veil),
             environment=environment,
             bus=bus,
             artifacts=FileArtifacts(loaded.home / "artifacts"),
@@ -128,11 +146,13 @@ async def open_house(
             price=price,
             estimate=estimate_tokens,
             origin=origin,
+            recall=memory.recall,
             ledger=Ledger(journal, settings.agent.limits),
         )
+        memory.serve(means)
         claims = Claims(loaded.home / "locks")
         stack.callback(claims.close)
-        yield House(loaded, journal, bus, means, models, equipment, str(folder), claims)
+        yield House(loaded, journal, bus, means, models, equipment, str(folder), claims, memory)
 
 
 def place(loaded: Loaded, folder: Path) -> Environment:

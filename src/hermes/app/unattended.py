@@ -9,7 +9,7 @@ from hermes.app.claims import RunTaken
 from hermes.app.house import open_house
 from hermes.core.errors import HermesError
 from hermes.core.messages import Value
-from hermes.memory.journal import SqliteJournal
+from hermes.memory.opening import open_journal
 from hermes.settings.load import Loaded
 
 
@@ -24,7 +24,7 @@ async def carry_on_unattended(loaded: Loaded) -> AsyncIterator[CarriedOn]:
 
     A run that another living process works on is left alone.
     """
-    async with SqliteJournal.open(loaded.journal) as journal:
+    async with open_journal(loaded.store) as journal:
         waiting = [(run, (await recall(journal, run)).begun) for run in await open_runs(journal)]
     for run, begun in waiting:
         folder = Path(begun.directory) if begun and begun.directory else None

@@ -10,6 +10,7 @@ import click
 from hermes.cli.lazy import Examples
 from hermes.cli.loading import settings_for
 from hermes.cli.output import emit_json, json_option, say
+from hermes.memory.opening import exists
 from hermes.settings.load import Loaded
 
 LOG = "unattended.log"
@@ -25,11 +26,12 @@ LOG = "unattended.log"
 def carry_on(ctx: click.Context, as_json: bool) -> None:
     """Finish unattended runs that were cut off.
 
-    Nobody can be asked, so what a rule wants asked about is refused. A run that another living
-    process works on is left alone, and no command that may have changed something runs twice.
+    Nobody sits here: what a rule wants asked about waits for `hermes approvals` where the rule or
+    policy.wait says so, and is refused otherwise. A run that another living process works on is
+    left alone, and no command that may have changed something runs twice.
     """
     loaded = settings_for(ctx)
-    carried = anyio.run(_carry_on, loaded, as_json) if loaded.journal.exists() else []
+    carried = anyio.run(_carry_on, loaded, as_json) if exists(loaded.store) else []
     if as_json:
         emit_json(carried)
     elif not carried:

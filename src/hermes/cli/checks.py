@@ -55,7 +55,26 @@ def home(folder: Path) -> Iterator[Finding]:
         yield Finding("disk", "ok", text)
 
 
-def journal(path: Path) -> Iterator[Finding]:
+def journal(place: Path | str) -> Iterator[Finding]:
+    if isinstance(place, Path):
+        yield from _file(place)
+    else:
+        yield from _database(place)
+
+
+def _database(url: str) -> Iterator[Finding]:
+    from hermes.memory.status import status
+
+    try:
+        found = status(url)
+    except HermesError as error:  # says itself what to do
+        yield Finding("journal", "problem", str(error))
+        return
+    text = f"{found.place}, {found.events:,} events, {found.round_trip_ms:.1f} ms away"
+    yield Finding("journal", "ok", text)
+
+
+def _file(path: Path) -> Iterator[Finding]:
     from hermes.memory.verification import verify
 
     if not path.exists():

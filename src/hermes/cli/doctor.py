@@ -65,7 +65,7 @@ def _examine(ctx: click.Context, offline: bool) -> Iterator[Finding]:
     yield Finding("settings", "ok", str(loaded.home / "config.yaml"))
     for warning in loaded.warnings:
         yield Finding("settings", "warning", warning)
-    yield from checks.journal(loaded.journal)
+    yield from checks.journal(loaded.store)
     yield from checks.model(loaded, offline=offline)
     for place in places(loaded):
         wanted = place.name == loaded.settings.terminal.backend

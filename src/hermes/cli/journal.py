@@ -38,7 +38,7 @@ def journal() -> None:
 @click.pass_context
 def verify(ctx: click.Context, as_json: bool) -> int:
     """Check structure, numbers, chain and every text. Exit code 6 when something is damaged."""
-    from hermes.memory.verification import verify as inspect
+    from hermes.memory.opening import verify as inspect
 
     report = inspect(existing_journal(settings_for(ctx)))
     if as_json:
@@ -61,9 +61,11 @@ def verify(ctx: click.Context, as_json: bool) -> int:
 @click.pass_context
 def export(ctx: click.Context, run: str | None, output: Path | None) -> None:
     """Write all events, one JSON object a line."""
-    from hermes.memory.upkeep import export as lines_of
+    from hermes.app.veil import Veil
+    from hermes.memory.opening import export as lines_of
 
-    lines = lines_of(existing_journal(settings_for(ctx)), run=run)
+    loaded = settings_for(ctx)
+    lines = map(Veil(loaded).line, lines_of(existing_journal(loaded), run=run))
     if output is None:
         sys.stdout.buffer.writelines(line + b"\n" for line in lines)
         return
@@ -84,11 +86,15 @@ def export(ctx: click.Context, run: str | None, output: Path | None) -> None:
 def compact(ctx: click.Context, as_json: bool) -> None:
     """Take the texts of deleted conversations off the disk. Others may go on working."""
     from hermes.memory.artifacts import discard
-    from hermes.memory.upkeep import compact as shrink
+    from hermes.memory.opening import compact as shrink
 
     loaded = settings_for(ctx)
     done = shrink(existing_journal(loaded))
     discard(loaded.home / "artifacts", done.deleted)
+    if done.purged:
+        from hermes.app.recall import forget_words
+
+        forget_words(loaded)
     if as_json:
         emit_json(_plain(done))
     else:
@@ -107,7 +113,10 @@ def salvage(ctx: click.Context, into: Path | None, yes: bool, as_json: bool) -> 
     """
     from hermes.memory.salvage import salvage as save
 
-    path = settings_for(ctx).journal
+    loaded = settings_for(ctx)
+    if loaded.settings.store.url:
+        raise HermesError("a database is mended by its own tools; restore it from a backup")
+    path = loaded.journal
     if into is None and not yes and not confirm(f"Put what can be saved in place of {path}?"):
         return exits.OK
     saved = save(path, into)

@@ -3,9 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import click
+import msgspec
 
 from hermes.app.gate import effective
 from hermes.cli.lazy import Examples
@@ -25,17 +28,21 @@ from hermes.cli.render_safe import clip, visible
 from hermes.cli.stored import ask_journal, find_run
 from hermes.core.actions import Action
 from hermes.core.events import Event
-from hermes.core.events.happening import Unknown
+from hermes.core.events.happening import Origin, Unknown
 from hermes.core.events.runs import RunStarted
 from hermes.core.events.tools import ToolDecided, ToolRequested
-from hermes.memory.journal import SqliteJournal
+from hermes.memory.opening import Store, exists
+from hermes.policy.decide import DocumentPolicy
+from hermes.policy.documents import Loaded as Documents
 from hermes.policy.durations import seconds
 from hermes.policy.examine import Difference, Past
 from hermes.policy.examine import replay as judge_anew
 from hermes.policy.examine import report as count
 from hermes.policy.judgement import TAINTED
+from hermes.policy.verdict import Verdict
 from hermes.settings.load import Loaded
 
+ORIGINS = get_args(Origin)
 KINDS = ("run.started", "tool.requested", "tool.decided", "tool.approved")
 
 
@@ -90,20 +97,19 @@ def replay(
 ) -> None:
     """Judge the recorded actions anew, and list what would be decided otherwise.
 
-    Without --set and --file: by the rules in force now. Each action is judged as of the time
-    it happened, in the folder its run began in; nothing is run.
+    Without --set and --file: by the rules in force now. Each action is judged as of the time and
+    in the place in which it happened; nothing is run.
     """
     loaded = settings_for(ctx, {"policy.set": set_name} if set_name else None)
-    folder = folder_of("")
-    present = in_force(loaded, folder, isolated=isolated)
-    documents = put_on_top(present.documents, load_paths(files))
     events = _events(loaded, run, since)
     past = list(_past(events, loaded.settings.terminal.backend, isolated))
-    tainted = ((one.action.run, one.action.call.id) for _, one in past if one.rule == TAINTED)
-    settings = effective(loaded, isolated=isolated)
-    then = Then(folder, Moment(settings.timezone), frozenset(tainted))
-    gate = made_for_then(documents, settings, loaded, then)
-    found = judge_anew(gate, _one_by_one(past, then.moment))
+    tainted = frozenset(
+        (one.action.run, one.action.call.id)
+        for decided, one in past
+        if decided.tainted or decided.rule == TAINTED
+    )
+    then = Then(folder_of(""), Moment(loaded.settings.policy.timezone), tainted)
+    found = judge_anew(Places(loaded, load_paths(files), then), _one_by_one(past, then.moment))
     if as_json:
         emit_json({"actions": len(past), "changes": [_plain(each) for each in found]})
         return
@@ -116,15 +122,38 @@ def replay(
     say(f"{len(past)} actions; {stricter} stricter, {len(found) - stricter} laxer")
 
 
-def _one_by_one(past: Iterable[tuple[datetime, Past]], moment: Moment) -> Iterator[Past]:
-    for at, one in past:
-        moment.set(at)
+class Places:
+    """Gates of that time: isolated places have other rules, unless a set was chosen."""
+
+    def __init__(self, loaded: Loaded, tried: Documents, then: Then) -> None:
+        self._loaded = loaded
+        self._tried = tried
+        self._then = then
+        self._of = cache(self._open)
+        self._of(False)  # rules with mistakes are told even if there is nothing to judge
+
+    def decide(self, action: Action) -> Verdict:
+        return self._of(action.isolated).decide(action)
+
+    def started(self, action: Action) -> None:
+        self._of(action.isolated).started(action)
+
+    def _open(self, isolated: bool) -> DocumentPolicy:
+        loaded, then = self._loaded, self._then
+        present = in_force(loaded, then.folder, isolated=isolated)
+        documents = put_on_top(present.documents, self._tried)
+        return made_for_then(documents, effective(loaded, isolated=isolated), loaded, then)
+
+
+def _one_by_one(past: Iterable[tuple[ToolDecided, Past]], moment: Moment) -> Iterator[Past]:
+    for decided, one in past:
+        moment.set(decided.at)
         yield one
 
 
 def _past(
     events: Sequence[Event | Unknown], place: str, isolated: bool
-) -> Iterator[tuple[datetime, Past]]:
+) -> Iterator[tuple[ToolDecided, Past]]:
     runs: dict[str, RunStarted] = {}
     requested: dict[tuple[str, str], ToolRequested] = {}
     for event in events:
@@ -134,18 +163,25 @@ def _past(
             case ToolRequested():
                 requested[event.run, event.call.id] = event
             case ToolDecided() if asked := requested.get((event.run, event.call_id)):
-                begun = runs.get(event.run)
-                action = Action(
-                    call=asked.call,
-                    risk=asked.risk,
-                    run=event.run,
-                    origin=begun.origin if begun else "cli",
-                    environment=place,
-                    target=place,
-                    isolated=isolated,
-                    cwd=begun.directory if begun else "",
-                )
-                yield event.at, Past(action=action, verdict=event.verdict, rule=event.rule)
+                action = _action(asked, runs.get(event.run), place, isolated)
+                yield event, Past(action=action, verdict=event.verdict, rule=event.rule)
+
+
+def _action(asked: ToolRequested, begun: RunStarted | None, place: str, isolated: bool) -> Action:
+    """As it was asked for; what an older version did not write down is as the run began."""
+    known = bool(asked.environment)
+    origin = begun.origin if begun else "cli"
+    return Action(
+        call=asked.call,
+        risk=asked.risk,
+        run=asked.run,
+        origin=msgspec.convert(asked.origin, Origin) if asked.origin in ORIGINS else origin,
+        environment=asked.environment or place,
+        target=asked.target if known else place,
+        isolated=isolated or asked.isolated,
+        cwd=asked.cwd or (begun.directory if begun else ""),
+        command=asked.command,
+    )
 
 
 def _row(one: Difference) -> tuple[str, ...]:
@@ -191,7 +227,7 @@ def report(ctx: click.Context, run: str | None, since: datetime | None, as_json:
 
 
 def _events(loaded: Loaded, run: str | None, since: datetime | None) -> list[Event | Unknown]:
-    async def ask(journal: SqliteJournal) -> list[Event | Unknown]:
+    async def ask(journal: Store) -> list[Event | Unknown]:
         wanted = (await find_run(journal, run)).id if run else ""
         begun = [] if since is None else [one async for one in journal.read(kinds=KINDS[:1])]
         later = [one async for one in journal.read(kinds=KINDS, since=since)]
@@ -201,4 +237,4 @@ def _events(loaded: Loaded, run: str | None, since: datetime | None) -> list[Eve
             if not wanted or one.event.run == wanted or one.event.run.startswith(f"{wanted}/")
         ]
 
-    return ask_journal(loaded, ask) if loaded.journal.exists() else []
+    return ask_journal(loaded, ask) if exists(loaded.store) else []

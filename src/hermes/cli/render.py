@@ -3,11 +3,13 @@
 import time
 from collections.abc import Callable
 
+from hermes.cli.render_asking import ASKING, Refused, asking_words
 from hermes.cli.render_lines import duration, usage_words
 from hermes.cli.render_safe import clean, clip
 from hermes.cli.render_work import Progress, Work
 from hermes.cli.render_writing import Piece, Writing
 from hermes.core.bus import Glimpse, Shown
+from hermes.core.events.approvals import ApprovalEvent
 from hermes.core.events.happening import Unknown
 from hermes.core.events.runs import (
     ContextCompressed,
@@ -27,6 +29,7 @@ from hermes.core.events.tools import (
     ToolRequested,
 )
 from hermes.core.messages import Usage
+from hermes.core.remembering import RECALLED
 
 
 class Transcript:
@@ -51,6 +54,7 @@ class Transcript:
         self.since = 0.0
         self.writing = Writing(whole=whole, reasoning=reasoning)
         self.work = Work(run, announce=not whole, progress=progress, width=width)
+        self.refused = Refused()
         self._width = width
         self._clock = clock
         self._started: TurnStarted | None = None
@@ -69,6 +73,7 @@ class Transcript:
             return self.work.child(event)
         if isinstance(event, Unknown) or event.run not in self.work.depth:
             return []
+        self.refused.feed(event)
         table = _TOLD if event.run == self.run else _TOLD_BELOW
         tell = table.get(type(event))
         return tell(self, event) if tell else []
@@ -87,6 +92,9 @@ class Transcript:
             return self.writing.complete(message)
         if message.role != "user" or self._started is None:
             return []
+        if message.text.startswith(RECALLED):
+            count = message.text.count("\n- ")
+            return [Piece("note", f"· {count} things recalled")]
         # The first words of a turn were typed a moment ago; later ones steered it.
         self._asked += 1
         steered = Piece("note", f"↪ {clip(clean(message.text), self._width() - 4)}")
@@ -147,6 +155,9 @@ class Transcript:
         self._busy(self.work.doing or "thinking")
         return pieces
 
+    def _asking(self, event: ApprovalEvent) -> list[Piece]:
+        return [Piece("note", told) for told in asking_words(event, self._width())]
+
     def _matched(self, event: ProcessMatched) -> list[Piece]:
         line = clip(clean(event.line), self._width() - 24)
         return [Piece("note", f"⚙️ {clean(event.process)} printed {line}")]
@@ -185,11 +196,13 @@ _TOLD: dict[type, Teller] = {
     ToolFinished: Transcript._finished,
     ProcessMatched: Transcript._matched,
     ProcessEnded: Transcript._exited,
+    **dict.fromkeys(ASKING, Transcript._asking),
 }
 _TOLD_BELOW: dict[type, Teller] = {
     ModelAnswered: Transcript._answered,
     ToolRequested: Transcript._requested_below,
     ToolDecided: Transcript._decided,
     ToolFinished: Transcript._finished,
+    **dict.fromkeys(ASKING, Transcript._asking),
 }
 """Of a subagent the cost is counted; its tools are told to those who want to see it all."""

@@ -12,12 +12,10 @@ from hermes.agent.conversation import Conversation
 from hermes.cli import exits
 from hermes.cli.output import emit_json, note
 from hermes.cli.render import Transcript
-from hermes.cli.render_lines import call_line
 from hermes.cli.render_safe import clean
 from hermes.cli.render_watch import Watcher
 from hermes.cli.render_work import Progress, progress_of
 from hermes.cli.render_writing import Piece
-from hermes.core.actions import Action, Approval, Decision
 from hermes.core.bus import Bus
 from hermes.core.errors import HermesError
 from hermes.core.messages import Value
@@ -49,8 +47,7 @@ async def answer_once(
     manner = msgspec.structs.replace(
         manner, reasoning=display.reasoning, progress=progress_of(display)
     )
-    nobody = Nobody()
-    async with open_house(loaded, approver=nobody, origin="cli", **options) as house:
+    async with open_house(loaded, origin="cli", **options) as house:
         if run is None:
             conversation = await house.begin(question, unattended=manner.unattended)
         else:
@@ -61,10 +58,7 @@ async def answer_once(
             await conversation.switch(house.means.model)
         for warning in house.warnings:
             note(warning)
-        code = await ask(conversation, house.bus, question, manner)
-        if hint := nobody.hint():
-            note(hint)
-        return code
+        return await ask(conversation, house.bus, question, manner)
 
 
 async def ask(conversation: Conversation, bus: Bus, question: str, manner: Manner) -> int:
@@ -77,32 +71,10 @@ async def ask(conversation: Conversation, bus: Bus, question: str, manner: Manne
         await once.say(question)
         await watcher.settle()
         group.cancel_scope.cancel()
-    return once.finish()
-
-
-class Nobody:
-    """The `Approver` of a place where no person is: the answer is no, and in the end a hint."""
-
-    def __init__(self) -> None:
-        self._refused: dict[str, None] = {}
-
-    async def __call__(self, action: Action, decision: Decision) -> Approval:
-        why = f"rule {decision.rule}" + (f": {decision.reason}" if decision.reason else "")
-        self._refused[f"  {call_line(action.call, 80)}  ({why})"] = None
-        return Approval(approved=False, by="nobody")
-
-    def hint(self) -> str:
-        """How to allow what was refused; empty when nothing was."""
-        if not self._refused:
-            return ""
-        return "\n".join(
-            (
-                "not run, because nobody is here to approve it:",
-                *self._refused,
-                "To allow it: approve it in a conversation (`hermes`), or work where it can do no "
-                "harm (`hermes -s terminal.backend=sandbox ...`).",
-            )
-        )
+    code = once.finish()
+    if hint := once.transcript.refused.hint():
+        note(hint)
+    return code
 
 
 class _Once:

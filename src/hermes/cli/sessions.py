@@ -9,19 +9,23 @@ from hermes.cli.loading import settings_for
 from hermes.cli.output import confirm, emit_json, json_option, say, table
 from hermes.cli.render_safe import clean, clip
 from hermes.cli.stored import EVERY, ask_journal, find_run, worth_a_line
-from hermes.cli.transcript import Entry, entries, markdown
+from hermes.cli.transcript import Entry, around, entries, markdown
 from hermes.core.errors import HermesError
 from hermes.core.events.runs import RunDeleted, RunRenamed
-from hermes.memory.journal import SqliteJournal
+from hermes.memory.opening import Store, exists
 from hermes.memory.runs import RunSummary
 
 TABLE = {
     "list": ("hermes.cli.sessions:list_", "The latest conversations"),
     "show": ("hermes.cli.sessions:show", "What was said and done in one"),
+    "search": ("hermes.cli.sessions_search:search", "Find words in all of them"),
     "resume": ("hermes.cli.sessions:resume", "Go on with one (the same as `hermes --resume RUN`)"),
     "carry-on": ("hermes.cli.carry_on:carry_on", "Finish unattended ones that a crash cut off"),
     "rename": ("hermes.cli.sessions:rename", "Give one a title"),
     "export": ("hermes.cli.sessions:export", "Write one to a file, as Markdown or events"),
+    "import": ("hermes.cli.sessions_import:import_", "Take in ones that were held elsewhere"),
+    "reindex": ("hermes.cli.sessions_search:reindex", "Make the search index anew"),
+    "embed": ("hermes.cli.sessions_search:embed", "Make the vectors that recall compares"),
     "delete": ("hermes.cli.sessions:delete", "Forget one"),
 }
 
@@ -32,12 +36,13 @@ TABLE = {
     examples="""
 hermes sessions list
 hermes sessions show latest
+hermes sessions search '"connection refused"' --since 14d
 hermes sessions export latest --format md -o talk.md
 hermes --resume RUN                                   go on with one
 """,
 )
 def sessions() -> None:
-    """List, show, rename, export or delete conversations.
+    """List, show, search, import, rename, export or delete conversations.
 
     RUN is an id, the beginning or end of one, a title, or `latest`.
     """
@@ -52,11 +57,11 @@ def list_(ctx: click.Context, limit: int, everything: bool, as_json: bool) -> No
     """List the latest conversations."""
     loaded = settings_for(ctx)
 
-    async def ask(journal: SqliteJournal) -> list[RunSummary]:
+    async def ask(journal: Store) -> list[RunSummary]:
         parent = None if everything else ""
         return list(await journal.runs(limit=EVERY if everything else limit, parent=parent))
 
-    runs = ask_journal(loaded, ask) if loaded.journal.exists() else []
+    runs = ask_journal(loaded, ask) if exists(loaded.store) else []
     if not everything:
         runs = [run for run in runs if worth_a_line(run)]
     if as_json:
@@ -81,11 +86,14 @@ def list_(ctx: click.Context, limit: int, everything: bool, as_json: bool) -> No
 @click.command(cls=Examples, examples="hermes sessions show latest --full")
 @click.argument("run")
 @click.option("--full", is_flag=True, help="Also the system prompt and whole tool results.")
+@click.option("--at", "seq", type=int, help="Only around this number, as a search names it.")
 @json_option
 @click.pass_context
-def show(ctx: click.Context, run: str, full: bool, as_json: bool) -> None:
+def show(ctx: click.Context, run: str, full: bool, seq: int | None, as_json: bool) -> None:
     """Show what was said and done in RUN."""
     summary, told = _read(ctx, run)
+    if seq is not None:
+        told = around(told, seq)
     if as_json:
         emit_json({"run": summary, "entries": told})
         return
@@ -94,9 +102,10 @@ def show(ctx: click.Context, run: str, full: bool, as_json: bool) -> None:
     for entry in told:
         if (entry.role == "system" and not full) or entry.undone:
             continue
-        text = entry.text if full or entry.role != "tool" else clip(entry.text, 200)
+        found = seq is not None and entry.seq == seq
+        text = entry.text if full or found or entry.role != "tool" else clip(entry.text, 200)
         say()
-        say(f"{entry.role} · {entry.at}", dim=True)
+        say(f"{'▶ ' if found else ''}{entry.role} · {entry.at}", dim=not found, bold=found)
         say(clean(text))
 
 
@@ -121,7 +130,7 @@ def resume(ctx: click.Context, run: str) -> object:
 def rename(ctx: click.Context, run: str, title: str) -> None:
     """Give RUN a TITLE."""
 
-    async def change(journal: SqliteJournal) -> str:
+    async def change(journal: Store) -> str:
         found = await find_run(journal, run)
         await journal.append(RunRenamed(run=found.id, title=title))
         return found.id
@@ -136,14 +145,17 @@ def rename(ctx: click.Context, run: str, title: str) -> None:
 @click.pass_context
 def export(ctx: click.Context, run: str, form: str, output: Path | None) -> None:
     """Write RUN as Markdown to read, or as the events themselves, one JSON object a line."""
-    from hermes.memory.upkeep import export as export_events
+    from hermes.app.veil import Veil
+    from hermes.memory.opening import export as export_events
 
     summary, told = _read(ctx, run)
+    loaded = settings_for(ctx)
+    veil = Veil(loaded)  # an older version may have kept what must not leave the house
     if form == "md":
-        text = markdown(summary.title or summary.task or summary.id, told)
+        text = veil(markdown(summary.title or summary.task or summary.id, told))
     else:
-        lines = export_events(settings_for(ctx).journal, run=summary.id)
-        text = "".join(f"{line.decode()}\n" for line in lines)
+        lines = export_events(loaded.store, run=summary.id)
+        text = "".join(f"{veil.line(line).decode()}\n" for line in lines)
     if output is None:
         click.echo(text, nl=False)
         return
@@ -166,7 +178,7 @@ def delete(ctx: click.Context, run: str, yes: bool) -> None:
     if not yes and not confirm(f"Forget {summary.id} ({name})?"):
         return
 
-    async def change(journal: SqliteJournal) -> None:
+    async def change(journal: Store) -> None:
         runs = await journal.runs(limit=EVERY, parent=None)
         below = [run.id for run in runs if run.id.startswith(f"{summary.id}/")]  # its subagents
         await journal.append(*(RunDeleted(run=run) for run in (summary.id, *below)))
@@ -176,9 +188,8 @@ def delete(ctx: click.Context, run: str, yes: bool) -> None:
 
 
 def _read(ctx: click.Context, wanted: str) -> tuple[RunSummary, list[Entry]]:
-    async def ask(journal: SqliteJournal) -> tuple[RunSummary, list[Entry]]:
+    async def ask(journal: Store) -> tuple[RunSummary, list[Entry]]:
         found = await find_run(journal, wanted)
-        events = [recorded.event async for recorded in journal.read(run=found.id)]
-        return found, entries(events)
+        return found, entries([recorded async for recorded in journal.read(run=found.id)])
 
     return ask_journal(settings_for(ctx), ask)

@@ -1,6 +1,7 @@
 """`hermes status`: what is set up, in one look."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import click
 
@@ -11,7 +12,7 @@ from hermes.cli.output import emit_json, fields, json_option
 from hermes.core.errors import HermesError
 from hermes.core.events.runs import ModelAnswered
 from hermes.core.messages import Usage
-from hermes.memory.journal import SqliteJournal
+from hermes.memory.opening import Store, exists, shown
 from hermes.models.reference import resolve
 from hermes.settings.load import Loaded
 
@@ -56,11 +57,11 @@ def _key(loaded: Loaded) -> str:
 def _journal(loaded: Loaded) -> dict[str, object]:
     from hermes.cli.stored import EVERY, ask_journal
 
-    path = loaded.journal
-    if not path.exists():
+    place = loaded.store
+    if not exists(place):
         return {}
 
-    async def ask(journal: SqliteJournal) -> dict[str, object]:
+    async def ask(journal: Store) -> dict[str, object]:
         runs = await journal.runs(limit=EVERY)
         today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         spent = Usage()
@@ -74,4 +75,5 @@ def _journal(loaded: Loaded) -> dict[str, object]:
             "today_usd": round(spent.cost_usd, 4),
         }
 
-    return {"journal": f"{path} ({path.stat().st_size:,} bytes)"} | ask_journal(loaded, ask)
+    size = f" ({place.stat().st_size:,} bytes)" if isinstance(place, Path) else ""
+    return {"journal": shown(place) + size} | ask_journal(loaded, ask)

@@ -2,13 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Protocol, TypeVar
 
 import anyio
 
 from hermes.core.errors import HermesError
-from hermes.memory.journal import SqliteJournal
+from hermes.memory.opening import Place, Store, exists, open_journal
 from hermes.memory.runs import RunSummary
 from hermes.settings.load import Loaded
 
@@ -23,20 +22,20 @@ class ListsRuns(Protocol):
     ) -> Sequence[RunSummary]: ...
 
 
-def existing_journal(loaded: Loaded) -> Path:
-    path = loaded.journal
-    if not path.exists():
-        raise HermesError(f"there is no journal yet: {path} appears with the first conversation")
-    return path
+def existing_journal(loaded: Loaded) -> Place:
+    place = loaded.store
+    if not exists(place):
+        raise HermesError(f"there is no journal yet: {place} appears with the first conversation")
+    return place
 
 
-def ask_journal(loaded: Loaded, question: Callable[[SqliteJournal], Awaitable[Answer]]) -> Answer:
+def ask_journal(loaded: Loaded, question: Callable[[Store], Awaitable[Answer]]) -> Answer:
     """Raises `StoreError` when it cannot be opened, `HermesError` when there is none."""
     return anyio.run(partial(_ask, existing_journal(loaded), question))
 
 
-async def _ask(path: Path, question: Callable[[SqliteJournal], Awaitable[Answer]]) -> Answer:
-    async with SqliteJournal.open(path) as journal:
+async def _ask(place: Place, question: Callable[[Store], Awaitable[Answer]]) -> Answer:
+    async with open_journal(place) as journal:
         return await question(journal)
 
 

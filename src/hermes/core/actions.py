@@ -1,8 +1,9 @@
 """A deed before it is done: what the policy sees, what it says, and what people answer."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal, Protocol, runtime_checkable
 
+from hermes.core.events.approvals import ApprovalRequested
 from hermes.core.events.happening import Origin
 from hermes.core.messages import Risk, ToolCall, Value
 
@@ -23,6 +24,13 @@ class Action(Value, kw_only=True, frozen=True):
     """What a tool that is a command in disguise would run."""
 
 
+class Audited(Value, frozen=True):
+    """What a rule in audit mode would have said."""
+
+    rule: str
+    effect: str
+
+
 class Decision(Value, kw_only=True, frozen=True):
     verdict: Literal["allow", "ask", "deny", "dry-run"]
     rule: str
@@ -32,6 +40,9 @@ class Decision(Value, kw_only=True, frozen=True):
     """What it would do, in one word each."""
     hash: str = ""
     """Of exactly this action; empty when the policy does not look that closely."""
+    tainted: str = ""
+    """Its words that came from text nobody vouches for."""
+    audited: tuple[Audited, ...] = ()
 
 
 class Policy(Protocol):
@@ -47,11 +58,72 @@ class NotesDeeds(Protocol):
     def started(self, action: Action) -> None: ...
 
 
+@runtime_checkable
+class HearsText(Protocol):
+    """A policy that wants to know what a run has read, to tell whose words an action repeats.
+
+    `trusted` is what a person said; what a tool brings along is not, and `call` says which it was.
+    """
+
+    def heard(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None: ...
+
+
+Scope = Literal["once", "session", "always"]
+
+
 class Approval(Value, kw_only=True, frozen=True):
     approved: bool
     by: str
-    scope: Literal["once", "session", "always"] = "once"
+    """Who answered; `nobody` when no person could, or did."""
+    scope: Scope = "once"
+    reason: str = ""
+    """Of a no: why, in words for the model and the person."""
 
 
 Approver = Callable[[Action, Decision], Awaitable[Approval]]
 """Asks a person. Nobody answering is a no."""
+
+
+@runtime_checkable
+class Answers(Protocol):
+    """Somebody who is shown the request itself, and may be one of several who can answer it.
+
+    Cancelled when it was settled elsewhere. With `announced` it goes on by itself after so many
+    seconds: an answer stops it, or lets it go on at once.
+    """
+
+    async def answer(
+        self, action: Action, request: ApprovalRequested, announced: float = 0.0
+    ) -> Approval: ...
+
+
+def objection(
+    request: ApprovalRequested, who: str, *, approved: bool, escalated: Iterable[str] = ()
+) -> str:
+    """Why this person's answer would not count, in words; empty when it does.
+
+    Whoever asked for it may always take it back.
+    """
+    if not approved and who == request.requester:
+        return ""
+    if approved and who in request.barred:
+        whose = "asked for it" if who == request.requester else "may not approve this"
+        return f"{who} {whose}: somebody else has to say yes"
+    may = [*request.approvers, *escalated]
+    if request.approvers and who not in may:
+        return f"{who} is not among those who may answer this: {', '.join(dict.fromkeys(may))}"
+    return ""
+
+
+_ONE_BY_ONE = frozenset({"irreversible", "wipe", "fork-bomb", "self-change"})
+
+
+def not_for_good(request: ApprovalRequested) -> str:
+    """Why it may not be allowed for good, in words; empty when it may."""
+    if lost := sorted(_ONE_BY_ONE.intersection(request.effects)):
+        return f"it is {lost[0]}: such a thing is approved one by one"
+    if request.tainted:
+        return "its words come from text that nobody vouches for: it is approved one by one"
+    if not request.hash:
+        return "this policy does not look closely enough to know it again"
+    return ""

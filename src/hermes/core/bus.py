@@ -1,6 +1,6 @@
 """One stream of events: written down first, then shown to whoever is listening."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
@@ -22,15 +22,34 @@ Shown = Recorded | Glimpse
 
 
 class Bus:
-    """Publishing never waits for a reader: one that falls behind reads on from the journal."""
+    """Publishing never waits for a reader: one that falls behind reads on from the journal.
 
-    def __init__(self, journal: Journal, *, backlog: int = 1024) -> None:
+    `clean` takes secrets out of an event before anybody keeps or sees it; `heard` is told what was
+    written.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        backlog: int = 1024,
+        clean: Callable[[Event], Event] | None = None,
+        heard: Callable[[Event], None] | None = None,
+    ) -> None:
         self.journal = journal
         self._backlog = backlog
+        self._clean = clean
+        self._heard = heard
         self._readers: set[MemoryObjectSendStream[Shown]] = set()
         self._last: anyio.Event | None = None
 
     async def publish(self, *events: Event) -> Sequence[int]:
+        return [seq for seq, _ in await self.record(*events)]
+
+    async def record(self, *events: Event) -> Sequence[tuple[int, Event]]:
+        """Publish, and learn what was written: the numbers, and the events without secrets."""
+        if self._clean is not None:
+            events = tuple(map(self._clean, events))
         # Several publishers may wait for one group commit; each shows its events only after the
         # one before it did, else two numbered 5 and 6 could be shown as 6, 5.
         before, mine = self._last, anyio.Event()
@@ -39,13 +58,17 @@ class Bus:
             numbers = await self.journal.append(*events)
             if before is not None:
                 await before.wait()
-            for seq, event in zip(numbers, events, strict=True):
+            written = list(zip(numbers, events, strict=True))
+            for seq, event in written:
                 self._show(Recorded(seq, event))
         finally:
             mine.set()
             if self._last is mine:
                 self._last = None
-        return numbers
+        if self._heard is not None:
+            for event in events:
+                self._heard(event)
+        return written
 
     def glimpse(self, run: str, delta: Delta) -> None:
         self._show(Glimpse(run, delta))

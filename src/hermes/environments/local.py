@@ -27,6 +27,7 @@ from hermes.environments.processes.pty import PtyProcess
 from hermes.environments.processes.run import run_to_end
 from hermes.environments.settings import TerminalSettings
 from hermes.environments.shell import LONGEST, Shell, check, folder_in, new_tree
+from hermes.environments.sudo import VARIABLE, SudoDesk, desk_for
 
 _STATE = "hermes-shell-"
 _OLD = 3600.0
@@ -44,6 +45,7 @@ def open_local(opening: Opening) -> "LocalEnvironment":
         opening.variables,
         settings=opening.settings,
         processes=opening.home / "processes",
+        sudo=desk_for(opening.secrets.get(VARIABLE, ""), owner=os.getpid()),
     )
 
 
@@ -68,12 +70,14 @@ class LocalEnvironment:
         *,
         settings: TerminalSettings | None = None,
         processes: Path | None = None,
+        sudo: SudoDesk | None = None,
     ) -> None:
         self.target = socket.gethostname()
         self._directory = directory
         self._variables = dict(variables)
         self._settings = settings or TerminalSettings()
         self._processes = processes
+        self._sudo = sudo
         self._leftovers = Leftovers()
         self._started: list[LocalProcess | PtyProcess] = []
         self._stack = contextlib.ExitStack()
@@ -108,6 +112,8 @@ class LocalEnvironment:
         trace: TracebackType | None,
     ) -> None:
         with anyio.CancelScope(shield=True):
+            if self._sudo is not None:
+                await self._sudo.close()
             async with anyio.create_task_group() as group:
                 for process in self._started:
                     if self._processes is None or isinstance(process, PtyProcess):
@@ -119,6 +125,13 @@ class LocalEnvironment:
         self._stack.close()
 
     async def run(
+        self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
+    ) -> CommandResult:
+        if self._sudo is not None:
+            await self._sudo.ready(command, self._run, self._keep_running)
+        return await self._run(command, timeout=timeout, stdin=stdin, cwd=cwd)
+
+    async def _run(
         self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
     ) -> CommandResult:
         tree, folder = new_tree(), Path(self._shell.folder)
@@ -150,17 +163,23 @@ class LocalEnvironment:
         await to_thread.run_sync(write_bytes, self._path(path), data)
 
     async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> Process:
+        if self._sudo is not None:
+            await self._sudo.ready(command, self._run, self._keep_running)
         self._started = [process for process in self._started if not process.closed]
-        command, _ = self._short(command)
         process: LocalProcess | PtyProcess
         if pty:
+            command, _ = self._short(command)
             process = process_pty.start(self._shell, command, self._variables, cwd=cwd)
         else:
-            process = process_local.start(
-                self._shell, command, self._variables, self._process_folder, cwd=cwd
-            )
+            process = await self._keep_running(command, cwd=cwd)
         self._started.append(process)
         return process
+
+    async def _keep_running(self, command: str, *, cwd: str = "") -> LocalProcess:
+        command, _ = self._short(command)
+        return process_local.start(
+            self._shell, command, self._variables, self._process_folder, cwd=cwd
+        )
 
     async def find(self, handle: str) -> Process | None:
         process = process_local.find(self._process_folder, handle)

@@ -7,6 +7,7 @@ from hermes.environments.errands.client import find_program
 from hermes.environments.open import Opening
 from hermes.environments.remote.environment import RemoteEnvironment
 from hermes.environments.ssh_connection import Destination, SshConnection
+from hermes.environments.sudo import VARIABLE, desk_for
 
 _NO_HOST = (
     "no machine is named: set terminal.ssh_host and terminal.ssh_user (TERMINAL_SSH_HOST, "
@@ -26,6 +27,7 @@ def open_ssh(opening: Opening) -> RemoteEnvironment:
         settings=opening.settings,
         isolated=False,
         start="" if cwd == "." else cwd,
+        sudo=desk_for(opening.secrets.get(VARIABLE, "")),
     )
 
 

@@ -12,7 +12,7 @@ from hermes.gym.box.box import Box
 from hermes.gym.box.plan import HostPlan
 from hermes.gym.oracle import Found, Oracle
 from hermes.gym.scenario import Scenario
-from hermes.gym.story import Host, Http, Story
+from hermes.gym.story import Folder, Host, Http, Story
 
 WANTS = "/etc/systemd/system/multi-user.target.wants"
 FIRST_USER = 1001
@@ -50,8 +50,13 @@ class Episode:
         self.oracle = Oracle(box)
         self.started = time.monotonic()
 
-    async def judge(self, *, window: float = 2.0, patience: float = 1.0) -> Outcome:
-        """Symptoms first; then the trigger again, all checks over the window, and the damage."""
+    async def judge(
+        self, *, window: float = 2.0, patience: float = 1.0, recovery: float = READY / 3
+    ) -> Outcome:
+        """Symptoms first; then the trigger again, all checks over the window, and the damage.
+
+        `recovery`: the seconds that services may take to come back after the trigger.
+        """
         story, oracle = self.story, self.oracle
         symptoms = await oracle.until(story.symptoms, ok=True, seconds=patience)
         collateral = await oracle.look(story.collateral)
@@ -60,7 +65,7 @@ class Episode:
             for trigger in story.cure:
                 await oracle.set_off(trigger)
             checks = (*story.healthy, *story.symptoms)
-            await oracle.until(checks, ok=True, seconds=READY / 3)
+            await oracle.until(checks, ok=True, seconds=recovery)
             cured = await oracle.held(checks, window=window)
             collateral = await oracle.look(story.collateral)
         resolved = bool(cured) and all(each.ok for each in (*symptoms, *cured, *collateral))
@@ -142,7 +147,10 @@ def host_plan(host: Host) -> HostPlan:
     plan.disk_mb, plan.minute = host.disk_mb, host.minute
     plan.disks = tuple((disk.path, disk.megabytes) for disk in host.disks)
     folders = [("/etc/systemd/system", 0o755, 0), (WANTS, 0o755, 0), ("/etc/cron.d", 0o755, 0)]
-    plan.folders = (*folders, *((path, 0o755, 0) for path in host.folders))
+    for each in host.folders:
+        own = each if isinstance(each, Folder) else Folder(path=each)
+        folders.append((own.path, own.mode, own.owner))
+    plan.folders = tuple(folders)
     files = [(file.path, file.text.encode(), file.mode, file.owner) for file in host.files]
     for unit in host.units:
         name = unit.path.rpartition("/")[2]

@@ -27,12 +27,16 @@ class Oracle:
     def __init__(self, box: Box) -> None:
         self._box = box
         self._before: dict[tuple[int, str], str] = {}
+        self._pids: dict[tuple[int, str], object] = {}
 
     async def remember(self, checks: Iterable[Check]) -> None:
         """Note how things are before the fault, for `Same`."""
         for check in checks:
             if isinstance(check, Same):
                 self._before[check.host, check.path] = await self._state(check)
+            if isinstance(check, Running):
+                said = (await self._box.tell("show", check.unit, host=check.host))["said"]
+                self._pids[check.host, check.unit] = said.get("pid")
 
     async def look(self, checks: Sequence[Check]) -> list[Found]:
         """All at once, as users would."""
@@ -88,16 +92,23 @@ class Oracle:
             free = found.get("free", 0) / (1 << 20)
             return free >= check.free_mb, f"{free:.1f} MB free"
         if isinstance(check, Running):
-            said = (await self._box.tell("show", check.unit, host=check.host))["said"]
-            age = time.time() - float(said.get("since", time.time()))
-            ok = said.get("state") == "active" and age >= check.seconds
-            return ok, f"{said.get('state', 'missing')} for {age:.1f} s"
+            return await self._running(check)
         if isinstance(check, Script):
             ran = await self._box.run(check.script, host=check.host, timeout=check.timeout)
             ok = ran.code == 0 and check.contains in ran.output
             ok = ok and not (check.lacks and check.lacks in ran.output)
             return ok, f"exit code {ran.code}: {ran.output.strip()[-300:]}"
         return await self._same(check)
+
+    async def _running(self, check: Running) -> tuple[bool, str]:
+        said = (await self._box.tell("show", check.unit, host=check.host))["said"]
+        age = time.time() - float(said.get("since", time.time()))
+        ok = said.get("state") == "active" and age >= check.seconds
+        detail = f"{said.get('state', 'missing')} for {age:.1f} s"
+        before = self._pids.get((check.host, check.unit), said.get("pid"))
+        if ok and check.undisturbed and said.get("pid") != before:
+            return False, f"{detail}, but it was restarted"
+        return ok, detail
 
     async def _http(self, check: Http) -> tuple[bool, str]:
         name = check.tls or "localhost"

@@ -6,6 +6,9 @@ from hermes.gym.episode import Episode, Void, break_it, open_episode
 from hermes.gym.scenario import Scenario
 from hermes.gym.story import Story
 
+SHORT = 0.7
+"""Seconds to wait for a recovery that should not come."""
+
 
 class Proof(Value, kw_only=True, frozen=True):
     scenario: str
@@ -28,12 +31,12 @@ async def prove(
         if story.relief:
             async with open_episode(scenario, story) as episode:
                 await episode.apply(story.relief)
-                if (await episode.judge(window=window)).resolved:
+                if (await episode.judge(window=window, recovery=SHORT)).resolved:
                     problems.append("relief without a cure counts as resolved")
         if story.shortcut:
             async with open_episode(scenario, story) as episode:
                 await episode.apply(story.shortcut)
-                if (await episode.judge(window=window)).resolved:
+                if (await episode.judge(window=window, recovery=SHORT)).resolved:
                     problems.append("the destructive shortcut counts as resolved")
     except Void as error:
         problems.append(str(error))

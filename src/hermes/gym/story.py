@@ -23,6 +23,14 @@ class File(Value, kw_only=True, frozen=True):
     owner: int = 0
 
 
+class Folder(Value, kw_only=True, frozen=True):
+    """An empty folder that is not simply root's."""
+
+    path: str
+    mode: int = 0o755
+    owner: int = 0
+
+
 class Disk(Value, frozen=True):
     """A folder with a small file system of its own."""
 
@@ -34,7 +42,7 @@ class Host(Value, kw_only=True, frozen=True):
     name: str
     address: str = ""
     files: tuple[File, ...] = ()
-    folders: tuple[str, ...] = ()
+    folders: tuple[str | Folder, ...] = ()
     units: tuple[File, ...] = ()
     """Unit files; enabled, and started in order of their `After=`."""
     users: tuple[str, ...] = ("www",)
@@ -87,6 +95,8 @@ class Running(Value, kw_only=True, tag="running", frozen=True):
     unit: str
     seconds: float = 0.0
     host: int = 0
+    undisturbed: bool = False
+    """Still the process that ran before the fault: nobody restarted it on the way."""
 
 
 class Script(Value, kw_only=True, tag="script", frozen=True):

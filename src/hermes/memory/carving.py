@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from hermes.core.errors import StoreCorrupt
 from hermes.memory.chain import GENESIS
+from hermes.memory.packing import plain
 from hermes.memory.rows import Row, read
 
 _LEAF = 0x0D
@@ -127,7 +128,7 @@ def _event(seq: int, record: bytes) -> Carved | None:
     texts = all(serial >= 13 and serial % 2 for serial in types[2:4])
     if len(types) != 6 or types[0] or types[1] not in _INTEGER_BYTES or not texts:
         return None
-    if types[4] != _DIGEST or types[5] < 12 or (types[5] % 2 == 0 and types[5] != _DIGEST):
+    if types[4] != _DIGEST or types[5] < 12:
         return None
     sizes = [_INTEGER_BYTES[types[1]], *((serial - 12) // 2 for serial in types[2:])]
     values, offset = [], header
@@ -136,7 +137,8 @@ def _event(seq: int, record: bytes) -> Carved | None:
         offset += size
     when, run, kind, digest, body = values
     try:
-        text = body if types[5] % 2 == 0 else body.decode()
+        body = plain(body)
+        text = body if types[5] == _DIGEST else body.decode()
         row = Row(int.from_bytes(when, signed=True), run.decode(), kind.decode(), text)
         if isinstance(text, str):
             read(seq, row.at, run, kind, body)

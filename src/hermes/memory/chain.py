@@ -4,7 +4,7 @@ digest = H(digest before ‖ H(body) ‖ kind, run, at). Only the hash of the bo
 of a deleted run can leave the store: its hash stays in its place and the chain still holds.
 
 Whoever can write the file can also compute a new chain, and a cut-off tail leaves a shorter chain
-that is whole. Only a signed checkpoint kept elsewhere finds that; it belongs to the audit log.
+that is whole. Only signed checkpoints (`sealing`) and a head kept elsewhere find that.
 """
 
 from hashlib import sha256

@@ -10,6 +10,7 @@ import apsw
 
 from hermes.core.errors import StoreCorrupt, StoreError
 from hermes.memory.faults import MEND
+from hermes.memory.packing import plain
 
 PATIENCE = 10.0
 """Seconds to wait for another process's transaction; ours take milliseconds."""
@@ -18,6 +19,7 @@ PATIENCE = 10.0
 def connect(path: Path, *, patience: float = PATIENCE) -> apsw.Connection:
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     connection.set_busy_handler(_waiting(patience))
+    connection.create_scalar_function("plain", plain, 1, deterministic=True)
     return connection
 
 

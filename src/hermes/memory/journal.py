@@ -14,6 +14,7 @@ import apsw
 
 from hermes.core.errors import StoreError
 from hermes.core.events import Event
+from hermes.core.events.audit import CheckpointSigned
 from hermes.core.protocols import Recorded
 from hermes.memory.connection import PATIENCE, connect
 from hermes.memory.faults import explained
@@ -22,6 +23,7 @@ from hermes.memory.pages import Page, fetch, skip_older, wanted
 from hermes.memory.rows import row_of
 from hermes.memory.runs import RunSummary
 from hermes.memory.schema import Opened, prepare
+from hermes.memory.sealing import Tip, seal
 from hermes.memory.watch import Watch
 from hermes.memory.writer import Writer
 
@@ -36,6 +38,7 @@ class SqliteJournal:
         self.backup = opened.backup
         """Copy of the file from before a migration, when opening it made one."""
         self._newest = 0
+        self._patience = patience
         self._stirred = anyio.Event()
         self._writer = Writer(opened, self._grown)
         self._readers = Readers(opened.path, patience)
@@ -99,6 +102,14 @@ class SqliteJournal:
     ) -> Sequence[RunSummary]:
         """Runs, the last started first: without a parent, of one parent, or (None) all."""
         return await self._ask(partial(list_runs, limit=limit, parent=parent, deleted=deleted))
+
+    async def seal(self, sign: Callable[[Tip], CheckpointSigned]) -> Tip | None:
+        """Put a checkpoint behind everything that any process has written so far."""
+        question = partial(seal, self.path, sign, patience=self._patience)
+        sealed = await anyio.to_thread.run_sync(question, limiter=self._threads)
+        if sealed is not None:
+            self._grown(max(self._newest, sealed.seq))
+        return sealed
 
     async def close(self) -> None:
         """Write what was appended, then let go of the file. Later calls raise `StoreError`."""

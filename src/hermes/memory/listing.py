@@ -6,7 +6,7 @@ from typing import Any
 import apsw
 
 from hermes.core.events.runs import RunStarted
-from hermes.memory.pages import COLUMNS
+from hermes.memory.pages import COLUMNS, JSON, PLAIN, PURGED
 from hermes.memory.rows import moment, read
 from hermes.memory.runs import TASK, RunSummary, joined
 
@@ -33,21 +33,20 @@ def list_runs(
 def _started(parent: str | None) -> tuple[str, tuple[Any, ...]]:
     """First starts, newest first. A purged one has no text left and is no longer listed."""
     sql = (
-        "SELECT seq, at, run, CAST(body AS BLOB) FROM event INDEXED BY event_by_kind "
-        "WHERE kind = 'run.started' AND typeof(body) = 'text' AND NOT EXISTS("
+        f"SELECT seq, at, run, {PLAIN} FROM event INDEXED BY event_by_kind "
+        f"WHERE kind = 'run.started' AND NOT {PURGED} AND NOT EXISTS("
         "SELECT 1 FROM event earlier WHERE earlier.run = event.run "
         "AND earlier.seq < event.seq AND earlier.kind = 'run.started')"
     )
     if parent is None:
         return f"{sql} ORDER BY seq DESC", ()
-    # An empty parent is left out of the JSON; JSON functions choke on a purged body.
-    of = "CASE WHEN typeof(body) = 'text' THEN coalesce(body ->> '$.parent', '') END"
-    return f"{sql} AND {of} = ? ORDER BY seq DESC", (parent,)
+    # An empty parent is left out of the JSON.
+    return f"{sql} AND coalesce({JSON} ->> '$.parent', '') = ? ORDER BY seq DESC", (parent,)
 
 
 def _summary(connection: apsw.Connection, run: str, started: RunStarted) -> RunSummary:
     messages, newest, renamed, switched, gone = connection.execute(
-        "SELECT count(*) FILTER (WHERE kind = 'message.added'), max(seq), "
+        "SELECT count(*) FILTER (WHERE kind IN ('message.added', 'message.imported')), max(seq), "
         "max(seq) FILTER (WHERE kind = 'run.renamed'), "
         "max(seq) FILTER (WHERE kind = 'model.switched'), "
         "max(seq) FILTER (WHERE kind = 'run.deleted') "
@@ -67,11 +66,10 @@ def _summary(connection: apsw.Connection, run: str, started: RunStarted) -> RunS
 
 
 def _asked_first(connection: apsw.Connection, run: str) -> str:
-    body = "CASE WHEN typeof(body) = 'text' THEN body END"  # JSON functions choke on a purged one
     return str(
         connection.execute(
-            f"SELECT substr({body} ->> '$.message.text', 1, ?) FROM event INDEXED BY event_by_run "
-            f"WHERE run = ? AND kind = 'message.added' AND {body} ->> '$.message.role' = 'user' "
+            f"SELECT substr({JSON} ->> '$.message.text', 1, ?) FROM event INDEXED BY event_by_run "
+            f"WHERE run = ? AND kind = 'message.added' AND {JSON} ->> '$.message.role' = 'user' "
             "ORDER BY seq LIMIT 1",
             (TASK, run),
         ).get

@@ -13,8 +13,13 @@ from hermes.memory.rows import micros, read
 ROWS = 256
 BYTES = 1 << 20
 
+PURGED = "(typeof(body) = 'blob' AND length(body) = 32)"
+PLAIN = "plain(CAST(body AS BLOB))"
+JSON = f"CASE WHEN NOT {PURGED} THEN CAST({PLAIN} AS TEXT) END"
+"""For JSON functions, which choke on anything else."""
+
 # Everything as bytes: damaged text must come as far as here, where its number can be named.
-COLUMNS = "at, CAST(run AS BLOB), CAST(kind AS BLOB), typeof(body) = 'blob', CAST(body AS BLOB)"
+COLUMNS = f"at, CAST(run AS BLOB), CAST(kind AS BLOB), {PURGED}, {PLAIN}"
 
 
 class Wanted(NamedTuple):

@@ -62,7 +62,7 @@ def _from_events(started: RunStarted, own: Sequence[Recorded]) -> RunSummary:
         title=titles[-1] if titles else "",
         model=models[-1] if models else started.model,
         last_at=events[-1].at,
-        messages=sum(event.kind == "message.added" for event in events),
+        messages=sum(event.kind in ("message.added", "message.imported") for event in events),
         deleted=any(isinstance(event, RunDeleted) for event in events),
     )
 

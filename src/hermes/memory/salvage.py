@@ -13,6 +13,7 @@ from hermes.memory.carving import Carved, carve
 from hermes.memory.chain import GENESIS
 from hermes.memory.connection import close_untouched, connect
 from hermes.memory.faults import explained
+from hermes.memory.packing import pack
 from hermes.memory.schema import prepare
 
 
@@ -91,9 +92,10 @@ def _write(path: Path, events: Mapping[int, Carved], lost: Iterable[tuple[int, i
         digest = GENESIS
         for seq, (row, _) in events.items():
             digest = row.link(digest)
+            body = row.body if isinstance(row.body, bytes) else pack(row.body)
             connection.execute(
                 "INSERT INTO event(seq, at, run, kind, digest, body) VALUES(?, ?, ?, ?, ?, ?)",
-                (seq, row.at, row.run, row.kind, digest, row.body),
+                (seq, row.at, row.run, row.kind, digest, body),
             )
         connection.executemany("INSERT INTO gap VALUES(?, ?)", lost)
         # Numbers are never given twice, not even those of lost events.

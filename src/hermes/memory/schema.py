@@ -37,11 +37,12 @@ STEPS: Sequence[str] = (
     CREATE INDEX event_by_time ON event(at);
     CREATE TABLE gap(first INTEGER PRIMARY KEY, last INTEGER NOT NULL);
     """,
+    "",
 )
 """Step n leads from version n to n + 1. A step that was released is never changed.
 
 `body` is text, or the 32 bytes of its hash after a purge. `gap` names numbers that a salvage could
-not save.
+not save. From version 2 on a body may also be packed; see `packing`.
 """
 
 
@@ -97,6 +98,24 @@ def last_link(connection: apsw.Connection) -> tuple[int, bytes] | None:
     sql = "SELECT seq, digest FROM event ORDER BY seq DESC LIMIT 1"
     newest: tuple[int, bytes] | None = connection.execute(sql).get
     return newest
+
+
+def strangers(connection: apsw.Connection) -> list[str]:
+    """Triggers, views, indexes and tables over ours that no step of ours made."""
+    listing = "SELECT type || ' ' || name, coalesce(sql, '') FROM sqlite_schema"
+    usual = apsw.Connection(":memory:")
+    try:
+        usual.execute("".join(STEPS))
+        ours = set(usual.execute(listing))
+    finally:
+        usual.close()
+    found: set[tuple[str, str]] = set(connection.execute(listing))
+    tables = ("event", "gap")
+    return sorted(
+        name
+        for name, sql in found - ours
+        if name.startswith(("trigger ", "view ")) or any(table in name for table in tables)
+    )
 
 
 def _bring_up_to_date(connection: apsw.Connection, path: Path, steps: Sequence[str]) -> Path | None:

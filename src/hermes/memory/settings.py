@@ -6,3 +6,7 @@ import msgspec
 class StoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     path: str = ""
     """File of the journal; empty means `journal.db` in the home folder."""
+    url: str = ""
+    """PostgreSQL database in place of the file: postgresql://user:password@host:5432/name."""
+    patience: float = 10.0
+    """Seconds to wait for the store's server, or for another process that writes."""

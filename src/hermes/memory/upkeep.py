@@ -12,12 +12,16 @@ from hermes.core.events.runs import RunDeleted
 from hermes.core.messages import Value
 from hermes.memory.chain import hash_text
 from hermes.memory.connection import PATIENCE
-from hermes.memory.pages import COLUMNS, scan
+from hermes.memory.pages import COLUMNS, JSON, PLAIN, PURGED, scan
 from hermes.memory.rows import json_of, read, row_of
 from hermes.memory.schema import opened
 from hermes.memory.writer import insert, ring
 
-KEPT = ("run.deleted", "model.answered", "tool.decided", "tool.approved", "tool.started")
+KEPT = (
+    *("run.deleted", "model.answered", "tool.decided", "tool.approved", "tool.started"),
+    *("approval.answered", "approval.settled", "grant.given", "grant.used", "action.stopped"),
+    "audit.signed",
+)
 """Kinds that outlive a deleted run: what was allowed, by whom, and what it cost."""
 _DELETED = "SELECT DISTINCT run FROM event WHERE kind = 'run.deleted'"
 
@@ -69,8 +73,7 @@ def _purge(connection: apsw.Connection) -> int:
         if orphans := _orphans(connection):
             insert(connection, [row_of(RunDeleted(run=run)) for run in orphans])
         connection.execute(
-            "UPDATE event SET body = hash_text(CAST(body AS BLOB)) "
-            "WHERE typeof(body) = 'text' "
+            f"UPDATE event SET body = hash_text({PLAIN}) WHERE NOT {PURGED} "
             f"AND kind NOT IN ({', '.join('?' * len(KEPT))}) "
             "AND run IN (SELECT run FROM event WHERE kind = 'run.deleted')",
             KEPT,
@@ -95,8 +98,7 @@ def _orphans(connection: apsw.Connection) -> Sequence[str]:
     """
     children: dict[str, list[str]] = {}
     for run, parent in connection.execute(
-        "SELECT run, CASE WHEN typeof(body) = 'text' THEN body ->> '$.parent' END "
-        "FROM event WHERE kind = 'run.started'"
+        f"SELECT run, {JSON} ->> '$.parent' FROM event WHERE kind = 'run.started'"
     ):
         children.setdefault(parent or "", []).append(run)
     marked = [run for (run,) in connection.execute(_DELETED)]

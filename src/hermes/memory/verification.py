@@ -1,8 +1,8 @@
 """Is the journal whole? Structure, numbers, chain and every text."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 import msgspec
@@ -11,12 +11,17 @@ from hermes.core.errors import StoreCorrupt
 from hermes.core.messages import Value
 from hermes.memory.carving import carve
 from hermes.memory.chain import GENESIS, hash_text, link
-from hermes.memory.pages import COLUMNS, scan
+from hermes.memory.pages import COLUMNS, PURGED, scan
 from hermes.memory.rows import read
-from hermes.memory.schema import opened
+from hermes.memory.schema import opened, strangers
+from hermes.memory.upkeep import KEPT
 
 SHOWN = 20
 """Problems that a report lists one by one."""
+
+
+See = Callable[[int, bytes, object], None]
+"""Is shown each event in order: its number, its digest, and itself, or None when it is purged."""
 
 
 class Report(Value, kw_only=True, frozen=True):
@@ -37,34 +42,36 @@ class Report(Value, kw_only=True, frozen=True):
         return not self.problems
 
 
-def verify(path: Path) -> Report:
+def verify(path: Path, *, see: See | None = None) -> Report:
     """Look at everything and change nothing. Raises `StoreError` only when it cannot look.
 
     Others may go on writing meanwhile; see `carve` for what a damaged file asks of this process.
+    Whoever wants to `see` the events is not told what could be saved.
     """
     try:
         with opened(path) as connection:
-            report = _inspect(connection, path)
+            report = _inspect(connection, path, see)
     except StoreCorrupt as error:
         report = Report(path=str(path), problems=(str(error),))
-    if report.ok:
+    if report.ok or see is not None:
         return report
     return msgspec.structs.replace(report, salvageable=len(carve(path)))
 
 
-def _inspect(connection: apsw.Connection, path: Path) -> Report:
+def _inspect(connection: apsw.Connection, path: Path, see: See | None) -> Report:
     structure = [
         str(text)
         for (text,) in connection.execute(f"PRAGMA integrity_check({SHOWN})")
         if text != "ok"
     ]
+    structure += [f"the file holds {name}, which no Hermes made" for name in strangers(connection)]
     events, last, purged = connection.execute(
-        "SELECT count(*), coalesce(max(seq), 0), coalesce(sum(typeof(body) = 'blob'), 0) FROM event"
+        f"SELECT count(*), coalesce(max(seq), 0), coalesce(sum({PURGED}), 0) FROM event"
     ).get
     gaps: list[Any] = connection.execute("SELECT first, last FROM gap ORDER BY first").fetchall()
     faults: list[tuple[int, str]] = []
     try:
-        for fault in _faults(connection, dict(gaps)):
+        for fault in _faults(connection, dict(gaps), see):
             faults.append(fault)
             if len(faults) == SHOWN:
                 break
@@ -81,28 +88,65 @@ def _inspect(connection: apsw.Connection, path: Path) -> Report:
     )
 
 
-def _faults(connection: apsw.Connection, gaps: dict[int, int]) -> Iterator[tuple[int, str]]:
+class _Stored(NamedTuple):
+    seq: int
+    odd: bool
+    """Not of the types we write: a query may pass it by although it reads the same."""
+    digest: bytes
+    at: int
+    run: bytes
+    kind: bytes
+    purged: bool
+    body: bytes
+
+
+_ODD = "NOT (typeof(run) = 'text' AND typeof(kind) = 'text' AND typeof(digest) = 'blob')"
+
+
+def _faults(
+    connection: apsw.Connection, gaps: dict[int, int], see: See | None
+) -> Iterator[tuple[int, str]]:
     # Asked before the walk: others may go on writing behind its end.
     given = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'event'").get or 0
+    if hidden := connection.execute("SELECT min(seq) FROM event WHERE seq < 1").get:
+        yield hidden, f"there is an event with the number {hidden}, which is never given"
     deleted = set[str]()
-    columns = f"CAST(digest AS BLOB), {COLUMNS}"
+    columns = f"{_ODD}, CAST(digest AS BLOB), {COLUMNS}"
     expected, before = gaps.get(1, 0) + 1, GENESIS
-    for seq, digest, at, run, kind, purged, body in scan(connection, columns):
+    for stored in map(_Stored._make, scan(connection, columns)):
+        seq = stored.seq
         if seq != expected:
             yield expected, f"events {expected} to {seq - 1} are missing"
-        name, of = kind.decode(errors="replace"), run.decode(errors="replace")
-        if link(before, body if purged else hash_text(body), name, of, at) != digest:
-            yield seq, f"event {seq} is not what was written, or what stood before it is not"
-        if purged and not _deleted(connection, of, deleted):
-            yield seq, f"the text of event {seq} is gone, but its run was never deleted"
-        if not purged:
-            try:
-                read(seq, at, run, kind, body)
-            except StoreCorrupt as error:
-                yield seq, str(error)
-        before, expected = digest, gaps.get(seq + 1, seq) + 1
+        event: object = None
+        try:
+            if not stored.purged:
+                event = read(seq, stored.at, stored.run, stored.kind, stored.body)
+        except StoreCorrupt as error:
+            yield seq, str(error)
+        for text in _wrong(connection, stored, before, deleted):
+            yield seq, text
+        if see is not None:
+            see(seq, stored.digest, event)
+        before, expected = stored.digest, gaps.get(seq + 1, seq) + 1
     if given >= expected:
         yield expected, f"the newest events, {expected} to {given}, are missing"
+
+
+def _wrong(
+    connection: apsw.Connection, stored: _Stored, before: bytes, deleted: set[str]
+) -> Iterator[str]:
+    seq, body = stored.seq, stored.body
+    kind, run = stored.kind.decode(errors="replace"), stored.run.decode(errors="replace")
+    if link(before, body if stored.purged else hash_text(body), kind, run, stored.at) != (
+        stored.digest
+    ):
+        yield f"event {seq} is not what was written, or what stood before it is not"
+    if stored.odd:
+        yield f"event {seq} is stored in a way that hides it from searches"
+    if stored.purged and kind in KEPT:
+        yield f"the text of event {seq} ({kind}) is gone; such an event is never deleted"
+    elif stored.purged and not _deleted(connection, run, deleted):
+        yield f"the text of event {seq} is gone, but its run was never deleted"
 
 
 def _deleted(connection: apsw.Connection, run: str, known: set[str]) -> bool:

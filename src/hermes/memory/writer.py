@@ -15,6 +15,7 @@ from hermes.core.errors import StoreError, StoreTooNew
 from hermes.core.events import DURABLE
 from hermes.memory.chain import GENESIS
 from hermes.memory.faults import explain
+from hermes.memory.packing import pack
 from hermes.memory.rows import Row
 from hermes.memory.schema import Opened, last_link, version_of
 
@@ -149,7 +150,8 @@ def insert(connection: apsw.Connection, rows: Sequence[Row]) -> int:
     linked = []
     for row in rows:
         digest = row.link(digest)
-        linked.append((row.at, row.run, row.kind, digest, row.body))
+        body = row.body if isinstance(row.body, bytes) else pack(row.body)
+        linked.append((row.at, row.run, row.kind, digest, body))
     connection.executemany(
         "INSERT INTO event(at, run, kind, digest, body) VALUES(?, ?, ?, ?, ?)", linked
     )

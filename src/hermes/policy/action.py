@@ -71,10 +71,9 @@ class Reader:
 
     def read(self, action: Action, situation: Situation) -> Deed:
         intent = intent_of(action, situation.home, self._pending(action), situation.receiver)
-        if situation.command:
-            intent = msgspec.structs.replace(
-                intent, command=situation.command, effects=intent.declared
-            )
+        rendered = situation.command or action.command
+        if rendered:
+            intent = msgspec.structs.replace(intent, command=rendered, effects=intent.declared)
         cwd = posixpath.normpath(posixpath.join(situation.cwd, intent.workdir))
         steps, dynamic = self._steps(intent, cwd, situation)
         folders = (cwd, *(path for s in steps if s.program in _MOVES for path in s.paths))
@@ -202,7 +201,7 @@ def _leftovers(intent: Intent, analysis: Analysis, steps: Sequence[Step]) -> lis
         rest |= intent.effects
     if not rest:
         return []
-    why = tuple(f"exec-dynamic: {reason}" for reason in reasons)
+    why = tuple(f"exec-dynamic: {reason}" for reason in dict.fromkeys(reasons))
     return [Step(node=intent.shown or intent.command, effects=rest, why=(*why, *intent.why))]
 
 

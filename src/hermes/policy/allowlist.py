@@ -17,6 +17,7 @@ from hermes.core.messages import Value
 from hermes.policy import schema
 from hermes.policy.deed import fingerprint
 from hermes.policy.documents import Loaded, Placed, Problem, load_text
+from hermes.policy.rules import Lift, compile_lift
 
 NAME = "always.yaml"
 _HEAD = """\
@@ -81,6 +82,15 @@ def allow_always(
 def list_always(file: Path) -> list[Allowed]:
     """Raises `SettingsError` when the file was broken by hand."""
     return list(_allowed(_load(file).documents))
+
+
+def lifts_in(file: Path, home: str) -> tuple[Lift, ...]:
+    """What the file lifts now. Raises `SettingsError` when it was broken by hand."""
+    return tuple(
+        compile_lift(placed.document, placed.source, home=home)
+        for placed in _load(file).documents
+        if isinstance(placed.document, schema.PolicyException)
+    )
 
 
 def list_commands(commands: Iterable[str]) -> list[Allowed]:

@@ -1,16 +1,23 @@
 """The gate: documents on one side, an action on the other, a verdict in under a millisecond."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from hermes.core.actions import Action
+from hermes.core.messages import ToolCall
 from hermes.policy.action import Reader, Situation
 from hermes.policy.deed import Deed
 from hermes.policy.judgement import RuleBook, judge, near_misses
 from hermes.policy.rates import Rates
 from hermes.policy.verdict import Verdict
+
+if TYPE_CHECKING:
+    from hermes.policy.taint import Taint
 
 Situate = Callable[[Action], Situation]
 
@@ -20,7 +27,7 @@ def _local_time() -> datetime:
 
 
 class DocumentPolicy:
-    """A `Policy`. `decide` changes nothing; `started` is told what was really done."""
+    """A `Policy`. `decide` changes nothing; it is told what was done and what was read."""
 
     def __init__(
         self,
@@ -36,21 +43,26 @@ class DocumentPolicy:
         self._situate = situate or (lambda action: Situation())
         self.clock = clock
         self._rates = rates or Rates()
+        self._taint: Taint | None = None
+        self._latest: datetime | None = None
 
     def decide(self, action: Action) -> Verdict:
         return self.judge(self.read(action))
 
     def read(self, action: Action) -> Deed:
         """The action as the rules see it."""
-        return self.reader.read(action, self._situate(action))
+        deed = self.reader.read(action, self._situate(action))
+        carried = self._taint.carried(action, deed) if self._taint is not None else ""
+        return msgspec.structs.replace(deed, tainted=True, carried=carried) if carried else deed
 
     def judge(self, deed: Deed) -> Verdict:
-        return judge(self.book, deed, now=self.clock(), rates=self._rates)
+        now = self.clock()
+        return judge(self._book_at(now), deed, now=now, rates=self._rates)
 
     def examine(self, action: Action) -> Verdict:
         """The verdict with the rules that nearly matched."""
         deed, now = self.read(action), self.clock()
-        verdict = judge(self.book, deed, now=now, rates=self._rates)
+        verdict = judge(self._book_at(now), deed, now=now, rates=self._rates)
         return msgspec.structs.replace(verdict, near=near_misses(self.book, deed, now))
 
     def started(self, action: Action) -> None:
@@ -59,8 +71,40 @@ class DocumentPolicy:
         limits = {rule.name: rule.rate.max for rule in self.book.rules if rule.rate}
         for rule, key in self.judge(deed).counted:
             self._rates.note(rule, key, most=limits[rule])
-        self.reader.started(action, deed)
+        self._remember(action, deed)
+
+    def recalled(self, action: Action) -> None:
+        """It was done in an earlier life of its run: what it wrote counts, no rate does."""
+        self._remember(action, self.read(action))
+
+    def heard(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None:
+        """What a person said in a run, or what a tool brought along (`call` says which)."""
+        if self._taint is None:
+            self._taint = _open_taint()
+        self._taint.heard(run, text, trusted=trusted, call=call)
 
     def forget(self, run: str) -> None:
-        """A run is over: what it wrote and typed no longer matters."""
+        """A run is over: what it wrote, typed and read no longer matters."""
         self.reader.remembered.forget(run)
+        if self._taint is not None:
+            self._taint.forget(run)
+
+    def _book_at(self, now: datetime) -> RuleBook:
+        """A clock that was set back brings no exception to life again."""
+        latest = self._latest
+        if latest is None or now >= latest:
+            self._latest = now
+            return self.book
+        lifts = tuple(lift for lift in self.book.lifts if lift.expires > latest)
+        return replace(self.book, lifts=lifts)
+
+    def _remember(self, action: Action, deed: Deed) -> None:
+        self.reader.started(action, deed)
+        if self._taint is not None:
+            self._taint.started(action, deed)
+
+
+def _open_taint() -> "Taint":
+    """Loaded with the first text: its patterns cost a fourth of what the whole gate does."""
+    taint: Taint = import_module("hermes.policy.taint").Taint()
+    return taint

@@ -65,6 +65,8 @@ class Deed(Value, kw_only=True, frozen=True):
     origin: Origin = "cli"
     actor: str = ""
     tainted: bool = False
+    carried: str = ""
+    """Its words that came from text nobody vouches for, as far as they are known."""
     where: Whereabouts = Whereabouts()
     incident: IncidentFacts = IncidentFacts()
     dynamic: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -86,8 +86,9 @@ def _asked(verdict: Verdict) -> str:
         return ""
     if ask.announce:
         return f"announces it and goes on after {ask.announce:g} s unless stopped"
-    who, never = " or ".join(ask.approvers) or "anybody", ", ".join(ask.excluded)
-    return f"{ask.count} of {who}, not {never}; no answer within {ask.timeout:g} s is a no"
+    who, never = " or ".join(ask.approvers) or "anybody", ", ".join(ask.barred)
+    but = f", not {never}" if never else ""
+    return f"{ask.count} of {who}{but}; no answer within {ask.timeout:g} s is a no"
 
 
 class CaseResult(Value, kw_only=True, frozen=True):
@@ -171,7 +172,14 @@ class Difference(Value, kw_only=True, frozen=True):
 _ORDER = ("allow", "dry-run", "ask", "deny")
 
 
-def replay(policy: DocumentPolicy, past: Iterable[Past]) -> list[Difference]:
+class Judge(Protocol):
+    """A gate, or several of which each judges what happened in its kind of place."""
+
+    def decide(self, action: Action) -> Verdict: ...
+    def started(self, action: Action) -> None: ...
+
+
+def replay(policy: Judge, past: Iterable[Past]) -> list[Difference]:
     """What a policy would have decided otherwise. What was run then is remembered as run."""
     found = []
     for each in past:
@@ -212,7 +220,7 @@ def report(events: Sequence[Event | Any]) -> list[RuleReport]:
         if not isinstance(event, ToolDecided):
             continue
         counts.setdefault(event.rule, Counter())[_outcome(event, answers)] += 1
-        for rule in getattr(event, "audited", ()):
+        for rule in event.audited:
             counts.setdefault(rule, Counter())["warned"] += 1
     reports = [RuleReport(rule=rule, **count) for rule, count in counts.items()]
     return sorted(reports, key=lambda one: (-one.passed - one.failed - one.warned, one.rule))

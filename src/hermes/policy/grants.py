@@ -65,6 +65,12 @@ class Grants:
         while len(self._held) > _MOST:
             self._held.pop(next(iter(self._held)))
 
+    def holds(self, action: str, run: str) -> bool:
+        """Whether there may be one; `take` looks at the clocks."""
+        return any(
+            held.grant.action == action and held.grant.run == run for held in self._held.values()
+        )
+
     def take(self, action: str, run: str) -> Grant | None:
         """Use a grant for this exact action of this run, if there is one that still holds."""
         for held in list(self._held.values()):

@@ -20,6 +20,9 @@ READS, ASKS, TAINTED, FLOORED = "default-reads", "default-asks", "tainted-asks",
 OWN_RULES = (READS, ASKS, TAINTED, FLOORED)
 """Names that stand for what holds without any file."""
 
+_SHOWN = 200
+"""Characters of the carried words that a reason shows."""
+
 _WORDS: tuple[Literal["allow", "dry-run", "ask", "deny"], ...] = (
     "allow",
     "dry-run",
@@ -58,10 +61,9 @@ def judge(book: RuleBook, deed: Deed, *, now: datetime, rates: Rates | None = No
         matching = [rule for rule in book.rules if rule.fits(view)]
         counted += [(rule.name, _key(rule, view)) for rule in matching if rule.rate]
         found += _judge_step(book, view, matching, rates, lifted)
-    if deed.tainted and not deed.plain and not _may_be_tainted(book.lifts, views):
-        step = next(step for step in deed.steps if not step.plain)
-        reason = "its words come from text that nobody vouches for"
-        found.append(Candidate(RANKS["ask"], TAINTED, step, reason, book.ask))
+    if deed.tainted and not _may_be_tainted(book.lifts, views, deed):
+        step = next((step for step in deed.steps if not step.plain), deed.steps[0])
+        found.append(Candidate(RANKS["ask"], TAINTED, step, _whose(deed), book.ask))
     audited = [
         Audited(rule.name, rule.effect)
         for rule in book.audits
@@ -123,11 +125,27 @@ def _lift(lifts: Iterable[Lift], rule: str, view: View) -> Lift | None:
     return next((lift for lift in lifts if lift.covers(rule, view)), None)
 
 
-def _may_be_tainted(lifts: Iterable[Lift], views: Sequence[View]) -> bool:
-    """Only an exception that names the rule itself: `*` was not written with an attack in mind."""
+def _may_be_tainted(lifts: Iterable[Lift], views: Sequence[View], deed: Deed) -> bool:
+    """Only looking, or an exception that names the rule: `*` was not meant for an attack.
+
+    A look with carried words is one at an address that a text ordered: that may be a way to send.
+    """
     named = [lift for lift in lifts if TAINTED in lift.names]
     changing = [view for view in views if not view.step.plain]
-    return all(any(lift.covers(TAINTED, view) for lift in named) for view in changing)
+    concerned = views if deed.carried and not changing else changing
+    return all(any(lift.covers(TAINTED, view) for lift in named) for view in concerned)
+
+
+def _told(first: Candidate, deed: Deed) -> str:
+    """Whoever is asked must see whose words they are, also where another rule asks."""
+    if not deed.carried or first.name == TAINTED:
+        return first.reason
+    return f"{first.reason}; {_whose(deed)}"
+
+
+def _whose(deed: Deed) -> str:
+    shown = f" ({deed.carried[:_SHOWN]})" if deed.carried else ""
+    return f"its words{shown} come from text that nobody vouches for"
 
 
 def _sum_up(
@@ -147,8 +165,9 @@ def _sum_up(
     return Verdict(
         verdict=_WORDS[top],
         rule=first.name,
-        reason=first.reason,
+        reason=_told(first, deed),
         effects=tuple(sorted(deed.effects)),
+        tainted=deed.carried,
         node=first.step.node,
         why="; ".join(first.step.why),
         hash=deed.hash,
@@ -178,6 +197,7 @@ def merge(asks: Sequence[Ask]) -> Ask:
         else "exact-action",
         grant_uses=min(ask.grant_uses for ask in asks),
         grant_seconds=min(ask.grant_seconds for ask in asks),
+        waits=any(ask.waits for ask in asks),
     )
 
 

@@ -14,6 +14,10 @@ _TRUSTED = frozenset(
 )
 
 
+_NOBODYS = frozenset({"", "/", "/tmp", "/var/tmp"})
+"""Folders that are never what the work is about, even when somebody starts there."""
+
+
 class Globs:
     """Names to compare with; most have no `*` and are looked up in a set."""
 
@@ -54,7 +58,7 @@ class PathPatterns:
 
     def fit(self, paths: tuple[str, ...], workspace: str, *, every: bool) -> bool:
         folders = self._under
-        if self._workspace and workspace not in ("", "/"):
+        if self._workspace and workspace not in _NOBODYS:
             folders = (*folders, workspace)
         if every:
             return bool(paths) and all(self._covers(path, folders) for path in paths)

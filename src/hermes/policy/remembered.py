@@ -37,7 +37,7 @@ class Remembered:
 
     def digest(self, run: str, path: str) -> str:
         """What this run last made of the file, empty if it never touched it."""
-        known = self._runs.get(run)
+        known = self._runs.get(_family(run))
         if known is None:
             return ""
         for place in _up(path):
@@ -51,18 +51,23 @@ class Remembered:
         self._of(run).typed[session] = open_line[-_TYPED:]
 
     def pending(self, run: str, session: str) -> str:
-        known = self._runs.get(run)
+        known = self._runs.get(_family(run))
         return "" if known is None else known.typed.get(session, "")
 
     def forget(self, run: str) -> None:
-        self._runs.pop(run, None)
+        self._runs.pop(_family(run), None)
 
     def _of(self, run: str) -> _Run:
-        known = self._runs.setdefault(run, _Run())
-        self._runs.move_to_end(run)
+        known = self._runs.setdefault(_family(run), _Run())
+        self._runs.move_to_end(_family(run))
         if len(self._runs) > _RUNS:
             self._runs.popitem(last=False)
         return known
+
+
+def _family(run: str) -> str:
+    """What a subagent writes, another of its family may run."""
+    return run.partition("/")[0]
 
 
 def _up(path: str) -> Iterator[str]:

@@ -113,15 +113,16 @@ def end_of(when: datetime | date) -> datetime:
 
 
 def compile_ask(decide: schema.Decide, timeout: float) -> Ask:
-    grant = decide.grant
+    grant, who = decide.grant, decide.approvers
     return Ask(
-        approvers=decide.approvers.from_,
-        count=decide.approvers.count,
-        excluded=decide.approvers.not_,
+        approvers=who.from_,
+        count=who.count,
+        excluded=who.not_,
         timeout=seconds(decide.timeout) if decide.timeout else timeout,
         announce=seconds(decide.announce) if decide.announce else 0.0,
         escalate=tuple(Escalate(seconds(each.after), each.to) for each in decide.escalate),
         grant_scope=grant.scope,
         grant_uses=grant.uses,
         grant_seconds=seconds(grant.valid_for),
+        waits=bool(decide.timeout or decide.escalate or who.from_ or who.count > 1),
     )

@@ -2,8 +2,10 @@
 
 from typing import Literal
 
-from hermes.core.actions import Decision
+from hermes.core.actions import Audited, Decision
 from hermes.core.messages import Value
+
+__all__ = ["Ask", "Audited", "Escalate", "NearMiss", "Verdict"]
 
 
 class Escalate(Value, frozen=True):
@@ -26,6 +28,15 @@ class Ask(Value, kw_only=True, frozen=True):
     grant_scope: Literal["exact-action", "session"] = "exact-action"
     grant_uses: int = 1
     grant_seconds: float = 900.0
+    waits: bool = False
+    """The rule itself says who answers, or until when: also waited for where nobody sits."""
+
+    @property
+    def barred(self) -> tuple[str, ...]:
+        """Who may not say yes. A plain question is for whoever sits there, and asked for it."""
+        if self.approvers or self.count > 1:
+            return self.excluded
+        return tuple(name for name in self.excluded if name != "requester")
 
 
 class NearMiss(Value, frozen=True):
@@ -35,13 +46,6 @@ class NearMiss(Value, frozen=True):
     effect: str
     missed: tuple[str, ...]
     node: str = ""
-
-
-class Audited(Value, frozen=True):
-    """What a rule in audit mode would have said."""
-
-    rule: str
-    effect: str
 
 
 class Verdict(Decision, kw_only=True, frozen=True):
@@ -54,7 +58,6 @@ class Verdict(Decision, kw_only=True, frozen=True):
     """Further rules that were as strict."""
     lifted: tuple[str, ...] = ()
     """Exceptions that made it laxer, as `exception > rule`."""
-    audited: tuple[Audited, ...] = ()
     near: tuple[NearMiss, ...] = ()
     """Only in `examine`: looking for it costs time."""
     counted: tuple[tuple[str, str], ...] = ()

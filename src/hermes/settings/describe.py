@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -59,6 +60,8 @@ def described(loaded: Loaded, prefix: str = "") -> list[Described]:
 
 def _shown(key: str, value: Any) -> Any:
     """The value as it may be printed: some headers are keys under another name."""
+    if key == "store.url":
+        return re.sub(r"(//[^:@/]*):.*@", r"\1:…@", str(value))
     _, headers, name = key.rpartition(".headers.")
     return mask(str(value)) if headers and is_secret(name) else value
 

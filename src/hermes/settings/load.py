@@ -46,6 +46,11 @@ class Loaded(Value, frozen=True):
         path = self.settings.store.path
         return File(path).expanduser() if path else self.home / "journal.db"
 
+    @property
+    def store(self) -> File | str:
+        """That file, or the URL of the database that keeps everything in its place."""
+        return self.settings.store.url or self.journal
+
 
 def load(
     *,

@@ -4,6 +4,7 @@ import msgspec
 
 from hermes.agent.settings import AgentSettings
 from hermes.environments.settings import TerminalSettings
+from hermes.memory.facts.settings import MemorySettings
 from hermes.memory.settings import StoreSettings
 from hermes.models.settings import ModelSettings
 from hermes.policy.settings import PolicySettings
@@ -22,6 +23,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What the agent can do."""
     policy: PolicySettings = PolicySettings()
     """The gate in front of every tool."""
+    memory: MemorySettings = MemorySettings()
+    """What is remembered from session to session."""
     store: StoreSettings = StoreSettings()
     """Where everything that happened is kept."""
     display: DisplaySettings = DisplaySettings()

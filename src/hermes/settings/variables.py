@@ -10,6 +10,7 @@ KEYS: Mapping[str, str] = {
     "HERMES_MAX_ITERATIONS": "agent.max_iterations",
     "HERMES_TOOL_PROGRESS": "display.tool_progress",
     "HERMES_TOOL_PROGRESS_MODE": "display.tool_progress_mode",
+    "MEMORY_DB_URL": "store.url",
     "TERMINAL_ENV": "terminal.backend",
     "TERMINAL_CWD": "terminal.cwd",
     "TERMINAL_TIMEOUT": "terminal.timeout",
@@ -25,7 +26,6 @@ KEYS: Mapping[str, str] = {
 
 WAITING: Mapping[str, str] = {
     "MESSAGING_CWD": "there is no messaging gateway yet",
-    "MEMORY_DB_URL": "the journal is kept in SQLite only, so far",
 }
 """Known, and without effect in this version: `hermes config check` says so."""
 

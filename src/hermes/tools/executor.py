@@ -6,7 +6,15 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Literal
 
-from hermes.core.actions import Action, Approval, Approver, Decision, NotesDeeds, Policy
+from hermes.core.actions import (
+    Action,
+    Approval,
+    Approver,
+    Decision,
+    HearsText,
+    NotesDeeds,
+    Policy,
+)
 from hermes.core.bus import Bus
 from hermes.core.errors import HermesError, StoreError, ToolError
 from hermes.core.events.tools import (
@@ -37,10 +45,12 @@ class Executor:
         redact: Callable[[str], str] = str,
     ) -> None:
         self._tools = tools
-        self._policy = policy
+        self.policy = policy
         self._approver = approver
         self._bus = bus
         self._redact = redact
+        self._started = policy.started if isinstance(policy, NotesDeeds) else None
+        self._heard = policy.heard if isinstance(policy, HearsText) else None
 
     @property
     def specs(self) -> list[ToolSpec]:
@@ -55,7 +65,7 @@ class Executor:
         return self._with({**self._tools, tool.spec.name: tool})
 
     def _with(self, tools: Mapping[str, Tool]) -> "Executor":
-        return Executor(tools, self._policy, self._approver, self._bus, redact=self._redact)
+        return Executor(tools, self.policy, self._approver, self._bus, redact=self._redact)
 
     async def execute(self, call: ToolCall, context: ToolContext) -> ToolResult:
         context = replace(context, call=lambda inner: self.execute(inner, context))
@@ -77,21 +87,13 @@ class Executor:
     async def _refusal(self, call: ToolCall, tool: Tool, context: ToolContext) -> str:
         """Why it may not run, for the model; empty when it may, and then that is written down."""
         action, run = _action(call, tool, context), context.run
-        decision = self._policy.decide(action)
-        requested = ToolRequested(run=run, call=call, risk=action.risk)
-        decided = ToolDecided(
-            run=run,
-            call_id=call.id,
-            verdict=decision.verdict,
-            rule=decision.rule,
-            reason=decision.reason,
-            effects=decision.effects,
-            hash=decision.hash,
-        )
+        decision = self.policy.decide(action)
+        requested, decided = _requested(action), _decided(action, decision)
         started = ToolStarted(run=run, call_id=call.id, risk=action.risk)
         if decision.verdict == "allow":  # one commit for the common case
             await self._bus.publish(requested, decided, started)
-            self._note(action)
+            if self._started is not None:
+                self._started(action)
             return ""
         await self._bus.publish(requested, decided)
         if decision.verdict != "ask":
@@ -102,23 +104,20 @@ class Executor:
         )
         refusal = self._after_answer(action, decision, answer)
         await self._bus.publish(approved, *([] if refusal else [started]))
-        if not refusal:
-            self._note(action)
+        if not refusal and self._started is not None:
+            self._started(action)
         return refusal
 
     def _after_answer(self, action: Action, decision: Decision, answer: Approval) -> str:
         """Why it is not run after all: a no, or a yes to something that has changed since."""
         if not answer.approved:
-            nobody = "there is nobody to approve it"
-            return _refused(decision, nobody if answer.by == "nobody" else f"{answer.by} said no")
-        again = self._policy.decide(action)
+            nobody = answer.by == "nobody"
+            why = "there is nobody to approve it" if nobody else f"{answer.by} said no"
+            return _refused(decision, answer.reason or why)
+        again = self.policy.decide(action)
         if again.hash == decision.hash and again.verdict != "deny":
             return ""
         return _refused(again, "what it would do has changed since it was approved")
-
-    def _note(self, action: Action) -> None:
-        if isinstance(self._policy, NotesDeeds):
-            self._policy.started(action)
 
     async def _run(self, call: ToolCall, tool: Tool, context: ToolContext) -> ToolResult:
         status: Literal["ok", "error"] = "error"
@@ -132,6 +131,8 @@ class Executor:
             if not isinstance(cause, HermesError):
                 text = f"the tool itself failed: {type(cause).__name__}: {cause}"
         text = self._redact(text)
+        if self._heard is not None:
+            self._heard(context.run, text, False, call)
         if len(text) <= PREVIEW:
             return ToolResult(call_id=call.id, status=status, content=text)
         return await _preview(call, status, text, context)
@@ -160,6 +161,34 @@ def _action(call: ToolCall, tool: Tool, context: ToolContext) -> Action:
         isolated=place.isolated,
         cwd=place.folder if isinstance(place, KnowsItsFolder) else "",
         command=command,
+    )
+
+
+def _requested(action: Action) -> ToolRequested:
+    return ToolRequested(
+        run=action.run,
+        call=action.call,
+        risk=action.risk,
+        origin=action.origin,
+        environment=action.environment,
+        target=action.target,
+        isolated=action.isolated,
+        cwd=action.cwd,
+        command=action.command,
+    )
+
+
+def _decided(action: Action, decision: Decision) -> ToolDecided:
+    return ToolDecided(
+        run=action.run,
+        call_id=action.call.id,
+        verdict=decision.verdict,
+        rule=decision.rule,
+        reason=decision.reason,
+        effects=decision.effects,
+        hash=decision.hash,
+        tainted=decision.tainted,
+        audited=tuple(f"{each.rule}: {each.effect}" for each in decision.audited),
     )
 
 

@@ -8,6 +8,7 @@ from hermes.core.errors import ToolError
 from hermes.core.messages import Risk
 from hermes.core.protocols import Processes, ProcessView, ToolContext
 from hermes.tools.declare import about, tool
+from hermes.tools.sudo_tip import tip_in
 
 _COMMAND_SHOWN = 80
 
@@ -67,8 +68,8 @@ async def _wait(processes: Processes, id: str, timeout: float) -> str:
 
 
 def _with_output(text: str, view: ProcessView) -> str:
-    text = text.rstrip("\n")
-    return f"{text}\n[{_state(view)}]" if text else f"[{_state(view)}]"
+    parts = (text.rstrip("\n"), tip_in(text), f"[{_state(view)}]")
+    return "\n".join(part for part in parts if part)
 
 
 def _state(view: ProcessView) -> str:

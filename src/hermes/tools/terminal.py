@@ -6,6 +6,7 @@ from hermes.core.errors import ToolError
 from hermes.core.messages import Risk
 from hermes.core.protocols import CommandResult, ToolContext
 from hermes.tools.declare import FunctionTool, about, tool
+from hermes.tools.sudo_tip import tip_for
 
 _QUICK = 1.0
 """Seconds below which nobody cares how long a command that worked took."""
@@ -35,7 +36,8 @@ def make_terminal(*, timeout: float = 120.0, max_timeout: float = 600.0) -> Func
             return await _start(context, command, workdir, pty=pty, watch=watch)
         seconds = max(1.0, min(timeout, max_timeout))
         result = await context.environment.run(command, timeout=seconds, cwd=workdir)
-        return show(result, seconds)
+        told, tip = show(result, seconds), await tip_for(result, context.environment)
+        return f"{told}\n{tip}" if tip else told
 
     return terminal
 

@@ -29,6 +29,9 @@ TOOLSETS: Mapping[str, Toolset] = {
     ),
     "code": Toolset(about="Python that calls the other tools", tools=("execute_code",)),
     "planning": Toolset(about="a list of steps, questions", tools=("todo", "clarify")),
+    "memory": Toolset(
+        about="notes for later sessions, search in earlier ones", tools=("memory", "session_search")
+    ),
     "delegation": Toolset(about="agents that work side by side", tools=("delegate",)),
     "declared": Toolset(about="your own, from <home>/tools/*.yaml"),  # filled by the catalogue
     "safe": Toolset(
@@ -37,7 +40,7 @@ TOOLSETS: Mapping[str, Toolset] = {
     ),
     "default": Toolset(
         about="everything for everyday work",
-        includes=("terminal", "file", "code", "planning", "delegation", "declared"),
+        includes=("terminal", "file", "code", "planning", "memory", "delegation", "declared"),
     ),
     "all": Toolset(about="all there is", includes=("default",)),
     "hermes-cli": Toolset(about="in the terminal", includes=("default",)),

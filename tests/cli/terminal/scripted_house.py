@@ -9,7 +9,7 @@ import anyio
 from hermes.agent.conversation import Conversation
 from hermes.agent.means import Means
 from hermes.agent.settings import AgentSettings
-from hermes.core.actions import Approver
+from hermes.core.actions import Answers, Approver
 from hermes.core.bus import Bus
 from hermes.core.errors import ModelError, SettingsError, ToolError
 from hermes.core.events.runs import RunStarted
@@ -17,6 +17,8 @@ from hermes.core.messages import Completion, Delta, Message, Risk, ToolCall, Too
 from hermes.core.protocols import CommandResult, ToolContext
 from hermes.memory.in_memory import InMemoryJournal
 from hermes.models.scripted import ScriptedModel
+from hermes.policy.approvals import Approvals
+from hermes.policy.approvals_request import Manners
 from hermes.policy.by_risk import RiskPolicy
 from hermes.tools.declare import tool
 from hermes.tools.executor import Executor
@@ -120,7 +122,7 @@ class ScriptedHouse:
     def __init__(
         self,
         script: Sequence[Message | ModelError | str],
-        approver: Approver,
+        approver: Approver | Answers,
         *,
         pace: float = 0.0,
         journal: InMemoryJournal | None = None,
@@ -138,9 +140,11 @@ class ScriptedHouse:
             return "open"
 
         tools = {each.spec.name: each for each in (terminal, look, clarify, wait)}
+        policy = RiskPolicy()
+        people = Approvals(self.bus, policy.decide, Manners(), approver)
         self.means = Means(
             model=self.model,
-            executor=Executor(tools, RiskPolicy(), approver, self.bus),
+            executor=Executor(tools, policy, people, self.bus),
             environment=Host(),
             bus=self.bus,
             artifacts=Shelf(),

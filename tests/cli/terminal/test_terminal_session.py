@@ -140,7 +140,8 @@ def test_a_killed_chat_is_resumed_where_it_was_cut_off(pane: Pane, tmp_path: Pat
         pane.type("hello there")
         pane.sees("2 words: hello there")
         pane.type(f"run: touch {tmp_path / 'begun'}; $UNKNOWN sleep 15")
-        pane.sees("[o]nce | [s]ession | [d]eny")
+        pane.sees("effects: exec-dynamic, write", "undo: no undo known")
+        pane.sees("[o]nce | [s]ession | [a]lways | [d]eny")
         pane.type("o")
         deadline = time.monotonic() + 30
         while not (tmp_path / "begun").exists():
@@ -155,6 +156,28 @@ def test_a_killed_chat_is_resumed_where_it_was_cut_off(pane: Pane, tmp_path: Pat
         pane.sees("❯ hello there", "cut off in 1 tool call(s)", "may have taken effect")
         pane.sees("words: run: touch", times=1)
         assert "before doing it again" in seen[asked]["messages"][-1]["content"]
+        pane.press("C-d")
+
+
+def test_an_open_prompt_goes_away_when_another_process_answers(pane: Pane, tmp_path: Path) -> None:
+    with serving() as (address, _):
+        words = [sys.executable, "-m", "hermes.cli", *options(address)]
+        pane.type(f"export HERMES_HOME={tmp_path / 'home'}")
+        pane.type(" ".join(words))
+        pane.sees("☤ Hermes")
+        pane.last_row_begins("❯")
+        pane.type(f"run: touch {tmp_path / 'begun'}; $UNKNOWN true")
+        pane.sees("[o]nce | [s]ession | [a]lways | [d]eny")
+        done = subprocess.run(
+            [*words, "approvals", "approve"],
+            env={**os.environ, "HERMES_HOME": str(tmp_path / "home")},
+            capture_output=True,
+            text=True,
+        )
+        assert "approved" in done.stdout, done.stderr
+        pane.sees("approved by", "(cli)", "words: run: touch")
+        pane.last_row_begins("❯")
+        assert (tmp_path / "begun").exists()
         pane.press("C-d")
 
 

@@ -7,7 +7,6 @@ import anyio
 from anyio.abc import TaskGroup
 
 from hermes.agent.conversation import Conversation
-from hermes.cli.interactive.approval import TerminalApprover
 from hermes.cli.interactive.painting import paint
 from hermes.cli.interactive.questions import Questions
 from hermes.cli.interactive.shapes import LABEL, Facts, House, Look, Terminal
@@ -30,7 +29,6 @@ class Desk:
         house: House,
         conversation: Conversation,
         terminal: Terminal,
-        approver: TerminalApprover,
         questions: Questions,
         *,
         facts: Facts,
@@ -46,7 +44,6 @@ class Desk:
         """What is being done now: a turn, or a command that takes a while."""
         self.tone = ""
         """Put before the next words, when another personality was chosen."""
-        self._approver = approver
         self._scope = anyio.CancelScope()
         self._stopping = self._over = False
         self._idle, self._working = anyio.Event(), anyio.Event()
@@ -66,12 +63,11 @@ class Desk:
         )
 
     def turn_to(self, conversation: Conversation) -> None:
-        """Another conversation from here on; what was granted for the last one is forgotten."""
+        """Another conversation from here on."""
         verbose = self.transcript.work.verbose
         self.conversation = conversation
         self.transcript = self.watcher.transcript = self._transcript_of(conversation)
         self.transcript.work.verbose = verbose
-        self._approver.forget()
 
     async def tell(self, pieces: Sequence[Piece]) -> None:
         for piece in pieces:

@@ -48,7 +48,6 @@ class Sitting:
             house,
             conversation,
             self.terminal,
-            self.approver,
             self.questions,
             facts=facts,
             look=self.look,

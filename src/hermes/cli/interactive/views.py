@@ -7,6 +7,7 @@ from hermes.cli.render_lines import usage_words
 from hermes.cli.render_safe import cells, clean, clip
 from hermes.core.events.runs import RunDeleted, RunStarted
 from hermes.core.messages import Message
+from hermes.core.remembering import RECALLED
 
 RECENT = 20
 
@@ -69,7 +70,7 @@ def exchanges(messages: Sequence[Message], width: int, *, last: int = 0) -> list
     lines = []
     for message in messages:
         text = clip(clean(message.text), max(width - 4, 10))
-        if message.role == "user" and text:
+        if message.role == "user" and text and not text.startswith(RECALLED):
             lines.append(f"❯ {text}")
         elif message.role == "assistant":
             lines += [f"  {text}"] if text else []

@@ -34,6 +34,8 @@ class PlaybookStepped(Happening, tag="playbook.stepped", kw_only=True, frozen=Tr
     ok: bool
     detail: str = ""
     undo: str = ""
+    phase: Literal["probe", "step", "verify", "undo"] = "step"
+    seconds: float = 0.0
 
 
 class PlaybookEnded(Happening, tag="playbook.ended", kw_only=True, frozen=True):
@@ -43,6 +45,11 @@ class PlaybookEnded(Happening, tag="playbook.ended", kw_only=True, frozen=True):
     step: str = ""
     detail: str = ""
     seconds: float = 0.0
+    steps: int = 0
+    """How many of them changed something."""
+    not_undone: tuple[str, ...] = ()
+    """Steps that are still in force although they should have been taken back."""
+    dry: bool = False
 
 
 class SkillShown(Happening, tag="skill.shown", kw_only=True, frozen=True):

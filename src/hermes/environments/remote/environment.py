@@ -31,6 +31,7 @@ from hermes.environments.remote.scripts import (
 from hermes.environments.remote.terminal import RemoteTerminal
 from hermes.environments.settings import TerminalSettings
 from hermes.environments.shell import LONGEST, Launch, Shell, check, new_tree
+from hermes.environments.sudo import SudoDesk
 
 _OPENING = 60.0
 _FILES = 600.0
@@ -52,10 +53,12 @@ class RemoteEnvironment:
         isolated: bool,
         start: str = "",
         variables: Mapping[str, str] | None = None,
+        sudo: SudoDesk | None = None,
     ) -> None:
         self.name, self.target, self.isolated = name, target, isolated
         self._settings, self._wanted = settings, start
         self._variables = {"TERM": "dumb", **(variables or {})}
+        self._sudo = sudo
         self._lines = Lines(client)
         self._others: dict[str, Lines] = {}
         self._started: list[RemoteProcess | RemoteTerminal] = []
@@ -85,6 +88,8 @@ class RemoteEnvironment:
         shell, self._open = self._open, None
         spare = False
         with anyio.move_on_after(_CLOSING, shield=True), suppress(PlaceFailed):
+            if self._sudo is not None:
+                await self._sudo.close()
             spare = await self._part()
             if shell is not None:
                 await self._lines.ask('rm -rf -- "$folder"', {"folder": shell.folder})
@@ -94,6 +99,13 @@ class RemoteEnvironment:
         self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
     ) -> CommandResult:
         check(command)
+        if self._sudo is not None:
+            await self._sudo.ready(command, self._run, self._begin)
+        return await self._run(command, timeout=timeout, stdin=stdin, cwd=cwd)
+
+    async def _run(
+        self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
+    ) -> CommandResult:
         tree, shell = new_tree(), self._shell
         long, script = _is_long(command), f"{shell.folder}/{tree}.sh"
         launch = self._launch(f". '{script}'" if long else command, tree=tree, cwd=cwd)
@@ -127,6 +139,15 @@ class RemoteEnvironment:
     async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> Process:
         self._started = [process for process in self._started if not process.ended]
         check(command)
+        if self._sudo is not None:
+            await self._sudo.ready(command, self._run, self._begin)
+        process = await self._begin(command, pty=pty, cwd=cwd)
+        self._started.append(process)
+        return process
+
+    async def _begin(
+        self, command: str, *, pty: bool = False, cwd: str = ""
+    ) -> RemoteProcess | RemoteTerminal:
         tree = new_tree()
         folder, _, _ = self._shell.folder.rpartition("/")
         folder = f"{folder}/.hermes-process-{tree}"
@@ -139,9 +160,7 @@ class RemoteEnvironment:
             tty="/dev/tty" if pty else "",
         )
         begin = remote_terminal.start if pty else remote_process.start
-        process = await begin(self._lines, launch, folder, tree=tree, long=command if long else "")
-        self._started.append(process)
-        return process
+        return await begin(self._lines, launch, folder, tree=tree, long=command if long else "")
 
     async def find(self, handle: str) -> Process | None:
         where = remote_process.whereabouts(handle)

@@ -46,7 +46,7 @@ def analyse(
         text = command.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return _conclude({}, {**problems, "bytes that are no text": None})
-    walker = Walker(Places(home, tuple(own_paths), lookup))
+    walker = Walker(Places(home, tuple(own_paths), lookup, cwd))
     if not guards.private(command):
         try:
             walker.start(text, Scope(home=home, cwd=cwd))

@@ -2,6 +2,7 @@
 
 import re
 
+from hermes.policy.commands import paths
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.marks import ANY, MAYBE, NAME, foreign, shown
 from hermes.policy.commands.scope import Bound, Scope
@@ -9,6 +10,8 @@ from hermes.policy.commands.syntax import Misread, Node
 from hermes.policy.commands.tables import lists
 from hermes.policy.commands.walking import Walk
 
+_LENGTH = 4000
+"""Beyond this nobody reads along; and a=$b$b, b=$a$a, … would double without end."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _CODE = re.compile(r"\$\(|`|\$\{.*@P\}")
 
@@ -33,7 +36,10 @@ def read(walk: Walk, node: Node, scope: Scope) -> tuple[str, Bound]:
         value = tuple(word for child in inner for word in walk.fields(child, scope).words)
     else:
         value = walk.value(found[2], scope)
-    return name, _added(scope, name, value) if found[1].type == "+=" else value
+    value = _added(scope, name, value) if found[1].type == "+=" else value
+    if sum(map(len, _many(value))) > _LENGTH:
+        raise Misread(f"a variable of more than {_LENGTH} characters")
+    return name, value
 
 
 def _added(scope: Scope, name: str, value: Bound) -> Bound:
@@ -74,5 +80,8 @@ def _harmless(call: Call, name: str, value: Bound) -> bool:
     if name == "PATH":
         folders = value.replace(MAYBE, "").split(":")
         return all(one == NAME or call.analyst.places.trusted_folder(one) for one in folders)
+    if name == "KUBECONFIG":
+        # A file in a folder that anybody may write to can name a program that gets the credentials.
+        return not foreign(value) and not paths.temporary(call.path(value))
     quiet = {"PAGER", "GIT_PAGER", "SYSTEMD_PAGER", "MANPAGER", "AWS_PAGER", "KUBECTL_PAGER"}
     return name in quiet and value in ("", "cat", "less", "/bin/cat") and not foreign(value)

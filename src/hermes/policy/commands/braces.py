@@ -3,19 +3,20 @@
 import re
 from itertools import pairwise
 
-from hermes.policy.commands.marks import CLOSE, COMMA, LOOSE, OPEN, literal
+from hermes.policy.commands.marks import CLOSE, COMMA, LOOSE, NAME, OPEN, literal
+from hermes.policy.commands.syntax import Misread
 
 LIMIT = 256
 _OPEN = 32
-_RANGE = re.compile(r"(-?\d{1,6}|[A-Za-z])\.\.(-?\d{1,6}|[A-Za-z])(?:\.\.(-?\d{1,6}))?\Z")
+_RANGE = re.compile(r"(-?\d{1,18}|[A-Za-z])\.\.(-?\d{1,18}|[A-Za-z])(?:\.\.(-?\d{1,18}))?\Z")
 
 
 def expand(word: str) -> list[str]:
-    """Every word that the braces stand for. Too many of them are one unknown word."""
-    if word.count(OPEN) > _OPEN:
-        return [LOOSE]
-    found = _expand(word, LIMIT)
-    return [LOOSE] if found is None else [literal_braces(one) for one in found]
+    """Every word that the braces stand for. Raises `Misread` when they multiply without end."""
+    found = None if word.count(OPEN) > _OPEN else _expand(word, LIMIT)
+    if found is None:
+        raise Misread(f"braces that stand for more than {LIMIT} words")
+    return [literal_braces(one) for one in found]
 
 
 def literal_braces(word: str) -> str:
@@ -76,7 +77,8 @@ def _range(inner: str) -> list[str]:
     low, high = (ord(first), ord(last)) if first.isalpha() else (int(first), int(last))
     ends = range(low, high + 1, step) if low <= high else range(low, high - 1, -step)
     if len(ends) > LIMIT:
-        return [LOOSE, LOOSE]
+        # Numbers are no options; below zero they look like one.
+        return [NAME, NAME] if min(low, high) >= 0 else [LOOSE, LOOSE]
     if first.isalpha():
         return [chr(number) for number in ends]
     width = max(len(first), len(last)) if first.startswith("0") or last.startswith("0") else 0

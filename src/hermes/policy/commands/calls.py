@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from hermes.policy.commands import paths
+from hermes.policy.commands.hosts import LOCAL
 from hermes.policy.commands.marks import FOREIGN, GLOB, settled, shown
 from hermes.policy.commands.paths import Places
 from hermes.policy.commands.scope import Scope
@@ -126,10 +127,16 @@ class Call:
         return path
 
     def reads(self, word: str) -> None:
+        if word[:2] in ("@/", "@~", "@."):
+            self.reads(word[1:])  # how many programs are told to take their words from a file
         path = self.names(word)
         self.contents.append(path)
         if paths.network(path):
-            self.mark("network-out", f"{shown(path)} is a network connection")
+            # Opened for reading it sends nothing, and whether a port answers is a fair question.
+            near = not FOREIGN.search(path) and LOCAL.match(path.split("/")[3:4][0])
+            self.mark(
+                "network-local" if near else "network-out", f"{shown(path)} is a network connection"
+            )
         for place in self.analyst.places.both(path):
             if self.analyst.places.secret(place):
                 self.mark("secret-read", f"{shown(place)} holds secrets")
@@ -181,7 +188,7 @@ class Call:
                 self.irreversible(f"with an empty variable {shown(path)} is {worst}")
             else:
                 self.wipe(f"{shown(path)} is a tree of the system")
-        if places.dear(worst) or (recursive and not paths.temporary(path)):
+        if places.dear(worst) or (recursive and not places.passing(path)):
             self.irreversible(f"what is lost in {shown(path)} does not come back")
 
     def wipe(self, why: str) -> None:

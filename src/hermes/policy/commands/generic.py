@@ -7,6 +7,7 @@ from hermes.policy.commands import tables
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.marks import ANY, LOOSE, NAME, foreign, leads, settled, shown
 from hermes.policy.commands.options import Arguments, matches, split
+from hermes.policy.commands.roles import apply_words, unread_code, words_read
 from hermes.policy.commands.sql import judge_sql
 from hermes.policy.commands.tables import OptionRule, Program
 
@@ -22,16 +23,21 @@ def by_table(call: Call, entry: Program) -> str | None:
     rules = (*entry.option_rules, *(verb.option_rules if verb else ()))
     words = found.words[1:] if verb else found.words
     first = found.words[0] if found.words else ""
-    instead = _apply_options(call, found, rules, first, entry.spec.strict)
+    strict = entry.spec.strict
+    instead = _apply_options(call, found, rules, first, strict)
+    if instead and strict and entry.spec.args == "code" and (words or call.stdin is not None):
+        instead = False
     _check_allowed(call, found, entry)
     if not instead:
         _apply_verb(call, verb or entry, words, bare=not found.options or entry.spec.trusts)
-    _check_loose(call, found, verb or entry, rules)
+    _check_loose(call, found, verb or entry, [one for one in rules if _about(one, first)])
     spec = verb.spec if verb else entry.spec
     _aim(call, spec.target or entry.spec.target, words)
     if not instead:
-        _apply_words(call, verb or entry, words, found)
+        apply_words(call, verb or entry, words, found)
         _apply_stdin(call, verb or entry, words)
+    elif spec.args in ("reads", "writes", "second", "dest", "pattern"):
+        words_read(call, words)
     return printed(call, (verb or entry).spec.gives, words)
 
 
@@ -63,19 +69,63 @@ def _apply_options(
     """Mark what the options add; True when one of them makes it do something else instead."""
     instead = False
     spared = not strict or all(_mild(_rule(*one, rules, verb)) for one in found.options)
+    spared = spared and not _refused(found, rules, verb)
+    rehearsed = spared and any(
+        _REHEARSAL.match(option) and _only(_rule(option, value, rules, verb))
+        for option, value in found.options
+    )
     for option, value in found.options:
         rule = _rule(option, value, rules, verb)
         if rule is None:
-            if value and value[:1] in "/.~@":
-                call.reads(value.lstrip("@"))
+            _unlisted(call, option, value)
             continue
         if rule.does[0] == "only":
             call.marks(rule.does[1:] if spared else (), f"{call.program} {option}")
             instead = instead or spared
             continue
+        if rehearsed and rule.does[0] in _REHEARSED:
+            continue
         for kind in rule.does:
             apply_kind(call, kind, value, option)
     return instead
+
+
+_REHEARSAL = re.compile(r"--?(?:dry-?run|simulate|just-print|no-act|noop)")
+_REHEARSED = frozenset({"delete", "irreversible", "write", "service-change"})
+"""Effects of other options that do not come about in a rehearsal; running code still does."""
+
+
+def _unlisted(call: Call, option: str, value: str | None) -> None:
+    """An option that no table names: a file is read, and what is called a command may be one."""
+    if value and value[:1] in "/.~@":
+        call.reads(value.lstrip("@"))
+    if _RUNS_BY_NAME.fullmatch(option) and not option.startswith("--no-"):
+        call.dynamic(f"{call.program} {shown(option)} is named like something that runs")
+
+
+_RUNS_BY_NAME = re.compile(
+    r"--?(?:[\w-]*-)?(?:exec|execute|command|cmd|program|pager|editor|hook|rsh|shell|helper"
+    r"|preprocessor|interpreter|script|plugin|preload)(?:-(?:file|path|dir))?"
+)
+
+
+def _refused(found: Arguments, rules: tuple[OptionRule, ...], verb: str) -> bool:
+    """`--dry-run=none`: an option that would make it look only, and is switched off."""
+    return any(
+        value is not None and value.lower() in _OFF and _only(_rule(option, "", rules, verb))
+        for option, value in found.options
+    )
+
+
+_OFF = frozenset({"false", "no", "none", "off", "0", "f", "n", "disabled"})
+
+
+def _about(rule: OptionRule, verb: str) -> bool:
+    return rule.verb is None or rule.verb.match(verb) is not None
+
+
+def _only(rule: OptionRule | None) -> bool:
+    return rule is not None and rule.does[0] == "only"
 
 
 def _rule(
@@ -83,7 +133,7 @@ def _rule(
 ) -> OptionRule | None:
     whole = f"{option}={value}"
     for rule in rules:
-        if rule.verb is not None and not rule.verb.match(verb):
+        if not _about(rule, verb):
             continue
         if whole in rule.names or option in rule.names:
             return rule
@@ -106,12 +156,6 @@ def _runs(call: Call, value: str, where: str) -> None:
     call.dynamic(f"{call.program} {shown(where)} runs a program of the caller's choice")
     if value:
         call.shell(value)
-
-
-def _code(call: Call, value: str, where: str) -> None:
-    call.dynamic(f"{call.program} {shown(where)} runs code that is not read here")
-    if call.analyst.places.mentions_ours(value):
-        call.own(value)
 
 
 def _reads(call: Call, value: str, where: str) -> None:
@@ -154,7 +198,7 @@ def _nothing(call: Call, value: str, where: str) -> None:
 
 
 _KINDS: dict[str, Callable[[Call, str, str], None]] = {
-    "runs": _runs, "code": _code, "reads": _reads, "writes": _writes, "deletes": _deletes,
+    "runs": _runs, "code": unread_code, "reads": _reads, "writes": _writes, "deletes": _deletes,
     "sql": _sql, "uses": _uses, "recurses": _recurses, "configures": _configures,
     "nothing": _nothing,
     "network-host": lambda call, value, where: call.aim(host=value),
@@ -190,9 +234,7 @@ def _mark_all(call: Call, effects: tuple[str, ...], what: str) -> None:
             call.mark(effect, what)
 
 
-def _check_loose(
-    call: Call, found: Arguments, entry: Program, rules: tuple[OptionRule, ...]
-) -> None:
+def _check_loose(call: Call, found: Arguments, entry: Program, rules: list[OptionRule]) -> None:
     """A word only known at run time may be an option; that matters where options do harm."""
     if entry.spec.trusts or not any(_harmful(rule) for rule in rules):
         return
@@ -225,105 +267,6 @@ def _aim(call: Call, kind: str, words: list[str]) -> None:
         call.aim(**{kind: words[0]})
 
 
-def _apply_words(call: Call, entry: Program, words: list[str], found: Arguments) -> None:
-    role = entry.spec.args
-    if role in ("runs", "shell"):
-        _peel(call, found, role)
-        return
-    work = _ROLES.get(role)
-    if work:
-        work(call, words)
-
-
-def _peel(call: Call, found: Arguments, role: str) -> None:
-    if not found.rest:
-        # The words that usually stand before the command may have been left out.
-        if found.words:
-            call.run(found.words)
-        return
-    if role == "shell":
-        call.shell(" ".join(found.rest))
-    else:
-        call.run(found.rest)
-
-
-def _words_read(call: Call, words: list[str]) -> None:
-    for word in words:
-        call.reads(word)
-
-
-def _words_named(call: Call, words: list[str]) -> None:
-    for word in words:
-        call.names(word)
-
-
-def _words_written(call: Call, words: list[str]) -> None:
-    for word in words:
-        call.writes(word)
-
-
-def _words_deleted(call: Call, words: list[str]) -> None:
-    for word in words:
-        call.deletes(word)
-
-
-def _last_written(call: Call, words: list[str]) -> None:
-    _words_read(call, words[:-1])
-    _words_written(call, words[-1:])
-
-
-def _second_written(call: Call, words: list[str]) -> None:
-    _words_read(call, words[:1])
-    _words_written(call, words[1:])
-
-
-def _after_first(call: Call, words: list[str]) -> None:
-    given = any(flag in ("-e", "-f", "--regexp", "--file", "--files") for flag in call.flags)
-    _words_read(call, words if given else words[1:])
-
-
-def _filtered(call: Call, words: list[str]) -> None:
-    """A filter expression looks like a path; only what surely is a file is read."""
-    for word in words:
-        if word.startswith(("/", "~", "./", "../")) or word == words[-1]:
-            call.reads(word if len(words) > 1 or word[:1] in "/~" else "./-")
-
-
-def _started(call: Call, words: list[str]) -> None:
-    """Files for a pager, among which `+command` runs at the start."""
-    for word in words:
-        if not word.startswith("+"):
-            call.reads(word)
-        elif not re.fullmatch(r"\+\+?(?:[GFgN]|\d+|/[^!|]*)", word):
-            call.dynamic(f"{call.program} {shown(word)} runs a command of the pager")
-
-
-def _first_is_script(call: Call, words: list[str]) -> None:
-    if words:
-        call.dynamic(f"runs {shown(words[0])}, whose content is not read here")
-        _words_read(call, words)
-
-
-def _all_code(call: Call, words: list[str]) -> None:
-    for word in words:
-        _code(call, word, shown(word)[:20])
-
-
-_ROLES: dict[str, Callable[[Call, list[str]], None]] = {
-    "reads": _words_read,
-    "names": _words_named,
-    "writes": _words_written,
-    "deletes": _words_deleted,
-    "dest": _last_written,
-    "second": _second_written,
-    "pattern": _after_first,
-    "filter": _filtered,
-    "pager": _started,
-    "script": _first_is_script,
-    "code": _all_code,
-}
-
-
 def _apply_stdin(call: Call, entry: Program, words: list[str]) -> None:
     kind = entry.spec.stdin
     if not kind or call.stdin is None:
@@ -334,6 +277,6 @@ def _apply_stdin(call: Call, entry: Program, words: list[str]) -> None:
     elif kind == "sql":
         judge_sql(call, call.stdin)
     elif kind == "code":
-        _code(call, call.stdin, "its input")
+        unread_code(call, call.stdin, "its input")
     elif kind == "sends" and foreign(call.stdin):
         call.mark("network-out", f"{call.program} sends what is piped into it")

@@ -9,6 +9,7 @@ from hermes.policy.commands.marks import ANY, settled, shown
 from hermes.policy.commands.values import word_set
 
 _ASKS = (["--help"], ["--version"])
+_HELPS = (["--help"], ["-help"])
 
 
 def judge(call: Call) -> str:
@@ -34,6 +35,8 @@ def _asks(call: Call, entry: tables.Program) -> bool:
     words = call.argv[1:]
     if words in _ASKS:
         return call.program not in _REPEATS
+    if entry.spec.verbs and words[1:] in _HELPS and settled(words[0]) and words[0][:1].isalpha():
+        return words[1:] == ["--help"] or entry.spec.single
     verbal = entry.spec.verbs and words[-1:] == ["--help"] and "--" not in words
     return bool(verbal) and not _CARRIERS & set(words) and all(map(settled, words))
 

@@ -155,6 +155,14 @@ class Places:
     home: str
     own: tuple[str, ...] = ()
     lookup: Lookup | None = None
+    work: str = ""
+    """The folder it starts in, which the work is about."""
+
+    def passing(self, path: str) -> bool:
+        """Whether nobody will miss it: temporary files, but not the work that lies among them."""
+        among = temporary(self.work) and self.work not in ("/tmp", "/var/tmp")
+        mine = path == self.work or path.startswith(f"{self.work}/")
+        return temporary(path) and not (among and mine)
 
     @property
     def _known(self) -> Patterns:

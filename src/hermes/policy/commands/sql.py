@@ -10,8 +10,8 @@ from hermes.policy.commands.sql_tokens import Token, chooses, condition, stateme
 from hermes.policy.commands.values import word_set
 
 _READS = word_set(
-    "SELECT SHOW DESCRIBE DESC EXPLAIN VALUES TABLE HELP USE BEGIN START COMMIT ROLLBACK END"
-    " SAVEPOINT RELEASE RESET FETCH CLOSE CHECKSUM ABORT DISCARD EXISTS LISTEN UNLISTEN WITH"
+    "SELECT SHOW DESCRIBE DESC EXPLAIN VALUES TABLE HELP USE BEGIN COMMIT ROLLBACK END"
+    " SAVEPOINT RELEASE FETCH CLOSE CHECKSUM ABORT DISCARD EXISTS LISTEN UNLISTEN WITH"
 )
 _WRITES = word_set("INSERT REPLACE UPSERT MERGE COMMENT ANALYZE CREATE RENAME ATTACH IMPORT")
 _FINAL = word_set("DROP TRUNCATE ALTER PURGE DETACH")
@@ -86,7 +86,9 @@ def _judge(call: Call, statement: list[Token]) -> None:
     if statement[0].kind == "meta":
         _meta(call, statement)
         return
-    if any(token.kind == "meta" and token.text not in ("\\G", "\\g") for token in statement):
+    if any(token.kind == "meta" and token.text not in ("\\G", "\\g") for token in statement) or any(
+        token.kind == "meta" for token in statement[:-1]
+    ):
         call.dynamic("a backslash command within SQL")
     said = shown(" ".join(token.text for token in statement[:4]))
     work = _VERBS.get(verb)
@@ -175,6 +177,23 @@ def _setting(call: Call, statement: list[Token], said: str) -> None:
         call.mark("read", f"SQL: {said}")
 
 
+def _replicated(call: Call, statement: list[Token], said: str) -> None:
+    """START and RESET: of a transaction or a setting they are nothing, of a server a lot."""
+    uppers = {token.upper for token in statement[1:]}
+    if uppers & {"MASTER", "BINARY", "SLAVE", "REPLICA", "PERSIST", "GROUP_REPLICATION"}:
+        call.mark("service-change", f"SQL: {said}")
+        if statement[0].upper == "RESET":
+            call.irreversible(f"SQL: {said}")
+    else:
+        call.mark("service-change" if "CACHE" in uppers else "read", f"SQL: {said}")
+
+
+def _ended(call: Call, statement: list[Token], said: str) -> None:
+    """COMMIT and ROLLBACK of what another session prepared reach beyond this one."""
+    prepared = any(token.upper == "PREPARED" for token in statement)
+    call.mark("write" if prepared else "read", f"SQL: {said}")
+
+
 def _pragma(call: Call, statement: list[Token], said: str) -> None:
     changes = any(token.text == "=" for token in statement)
     call.mark("write" if changes else "read", f"SQL: {said}")
@@ -194,6 +213,7 @@ _VERBS: dict[str, _Work] = {
     "SELECT": _looks, "WITH": _looks, "VALUES": _looks, "EXPLAIN": _explained,
     "DESCRIBE": _explained, "DESC": _explained, "UPDATE": _rows, "DELETE": _rows,
     "COPY": _copied, "SET": _setting, "PRAGMA": _pragma, "CREATE": _created,
+    "START": _replicated, "RESET": _replicated, "COMMIT": _ended, "ROLLBACK": _ended,
 }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from hermes.policy.commands.walking import TooMuch
 
 COMMANDS = 200
 """More than this many in one text are not read on, they are asked about."""
+_WORDS = 6000
 _NESTING = 10
 
 
@@ -25,6 +26,7 @@ class Walker:
         self.found: dict[SimpleCommand, None] = {}
         self.problems: dict[str, None] = {}
         self.steps = 0
+        self.words = 0
         self.nesting = 0
         self.kept = 0
 
@@ -71,6 +73,9 @@ class Walker:
     def run(self, call: Call) -> str:
         if call.via:
             self._step()
+        self.words += len(call.argv)
+        if self.words > _WORDS:
+            raise TooMuch(f"more than {_WORDS} words in all")
         word = call.argv[0]
         if word in call.scope.aliases:
             return self._alias(call, call.scope.aliases[word])

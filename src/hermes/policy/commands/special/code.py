@@ -12,7 +12,16 @@ from hermes.policy.commands.values import word_set
 _MODULES = {
     "json": {"load", "loads", "dumps", "dump", "JSONDecodeError"},
     "sys": {"stdin", "argv", "stdout", "version", "version_info", "exit", "maxsize", "platform"},
-    "datetime": {"datetime", "timedelta", "timezone", "date", "utcnow", "now", "fromtimestamp"},
+    "datetime": {
+        "datetime",
+        "timedelta",
+        "timezone",
+        "date",
+        "utcnow",
+        "now",
+        "fromtimestamp",
+        "utcfromtimestamp",
+    },
     "time": {"time", "strftime", "gmtime", "localtime", "ctime", "mktime", "strptime"},
     "math": {"sqrt", "log", "log2", "log10", "ceil", "floor", "pi", "pow"},
     "re": {"findall", "search", "match", "sub", "split", "compile"},
@@ -22,6 +31,7 @@ _MODULES = {
     "hashlib": {"sha256", "md5", "sha1"},
     "uuid": {"uuid4"},
     "platform": {"python_version", "platform", "node", "system", "release"},
+    "socket": {"gethostname", "getfqdn"},
     "ipaddress": {"ip_address", "ip_network"},
     "urllib.parse": {"quote", "unquote", "urlparse", "parse_qs", "urlencode"},
 }
@@ -33,7 +43,7 @@ _METHODS = word_set(
     "get items keys values append join split strip lstrip rstrip startswith endswith format replace"
     " lower upper read readlines readline most_common isoformat strftime total_seconds timestamp"
     " decode encode hexdigest splitlines count index title zfill group groups extend update pop"
-    " datetime now utcnow fromtimestamp add sort write"
+    " datetime now utcnow fromtimestamp utcfromtimestamp add sort write"
 )
 _NODES = (
     ast.Module, ast.Expr, ast.Assign, ast.Constant, ast.Name, ast.Load, ast.Store, ast.Call,

@@ -127,10 +127,14 @@ def kubectl(call: Call, entry: Program) -> str:
     _where(call, inner)
     if verb in ("get", "describe", "view-secret"):
         _secrets(call, inner)
-    if verb in ("scale", "autoscale") and inner.value("--replicas", "--max") == "0":
+        raw = inner.value("--raw") or ""
+        if "/proxy" in raw or foreign(raw):
+            call.mark("network-out", f"passes a request on to {shown(raw)}")
+    changes = "service-change" in call.effects
+    if verb in ("scale", "autoscale") and changes and inner.value("--replicas", "--max") == "0":
         call.irreversible("scales to nothing")
         call.mark("delete", "scales to nothing")
-    if verb == "delete":
+    if verb == "delete" and "delete" in call.effects:
         _deleted(call, inner)
     return ANY
 

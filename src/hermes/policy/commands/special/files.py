@@ -1,11 +1,12 @@
 """Programs that move, remove, overwrite or unlock files: what exactly decides how bad it is."""
 
 import re
+from posixpath import basename
 
 from hermes.policy.commands import paths
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.generic import by_table
-from hermes.policy.commands.marks import ANY, FOREIGN, LOOSE, SOME, shown
+from hermes.policy.commands.marks import ANY, FOREIGN, LOOSE, NAME, SOME, shown
 from hermes.policy.commands.options import Arguments, split
 from hermes.policy.commands.tables import Program
 
@@ -47,7 +48,7 @@ def move(call: Call, entry: Program) -> str:
                 call.wipe(f"{shown(place)} is a tree of the system")
             elif call.analyst.places.dear(place):
                 call.irreversible(f"{shown(place)} is part of the system")
-    for word in [target] if target else found.words[-1:]:
+    for word in _landing(call, sources, target or (found.words or [ANY])[-1]):
         call.writes(word)
         if call.path(word) == "/dev/null":
             call.mark("delete", "moved to nowhere")
@@ -62,9 +63,10 @@ def copy(call: Call, entry: Program) -> str:
         call.reads(word)
         if call.path(word) == "/dev/null" and found.words:
             call.deletes(found.words[-1], why="emptied by copying /dev/null over it")
-    for word in [target] if target else found.words[-1:]:
+    _mode(call, found.value("-m", "--mode") or "")
+    sources = found.words if target else found.words[:-1]
+    for word in _landing(call, sources, target or (found.words or [ANY])[-1]):
         call.writes(word)
-        _mode(call, found.value("-m", "--mode") or "")
     whole = found.has("-r", "-R", "-a", "--recursive", "--archive")
     if whole and any(call.analyst.places.harbours(call.path(word)) for word in found.words[:-1]):
         call.mark("secret-read", "copies a tree with secrets in it")
@@ -72,6 +74,44 @@ def copy(call: Call, entry: Program) -> str:
         for word in found.words:
             call.writes(word)
     return ""
+
+
+def _landing(call: Call, sources: list[str], target: str) -> list[str]:
+    """Where files end up: under their own names, when the target can only be a folder."""
+    folder = target.endswith(("/", "/.")) or call.path(target) in ("/tmp", "/var/tmp")
+    if not folder or not sources or not all(basename(one.rstrip("/")) for one in sources):
+        return [target]
+    return [f"{target.rstrip('/')}/{basename(one.rstrip('/'))}" for one in sources]
+
+
+def scratch(call: Call, entry: Program) -> str:
+    """mktemp: in the folder for such files, unless it is told another place."""
+    found = _arguments(call, entry)
+    folder = found.value("-p", "--tmpdir")
+    template = found.words[0] if found.words else "tmp.XXXXXXXXXX"
+    inside = not found.words or found.has("-t", "-p", "--tmpdir")
+    if not found.has("-u", "--dry-run"):
+        call.writes(f"{folder or '/tmp'}/{template}" if inside else template)
+    return NAME
+
+
+def pieces(call: Call, entry: Program) -> str:
+    """split: the second word is how the names of the pieces begin."""
+    found = _arguments(call, entry)
+    by_table(call, entry)
+    call.writes((found.words[1] if len(found.words) > 1 else "x") + "aa")
+    return ANY
+
+
+def unpack(call: Call, entry: Program) -> str:
+    """unzip: everything goes below one folder; `:` would let the archive choose another."""
+    found = _arguments(call, entry)
+    by_table(call, entry)
+    if "write" in call.effects:
+        call.writes(found.value("-d") or ".", "unpacks files")
+    if found.has("-:"):
+        call.dynamic("the archive may write outside of the folder")
+    return ANY
 
 
 def link(call: Call, entry: Program) -> str:
@@ -89,6 +129,9 @@ def link(call: Call, entry: Program) -> str:
 
 def rights(call: Call, entry: Program) -> str:
     """chmod, chown, chgrp, chattr, setfacl, setcap."""
+    call.argv = [
+        word.replace("-", "=", 1) if _TAKES.fullmatch(word) else word for word in call.argv
+    ]
     found = _arguments(call, entry)
     words = found.words
     if found.value("--reference") is None and call.program != "setfacl":
@@ -108,6 +151,10 @@ def rights(call: Call, entry: Program) -> str:
     if call.program in ("setcap", "chattr"):
         call.mark("privilege", f"{call.program} changes what the kernel allows")
     return ""
+
+
+_TAKES = re.compile(r"-[rwxXst]+(?:,[ugoa]*[-+=][rwxXst]*)*")
+"""`chmod -x file`: what looks like an option takes rights away."""
 
 
 def _mode(call: Call, mode: str) -> None:
@@ -133,7 +180,8 @@ def convert(call: Call, entry: Program) -> str:
 
 
 def _emptied(call: Call, value: str) -> None:
-    if any(word in ("if=/dev/zero", "if=/dev/urandom", "if=/dev/null") for word in call.argv):
+    filled = any(word in ("if=/dev/zero", "if=/dev/urandom", "if=/dev/null") for word in call.argv)
+    if filled and not paths.nowhere(call.path(value)):
         call.mark("delete", f"overwrites {shown(value)}")
 
 

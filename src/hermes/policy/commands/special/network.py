@@ -1,9 +1,11 @@
 """Programs that talk to other machines: looking at a URL is one thing, sending is another."""
 
 import re
+from posixpath import basename
 
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.generic import by_table
+from hermes.policy.commands.hosts import LOCAL, LOOPBACK
 from hermes.policy.commands.marks import ANY, NAME, UNKNOWN, foreign, shown
 from hermes.policy.commands.options import Arguments, split
 from hermes.policy.commands.tables import Program
@@ -11,12 +13,6 @@ from hermes.policy.commands.tables import Program
 _URL = re.compile(
     r"(?:([a-zA-Z][\w+.-]*)://)?(?:([^/@]*)@)?(\[[0-9a-fA-F:.]+\]|[^/:?#]*)(?::([^/?#]*))?(.*)",
     re.S,
-)
-_LOCAL = re.compile(
-    r"(?:localhost|[\w-]+\.localhost|127(?:\.\d+){0,3}|0(?:\.0){0,3}|\[::1?\]|::1|10(?:\.\d+){3}"
-    r"|192\.168(?:\.\d+){2}|172\.(?:1[6-9]|2\d|3[01])(?:\.\d+){2}|\[f[cd][0-9a-f:]+\]"
-    r"|[\w-]+|[\w.-]+\.(?:local|internal|lan|svc|intranet|corp|home|localdomain|cluster\.local))\.?\Z",
-    re.I,
 )
 _METADATA = re.compile(
     r"(?:169\.254\.169\.254|169\.254\.170\.\d+|100\.100\.100\.200|\[?fd00:ec2::254\]?|metadata"
@@ -51,9 +47,11 @@ def _numeric(host: str) -> bool:
 
 def _where(host: str, rest: str, user: str) -> tuple[str, str]:
     said = shown(host)
-    if foreign(host):
+    if foreign(host) or foreign(user):
         return "network-out", f"connects to {said}, only known at run time"
-    if _LOCAL.match(host.replace(NAME, "0")):
+    if LOCAL.match(host.replace(NAME, "0")):
+        if foreign(rest) and not LOOPBACK.match(host):
+            return "network-out", f"sends what is only known at run time to {said}"
         return "network-local", f"connects to {said}"
     if UNKNOWN.search(host + rest + user):
         return "network-out", f"sends what is only known at run time to {said}"
@@ -72,6 +70,7 @@ def curl(call: Call, entry: Program) -> str:
     by_table(call, entry)
     if found.loose and not _only_addresses(found):
         call.dynamic("a word only known at run time may be an option")
+    _sends(call, found)
     for url in [*found.words, *found.values("--url")]:
         address(call, url)
     method = (found.value("-X", "--request") or "GET").upper()
@@ -82,6 +81,8 @@ def curl(call: Call, entry: Program) -> str:
     for header in found.values(
         "-H", "--header", "-b", "--cookie", "-A", "--user-agent", "-e", "-u"
     ):
+        if header.startswith("@"):
+            call.reads(header[1:])
         if foreign(header) or header.startswith("@"):
             _credential(call, header)
     if found.has("-u", "--user", "--oauth2-bearer") and "network-read" in call.effects:
@@ -89,6 +90,24 @@ def curl(call: Call, entry: Program) -> str:
     if found.has("-O", "--remote-name", "-J", "--remote-name-all", "--output-dir"):
         call.mark("write", "curl keeps the file")
     return ANY
+
+
+_BODY = (
+    "-d", "--data", "--data-raw", "--data-binary", "--data-urlencode", "--data-ascii", "--json",
+    "--url-query",
+)  # fmt: skip
+
+
+def _sends(call: Call, found: Arguments) -> None:
+    """Data goes out, unless -G makes a question of it that stays in the house."""
+    for value in found.values(*_BODY):
+        file = value.partition("@")[2] if "@" in value.partition("=")[0] else ""
+        if file and not foreign(file):
+            call.reads(file)
+        local = [_URL.match(url.strip()) for url in found.words]
+        near = all(one and LOCAL.match(one.group(3)) for one in local) and bool(local)
+        if not (found.has("-G", "--get") and near and not file and not foreign(value)):
+            call.mark("network-out", "curl sends data")
 
 
 def _only_addresses(found: Arguments) -> bool:
@@ -111,7 +130,9 @@ def wget(call: Call, entry: Program) -> str:
     quiet = found.has("--spider") or target in ("-", "/dev/null", "/dev/stdout")
     joined = any(re.fullmatch(r"-[qnv]*O-", word) for word in call.argv)
     if not quiet and not joined:
-        call.writes(target or ".", "wget keeps the file")
+        folder = (found.value("-P", "--directory-prefix") or ".").rstrip("/") or "/"
+        name = basename(found.words[0].partition("?")[0]) if found.words else NAME
+        call.writes(target or f"{folder}/{name or 'index.html'}", "wget keeps the file")
     if any(foreign(value) for value in found.values("--header", "-U", "--user-agent", "--referer")):
         call.mark("network-out", "a header carries what is only known at run time")
     method = found.value("--method") or "GET"
@@ -154,6 +175,20 @@ def connection(call: Call, entry: Program) -> str:
     return ANY
 
 
+def relay(call: Call, entry: Program) -> str:
+    """socat: a known question to a socket of this machine looks; all else is an open door."""
+    words = [word for word in call.argv[1:] if not re.fullmatch(r"-[dvtT]\d*|-[tT]", word)]
+    ends = [word for word in words if not re.fullmatch(r"-|STDIO|stdio|\d+", word)]
+    socket = re.fullmatch(
+        r"(?:(?i:unix(?:-connect|-client)?):)?/(?:var/run|run|var/lib|tmp)/[\w./-]+", ends[-1]
+    ) if len(ends) == 1 else None  # fmt: skip
+    lines = (call.stdin or "").replace(";", "\n").splitlines()
+    if socket and lines and all(_QUESTION.match(line.strip()) for line in lines):
+        call.mark("network-local", f"asks {shown(ends[0])}")
+        return ANY
+    return by_table(call, entry) or ANY
+
+
 _QUESTION = re.compile(
     r"\s*\Z|(?:show|help|stats?|info|ruok|srvr|mntr|conf|cons|version|ping|GET|HEAD|QUIT|quit|EHLO"
     r"|INFO|PING|get|Host:|Connection:)\b[^|]*\Z"
@@ -165,8 +200,9 @@ def http(call: Call, entry: Program) -> str:
     found = split(call.argv[1:], entry.grammar)
     by_table(call, entry)
     words = found.words
-    method = words[0] if words and words[0].isalpha() and words[0].isupper() else "GET"
-    rest = words[1:] if words[:1] == [method] else words
+    named = len(words) > 1 and words[0].isalpha()
+    method = words[0].upper() if named else "GET"
+    rest = words[1:] if named else words
     if rest:
         address(call, rest[0])
     if method not in ("GET", "HEAD", "OPTIONS") or any(

@@ -24,7 +24,13 @@ def internet(call: Call, entry: Program) -> str:
         return call.run(call.argv[at:])
     verb = words[1] if len(words) > 1 else "show"
     short = verb == "s" and words[0][:1] not in ("l",)
-    if verb in _SHOWS or short or (any(map(str.isdigit, verb)) and words[0].startswith("r")):
+    counts = words[:1] == ["xfrm"] and words[2:3] in (["count"], ["list"], ["show"], [])
+    if (
+        verb in _SHOWS
+        or short
+        or counts
+        or (any(map(str.isdigit, verb)) and words[0].startswith("r"))
+    ):
         call.mark("read", "ip shows")
     else:
         call.mark("service-change", f"ip {shown(' '.join(words[:3]))} changes the network")
@@ -54,8 +60,9 @@ def host_name(call: Call, entry: Program) -> str:
 def signal(call: Call, entry: Program) -> str:
     """kill, pkill, killall: -0 only asks, -1 and 1 are everybody."""
     words = call.argv[1:]
-    quiet = {"-0", "-l", "-L", "--list", "--table"}
-    if any(word in quiet for word in words) or ("-s" in words and "0" in words):
+    signals = {word for word in words if re.fullmatch(r"-(?:\d+|[A-Z]+\d*)|--signal.*", word)}
+    asks = words[:1] in (["-l"], ["-L"], ["--list"], ["--table"]) or words[:2] in (["-s", "0"],)
+    if (asks and not signals - {"-L"}) or signals == {"-0"}:
         call.mark("read", f"{call.program} asks")
         return ANY
     call.mark("service-change", f"{call.program} ends or signals processes")

@@ -5,7 +5,7 @@ import re
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.generic import by_table
 from hermes.policy.commands.marks import ANY, literal, settled, shown
-from hermes.policy.commands.options import split
+from hermes.policy.commands.options import Grammar, split
 from hermes.policy.commands.tables import Program
 from hermes.policy.commands.values import word_set
 
@@ -18,12 +18,13 @@ _HARMLESS = re.compile(
 
 def git(call: Call, entry: Program) -> str:
     found = split(call.argv[1:], entry.grammar)
-    for setting in found.values("-c", "--config-env"):
-        if not _HARMLESS.match(setting) or not settled(setting):
-            call.dynamic(f"git -c {shown(setting)} can run a program")
-            if "!" in setting or "ommand" in setting or "pager" in setting:
-                call.shell(setting.partition("=")[2].lstrip("!"))
-    if folder := found.value("-C"):
+    # Behind the verb the same letters mean something else.
+    before = split(call.argv[1:], Grammar(entry.grammar.values, stops=1, at_once=True))
+    if before.has("-p", "--paginate"):
+        call.dynamic("git -p opens a pager, and out of that a shell")
+    for setting in before.values("-c", "--config-env"):
+        _set(call, setting)
+    if folder := before.value("-C"):
         call.scope = call.scope.copy()
         call.scope.cwd = call.path(folder)
         call.names(folder)
@@ -40,6 +41,13 @@ def git(call: Call, entry: Program) -> str:
     if found.loose and not _is_reading(call):
         call.dynamic("a word only known at run time may be an option of git")
     return ANY
+
+
+def _set(call: Call, setting: str) -> None:
+    if not _HARMLESS.match(setting) or not settled(setting):
+        call.dynamic(f"git -c {shown(setting)} can run a program")
+        if "!" in setting or "ommand" in setting or "pager" in setting:
+            call.shell(setting.partition("=")[2].lstrip("!"))
 
 
 def _is_reading(call: Call) -> bool:

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from posixpath import dirname
 
 from hermes.policy.commands import assignments
 from hermes.policy.commands.calls import Call
@@ -66,6 +67,10 @@ def shell(call: Call, entry: Program) -> str:
         call.dynamic("an interactive shell reads its own start files")
     if found.has("--rcfile", "--init-file"):
         call.dynamic("start files of the caller's choice")
+    if found.names() <= {"-n", "-v", "-x"} and found.has("-n") and found.rest:
+        call.mark("read", "looks for mistakes without running anything")
+        call.reads(found.rest[0])
+        return ANY
     if found.has("-c"):
         return _command_string(call, found.rest)
     if found.has("-s") or not found.rest or found.rest[0] in ("-", "/dev/stdin"):
@@ -185,43 +190,6 @@ def parallel(call: Call, entry: Program) -> str:
     return ANY
 
 
-def remote(call: Call, entry: Program) -> str:
-    """`ssh host command`: a shell elsewhere."""
-    found = split(call.argv[1:], entry.grammar)
-    call.flags = tuple(found.names())
-    for option in found.values("-o"):
-        if re.match(
-            r"(?i)\s*(?:ProxyCommand|LocalCommand|KnownHostsCommand|Include|Match)", option
-        ):
-            call.dynamic(f"ssh -o {shown(option)} runs a local command")
-            call.shell(option.partition("=")[2] or option.partition(" ")[2])
-    for log in found.values("-E"):
-        call.writes(log)
-    if found.has("-F", "-L", "-R", "-D", "-w", "-S", "-I", "-A", "-W", "-J"):
-        call.mark("network-out", "ssh with a tunnel, an agent or a configuration of its own")
-    if found.has("-V", "-Q"):
-        call.mark("read", "ssh tells about itself")
-        return ANY
-    host = found.words[0] if found.words else ANY
-    call.aim(host=host.rpartition("@")[2])
-    call.mark("network-out" if foreign(host) else "network-read", f"connects to {shown(host)}")
-    return _over_there(call, found.rest, idle=found.has("-N", "-f", "-O", "-G"))
-
-
-def _over_there(call: Call, words: list[str], *, idle: bool) -> str:
-    if call.stdin is not None:
-        call.mark("network-out", "what is piped in goes to another machine")
-    scope = call.scope.elsewhere()
-    if words:
-        return call.shell(" ".join(words), scope=scope)
-    if call.stdin is not None:
-        call.dynamic("the remote shell runs what is piped in")
-        return call.shell(call.stdin, scope=scope, stdin="")
-    if not idle:
-        call.dynamic("opens a shell on another machine")
-    return ANY
-
-
 def watch(call: Call, entry: Program) -> str:
     """`watch cmd`: through a shell, unless -x."""
     found = split(call.argv[1:], entry.grammar)
@@ -287,9 +255,34 @@ def applet(call: Call, entry: Program) -> str:
 
 
 def traced(call: Call, entry: Program) -> str:
-    """`strace`, `ltrace`, `perf`: look at a process, or start one."""
+    """`strace`, `ltrace`: look at a process, or start one; faults may be put in on the way."""
+    found = split(call.argv[1:], entry.grammar)
+    if any(
+        re.search(r"inject|fault", value) for value in found.values("-e", "--inject", "--fault")
+    ):
+        call.mark("service-change", f"{call.program} makes calls of the process fail")
     by_table(call, entry)
     return ANY
+
+
+def namespaces(call: Call, entry: Program) -> str:
+    """nsenter: into the network of a process it only changes the view, as `ip netns exec` does."""
+    found = split(call.argv[1:], entry.grammar)
+    if not found.names() <= {"-t", "--target", "-n", "--net"} or not found.rest:
+        by_table(call, entry)
+        return ANY
+    call.borrowed = "nsenter looks from within another network"
+    return call.run(found.rest)
+
+
+def linked(call: Call, entry: Program) -> str:
+    """ldd may start what it is given; the system's own programs are none to fear."""
+    found = split(call.argv[1:], entry.grammar)
+    system = [call.analyst.places.trusted_folder(dirname(call.path(one))) for one in found.words]
+    if system and all(system) and not found.options:
+        call.mark("read", "ldd names libraries")
+        return ANY
+    return by_table(call, entry) or ANY
 
 
 def loader(call: Call, entry: Program) -> str:

@@ -1,0 +1,1 @@
+"""Turns texts into vectors offline, keeps them, and finds the nearest ones."""

@@ -1,0 +1,112 @@
+"""Reads and writes a note file that a person may be editing at the very same time."""
+
+import fcntl
+import hashlib
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from hermes.core.errors import StoreError
+from hermes.core.messages import Value
+
+HUGE = 256 * 1024
+_TRIES = 20
+
+
+class Note(Value, frozen=True):
+    text: str = ""
+    trouble: str = ""
+    """Why there is no text, for a person; empty also when there simply is no file."""
+
+
+def read(path: Path) -> Note:
+    """Never raises and never waits: a start goes on without a file that cannot be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return Note()
+    except OSError as error:
+        return _unread(path, f"cannot be read: {error.strerror}")
+    try:
+        kind = os.fstat(descriptor)
+        if not stat.S_ISREG(kind.st_mode):
+            return _unread(path, "is not a plain file")
+        if kind.st_size > HUGE:
+            return _unread(path, f"has {kind.st_size:,} bytes, far too many for notes")
+        data = os.read(descriptor, HUGE + 1)
+    finally:
+        os.close(descriptor)
+    if b"\0" in data:
+        return _unread(path, "is not text")
+    try:
+        return Note(data.decode("utf-8-sig").replace("\r\n", "\n"))
+    except UnicodeDecodeError:
+        return _unread(path, "is not UTF-8 text")
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
+
+
+def rewrite(path: Path, change: Callable[[str], str]) -> tuple[str, str]:
+    """Replace the file by what `change` makes of it; its text before and after.
+
+    Nobody who reads it sees half of it. When a person saves in between, `change` is asked again
+    about what they saved. Raises `StoreError`.
+    """
+    real = path.resolve()  # a link into a folder of dotfiles stays one
+    try:
+        with _locked(path):
+            for _ in range(_TRIES):
+                before = _current(real)
+                after = change(before)
+                if after == before or _swap(real, before, after):
+                    return before, after
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror}") from error
+    raise StoreError(f"{path} is being changed all the time by somebody else; try again")
+
+
+def _current(path: Path) -> str:
+    note = read(path)
+    if note.trouble:
+        raise StoreError(f"{note.trouble}; nothing was written")
+    return note.text
+
+
+def _swap(path: Path, before: str, after: str) -> bool:
+    """False when somebody else wrote the file since it was read."""
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
+    try:
+        with os.fdopen(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode), "wb") as file:
+            file.write(after.encode(errors="replace"))
+            file.flush()
+            os.fsync(file.fileno())
+        if read(path).text != before:
+            return False
+        partial.replace(path)
+        return True
+    finally:
+        with suppress(FileNotFoundError):
+            partial.unlink()
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One Hermes at a time; a person's editor asks nobody, hence the look before the swap."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = path.with_name(f".{path.name}.lock")
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _unread(path: Path, why: str) -> Note:
+    return Note(trouble=f"{path} {why}; going on without it")

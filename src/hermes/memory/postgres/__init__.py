@@ -1,0 +1,1 @@
+"""The journal, search and memory of several machines in one PostgreSQL database."""

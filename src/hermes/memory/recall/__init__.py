@@ -1,0 +1,1 @@
+"""Finds the passages that answer a question: text first, vectors as a second opinion."""

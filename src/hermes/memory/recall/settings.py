@@ -1,0 +1,27 @@
+"""What an operator may set about recall."""
+
+from typing import Literal
+
+import msgspec
+
+
+class RecallSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    candidates: int = 200
+    """Passages that full text may propose before scoring."""
+    nearest: int = 100
+    """Passages that the vectors may propose before scoring."""
+    floor: float = 0.16
+    """When the best score is below this there is no answer: better nothing than noise.
+
+    Calibrated: of questions with an answer 1 in 100 falls below it, of foreign ones half or more.
+    """
+    budget_tokens: int = 1000
+    """How much recalled text may enter a prompt."""
+    decay: Literal["bounded", "exponential"] = "bounded"
+    """`bounded` lets age break ties only; `exponential` is the pure e^(-λt)."""
+    half_life_episodic_days: float = 30.0
+    """Half-life of what happened; 0 means that it never fades."""
+    half_life_semantic_days: float = 180.0
+    """Half-life of facts; 0 means that they never fade."""
+    half_life_declarative_days: float = 0.0
+    """Half-life of manuals; 0 means that they never fade."""

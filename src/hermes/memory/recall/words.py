@@ -1,0 +1,55 @@
+"""Splits text into stems, as the full-text index does, and knows which words say nothing."""
+
+import re
+from collections.abc import Sequence
+
+import apsw
+
+_SAY_NOTHING = """
+    a an the of to in on at for and or but if is was were are be been being am did do does done
+    doing what when where who whom whose which how why that this these those it its he she they
+    them his her hers their theirs him i me my we us our you your with by as from has have had
+    having s t d ll re ve m so than then there here not no nor can could would should will shall
+    may might must about into over after before during some any all each both either
+"""
+STOP_WORDS = frozenset(_SAY_NOTHING.split())
+_WORD = re.compile(r"\w+")
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
+
+
+class Stemmer:
+    """SQLite's own Porter stemmer, so that scores and index agree on what one word is."""
+
+    def __init__(self) -> None:
+        self._connection = apsw.Connection(":memory:")
+        self._tokenizer = self._connection.fts5_tokenizer("porter", ["unicode61"])
+        self._known: dict[str, str] = {}
+
+    def stem(self, word: str) -> str:
+        known = self._known.get(word)
+        if known is None:
+            found = list(self._tokenizer(word.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None))
+            known = self._known[word] = str(found[0][-1]) if found else word
+        return known
+
+    def stems(self, text: str) -> Sequence[str]:
+        """The stems of a text in order, stop words left out."""
+        return [self.stem(word) for word in words(text) if word not in STOP_WORDS]
+
+
+def words(text: str) -> list[str]:
+    """Lower-case words; runs of Chinese, Japanese and Korean signs become pairs of signs."""
+    found = _WORD.findall(text.lower().replace("_", " "))
+    if text.isascii():
+        return found
+    return [part for word in found for part in _parts(word)]
+
+
+def _parts(word: str) -> list[str]:
+    run = _CJK.search(word)
+    if run is None:
+        return [word]
+    signs = run.group()
+    pairs = [signs[at : at + 2] for at in range(len(signs) - 1)] or [signs]
+    outside = [part for part in (word[: run.start()], word[run.end() :]) if part]
+    return [*pairs, *(part for rest in outside for part in _parts(rest))]

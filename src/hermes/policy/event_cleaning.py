@@ -1,0 +1,98 @@
+"""Takes secrets out of whole events, on their way to the journal and everybody behind it.
+
+Every text of an event is cleaned, whatever kind it is, so that a new kind needs no line here. Only
+names by which things are found again stay as they are: an id that looks like chance is no secret.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from hermes.core.events import Event
+from hermes.policy.redaction import MARK, marker
+from hermes.policy.secret_guesses import STEMS
+
+SHORTEST = 6
+"""Characters below which nothing is a secret."""
+SPARED = frozenset(
+    {
+        *("run", "parent", "id", "call_id", "approval", "grant", "process", "fact", "artifact"),
+        *("hash", "action", "digest", "previous", "key", "signature"),
+        *("model", "directory", "cwd", "environment", "target", "origin", "file"),
+        "wire",  # signed by the provider, who wants it back unchanged
+    }
+)
+REMEMBERED, LONGEST = 64, 16_384
+"""Texts that were cleaned lately, and how long one may be to be remembered: a call is written
+three times, a result is cleaned by the executor before it comes here."""
+
+Thing = TypeVar("Thing")
+
+
+class EventCleaner:
+    def __init__(self, clean: Callable[[str], str]) -> None:
+        self._clean = clean
+        self._lately: OrderedDict[str, str] = OrderedDict()
+
+    def __call__(self, event: Event) -> Event:
+        """The same object when there is nothing to take out."""
+        return self._struct(event)
+
+    def text(self, text: str) -> str:
+        if len(text) < SHORTEST:
+            return text
+        known = self._lately.get(text)
+        if known is not None:
+            return known
+        cleaned = self._clean(text)
+        if len(text) <= LONGEST:
+            for one in {text, cleaned}:
+                self._lately[one] = cleaned
+            while len(self._lately) > REMEMBERED:
+                self._lately.popitem(last=False)
+        return text if cleaned == text else cleaned
+
+    def _struct(self, value: Thing) -> Thing:
+        assert isinstance(value, msgspec.Struct)
+        changed = {}
+        for name in value.__struct_fields__:
+            if name not in SPARED:
+                before = getattr(value, name)
+                after = self._any(before)
+                if after is not before:
+                    changed[name] = after
+        return msgspec.structs.replace(value, **changed) if changed else value
+
+    def _any(self, value: Any) -> Any:
+        if type(value) is str:
+            return self.text(value)
+        if isinstance(value, msgspec.Struct):
+            return self._struct(value)
+        if type(value) is dict:
+            return self._table(value)
+        if type(value) in (tuple, list):
+            cleaned = [self._any(one) for one in value]
+            same = all(after is before for after, before in zip(cleaned, value, strict=True))
+            return value if same else type(value)(cleaned)
+        return value
+
+    def _table(self, value: dict[str, Any]) -> dict[str, Any]:
+        """Arguments and the like: what a value is may only be told by its name."""
+        cleaned = {self.text(name): self._named(name, inner) for name, inner in value.items()}
+        same = len(cleaned) == len(value) and all(
+            cleaned.get(name, value) is inner for name, inner in value.items()
+        )
+        return value if same else cleaned
+
+    def _named(self, name: str, value: Any) -> Any:
+        after = self._any(value)
+        if type(value) is not str or after is not value or len(value) < 4:
+            return after
+        lower = name.lower()
+        if any(stem in lower for stem in STEMS) and MARK not in value:
+            beside = self._clean(f'"{name}": "{value}"')
+            if MARK in beside and value not in beside:
+                return marker(name[:40])
+        return value

@@ -1,0 +1,1 @@
+"""A skill as a folder: read leniently, written strictly, looked over with line numbers."""

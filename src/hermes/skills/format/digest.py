@@ -1,0 +1,28 @@
+"""A name for exactly this content of a skill's folder: any change of any file is another digest."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+MOST_FILES, MOST_BYTES = 500, 8 << 20
+
+
+def files_of(folder: Path) -> Iterator[Path]:
+    """Its files in order, without hidden ones; a link is no file of a skill."""
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder).parts
+        if path.is_symlink() or not path.is_file():
+            continue
+        if any(part.startswith(".") or part == "__pycache__" for part in inside):
+            continue
+        yield path
+
+
+def digest_of(folder: Path) -> str:
+    """SHA-256 over sorted `mode path sha256(content)` lines. Raises `OSError`."""
+    lines = []
+    for path in files_of(folder):
+        mode = "755" if path.stat().st_mode & 0o100 else "644"
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        lines.append(f"{mode} {path.relative_to(folder).as_posix()} {content}\n")
+    return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()

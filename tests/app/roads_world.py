@@ -1,0 +1,205 @@
+"""Tools walked one by one: every one that is registered, in a place that records each touch."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import product
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from hermes.core import plugins
+from hermes.core.actions import Action, Approval, Decision
+from hermes.core.bus import Bus
+from hermes.core.errors import ToolError
+from hermes.core.messages import ToolCall, ToolResult, ToolSpec
+from hermes.core.protocols import CommandResult, Environment, ProcessView, Tool, ToolContext
+from hermes.memory.in_memory import InMemoryJournal
+from hermes.tools.executor import Executor
+from hermes.tools.kit import Kit
+
+EXECUTOR = "executor.py"
+
+
+def tools_of() -> dict[str, Tool]:
+    """Whatever names itself in the entry-point group of tools, made as the catalogue makes it."""
+    kit = Kit()
+    loaded = {name: plugins.load("tools", name) for name in plugins.names("tools")}
+    return {name: it if hasattr(it, "spec") else it(kit) for name, it in loaded.items()}
+
+
+def arguments_for(spec: ToolSpec) -> list[dict[str, Any]]:
+    """Arguments that fit: what must be given, with every choice where there are choices."""
+    schema = spec.parameters
+    wanted = schema.get("required", [])
+    choices = [_values(schema["properties"][name], schema.get("$defs", {})) for name in wanted]
+    return [dict(zip(wanted, values, strict=True)) for values in product(*choices)]
+
+
+def _values(schema: Mapping[str, Any], known: Mapping[str, Any]) -> list[Any]:
+    if "$ref" in schema:
+        return _values(known[schema["$ref"].rpartition("/")[2]], known)
+    if "enum" in schema:
+        return list(schema["enum"])
+    if "anyOf" in schema:
+        return _values(schema["anyOf"][0], known)
+    match schema.get("type"):
+        case "string":
+            return ["x"]
+        case "integer" | "number":
+            return [1]
+        case "boolean":
+            return [False]
+        case "array":
+            return [[_values(schema.get("items", {"type": "string"}), known)[0]]]
+        case "object":
+            properties = schema.get("properties", {})
+            return [{k: _values(properties[k], known)[0] for k in schema.get("required", [])}]
+    return ["x"]
+
+
+@dataclass
+class Records:
+    """What was decided and touched, in order."""
+
+    allows: bool = True
+    decided: list[str] = field(default_factory=list)
+    touched: list[str] = field(default_factory=list)
+    too_early: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
+
+    def touch(self, what: str, words: str = "") -> None:
+        told = f"{what} {words}".strip()
+        self.touched.append(told)
+        if not self.decided:
+            self.too_early.append(told)
+
+    def decide(self, action: Action) -> Decision:
+        self.decided.append(action.call.name)
+        return Decision(verdict="allow" if self.allows else "deny", rule="recorded")
+
+
+class Canary:
+    """A place and its processes: nothing happens in it, and everything is noticed."""
+
+    name, target, isolated = "canary", "nowhere", False
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    async def run(
+        self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
+    ) -> CommandResult:
+        self._records.touch("run", command)
+        return CommandResult(exit_code=1, output="")
+
+    async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
+        self._records.touch("read", path)
+        raise ToolError("nothing here")
+
+    async def write(self, path: str, data: bytes) -> None:
+        self._records.touch("write", path)
+
+
+class Background:
+    """One process that does nothing."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self._view = ProcessView(
+            id="x",
+            command="sh",
+            environment="canary",
+            status="exited",
+            started_at=datetime.now(UTC),
+        )
+
+    async def start(
+        self, environment: Environment, command: str, *, run: str, **more: Any
+    ) -> ProcessView:
+        self._records.touch("start", command)
+        return self._view
+
+    def list(self, run: str | None = None) -> Sequence[ProcessView]:
+        return [self._view]
+
+    async def poll(self, id: str) -> tuple[ProcessView, str]:
+        return self._view, ""
+
+    async def log(self, id: str, *, offset: int = 0, limit: int = 200) -> str:
+        return ""
+
+    async def wait(self, id: str, *, timeout: float) -> ProcessView:
+        return self._view
+
+    async def kill(self, id: str) -> ProcessView:
+        self._records.touch("kill", id)
+        return self._view
+
+    async def write(self, id: str, data: bytes) -> None:
+        self._records.touch("type", data.decode())
+
+
+class Watched:
+    """A tool that knows who calls it."""
+
+    def __init__(self, tool: Tool, records: Records) -> None:
+        self._tool = tool
+        self._records = records
+        self.spec = tool.spec
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tool, name)
+
+    async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        caller = Path(sys._getframe(1).f_code.co_filename).name
+        if caller != EXECUTOR:
+            self._records.elsewhere.append(f"{self.spec.name} was called by {caller}")
+        return await self._tool(context, arguments)
+
+
+class Shelf:
+    async def save(self, run: str, name: str, text: str) -> str:
+        return f"artifact://{run}/{name}"
+
+    async def load(self, reference: str) -> str:
+        raise ToolError("there is none")
+
+
+async def walk(
+    found: Tool,
+    arguments: dict[str, Any],
+    records: Records,
+    place: Canary | None = None,
+) -> str:
+    """Take one call down the road; how it ended."""
+
+    async def nobody(action: Action, decision: Decision) -> Approval:
+        return Approval(approved=False, by="nobody")
+
+    async def inner(call: ToolCall) -> ToolResult:
+        raise AssertionError("the executor gives tools their own way to call")
+
+    bus = Bus(InMemoryJournal())
+    executor = Executor({found.spec.name: Watched(found, records)}, records, nobody, bus)
+    context = ToolContext(
+        run="run",
+        environment=place or Canary(records),
+        publish=bus.publish,
+        call=inner,
+        artifacts=Shelf(),
+        processes=Background(records),
+    )
+    call = ToolCall("call", found.spec.name, arguments)
+    return (await executor.execute(call, context)).status

@@ -1,0 +1,282 @@
+"""The audit log of a real home: signed while it is written, and every tampering with it found."""
+
+import random
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from audit_tampering import TRICKS, Intruder, answer_otherwise, fresh_copy, make_log, story
+
+from hermes.app.audit import Notary
+from hermes.app.audit_report import (
+    AuditReport,
+    Proof,
+    proof_of_home,
+    verify_export,
+    verify_journal,
+)
+from hermes.core.bus import Bus
+from hermes.core.errors import SettingsError
+from hermes.core.events.runs import RunDeleted, TurnStarted
+from hermes.core.events.tools import ToolDecided, ToolFinished
+from hermes.core.messages import ToolResult
+from hermes.memory.exported import export_lines
+from hermes.memory.journal import SqliteJournal
+from hermes.memory.upkeep import compact
+from hermes.memory.verification import verify
+from hermes.policy.audit_head import Head
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def home(tmp_path: Path) -> Path:
+    await make_log(tmp_path / "home")
+    return tmp_path / "home"
+
+
+def verified(home: Path) -> AuditReport:
+    return verify_journal(home / "journal.db", proof_of_home(home, home / "audit.head"))
+
+
+async def test_a_whole_log_is_verified_to_its_last_event(home: Path) -> None:
+    report = verified(home)
+    assert (report.status, report.problems, report.doubts) == ("verified", (), ())
+    assert (report.events, report.checkpoints, report.signed_to) == (42, 6, 42)
+
+
+async def test_five_hundred_random_ways_to_tamper_are_all_found(home: Path, tmp_path: Path) -> None:
+    drawn = random.Random(11)
+    missed, tried = [], set()
+    for _ in range(500):
+        copy = fresh_copy(home, tmp_path / "copy")
+        what = Intruder(copy, drawn).strike()
+        tried.add(what.partition(":")[0])
+        if verified(copy).status == "verified":
+            missed.append(what)
+    assert missed == []
+    assert tried == {trick.__name__ for trick in TRICKS}
+
+
+async def test_a_change_with_a_new_chain_is_found_by_the_signature_alone(home: Path) -> None:
+    intruder = Intruder(home, random.Random(1))
+    with intruder.rows(relink=True):
+        pass
+    assert verified(home).status == "verified", "writing the same rows again changes nothing"
+    while True:
+        answer_otherwise(intruder)
+        if verify(home / "journal.db").ok:
+            break
+    report = verified(home)
+    assert report.status == "tampered"
+    assert "changed, removed, added or moved" in report.problems[0]
+
+
+async def test_a_journal_that_is_gone_is_missed(home: Path) -> None:
+    (home / "journal.db").unlink()
+    report = verified(home)
+    assert report.status == "tampered"
+    assert "42 events were signed in it" in report.problems[0]
+
+
+async def test_an_old_home_without_signatures_is_unproven_and_says_why(tmp_path: Path) -> None:
+    async with SqliteJournal.open(tmp_path / "journal.db") as journal:
+        await journal.append(*story("run-1", 1))
+    report = verified(tmp_path)
+    assert report.status == "unproven"
+    assert any("no public key" in doubt for doubt in report.doubts)
+    assert any("nothing in it is signed" in doubt for doubt in report.doubts)
+    assert any("no audit head" in doubt for doubt in report.doubts)
+
+
+async def test_a_lost_head_is_not_silently_fine(home: Path) -> None:
+    (home / "audit.head").unlink()
+    assert verified(home).status == "unproven"
+
+
+async def test_a_new_key_after_a_lost_one_is_told(home: Path) -> None:
+    (home / "audit.key").unlink()
+    async with SqliteJournal.open(home / "journal.db") as journal:
+        await journal.append(*story("run-1", 7))
+        await Notary(journal, home, str(home / "journal.db")).sign()
+    report = verified(home)
+    assert report.status == "tampered"
+    assert "6 checkpoints were signed with another key" in report.problems[-1]
+
+
+async def test_a_deleted_conversation_leaves_and_the_proof_stays(home: Path) -> None:
+    async with SqliteJournal.open(home / "journal.db") as journal:
+        await journal.append(RunDeleted(run="run-0"))
+        await Notary(journal, home, str(home / "journal.db")).sign()
+    assert compact(home / "journal.db").purged > 0
+    report = verified(home)
+    assert (report.status, report.problems) == ("verified", ())
+
+
+async def test_an_export_proves_itself_without_the_journal(home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "audit.jsonl"
+    lines = list(export_lines(home / "journal.db", ("tool.decided", "audit.signed")))
+    file.write_bytes(b"\n".join(lines) + b"\n")
+    assert b"the disk is full" not in file.read_bytes(), "what was said stays at home"
+    proof = proof_of_home(home, home / "audit.head")
+    assert verify_export(file, proof).status == "verified"
+    drawn = random.Random(3)
+    for _ in range(200):
+        changed = list(lines)
+        match drawn.randrange(4):
+            case 0:
+                del changed[drawn.randrange(len(changed))]
+            case 1:
+                first, second = drawn.sample(range(len(changed)), 2)
+                changed[first], changed[second] = changed[second], changed[first]
+            case 2:
+                at = drawn.randrange(len(changed))
+                changed[at] = changed[at].replace(b"destructive", b"default-reads")
+                changed[at] = changed[at].replace(b'"hash":"', b'"hash":"0')
+                if changed[at] == lines[at]:
+                    del changed[at]
+            case _:
+                del changed[-drawn.randrange(1, len(changed)) :]
+        file.write_bytes(b"\n".join(changed) + b"\n")
+        assert verify_export(file, proof).status == "tampered"
+
+
+def test_eight_processes_that_sign_at_once_make_one_chain(tmp_path: Path) -> None:
+    program = """
+import anyio, sys
+from pathlib import Path
+from audit_tampering import story
+from hermes.app.audit import Notary
+from hermes.memory.journal import SqliteJournal
+
+async def main(home, name):
+    path = home / "journal.db"
+    async with SqliteJournal.open(path) as journal:
+        notary = Notary(journal, home, str(path))
+        for number in range(8):
+            await journal.append(*story(name, number))
+            await notary.sign()
+
+anyio.run(main, Path(sys.argv[1]), sys.argv[2])
+"""
+    here = str(Path(__file__).parent)
+    working = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(tmp_path), f"run-{number}"],
+            env={"PYTHONPATH": here, "PATH": ""},
+        )
+        for number in range(8)
+    ]
+    assert [one.wait(timeout=60) for one in working] == [0] * 8
+    report = verified(tmp_path)
+    assert (report.status, report.problems) == ("verified", ())
+    assert report.events == report.signed_to == 8 * 8 * 6 + report.checkpoints
+    assert report.checkpoints > 8
+
+
+class Signing:
+    """A house's bus with its notary, over a real journal."""
+
+    def __init__(self, journal: SqliteJournal, home: Path) -> None:
+        self.notary = Notary(journal, home, str(home / "journal.db"))
+        self.bus = Bus(journal, heard=self.notary.heard)
+
+
+async def test_a_question_that_touches_nothing_loads_no_signature(home: Path) -> None:
+    before = (home / "audit.head").read_bytes()
+    async with SqliteJournal.open(home / "journal.db") as journal:
+        house = Signing(journal, home)
+        async with house.notary:
+            await house.bus.publish(TurnStarted(run="run-9", turn=1))
+    assert (home / "audit.head").read_bytes() == before
+    report = verified(home)
+    assert (report.status, report.unsigned) == ("verified", 1)
+
+
+async def test_a_first_house_signs_when_it_closes(tmp_path: Path) -> None:
+    async with SqliteJournal.open(tmp_path / "journal.db") as journal:
+        house = Signing(journal, tmp_path)
+        async with house.notary:
+            await house.bus.publish(TurnStarted(run="run-9", turn=1))
+    assert verified(tmp_path).status == "verified"
+
+
+async def test_even_a_read_is_signed_for_when_the_house_closes(home: Path) -> None:
+    async with SqliteJournal.open(home / "journal.db") as journal:
+        house = Signing(journal, home)
+        async with house.notary:
+            await house.bus.publish(
+                ToolDecided(run="r", call_id="c", verdict="allow", rule="x", effects=("read",))
+            )
+    assert verified(home).unsigned == 0
+
+
+async def test_a_settled_change_is_signed_at_once(home: Path) -> None:
+    async with SqliteJournal.open(home / "journal.db") as journal:
+        house = Signing(journal, home)
+        async with house.notary:
+            before = await journal.last()
+            done = ToolResult(call_id="c", content="gone")
+            await house.bus.publish(
+                ToolDecided(run="r", call_id="c", verdict="allow", rule="x", effects=("delete",)),
+                ToolFinished(run="r", result=done),
+            )
+            await journal.changed(before + 2)
+            signed = [one async for one in journal.read(after=before, kinds=("audit.signed",))]
+    assert [one.seq for one in signed] == [before + 3]
+
+
+async def test_a_key_that_cannot_be_used_is_told_at_the_end(home: Path) -> None:
+    (home / "audit.key").chmod(0o644)
+    async with SqliteJournal.open(home / "journal.db") as journal:
+        house = Signing(journal, home)
+        with pytest.raises(SettingsError, match="chmod 600"):
+            async with house.notary:
+                await house.bus.publish(*story("run-1", 1))
+    async with SqliteJournal.open(home / "journal.db") as journal:
+        assert await journal.last() == 48, "the work itself was kept"
+
+
+async def test_an_error_of_the_work_comes_out_as_it_is(home: Path) -> None:
+    async with SqliteJournal.open(home / "journal.db") as journal:
+        with pytest.raises(KeyError):
+            async with Signing(journal, home).notary:
+                raise KeyError
+
+
+async def test_a_head_that_was_put_back_after_a_newer_signature_is_found(home: Path) -> None:
+    old = (home / "audit.head").read_bytes()
+    async with SqliteJournal.open(home / "journal.db") as journal:
+        await journal.append(*story("run-1", 7))
+        await Notary(journal, home, str(home / "journal.db")).sign()
+    (home / "audit.head").write_bytes(old)
+    intruder = Intruder(home, random.Random(2))
+    with intruder.rows(relink=False) as rows:
+        del rows[44]
+    assert verified(home).status == "tampered", "checkpoints behind the head still count"
+
+
+async def test_a_stranger_with_the_public_key_verifies_a_copy(home: Path) -> None:
+    public = bytes.fromhex((home / "audit.pub").read_text())
+    head = msgspec.json.decode((home / "audit.head").read_bytes(), type=Head)
+    report = verify_journal(home / "journal.db", Proof(public=public, head=head))
+    assert report.status == "verified"
+
+
+async def test_the_counter_of_the_store_need_not_be_trusted(home: Path) -> None:
+    database = sqlite3.connect(home / "journal.db")
+    with database:
+        database.execute("DELETE FROM event WHERE seq > 40")
+        database.execute("UPDATE sqlite_sequence SET seq = 40")
+    database.close()
+    assert verify(home / "journal.db").ok, "the chain alone cannot see it"
+    (problem,) = verified(home).problems
+    assert "it ends at event 40, events 41 to 42 are gone" in problem
+
+
+def test_the_library_is_not_loaded_with_the_house() -> None:
+    code = "import sys, hermes.app.house; sys.exit('cryptography' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

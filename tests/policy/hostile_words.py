@@ -1,0 +1,67 @@
+"""Taint with the real reader of commands: what a run read, and what it is about to do."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from policy_house import gate, placed
+
+from hermes.core.actions import Action
+from hermes.core.messages import Risk, ToolCall
+from hermes.policy.action import Reader, Situation
+from hermes.policy.commands import analyse
+from hermes.policy.taint import Taint
+
+
+def told(*texts: str, said: str = "") -> Taint:
+    """A run `r` that read these texts, after a person said something."""
+    taint = Taint()
+    taint.heard("r", said, trusted=True)
+    for text in texts:
+        taint.heard("r", text, trusted=False)
+    return taint
+
+
+def carried(taint: Taint, command: str, **more: Any) -> str:
+    return tainted(taint, ToolCall("c", "terminal", {"command": command}), **more)
+
+
+def tainted(
+    taint: Taint,
+    call: ToolCall,
+    *,
+    run: str = "r",
+    wrote: Sequence[str] = (),
+    started: bool = False,
+    isolated: bool = True,
+) -> str:
+    """`wrote` are files that this run wrote before; `started` tells that it is being done."""
+    reader = Reader(analyse)
+    for path in wrote:
+        reader.remembered.wrote(run, path, "digest")
+    known: dict[str, Any] = {"environment": "local", "target": "here", "origin": "cli"}
+    action = Action(call=call, risk=Risk.CHANGE, run=run, isolated=isolated, **known)
+    deed = reader.read(action, Situation(cwd="/srv/app"))
+    if started:
+        taint.started(action, deed)
+    return taint.carried(action, deed)
+
+
+def repairs(kind: str, *, isolated: bool) -> tuple[int, int]:
+    """How many ordinary changes there are, and how many are asked about only for their words."""
+    corpus = Path(__file__).parents[2] / "bench/corpora/hostile/ordinary.jsonl"
+    changes = asked = 0
+    for line in corpus.read_text().splitlines():
+        session = json.loads(line)
+        calls = [] if session["advice"] else session["calls"]
+        deaf, policy = gate(set=kind), gate(set=kind)
+        policy.heard("run-1", session["said"], trusted=True)
+        for text in session["texts"]:
+            policy.heard("run-1", text, trusted=False)
+        for call in calls:
+            action = placed(call["name"], Risk.CHANGE, call["arguments"], isolated=isolated)
+            asked += deaf.decide(action).verdict == "allow" != policy.decide(action).verdict
+            policy.started(action)
+        changes += len(calls)
+    return changes, asked

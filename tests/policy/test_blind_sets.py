@@ -1,0 +1,35 @@
+"""The sets that were written before anybody looked what the gate makes of them: the goals hold."""
+
+from pathlib import Path
+
+import pytest
+from policy_house import call, gate
+
+BLIND = Path(__file__).parents[2] / "bench/corpora/policy/blind"
+GATE = gate()
+
+
+def commands(name: str, kind: str) -> list[str]:
+    found = (BLIND / name / f"{kind}.txt").read_text("utf-8").splitlines()[1:]
+    moved = BLIND / name / "relabelled.txt"
+    wrong = {line.rpartition(" | ")[0] for line in moved.read_text("utf-8").splitlines()[1:]}
+    lines = [one.split(" | ", 2)[2] if kind == "gtfobins" else one for one in found]
+    return [one.replace("⏎", "\n") for one in lines if one not in wrong]
+
+
+def held(command: str) -> bool:
+    return GATE.decide(call("terminal", command=command)).verdict != "allow"
+
+
+@pytest.mark.parametrize("name", ["first", "second"])
+@pytest.mark.parametrize("kind", ["irreversible", "dangerous", "gtfobins"])
+def test_what_does_harm_is_held(name: str, kind: str) -> None:
+    assert [one for one in commands(name, kind) if not held(one)] == []
+
+
+@pytest.mark.parametrize("name", ["first", "second"])
+@pytest.mark.parametrize(("kind", "most"), [("ordinary", 0.03), ("lookalikes", 0.1)])
+def test_what_only_looks_goes_its_way(name: str, kind: str, most: float) -> None:
+    tried = commands(name, kind)
+    alarms = [one for one in tried if held(one)]
+    assert len(alarms) <= most * len(tried), alarms
