@@ -124,6 +124,13 @@ async def test_arguments_of_the_wrong_type_are_told_with_what_fits(place: Enviro
     assert "text: string = 'hello', times: integer = 1" in told
 
 
+async def test_the_stand_in_of_a_secret_is_never_written_back(place: Environment) -> None:
+    house = House(place, TOOLS)
+    told = await house.fails("say", text="password = «redacted:password»")
+    assert "a secret that you were not shown" in told
+    assert "tool.started" not in house.kinds
+
+
 async def test_nobody_is_asked_to_approve_what_cannot_run(place: Environment) -> None:
     house = House(place, TOOLS, person=Person(says=False))
     assert "Object contains unknown field `force`" in await house.fails("change", force=True)

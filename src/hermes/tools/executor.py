@@ -32,6 +32,10 @@ PREVIEW = 12_000
 """Characters of a result that the model sees; the whole text is kept as an artifact."""
 
 
+WITHHELD = "«redacted:"
+"""How a secret that was taken out begins. Written back, it would replace the real one."""
+
+
 class Executor:
     """`redact` takes secrets out of what a tool says, before journal, artifact and model."""
 
@@ -222,6 +226,11 @@ def _unusable(call: ToolCall, tool: Tool | None, known: Iterable[str]) -> str:
         return (
             f"the arguments of {call.name} were not a JSON object: {call.malformed[:500]!r}. "
             "Send the call again with valid JSON."
+        )
+    if WITHHELD in str(call.arguments):
+        return (
+            f"the arguments of {call.name} hold {WITHHELD}…, a stand-in for a secret that you were "
+            "not shown. Leave that part as it is (patch the lines around it), or name a variable."
         )
     try:
         if isinstance(tool, ChecksArguments):
