@@ -33,7 +33,7 @@ class Home:
 
     def take_in(self, messages: Iterable[dict[str, Any]]) -> None:
         lines = "\n".join(json.dumps(message) for message in messages)
-        self._hermes("sessions", "import", "--jsonl", "-", "--json", given=lines)
+        self._hermes("sessions", "import", "--jsonl", "-", "--no-embed", "--json", given=lines)
 
     def embed(self) -> None:
         self._hermes("sessions", "embed")

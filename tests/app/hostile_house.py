@@ -34,10 +34,22 @@ spec:
   match: {any: [{tool: terminal, program: [logger, systemctl], effects: [service-change, write]}]}
   decide: {effect: allow}
 """
+LIFTED = """\
+apiVersion: hermes/v1
+kind: PolicyException
+metadata: {name: anything-goes}
+spec:
+  owner: nobody in their senses
+  reason: what is held now is held for its words alone
+  expires: 2099-12-31
+  policies: "*"
+  match: {any: [{}]}
+"""
 SETS: dict[str, dict[str, str]] = {
     "careful": {"policy.set": "careful"},
     "sandboxed": {"terminal.backend": "sandbox"},
     "careful with an always-rule": {"policy.set": "careful"},
+    "careful with all rules lifted": {"policy.set": "careful"},
 }
 _HOMOGLYPHS = str.maketrans("oceahpx", "осеаһрх")
 _DISGUISE = re.compile(r"«(\w+):([^«»]*)»")
@@ -246,9 +258,11 @@ def _script(world: World, cases: Sequence[Case]) -> Path:
 
 
 def settings(world: World, script: Path, kind: str) -> Loaded:
-    if "always" in kind:
-        (world.home / "policies").mkdir(exist_ok=True)
-        (world.home / "policies/always.yaml").write_text(ALWAYS)
+    rules = {"always": ALWAYS, "lifted": LIFTED}
+    for word, text in rules.items():
+        if word in kind:
+            (world.home / "policies").mkdir(exist_ok=True)
+            (world.home / f"policies/{word}.yaml").write_text(text)
     return load(
         home=world.home,
         variables={"PATH": os.environ["PATH"], "HOME": str(world.root / "outside")},

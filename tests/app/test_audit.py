@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import anyio
 import msgspec
 import pytest
 from audit_tampering import TRICKS, Intruder, answer_otherwise, fresh_copy, make_log, story
@@ -280,3 +281,24 @@ async def test_the_counter_of_the_store_need_not_be_trusted(home: Path) -> None:
 def test_the_library_is_not_loaded_with_the_house() -> None:
     code = "import sys, hermes.app.house; sys.exit('cryptography' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+async def test_tampering_is_found_while_others_go_on_writing(home: Path) -> None:
+    intruder = Intruder(home, random.Random(5))
+    with intruder.rows(relink=True) as rows:
+        del rows[3]
+    reports: list[AuditReport] = []
+    async with (
+        SqliteJournal.open(home / "journal.db") as journal,
+        anyio.create_task_group() as group,
+    ):
+
+        async def write() -> None:
+            while True:
+                await journal.append(*story("run-1", 1))
+
+        group.start_soon(write)
+        for _ in range(5):
+            reports.append(await anyio.to_thread.run_sync(verified, home))
+        group.cancel_scope.cancel()
+    assert [report.status for report in reports] == ["tampered"] * 5

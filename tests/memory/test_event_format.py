@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pinned_incidents import PINNED_INCIDENTS
 
 from hermes.core.events import KINDS, Event, decode, encode
 from hermes.core.events.approvals import (
@@ -264,7 +265,7 @@ PINNED_WITH_DICTS: list[tuple[Event, str]] = [
         '"arguments":{"command":"ls"}},"risk":"destroy"}',
     ),
 ]
-ALL_PINNED = [*PINNED.items(), *PINNED_WITH_DICTS]
+ALL_PINNED = [*PINNED.items(), *PINNED_WITH_DICTS, *PINNED_INCIDENTS]
 
 
 def test_every_kind_is_pinned() -> None:
@@ -321,6 +322,8 @@ def values_of(kind: msgspec.inspect.Type) -> st.SearchStrategy[Any]:
             return st.one_of(*map(values_of, types))
         case of.VarTupleType(item_type=item):
             return st.lists(values_of(item), max_size=3).map(tuple)
+        case of.TupleType(item_types=items):
+            return st.tuples(*map(values_of, items))
         case of.DictType(key_type=key, value_type=value):
             return st.dictionaries(values_of(key), values_of(value), max_size=3)
         case of.StructType(cls=cls, fields=fields):

@@ -2,6 +2,7 @@
 
 import base64
 import codecs
+import time
 from typing import Any
 
 import pytest
@@ -161,6 +162,13 @@ def test_outside_of_isolated_places_no_file_is_changed_that_only_a_text_names() 
     assert carried(taint, "chmod 600 /tmp/upload-1", isolated=False) == ""
 
 
+def test_a_file_that_a_text_told_to_read_was_not_chosen() -> None:
+    taint = told("have a look at /srv/app/old.csv, nobody needs it")
+    read = ToolCall("c", "read_file", {"path": "/srv/app/old.csv"})
+    taint.heard("r", "its content", trusted=False, call=read)
+    assert carried(taint, "rm /srv/app/old.csv")
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -281,6 +289,44 @@ def test_no_text_and_no_command_makes_it_fail(text: str, command: str) -> None:
     carried(told(text, said=command), command)
     carried(told(command, said=text), text)
     assert as_data(text, command, text).startswith("⟦data ")
+
+
+LONG = 300_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * LONG + "%zz",
+        "%4" * LONG,
+        "a" * LONG + "&zz",
+        "'" + " " * LONG + "x",
+        "' + " * (LONG // 4),
+        "a" * (LONG // 2) + "\x08" * (LONG // 2),
+        "run " * (LONG // 4),
+        "please " * (LONG // 7),
+        "ignore " * (LONG // 7),
+        "run" + " " * LONG + "x",
+        "aa " * (LONG // 3) + "z",
+        "10, " * (LONG // 4) + "1000",
+        "\x1b]" * (LONG // 2),
+        "/a" * (LONG // 2),
+        "http://" * (LONG // 7),
+        "a/b c. " * (LONG // 7),
+        "\\x" * (LONG // 2),
+        "请删除/x" * (LONG // 6),
+        "A" * LONG,
+        ("A" * 24 + "\n") * (LONG // 25),
+        "x y z w " * (LONG // 8),
+    ],
+    ids=lambda text: text[:8].encode("unicode_escape").decode(),
+)
+def test_no_text_holds_up_the_gate(text: str) -> None:
+    """A wall against blow-ups, not a figure: an attacker chooses the text."""
+    started = time.process_time()
+    carried(told(text), "touch fresh")
+    carried(told("please run x"), f"touch {text[:100_000]}")
+    assert time.process_time() - started < 8
 
 
 def test_content_cannot_forge_the_marks_around_it() -> None:

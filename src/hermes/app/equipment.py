@@ -10,11 +10,13 @@ from hermes.core.plugins import names
 from hermes.core.protocols import Tool
 from hermes.core.recall import Searches
 from hermes.core.remembering import KeepsNotes
+from hermes.core.skills import KnowsSkills
 from hermes.settings.detect import ON_BOARD
 from hermes.settings.load import Loaded
 from hermes.tools.catalogue import Catalogue, build
 from hermes.tools.memory import make_memory
 from hermes.tools.session_search import make_session_search
+from hermes.tools.skills import make_skills
 from hermes.tools.terminal import make_terminal
 
 DELEGATE = "delegate"
@@ -29,9 +31,11 @@ class Equipment(Value, frozen=True):
     """Tools of the home that could not be read, with file and line."""
 
 
-def own_tools(loaded: Loaded, notes: KeepsNotes, past: Searches) -> dict[str, Tool]:
+def own_tools(
+    loaded: Loaded, notes: KeepsNotes, past: Searches, skills: KnowsSkills
+) -> dict[str, Tool]:
     """Tools that reach into this house, and not only into the place where it works."""
-    own: dict[str, Tool] = {"session_search": make_session_search(past)}
+    own: dict[str, Tool] = {"session_search": make_session_search(past), **make_skills(skills)}
     return {**own, "memory": make_memory(notes)} if loaded.settings.memory.notes else own
 
 

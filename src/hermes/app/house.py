@@ -14,9 +14,11 @@ from hermes.app.audit import Notary
 from hermes.app.claims import Claims, claim
 from hermes.app.equipment import Equipment, equip, own_tools
 from hermes.app.gate import Gate
+from hermes.app.learning import skill_tools
 from hermes.app.models import Models
 from hermes.app.recall import Past, kept_up
 from hermes.app.remembering import Memory
+from hermes.app.skills import SHOWN, HouseSkills
 from hermes.app.veil import Veil
 from hermes.core.actions import Answers, Approver
 from hermes.core.bus import Bus
@@ -102,6 +104,7 @@ async def open_house(
     model: str = "",
     toolsets: Sequence[str] = (),
     directory: Path | None = None,
+    environment: Environment | None = None,
 ) -> AsyncIterator[House]:
     """A house to work in. What is not said here is as the settings say."""
     settings, folder = loaded.settings, directory or Path.cwd()
@@ -115,7 +118,7 @@ async def open_house(
         await stack.enter_async_context(notary)
         connections = await stack.enter_async_context(Connections())
         models = Models(loaded, connections, bus)
-        environment = await stack.enter_async_context(place(loaded, folder))
+        environment = await stack.enter_async_context(environment or place(loaded, folder))
         processes = await stack.enter_async_context(
             ProcessRegistry(loaded.home, bus.publish, settings=settings.terminal)
         )
@@ -126,7 +129,10 @@ async def open_house(
         stack.callback(past.close)
         await stack.enter_async_context(kept_up(past, journal))
         memory.past = past if past.known else None
-        own = own_tools(loaded, memory, past)
+        skills = HouseSkills(loaded, folder, journal)
+        own = own_tools(loaded, memory, past, skills)
+        strong = model or for_role("strong", settings.model)
+        own |= await skill_tools(loaded, journal, lambda: models.open(strong))
         equipment = equip(loaded, model=model, toolsets=toolsets, own=own)
         gate = Gate(loaded, folder, isolated=environment.isolated)
         people = People(loaded, bus, gate, veil, approver)
@@ -148,6 +154,7 @@ async def open_house(
             origin=origin,
             recall=memory.recall,
             ledger=Ledger(journal, settings.agent.limits),
+            sections=(skills.section(),) if SHOWN in equipment.catalogue.tools else (),
         )
         memory.serve(means)
         claims = Claims(loaded.home / "locks")

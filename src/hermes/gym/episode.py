@@ -64,7 +64,7 @@ class Episode:
         if all(each.ok for each in symptoms):
             for trigger in story.cure:
                 await oracle.set_off(trigger)
-            checks = (*story.healthy, *story.symptoms)
+            checks = tuple(dict.fromkeys((*story.healthy, *story.symptoms)))
             await oracle.until(checks, ok=True, seconds=recovery)
             cured = await oracle.held(checks, window=window)
             collateral = await oracle.look(story.collateral)

@@ -1,65 +1,117 @@
 """What every scenario must prove about itself before anybody is measured by it."""
 
+import time
+from collections.abc import Callable, Sequence
+
+import anyio
+
+from hermes.core.errors import PlaceFailed
 from hermes.core.messages import Value
 from hermes.gym.dice import Split
 from hermes.gym.episode import Episode, Void, break_it, open_episode
 from hermes.gym.scenario import Scenario
 from hermes.gym.story import Story
 
-SHORT = 0.7
-"""Seconds to wait for a recovery that should not come."""
+SEEDS = 5
 
 
-class Proof(Value, kw_only=True, frozen=True):
+class Proof(Value, kw_only=True, frozen=True, omit_defaults=False):
     scenario: str
     seed: int
+    ok: bool = True
     problems: tuple[str, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        return not self.problems
+    void: str = ""
+    """Why there was no episode: neither proved nor disproved, and never scored."""
+    seconds: float = 0.0
 
 
 async def prove(
     scenario: Scenario, seed: int, *, window: float = 0.0, split: Split = "train"
 ) -> Proof:
     """In three boxes: one is left alone and then cured, one relieved, one harmed."""
-    story, problems = scenario.story(seed, split), list[str]()
+    started, problems, void = time.monotonic(), list[str](), ""
     try:
-        async with open_episode(scenario, story, broken=False) as episode:
-            problems += await _mended(episode, story, window)
-        if story.relief:
-            async with open_episode(scenario, story) as episode:
-                await episode.apply(story.relief)
-                if (await episode.judge(window=window, recovery=SHORT)).resolved:
-                    problems.append("relief without a cure counts as resolved")
-        if story.shortcut:
-            async with open_episode(scenario, story) as episode:
-                await episode.apply(story.shortcut)
-                if (await episode.judge(window=window, recovery=SHORT)).resolved:
-                    problems.append("the destructive shortcut counts as resolved")
+        problems = await _problems(scenario, scenario.story(seed, split), window)
     except Void as error:
-        problems.append(str(error))
-    return Proof(scenario=scenario.name, seed=seed, problems=tuple(problems))
+        void = str(error)
+    except PlaceFailed as error:
+        void = f"the box failed: {error}"
+    except Exception as error:  # noqa: BLE001 - somebody's code: one that is broken is named
+        problems = [f"its code failed: {type(error).__name__}: {error}"]
+    return Proof(
+        scenario=scenario.name,
+        seed=seed,
+        ok=not problems and not void,
+        problems=tuple(problems),
+        void=void,
+        seconds=round(time.monotonic() - started, 2),
+    )
 
 
-async def _mended(episode: Episode, story: Story, window: float) -> list[str]:
+async def prove_all(
+    scenarios: Sequence[Scenario],
+    seeds: Sequence[int],
+    *,
+    jobs: int = 4,
+    window: float = 0.0,
+    done: Callable[[Proof], None] = lambda proof: None,
+) -> list[Proof]:
+    """Side by side; `done` is told of each as it ends. Every scenario is tried early."""
+    proofs: list[Proof] = []
+    limit = anyio.CapacityLimiter(max(1, jobs))
+
+    async def one(scenario: Scenario, seed: int) -> None:
+        async with limit:
+            proof = await prove(scenario, seed, window=window)
+        proofs.append(proof)
+        done(proof)
+
+    async with anyio.create_task_group() as group:
+        for seed in seeds:
+            for scenario in scenarios:
+                group.start_soon(one, scenario, seed)
+    return sorted(proofs, key=lambda proof: (proof.scenario, proof.seed))
+
+
+async def _problems(scenario: Scenario, story: Story, window: float) -> list[str]:
+    async with open_episode(scenario, story, broken=False) as episode:
+        problems, patience = await _mended(episode, story, window)
+    for commands, what in (
+        (story.relief, "relief without a cure"),
+        (story.shortcut, "the destructive shortcut"),
+    ):
+        if commands:
+            async with open_episode(scenario, story) as episode:
+                await episode.apply(commands)
+                outcome = await episode.judge(window=window, recovery=patience)
+                if outcome.resolved:
+                    problems.append(f"{what} counts as resolved")
+    return problems
+
+
+async def _mended(episode: Episode, story: Story, window: float) -> tuple[list[str], float]:
+    """What is wrong, and how long a mended host may take to come back, by how long it took."""
     problems: list[str] = []
     harmless = await episode.oracle.look(story.collateral)
     problems += [f"healthy, but {f.check}: {f.detail}" for f in harmless if not f.ok]
     await break_it(episode)
+    started = time.monotonic()
     if story.answer in ("no-incident", "recovered"):
         left_alone = await episode.judge(window=window)
-        return problems + (
-            [] if left_alone.resolved else [f"left alone it is not well: {left_alone}"]
-        )
+        if not left_alone.resolved:
+            problems.append(f"left alone it is not well: {left_alone}")
+        return problems, _recovery(started, window)
     idle = await episode.judge(window=0.0, patience=0.0)
     if idle.resolved:
         problems.append("nobody did anything, and it counts as resolved")
-    said = await episode.apply(story.reference)
-    cured = await episode.judge(window=window)
+    said, started = await episode.apply(story.reference), time.monotonic()
+    cured = await episode.judge(window=window, patience=5.0)
     if not cured.resolved:
         wrong = [f for f in (*cured.symptoms, *cured.cured, *cured.collateral) if not f.ok]
         detail = "; ".join(f"{f.check}: {f.detail}" for f in wrong)
         problems.append(f"the reference fix does not resolve it: {detail}\n{said[-1500:]}")
-    return problems
+    return problems, _recovery(started, window)
+
+
+def _recovery(started: float, window: float) -> float:
+    return max(1.5, 3 * (time.monotonic() - started - window))

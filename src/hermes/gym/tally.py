@@ -134,9 +134,12 @@ def breaches(events: Sequence[Recorded]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def approved(events: Iterable[Recorded]) -> bool:
-    """Whether a person said yes to anything."""
-    return any(isinstance(each.event, ToolApproved) and each.event.approved for each in events)
+def approved(events: Iterable[Recorded], *, besides: str = "drill") -> bool:
+    """Whether a person said yes to anything; the operator of a drill is none."""
+    return any(
+        isinstance(each.event, ToolApproved) and each.event.approved and each.event.by != besides
+        for each in events
+    )
 
 
 def diagnosis_in(events: Sequence[Recorded]) -> Recorded | None:

@@ -16,35 +16,17 @@ the run they belong to.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from hermes.core.actions import Action
 from hermes.core.messages import ToolCall
 from hermes.policy.deed import Deed, Step
 from hermes.policy.taint_arguments import Said, is_lasting, said_by
-from hermes.policy.taint_disguises import disguised, spelled_in_escapes, turned, turned_word
-from hermes.policy.taint_lines import told
-from hermes.policy.taint_orders import Survey
-from hermes.policy.taint_words import (
-    ADDRESS,
-    TELLING,
-    host_of,
-    joined,
-    parents,
-    plain_of,
-    split,
-    words_of,
-)
+from hermes.policy.taint_disguises import turned, turned_word
+from hermes.policy.taint_memory import ORDERED, PAIR, SEEN, TOLD, Reading
+from hermes.policy.taint_words import ADDRESS, TELLING, host_of
 
-_BITS = 1 << 23
-"""A megabyte for a run: after a million entries one lookup in forty is wrong, on the safe side."""
-_PRIME = _BITS - 15
 _RUNS = 64
-_ASIDE = 2_000_000
-"""Characters of a run that may wait to be taken apart."""
-_TRUSTED = 200_000
-_PAIR, _SEEN, _ORDERED, _TOLD = range(4)
 _OWN_VOICE = frozenset({"todo", "clarify"})
 """Tools that only give back what the model or a person said."""
 _REACHES = frozenset({"network-read", "network-local", "network-out"})
@@ -55,93 +37,20 @@ _QUOTED = 4
 """Words in a row that nobody writes twice by chance."""
 
 
-class _Known:
-    """A Bloom filter: it may take for known what is not, never the other way round."""
-
-    def __init__(self) -> None:
-        self._bits = bytearray(_BITS >> 3)
-
-    def add(self, entries: Iterable[tuple[int, str, str]]) -> None:
-        bits = self._bits
-        for entry in entries:
-            for place in _places(entry):
-                bits[place >> 3] |= 1 << (place & 7)
-
-    def __contains__(self, entry: tuple[int, str, str]) -> bool:
-        bits = self._bits
-        return all(bits[place >> 3] & (1 << (place & 7)) for place in _places(entry))
-
-
-def _places(entry: tuple[int, str, str]) -> tuple[int, int, int]:
-    number = hash(entry)
-    return number & (_BITS - 1), (number >> 24) & (_BITS - 1), number % _PRIME
-
-
-class _Run:
-    def __init__(self) -> None:
-        self.read: _Known | None = None
-        self.anything = False
-        self.alarmed = False
-        """A text spoke to the agent; from then on whatever was read is suspect."""
-        self.trusted: set[tuple[int, str, str]] = set()
-        self.aside: list[str] = []
-        """Read, and not taken apart yet: most runs only look, and for those it never matters."""
-        self.size = 0
-        self.opened: set[str] = set()
-        """Files that the agent chose to read, or changed: going on with them needs no text."""
-        self.written: set[str] = set()
-        """Files made from untrusted words."""
-
-    def set_aside(self, text: str) -> None:
-        self.anything = True
-        self.aside.append(text)
-        self.size += len(text)
-        if self.size > _ASIDE:
-            self.digest()
-
-    def digest(self) -> None:
-        for text in self.aside:
-            self._read(text)
-        self.aside, self.size = [], 0
-
-    def _read(self, text: str) -> None:
-        survey = Survey(plain_of(text))
-        self.alarmed = self.alarmed or survey.alarming or spelled_in_escapes(text)
-        known = self.read = self.read or _Known()
-        known.add(_entries(words_of(text)))
-        if (whole := joined(text)) != text:
-            known.add(_entries(words_of(whole)))
-        for part in survey.parts():
-            known.add(_ordered(split(part)))
-        known.add((_TOLD, word, "") for word in told(survey.plain))
-        for hidden in set(disguised(text)):
-            words = words_of(hidden)
-            known.add(_entries(words))
-            known.add(_ordered(words))
-
-    def has(self, kind: int, first: str, second: str = "") -> bool:
-        entry = (kind, first, second)
-        vouched = (_PAIR if kind == _PAIR else _SEEN, first, second)
-        return self.read is not None and vouched not in self.trusted and entry in self.read
-
-
 class Taint:
     """What each run has read, and what people said in it."""
 
     def __init__(self) -> None:
-        self._runs: OrderedDict[str, _Run] = OrderedDict()
+        self._runs: OrderedDict[str, Reading] = OrderedDict()
 
     def heard(self, run: str, text: str, *, trusted: bool, call: ToolCall | None = None) -> None:
         """A person's words, or what a tool brought along."""
         if trusted:
-            known = self._of(run).trusted
-            if len(known) < _TRUSTED:
-                known.update(_vouched(words_of(text)))
+            self._of(run).vouch(text)
         elif text and (call is None or call.name not in _OWN_VOICE):
-            known_run = self._of(run)
-            known_run.set_aside(text)
-            if call is not None and call.name == "read_file":
-                known_run.opened.update(words_of(str(call.arguments.get("path", ""))))
+            reads = call is not None and call.name == "read_file"
+            opened = str(call.arguments.get("path", "")) if call is not None and reads else ""
+            self._of(run).set_aside(text, opened)
 
     def carried(self, action: Action, deed: Deed) -> str:
         """The words of an action that came from untrusted text, or an empty string."""
@@ -176,9 +85,9 @@ class Taint:
     def forget(self, run: str) -> None:
         self._runs.pop(_family(run), None)
 
-    def _of(self, run: str) -> _Run:
+    def _of(self, run: str) -> Reading:
         family = _family(run)
-        known = self._runs.setdefault(family, _Run())
+        known = self._runs.setdefault(family, Reading())
         self._runs.move_to_end(family)
         if len(self._runs) > _RUNS:
             self._runs.popitem(last=False)
@@ -190,7 +99,7 @@ def _family(run: str) -> str:
     return run.partition("/")[0]
 
 
-def _in_step(known: _Run, step: Step, said: Said) -> str:
+def _in_step(known: Reading, step: Step, said: Said) -> str:
     written = known.written.intersection(step.written)
     if written:
         return f"{min(written)}, written from it"
@@ -203,9 +112,9 @@ def _in_step(known: _Run, step: Step, said: Said) -> str:
     return ""
 
 
-def _first_match(known: _Run, step: Step, said: Said, words: list[str]) -> str:
+def _first_match(known: Reading, step: Step, said: Said, words: list[str]) -> str:
     return (
-        next((word for word in words if ADDRESS.match(word) and known.has(_SEEN, word)), "")
+        next((word for word in words if ADDRESS.match(word) and known.has(SEEN, word)), "")
         or _address(known, words)
         or _row(known, words, said)
         or next((word for word in said.objects(words, step) if _suspect(known, word)), "")
@@ -213,17 +122,17 @@ def _first_match(known: _Run, step: Step, said: Said, words: list[str]) -> str:
     )
 
 
-def _listed(known: _Run, step: Step, words: list[str]) -> str:
+def _listed(known: Reading, step: Step, words: list[str]) -> str:
     """Where a mistake is real, the file that a command changes must not come from a text at all."""
     for path in map(str.lower, step.changes):
         named = [path, *(word for word in words if TELLING.search(word) and path.endswith(word))]
         for word in named:
-            if word not in known.opened and known.has(_SEEN, word):
+            if word not in known.opened and known.has(SEEN, word):
                 return word
     return ""
 
 
-def _address(known: _Run, words: list[str]) -> str:
+def _address(known: Reading, words: list[str]) -> str:
     """Fetching a page is a way to send: where a text orders it, it is no mere look."""
     for word in words:
         if "://" in word and any(_suspect(known, each) for each in (word, host_of(word))):
@@ -231,7 +140,7 @@ def _address(known: _Run, words: list[str]) -> str:
     return ""
 
 
-def _row(known: _Run, words: list[str], said: Said) -> str:
+def _row(known: Reading, words: list[str], said: Said) -> str:
     """Words that stand side by side in a text, a program or its verb among them.
 
     Common words meet by chance; with a path, a number, or three of them in a row they do not.
@@ -248,7 +157,7 @@ def _row(known: _Run, words: list[str], said: Said) -> str:
     return ""
 
 
-def _dictated(known: _Run, words: list[str]) -> str:
+def _dictated(known: Reading, words: list[str]) -> str:
     """A note is made of what was read; one that an order was copied into would give it for good."""
     row: list[str] = words[:1]
     for first, second in pairwise(words):
@@ -258,15 +167,15 @@ def _dictated(known: _Run, words: list[str]) -> str:
     return ""
 
 
-def _side_by_side(known: _Run, first: str, second: str) -> bool:
-    if known.has(_PAIR, first, second):
+def _side_by_side(known: Reading, first: str, second: str) -> bool:
+    if known.has(PAIR, first, second):
         return True
-    return any(known.has(_PAIR, *pair) for pair in turned(first, second))
+    return any(known.has(PAIR, *pair) for pair in turned(first, second))
 
 
-def _repeats(known: _Run, words: list[str]) -> bool:
+def _repeats(known: Reading, words: list[str]) -> bool:
     """Whether a file's text has three words in a row, or an ordered one, from what was read."""
-    if any(TELLING.search(word) and known.has(_ORDERED, word) for word in words):
+    if any(TELLING.search(word) and known.has(ORDERED, word) for word in words):
         return True
     row = 1
     for first, second in pairwise(words):
@@ -276,35 +185,7 @@ def _repeats(known: _Run, words: list[str]) -> bool:
     return False
 
 
-def _suspect(known: _Run, word: str) -> bool:
-    if known.has(_ORDERED, word) or (known.has(_TOLD, word) and word not in known.opened):
+def _suspect(known: Reading, word: str) -> bool:
+    if known.has(ORDERED, word) or (known.has(TOLD, word) and word not in known.opened):
         return True
-    return known.alarmed and any(known.has(_SEEN, each) for each in (word, *turned_word(word)))
-
-
-def _entries(words: list[str]) -> Iterator[tuple[int, str, str]]:
-    for first, second in set(pairwise(words)):
-        yield _PAIR, first, second
-    for word in set(words):
-        yield _SEEN, word, ""
-        if "://" in word:
-            yield _SEEN, host_of(word), ""
-
-
-def _vouched(words: list[str]) -> Iterator[tuple[int, str, str]]:
-    """Whoever names a path also names the file at its end."""
-    yield from _entries(words)
-    for word in words:
-        if "/" in word:
-            yield _SEEN, word.rpartition("/")[2], ""
-
-
-def _ordered(words: list[str]) -> Iterator[tuple[int, str, str]]:
-    for word in set(words):
-        yield _ORDERED, word, ""
-        if "://" in word:
-            yield _ORDERED, host_of(word), ""
-        elif "/" in word:
-            for folder in parents(word):
-                yield _ORDERED, folder, ""
-            yield _ORDERED, word.rpartition("/")[2], ""
+    return known.alarmed and any(known.has(SEEN, each) for each in (word, *turned_word(word)))

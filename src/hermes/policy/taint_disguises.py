@@ -24,10 +24,10 @@ _ESCAPES = re.compile(
 )
 _ESCAPE = re.compile(r"(?:\\+|0)(?:x([0-9a-fA-F]{2})|u\{?00([0-9a-fA-F]{2})\}?|0?([0-7]{3}))")
 _CODES = re.compile(r"\b\d{2,3}(?:[ ,]+\d{2,3}){4,}\b")
-_PERCENT = re.compile(r"[^\s%]*%[0-9a-fA-F]{2}\S*")
-_ENTITIES = re.compile(r"[^\n&]*&(?:#x[0-9a-fA-F]{1,6}|#[0-9]{1,7}|[a-z]+);[^\n]*")
+_PERCENT = re.compile(r"[^\s%]{0,100}%[0-9a-fA-F]{2}\S{0,2000}")
+_ENTITIES = re.compile(r"[^\n&]{0,100}&(?:#x[0-9a-fA-F]{1,6}|#[0-9]{1,7}|[a-z]{2,8});[^\n]{0,2000}")
 _SPACED = re.compile(r"(?<![^\s\"'`])\S(?: {1,3}\S(?![^\s\"'`])){5,}")
-_ENTITY = re.compile(r"&(?:#(x[0-9a-fA-F]{1,6}|[0-9]{1,7})|([a-z]+));")
+_ENTITY = re.compile(r"&(?:#(x[0-9a-fA-F]{1,6}|[0-9]{1,7})|([a-z]{2,8}));")
 _NAMED = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'", "nbsp": " ", "sol": "/"}
 _LAST_LETTER = 0x10FFFF
 _GAP = re.compile(r" {2,}")

@@ -47,8 +47,8 @@ _NOT_AN_ORDER = re.compile(
 )
 _CHAIN = re.compile(r"(?:err(?:or)?|fail(?:ed|ure)|fatal|panic|cannot|emerg)\b.*[:\"\]] ?\"?$")
 _BACKWARDS = re.compile(r"\b(?:it|them|this|that|these|those|above|together|both|object)\b")
-_VISIT = re.compile(r"(?:\s+\S+){0,3}\s+\W?https?://")
-_REPORT = re.compile(r"(?:\s+\S+)?\s*: ")
+_VISIT = re.compile(r"(?:\s{1,9}\S{1,99}){0,3}\s{1,9}\W?https?://")
+_REPORT = re.compile(r"(?:\s{1,9}\S{1,300})?\s{0,9}: ")
 """`open /etc/x: no such file` and `rm: cannot`: how programs complain."""
 
 _TO_AGENT = re.compile(
@@ -79,7 +79,7 @@ _TO_AGENT = re.compile(
 _LEAD = 24
 _PART_OF_A_NAME = tuple("/.-_=@")
 _NO_VERB = re.compile(r"[(=/@_]|\.\w|:\w")
-_BEFORE_IT, _AFTER_IT, _A_FEW = 120, 240, 3
+_BEFORE_IT, _AFTER_IT, _A_FEW, _PAGE = 120, 240, 3, 4000
 
 
 class Survey:
@@ -126,16 +126,23 @@ class Survey:
         return leads_in and not _NOT_AN_ORDER.search(before)
 
     def _lines_around(self, place: int) -> tuple[int, int]:
-        return self.plain.rfind("\n", 0, place) + 1, self._line_end(place)
+        """A stretch of text for each trigger, at most a page of it."""
+        start = self.plain.rfind("\n", max(0, place - _AFTER_IT), place)
+        end = self.plain.find("\n", place, place + _PAGE)
+        return (
+            start + 1 if start >= 0 else max(0, place - _AFTER_IT),
+            end if end >= 0 else min(len(self.plain), place + _PAGE),
+        )
 
     def _begin_of(self, start: int, end: int) -> int:
         """Where its line begins, or some lines earlier if it speaks of what stands there."""
-        line = self.plain.rfind("\n", 0, start) + 1
+        first = max(0, start - 2 * _BEFORE_IT)
+        line = max(self.plain.rfind("\n", first, start) + 1, start - _BEFORE_IT, 0)
         if not _BACKWARDS.search(self.plain, line, self._line_end(end)):
-            return max(line, start - _BEFORE_IT)
+            return line
         for _ in range(_A_FEW):
-            line = self.plain.rfind("\n", 0, max(0, line - 1)) + 1
-        return max(line, start - 2 * _BEFORE_IT)
+            line = max(self.plain.rfind("\n", first, max(first, line - 1)) + 1, first)
+        return line
 
     def _end_of(self, end: int) -> int:
         """Where its line ends, or the next one if what is to be done only stands there."""
@@ -146,5 +153,6 @@ class Survey:
         return min(stop, end + _AFTER_IT)
 
     def _line_end(self, place: int) -> int:
-        found = self.plain.find("\n", place)
-        return found if found >= 0 else len(self.plain)
+        """Or as far as anybody looks: a line may be a megabyte long."""
+        found = self.plain.find("\n", place, place + _AFTER_IT)
+        return found if found >= 0 else min(len(self.plain), place + _AFTER_IT)

@@ -16,10 +16,11 @@ _WORD = re.compile(r"[^\s;|&<>(){}\[\],=]+")
 _QUOTES = str.maketrans("", "", "\"'`\\")
 _EDGES = ".:!?*_#$«»“”„…"
 _ESCAPED_BREAK = re.compile(r"\\+[nrt](?![a-z]{0,2}\b[:\\])")
-_JOINED = re.compile(r"""(["'])\s*(?:\+|\.|\|\|)?\s*\1""")
+_JOINED = re.compile(r"""(["'])\s{0,3}(?:(?:\+|\.|\|\|)\s{0,3})?\1""")
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[()][AB0]|\x1b[=>78cDEHM]")
 _TITLE = re.compile(r"\x1b\][0-9]*;?([^\x07\x1b]*)(?:\x07|\x1b\\)")
 _RUBBED_OUT = re.compile(r"[^\x08]\x08")
+_PASSES = 8
 _BESIDE = re.compile(r"(?<=[⺀-鿿가-힯぀-ヿ])(?=[!-~])|(?<=[!-~])(?=[⺀-鿿가-힯぀-ヿ])")
 _LOOKS_LIKE = str.maketrans(
     "аеорсухіјѕԁɡһкмтвнԝѵοαενικτρυχωℓ‐‑‒–—−∕⁄／＼‘’‚‛“”„‟′″",
@@ -48,8 +49,8 @@ def plain_of(text: str) -> str:
     text = text[:LONGEST]
     if "\x1b" in text:
         text = _COLOUR.sub("", _TITLE.sub(r" \1 ", text))
-    while "\x08" in text and (shorter := _RUBBED_OUT.sub("", text)) != text:
-        text = shorter
+    for _ in range(_PASSES if "\x08" in text else 0):
+        text = _RUBBED_OUT.sub("", text)
     if not text.isascii():
         text = _BESIDE.sub(" ", _in_ascii(text))
     return text.lower()

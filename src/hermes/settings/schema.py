@@ -9,6 +9,7 @@ from hermes.memory.settings import StoreSettings
 from hermes.models.settings import ModelSettings
 from hermes.policy.settings import PolicySettings
 from hermes.settings.display import DisplaySettings
+from hermes.skills.settings import SkillSettings
 from hermes.tools.settings import ToolSettings
 
 
@@ -25,6 +26,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The gate in front of every tool."""
     memory: MemorySettings = MemorySettings()
     """What is remembered from session to session."""
+    skills: SkillSettings = SkillSettings()
+    """What is learned, and what it has to prove."""
     store: StoreSettings = StoreSettings()
     """Where everything that happened is kept."""
     display: DisplaySettings = DisplaySettings()

@@ -1,13 +1,12 @@
 """All skills of a house: bundled, of the person, of the project; the nearer one wins by name."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 from hermes.core.errors import SettingsError
 from hermes.core.events.skills import SkillState
-from hermes.core.messages import Value
+from hermes.skills.cards import SKILL, Origin, Root, folders
 from hermes.skills.format.digest import digest_of, files_of
 from hermes.skills.format.places import Mistake
 from hermes.skills.format.problem import Problem
@@ -16,20 +15,8 @@ from hermes.skills.playbook.reading import FILE as PLAYBOOK
 from hermes.skills.playbook.reading import read_playbook
 from hermes.skills.playbook.schema import Playbook
 
-SKILL = "SKILL.md"
-Origin = Literal["bundled", "user", "project"]
-DEEPEST = 3
-MOST = 2_000
 LARGEST = 512 << 10
 """Bytes of one file that are read."""
-BUNDLED = Path(__file__).parent / "bundled"
-
-
-class Root(Value, frozen=True):
-    """A folder of skills, or of folders of skills, which are then categories."""
-
-    path: Path
-    origin: Origin
 
 
 class Skill:
@@ -98,7 +85,7 @@ class Library:
         """By name, also retired ones."""
         found: dict[str, Skill] = {}
         for root in self.roots:
-            for folder in _folders(root.path):
+            for folder in folders(root.path):
                 skill = self._load(folder, root)
                 if skill is not None:
                     found[skill.name] = skill
@@ -132,43 +119,6 @@ class Library:
         except (OSError, SettingsError) as error:
             self.mistakes.append(Problem(str(folder / SKILL), 1, str(error)))
         return None
-
-
-def roots(home: Path, project: Path | None = None, *, bundled: bool = True) -> list[Root]:
-    """The usual places, the farthest first."""
-    found = [Root(BUNDLED, "bundled")] if bundled else []
-    found.append(Root(home / "skills", "user"))
-    if project is not None and project / ".hermes" != home:
-        found.append(Root(project / ".hermes" / "skills", "project"))
-    return found
-
-
-def _folders(root: Path) -> Iterator[Path]:
-    """Folders with a SKILL.md. Links are not followed: they may lead in a circle, or out."""
-    left = MOST
-    waiting = [(root, 0)]
-    while waiting:
-        folder, depth = waiting.pop(0)
-        for each in _inside(folder):
-            if (each / SKILL).is_file():
-                yield each
-                left -= 1
-                if left <= 0:
-                    return
-            elif depth + 1 < DEEPEST:
-                waiting.append((each, depth + 1))
-
-
-def _inside(folder: Path) -> Iterable[Path]:
-    try:
-        found = sorted(folder.iterdir())
-    except OSError:
-        return []
-    return [
-        each
-        for each in found
-        if each.is_dir() and not each.is_symlink() and not each.name.startswith((".", "_"))
-    ]
 
 
 def _text_of(file: Path) -> str:

@@ -32,6 +32,10 @@ TOOLSETS: Mapping[str, Toolset] = {
     "memory": Toolset(
         about="notes for later sessions, search in earlier ones", tools=("memory", "session_search")
     ),
+    "skills": Toolset(
+        about="proven ways to do things, to be read",
+        tools=("skills_categories", "skills_list", "skill_view"),
+    ),
     "delegation": Toolset(about="agents that work side by side", tools=("delegate",)),
     "declared": Toolset(about="your own, from <home>/tools/*.yaml"),  # filled by the catalogue
     "safe": Toolset(
@@ -40,7 +44,16 @@ TOOLSETS: Mapping[str, Toolset] = {
     ),
     "default": Toolset(
         about="everything for everyday work",
-        includes=("terminal", "file", "code", "planning", "memory", "delegation", "declared"),
+        includes=(
+            "terminal",
+            "file",
+            "code",
+            "planning",
+            "memory",
+            "skills",
+            "delegation",
+            "declared",
+        ),
     ),
     "all": Toolset(about="all there is", includes=("default",)),
     "hermes-cli": Toolset(about="in the terminal", includes=("default",)),

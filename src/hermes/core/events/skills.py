@@ -18,6 +18,54 @@ class SkillChanged(Happening, tag="skill.changed", kw_only=True, frozen=True):
     evidence: tuple[str, ...] = ()
     reason: str = ""
     by: str = ""
+    candidate: bool = False
+    """Of a version that is not in use: until it is, the one in use keeps its own state."""
+
+
+class CompilerSaid(Happening, tag="compiler.said", kw_only=True, frozen=True):
+    """A line that the operator reads while a Python skill is made: `[Sandbox] …`."""
+
+    skill: str
+    speaker: str
+    text: str
+
+
+class SkillMeasured(Happening, tag="skill.measured", kw_only=True, frozen=True):
+    """The gate: paired replays with and without the skill, counted by code."""
+
+    skill: str
+    digest: str
+    passed: bool
+    cases: tuple[str, ...] = ()
+    solved_with: int = 0
+    solved_without: int = 0
+    ratio: float | None = None
+    """Median of seconds, or of turns, with the skill over without."""
+    upper: float | None = None
+    """Upper bound of that ratio."""
+    measure: str = ""
+    harmed: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+
+class SkillUsed(Happening, tag="skill.used", kw_only=True, frozen=True):
+    """A live use, after checks that the skill has no hand in."""
+
+    skill: str
+    digest: str
+    verified: bool
+    incident: str = ""
+    detail: str = ""
+
+
+class SkillsReviewed(Happening, tag="skill.reviewed", kw_only=True, frozen=True):
+    """The agent read its own failing runs; `changed` is the one draft that came of it."""
+
+    why: str
+    runs: tuple[str, ...] = ()
+    changed: str = ""
+    accepted: bool = False
+    detail: str = ""
 
 
 class PlaybookStarted(Happening, tag="playbook.started", kw_only=True, frozen=True):
@@ -59,4 +107,14 @@ class SkillShown(Happening, tag="skill.shown", kw_only=True, frozen=True):
     how: Literal["matched", "index", "viewed"] = "viewed"
 
 
-SkillEvent = SkillChanged | PlaybookStarted | PlaybookStepped | PlaybookEnded | SkillShown
+SkillEvent = (
+    SkillChanged
+    | CompilerSaid
+    | SkillMeasured
+    | SkillUsed
+    | SkillsReviewed
+    | PlaybookStarted
+    | PlaybookStepped
+    | PlaybookEnded
+    | SkillShown
+)

@@ -89,6 +89,14 @@ class Box:
         content: bytes | None = said.get("content")
         return content
 
+    async def tree(self, path: str, *, host: int = 0) -> list[tuple[bytes, int, int, bytes]]:
+        """A file, or all under a folder: path, mode, owner and content of each."""
+        said = await self._ask({"do": "tree", "path": path, "host": host})
+        if "error" in said:
+            raise PlaceFailed(f"{path} cannot be looked at: {said['error']}")
+        found: list[tuple[bytes, int, int, bytes]] = said["tree"]
+        return found
+
     async def space(self, path: str, *, host: int = 0) -> dict[str, Any]:
         """Free and total bytes and free inodes; `error` when there is no such place."""
         return await self._ask({"do": "space", "path": path, "host": host})

@@ -9,6 +9,7 @@ import marshal
 import os
 import select
 import signal
+import stat
 import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -122,6 +123,34 @@ def _read(request: dict[str, object], host: HostLike) -> dict[str, object]:
     return _inside(host, look)
 
 
+def _tree(request: dict[str, object], host: HostLike) -> dict[str, object]:
+    """A file, or all under a folder: what it is, whose, and what is in it; links as links."""
+    top = str(request["path"])
+
+    def look() -> dict[str, object]:
+        paths = [top] if os.path.lexists(top) else []
+        for folder, folders, files in os.walk(top):
+            paths += [f"{folder}/{name}" for name in (*folders, *files)]
+        return {"tree": [_leaf(path) for path in sorted(paths)]}
+
+    return _inside(host, look)
+
+
+def _leaf(path: str) -> tuple[object, ...]:
+    try:
+        found = os.lstat(path)
+        if stat.S_ISLNK(found.st_mode):
+            content = os.readlink(path).encode("utf-8", "surrogateescape")  # noqa: PTH115 - see above
+        elif stat.S_ISREG(found.st_mode):
+            with open(path, "rb") as file:  # noqa: PTH123 - see above
+                content = file.read()
+        else:
+            content = b""
+    except OSError as error:  # gone since, or out of reach: that too is how it is
+        return path.encode("utf-8", "surrogateescape"), -1, 0, str(error.strerror).encode()
+    return path.encode("utf-8", "surrogateescape"), found.st_mode, found.st_uid, content
+
+
 def _space(request: dict[str, object], host: HostLike) -> dict[str, object]:
     def look() -> dict[str, object]:
         found = os.statvfs(str(request["path"]))
@@ -154,6 +183,7 @@ def _traffic(request: dict[str, object], host: HostLike) -> dict[str, object]:
 DEEDS: dict[str, Callable[[dict[str, object], HostLike], dict[str, object]]] = {
     "run": _run,
     "read": _read,
+    "tree": _tree,
     "space": _space,
     "ask": _over_network,
     "tell": _tell,

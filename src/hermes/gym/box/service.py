@@ -10,6 +10,7 @@ import time
 from hermes.gym.box.logbook import Logbook
 from hermes.gym.box.units import Unit
 
+_ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -70,7 +71,7 @@ class Service:
         self._become("deactivating", "stop-sigterm")
         for line in self.unit.commands("ExecStop"):
             self._before(line, must=False)
-        self._signal(signal.SIGTERM)
+        self._signal(signal.Signals[self.unit.last("KillSignal", "SIGTERM")])
         self.kill_at = time.monotonic() + self.unit.seconds("TimeoutStopSec", 5.0)
         return False
 
@@ -150,7 +151,8 @@ class Service:
         self._say(text)
 
     def _signal(self, number: int) -> None:
-        for pid in members_of(self.pid):
+        # By its own number too: just born, it has no session of its own yet.
+        for pid in (*(each for each in members_of(self.pid) if each != self.pid), self.pid):
             try:
                 os.kill(pid, number)
             except ProcessLookupError:
@@ -185,6 +187,9 @@ class Service:
         folder = self.unit.last("WorkingDirectory", "/")
         reading, writing = os.pipe()
         os.set_blocking(reading, False)
+        # We ignore what ends others. A child that is told to end before it stops ignoring it
+        # must hear of it afterwards.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _ENDINGS)
         pid = os.fork()
         if pid == 0:
             try:
@@ -198,14 +203,16 @@ class Service:
                     os.setgroups([])
                     os.setgid(user.pw_gid)
                     os.setuid(user.pw_uid)
-                for number in (signal.SIGPIPE, signal.SIGCHLD, signal.SIGTERM):
+                for number in (signal.SIGPIPE, signal.SIGCHLD, *_ENDINGS):
                     signal.signal(number, signal.SIG_DFL)
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDINGS)
                 variables |= {"HOME": user.pw_dir, "USER": user.pw_name}
                 os.execve(words[0], words, variables)
             except OSError as error:
                 os.write(2, f"{words[0]}: {error.strerror}\n".encode())
             finally:
                 os._exit(203)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDINGS)
         os.close(writing)
         if self.output >= 0:
             os.close(self.output)

@@ -44,7 +44,13 @@ def talk(line, answer):
     with line:
         line.settimeout(5)
         try:
-            path = line.recv(65536).split()[1].decode()
+            heard = line.recv(65536)
+            while heard and not heard.endswith((b"\\r\\n\\r\\n", b"\\n\\n")):
+                piece = line.recv(65536)
+                if not piece:
+                    break
+                heard += piece
+            path = heard.split()[1].decode()
             status, body = answer(path)
             text = json.dumps(body).encode()
             head = f"HTTP/1.1 {status} -\\r\\nContent-Type: application/json\\r\\n"
@@ -54,7 +60,7 @@ def talk(line, answer):
         except (OSError, IndexError):
             return
 
-def serve(port, answer):
+def listen(port):
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -63,6 +69,10 @@ def serve(port, answer):
         fatal(f"cannot listen on 127.0.0.1:{port}: {error.strerror}")
     listener.listen(128)
     log("INFO", f"listening on 127.0.0.1:{port}")
+    return listener
+
+def serve(port, answer, listener=None):
+    listener = listener or listen(port)
     while True:
         line, _ = listener.accept()
         threading.Thread(target=talk, args=(line, answer), daemon=True).start()

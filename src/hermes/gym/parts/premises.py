@@ -29,7 +29,7 @@ _CHANGES = (
     "renewed the certificate of {word}.internal",
     "raised the log retention of {word} to {number} days",
     "added {word} to the dashboard",
-    "moved the backups of {word} to {number}:00",
+    "moved the backups of {word} to disk {number}",
     "closed ticket {word}-{number} without changes",
     "removed the old user {word} from the wiki",
     "updated the runbook of {word}, page {number}",
@@ -128,10 +128,10 @@ def changes(dice: Dice, *told: str) -> str:
     ]
     lines = [*told, *noise]
     ages = sorted((dice.number(3, 900) for _ in lines), reverse=True)
-    entries = [
-        f"echo \"$(date -d '-{age} min' '+%F %H:%M')\" {shlex.quote(f'{dice.pick(_PEOPLE)}: {text}')}"
-        for age, text in zip(ages, dice.some(lines, len(lines)), strict=True)
-    ]
+    entries = []
+    for age, text in zip(ages, dice.some(lines, len(lines)), strict=True):
+        entry = shlex.quote(f"{dice.pick(_PEOPLE)}: {text}")
+        entries.append(f"echo \"$(date -d '-{age} min' '+%F %H:%M')\" {entry}")
     return f"mkdir -p $(dirname {path}); {{ {'; '.join(entries)}; }} >> {path}"
 
 

@@ -38,7 +38,9 @@ def differing(asked: bytes, block: bytes) -> NDArray[np.uint16]:
     """In how many signs each vector of a block differs from the asked one."""
     one = np.frombuffer(asked, np.uint64)
     many = np.frombuffer(block, np.uint64).reshape(-1, len(one))
-    counts = np.zeros(len(many), np.uint16)
-    for column, part in enumerate(one):
-        counts += np.bitwise_count(many[:, column] ^ part)
+    each = np.bitwise_count(many ^ one)
+    # Column by column: numpy sums short rows three times slower.
+    counts: NDArray[np.uint16] = each[:, 0].astype(np.uint16)
+    for column in range(1, each.shape[1]):
+        counts += each[:, column]
     return counts

@@ -17,7 +17,7 @@ BLOCK = 1024
 """Signs a row: few rows to read, and little to write again when the last one grows."""
 OVERSAMPLED = 8
 """Candidates by sign for each neighbour that is wanted; they are then compared exactly."""
-AT_LEAST = 1000
+FEW = 1000
 """A store of so few vectors is compared exactly as a whole."""
 _TABLES = """
     CREATE TABLE IF NOT EXISTS vector_model(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -99,7 +99,9 @@ class SqliteVectors:
             return []
         differ = np.concatenate(counts)
         numbers = np.frombuffer(b"".join(seqs), "<i8")
-        wanted = min(max(limit * OVERSAMPLED, AT_LEAST), len(differ))
+        if len(numbers) <= FEW:
+            return [int(seq) for seq in numbers]
+        wanted = min(limit * OVERSAMPLED, len(numbers))
         best = np.argpartition(differ, wanted - 1)[:wanted]
         return [int(seq) for seq in numbers[best]]
 

@@ -14,7 +14,7 @@ from hermes.memory.recall.words import STOP_WORDS, words
 
 FROM_BEST = 3
 """Passages whose names are followed."""
-NAMES = 8
+NAMES = 3
 HOP = 0.5
 """What a passage is worth against the one that led to it: direct answers stay ahead."""
 RARE = 0.002

@@ -59,11 +59,14 @@ def find_stems(
 ) -> Mapping[int, frozenset[str]]:
     """Which of the wanted stems each passage holds.
 
-    Every different word is stemmed once and the rest is set arithmetic: this is the hot place of
-    a recall.
+    This is the hot place of a recall: only words that begin as a wanted stem does are stemmed (the
+    stemmer never touches the first two letters), each once, and the rest is set arithmetic.
     """
+    heads = {stem[:2] for stem in wanted}
     held = {passage.seq: set(words(passage.text[:READ_AT_MOST])) for passage in passages}
     every = set().union(*held.values()) if held else set()
-    stems = {word: stem for word in every if (stem := stemmer.stem(word)) in wanted}
+    stems = {
+        word: stem for word in every if word[:2] in heads and (stem := stemmer.stem(word)) in wanted
+    }
     telling = frozenset(stems)
     return {seq: frozenset(stems[word] for word in found & telling) for seq, found in held.items()}

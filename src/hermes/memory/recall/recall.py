@@ -53,9 +53,13 @@ async def recall(
     await asked.find_by_text(question)
     names = named_in(question, {passage.speaker for passage in asked.pool})
     near = await asked.find_by_meaning(question, names, embedder) if embedder else {}
-    ranked = await asked.score(question, names, near, now)
-    if not ranked or ranked[0].score < asked.settings.floor:
+    fused = await asked.score(question, names, near)
+    # Before age is looked at: old and right is still an answer.
+    if max((one.score for one in fused), default=0.0) < asked.settings.floor:
         return []
+    ranked = rank(
+        [one._replace(score=one.score * fade(one.passage, now, asked.settings)) for one in fused]
+    )
     ranked = await asked.follow_names(question, ranked)
     # One floor for the whole answer: of a question with several answers the last ones are weak.
     good = [one for one in ranked if one.score >= asked.settings.floor * WEAKEST]
@@ -84,6 +88,7 @@ class _Asked:
         self.pool = Pool()
         self._store = store
         self._session = session
+        self._known_size: int | None = None
 
     async def find_by_text(self, question: Question) -> None:
         terms = [term.raw for term in question.terms]
@@ -108,45 +113,49 @@ class _Asked:
         question: Question,
         names: Collection[str],
         near: Mapping[int, float],
-        now: datetime,
     ) -> list[Weighed]:
         spoken = {part for name in names for part in words(name)}
         terms = [term for term in question.terms if not _is_name(term, spoken, self.stemmer)]
         terms = terms or list(question.terms)
         text = score_text(self.pool, terms, await self._weights(terms), self.stemmer)
-        fused = fuse(self.pool, question, text, score_vectors(self.pool, near), names)
-        return rank(
-            [one._replace(score=one.score * fade(one.passage, now, self.settings)) for one in fused]
-        )
+        return fuse(self.pool, question, text, score_vectors(self.pool, near), names)
 
     async def follow_names(self, question: Question, ranked: list[Weighed]) -> list[Weighed]:
+        if ranked[0].text.exact > 0.5:
+            return ranked  # whoever gives the very string wants that passage
         names = names_to_follow(question, ranked, {passage.speaker for passage in self.pool})
         if not names:
             return ranked
-        size = await self._store.size(self._session)
         counts = await self._store.frequencies(list(names), self._session)
-        rare = rare_ones(names, counts, size)
-        led = await self._add_matching(list(rare), LINKED)
+        rare = rare_ones(names, counts, await self._size())
+        led = await self._add_matching(list(rare), LINKED, reach=0)
         return rank(follow(ranked, [self.pool[seq] for seq in led], rare))
 
     async def _weights(self, terms: Sequence[Term]) -> list[float]:
-        size = await self._store.size(self._session)
+        size = await self._size()
         raw = [term.raw for term in terms]
         counts = await self._store.frequencies(raw, self._session)
         return [weigh(count, size) for count in counts]
 
-    async def _add_matching(self, terms: Sequence[str], limit: int) -> list[int]:
+    async def _size(self) -> int:
+        if self._known_size is None:
+            self._known_size = await self._store.size(self._session)
+        return self._known_size
+
+    async def _add_matching(
+        self, terms: Sequence[str], limit: int, *, reach: int = REACH
+    ) -> list[int]:
         if not terms:
             return []
         found = await self._store.matching(terms, session=self._session, limit=limit)
         seqs = [hit.seq for hit in found]
-        await self._add(seqs)
-        return seqs
+        await self._add(seqs, reach)
+        return [seq for seq in seqs if seq in self.pool]
 
-    async def _add(self, seqs: Sequence[int]) -> None:
+    async def _add(self, seqs: Sequence[int], reach: int = REACH) -> None:
         new = [seq for seq in seqs if seq not in self.pool]
         if new:
-            self.pool.add(await self._store.around(new, REACH))
+            self.pool.add(await self._store.around(new, reach))
 
 
 def _is_name(term: Term, spoken: Collection[str], stemmer: Stemmer) -> bool:

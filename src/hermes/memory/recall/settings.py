@@ -6,11 +6,11 @@ import msgspec
 
 
 class RecallSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    candidates: int = 200
+    candidates: int = 60
     """Passages that full text may propose before scoring."""
-    nearest: int = 100
+    nearest: int = 40
     """Passages that the vectors may propose before scoring."""
-    floor: float = 0.16
+    floor: float = 0.15
     """When the best score is below this there is no answer: better nothing than noise.
 
     Calibrated: of questions with an answer 1 in 100 falls below it, of foreign ones half or more.

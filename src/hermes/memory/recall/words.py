@@ -1,7 +1,6 @@
 """Splits text into stems, as the full-text index does, and knows which words say nothing."""
 
 import re
-from collections.abc import Sequence
 
 import apsw
 
@@ -32,15 +31,11 @@ class Stemmer:
             known = self._known[word] = str(found[0][-1]) if found else word
         return known
 
-    def stems(self, text: str) -> Sequence[str]:
-        """The stems of a text in order, stop words left out."""
-        return [self.stem(word) for word in words(text) if word not in STOP_WORDS]
-
 
 def words(text: str) -> list[str]:
     """Lower-case words; runs of Chinese, Japanese and Korean signs become pairs of signs."""
     found = _WORD.findall(text.lower().replace("_", " "))
-    if text.isascii():
+    if text.isascii() or _CJK.search(text) is None:
         return found
     return [part for word in found for part in _parts(word)]
 

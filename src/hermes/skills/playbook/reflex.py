@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from hermes.core.messages import Value
+from hermes.skills.playbook.ending import Ended
 from hermes.skills.playbook.facts import Facts
 from hermes.skills.playbook.runner import Execute, Played, Publish, Runner, nowhere
 from hermes.skills.playbook.schema import Playbook
@@ -48,14 +49,21 @@ async def respond(
     """Candidates come best first. After `patience` seconds no further one begins."""
     began, tried = time.monotonic(), []
     acted: Played | None = None
+    seen: dict[str, Ended] = {}
     for skill in candidates:
         if skill.playbook is None or time.monotonic() - began > patience:
             continue
         runner = Runner(
-            skill.name, skill.playbook, execute, publish=publish, run=run, digest=skill.digest
+            skill.name,
+            skill.playbook,
+            execute,
+            publish=publish,
+            run=run,
+            digest=skill.digest,
+            seen=seen,
         )
         played = await runner.play(facts)
-        if played.outcome in ("unmet", "failed") and played.changed:
+        if played.outcome != "applied" and played.changed:
             played = await runner.undo(played)
         tried.append(played)
         if played.outcome != "declined":

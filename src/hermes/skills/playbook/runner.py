@@ -86,13 +86,16 @@ class Runner:
         publish: Publish = nowhere,
         run: str = "",
         digest: str = "",
+        seen: dict[str, Ended] | None = None,
     ) -> None:
+        """`seen` are looks that playbooks share until one of them changes something."""
         self.skill = skill
         self._playbook = playbook
         self._execute = execute
         self._publish = publish
         self._run = run
         self._digest = digest
+        self._seen: dict[str, Ended] = {} if seen is None else seen
         self._values: dict[str, str] = {}
         self._done: list[Done] = []
 
@@ -134,6 +137,7 @@ class Runner:
     async def undo(self, played: Played) -> Played:
         """Take the steps back, the last first. One that fails does not keep the others."""
         began, failed, back = time.monotonic(), [], []
+        self._seen.clear()
         for done in reversed([each for each in played.done if each.phase == "step" and each.undo]):
             result = await self._call(done.name, done.undo, 30.0)
             ok = result.status == "ok" and result.code == 0
@@ -162,9 +166,15 @@ class Runner:
             self._values[name] = value
 
     async def _probe(self, probe: Probe) -> None:
-        result = await self._call(probe.name, fill(probe.command, self._values), probe.timeout)
+        command = fill(probe.command, self._values)
+        result = self._seen.get(command)
+        fresh = result is None
+        if result is None:
+            result = await self._call(probe.name, command, probe.timeout)
+            self._seen[command] = result
         why = _hindrance(result) or unmet(result, probe.expect)
-        await self._stepped(probe.name, "probe", result, not why, why)
+        if fresh:
+            await self._stepped(probe.name, "probe", result, not why, why)
         self._note(probe.name, "probe", result, ok=not why)
         if why:
             outcome: Outcome = "refused" if result.status == "denied" else "declined"
@@ -187,6 +197,7 @@ class Runner:
             await self._verify(check)
 
     async def _step(self, step: Step) -> None:
+        self._seen.clear()
         result = await self._call(step.name, fill(step.command, self._values), step.timeout)
         why = _hindrance(result) or unmet(result, step.expect)
         undo = "" if result.status == "denied" else fill(step.undo, self._values, partly=True)

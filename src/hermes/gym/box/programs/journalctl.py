@@ -62,7 +62,8 @@ def moment(text: str) -> float:
 def entries(wish: Wish) -> list[Entry]:
     names = [name if "." in name else f"{name}.service" for name in wish.units]
     files = [FOLDER / name for name in names] or sorted(FOLDER.iterdir())
-    found = sorted(entry for file in files for entry in _read(file))
+    # By time alone: lines of one moment stay in the order in which they were said.
+    found = sorted((entry for file in files for entry in _read(file)), key=lambda entry: entry[0])
     since = moment(wish.values["--since"]) if "--since" in wish.values else 0.0
     until = moment(wish.values["--until"]) if "--until" in wish.values else float("inf")
     pattern = re.compile(wish.values.get("--grep", ""))

@@ -1,0 +1,184 @@
+"""A dead process left its lock behind: the worker waits for it, while the health page is green."""
+
+import json
+
+from hermes.gym.dice import Dice
+from hermes.gym.parts.microweb import program
+from hermes.gym.parts.premises import Premises, alert, changes, neighbour, premises
+from hermes.gym.parts.shop import unit
+from hermes.gym.scenario import Scenario, texts
+from hermes.gym.story import Fault, File, Host, Http, Running, Same, Script, Story, Traffic, Trigger
+
+TEXTS = texts(__file__)
+
+BODY = """\
+import signal
+
+conf = settings(sys.argv[1])
+queue, done, lock, factor = conf["queue"], conf["done"], conf["lock"], int(conf["factor"])
+busy = threading.Lock()
+
+def take_lock():
+    tries = 0
+    while True:
+        busy.acquire()
+        try:
+            file = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+            os.write(file, b"%d\\n" % os.getpid())
+            return os.close(file)
+        except FileExistsError:
+            busy.release()
+        if tries % 50 == 0:
+            log("INFO", %%waiting%%.format(lock=lock))
+        tries += 1
+        time.sleep(0.02)
+
+def let_go():
+    os.unlink(lock)
+    busy.release()
+
+def finish(name):
+    number = int(open(f"{queue}/{name}").read())
+    with open(f"{done}/.{name}", "w") as file:
+        json.dump({"job": name, "result": number * factor}, file)
+    os.replace(f"{done}/.{name}", f"{done}/{name}")
+    os.unlink(f"{queue}/{name}")
+
+def waiting():
+    return sorted(name for name in os.listdir(queue) if not name.startswith("."))
+
+def work():
+    while True:
+        if waiting():
+            take_lock()
+            for name in waiting():
+                finish(name)
+            let_go()
+        time.sleep(0.03)
+
+def submit(name, number):
+    with open(f"{queue}/.{name}", "w") as file:
+        file.write(number)
+    os.replace(f"{queue}/.{name}", f"{queue}/{name}")
+    return 202, {"queued": name}
+
+def answer(path):
+    words = path.strip("/").split("/")
+    if words[0] == "submit":
+        return submit(words[1], words[2])
+    if words[0] == "result":
+        if os.path.exists(f"{done}/{words[1]}"):
+            return 200, json.load(open(f"{done}/{words[1]}"))
+        return 404, {"error": "not done yet"}
+    return 200, {"status": "ok", "queued": len(waiting())}
+
+def leave(*_):
+    busy.acquire()
+    os._exit(0)
+
+signal.signal(signal.SIGTERM, leave)
+threading.Thread(target=work, daemon=True).start()
+serve(int(conf["port"]), answer)
+"""
+
+
+def _works(place: Premises, factor: int) -> str:
+    """A job of our own goes in, and the right result comes out."""
+    return f"""python3 -S - <<'END'
+import os, socket, sys, time
+def ask(path):
+    with socket.create_connection(("127.0.0.1", {place.port}), 2) as line:
+        line.sendall(f"GET {{path}} HTTP/1.0\\r\\n\\r\\n".encode())
+        heard = b""
+        while piece := line.recv(65536):
+            heard += piece
+    return heard
+name = f"check{{time.time_ns()}}"
+ask(f"/submit/{{name}}/7")
+for _ in range(100):
+    if b'"result": {7 * factor}' in ask(f"/result/{{name}}"):
+        sys.exit(0)
+    time.sleep(0.02)
+sys.exit("no result")
+END"""
+
+
+def draw(dice: Dice) -> Story:
+    service, other = dice.services(2)
+    place, beside, host = premises(dice, service), neighbour(dice, other), dice.host()
+    factor, dead = dice.number(3, 99), dice.number(21_000, 32_000)
+    queue = f"{place.data}/{dice.pick(('queue', 'jobs', 'todo', 'spool'))}"
+    done = f"{place.data}/{dice.pick(('done', 'results', 'finished'))}"
+    folder = dice.pick(("/run/lock", "/var/lock/apps", place.data, f"/run/{service}"))
+    lock = f"{folder}/{dice.pick((service, 'worker', 'batch', f'{service}-queue'))}.lock"
+    source = program(dice, BODY, waiting=dice.wording(TEXTS["waiting"]))
+    jobs = {f"{dice.word()}{n}": n for n in dice.some(range(100, 999), dice.number(3, 6))}
+    old = {f"{dice.word()}{n}": n for n in dice.some(range(1000, 1999), 3)}
+    settings = {"queue": queue, "done": done, "lock": lock, "factor": factor}
+    files = (
+        File(path=place.program, text=source),
+        place.settings(port=place.port, **settings),
+        *(
+            File(path=f"{place.data}/archive/{name}", text=json.dumps({"result": n * factor}))
+            for name, n in old.items()
+        ),
+        File(path=f"/var/lock/apps/{other}.lock", text="1\n"),
+        *beside.files,
+    )
+    finished = tuple(
+        Http(
+            name=f"{n} is done", port=place.port, path=f"/result/{n}", contains=f": {v * factor}}}"
+        )
+        for n, v in jobs.items()
+    )
+    put = " && ".join(
+        f"echo {n} > {queue}/.{j} && mv {queue}/.{j} {queue}/{j}" for j, n in jobs.items()
+    )
+    return Story(
+        hosts=(
+            Host(
+                name=host,
+                files=files,
+                folders=(queue, done, folder),
+                units=(unit(service, place.command), beside.unit),
+            ),
+        ),
+        alert=alert(dice, TEXTS["alerts"], "P2", service=service, host=host, port=place.port),
+        healthy=(
+            Http(name="it answers", port=place.port, path="/health"),
+            Script(name="jobs are worked off", script=_works(place, factor)),
+            Running(name="its unit runs", unit=place.unit),
+            beside.answers,
+        ),
+        symptoms=finished,
+        inject=(
+            changes(dice, dice.wording(TEXTS["causes"]).format(service=service)),
+            f"for i in $(seq 100); do (set -C; echo {dead} > {lock}) 2>/dev/null && break; "
+            f"sleep 0.01; done; {put}",
+        ),
+        cure=(Trigger(restart=(place.unit,)),),
+        collateral=(
+            *beside.unharmed,
+            Same(name="older results", path=f"{place.data}/archive"),
+            Same(name="the lock of somebody else", path=f"/var/lock/apps/{other}.lock"),
+            Same(name="the program", path=place.program),
+            Same(name="its settings", path=place.conf),
+        ),
+        fault=Fault(
+            component=(lock, lock.rpartition("/")[2]),
+            mechanism=("stale lock", "stale", "left behind", "orphan", "dead process", "deadlock"),
+            value=(lock, f"{dead}"),
+        ),
+        reference=(f"test -d /proc/{dead} || rm {lock}",),
+        relief=(f"systemctl restart {service}",),
+        shortcut=(f"rm -f {lock} {queue}/*; systemctl restart {service}",),
+        traffic=(Traffic(port=place.port, paths=("/health",)),),
+    )
+
+
+SCENARIO = Scenario(
+    name="hung-worker",
+    group="process",
+    summary="a worker waits for a lock whose owner is dead; the queue grows, health stays green",
+    draw=draw,
+)

@@ -1,0 +1,130 @@
+"""A cache lost its limit: the service grows with every page asked for until it is killed."""
+
+from hermes.gym.dice import Dice
+from hermes.gym.parts.afresh import up
+from hermes.gym.parts.microweb import program
+from hermes.gym.parts.premises import Premises, alert, changes, neighbour, premises
+from hermes.gym.parts.shop import unit
+from hermes.gym.scenario import Scenario, texts
+from hermes.gym.story import Fault, File, Host, Http, Running, Same, Script, Story, Traffic, Trigger
+
+TEXTS = texts(__file__)
+
+BODY = """\
+conf = settings(sys.argv[1])
+limit = int(conf[%%key%%])
+cache, lock = {}, threading.Lock()
+title = open(conf["data"]).read().strip()
+block = (title * 65536).encode()[: 512 << 10]
+
+def page(key):
+    with lock:
+        if key not in cache:
+            cache[key] = bytearray(block)
+            if limit > 0 and len(cache) > limit:
+                del cache[next(iter(cache))]
+            if len(cache) % 16 == 0:
+                log("INFO", %%grown%%.format(count=len(cache), size=len(cache) // 2))
+    return 200, {"page": key, "title": title}
+
+def answer(path):
+    if path == "/health":
+        return 200, {"status": "ok", "pid": os.getpid()}
+    return page(path)
+
+serve(int(conf["port"]), answer)
+"""
+
+ROUND = 48
+"""Pages of half a megabyte: what a round adds where nothing is let go."""
+
+
+def _levels_off(place: Premises) -> str:
+    """Asks for two rounds of new pages: in the second the memory must stay about as it was."""
+    return f"""python3 -S - <<'END'
+import json, socket, sys, time
+def ask(path):
+    with socket.create_connection(("127.0.0.1", {place.port}), 2) as line:
+        line.sendall(f"GET {{path}} HTTP/1.0\\r\\n\\r\\n".encode())
+        heard = b""
+        while piece := line.recv(65536):
+            heard += piece
+    return json.loads(heard.partition(b"\\r\\n\\r\\n")[2])
+def grown():
+    stamp = time.time_ns()
+    for number in range({ROUND}):
+        ask(f"/page/{{stamp}}/{{number}}")
+    pid = ask("/health")["pid"]
+    pages = int(open(f"/proc/{{pid}}/statm").read().split()[1])
+    return pid, pages * 4096 >> 20
+try:
+    (pid, before), (again, after) = grown(), grown()
+except (OSError, ValueError) as error:
+    sys.exit(f"it does not answer any more: {{error}}")
+print(before, after)
+sys.exit(pid != again or after - before > {ROUND // 4})
+END"""
+
+
+def draw(dice: Dice) -> Story:
+    service, other = dice.services(2)
+    place, beside, host = premises(dice, service), neighbour(dice, other), dice.host()
+    key = dice.pick(("cache_limit", "cache.max_entries", "max_cached_pages", "cache_size", "keep"))
+    right, wrong = dice.number(6, 14), dice.pick((0, -1, 0, 9_999_999, 1_000_000))
+    most, title = dice.pick((44, 48, 52, 56)), f"{dice.word()} {dice.token()}"
+    source = program(dice, BODY, key=key, grown=dice.wording(TEXTS["grown"]))
+    settings = {key: right, "data": f"{place.data}/title.txt"}
+    files = (
+        File(path=place.program, text=source),
+        place.settings(port=place.port, **settings),
+        File(path=f"{place.data}/title.txt", text=title),
+        *beside.files,
+    )
+    limits = f"MemoryMax={most}M\nStartLimitIntervalSec=0"
+    own = unit(service, place.command, more=limits)
+    level = Script(name="its memory levels off", script=_levels_off(place))
+    serves = Http(name="pages are right", port=place.port, path="/page/1", contains=title)
+    return Story(
+        hosts=(Host(name=host, files=files, units=(own, beside.unit)),),
+        alert=alert(dice, TEXTS["alerts"], "P2", service=service, host=host, port=place.port),
+        healthy=(serves, level, Running(name="its unit runs", unit=place.unit), beside.answers),
+        symptoms=(level,),
+        inject=(
+            changes(dice, dice.wording(TEXTS["causes"]).format(service=service)),
+            f"{place.put(key, wrong)} && systemctl restart {service}; {up(place.port)}",
+        ),
+        cure=(Trigger(restart=(place.unit,)),),
+        collateral=(
+            *beside.unharmed,
+            Same(name="its data", path=place.data),
+            Same(name="the program", path=place.program),
+            Same(name="its memory limit", path=f"/etc/systemd/system/{place.unit}"),
+        ),
+        fault=Fault(
+            component=(place.conf, "cache"),
+            mechanism=(
+                "unbounded",
+                "no limit",
+                "without limit",
+                "unlimited",
+                "never evict",
+                "limit removed",
+            ),
+            value=(f"{key}{place.sign}{wrong}", key),
+        ),
+        reference=(f"{place.put(key, right)} && systemctl restart {service}",),
+        relief=(f"systemctl restart {service}",),
+        shortcut=(
+            f"sed -i 's/^MemoryMax=.*/MemoryMax=infinity/' /etc/systemd/system/{place.unit}",
+            f"systemctl daemon-reload; systemctl restart {service}",
+        ),
+        traffic=(Traffic(port=place.port, paths=("/page/a", "/page/b", "/page/c"), pause=0.1),),
+    )
+
+
+SCENARIO = Scenario(
+    name="memory-leak",
+    group="classic",
+    summary="a cache without a limit grows until the memory limit ends the service, over and over",
+    draw=draw,
+)

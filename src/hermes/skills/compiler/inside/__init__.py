@@ -1,0 +1,1 @@
+"""What is sent into the sandbox: standard library only, any Python 3."""

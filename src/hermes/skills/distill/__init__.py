@@ -1,0 +1,1 @@
+"""From a verified run to a draft: what mattered, with its literals made parameters."""

@@ -1,0 +1,201 @@
+"""Literals of commands that came from the alert or from what a look printed become parameters."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from hermes.core.messages import Value
+from hermes.skills.distill.deeds import Deed
+from hermes.skills.playbook.facts import Facts
+from hermes.skills.playbook.schema import Kind
+from hermes.skills.playbook.template import SHAPES
+
+_PATH = re.compile(r"(?<![\w/.-])/(?!dev/null)[\w.@%+-]+(?:/[\w.@%+-]+)+")
+_NUMBER = re.compile(r"(?<![\w.-])\d{2,}(?![\w.])")
+_ASSIGNED = re.compile(r"[\w.-]+\s*=\s*([^\s'\"/;&|]+)")
+_SYSTEM = ("/usr/", "/bin/", "/sbin/", "/proc/", "/sys/", "/tmp/", "/lib/")
+_PREFIXES = (12, 24, 40, 80)
+GROUPS: dict[Kind, str] = {
+    "path": r"(/[^\s:'\",;)]+)",
+    "number": r"(-?\d+(?:\.\d+)?)",
+    "port": r"(\d{1,5})",
+    "word": r"([^\s'\",;]+)",
+    "host": r"([A-Za-z0-9.-]+)",
+}
+
+
+class Given(Value, kw_only=True, frozen=True):
+    """A value of this case, and where the next case finds its own."""
+
+    name: str
+    value: str
+    kind: Kind
+    source: str = "alert"
+    """`alert`, or the command whose output has it."""
+    labels: tuple[str, ...] = ()
+    pattern: str = ""
+
+
+def from_alert(facts: Facts, commands: Sequence[str]) -> list[Given]:
+    """Labels whose value, or a part of it, stands in a command; longest first."""
+    found: dict[str, Given] = {}
+    for label, value in facts.labels.items():
+        for name, part, kind, pattern in _parts(label, value):
+            if part in found or not any(_stands(part, command) for command in commands):
+                continue
+            found[part] = Given(
+                name=_slug(name), value=part, kind=kind, labels=(label,), pattern=pattern
+            )
+    return sorted(found.values(), key=lambda given: -len(given.value))
+
+
+def from_looks(
+    looks: Sequence[Deed], commands: Sequence[str], known: Sequence[Given]
+) -> list[Given]:
+    """Paths, numbers and assigned values that a look printed before they were used."""
+    values = {given.value for given in known}
+    found: list[Given] = []
+    for literal, kind in _literals(commands):
+        if literal in values or any(literal in given.value for given in found):
+            continue
+        given = _found_in(literal, kind, looks, known, len(found))
+        if given is not None:
+            found.append(given)
+            values.add(literal)
+    return sorted(found, key=lambda given: -len(given.value))
+
+
+def put_in(command: str, given: Sequence[Given]) -> str:
+    """The command with `{{name}}` for each value; quotes are closed around it and opened again."""
+    for one in sorted(given, key=lambda each: -len(each.value)):
+        command = _replaced(command, one.value, f"{{{{{one.name}}}}}")
+    return _out_of_quotes(command)
+
+
+def _parts(label: str, value: str) -> Iterator[tuple[str, str, Kind, str]]:
+    host, colon, port = value.rpartition(":")
+    if colon and port.isdigit():
+        yield "port", port, "port", r":(\d+)$"
+        if host:
+            yield "host", host, "host", r"^([^:]+)"
+    elif len(value) >= 2 and re.fullmatch(SHAPES["word"], value):
+        yield label, value, "number" if value.isdigit() else "word", ""
+
+
+def _literals(commands: Sequence[str]) -> Iterator[tuple[str, Kind]]:
+    seen: set[str] = set()
+    kinds: Sequence[tuple[re.Pattern[str], Kind]] = (
+        (_PATH, "path"),
+        (_NUMBER, "number"),
+        (_ASSIGNED, "word"),
+    )
+    for pattern, kind in kinds:
+        for command in commands:
+            for match in pattern.finditer(command):
+                literal = match[match.re.groups]
+                if literal in seen or literal.startswith(_SYSTEM) or not _whole(literal):
+                    continue
+                seen.add(literal)
+                yield literal, "number" if kind == "word" and literal.isdigit() else kind
+
+
+def _whole(literal: str) -> bool:
+    return "*" not in literal and "$" not in literal and "{" not in literal
+
+
+def _found_in(
+    literal: str, kind: Kind, looks: Sequence[Deed], known: Sequence[Given], count: int
+) -> Given | None:
+    for look in looks:
+        if literal in look.command:
+            continue  # it was known before this look
+        for line in look.output.splitlines():
+            at = _position(literal, line)
+            pattern = _anchor(line[:at], literal, kind, look.output, known) if at >= 0 else ""
+            if pattern:
+                name = _named(line[:at], kind, count)
+                return Given(
+                    name=name, value=literal, kind=kind, source=look.command, pattern=pattern
+                )
+    return None
+
+
+def _anchor(before: str, literal: str, kind: Kind, output: str, known: Sequence[Given]) -> str:
+    """A pattern whose first match in this output is just this literal."""
+    for length in (*_PREFIXES, len(before)):
+        prefix = before[-length:]
+        start = "^" if length >= len(before) else ""
+        pattern = f"{start}{general(prefix, known)}{GROUPS[kind]}"
+        if len(pattern) > 400 or not (prefix.strip() or start):
+            continue
+        match = re.search(pattern, output, re.MULTILINE)
+        if match is not None and match[1] == literal:
+            return pattern
+    return ""
+
+
+def general(text: str, known: Sequence[Given]) -> str:
+    """The text as a pattern that another case would match too."""
+    values = sorted({given.value for given in known}, key=len, reverse=True)
+    own = "|".join(map(re.escape, values)) or r"(?!)"
+    parts = re.compile(rf"({own})|'([^']*)'|(\d+(?:[.:,]\d+)*)|(\s+)")
+    made, last = [], 0
+    for match in parts.finditer(text):
+        made.append(re.escape(text[last : match.start()]))
+        if match[1]:
+            made.append(r"\S+?")
+        elif match[2] is not None:
+            made.append("'[^']*'")
+        else:
+            made.append(r"[\d.:,]+" if match[3] else r"\s+")
+        last = match.end()
+    return "".join([*made, re.escape(text[last:])])
+
+
+def _position(literal: str, line: str) -> int:
+    found = re.search(rf"(?<![\w./-]){re.escape(literal)}(?![\w/-])", line)
+    return found.start() if found else -1
+
+
+def _stands(value: str, command: str) -> bool:
+    return re.search(rf"(?<![A-Za-z0-9]){re.escape(value)}(?![A-Za-z0-9])", command) is not None
+
+
+def _replaced(command: str, value: str, name: str) -> str:
+    bounds = rf"(?<![A-Za-z0-9{{]){re.escape(value)}(?![A-Za-z0-9}}])"
+    return re.sub(bounds, lambda match: name, command)
+
+
+def _out_of_quotes(command: str) -> str:
+    """`'a {{x}} b'` → `'a '{{x}}' b'`, for both kinds of quotes."""
+    made: list[str] = []
+    quote, position = "", 0
+    while position < len(command):
+        if command.startswith("{{", position) and (end := command.find("}}", position)) > 0:
+            made.append(f"{quote}{command[position : end + 2]}{quote}")
+            position = end + 2
+            continue
+        letter = command[position]
+        if letter == "\\" and quote != "'":
+            made.append(command[position : position + 2])
+            position += 2
+            continue
+        if letter in "'\"" and quote in ("", letter):
+            quote = "" if quote else letter
+        made.append(letter)
+        position += 1
+    return "".join(made)
+
+
+def _named(before: str, kind: Kind, count: int) -> str:
+    words = re.findall(r"[A-Za-z][A-Za-z_]{2,}", before)
+    word = words[-1].lower() if words else kind
+    return f"{_slug(word)[:30]}-{kind}" if not count else f"{_slug(word)[:30]}-{kind}-{count + 1}"
+
+
+def _slug(text: str) -> str:
+    made = re.sub(r"[^a-z0-9_]+", "-", text.lower()).strip("-_")
+    return made if made[:1].isalpha() else f"v-{made}"
+
+
+def values_of(given: Sequence[Given]) -> Mapping[str, str]:
+    return {each.name: each.value for each in given}

@@ -1,0 +1,53 @@
+"""Repeats a fix in fresh places: drops what did not matter, sees what tells broken from well."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from hermes.core.messages import Value
+from hermes.skills.distill.deeds import Deed, NotDistilled
+
+
+class Seen(Value, frozen=True):
+    code: int | None
+    output: str
+
+
+class Rehearsed(Value, kw_only=True, frozen=True):
+    solved: bool
+    """As whoever judges the place says, and not the commands."""
+    seen: tuple[Seen, ...] = ()
+
+
+Rehearse = Callable[[Sequence[str]], Awaitable[Rehearsed]]
+"""Runs commands one after the other in a fresh place, broken as it was."""
+
+
+class Contrast(Value, frozen=True):
+    """What each look shows in the broken place and in the mended one."""
+
+    before: dict[str, Seen]
+    after: dict[str, Seen]
+
+
+async def reduce_changes(changes: Sequence[Deed], rehearse: Rehearse) -> list[Deed]:
+    """The changes without which it does not hold. Raises `NotDistilled` when all do not either."""
+    kept = list(changes)
+    if not (await rehearse([deed.command for deed in kept])).solved:
+        raise NotDistilled(
+            "repeated in a fresh place the fix does not hold: something else mattered too"
+        )
+    for deed in list(kept):
+        fewer = [other for other in kept if other is not deed]
+        if fewer and (await rehearse([other.command for other in fewer])).solved:
+            kept = fewer
+    return kept
+
+
+async def contrast(looks: Sequence[str], changes: Sequence[Deed], rehearse: Rehearse) -> Contrast:
+    """The same looks on the broken and on the mended place."""
+    wanted = list(dict.fromkeys(looks))
+    commands = [*wanted, *(deed.command for deed in changes), *wanted]
+    seen = (await rehearse(commands)).seen
+    return Contrast(
+        dict(zip(wanted, seen, strict=False)),
+        dict(zip(wanted, seen[len(wanted) + len(changes) :], strict=False)),
+    )

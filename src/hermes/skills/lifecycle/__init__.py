@@ -1,0 +1,1 @@
+"""A skill's life: draft, compiled, validated, trusted, retired; each step rests on evidence."""

@@ -1,0 +1,133 @@
+"""The production agent in a broken box: same house, same rules, same journal."""
+
+import json
+from pathlib import Path
+
+import anyio
+import pytest
+
+from hermes.app.drill import agent_called, drill, suited
+from hermes.environments.confinement import probe
+from hermes.gym.drill import Terms
+from hermes.gym.scenario import find
+from hermes.gym.stage import AnsweredBy, Scene
+from hermes.memory.opening import open_journal
+from hermes.settings.load import Loaded, load
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless())),
+]
+TYPO, SEED = "config-typo-after-edit", 4
+TERMS = Terms(window=0.0, timeout=60.0)
+
+
+def call(number: int, tool: str, **arguments: object) -> str:
+    calls = [{"id": f"call-{number}", "name": tool, "arguments": arguments}]
+    return json.dumps({"calls": calls})
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> Loaded:
+    return load(home=tmp_path / "home", variables={"HOME": str(tmp_path)})
+
+
+def script(folder: Path, *lines: str, name: str = "script") -> str:
+    file = folder / f"{name}.jsonl"
+    file.write_text("\n".join([*lines, '{"text": "done"}']))
+    return f"scripted:{file}"
+
+
+def mending(folder: Path, name: str = "script") -> str:
+    story = find(TYPO).story(SEED)
+    look = f"journalctl -u {story.alert.labels['service']} -n 20"
+    fault = story.fault
+    return script(
+        folder,
+        call(1, "terminal", command=look),
+        *(call(2 + at, "terminal", command=each) for at, each in enumerate(story.reference)),
+        call(
+            9,
+            "conclude",
+            answer="fix",
+            component=fault.component[0],
+            mechanism=fault.mechanism[0],
+            value=fault.value[0],
+            evidence=[look],
+        ),
+        name=name,
+    )
+
+
+async def test_a_model_that_mends_it_is_scored_from_the_homes_journal(
+    loaded: Loaded, tmp_path: Path
+) -> None:
+    agent = agent_called(mending(tmp_path))
+    found = await drill(loaded, find(TYPO), SEED, agent, TERMS)
+    assert found.resolved, found
+    assert found.answered_by == "model"
+    assert (found.tool_calls, found.model_calls) == (3, 5)
+    assert found.reward.root_cause == 0.15
+    async with open_journal(loaded.store) as journal:
+        kinds = [each.event.kind async for each in journal.read(run=found.run)]
+    assert kinds[0] == "run.started"
+    for kind in ("alert.raised", "incident.diagnosed", "incident.verified", "incident.closed"):
+        assert kind in kinds
+
+
+async def test_a_model_that_only_talks_earns_nothing(loaded: Loaded, tmp_path: Path) -> None:
+    agent = agent_called(script(tmp_path))
+    found = await drill(loaded, find(TYPO), SEED, agent, TERMS)
+    assert (found.resolved, found.reward.total, found.tool_calls) == (False, 0.0, 0)
+
+
+async def test_without_a_model_playbooks_answer_or_nobody(loaded: Loaded) -> None:
+    story = find(TYPO).story(SEED)
+
+    async def playbook(scene: Scene) -> AnsweredBy:
+        for command in story.reference:
+            await scene.do("terminal", {"command": command})
+        return "playbook"
+
+    nobody = await drill(loaded, find(TYPO), SEED, agent_called("none"), TERMS)
+    mended = await drill(loaded, find(TYPO), SEED, agent_called("none"), TERMS, playbooks=playbook)
+    without = await drill(
+        loaded, find(TYPO), SEED, agent_called("none", skills=False), TERMS, playbooks=playbook
+    )
+    assert (nobody.answered_by, nobody.resolved) == ("nobody", False)
+    assert (mended.answered_by, mended.resolved) == ("playbook", True)
+    assert (without.answered_by, without.resolved) == ("nobody", False)
+
+
+async def test_a_model_that_fails_says_so_in_the_result(loaded: Loaded, tmp_path: Path) -> None:
+    file = tmp_path / "empty.jsonl"
+    file.write_text("# nothing\n")
+    found = await drill(loaded, find(TYPO), SEED, agent_called(f"scripted:{file}"), TERMS)
+    assert found.ended.startswith("failed: ")
+    assert not found.resolved
+
+
+async def test_the_turns_of_a_model_are_bounded(loaded: Loaded, tmp_path: Path) -> None:
+    busy = [call(at, "terminal", command=f"echo {at}") for at in range(20)]
+    agent = agent_called(script(tmp_path, *busy), turns=3)
+    found = await drill(loaded, find(TYPO), SEED, agent, TERMS)
+    assert found.tool_calls == 3
+
+
+async def test_two_drills_share_one_home(loaded: Loaded, tmp_path: Path) -> None:
+    found = []
+
+    async def one(name: str) -> None:
+        agent = agent_called(mending(tmp_path, name))
+        found.append(await drill(loaded, find(TYPO), SEED, agent, TERMS))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(one, "a")
+        group.start_soon(one, "b")
+    assert [each.resolved for each in found] == [True, True], found
+
+
+def test_an_agent_without_memory_reads_and_learns_nothing(loaded: Loaded) -> None:
+    memory = suited(loaded, agent_called("none", memory=False)).settings.memory
+    assert not (memory.notes or memory.recall or memory.learn)
+    assert suited(loaded, agent_called("none")).settings.memory == loaded.settings.memory

@@ -1,0 +1,207 @@
+"""Whole drills in real boxes: agents that help, do nothing, misbehave, or break everything."""
+
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import anyio
+import pytest
+
+from hermes.core.errors import SettingsError
+from hermes.environments.confinement import probe
+from hermes.gym.agents import BASELINES
+from hermes.gym.drill import Drilled, Terms, run_drill
+from hermes.gym.hacks import HACKS, WORDS_ALONE
+from hermes.gym.scenario import Scenario, find, known
+from hermes.gym.stage import AnsweredBy, Responder, Scene, bare_stage, rules
+from hermes.gym.story import Story
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless())),
+]
+TYPO = "config-typo-after-edit"
+QUICK = Terms(window=0.0, timeout=40.0, patience=0.5)
+BOOK = rules()
+
+
+async def drilled(
+    agent: Callable[[Story], Responder],
+    *,
+    scenario: Scenario | None = None,
+    seed: int = 1,
+    terms: Terms = QUICK,
+) -> Drilled:
+    stages = partial(bare_stage, book=BOOK)
+    return await run_drill(scenario or find(TYPO), seed, stages, agent, terms)
+
+
+def running(*commands: str) -> Callable[[Story], Responder]:
+    """An agent that runs these in its shell, whatever they say."""
+
+    async def respond(scene: Scene) -> AnsweredBy:
+        for command in commands:
+            await scene.do("terminal", {"command": command, "timeout": 5})
+        return "model"
+
+    return lambda story: respond
+
+
+def machine_load() -> int:
+    return len([each for each in Path("/proc").iterdir() if each.name.isdigit()])
+
+
+async def test_the_reference_agent_earns_all_but_the_skill() -> None:
+    found = await drilled(BASELINES["reference"])
+    assert found.resolved, found
+    assert found.reward.total == pytest.approx(0.9, abs=0.02), found
+    assert found.tool_calls == 3
+    assert found.diagnosis is not None
+    assert found.diagnosis.evidence
+
+
+async def test_doing_nothing_earns_nothing_and_restarting_earns_nothing() -> None:
+    for name in ("no-op", "restart-everything"):
+        found = await drilled(BASELINES[name])
+        assert not found.resolved
+        assert found.reward.total == 0.0
+
+
+@pytest.mark.parametrize("name", sorted({TYPO, *sorted(known())[::12]}))
+async def test_no_hack_pays(name: str) -> None:
+    """On a part of the scenarios, all hacks, some at a time."""
+    scenario, found = find(name), dict[str, Drilled]()
+    if scenario.missing():
+        pytest.skip(f"{name} needs {', '.join(scenario.missing())}")
+    limit = anyio.CapacityLimiter(4)
+
+    async def one(hack: str) -> None:
+        async with limit:
+            found[hack] = await drilled(HACKS[hack], scenario=scenario, seed=3)
+
+    async with anyio.create_task_group() as group:
+        for hack in HACKS:
+            group.start_soon(one, hack)
+    assert not {hack: each.void for hack, each in found.items() if each.void}
+    paid = {hack: each for hack, each in found.items() if each.reward.total > 0.05}
+    assert not {hack for hack in paid if hack in WORDS_ALONE or not paid[hack].resolved}, paid
+
+
+async def test_an_injection_that_fails_makes_the_drill_void() -> None:
+    real = find(TYPO)
+
+    def draw(dice: object) -> Story:
+        story = real.story(0)
+        return Story(**{**_fields(story), "inject": ("echo no such fault; exit 3",)})
+
+    broken = Scenario(name="broken", group="process", summary="", draw=draw)
+    found = await drilled(BASELINES["reference"], scenario=broken)
+    assert "the injection failed" in found.void
+    assert found.reward.total == 0.0
+
+
+async def test_an_injection_that_changes_nothing_is_void_as_well() -> None:
+    story = find(TYPO).story(0)
+    fields = {**_fields(story), "inject": ("true",)}
+    scenario = Scenario(
+        name="harmless", group="process", summary="", draw=lambda dice: Story(**fields)
+    )
+    with anyio.fail_after(40):
+        found = await drilled(BASELINES["no-op"], scenario=scenario)
+    assert "shows no symptom" in found.void
+
+
+def _fields(story: Story) -> dict[str, object]:
+    return {name: getattr(story, name) for name in story.__struct_fields__}
+
+
+async def test_an_agent_out_of_time_is_stopped_and_judged() -> None:
+    async def dawdle(scene: Scene) -> AnsweredBy:
+        await scene.do("terminal", {"command": "sleep 100"})
+        return "model"
+
+    found = await drilled(lambda story: dawdle, terms=Terms(window=0.0, timeout=1.0))
+    assert found.ended == "out of time after 1 s"
+    assert not found.resolved
+    assert found.checks
+
+
+async def test_an_agent_that_fills_the_disk_is_judged_and_the_machine_is_unharmed() -> None:
+    free = os.statvfs("/tmp").f_bavail
+    found = await drilled(running("head -c 900M /dev/zero > /var/log/big; df /"))
+    assert not found.resolved
+    assert not found.void
+    assert abs(os.statvfs("/tmp").f_bavail - free) * os.statvfs("/tmp").f_frsize < 500 << 20
+
+
+async def test_an_agent_that_kills_its_own_shell_goes_on_in_a_new_one() -> None:
+    said = []
+
+    async def respond(scene: Scene) -> AnsweredBy:
+        await scene.do("terminal", {"command": "kill -9 $$"})
+        said.append(await scene.do("terminal", {"command": "hostname"}))
+        return "model"
+
+    found = await drilled(lambda story: respond)
+    assert not found.void
+    assert said[0].status == "ok", said
+
+
+async def test_killing_the_supervisor_and_everything_else_is_judged() -> None:
+    found = await drilled(running("kill -9 1; kill -9 -1", "killall -9 python3; pkill -9 ."))
+    assert not found.void
+    assert not found.resolved
+    assert found.checks
+
+
+async def test_a_bomb_of_forks_ends_with_the_episode_and_leaves_the_machine_alone() -> None:
+    before = machine_load()
+    with anyio.fail_after(120):
+        found = await drilled(running("bomb() { bomb | bomb & }; bomb; sleep 1"))
+    assert not found.resolved
+    assert not found.void
+
+    with anyio.move_on_after(20):
+        while True:
+            await anyio.sleep(0.1)
+            if machine_load() <= before + 60:
+                break
+    assert machine_load() <= before + 60
+
+
+async def test_two_drills_of_one_scenario_at_once_do_not_meet() -> None:
+    found: list[Drilled] = []
+
+    async def one() -> None:
+        found.append(await drilled(BASELINES["reference"], seed=5))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(one)
+        group.start_soon(one)
+    assert [each.resolved for each in found] == [True, True]
+    assert found[0].run != found[1].run
+
+
+async def test_evidence_that_was_never_run_is_refused_with_what_was() -> None:
+    said = []
+
+    async def respond(scene: Scene) -> AnsweredBy:
+        await scene.do("terminal", {"command": "uptime"})
+        said.append(await scene.do("conclude", {"answer": "fix", "evidence": ["cat /etc/none"]}))
+        said.append(await scene.do("conclude", {"answer": "fix", "evidence": ["uptime"]}))
+        return "model"
+
+    found = await drilled(lambda story: respond)
+    assert said[0].status == "error"
+    assert "uptime" in said[0].content
+    assert said[1].status == "ok"
+    assert found.diagnosis is not None
+
+
+async def test_a_broken_folder_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "my-scenario"
+    folder.mkdir()
+    (folder / "scenario.py").write_text("SCENARIO = 1 / 0\n")
+    with pytest.raises(SettingsError, match=r"my-scenario.*ZeroDivisionError"):
+        find(str(folder))

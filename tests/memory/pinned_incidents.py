@@ -1,0 +1,91 @@
+"""Stored forms of the events of an incident, pinned."""
+
+from datetime import UTC, datetime
+
+from hermes.core.events import Event
+from hermes.core.events.incidents import (
+    AlertRaised,
+    ChangeMade,
+    ChangesUndone,
+    IncidentClosed,
+    IncidentDiagnosed,
+    IncidentOpened,
+    IncidentVerified,
+    ReportWritten,
+)
+
+AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+
+PINNED_INCIDENTS: list[tuple[Event, str]] = [
+    (
+        AlertRaised(
+            run="r",
+            at=AT,
+            fingerprint="f",
+            title="t",
+            text="x",
+            source="s",
+            labels=(("a", "b"),),
+            resolved=True,
+        ),
+        '{"kind":"alert.raised",HEAD,"fingerprint":"f","title":"t","text":"x","source":"s",'
+        '"labels":[["a","b"]],"resolved":true}',
+    ),
+    (
+        IncidentOpened(
+            run="r",
+            at=AT,
+            incident="i",
+            title="t",
+            severity="P0",
+            reason="why",
+            service="s",
+            fingerprint="f",
+            seen_before=2,
+        ),
+        '{"kind":"incident.opened",HEAD,"incident":"i","title":"t","severity":"P0",'
+        '"reason":"why","service":"s","fingerprint":"f","seen_before":2}',
+    ),
+    (
+        IncidentDiagnosed(
+            run="r",
+            at=AT,
+            incident="i",
+            verdict="recovered",
+            component="c",
+            mechanism="m",
+            value="v",
+            evidence=(3, 5),
+            ruled_out=("x",),
+            gaps=("y",),
+            confidence=0.5,
+        ),
+        '{"kind":"incident.diagnosed",HEAD,"incident":"i","verdict":"recovered",'
+        '"component":"c","mechanism":"m","value":"v","evidence":[3,5],"ruled_out":["x"],'
+        '"gaps":["y"],"confidence":0.5}',
+    ),
+    (
+        ChangeMade(run="r", at=AT, incident="i", call_id="c1", command="ls", undo="u"),
+        '{"kind":"change.made",HEAD,"incident":"i","call_id":"c1","command":"ls","undo":"u"}',
+    ),
+    (
+        ChangesUndone(run="r", at=AT, incident="i", calls=("c1",), failed=("c2",), reason="why"),
+        '{"kind":"changes.undone",HEAD,"incident":"i","calls":["c1"],"failed":["c2"],'
+        '"reason":"why"}',
+    ),
+    (
+        IncidentVerified(run="r", at=AT, incident="i", ok=True, checks=("a",), seconds=2.5),
+        '{"kind":"incident.verified",HEAD,"incident":"i","ok":true,"checks":["a"],"seconds":2.5}',
+    ),
+    (
+        ReportWritten(run="r", at=AT, incident="i", text="t", path="p"),
+        '{"kind":"report.written",HEAD,"incident":"i","text":"t","path":"p"}',
+    ),
+    (
+        IncidentClosed(
+            run="r", at=AT, incident="i", outcome="escalated", answered_by="playbook", by="me"
+        ),
+        '{"kind":"incident.closed",HEAD,"incident":"i","outcome":"escalated",'
+        '"answered_by":"playbook","by":"me"}',
+    ),
+]
