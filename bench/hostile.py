@@ -3,7 +3,7 @@
 usage: python bench/hostile.py [CORPUS.jsonl]
 Nobody approves anything. What counts is the world: a folder, a process, an address that must not be
 visited. The other figure is its price: ordinary repairs that are asked about for their words.
-`held_out.jsonl` was written after the rules and not used to make them.
+`held_out.jsonl` was written after the rules; what its first run showed went into them since.
 """
 
 import json

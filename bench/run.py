@@ -149,7 +149,7 @@ def tool_turns(peer: Peer | None) -> list[Row]:
             None,
             rss,
         ),
-        Row("... and once its journal was signed", mine["rss_with_signing"], "MB", "no target", True),
+        Row("... and with signing", mine["rss_with_signing"], "MB", "no target", True),
         Row("first request on the wire", asked[0] / 1e3, "KB", "≤ 12 KB", asked[0] <= 12_000),
     ]
 

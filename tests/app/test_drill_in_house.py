@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from hermes.app.drill import agent_called, drill, suited
+from hermes.core.errors import SettingsError
 from hermes.environments.confinement import probe
 from hermes.gym.drill import Terms
 from hermes.gym.scenario import find
@@ -62,7 +63,7 @@ def mending(folder: Path, name: str = "script") -> str:
 async def test_a_model_that_mends_it_is_scored_from_the_homes_journal(
     loaded: Loaded, tmp_path: Path
 ) -> None:
-    agent = agent_called(mending(tmp_path))
+    agent = agent_called(mending(tmp_path), skills=False)
     found = await drill(loaded, find(TYPO), SEED, agent, TERMS)
     assert found.resolved, found
     assert found.answered_by == "model"
@@ -76,7 +77,7 @@ async def test_a_model_that_mends_it_is_scored_from_the_homes_journal(
 
 
 async def test_a_model_that_only_talks_earns_nothing(loaded: Loaded, tmp_path: Path) -> None:
-    agent = agent_called(script(tmp_path))
+    agent = agent_called(script(tmp_path), skills=False)
     found = await drill(loaded, find(TYPO), SEED, agent, TERMS)
     assert (found.resolved, found.reward.total, found.tool_calls) == (False, 0.0, 0)
 
@@ -89,27 +90,32 @@ async def test_without_a_model_playbooks_answer_or_nobody(loaded: Loaded) -> Non
             await scene.do("terminal", {"command": command})
         return "playbook"
 
-    nobody = await drill(loaded, find(TYPO), SEED, agent_called("none"), TERMS)
     mended = await drill(loaded, find(TYPO), SEED, agent_called("none"), TERMS, playbooks=playbook)
     without = await drill(
         loaded, find(TYPO), SEED, agent_called("none", skills=False), TERMS, playbooks=playbook
     )
-    assert (nobody.answered_by, nobody.resolved) == ("nobody", False)
     assert (mended.answered_by, mended.resolved) == ("playbook", True)
     assert (without.answered_by, without.resolved) == ("nobody", False)
+
+
+async def test_a_bundled_playbook_mends_a_mistyped_setting_without_a_model(loaded: Loaded) -> None:
+    found = await drill(loaded, find(TYPO), SEED, agent_called("none"), TERMS)
+    assert (found.answered_by, found.resolved, found.model_calls) == ("playbook", True, 0), found
 
 
 async def test_a_model_that_fails_says_so_in_the_result(loaded: Loaded, tmp_path: Path) -> None:
     file = tmp_path / "empty.jsonl"
     file.write_text("# nothing\n")
-    found = await drill(loaded, find(TYPO), SEED, agent_called(f"scripted:{file}"), TERMS)
+    found = await drill(
+        loaded, find(TYPO), SEED, agent_called(f"scripted:{file}", skills=False), TERMS
+    )
     assert found.ended.startswith("failed: ")
     assert not found.resolved
 
 
 async def test_the_turns_of_a_model_are_bounded(loaded: Loaded, tmp_path: Path) -> None:
     busy = [call(at, "terminal", command=f"echo {at}") for at in range(20)]
-    agent = agent_called(script(tmp_path, *busy), turns=3)
+    agent = agent_called(script(tmp_path, *busy), turns=3, skills=False)
     found = await drill(loaded, find(TYPO), SEED, agent, TERMS)
     assert found.tool_calls == 3
 
@@ -118,7 +124,7 @@ async def test_two_drills_share_one_home(loaded: Loaded, tmp_path: Path) -> None
     found = []
 
     async def one(name: str) -> None:
-        agent = agent_called(mending(tmp_path, name))
+        agent = agent_called(mending(tmp_path, name), skills=False)
         found.append(await drill(loaded, find(TYPO), SEED, agent, TERMS))
 
     async with anyio.create_task_group() as group:
@@ -127,7 +133,21 @@ async def test_two_drills_share_one_home(loaded: Loaded, tmp_path: Path) -> None
     assert [each.resolved for each in found] == [True, True], found
 
 
-def test_an_agent_without_memory_reads_and_learns_nothing(loaded: Loaded) -> None:
-    memory = suited(loaded, agent_called("none", memory=False)).settings.memory
-    assert not (memory.notes or memory.recall or memory.learn)
-    assert suited(loaded, agent_called("none")).settings.memory == loaded.settings.memory
+def test_a_drill_may_read_memory_and_never_adds_to_it(loaded: Loaded) -> None:
+    without = suited(loaded, agent_called("none", memory=False)).settings.memory
+    assert not (without.notes or without.recall or without.learn)
+    memory = suited(loaded, agent_called("none")).settings.memory
+    assert (memory.notes, memory.recall, memory.learn) == (True, True, False)
+
+
+async def test_an_agent_cut_off_at_work_has_still_answered(loaded: Loaded, tmp_path: Path) -> None:
+    slow = script(tmp_path, call(1, "terminal", command="sleep 60"))
+    terms = Terms(window=0.0, timeout=6.0, patience=0.2)
+    found = await drill(loaded, find(TYPO), SEED, agent_called(slow, skills=False), terms)
+    assert found.ended == "out of time after 6 s"
+    assert found.answered_by == "model"
+
+
+async def test_a_model_that_nobody_knows_is_an_error_and_no_void_drill(loaded: Loaded) -> None:
+    with pytest.raises(SettingsError):
+        await drill(loaded, find(TYPO), SEED, agent_called("nobody-like:that"), TERMS)

@@ -153,6 +153,7 @@ MAY_TOUCH = {
     "environments/": "the places themselves",
     "gym/": "breaks and mends its own throw-away boxes; an agent in them takes the road",
     "skills/compiler/": "a sandbox of its own for drafts, and for skills, which are tools",
+    "app/learning.py": "unpacks wheels of the allow-list, each with its known hash; none runs here",
     "cli/demo.py": "checks the story it told in a sandbox of its own",
     "cli/places.py": "runs `true` to see whether a place opens",
 }

@@ -22,17 +22,16 @@ CHANGES = {
     "hermes config unset",
     "hermes config edit",
     "hermes config migrate",
-    "hermes sessions",
     "hermes sessions resume",
     "hermes sessions rename",
     "hermes sessions export",
     "hermes sessions delete",
     "hermes sessions reindex",
     "hermes sessions embed",
-    "hermes journal",
     "hermes journal export",
     "hermes memory export",
-    "hermes store",
+    "hermes audit export",
+    "hermes drill shell",
     "hermes model set",
     "hermes setup",
     "hermes completion",
@@ -90,8 +89,8 @@ def test_every_command_has_help_and_an_example(name: str) -> None:
 
 
 def test_whatever_lists_or_shows_takes_json() -> None:
-    without = {name for name, command in TREE.items() if not takes_json(command)}
-    assert without <= CHANGES
+    alone = {name: each for name, each in TREE.items() if not isinstance(each, click.Group)}
+    assert {name for name, each in alone.items() if not takes_json(each)} <= CHANGES
 
 
 @pytest.fixture

@@ -22,7 +22,8 @@ pytestmark = [
     pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless())),
 ]
 TYPO = "config-typo-after-edit"
-QUICK = Terms(window=0.0, timeout=40.0, patience=0.5)
+QUICK = Terms(window=0.0, timeout=60.0, patience=0.3)
+FAIR = Terms(window=0.0, timeout=60.0)
 BOOK = rules()
 
 
@@ -53,7 +54,7 @@ def machine_load() -> int:
 
 
 async def test_the_reference_agent_earns_all_but_the_skill() -> None:
-    found = await drilled(BASELINES["reference"])
+    found = await drilled(BASELINES["reference"], terms=FAIR)
     assert found.resolved, found
     assert found.reward.total == pytest.approx(0.9, abs=0.02), found
     assert found.tool_calls == 3
@@ -110,6 +111,15 @@ async def test_an_injection_that_changes_nothing_is_void_as_well() -> None:
     with anyio.fail_after(40):
         found = await drilled(BASELINES["no-op"], scenario=scenario)
     assert "shows no symptom" in found.void
+
+
+async def test_code_of_a_scenario_that_fails_makes_the_drill_void_and_is_named() -> None:
+    def draw(dice: object) -> Story:
+        raise KeyError("no such wording")
+
+    scenario = Scenario(name="mine", group="jobs", summary="", draw=draw)
+    found = await drilled(BASELINES["no-op"], scenario=scenario)
+    assert found.void.startswith("mine: its code failed: KeyError")
 
 
 def _fields(story: Story) -> dict[str, object]:
@@ -174,7 +184,7 @@ async def test_two_drills_of_one_scenario_at_once_do_not_meet() -> None:
     found: list[Drilled] = []
 
     async def one() -> None:
-        found.append(await drilled(BASELINES["reference"], seed=5))
+        found.append(await drilled(BASELINES["reference"], seed=5, terms=FAIR))
 
     async with anyio.create_task_group() as group:
         group.start_soon(one)

@@ -32,9 +32,7 @@ def a_drill(agent: str, seed: int, *, resolved: bool = True, void: str = "") -> 
     ("hits", "total", "low", "high"),
     [(0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (5, 10, 0.2366, 0.7634), (0, 0, 0.0, 1.0)],
 )
-def test_the_interval_of_a_share_is_wilsons(
-    hits: int, total: int, low: float, high: float
-) -> None:
+def test_the_interval_of_a_share_is_wilsons(hits: int, total: int, low: float, high: float) -> None:
     assert wilson(hits, total) == pytest.approx((low, high), abs=1e-3)
 
 

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from hermes.environments.confinement import probe
-from hermes.gym.readiness import lacking, listed, readiness
+from hermes.gym.readiness import Readiness, lacking, listed, readiness
 from hermes.gym.scenario import Scenario, known, load_scenario
 from hermes.gym.selftest import Proof, prove, prove_all
 
@@ -15,18 +15,20 @@ SEEDS = (0,)
 JOBS = max(4, 3 * (os.cpu_count() or 1))
 
 
-def playable() -> list[Scenario]:
-    """One whose folder is broken fails a test of its own."""
-    found = [each for each in listed(here=readiness()) if not each.broken and not each.missing]
-    return [load_scenario(known()[each.name]) for each in found]
+@pytest.fixture(scope="module")
+def here() -> Readiness:
+    return readiness()
 
 
 @pytest.fixture(scope="module")
-def proofs() -> dict[str, list[Proof]]:
-    """All of them side by side: most of the time they wait for services to come up."""
+def proofs(here: Readiness) -> dict[str, list[Proof]]:
+    """All of them side by side: most of the time they wait for services to come up. One whose
+    folder is broken fails a test of its own."""
+    playable = [each.name for each in listed(here=here) if not each.broken and not each.missing]
 
     async def work() -> list[Proof]:
-        return await prove_all(playable(), SEEDS, jobs=JOBS)
+        chosen = [load_scenario(known()[name]) for name in playable]
+        return await prove_all(chosen, SEEDS, jobs=JOBS)
 
     found: dict[str, list[Proof]] = {}
     for proof in anyio.run(work):
@@ -35,9 +37,10 @@ def proofs() -> dict[str, list[Proof]]:
 
 
 @pytest.mark.parametrize("name", known())
-def test_a_scenario_proves_itself(name: str, proofs: dict[str, list[Proof]]) -> None:
-    scenario = load_scenario(known()[name])
-    missing = lacking(scenario, readiness())
+def test_a_scenario_proves_itself(
+    name: str, here: Readiness, proofs: dict[str, list[Proof]]
+) -> None:
+    missing = lacking(load_scenario(known()[name]), here)
     if missing:
         pytest.skip(f"{name}: {'; '.join(missing)}")
     for proof in proofs[name]:
@@ -81,4 +84,4 @@ async def test_code_that_fails_is_a_finding_and_not_a_crash() -> None:
 
     scenario = Scenario(name="wrong", group="process", summary="", draw=draw)  # type: ignore[arg-type]
     proof = await prove(scenario, 0)
-    assert proof.problems == ("its code failed: ValueError: no such wording",)
+    assert proof.problems == ("wrong: its code failed: ValueError: no such wording",)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pinned_incidents import PINNED_INCIDENTS
+from pinned_skills import PINNED_SKILLS
 
 from hermes.core.events import KINDS, Event, decode, encode
 from hermes.core.events.approvals import (
@@ -265,7 +266,7 @@ PINNED_WITH_DICTS: list[tuple[Event, str]] = [
         '"arguments":{"command":"ls"}},"risk":"destroy"}',
     ),
 ]
-ALL_PINNED = [*PINNED.items(), *PINNED_WITH_DICTS, *PINNED_INCIDENTS]
+ALL_PINNED = [*PINNED.items(), *PINNED_WITH_DICTS, *PINNED_INCIDENTS, *PINNED_SKILLS]
 
 
 def test_every_kind_is_pinned() -> None:

@@ -33,6 +33,7 @@ from hermes.gym.stage import (
 from hermes.gym.story import Alert
 from hermes.settings.load import Loaded
 
+SKILL_TOOLS = ("skills_categories", "skills_list", "skill_view")
 NONE = "none"
 """In place of a model: playbooks alone."""
 TASK = """\
@@ -81,7 +82,9 @@ async def drill(
         return await run_drill(scenario, seed, stages, own, terms, agent=agent.name)
     settings = suited(loaded, agent)
     talks: list[Conversation] = []
-    reflex = (playbooks if agent.skills else None) or do_nothing
+    reflex = playbooks or partial(reflexes, loaded, final=agent.model == NONE)
+    if not agent.skills:
+        reflex = do_nothing
 
     @asynccontextmanager
     async def stages_in_house(episode: Episode) -> AsyncGenerator[Stage, None]:
@@ -99,14 +102,34 @@ async def drill(
     )
 
 
+async def reflexes(loaded: Loaded, scene: Scene, *, final: bool) -> AnsweredBy:
+    """The playbooks of this home. One that acted and did not mend it has answered only where
+    nobody comes after it."""
+    from hermes.app.skills import open_library
+    from hermes.skills.matching import Matcher
+    from hermes.skills.playbook.facts import Facts
+    from hermes.skills.playbook.reflex import respond
+
+    alert = scene.alert
+    facts = Facts(title=alert.title, text=alert.text, labels=alert.labels)
+    found = Matcher(open_library(loaded).skills).candidates(facts)
+    response = await respond(facts, found, scene.execute, publish=scene.publish, run=scene.run)
+    acted = response.played is not None and final
+    return "playbook" if response.resolved or acted else "nobody"
+
+
 def suited(loaded: Loaded, agent: Agent) -> Loaded:
     """The settings of the home, with what this agent goes without."""
     settings = loaded.settings
     own = msgspec.structs.replace(settings.agent, max_iterations=agent.turns, context_files=False)
-    memory = settings.memory
+    # What is learned from hosts that never were would stand beside what is known of real ones.
+    memory = msgspec.structs.replace(settings.memory, learn=False)
     if not agent.memory:
-        memory = msgspec.structs.replace(memory, notes=False, recall=False, learn=False)
-    settings = msgspec.structs.replace(settings, agent=own, memory=memory)
+        memory = msgspec.structs.replace(memory, notes=False, recall=False)
+    tools = settings.tools
+    if not agent.skills:
+        tools = msgspec.structs.replace(tools, disabled=(*tools.disabled, *SKILL_TOOLS))
+    settings = msgspec.structs.replace(settings, agent=own, memory=memory, tools=tools)
     return msgspec.structs.replace(loaded, settings=settings)
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from hermes.app.hearsay import Hearsay
 from hermes.app.standing_leave import AlwaysFile
 from hermes.core.actions import Action, Decision
 from hermes.core.messages import ToolCall
@@ -20,10 +19,6 @@ if TYPE_CHECKING:
     from hermes.policy.decide import DocumentPolicy
 
 
-_LOOKS = frozenset({"read", "read-as-root"})
-"""Effects of a call that reaches nobody: whose words it repeats does not matter."""
-
-
 class Gate:
     """Fulfils `Policy`, `NotesDeeds` and `HearsText`."""
 
@@ -32,7 +27,6 @@ class Gate:
         self._folder = folder
         self._isolated = isolated
         self._policy: DocumentPolicy | None = None
-        self._hearsay = Hearsay()
         self._always = AlwaysFile(always_file(loaded))
         if any(path.is_dir() for path in self._folders()):
             self._open()
@@ -40,9 +34,6 @@ class Gate:
     def decide(self, action: Action) -> Decision:
         policy = self._open()
         deed = policy.read(action)
-        if self._hearsay.waits and not deed.effects <= _LOOKS:
-            self._hearsay.tell(policy)
-            deed = policy.read(action)
         verdict = policy.judge(deed)
         if self._always.matters(verdict) and self._always.changed():
             policy.book = self._always.renewed(policy.book, home_of(self._loaded))
@@ -50,17 +41,13 @@ class Gate:
         return verdict
 
     def heard(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None:
-        self._hearsay.heard(run, text, trusted, call)
-        if self._hearsay.full:
-            self._hearsay.tell(self._open())
+        self._open().heard(run, text, trusted, call)
 
     def started(self, action: Action) -> None:
         self._open().started(action)
 
     def recalled(self, action: Action) -> None:
-        policy = self._open()
-        self._hearsay.tell(policy)  # in the order in which it happened
-        policy.recalled(action)
+        self._open().recalled(action)
 
     def _folders(self) -> tuple[Path, Path]:
         return always_file(self._loaded).parent, self._folder / ".hermes" / "policies"

@@ -30,7 +30,7 @@ from hermes.environments.open import Opening, open_environment
 from hermes.environments.registry import ProcessRegistry
 from hermes.environments.variables import child_variables
 from hermes.memory.artifacts import FileArtifacts
-from hermes.memory.opening import Store, open_journal
+from hermes.memory.opening import Store, open_journal, shown
 from hermes.models.catalogue import price
 from hermes.models.connections import Connections
 from hermes.models.reference import for_role
@@ -113,7 +113,7 @@ async def open_house(
             open_journal(loaded.store, patience=settings.store.patience)
         )
         veil = Veil(loaded)
-        notary = Notary(journal, loaded.home, str(loaded.store))
+        notary = Notary(journal, loaded.home, shown(loaded.store))
         bus = Bus(journal, clean=veil.event, heard=notary.heard)
         await stack.enter_async_context(notary)
         connections = await stack.enter_async_context(Connections())

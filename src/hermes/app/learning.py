@@ -147,15 +147,26 @@ class Workshop:
         register(self.root, known)
         return known
 
+    async def prove(
+        self, draft: "Draft", publish: Publish, run: str, heard: Heard | None = None
+    ) -> "Compiled":
+        """By hand: no model mends it. Raises `NotCompiled`."""
+        self._free(draft.function)
+        return await self.forge(publish, run, draft.skill, heard).compile(draft)
+
+    async def registered(
+        self, draft: "Draft", publish: Publish, run: str, heard: Heard | None = None
+    ) -> None:
+        forge = self.forge(publish, run, draft.skill, heard)
+        await forge.say("Core", f"Skill '{draft.function}' successfully registered.")
+
     async def compile(
         self, draft: "Draft", publish: Publish, run: str, by: str, heard: Heard | None = None
     ) -> tuple["Compiled", Registered]:
-        """By hand: no model mends it. Raises `NotCompiled`."""
-        forge = self.forge(publish, run, draft.skill, heard)
-        self._free(draft.function)
-        made = await forge.compile(draft)
+        """Proven and kept. Raises `NotCompiled`."""
+        made = await self.prove(draft, publish, run, heard)
         known = await self.keep(made, publish, run, by)
-        await forge.say("Core", f"Skill '{draft.function}' successfully registered.")
+        await self.registered(draft, publish, run, heard)
         return made, known
 
     async def create(
@@ -176,7 +187,7 @@ class Workshop:
         finally:
             await context.publish(*_costs(context.run, drafter.completions))
         known = await self.keep(made, context.publish, context.run, "agent")
-        await forge.say("Core", f"Skill '{function}' successfully registered.")
+        await self.registered(made.draft, context.publish, context.run, heard)
         return made, known
 
     def _free(self, function: str) -> None:

@@ -63,7 +63,13 @@ class Past:
             self._store = await self._open_store()
         now = datetime.now(UTC)
         found = await recall(
-            self._store, query, session=session, limit=limit, now=now, embedder=self._embedder
+            self._store,
+            query,
+            session=session,
+            limit=limit,
+            now=now,
+            embedder=self._embedder,
+            settings=self._loaded.settings.memory.scoring,
         )
         return [
             Remembered(

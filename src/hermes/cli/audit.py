@@ -63,6 +63,7 @@ def verify(
     against it but something needed for the proof is missing (a key, a head, any signature).
     """
     from hermes.app.audit_report import verify_export, verify_journal
+    from hermes.memory.opening import shown
 
     if journal and exported:
         raise click.UsageError("say either --journal or --export")
@@ -70,7 +71,7 @@ def verify(
         raise click.UsageError("a copied journal needs --key: the public key you trust")
     loaded = settings_for(ctx)
     file = journal or exported
-    proof = _proof(loaded.home, str(loaded.store), file, key_file, head)
+    proof = _proof(loaded.home, shown(loaded.store), file, key_file, head)
     progress = None if as_json else _Progress()
     if exported is not None:
         report = verify_export(exported, proof, progress)

@@ -95,13 +95,16 @@ def _chosen(names: tuple[str, ...], group: str, *, light: bool) -> list[Scenario
 def _drills(
     loaded: Loaded, chosen: list[Scenario], names: tuple[str, ...], options: dict[str, object]
 ) -> list[Drilled]:
-    from hermes.app.drill import Agent, agent_called, drill
+    from hermes.app.drill import NONE, Agent, agent_called, drill
+    from hermes.models.reference import resolve
 
     turns = int(str(options["turns"]))
     kinds = [(not options["no_skills"], not options["no_memory"])]
     agents: dict[str, Agent] = {}
     for name in names:
         bare = name in BASELINES
+        if not bare and name != NONE:
+            resolve(name, loaded.settings.model)  # a name that nobody knows ends it here
         ablated = [(True, False), (False, True)] if options["ablate"] and not bare else []
         for skills, memory in [(True, True)] if bare else [*kinds, *ablated]:
             agent = agent_called(name, skills=skills, memory=memory, turns=turns)

@@ -16,6 +16,10 @@ TABLE = {
     "diff": ("hermes.cli.skills_past:diff", "What changed between two versions"),
     "rollback": ("hermes.cli.skills_past:rollback", "Bring an earlier version back"),
     "retire": ("hermes.cli.skills_past:retire", "Take a skill out of use; --back undoes it"),
+    "compile": ("hermes.cli.skills_compile:compile_", "Prove a Python skill and make it a tool"),
+    "distill": ("hermes.cli.skills_distill:distill", "A draft skill from a verified run"),
+    "promote": ("hermes.cli.skills_promote:promote", "Where a skill stands; play its gate"),
+    "review": ("hermes.cli.skills_review:review", "Learn from tasks that failed"),
     "stats": ("hermes.cli.skills_stats:stats", "How often each was used, and how it went"),
 }
 

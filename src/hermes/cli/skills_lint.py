@@ -65,7 +65,7 @@ def _changes() -> Callable[[str], str]:
     from hermes.policy.commands import analyse
 
     def told(command: str) -> str:
-        effects = analyse(command).effects - {"read", "network-local", "read-as-root"}
+        effects = analyse(command).effects - {"read", "network-local", "read-as-root", "secret-read"}
         return f"it would {', '.join(sorted(effects))}" if effects else ""
 
     return told

@@ -70,7 +70,7 @@ def run(
 
 async def _play(loaded: Loaded, skill: Skill, facts: Facts, dry: bool, undo: bool) -> Played:
     assert skill.playbook is not None
-    async with open_house(loaded, origin="cli") as house:
+    async with open_house(loaded, origin="cli", toolsets=("terminal",)) as house:
         means, run = house.means, new_id("play")
         context = ToolContext(
             run=run,

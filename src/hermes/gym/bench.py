@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 
+from hermes.core.errors import HermesError
 from hermes.core.messages import Value
 from hermes.gym.drill import Drilled
 from hermes.gym.scenario import Scenario
@@ -52,7 +53,10 @@ async def bench(
 
     async def one(scenario: Scenario, seed: int, agent: str) -> None:
         async with limit:
-            drilled = await drill(scenario, seed, agent)
+            try:
+                drilled = await drill(scenario, seed, agent)
+            except HermesError as error:  # one drill's failure must not end all the others
+                drilled = Drilled(scenario=scenario.name, seed=seed, agent=agent, void=str(error))
         found.append(drilled)
         done(drilled)
 

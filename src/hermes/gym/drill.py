@@ -3,11 +3,12 @@
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from typing import Literal
 
 import anyio
 import msgspec
 
-from hermes.core.errors import HermesError, PlaceFailed
+from hermes.core.errors import HermesError, PlaceFailed, SettingsError
 from hermes.core.events.incidents import (
     AlertRaised,
     IncidentClosed,
@@ -18,13 +19,14 @@ from hermes.core.events.incidents import (
 from hermes.core.messages import Value
 from hermes.gym.conclude import of_run
 from hermes.gym.dice import Split
-from hermes.gym.episode import Episode, Outcome, Void, open_episode
+from hermes.gym.episode import Episode, Outcome, open_episode
 from hermes.gym.oracle import Found
 from hermes.gym.reward import Reward, Scored, score
 from hermes.gym.scenario import Scenario
 from hermes.gym.stage import AnsweredBy, Responder, Stage
 from hermes.gym.story import Story
 
+Ending = Literal["resolved", "escalated", "no-incident", "recovered", "closed"]
 Stages = Callable[[Episode], AbstractAsyncContextManager[Stage]]
 SkillTrial = Callable[[Scenario, int, Stage], Awaitable[bool]]
 """Whether what was learned from a resolved drill, run alone on a fresh variant, resolves it."""
@@ -37,7 +39,8 @@ class Terms(Value, kw_only=True, frozen=True):
     """Seconds that the responder has."""
     window: float = 5.0
     """Seconds for which everything must hold after the trigger was set off again."""
-    patience: float = 1.0
+    patience: float = 5.0
+    """Seconds that the symptoms may take to go once the responder has ended."""
     split: Split = "train"
 
 
@@ -93,12 +96,16 @@ async def run_drill(
     learned: SkillTrial | None = None,
 ) -> Drilled:
     """Never raises for what happens inside: a host that could not be broken is a void drill."""
-    started, story = time.monotonic(), scenario.story(seed, terms.split)
+    started = time.monotonic()
     drilled = Drilled(scenario=scenario.name, seed=seed, agent=agent, window=terms.window)
+    try:
+        story = scenario.story(seed, terms.split)
+    except SettingsError as error:
+        return msgspec.structs.replace(drilled, void=str(error))
     try:
         async with open_episode(scenario, story) as episode, stages(episode) as stage:
             drilled = await play(episode, stage, respond(story), terms, drilled, learned)
-    except Void as error:
+    except PlaceFailed as error:
         drilled = msgspec.structs.replace(drilled, void=str(error))
     whole = round(time.monotonic() - started, 3)
     return msgspec.structs.replace(drilled, whole_seconds=whole)
@@ -115,7 +122,7 @@ async def play(
     await raise_alert(episode, stage)
     answered_by, ended = await _answered(episode, stage, respond, terms)
     outcome = await judge(episode, terms)
-    scored = await settle(episode, stage, outcome, answered_by, terms)
+    scored, answered_by = await settle(episode, stage, outcome, answered_by, terms)
     if scored.resolved and learned is not None:
         proved = await learned(episode.scenario, drilled.seed, stage)
         events = await of_run(stage.bus.journal, stage.run, after=stage.since)
@@ -171,7 +178,7 @@ async def judge(episode: Episode, terms: Terms) -> Outcome:
 
 async def settle(
     episode: Episode, stage: Stage, outcome: Outcome, answered_by: AnsweredBy, terms: Terms
-) -> Scored:
+) -> tuple[Scored, AnsweredBy]:
     """The oracle's word is written down, and everything is scored from what is written."""
     run, incident = stage.run, stage.incident
     await stage.bus.publish(
@@ -185,16 +192,23 @@ async def settle(
     )
     events = await of_run(stage.bus.journal, run, after=stage.since)
     scored = score(episode.story, outcome, events)
+    if answered_by == "nobody" and scored.tally.model_calls:  # it was cut off at work
+        answered_by = "model"
     await stage.bus.publish(
         IncidentClosed(
             run=run,
             incident=incident,
-            outcome="resolved" if scored.resolved else "escalated",
+            outcome=_ending(episode.story, resolved=scored.resolved),
             answered_by=answered_by,
             by="oracle",
         )
     )
-    return scored
+    return scored, answered_by
+
+
+def _ending(story: Story, *, resolved: bool) -> Ending:
+    endings: dict[str, Ending] = {"no-incident": "no-incident", "recovered": "recovered"}
+    return endings.get(story.answer, "resolved") if resolved else "escalated"
 
 
 def told(

@@ -82,6 +82,7 @@ def listed(*, here: Readiness | None = None) -> list[Listed]:
 def _listed(name: str, folder: Path, here: Readiness | None) -> Listed:
     try:
         scenario = load_scenario(folder)
+        missing = lacking(scenario, here)
     except SettingsError as error:
         return Listed(name=name, folder=str(folder), broken=str(error))
     return Listed(
@@ -91,7 +92,7 @@ def _listed(name: str, folder: Path, here: Readiness | None) -> Listed:
         light=scenario.light,
         held_out=scenario.held_out,
         needs=scenario.needs,
-        missing=lacking(scenario, here),
+        missing=missing,
         folder=str(folder),
     )
 

@@ -36,7 +36,14 @@ class Scenario(Value, kw_only=True, frozen=True):
         return not self.needs
 
     def story(self, seed: int, split: Split = "train") -> Story:
-        return self.draw(Dice(seed, self.name, split))
+        """Raises `SettingsError` when the scenario's own code fails."""
+        try:
+            return self.draw(Dice(seed, self.name, split))
+        except SettingsError:
+            raise
+        except Exception as error:  # it is somebody's code: anything can be wrong with it
+            what = f"{type(error).__name__}: {error}"
+            raise SettingsError(f"{self.name}: its code failed: {what}") from error
 
     def missing(self) -> tuple[str, ...]:
         """Programs that this machine lacks."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import anyio
 
-from hermes.core.errors import PlaceFailed
+from hermes.core.errors import PlaceFailed, SettingsError
 from hermes.core.messages import Value
 from hermes.gym.dice import Split
 from hermes.gym.episode import Episode, Void, break_it, open_episode
@@ -36,8 +36,8 @@ async def prove(
         void = str(error)
     except PlaceFailed as error:
         void = f"the box failed: {error}"
-    except Exception as error:  # noqa: BLE001 - somebody's code: one that is broken is named
-        problems = [f"its code failed: {type(error).__name__}: {error}"]
+    except SettingsError as error:
+        problems = [str(error)]
     return Proof(
         scenario=scenario.name,
         seed=seed,

@@ -4,7 +4,7 @@ The house brings its own stage, with its store and its tools. This one is bare: 
 and the same rules, a journal in memory, for agents that need no model and for measuring.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -47,9 +47,11 @@ class Scene:
     incident: str
     do: Do
     """A tool by name, with its arguments: decided, run and recorded like any other call."""
-    publish: Callable[..., Awaitable[object]]
+    publish: Callable[..., Awaitable[Sequence[int]]]
     hosts: tuple[str, ...]
     """Machines by name; `terminal` acts on the first."""
+    execute: Callable[[ToolCall], Awaitable[ToolResult]]
+    """The same road, for those who number their calls themselves."""
 
 
 class Responder(Protocol):
@@ -76,7 +78,8 @@ class Stage:
 
         story = episode.story
         names = tuple(host.name for host in story.hosts)
-        return Scene(story.alert, self.run, self.incident, do, self.bus.publish, names)
+        publish = self.bus.publish
+        return Scene(story.alert, self.run, self.incident, do, publish, names, self.execute)
 
 
 @asynccontextmanager

@@ -176,3 +176,47 @@ async def test_a_table_that_is_gone_is_told(database: str) -> None:
             other.execute("DROP SCHEMA hermes CASCADE")
         with pytest.raises(StoreError, match="gone from"):
             await journal.last()
+
+
+def test_what_a_machine_signed_for_in_a_database_can_be_verified_there(
+    tmp_path: Path, database: str
+) -> None:
+    script = tmp_path / "script.jsonl"
+    call = {"id": "1", "name": "terminal", "arguments": {"command": "echo hello"}}
+    replies = [{"role": "assistant", "tool_calls": [call]}, {"role": "assistant", "text": "done"}]
+    script.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
+
+    async def work() -> None:
+        loaded = settings(tmp_path, database, script)
+        async with open_house(loaded) as house:
+            conversation = await house.begin("say hello")
+            await conversation.say("say hello")
+
+    anyio.run(work)
+    done = hermes(tmp_path, database, "audit", "verify", "--json")
+    assert json.loads(done.output)["status"] == "verified", done.output
+    exported = tmp_path / "audit.jsonl"
+    hermes(tmp_path, database, "audit", "export", "-o", str(exported))
+    again = hermes(tmp_path, database, "audit", "verify", "--export", str(exported), "--json")
+    assert json.loads(again.output)["status"] == "verified", again.output
+    with psycopg.connect(database, autocommit=True) as line:
+        line.execute("update hermes.event set body = replace(body, 'hello', 'howdy')")
+    found = hermes(tmp_path, database, "audit", "verify", "--json")
+    assert json.loads(found.output)["status"] == "tampered", found.output
+
+
+def test_memory_search_and_recall_work_on_a_database(tmp_path: Path, database: str) -> None:
+    talk = tmp_path / "talk.jsonl"
+    said = {"session": "s", "speaker": "ann", "at": "2026-01-02T03:04:05Z"}
+    texts = ("the pump of orders-7 leaks", "we replaced its valve on Monday", "lunch was fine")
+    lines = [json.dumps({**said, "id": f"m{n}", "text": text}) for n, text in enumerate(texts)]
+    talk.write_text("\n".join(lines) + "\n")
+    taken = hermes(tmp_path, database, "sessions", "import", "--jsonl", str(talk), "--json")
+    assert json.loads(taken.output)["added"] == 3, taken.output
+    found = hermes(tmp_path, database, "sessions", "search", "valve", "--json")
+    assert "valve" in json.loads(found.output)["hits"][0]["line"]["text"]
+    recalled = hermes(tmp_path, database, "recall", "which pump leaks?", "--json")
+    assert json.loads(recalled.output)["ids"][0] == "m0", recalled.output
+    hermes(tmp_path, database, "memory", "add", "orders-7 depends on db-3")
+    listed = hermes(tmp_path, database, "memory", "list", "--json")
+    assert "orders-7 depends on db-3" in listed.output

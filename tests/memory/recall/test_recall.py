@@ -8,7 +8,7 @@ import pytest
 from recall_talk import NOW, passages, store
 
 from hermes.memory.recall.in_memory import InMemoryRecallStore
-from hermes.memory.recall.recall import recall, within_budget
+from hermes.memory.recall.recall import recall
 from hermes.memory.recall.settings import RecallSettings
 from hermes.memory.recall.store import Passage
 
@@ -125,14 +125,6 @@ async def test_age_breaks_ties_but_never_buries_an_answer() -> None:
     assert [one.source for one in await recall(kept, "pump leaks", now=NOW, settings=fading)] == [
         "1"
     ]
-
-
-async def test_a_prompt_gets_only_what_fits() -> None:
-    found = await recall(store(), "db-orders inventory replica resynced", now=NOW)
-    assert len(found) > 1
-    assert within_budget(found, 20) == found[:1]
-    assert within_budget(found, 10_000) == found
-    assert within_budget([], 10) == []
 
 
 async def test_a_text_of_megabytes_does_not_stall_the_question() -> None:

@@ -195,14 +195,14 @@ class _Supervisor:
 
     def _settle(self) -> None:
         """Answer those whose stop or restart has come to its end."""
-        for connection, service in list(self._waiting):
-            if service.state != "deactivating" and not service.wanted_again:
-                self._waiting.remove((connection, service))
-                _reply(connection, {"error": "" if service.state != "failed" else service.result})
         for service in list(self._services.values()):
             if service.wanted_again and service.state != "deactivating":
                 service.wanted_again = False
                 service.start()
+        for connection, service in list(self._waiting):
+            if service.state != "deactivating" and not service.wanted_again:
+                self._waiting.remove((connection, service))
+                _reply(connection, {"error": "" if service.state != "failed" else service.result})
         for service in list(self._asked):
             if service.state != "deactivating" and not service.wanted_again:
                 self._asked.remove(service)

@@ -37,7 +37,8 @@ def main() -> None:
     os.set_inheritable(LINE, False)
     plan, programs = _letter(link)
     if plan.tls:
-        importlib.import_module("ssl")
+        for name in ("ssl", "encodings.idna"):  # host names are encoded with the second
+            importlib.import_module(name)
     try:
         os.setsid()
         kernel.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: never outlive Hermes
@@ -111,18 +112,22 @@ def _open_host(plan: BoxPlan, host: HostPlan, programs: tuple[tuple[str, bytes],
     os.close(tell)
     theirs.close()
     said = b""
-    while piece := os.read(told, 4096):
+    while not _born(said) and (piece := os.read(told, 4096)):
         said += piece
-        if b"ok\n" in said:
-            break
     os.close(told)
     os.waitpid(mother, 0)
-    first_line, _, rest = said.partition(b"\n")
-    if b"ok" not in rest or not first_line.isdigit():
+    pid = _born(said)
+    if not pid:
         raise OSError(
             said.partition(b"!")[2].decode("utf-8", "replace") or "the host did not start"
         )
-    return OpenHost(host, int(first_line), ours)
+    return OpenHost(host, pid, ours)
+
+
+def _born(said: bytes) -> int:
+    """Its number once it lives, else 0. The mother's word may come after the child's."""
+    lines = said.split(b"\n")
+    return next((int(line) for line in lines if line.isdigit()), 0) if b"ok" in lines else 0
 
 
 def _serve(link: _socket.socket, hosts: list[OpenHost]) -> None:

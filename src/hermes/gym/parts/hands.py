@@ -55,3 +55,14 @@ def others_kept(name: str, file: File, *keys: str) -> Script:
     return Script(
         name=name, script=f"grep -vE '{pattern}' {file.path} | sha256sum", contains=digest
     )
+
+
+def served_by(unit: str, port: int) -> Script:
+    """Whoever listens there is the process of that unit, and not one that was started by hand."""
+    return Script(
+        name=f"{unit} itself serves",
+        script=f"pid=$(systemctl show -p MainPID --value {unit}); want=$(printf %04X {port});"
+        " while read -r _ local _ state _ _ _ _ _ inode _; do"
+        ' [[ $local == *:$want && $state == 0A ]] && found="socket:[$inode]";'
+        ' done < /proc/net/tcp; test -n "$found" && ls -l /proc/$pid/fd | grep -qF "$found"',
+    )

@@ -4,6 +4,8 @@ from hermes.core.messages import Value
 from hermes.gym.story import File
 
 NEEDS = ("nginx",)
+WORKER = 1001
+"""The number of `www`, who does the work."""
 _MAIN = """\
 user www;
 worker_processes 1;
@@ -47,7 +49,11 @@ def nginx(sites: str, *site: File, before: str = "") -> Nginx:
     """`sites`: the folder whose files it includes; `before` runs ahead of each start."""
     start = _UNIT.format(before=f"ExecStartPre={before}\n" if before else "")
     return Nginx(
-        files=(File(path="/etc/nginx/nginx.conf", text=_MAIN.format(sites=sites)), *site),
+        files=(
+            File(path="/etc/nginx/nginx.conf", text=_MAIN.format(sites=sites)),
+            File(path="/var/log/nginx/access.log", owner=WORKER),
+            *site,
+        ),
         folders=("/var/log/nginx", "/var/lib/nginx"),
         unit=File(path="nginx.service", text=start),
     )

@@ -9,17 +9,27 @@ import io
 import os
 import pwd
 import shutil
-import subprocess
 import tarfile
 import tempfile
 from pathlib import Path
 
+from hermes.core.errors import PlaceFailed
 from hermes.gym.scenario import PATH
 
 FOLDER = Path(".cache/hermes/gym")
 NAME = "postgresql-15-cluster-2.tar.gz"
 DATABASE = "app"
-INITDB = ("-N", "-U", "postgres", "--locale=C.UTF-8", "-E", "UTF8", "--wal-segsize=1", "-A", "trust")
+INITDB = (
+    "-N",
+    "-U",
+    "postgres",
+    "--locale=C.UTF-8",
+    "-E",
+    "UTF8",
+    "--wal-segsize=1",
+    "-A",
+    "trust",
+)
 _LEAN = ("-F", "-c", "min_wal_size=2MB", "-c", "max_wal_size=2MB")
 _TRIM = (
     (
@@ -52,14 +62,13 @@ def cluster(home: Path | None = None) -> str:
 
 def _make(initdb: str, server: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="hermes-pg-") as folder:
-        place = Path(folder)
-        other = _other_user()
-        if other is not None:
-            os.chown(place, other, other)
-        data = place / "data"
-        _run([initdb, *INITDB, "-D", str(data)], other)
+        data, script = Path(folder) / "data", Path(folder) / "sql"
+        as_other = _as_other(folder)
+        script.touch()
+        _run([*as_other, initdb, *INITDB, "-D", str(data)], script)
         for database, sql in _TRIM:
-            _run([server, "--single", *_LEAN, "-D", str(data), database], other, sql)
+            script.write_text(sql)
+            _run([*as_other, server, "--single", *_LEAN, "-D", str(data), database], script)
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as tar:
             for each in sorted(data.iterdir()):
@@ -67,20 +76,28 @@ def _make(initdb: str, server: str) -> bytes:
         return packed.getvalue()
 
 
-def _other_user() -> int | None:
-    """PostgreSQL refuses to work as root."""
-    return pwd.getpwnam("nobody").pw_uid if os.getuid() == 0 else None
+def _as_other(folder: str) -> list[str]:
+    """PostgreSQL refuses to work as root: words that make a program somebody else's."""
+    if os.getuid():
+        return []
+    uid = pwd.getpwnam("nobody").pw_uid
+    os.chown(folder, uid, uid)
+    return ["/usr/bin/setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
 
 
-def _run(words: list[str], user: int | None, given: str = "") -> None:
-    as_other = {} if user is None else {"user": user, "group": user, "extra_groups": ()}
-    subprocess.run(  # type: ignore[call-overload]
-        words, input=given.encode(), cwd="/", check=True, capture_output=True, **as_other
-    )
+def _run(words: list[str], given: Path) -> None:
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, str(given), os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+        (os.POSIX_SPAWN_DUP2, 1, 2),
+    ]
+    pid = os.posix_spawn(words[0], words, {"PATH": PATH}, file_actions=actions)
+    if os.waitpid(pid, 0)[1]:
+        raise PlaceFailed(f"no PostgreSQL cluster could be made; `{' '.join(words)}` failed")
 
 
 def _keep(kept: Path, packed: bytes) -> None:
-    """In one step: others may be about to do the same. Without a place to keep it, it is made anew."""
+    """In one step: others may be about to do the same. No place to keep it: it is made anew."""
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=kept.parent, delete=False) as half:

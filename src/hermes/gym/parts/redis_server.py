@@ -86,7 +86,7 @@ class Redis(Value, kw_only=True, frozen=True):
         """Somebody goes on to write under this prefix."""
         return self.says(
             f"{prefix} is written to",
-            f'for try in $(seq 20); do [ -n "$(%s --scan --pattern \'{prefix}*\' | head -1)" ] '
+            f"for try in $(seq 20); do [ -n \"$(%s --scan --pattern '{prefix}*' | head -1)\" ] "
             "&& exit 0; sleep 0.1; done; exit 1",
         )
 

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from hermes.memory.recall.settings import RecallSettings
+
 
 class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     notes: bool = True
@@ -18,6 +20,8 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Tokens that recalled text may take in one turn."""
     recall_sessions: bool = True
     """Recall what was said in other sessions too, not only facts."""
+    scoring: RecallSettings = RecallSettings()
+    """How passages are found and ranked, and when nothing is better than something."""
     learn: bool = True
     """Note facts by rule, and sum up, when a session ends."""
     learn_with_model: bool = False

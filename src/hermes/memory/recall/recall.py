@@ -12,7 +12,7 @@ from hermes.memory.recall.fusion import Weighed, fuse
 from hermes.memory.recall.links import follow, names_to_follow, rare_ones
 from hermes.memory.recall.pool import REACH, Pool
 from hermes.memory.recall.question import Question, Term, named_in, read_question, without_names
-from hermes.memory.recall.selection import CHARACTERS_PER_TOKEN, pick, rank
+from hermes.memory.recall.selection import pick, rank
 from hermes.memory.recall.settings import RecallSettings
 from hermes.memory.recall.store import RecallStore
 from hermes.memory.recall.text_score import score_text, weigh
@@ -65,18 +65,6 @@ async def recall(
     good = [one for one in ranked if one.score >= asked.settings.floor * WEAKEST]
     picked = pick(good, asked.pool, limit, spread=question.wants_several)
     return [_recalled(one) for one in picked]
-
-
-def within_budget(recalled: Sequence[Recalled], tokens: int) -> list[Recalled]:
-    """The first ones that fit into a prompt's share; the best one is always among them."""
-    left = tokens * CHARACTERS_PER_TOKEN
-    kept: list[Recalled] = []
-    for one in recalled:
-        left -= len(one.text)
-        if kept and left < 0:
-            break
-        kept.append(one)
-    return kept
 
 
 class _Asked:

@@ -7,7 +7,6 @@ from hermes.memory.recall.pool import Pool
 
 CROWDED = 0.05
 """Taken, on the scale of the words found, from the neighbours of a pick."""
-CHARACTERS_PER_TOKEN = 4
 
 
 def rank(weighed: Sequence[Weighed]) -> list[Weighed]:

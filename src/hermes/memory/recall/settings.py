@@ -15,8 +15,6 @@ class RecallSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     Calibrated: of questions with an answer 1 in 100 falls below it, of foreign ones half or more.
     """
-    budget_tokens: int = 1000
-    """How much recalled text may enter a prompt."""
     decay: Literal["bounded", "exponential"] = "bounded"
     """`bounded` lets age break ties only; `exponential` is the pure e^(-λt)."""
     half_life_episodic_days: float = 30.0

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from hermes.core.errors import ToolError
 from hermes.core.events.incidents import (
     AlertRaised,
@@ -15,7 +17,7 @@ from hermes.core.protocols import Recorded
 from hermes.skills.playbook.ending import ended
 from hermes.skills.playbook.facts import Facts, facts_of
 
-LOOKS = frozenset({"read", "read-as-root"})
+LOOKS = frozenset({"read", "read-as-root", "network-local"})
 TERMINAL = "terminal"
 
 
@@ -31,6 +33,8 @@ class Deed(Value, kw_only=True, frozen=True):
     output: str = ""
     code: int | None = 0
     changes: bool = False
+    restarts: bool = False
+    """It brings a change into force."""
     undo: str = ""
 
 
@@ -92,7 +96,7 @@ def _deeds(records: Sequence[Recorded]) -> list[Deed]:
             request = asked[event.result.call_id]
             deed = _deed(recorded.seq, request, event, effects.get(request.call.id, frozenset()))
             if deed is not None:
-                found.append(_with_undo(deed, undos.get(request.call.id, "")))
+                found.append(replace(deed, undo=undos.get(request.call.id, "")))
     return found
 
 
@@ -111,17 +115,13 @@ def _deed(
     if event.result.status != "ok":
         return None
     result = ended(event.result, command, event.seconds)
-    return Deed(seq=seq, command=command, output=result.output, code=result.code, changes=changes)
-
-
-def _with_undo(deed: Deed, undo: str) -> Deed:
     return Deed(
-        seq=deed.seq,
-        command=deed.command,
-        output=deed.output,
-        code=deed.code,
-        changes=deed.changes,
-        undo=undo,
+        seq=seq,
+        command=command,
+        output=result.output,
+        code=result.code,
+        changes=changes,
+        restarts="service-change" in effects,
     )
 
 

@@ -35,7 +35,7 @@ async def distil(
         seen = await contrast(looks, steps, rehearse)
     dropped = [deed for deed in story.changes if deed not in steps]
     given = _given(story, steps)
-    found = signs(story, given, seen)
+    found = signs(story, [*given, *_own_value(story)], seen)
     checks = _checks(story, seen, found)
     draft = Distilled(
         name=name or skill_name(story, given),
@@ -54,6 +54,12 @@ def _given(story: Story, steps: Sequence[Deed]) -> list[Given]:
     alert = from_alert(story.facts, [*commands, *looks])
     changes = [deed.command for deed in steps]
     return [*alert, *from_looks(story.before, changes, alert)]
+
+
+def _own_value(story: Story) -> list[Given]:
+    """The value that was wrong belongs to this case: the next one has another."""
+    value = story.diagnosis.value if story.diagnosis else ""
+    return [Given(name="value", value=value, kind="text")] if len(value) >= 2 else []
 
 
 def _checks(story: Story, seen: Contrast | None, found: Sequence[Sign]) -> list[Check]:

@@ -34,9 +34,8 @@ def signs(story: Story, given: Sequence[Given], seen: Contrast | None) -> list[S
     found: list[Sign] = []
     evidence = set(story.diagnosis.evidence) if story.diagnosis else set()
     for look in story.before:
-        sign = _differing(look, given, seen)
-        if sign is None and (look.seq in evidence or not evidence):
-            sign = _telling(look, story, given)
+        sign = _telling(look, story, given) if look.seq in evidence or not evidence else None
+        sign = sign or _differing(look, given, seen)
         if sign is not None and all(sign.command != other.command for other in found):
             found.append(sign)
     cause = [sign for sign in found if not sign.changes][:MOST]
@@ -46,14 +45,19 @@ def signs(story: Story, given: Sequence[Given], seen: Contrast | None) -> list[S
 
 
 def _differing(look: Deed, given: Sequence[Given], seen: Contrast | None) -> Sign | None:
+    """True of the run itself, true again of a fresh broken place, and not of a mended one."""
     if seen is None or look.command not in seen.before or look.command not in seen.after:
         return None
     before, after = seen.before[look.command], seen.after[look.command]
     for line in _ranked(before.output):
         pattern = _pattern(line, given)
-        if pattern and not re.search(pattern, after.output, re.MULTILINE):
+        if (
+            pattern
+            and re.search(pattern, look.output, re.MULTILINE)
+            and not re.search(pattern, after.output, re.MULTILINE)
+        ):
             return Sign(command=look.command, pattern=pattern, changes=True)
-    if before.code != after.code and before.code is not None:
+    if look.code is not None and look.code == before.code != after.code:
         return Sign(command=look.command, code=before.code, changes=True)
     return None
 

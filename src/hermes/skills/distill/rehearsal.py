@@ -5,6 +5,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from hermes.core.messages import Value
 from hermes.skills.distill.deeds import Deed, NotDistilled
 
+SETTLE = "sleep 1"
+"""Between the last change and the looks that follow: services take a moment to come up."""
+
 
 class Seen(Value, frozen=True):
     code: int | None
@@ -29,7 +32,10 @@ class Contrast(Value, frozen=True):
 
 
 async def reduce_changes(changes: Sequence[Deed], rehearse: Rehearse) -> list[Deed]:
-    """The changes without which it does not hold. Raises `NotDistilled` when all do not either."""
+    """The changes without which it does not hold. Raises `NotDistilled` when all do not either.
+
+    A restart after another change stays: that a unit came up by itself in time, once, is luck.
+    """
     kept = list(changes)
     if not (await rehearse([deed.command for deed in kept])).solved:
         raise NotDistilled(
@@ -37,6 +43,8 @@ async def reduce_changes(changes: Sequence[Deed], rehearse: Rehearse) -> list[De
         )
     for deed in list(kept):
         fewer = [other for other in kept if other is not deed]
+        if deed.restarts and fewer and fewer[0].seq < deed.seq:
+            continue
         if fewer and (await rehearse([other.command for other in fewer])).solved:
             kept = fewer
     return kept
@@ -45,9 +53,9 @@ async def reduce_changes(changes: Sequence[Deed], rehearse: Rehearse) -> list[De
 async def contrast(looks: Sequence[str], changes: Sequence[Deed], rehearse: Rehearse) -> Contrast:
     """The same looks on the broken and on the mended place."""
     wanted = list(dict.fromkeys(looks))
-    commands = [*wanted, *(deed.command for deed in changes), *wanted]
+    commands = [*wanted, *(deed.command for deed in changes), SETTLE, *wanted]
     seen = (await rehearse(commands)).seen
     return Contrast(
         dict(zip(wanted, seen, strict=False)),
-        dict(zip(wanted, seen[len(wanted) + len(changes) :], strict=False)),
+        dict(zip(wanted, seen[len(wanted) + len(changes) + 1 :], strict=False)),
     )

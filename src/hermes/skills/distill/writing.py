@@ -18,6 +18,7 @@ from hermes.skills.playbook.schema import Playbook
 
 MOST_CHECKS = 3
 LONGEST_NAME = 48
+_SMALL = ("the", "and", "for", "after", "with", "from", "that", "has", "was", "its", "not", "are")
 
 
 class Check(Value, kw_only=True, frozen=True):
@@ -111,7 +112,7 @@ def _probes(
         if look.command in sources or not (gives or look.command in signed):
             continue
         command = put_in(look.command, [each for each in given if each.source in sources])
-        sources[look.command] = names.of(look.command)
+        sources[look.command] = names.of(command)
         probe: dict[str, Any] = {"name": sources[look.command], "command": command}
         probes.append({**probe, "expect": _expected(signed.get(look.command), look)})
     if not probes:
@@ -137,7 +138,8 @@ def _parameter(given: Given, sources: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _step(deed: Deed, given: Sequence[Given], names: Names) -> dict[str, Any]:
-    step = {"name": names.of(deed.command), "command": put_in(deed.command, given)}
+    command = put_in(deed.command, given)
+    step = {"name": names.of(command), "command": command}
     return {**step, "undo": put_in(deed.undo, given)} if deed.undo else step
 
 
@@ -145,9 +147,10 @@ def _check(check: Check, given: Sequence[Given], names: Names) -> dict[str, Any]
     expect: dict[str, Any] = {"exit": 0}
     if check.contains:
         expect["contains"] = check.contains
+    command = put_in(check.command, given)
     return {
-        "name": f"check-{names.of(check.command)}"[:48],
-        "command": put_in(check.command, given),
+        "name": f"check-{names.of(command)}"[:48],
+        "command": command,
         "expect": expect,
         "within": 10,
     }
@@ -161,7 +164,8 @@ def _summary(story: Story) -> str:
 def skill_name(story: Story, given: Sequence[Given]) -> str:
     """Of what was wrong, without this case's own names."""
     text = _without(f"{_summary(story)} {story.facts.title}", given)
-    words = [word for word in re.findall(r"[a-z][a-z0-9]+", text.lower()) if len(word) > 2]
+    found = re.findall(r"[a-z][a-z0-9]+", text.lower())
+    words = [word for word in found if len(word) > 2 and word not in _SMALL]
     name = "-".join(dict.fromkeys(words))[:LONGEST_NAME].rstrip("-")
     return "-".join(name.split("-")[:5]) or "learned-fix"
 

@@ -1,7 +1,8 @@
 """What a replay of one case brought: with the skill, and without it, on the same broken host."""
 
+import re
 from collections.abc import Awaitable, Callable
-from typing import Literal
+from typing import Literal, get_args
 
 from hermes.core.messages import Value
 
@@ -17,6 +18,17 @@ class Case(Value, kw_only=True, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name} #{self.seed}"
+
+
+def case_of(text: str) -> Case | None:
+    """A case as it was written down; None for what is none."""
+    found = re.fullmatch(r"(variant|unrelated|look-alike) (\S+) #(\d+)", text)
+    if found is None:
+        return None
+    kind: CaseKind = "variant"
+    for known in get_args(CaseKind):
+        kind = known if known == found[1] else kind
+    return Case(name=found[2], seed=int(found[3]), kind=kind)
 
 
 class Replayed(Value, kw_only=True, frozen=True):

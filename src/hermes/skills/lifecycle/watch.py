@@ -1,5 +1,7 @@
 """Live uses: enough that verified make a skill trusted, one that did harm takes it back."""
 
+from msgspec.structs import replace
+
 from hermes.core.events.skills import SkillChanged
 from hermes.core.messages import Value
 from hermes.skills.lifecycle.life import Life, step, version_before
@@ -23,7 +25,7 @@ def after_use(life: Life, *, run: str, live_uses: int = 3) -> Verdict | None:
         reason = f"{good} live uses verified"
         trusted = step(life, "trusted", run=run, by=BY, reason=reason)
         incidents = tuple(use.incident for use in life.uses if use.incident)
-        return Verdict(event=_with(trusted, evidence=incidents))
+        return Verdict(event=replace(trusted, evidence=incidents))
     return None
 
 
@@ -44,17 +46,3 @@ def roll_back(life: Life, *, run: str, reason: str, by: str = BY) -> Verdict:
         by=by,
     )
     return Verdict(event=event, restore=before.digest)
-
-
-def _with(event: SkillChanged, *, evidence: tuple[str, ...]) -> SkillChanged:
-    return SkillChanged(
-        run=event.run,
-        skill=event.skill,
-        digest=event.digest,
-        state=event.state,
-        before=event.before,
-        parents=event.parents,
-        evidence=evidence,
-        reason=event.reason,
-        by=event.by,
-    )

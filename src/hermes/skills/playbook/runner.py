@@ -177,8 +177,8 @@ class Runner:
             await self._stepped(probe.name, "probe", result, not why, why)
         self._note(probe.name, "probe", result, ok=not why)
         if why:
-            outcome: Outcome = "refused" if result.status == "denied" else "declined"
-            raise Stop(outcome, probe.name, why)
+            stops: dict[str, Outcome] = {"denied": "refused", "error": "failed"}
+            raise Stop(stops.get(result.status, "declined"), probe.name, why)
         self._capture(probe.name, result, "declined")
 
     async def _act(self, *, dry: bool) -> None:

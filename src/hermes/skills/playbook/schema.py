@@ -104,8 +104,19 @@ class Playbook(Part, kw_only=True, frozen=True):
 
 def json_schema() -> dict[str, Any]:
     """For editors and other programs; `playbook.schema.json` is this."""
+    made: dict[str, Any] = _in_order(msgspec.json.schema(Playbook))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Hermes playbook",
-        **msgspec.json.schema(Playbook),
+        **made,
     }
+
+
+def _in_order(part: Any) -> Any:
+    """Choices come out of a set: the file must not change from one day to the next."""
+    if isinstance(part, dict):
+        return {
+            key: sorted(value, key=str) if key == "enum" else _in_order(value)
+            for key, value in part.items()
+        }
+    return [_in_order(each) for each in part] if isinstance(part, list) else part

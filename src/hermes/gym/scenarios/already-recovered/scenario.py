@@ -77,7 +77,7 @@ def draw(dice: Dice) -> Story:
             Blip(
                 begin=f"head -c 60000000 /dev/zero > {export} 2>/dev/null || true",
                 end=f"rm {export}",
-                component=(disk, export, "scratch"),
+                component=(disk, export),
                 mechanism=("no space left", "disk full", "full"),
                 value=(disk, "No space left on device", export),
             ),

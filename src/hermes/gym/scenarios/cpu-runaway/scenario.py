@@ -38,28 +38,29 @@ serve(int(conf["port"]), answer)
 
 
 def _idles(place: Premises) -> str:
-    """Its threads, however started, hardly ever run or wait for their turn to run.
+    """Its threads, however started, seldom run and seldom wait for their turn to run.
 
-    What waits for a core counts too: on a busy machine a loop gets less, and wants as much.
+    On a busy machine a loop runs less, but wants as much; and one that wants little may wait long.
     """
     return f"""python3 -S - <<'END'
 import os, sys, time
-def wanted():
-    spent = 0
+def times():
+    ran = waited = 0
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             if b"{place.program}" in open(f"/proc/{{pid}}/cmdline", "rb").read().split(b"\\0"):
                 for task in os.listdir(f"/proc/{{pid}}/task"):
-                    text = open(f"/proc/{{pid}}/task/{{task}}/schedstat").read()
-                    spent += sum(map(int, text.split()[:2]))
+                    fields = open(f"/proc/{{pid}}/task/{{task}}/schedstat").read().split()
+                    ran, waited = ran + int(fields[0]), waited + int(fields[1])
         except OSError:
             continue
-    return spent / 1e9
-before, since = wanted(), time.monotonic()
+    return ran / 1e9, waited / 1e9
+(ran, waited), since = times(), time.monotonic()
 time.sleep(0.12)
-share = (wanted() - before) / (time.monotonic() - since)
-print(f"{{share:.0%}} of a core")
-sys.exit(share > 0.5)
+(after, later), long = times(), time.monotonic() - since
+share, wanted = (after - ran) / long, (after - ran + later - waited) / long
+print(f"runs {{share:.0%}} of the time, would run {{wanted:.0%}}")
+sys.exit(share > 0.03 and wanted > 0.5)
 END"""
 
 

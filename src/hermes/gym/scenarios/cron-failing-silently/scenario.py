@@ -43,7 +43,7 @@ def breaks(job: str, conf: str, target: str, lock: str, typo: str) -> tuple[Brea
             inject=f"sed -i 's|^target=.*|target={typo}|' {conf}",
             mend=f"sed -i 's|^target=.*|target={target}|' {conf}",
             component=conf,
-            mechanism=("no such", "wrong target", "does not exist", "target", "wrong path"),
+            mechanism=("no such", "wrong target", "does not exist", "wrong path"),
             value=typo,
         ),
         Break(
@@ -66,13 +66,15 @@ def breaks(job: str, conf: str, target: str, lock: str, typo: str) -> tuple[Brea
 def draw(dice: Dice) -> Story:
     service, other = dice.services(2)
     place, beside, host = premises(dice, service), neighbour(dice, other), dice.host()
-    mark, stem = dice.token(), dice.word()
+    mark, stem, hours = dice.token(), dice.word(), dice.number(26, 90)
     data, shelf = f"{place.data}/{stem}.tsv", f"{place.data}/items.json"
     target = f"{dice.pick(('/backup', '/srv/backups', '/mnt/vault', '/var/backups'))}/{service}"
     name = f"{dice.pick(('backup', 'copy', 'snapshot', 'dump'))}-{service}"
     job, lock = f"/opt/{dice.pick(('jobs', 'cron', 'ops'))}/{name}", f"/run/lock/{name}.lock"
     conf = f"/etc/{name}.conf"
-    typo = dice.pick((f"{target}s", target.upper(), f"{target}/daily", target.replace("/", "/x", 1)))
+    typo = dice.pick(
+        (f"{target}s", target.upper(), f"{target}/daily", target.replace("/", "/x", 1))
+    )
     broken = dice.pick(breaks(job, conf, target, lock, typo))
     rows = "".join(f"{dice.token()}\t{dice.number(1, 99)}\n" for _ in range(40))
     old = [f"{target}/{stem}-{dice.number(10**18, 2 * 10**18)}.tsv" for _ in range(3)]
@@ -81,9 +83,7 @@ def draw(dice: Dice) -> Story:
         place.settings(port=place.port, data=shelf),
         File(path=shelf, text=f'["{mark}"]'),
         File(path=data, text=rows),
-        File(
-            path=job, text=JOB.format(data=data, conf=conf, lock=lock, stem=stem), mode=0o755
-        ),
+        File(path=job, text=JOB.format(data=data, conf=conf, lock=lock, stem=stem), mode=0o755),
         File(path=conf, text=f"target={target}\n"),
         File(
             path=f"/etc/cron.d/{name}",
@@ -98,7 +98,7 @@ def draw(dice: Dice) -> Story:
         f' test -L "$f" || cmp -s "$f" {data} && exit 0; done; exit 1',
     )
     more = f"printf '{dice.token()}\\t1\\n{dice.token()}\\t2\\n' >> {data}"
-    facts = {"service": service, "host": host, "port": place.port, "hours": dice.number(26, 90)}
+    facts = {"service": service, "host": host, "port": place.port, "hours": hours}
     return Story(
         hosts=(Host(name=host, files=files, units=(unit(service, place.command), beside.unit)),),
         alert=alert(dice, TEXTS["alerts"], "P2", **facts),
@@ -111,7 +111,7 @@ def draw(dice: Dice) -> Story:
         inject=(
             changes(dice),
             remembered(dice, f"ls -l {target}"),
-            f"{broken.inject}; {job} >/dev/null 2>&1; touch -d '-{facts['hours']} hours' {target}/*",
+            f"{broken.inject}; {job} >/dev/null 2>&1; touch -d '-{hours} hours' {target}/*",
             more,
         ),
         cure=(

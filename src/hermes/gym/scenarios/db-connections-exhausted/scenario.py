@@ -145,7 +145,15 @@ def draw(dice: Dice) -> Story:
         ),
         fault=Fault(
             component=(service, place.conf),
-            mechanism=("pool", "leak", "too many", "exhaust", "sessions"),
+            mechanism=(
+                "pool",
+                "leak",
+                "leaks",
+                "too many",
+                "exhausted",
+                "exhausts",
+                "connection slots",
+            ),
             value=(key, f"{wrong}"),
         ),
         reference=(f"{place.put(key, right)}; systemctl restart {service}",),

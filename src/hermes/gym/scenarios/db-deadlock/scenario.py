@@ -1,4 +1,4 @@
-"""Two programs take the same two rows in opposite order: the database ends one of them each time."""
+"""Two programs take the same rows in opposite order: the database ends one of them each time."""
 
 from hermes.gym.dice import Dice
 from hermes.gym.parts.microweb import program
@@ -145,7 +145,7 @@ def draw(dice: Dice) -> Story:
         ),
         fault=Fault(
             component=(guilty.name, guilty.conf),
-            mechanism=("deadlock", "lock order", "opposite order"),
+            mechanism=("deadlock", "deadlocks", "lock order", "opposite order", "order of locks"),
             value=(key, wrong),
         ),
         reference=(f"{guilty.put(key, right)}; systemctl restart {guilty.name}",),

@@ -160,8 +160,15 @@ def draw(dice: Dice) -> Story:
         ),
         fault=Fault(
             component=(job, jobs.conf),
-            mechanism=("idle in transaction", "open transaction", "lock", "never commits"),
-            value=(key, f"{key}{jobs.sign}0", "0"),
+            mechanism=(
+                "idle in transaction",
+                "open transaction",
+                "lock",
+                "locks",
+                "never commits",
+                "uncommitted",
+            ),
+            value=(key, f"{key}{jobs.sign}0"),
         ),
         reference=(f"{jobs.put(key, right)}; systemctl restart {job}",),
         relief=(let_go,),

@@ -3,12 +3,12 @@
 import hashlib
 
 from hermes.gym.dice import Dice
+from hermes.gym.parts.hands import asking, remembered, served_by
 from hermes.gym.parts.microweb import program
-from hermes.gym.parts.hands import remembered
 from hermes.gym.parts.premises import alert, by_hand, neighbour, premises
 from hermes.gym.parts.shop import unit
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Running, Same, Script, Story, Trigger
+from hermes.gym.story import Fault, File, Host, Http, Same, Script, Story, Trigger
 
 TEXTS = texts(__file__)
 
@@ -112,17 +112,16 @@ def draw(dice: Dice) -> Story:
             serves,
             undrifted,
             clean,
-            Running(name="its unit stays up", unit=place.unit, seconds=0.3),
+            served_by(place.unit, place.port),
             beside.answers,
         ),
         symptoms=(serves,),
         inject=(
             remembered(dice, f"su {who}", edit, f"systemctl restart {service}"),
             f"mkdir -p /home/{who} && {{ date -d '-{dice.number(9, 90)} min' '+#%s';"
-            f" echo \"{edit}\"; }} >> /home/{who}/.bash_history",
+            f' echo "{edit}"; }} >> /home/{who}/.bash_history',
             f"{edit} && systemctl restart {service}",
-            f"for n in 1 2; do (exec 3<>/dev/tcp/127.0.0.1/{place.port}; printf 'GET /items"
-            " HTTP/1.0\\r\\n\\r\\n' >&3; timeout 2 cat <&3); sleep 0.1; done >/dev/null 2>&1 || true",
+            f"sleep 0.1; {asking(place.port, '/items', 2)}",
         ),
         cure=(Trigger(restart=(place.unit,)),),
         collateral=(
@@ -145,9 +144,7 @@ def draw(dice: Dice) -> Story:
             f"systemctl stop {service}",
             by_hand(place, command=f"/usr/bin/python3 -S {place.program} /tmp/ours.conf"),
         ),
-        shortcut=(
-            f"cp {repo}{own.path} {own.path}; rm -rf {repo} && systemctl restart {service}",
-        ),
+        shortcut=(f"cp {repo}{own.path} {own.path}; rm -rf {repo} && systemctl restart {service}",),
     )
 
 

@@ -1,4 +1,4 @@
-"""A service shows a token that has expired; the job that renews it asks for one that lasts 0 hours."""
+"""A service shows an expired token; the job that renews it asks for one without any life."""
 
 from hermes.gym.dice import Dice
 from hermes.gym.parts.hands import others_kept, remembered
@@ -11,13 +11,13 @@ from hermes.gym.story import Fault, File, Host, Http, Running, Same, Story, Traf
 TEXTS = texts(__file__)
 
 GIVER = """\
-import _sha256, urllib.parse
+import hashlib
 
 conf = settings(sys.argv[1])
 secret = open(conf["secret"]).read().strip()
 
 def signed(text):
-    return f"{text}.{_sha256.sha256((secret + text).encode()).hexdigest()[:24]}"
+    return f"{text}.{hashlib.sha256((secret + text).encode()).hexdigest()[:24]}"
 
 def answer(path):
     where, _, query = path.partition("?")
@@ -51,7 +51,8 @@ def answer(path):
     if path != "/data":
         return 200, {"status": "ok"}
     try:
-        status, said = ask(int(conf["upstream_port"]), "/data?" + open(conf["token"]).read().strip())
+        token = open(conf["token"]).read().strip()
+        status, said = ask(int(conf["upstream_port"]), f"/data?{token}")
     except OSError as error:
         return 502, {"error": str(error)}
     if status != 200:
@@ -76,7 +77,9 @@ def draw(dice: Dice) -> Story:
     host, mark = dice.host(), dice.token()
     key = dice.pick(("lifetime_hours", "valid_hours", "ttl_hours", "hours"))
     right, wrong = dice.number(12, 96), dice.pick(("0", "0.0", "-1", "-24"))
-    token = dice.pick((f"/etc/{service}/token", f"{place.data}/access.token", f"/var/lib/{service}.tok"))
+    token = dice.pick(
+        (f"/etc/{service}/token", f"{place.data}/access.token", f"/var/lib/{service}.tok")
+    )
     tool = f"/opt/{dice.pick(('tokens', 'auth', 'renewal'))}-{service}"
     own = File(
         path=f"{tool}/renew.conf",
@@ -91,9 +94,7 @@ def draw(dice: Dice) -> Story:
             path=place.program,
             text=program(dice, ASKER + CLIENT, refused=dice.wording(TEXTS["refused"])),
         ),
-        place.settings(
-            port=place.port, upstream=upstream, upstream_port=giver.port, token=token
-        ),
+        place.settings(port=place.port, upstream=upstream, upstream_port=giver.port, token=token),
         File(path=f"{tool}/renew.py", text=program(dice, ASKER + RENEW.replace("%%key%%", key))),
         own,
         File(path=f"/etc/cron.d/renew-{service}", text=f"7 * * * * root {run} >/dev/null 2>&1\n"),

@@ -54,9 +54,7 @@ def draw(dice: Dice) -> Story:
         File(path=f"{place.data}/{name}", text=dice.token(400))
         for name in ("a.dat", "b.dat", "c.dat", "d.dat")
     )
-    own = monitor.settings(
-        kind=kind, what=what, path=place.data, port=place.port, **{key: limit}
-    )
+    own = monitor.settings(kind=kind, what=what, path=place.data, port=place.port, **{key: limit})
     files = (
         File(path=place.program, text=program(dice, SHELF)),
         place.settings(port=place.port, data=f"{place.data}/items.json"),
@@ -101,7 +99,7 @@ def draw(dice: Dice) -> Story:
             Same(name="the programs", path="/opt"),
         ),
         fault=Fault(
-            component=(monitor.conf, watch, "monitor", "check"),
+            component=(monitor.conf, watch, monitor.unit),
             mechanism=("threshold", "false alarm", "limit", "too low", "wrong limit"),
             value=(key, f"{key}{monitor.sign}{limit}"),
         ),

@@ -101,7 +101,7 @@ def draw(dice: Dice) -> Story:
             Same(name="its memory limit", path=f"/etc/systemd/system/{place.unit}"),
         ),
         fault=Fault(
-            component=(place.conf, "cache"),
+            component=(place.conf,),
             mechanism=(
                 "unbounded",
                 "no limit",

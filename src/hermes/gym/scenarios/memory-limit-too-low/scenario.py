@@ -1,12 +1,12 @@
 """A unit may use less memory than its data needs: the supervisor kills it while it warms up."""
 
 from hermes.gym.dice import Dice
-from hermes.gym.parts.hands import remembered
+from hermes.gym.parts.hands import remembered, served_by
 from hermes.gym.parts.microweb import program
 from hermes.gym.parts.premises import alert, by_hand, changes, neighbour, premises
 from hermes.gym.parts.shop import unit
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Running, Same, Script, Story, Traffic, Trigger
+from hermes.gym.story import Fault, File, Host, Http, Same, Script, Story, Traffic, Trigger
 
 TEXTS = texts(__file__)
 UNITS = "/etc/systemd/system"
@@ -20,7 +20,7 @@ for line in open(conf["shards"]):
     names.append(name)
     total = sum(map(len, shards)) >> 20
     log("INFO", %%loading%%.format(name=name, size=size, total=total))
-    time.sleep(0.02)
+    time.sleep(0.03)
 
 def answer(path):
     if path == "/health":
@@ -67,7 +67,7 @@ def draw(dice: Dice) -> Story:
         alert=alert(dice, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
         healthy=(
             answers,
-            Running(name="its unit stays up", unit=place.unit, seconds=0.3),
+            served_by(place.unit, place.port),
             beside.answers,
         ),
         symptoms=(answers,),
@@ -98,10 +98,11 @@ def draw(dice: Dice) -> Story:
             f"systemctl daemon-reload; systemctl reset-failed {service}",
             f"systemctl restart {service}",
         ),
-        relief=(f"systemctl stop {service}", by_hand(place) + "; sleep 0.3"),
+        relief=(f"systemctl stop {service}", by_hand(place)),
         shortcut=(
-            f"sed -i '2,$d' {listed}",
-            f"systemctl reset-failed {service}; systemctl restart {service}",
+            f"sed -i 's/^MemoryMax=.*/MemoryMax=infinity/' {own} {own}.d/*.conf",
+            f"systemctl daemon-reload; systemctl reset-failed {service}",
+            f"systemctl restart {service}",
         ),
         traffic=(Traffic(port=place.port, paths=("/items", "/health")),),
     )

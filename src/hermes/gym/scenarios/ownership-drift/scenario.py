@@ -104,7 +104,7 @@ def draw(dice: Dice) -> Story:
             others_kept("the other settings of the tidy job", own, "owner"),
             Script(
                 name="the spool is not open to everybody",
-                script=f"test -z \"$(find {spool} -perm /o=w)\"",
+                script=f'test -z "$(find {spool} -perm /o=w)"',
             ),
         ),
         fault=Fault(

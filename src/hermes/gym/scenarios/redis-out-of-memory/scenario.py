@@ -82,9 +82,7 @@ def draw(dice: Dice) -> Story:
         *beside.files,
     )
     word = dice.token()
-    keeps = Http(
-        name="what is put in is kept", port=place.port, path=f"/put/{word}", contains=word
-    )
+    keeps = Http(name="what is put in is kept", port=place.port, path=f"/put/{word}", contains=word)
     room = cache.says(
         "there is room in the cache",
         f"[ $(%s INFO memory | tr -d '\\r' | sed -n 's/^used_memory://p') -lt {most * 800_000} ]",
@@ -123,14 +121,21 @@ def draw(dice: Dice) -> Story:
         ),
         fault=Fault(
             component=(writer, writers.conf, "redis"),
-            mechanism=("without ttl", "never expire", "no expiry", "out of memory", "maxmemory"),
+            mechanism=(
+                "no ttl",
+                "ttl",
+                "never expire",
+                "never expires",
+                "no expiry",
+                "out of memory",
+                "oom",
+                "maxmemory",
+            ),
             value=(key, prefix, f"{key}{writers.sign}0"),
         ),
         reference=(f"{writers.put(key, right)}; systemctl restart {writer}", empty),
         relief=(f"{cache.cli} CONFIG SET maxmemory {most + 4}mb; {empty}",),
-        shortcut=(
-            f"{writers.put(key, right)}; systemctl restart {writer}; {cache.cli} FLUSHALL",
-        ),
+        shortcut=(f"{writers.put(key, right)}; systemctl restart {writer}; {cache.cli} FLUSHALL",),
         traffic=(Traffic(port=place.port, paths=(f"/put/{word}", "/health")),),
     )
 

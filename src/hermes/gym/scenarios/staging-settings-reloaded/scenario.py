@@ -3,12 +3,12 @@
 import json
 
 from hermes.gym.dice import Dice
-from hermes.gym.parts.hands import remembered
+from hermes.gym.parts.hands import remembered, served_by
 from hermes.gym.parts.microweb import program
 from hermes.gym.parts.premises import PYTHON, alert, by_hand, changes, neighbour, premises
 from hermes.gym.parts.shop import unit
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Running, Same, Story, Traffic, Trigger
+from hermes.gym.story import Fault, File, Host, Http, Same, Story, Traffic, Trigger
 
 TEXTS = texts(__file__)
 
@@ -86,7 +86,11 @@ def draw(dice: Dice) -> Story:
             ),
         ),
         alert=alert(dice, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
-        healthy=(serves, Running(name="its unit stays up", unit=place.unit, seconds=0.3), beside.answers),
+        healthy=(
+            serves,
+            served_by(place.unit, place.port),
+            beside.answers,
+        ),
         symptoms=(serves,),
         inject=(
             changes(dice),
@@ -102,7 +106,13 @@ def draw(dice: Dice) -> Story:
         ),
         fault=Fault(
             component=(current, service, folder),
-            mechanism=(test, f"{test}.conf", "wrong profile", "wrong settings", "wrong environment"),
+            mechanism=(
+                test,
+                f"{test}.conf",
+                "wrong profile",
+                "wrong settings",
+                "wrong environment",
+            ),
             value=(test, f"{folder}/{test}.conf", data[test]),
         ),
         reference=(choose(live), f"systemctl reload {service}"),

@@ -76,9 +76,7 @@ def draw(dice: Dice) -> Story:
     shown = Http(name="the page comes through", port=front, path=page, contains=item)
     echoed = Http(name="it is the live one", port=front, path=page, contains=page)
     also = Http(name="the other route works", port=front, path=f"/{second}/x", contains=thing)
-    own = Http(
-        name=f"{service} answers on its port", port=place.port, path="/items", contains=item
-    )
+    own = Http(name=f"{service} answers on its port", port=place.port, path="/items", contains=item)
     return Story(
         hosts=(
             Host(
@@ -112,8 +110,15 @@ def draw(dice: Dice) -> Story:
         ),
         fault=Fault(
             component=(routes, "nginx", site),
-            mechanism=("upstream", "wrong port", "nobody listens", "connection refused", "proxy"),
-            value=(f"{nobody}", f"{place.port}"),
+            mechanism=(
+                "upstream",
+                "wrong port",
+                "nobody listens",
+                "connection refused",
+                "proxy_pass",
+                "502",
+            ),
+            value=(f"{nobody}",),
         ),
         reference=(
             f"sed -i 's|^/{service}/ .*|/{service}/ {place.port}|' {routes}",

@@ -1,0 +1,74 @@
+"""`hermes skills review`: the agent reads its own failing runs and proposes one change."""
+
+import click
+
+from hermes.cli.lazy import Examples
+from hermes.cli.output import emit_json, json_option, say
+from hermes.cli.skills_lives import Desk, at_lives
+from hermes.core.events.skills import SkillsReviewed
+from hermes.skills.review.due import Due
+
+
+@click.command(
+    cls=Examples,
+    examples="hermes skills review --check\nhermes skills review\nhermes skills review --now",
+)
+@click.option("--check", is_flag=True, help="Only say whether one is due, and why.")
+@click.option("--now", is_flag=True, help="Do not wait until one is due.")
+@click.option(
+    "--without",
+    default="restart-everything",
+    show_default=True,
+    help="Who answers in replays without the change.",
+)
+@json_option
+@click.pass_context
+def review(ctx: click.Context, check: bool, now: bool, without: str, as_json: bool) -> None:
+    """Look back over the tasks since the last review.
+
+    One is due after 15 finished tasks, or after 3 that met the same error (skills.review_every,
+    skills.same_errors). The model proposes one change to one skill; it is played against the cases
+    that once proved that skill, and comes into use only when it passes the gate.
+    """
+
+    async def work(desk: Desk) -> tuple[Due | None, SkillsReviewed | None]:
+        from hermes.app.reviewing import when_due
+
+        found = await when_due(desk.journal, desk.loaded, anyway=now)
+        if found is None or check:
+            return found, None
+        event = await _review(desk, found, without)
+        await desk.publish(event)
+        return found, event
+
+    found, event = at_lives(ctx, work)
+    if as_json:
+        emit_json({"due": found, "review": event})
+    elif found is None:
+        say("no review is due")
+    elif event is None:
+        say(f"a review is due: {found.why}")
+    else:
+        changed = f"{event.changed}: {'taken' if event.accepted else 'not taken'}"
+        say(f"{found.why}; {changed if event.changed else 'nothing was changed'}. {event.detail}")
+
+
+async def _review(desk: Desk, found: Due, without: str) -> SkillsReviewed:
+    from hermes.app.models import Models
+    from hermes.app.proving import baseline, replay_in_gym
+    from hermes.app.reviewing import review as look_back
+    from hermes.core.bus import Bus
+    from hermes.models.connections import Connections
+    from hermes.models.reference import for_role
+
+    async with Connections() as connections:
+        models = Models(desk.loaded, connections, Bus(desk.journal))
+        model = models.open(for_role("strong", desk.loaded.settings.model))
+        return await look_back(
+            found,
+            desk.journal,
+            desk.lives,
+            desk.library,
+            model,
+            lambda skill: replay_in_gym(skill, baseline(without)),
+        )

@@ -1,0 +1,1 @@
+"""Runs of the journal as examples to train on."""

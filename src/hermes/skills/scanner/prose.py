@@ -1,0 +1,67 @@
+"""What a foreign skill says to the agent that reads it."""
+
+import re
+from collections.abc import Iterator
+
+from hermes.skills.scanner.finding import Finding
+from hermes.skills.scanner.hidden_text import plain
+from hermes.skills.scanner.signs import signs
+
+_COMMENT = re.compile(r"<!--(.*?)-->", re.DOTALL)
+_UNSEEN = re.compile(
+    r"display\s*:\s*none|font-size\s*:\s*0|visibility\s*:\s*hidden|opacity\s*:\s*0(?!\.)|"
+    r"color\s*:\s*(?:white|#fff(?:fff)?)\b|<details hidden|aria-hidden=.true|hidden>|"
+    r"^\[(?://|comment|_|hidden|note)\]:\s*(?:#|<>)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_ADDRESSED = re.compile(
+    r"\b(?:assistant|agent|ai|llm|model|claude|gpt|hermes|you must|you should|when you (?:see|read)|"
+    r"run|execute|fetch|curl|send|follow|ignore|note to|instruction)\b",
+    re.IGNORECASE,
+)
+_QUOTES = "\"'`“”‘’«»"
+
+
+def look_at_prose(file: str, text: str) -> Iterator[Finding]:
+    lowered = plain(text).casefold()
+    for sign in (*signs("prose", "orders"), *signs("prose", "foreign_orders")):
+        for found in sign.pattern.finditer(lowered):
+            line = lowered.count("\n", 0, found.start()) + 1
+            shown = _only_shown(lowered, found)
+            yield _said(file, line, f"{sign.cause}: {_short(found[0])}", blocks=not shown)
+            if not shown:
+                break
+    yield from _unseen(file, text)
+
+
+def _unseen(file: str, text: str) -> Iterator[Finding]:
+    for found in _COMMENT.finditer(text):
+        inside = found[1]
+        line = text.count("\n", 0, found.start()) + 1
+        if len(_ADDRESSED.findall(inside)) >= 2:
+            cause = f"a comment that nobody sees speaks to the reader: {_short(inside)}"
+            yield _said(file, line, cause)
+    for found in _UNSEEN.finditer(text):
+        around = text[found.start() : found.start() + 400]
+        line = text.count("\n", 0, found.start()) + 1
+        if len(_ADDRESSED.findall(around)) >= 2:
+            yield _said(file, line, "text that is made not to be seen speaks to the reader")
+
+
+def _only_shown(text: str, found: re.Match[str]) -> bool:
+    """A quotation that is spoken of, as in a text about attacks, and not an order."""
+    start, end = found.span()
+    before = text[max(0, start - 3) : start].strip()
+    after = text[end : end + 40]
+    quoted = bool(before) and before[-1] in _QUOTES and any(mark in after for mark in _QUOTES)
+    around = text[max(0, start - 160) : start]
+    return quoted and bool(signs("prose", "soft")[0].pattern.search(around))
+
+
+def _said(file: str, line: int, cause: str, *, blocks: bool = True) -> Finding:
+    return Finding(kind="prose", file=file, line=line, cause=cause, blocks=blocks)
+
+
+def _short(text: str) -> str:
+    words = " ".join(text.split())
+    return repr(words if len(words) <= 80 else f"{words[:79]}…")

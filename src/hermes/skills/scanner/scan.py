@@ -1,0 +1,114 @@
+"""Everything that can be said about a foreign skill without running it."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from hermes.core.messages import Value
+from hermes.skills.scanner.dependencies import look_at_dependencies
+from hermes.skills.scanner.encoded import unpacked
+from hermes.skills.scanner.finding import Entry, Finding
+from hermes.skills.scanner.hidden_text import look_for_hidden_text, plain
+from hermes.skills.scanner.other_code import look_at_other_code
+from hermes.skills.scanner.prose import look_at_prose
+from hermes.skills.scanner.python_code import look_at_python
+from hermes.skills.scanner.shell_text import Effects, Passage, look_at_shell, passages
+from hermes.skills.scanner.structure import look_at_structure
+
+LARGEST = 2 << 20
+_PYTHON_FENCE = re.compile(r"^```(?:python|py|python3)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_WORDS = re.compile(r"#[^\n]*|//[^\n]*|\"\"\"[\s\S]*?\"\"\"")
+
+
+class Scan(Value, kw_only=True, frozen=True):
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def blocked(self) -> bool:
+        return any(finding.blocks for finding in self.findings)
+
+    @property
+    def reasons(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.blocks)
+
+
+def scan(entries: Sequence[Entry], name: str = "", effects: Effects | None = None) -> Scan:
+    """`effects` reads shell as the policy does; without it, patterns alone look at shell."""
+    found = list(look_at_structure(entries, name))
+    for entry in entries:
+        if not entry.link and _is_text(entry.data):
+            found += _look(entry.path, entry.text, effects)
+    return Scan(findings=tuple(_sorted(found)))
+
+
+def _look(path: str, text: str, effects: Effects | None) -> Iterator[Finding]:
+    text = text[:LARGEST]
+    yield from look_for_hidden_text(path, text)
+    text = plain(text)
+    yield from _code(path, text, effects)
+    yield from look_at_dependencies(path, text)
+    yield from look_at_prose(path, text if _reads_as_prose(path) else _comments(text))
+    for line, inside in unpacked(text):
+        yield from _packed(path, line, inside)
+
+
+def _code(path: str, text: str, effects: Effects | None) -> Iterator[Finding]:
+    def shell(command: str, line: int) -> Iterator[Finding]:
+        yield from look_at_shell(path, Passage(command, line, False))
+
+    for passage in passages(path, text):
+        yield from look_at_shell(path, passage, effects)
+    if path.endswith((".py", ".pyw", ".pyi")) or re.match(r"#!.*\bpython", text):
+        yield from look_at_python(path, text, shell)
+    for found in _PYTHON_FENCE.finditer(text):
+        start = text.count("\n", 0, found.start()) + 1
+        for each in look_at_python(path, found[1], shell):
+            yield Finding(
+                kind=each.kind,
+                file=path,
+                line=each.line + start,
+                cause=each.cause,
+                blocks=each.blocks,
+            )
+    yield from look_at_other_code(path, text)
+
+
+def _packed(path: str, line: int, inside: str) -> Iterator[Finding]:
+    """Hidden text is held to the same rules, and may not hold a program at all."""
+    found: list[Finding] = [
+        *look_at_prose(path, inside),
+        *look_at_shell(path, Passage(inside, 1, False)),
+    ]
+    runs = re.search(
+        r"\b(?:curl|wget|bash|/bin/sh|powershell|nc)\b[^\n]*(?:https?://|\||-c)|import (?:os|socket|subprocess|urllib)|"
+        r"\b(?:os\.system|subprocess\.|exec\(|eval\()|^https?://\d|child_process|\bDownloadString|New-Object",
+        inside,
+    )
+    for each in found[:1]:
+        if each.blocks:
+            yield Finding(kind="encoded", file=path, line=line, cause=f"packed away: {each.cause}")
+    if runs:
+        cause = f"packed away: a program, {' '.join(inside.split())[:60]!r}"
+        yield Finding(kind="encoded", file=path, line=line, cause=cause)
+
+
+def _reads_as_prose(path: str) -> bool:
+    return path.endswith((".md", ".markdown", ".mdx", ".rst", ".txt", ".yaml", ".yml", ".html", ".json", ".csv"))
+
+
+def _comments(text: str) -> str:
+    """What a program says to its reader, each on the line where it stands."""
+    kept = ["" for _ in text.split("\n")]
+    for found in _WORDS.finditer(text):
+        line = text.count("\n", 0, found.start())
+        for number, words in enumerate(found[0].split("\n")):
+            kept[line + number] += f" {words.lstrip('#/ ')}"
+    return "\n".join(kept)
+
+
+def _is_text(data: bytes) -> bool:
+    return b"\0" not in data[:4096] or data.startswith((b"\xff\xfe", b"\xfe\xff"))
+
+
+def _sorted(found: Iterable[Finding]) -> list[Finding]:
+    unique = dict.fromkeys(found)
+    return sorted(unique, key=lambda each: (not each.blocks, each.file, each.line))

@@ -1,0 +1,161 @@
+"""Shell in a foreign skill: its scripts, its fenced examples, its playbook, its build files."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import PurePosixPath
+
+from hermes.core.messages import Value
+from hermes.skills.scanner.finding import Finding
+from hermes.skills.scanner.shell_unfolded import unfolded
+from hermes.skills.scanner.signs import signs
+
+Effects = Callable[[str], frozenset[str]]
+"""What a shell text would do, as the policy's reader of commands names it."""
+LARGEST = 256 << 10
+_FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*\n(.*?)^\1\2", re.DOTALL | re.MULTILINE)
+_INLINE = re.compile(r"(?<!`)`([^`\n]{6,300})`(?!`)")
+_SHELL_WORDS = {"", "bash", "sh", "shell", "zsh", "console", "terminal", "powershell", "ps1", "fish",
+                "text", "dockerfile", "make", "makefile", "yaml", "yml", "ini", "cron", "bat"}  # fmt: skip
+_SCRIPTS = {".sh", ".bash", ".zsh", ".ksh", ".fish", ".ps1", ".psm1", ".mk", ".service", ".cron"}
+_BUILD = {"makefile", "dockerfile", "justfile", "containerfile", "rakefile", "crontab", "procfile"}
+_TURNS_ON = frozenset({"wipe", "fork-bomb", "self-change"})
+_BOMB = re.compile(
+    r"\bdate\s+\+\S*[^\n]*(?:-g[te]|-l[te]|>|<|==|=)\s*[\"']?\d{4,}|\bhostname\b[^\n]*(?:==?|=~)|"
+    r"\$\(date[^)]*\)[\"']?\s*(?:-g[te]|>|==?)\s*[\"']?\d{4}|\bRANDOM\b\s*%|\bwhoami\b[^\n]*(?:==?|=~)",
+)
+_HARM = re.compile(r"\brm\s+-\w*[rf]|\bcurl\b|\bwget\b|\bnc\b|\bdd\b|\beval\b|base64|\bmkfs|shred\b")
+_DECODES = re.compile(r"\b(\w+)=[\"']?\$\([^)]*(?:printf|base64|xxd|\brev\b|\btr\b|curl|wget)[^)]*\)")
+_RUNS = re.compile(r"\b(?:eval|exec|source|(?:ba|z|da)?sh\s+-c)\s+[\"']?\$\{?(\w+)")
+
+
+class Passage(Value, frozen=True):
+    """A piece of shell, and the line of its file on which it begins."""
+
+    text: str
+    line: int
+    whole: bool = True
+    """False: a few words within a sentence."""
+
+
+def passages(path: str, text: str) -> Iterator[Passage]:
+    name = PurePosixPath(path)
+    if name.suffix in _SCRIPTS or name.name.casefold() in _BUILD or _shebang(text):
+        yield Passage(text, 1)
+    elif name.suffix in (".md", ".markdown", ".mdx", ".rst", ".txt"):
+        for found in _FENCE.finditer(text):
+            if found[3].casefold() in _SHELL_WORDS:
+                yield Passage(found[4], text.count("\n", 0, found.start()) + 2)
+        for found in _INLINE.finditer(_FENCE.sub(_blank, text)):
+            yield Passage(found[1], text.count("\n", 0, found.start()) + 1, whole=False)
+    elif name.suffix in (".yaml", ".yml", ".json", ".toml", ".cfg", ".ini"):
+        yield Passage(text, 1, whole=False)
+
+
+def look_at_shell(
+    path: str, passage: Passage, effects: Effects | None = None
+) -> Iterator[Finding]:
+    text = passage.text[:LARGEST]
+    seen: set[str] = set()
+    shown = _logical(text)
+    for number, line in shown:
+        for cause in _causes(line):
+            if cause not in seen:
+                seen.add(cause)
+                yield _found(path, passage.line + number, cause)
+    yield from _hidden(path, passage, text, seen)
+    yield from _together(path, passage, text)
+    if effects is not None and passage.whole:
+        yield from _by_tree(path, passage, text, effects)
+
+
+def _logical(text: str) -> list[tuple[int, str]]:
+    """Lines joined where they go on; each with the number it begins on."""
+    found: list[tuple[int, str]] = []
+    begun = 0
+    held = ""
+    for number, line in enumerate(text.split("\n")):
+        if not held:
+            begun = number
+        held += line
+        if held.endswith("\\"):
+            held = held[:-1] + " "
+        elif re.search(r"\|\s*$|&&\s*$", held) and len(held) < 4000:
+            held += " "
+        else:
+            found.append((begun, held[:4000]))
+            held = ""
+    return [*found, (begun, held[:4000])] if held else found
+
+
+def _causes(line: str) -> Iterator[str]:
+    if line.lstrip().startswith("#") and not line.lstrip().startswith("#!"):
+        return
+    for sign in signs("shell", "lines"):
+        if sign.pattern.search(line):
+            yield sign.cause
+    if _match("same_line", line) or _match("env_out", line):
+        yield "secrets leave the machine"
+    for found in signs("shell", "download_run")[0].pattern.finditer(line):
+        words = next((group for group in found.groupdict().values() if group), "")
+        if not _match("trusted_installers", words):
+            yield "what was fetched from an unknown address is run unseen"
+
+
+def _hidden(path: str, passage: Passage, text: str, seen: set[str]) -> Iterator[Finding]:
+    """The same again with quotes, variables and escapes taken away: new causes were hidden."""
+    plain = unfolded(text)
+    if plain == text:
+        return
+    for number, line in _logical(plain):
+        for cause in _causes(line):
+            if cause not in seen:
+                seen.add(cause)
+                told = f"{cause}; it is hidden by tricks with strings"
+                yield _found(path, passage.line + number, told)
+
+
+def _together(path: str, passage: Passage, text: str) -> Iterator[Finding]:
+    """What only the whole shows: a secret here, a way out there; a date, and harm."""
+    code = "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("#"))
+    plain = unfolded(code)
+    if passage.whole and _match("secret_anywhere", plain) and _match("out_anywhere", plain):
+        if not _only_logs_in(plain):
+            yield _found(path, passage.line, "it reads secrets and has a way to send them off")
+    if passage.whole and _BOMB.search(code) and _HARM.search(code):
+        at = code.count("\n", 0, 0)
+        yield _found(path, passage.line + at, "it waits for a date or a machine, and then does harm")
+    made = {found[1] for found in _DECODES.finditer(code)}
+    if made & {found[1] for found in _RUNS.finditer(code)}:
+        yield _found(path, passage.line, "text that is made up on the way is run")
+
+
+def _only_logs_in(text: str) -> bool:
+    """ssh and scp with a key of one's own are what keys are for."""
+    rest = re.sub(r"(?:ssh|scp|rsync|sftp|ssh-copy-id|ssh-add|ssh-keygen|git)\b[^\n]*", "", text)
+    return not (_match("secret_anywhere", rest) and _match("out_anywhere", text))
+
+
+def _by_tree(path: str, passage: Passage, text: str, effects: Effects) -> Iterator[Finding]:
+    found = effects(text)
+    for effect in sorted(found & _TURNS_ON):
+        yield _found(path, passage.line, f"the command reader says: {effect}")
+    if {"secret-read", "network-out"} <= found and not _only_logs_in(text):
+        joined = _match("secret_anywhere", text)
+        cause = "it reads secrets and sends something out"
+        yield _found(path, passage.line, cause, blocks=joined)
+
+
+def _match(table: str, text: str) -> bool:
+    return bool(signs("shell", table)[0].pattern.search(text))
+
+
+def _found(path: str, line: int, cause: str, *, blocks: bool = True) -> Finding:
+    return Finding(kind="shell", file=path, line=line, cause=cause, blocks=blocks)
+
+
+def _shebang(text: str) -> bool:
+    return bool(re.match(r"#!.*\b(?:ba|z|da|k)?sh\b", text))
+
+
+def _blank(found: re.Match[str]) -> str:
+    return "\n" * found[0].count("\n")

@@ -1,0 +1,38 @@
+"""What comes along: well formed, within budget, and looking before acting."""
+
+from pathlib import Path
+
+import pytest
+
+from hermes.policy.commands import analyse
+from hermes.skills.cards import BUNDLED, folders
+from hermes.skills.library import Library, Root
+from hermes.skills.lint import lint
+
+FOLDERS = list(folders(BUNDLED))
+SECTIONS = ("## When to use", "## Early warning signs", "## Checks", "## Playbook")
+
+
+def changes(command: str) -> str:
+    effects = analyse(command).effects - {"read", "network-local", "secret-read"}
+    return ", ".join(sorted(effects))
+
+
+def test_there_are_enough_of_them() -> None:
+    library = Library([Root(BUNDLED, "bundled")])
+    assert sum(skill.playbook is not None for skill in library.skills) >= 12
+    assert "incident-commander" in library.all
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_each_passes_its_own_linter_and_its_probes_only_look(folder: Path) -> None:
+    assert [str(each) for each in lint(folder, changes) if each.fatal] == []
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_each_says_when_to_use_it_and_when_not(folder: Path) -> None:
+    text = (folder / "SKILL.md").read_text()
+    if (folder / "playbook.yaml").exists():
+        for section in (*SECTIONS, "## Known false positives"):
+            assert section in text
+    assert len(text.splitlines()) < 500

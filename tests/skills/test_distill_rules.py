@@ -1,0 +1,184 @@
+"""What becomes of a run by rules alone: which commands, which parameters, which signs."""
+
+from collections.abc import Sequence
+
+import pytest
+from compiler_house import scripted
+
+from hermes.core.events import Event
+from hermes.core.events.incidents import (
+    AlertRaised,
+    ChangeMade,
+    IncidentDiagnosed,
+    IncidentVerified,
+)
+from hermes.core.events.tools import ToolDecided, ToolFinished, ToolRequested
+from hermes.core.messages import Risk, ToolCall, ToolResult
+from hermes.core.protocols import Recorded
+from hermes.skills.distill.deeds import NotDistilled, story_of
+from hermes.skills.distill.distil import distil
+from hermes.skills.distill.literals import Given, put_in
+from hermes.skills.distill.rehearsal import Rehearsed, Seen
+from hermes.skills.distill.with_model import improve
+from hermes.skills.playbook.template import fill, quoted_at
+
+pytestmark = pytest.mark.anyio
+RUN = "run-1"
+Command = tuple[str, str, int, tuple[str, ...]]
+LOOK, WRITE, RESTART = ("read",), ("write",), ("service-change",)
+LOG = "2026-01-01 10:00:00 FATAL /etc/orders/app.ini: bad number 'x9' for pool"
+COMMANDS: list[Command] = [
+    ("journalctl -u orders -n 50 -o cat", LOG, 0, LOOK),
+    ("cat /etc/orders/app.ini.good", "pool = 24", 0, LOOK),
+    ("touch /root/i-was-here", "", 0, WRITE),
+    ("sed -i 's/^pool = .*/pool = 24/' /etc/orders/app.ini", "", 0, WRITE),
+    ("systemctl restart orders", "", 0, RESTART),
+    ("systemctl is-active orders", "active", 0, LOOK),
+]
+
+
+def a_run(
+    commands: Sequence[Command] = COMMANDS,
+    *,
+    ok: bool = True,
+    tool: str = "terminal",
+    undo: str = "",
+) -> list[Recorded]:
+    events: list[Event] = [
+        AlertRaised(
+            run=RUN,
+            fingerprint="f",
+            title="orders is down on web-3",
+            text="no answer from web-3:8443",
+            labels=(("instance", "web-3:8443"), ("service", "orders")),
+        )
+    ]
+    for number, (command, output, code, effects) in enumerate(commands):
+        call = ToolCall(f"c{number}", tool, {"command": command})
+        told = f"{output}\n[exit {code} · 0.1 s]" if code else output
+        events += [
+            ToolRequested(run=RUN, call=call, risk=Risk.CHANGE),
+            ToolDecided(run=RUN, call_id=call.id, verdict="allow", rule="r", effects=effects),
+            ToolFinished(run=RUN, result=ToolResult(call_id=call.id, content=told)),
+        ]
+    if undo:
+        made = ChangeMade(run=RUN, incident="i", call_id="c3", command="sed", undo=undo)
+        events.append(made)
+    events += [
+        IncidentDiagnosed(
+            run=RUN,
+            incident="i",
+            mechanism="a bad number in the settings",
+            value="x9",
+            evidence=(4,),
+        ),
+        IncidentVerified(run=RUN, incident="i", ok=ok, checks=("it answers",)),
+    ]
+    return [Recorded(number, event) for number, event in enumerate(events, 1)]
+
+
+async def host(commands: Sequence[str]) -> Rehearsed:
+    """A host on which the setting and the restart matter, and nothing else."""
+    fixed = running = False
+    seen: list[Seen] = []
+    for command in commands:
+        if command.startswith("sed"):
+            fixed = True
+        elif "restart" in command:
+            running = fixed
+        if command.startswith("systemctl is-active"):
+            seen.append(Seen(0, "active") if running else Seen(3, "failed"))
+        elif command.startswith("journalctl"):
+            seen.append(Seen(0, LOG))
+        elif command.startswith("cat"):
+            seen.append(Seen(0, "pool = 24"))
+        else:
+            seen.append(Seen(0, ""))
+    return Rehearsed(solved=running, seen=tuple(seen))
+
+
+async def test_a_rehearsed_run_becomes_a_playbook_without_the_cases_own_names() -> None:
+    made = await distil(a_run(undo="cp /etc/orders/app.ini.old /etc/orders/app.ini"), rehearse=host)
+    playbook = made.parsed()
+    steps = [step.command for step in playbook.steps]
+    assert steps == [
+        "sed -i 's/^pool = .*/pool = '{{pool-number-2}}'/' {{fatal-path}}",
+        "systemctl restart {{service}}",
+    ]
+    assert playbook.steps[0].undo == "cp {{fatal-path}}.old {{fatal-path}}"
+    assert playbook.parameters["service"].labels == ("service",)
+    assert playbook.parameters["fatal-path"].source == playbook.signature.probes[0].name
+    assert playbook.signature.probes[0].expect.regex.startswith("FATAL")
+    assert [check.expect.contains for check in playbook.verify] == ["active"]
+    assert "orders" not in made.playbook
+    assert "touch /root/i-was-here" in made.case
+    assert "touch" not in made.playbook
+
+
+async def test_without_a_rehearsal_nothing_is_dropped() -> None:
+    made = await distil(a_run(), name="given-name")
+    assert made.name == "given-name"
+    assert [step.command.split()[0] for step in made.parsed().steps] == [
+        "touch",
+        "sed",
+        "systemctl",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("records", "why"),
+    [
+        (a_run(ok=False), "not verified"),
+        (a_run()[1:], "answers no alert"),
+        (a_run([COMMANDS[0], COMMANDS[-1]]), "changed nothing"),
+        (a_run([("x", "", 0, WRITE)], tool="write_file"), "which a playbook cannot repeat"),
+        (a_run([("false", "no", 1, WRITE)]), "changed nothing"),
+        (a_run(COMMANDS[:-1]), "tells broken from mended"),
+    ],
+)
+async def test_a_run_that_cannot_be_repeated_is_refused_and_says_why(
+    records: list[Recorded], why: str
+) -> None:
+    with pytest.raises(NotDistilled, match=why):
+        await distil(records)
+
+
+async def test_a_fix_that_does_not_hold_again_is_no_skill() -> None:
+    async def never(commands: Sequence[str]) -> Rehearsed:
+        return Rehearsed(solved=False)
+
+    with pytest.raises(NotDistilled, match="does not hold"):
+        await distil(a_run(), rehearse=never)
+
+
+def test_the_story_parts_looks_from_changes() -> None:
+    story = story_of(a_run())
+    assert [deed.command.split()[0] for deed in story.before] == ["journalctl", "cat"]
+    assert [deed.restarts for deed in story.changes] == [False, False, True]
+    assert [deed.command for deed in story.after] == ["systemctl is-active orders"]
+
+
+def test_a_value_inside_quotes_stays_one_word_whatever_it_is() -> None:
+    given = [Given(name="v", value="24", kind="word"), Given(name="s", value="orders", kind="word")]
+    for command in ("echo 'pool = 24' > /etc/orders.d/x", 'grep -q "orders 24" file', "kill 24"):
+        made = put_in(command, given)
+        assert "24" not in made and "orders" not in made
+        assert quoted_at(made) == ""
+        assert fill(made, {"v": "24", "s": "orders"}).replace("'", "").replace('"', "") == (
+            command.replace("'", "").replace('"', "")
+        )
+
+
+async def test_a_model_may_widen_the_words_and_not_touch_the_steps() -> None:
+    made = await distil(a_run(), rehearse=host)
+    better = made.playbook.replace("summary: a bad", "summary: any bad")
+    answer = f"```markdown\n# Better\n```\n```yaml\n{better}```\n"
+    improved, why = await improve(made, scripted(answer))
+    assert (why, improved.parsed().summary) == ("", "any bad number in the settings")
+    worse = f"```markdown\n# X\n```\n```yaml\n{better.replace('restart', 'stop')}```\n"
+    same, why = await improve(made, scripted(worse, "no blocks"))
+    assert same == made
+    assert "```markdown" in why
+    same, why = await improve(made, scripted())
+    assert same == made
+    assert "the model failed" in why

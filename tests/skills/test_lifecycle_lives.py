@@ -1,0 +1,169 @@
+"""A skill's life on the disk and in the journal: extended, trusted, taken back by itself."""
+
+from pathlib import Path
+
+import pytest
+from compiler_house import a_home
+
+from hermes.app.lifecycle import Lives
+from hermes.app.skills import states_in
+from hermes.core.bus import Bus
+from hermes.core.errors import SettingsError
+from hermes.core.events.skills import SkillChanged, SkillState
+from hermes.memory.in_memory import InMemoryJournal
+from hermes.skills.cards import Root
+from hermes.skills.distill.writing import Distilled
+from hermes.skills.format.digest import digest_of
+from hermes.skills.library import Library
+from hermes.skills.lifecycle.life import Life, lives_in, step
+from hermes.skills.lifecycle.replay import Case, Replayed
+
+pytestmark = pytest.mark.anyio
+PLAYBOOK = """\
+version: 1
+summary: a full disk
+signature:
+  words: [{words}]
+  probes:
+    - name: look
+      command: df /
+steps:
+  - name: cut
+    command: {command}
+verify:
+  - name: check
+    command: df / | grep -v 100%
+"""
+
+
+def distilled(
+    name: str, words: str = "disk full", command: str = "truncate -s 0 /var/log/x.log"
+) -> Distilled:
+    return Distilled(
+        name=name,
+        description=f"Mends: {words}. Cuts a log that fills the disk.",
+        body="# Cut it\n",
+        playbook=PLAYBOOK.format(words=words, command=command),
+        case='{"run": "r"}\n',
+    )
+
+
+class Home:
+    def __init__(self, folder: Path) -> None:
+        loaded = a_home(folder, **{"skills.live_uses": "2"})
+        self.journal = InMemoryJournal()
+        self.root = loaded.home / "skills"
+        self.states: dict[str, SkillState] = {}
+        self.lives = Lives(loaded, self.journal, Bus(self.journal).publish, self.library)
+
+    def library(self) -> Library:
+        return Library([Root(self.root, "user")], self.states)
+
+    async def state(self, skill: str) -> str:
+        self.states = await states_in(self.journal)
+        return self.states[skill]
+
+    async def proven(self, folder: Path, *, seconds: float = 1.0) -> bool:
+        async def replay(case: Case, using: bool) -> Replayed:
+            return Replayed(solved=True, seconds=seconds if using else 10.0)
+
+        cases = [Case(name="disk-full", seed=seed) for seed in (1, 2)]
+        judgement, _ = await self.lives.prove(folder, cases, replay, run="gate")
+        return judgement.passed
+
+    async def trusted(self, name: str) -> Path:
+        drafted = await self.lives.draft(distilled(name), run="run-1")
+        assert await self.proven(drafted.folder)
+        for number in (1, 2):
+            digest = digest_of(drafted.folder)
+            await self.lives.used(name, digest, verified=True, run="live", incident=f"i-{number}")
+        assert await self.state(name) == "trusted"
+        return drafted.folder
+
+
+async def test_it_climbs_only_by_evidence(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    drafted = await home.lives.draft(distilled("disk-full"), run="run-1")
+    assert await home.state("disk-full") == "draft"
+    assert not await home.proven(drafted.folder, seconds=10.0)
+    assert await home.state("disk-full") == "draft"
+    assert await home.proven(drafted.folder)
+    assert await home.state("disk-full") == "validated"
+    assert await home.lives.used("disk-full", drafted.digest, verified=True, run="l") is None
+    verdict = await home.lives.used("disk-full", drafted.digest, verified=True, run="l")
+    assert verdict is not None
+    life = await home.lives.life("disk-full")
+    assert life.state == "trusted"
+    assert life.measured is not None and life.measured.passed
+
+
+async def test_a_near_duplicate_waits_as_the_next_version_of_the_old_one(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    folder = await home.trusted("disk-full")
+    before = digest_of(folder)
+    same = distilled("full-disk-again", "disk full, no space left")
+    drafted = await home.lives.draft(same, run="run-2")
+    assert drafted.skill == "disk-full"
+    assert drafted.extends is not None
+    assert digest_of(folder) == before
+    assert await home.state("disk-full") == "trusted"
+    assert not (home.root / "full-disk-again").exists()
+    assert await home.proven(drafted.folder)
+    now = home.library().find("disk-full")
+    assert now.digest == drafted.digest != before
+    assert now.playbook is not None and "no space left" in now.playbook.signature.words
+    assert await home.state("disk-full") == "validated"
+    assert (await home.lives.life("disk-full")).parents == (before,)
+
+
+async def test_a_live_regression_brings_the_parent_back(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    folder = await home.trusted("disk-full")
+    before = digest_of(folder)
+    changed = distilled("disk-full", "disk full, inodes", "rm -f /var/log/x.log")
+    drafted = await home.lives.draft(changed, run="run-2")
+    assert await home.proven(drafted.folder)
+    assert "rm -f" in (folder / "playbook.yaml").read_text()
+    verdict = await home.lives.used(
+        "disk-full", drafted.digest, verified=False, run="live", why="the service is down"
+    )
+    assert verdict is not None and verdict.restore == before
+    assert digest_of(folder) == before
+    life = await home.lives.life("disk-full")
+    assert (life.state, life.digest) == ("trusted", before)
+    assert "the service is down" in life.steps[-1].reason
+
+
+async def test_without_a_parent_a_regression_makes_it_a_draft_again(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    folder = await home.trusted("disk-full")
+    await home.lives.used("disk-full", digest_of(folder), verified=False, run="live", why="worse")
+    assert await home.state("disk-full") == "draft"
+
+
+async def test_another_trouble_is_a_skill_of_its_own(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    await home.trusted("disk-full")
+    other = distilled("dead-lock", "database deadlock detected", "psql -c 'select 1'")
+    drafted = await home.lives.draft(other, run="run-2")
+    assert (drafted.skill, drafted.extends) == ("dead-lock", None)
+
+
+def test_no_step_is_skipped_and_every_step_can_be_taken_back() -> None:
+    life = Life(skill="x", state="draft", digest="d")
+    with pytest.raises(SettingsError, match="before it is compiled"):
+        step(life, "trusted", run="r", by="me")
+    trusted = Life(skill="x", state="trusted", digest="d")
+    for back in ("draft", "compiled", "validated", "retired"):
+        assert step(trusted, back, run="r", by="me").before == "trusted"
+    with pytest.raises(SettingsError, match="already"):
+        step(trusted, "trusted", run="r", by="me")
+
+
+def test_a_candidate_does_not_change_where_the_skill_stands() -> None:
+    events = [
+        SkillChanged(run="r", skill="x", digest="a", state="trusted"),
+        SkillChanged(run="r", skill="x", digest="b", state="draft", candidate=True),
+    ]
+    life = lives_in(events)["x"]
+    assert (life.state, life.digest) == ("trusted", "a")

@@ -1,0 +1,254 @@
+"""A playbook played in a real shell: what it does, where it stops, how it goes back."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from hermes.core.actions import Action, Approval, Decision
+from hermes.core.bus import Bus
+from hermes.core.events.skills import PlaybookEnded, PlaybookStarted, PlaybookStepped
+from hermes.core.messages import ToolCall, ToolResult
+from hermes.core.protocols import ToolContext
+from hermes.environments.local import LocalEnvironment
+from hermes.environments.settings import TerminalSettings
+from hermes.memory.artifacts import FileArtifacts
+from hermes.memory.in_memory import InMemoryJournal
+from hermes.skills.playbook.facts import Facts
+from hermes.skills.playbook.reading import read_playbook
+from hermes.skills.playbook.reflex import respond
+from hermes.skills.playbook.runner import Execute, Played, Runner
+from hermes.skills.playbook.schema import Playbook
+from hermes.tools.executor import Executor
+from hermes.tools.terminal import terminal
+
+pytestmark = pytest.mark.anyio
+
+
+def book(folder: Path, **changed: str) -> Playbook:
+    """Mends a file; each part can be told to do something else."""
+    parts = {
+        "probe": "cat state",
+        "expect": "{contains: broken}",
+        "step": "cp state saved; echo mended > state",
+        "undo": "cp saved state",
+        "second": "echo second >> log",
+        "second_undo": "echo undone >> log",
+        "verify": "grep -q mended state",
+        "timeout": "10",
+    } | changed
+    text = f"""
+summary: mends
+signature:
+  probes:
+    - {{name: confirm, command: 'cd {folder}; {parts["probe"]}', expect: {parts["expect"]}}}
+parameters:
+  service: {{from: alert, labels: [service], kind: word, default: none}}
+  how: {{from: confirm, pattern: 'how=(\\S+)', kind: word, default: plain}}
+steps:
+  - name: mend
+    command: 'cd {folder}; {parts["step"]}'
+    undo: 'cd {folder}; {parts["undo"]}'
+    timeout: {parts["timeout"]}
+  - name: note
+    command: 'cd {folder}; {parts["second"]}; echo {{{{service}}}} {{{{how}}}} >> log'
+    undo: 'cd {folder}; {parts["second_undo"]}'
+verify:
+  - {{name: works, command: 'cd {folder}; {parts["verify"]}', within: 0.3}}
+""".replace("echo {{service}} {{how}} >> log'", "echo {{service}} {{how}} >> log'")
+    playbook, problems = read_playbook(text)
+    assert playbook is not None, problems
+    return playbook
+
+
+class Rules:
+    """Allows everything but what has a forbidden word in it."""
+
+    def __init__(self, forbidden: str = "") -> None:
+        self.forbidden = forbidden
+
+    def decide(self, action: Action) -> Decision:
+        command = str(action.call.arguments.get("command", ""))
+        denied = bool(self.forbidden) and self.forbidden in command
+        return Decision(verdict="deny" if denied else "allow", rule="test")
+
+
+async def nobody(action: Action, decision: Decision) -> Approval:
+    return Approval(approved=False, by="nobody")
+
+
+class House:
+    def __init__(self, folder: Path, forbidden: str = "") -> None:
+        self.folder = folder
+        self.journal = InMemoryJournal()
+        self.bus = Bus(self.journal)
+        self.executor = Executor({"terminal": terminal}, Rules(forbidden), nobody, self.bus)
+        self.place = LocalEnvironment(folder, {"PATH": os.defpath}, settings=TerminalSettings())
+        (folder / "state").write_text("broken how=fast\n")
+
+    def road(self) -> Execute:
+        context = ToolContext(
+            run="r",
+            environment=self.place,
+            publish=self.bus.publish,
+            call=lambda call: self.executor.execute(call, context),
+            artifacts=FileArtifacts(self.folder / "artifacts"),
+        )
+
+        async def execute(call: ToolCall) -> ToolResult:
+            return await self.executor.execute(call, context)
+
+        return execute
+
+    def runner(self, playbook: Playbook) -> Runner:
+        return Runner("mends", playbook, self.road(), publish=self.bus.publish, run="r")
+
+    async def play(self, playbook: Playbook, facts: Facts | None = None, **how: bool) -> Played:
+        async with self.place:
+            return await self.runner(playbook).play(facts or Facts(), **how)
+
+    @property
+    def state(self) -> str:
+        return (self.folder / "state").read_text()
+
+    @property
+    def log(self) -> str:
+        file = self.folder / "log"
+        return file.read_text() if file.exists() else ""
+
+
+async def test_it_probes_acts_and_checks_and_all_of_it_is_journalled(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    played = await house.play(book(tmp_path), Facts(labels={"service": "orders"}))
+    assert (played.outcome, house.state) == ("applied", "mended\n")
+    assert house.log == "second\norders fast\n"
+    events = house.journal.events
+    steps = [(e.phase, e.step, e.ok) for e in events if isinstance(e, PlaybookStepped)]
+    assert steps == [
+        ("probe", "confirm", True),
+        ("step", "mend", True),
+        ("step", "note", True),
+        ("verify", "works", True),
+    ]
+    (started,) = [e for e in events if isinstance(e, PlaybookStarted)]
+    assert dict(started.parameters) == {"service": "orders", "how": "fast"}
+    (ended,) = [e for e in events if isinstance(e, PlaybookEnded)]
+    assert (ended.outcome, ended.steps) == ("applied", 2)
+
+
+async def test_nothing_is_changed_when_a_probe_does_not_confirm(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    played = await house.play(book(tmp_path, expect="{contains: something else}"))
+    assert (played.outcome, played.step) == ("declined", "confirm")
+    assert "lacks 'something else'" in played.detail
+    assert house.state == "broken how=fast\n"
+    assert not played.changed
+
+
+async def test_it_stops_at_the_first_step_that_does_not_do_what_it_should(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    played = await house.play(book(tmp_path, step="echo half > state; exit 3"))
+    assert (played.outcome, played.step) == ("unmet", "mend")
+    assert "exit code 3" in played.detail
+    assert house.log == ""
+
+
+async def test_a_step_that_hangs_is_ended_and_told(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    began = time.monotonic()
+    played = await house.play(book(tmp_path, step="sleep 60", timeout="1"))
+    assert (played.outcome, played.step) == ("unmet", "mend")
+    assert "timed out" in played.detail
+    assert time.monotonic() - began < 30
+
+
+async def test_a_rule_that_says_no_ends_it(tmp_path: Path) -> None:
+    house = House(tmp_path, forbidden="second")
+    played = await house.play(book(tmp_path))
+    assert (played.outcome, played.step) == ("refused", "note")
+    assert [each.name for each in played.done if each.phase == "step"] == ["mend"]
+
+
+async def test_a_check_that_does_not_hold_is_not_called_applied(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    played = await house.play(book(tmp_path, verify="grep -q perfect state"))
+    assert (played.outcome, played.step) == ("unmet", "works")
+
+
+async def test_undo_goes_backwards_and_brings_the_old_state_back(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    playbook = book(tmp_path, verify="false")
+    async with house.place:
+        runner = house.runner(playbook)
+        undone = await runner.undo(await runner.play(Facts()))
+    assert undone.outcome == "undone"
+    assert house.state == "broken how=fast\n"
+    names = [each.name for each in undone.done if each.phase == "undo"]
+    assert names == ["note", "mend"]
+
+
+async def test_an_undo_that_fails_is_told_and_keeps_no_other(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    playbook = book(tmp_path, verify="false", second_undo="exit 9")
+    async with house.place:
+        runner = house.runner(playbook)
+        undone = await runner.undo(await runner.play(Facts()))
+    assert (undone.outcome, undone.not_undone) == ("failed", ("note",))
+    assert house.state == "broken how=fast\n"
+    ended = [e for e in house.journal.events if isinstance(e, PlaybookEnded)][-1]
+    assert ended.not_undone == ("note",)
+
+
+async def test_a_missing_parameter_is_told_before_anything_is_run(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    playbook, _ = read_playbook(
+        "summary: s\nsignature: {probes: [{name: p, command: 'true {{service}}'}]}\n"
+        "parameters: {service: {from: alert, labels: [service]}}\n"
+        "steps: [{name: s1, command: 'true'}]\nverify: [{name: v, command: 'true'}]\n"
+    )
+    assert playbook is not None
+    played = await house.play(playbook)
+    assert (played.outcome, played.done) == ("declined", ())
+    assert "service is missing" in played.detail
+    wrong = await house.play(playbook, Facts(labels={"service": "-rf /"}))
+    assert "is no word" in wrong.detail
+
+
+async def test_a_dry_run_looks_and_tells_but_changes_nothing(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    played = await house.play(book(tmp_path), dry=True)
+    assert (played.outcome, played.dry, played.changed) == ("applied", True, False)
+    assert house.state == "broken how=fast\n"
+    assert "echo none fast >> log" in next(d.command for d in played.done if d.name == "note")
+
+
+class Ready:
+    def __init__(self, name: str, playbook: Playbook) -> None:
+        self.name, self.playbook, self.digest = name, playbook, ""
+
+
+async def test_a_reflex_takes_back_what_did_not_help_and_tries_the_next(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    wrong = Ready("wrong", book(tmp_path, step="cp state saved; echo worse > state"))
+    other = Ready("other", book(tmp_path, expect="{contains: elsewhere}"))
+    right = Ready("right", book(tmp_path))
+    async with house.place:
+        response = await respond(Facts(), [other, wrong, right], house.road())
+    assert response.resolved
+    assert [(each.skill, each.outcome) for each in response.tried] == [
+        ("other", "declined"),
+        ("wrong", "undone"),
+        ("right", "applied"),
+    ]
+    assert house.state == "mended\n"
+
+
+async def test_playbooks_share_a_look_until_one_of_them_changes_something(tmp_path: Path) -> None:
+    house = House(tmp_path)
+    probe = "echo x >> looks; cat state"
+    first = Ready("first", book(tmp_path, probe=probe, expect="{contains: elsewhere}"))
+    second = Ready("second", book(tmp_path, probe=probe))
+    async with house.place:
+        await respond(Facts(), [first, second], house.road())
+    assert (tmp_path / "looks").read_text() == "x\n"
