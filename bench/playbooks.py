@@ -17,6 +17,7 @@ from hermes.app.gate import Gate
 from hermes.app.skills import open_library, reflex
 from hermes.core.bus import Bus
 from hermes.core.errors import HermesError
+from hermes.core.events.skills import PlaybookStarted, PlaybookStepped
 from hermes.core.protocols import ToolContext
 from hermes.gym.box.place import place_in
 from hermes.gym.episode import Void, open_episode
@@ -38,6 +39,9 @@ class Line:
     damage: tuple[str, ...]
     acted: str
     seconds: float
+    """From the alert on, with every look and check."""
+    reflex: float
+    """From the match, when the probes had confirmed it, to the last step."""
     said: str = ""
 
 
@@ -45,7 +49,8 @@ async def play(scenario: Scenario, seed: int, split: str, home: Path) -> Line:
     story = scenario.story(seed, split)  # type: ignore[arg-type]
     facts = Facts(title=story.alert.title, text=story.alert.text, labels=story.alert.labels)
     loaded = load(home=home)
-    bus = Bus(InMemoryJournal())
+    journal = InMemoryJournal()
+    bus = Bus(journal)
     async with open_episode(scenario, story) as episode, place_in(episode.box) as place:
         gate = Gate(loaded, home, isolated=True)
         executor = Executor({"terminal": terminal}, gate, nobody, bus)
@@ -65,7 +70,22 @@ async def play(scenario: Scenario, seed: int, split: str, home: Path) -> Line:
     resolved = outcome.resolved or (wanted and acted == "-" and not outcome.damage)
     wrong = [f"{c.check}: {c.detail}" for c in (*outcome.symptoms, *outcome.cured) if not c.ok]
     said = f"{story.alert.title!r} {story.alert.labels}\n" + told(response) + f"\n   {wrong[:4]}"
-    return Line(scenario.name, seed, resolved, outcome.damage, acted, response.seconds, said)
+    return Line(
+        scenario.name,
+        seed,
+        resolved,
+        outcome.damage,
+        acted,
+        response.seconds,
+        between(journal),
+        said,
+    )
+
+
+def between(journal: InMemoryJournal) -> float:
+    matched = [event.at for event in journal.events if isinstance(event, PlaybookStarted)]
+    steps = [e.at for e in journal.events if isinstance(e, PlaybookStepped) and e.phase == "step"]
+    return (steps[-1] - matched[-1]).total_seconds() if matched and steps else 0.0
 
 
 def told(response: Response) -> str:
@@ -105,16 +125,22 @@ async def main() -> None:
                 lines.append(line)
                 mark = "resolved" if line.resolved else "DAMAGE" if line.damage else "open"
                 damage = "; ".join(line.damage)[:160]
-                print(f"{name:32} {seed:3} {mark:9} {line.seconds:5.2f} s  {line.acted} {damage}")
-                if asked.show or (asked.show is None and not line.resolved):
+                print(
+                    f"{name:32} {seed:3} {mark:9} {line.reflex:5.2f} s of {line.seconds:5.2f}  "
+                    f"{line.acted} {damage}"
+                )
+                if asked.show:
                     print(line.said)
     if lines:
         solved = sum(line.resolved for line in lines)
         damage = sum(bool(line.damage) for line in lines)
-        acted = [line.seconds for line in lines if line.resolved and line.acted != "-"] or [0.0]
+        mended = [line for line in lines if line.resolved and line.acted != "-"]
+        reflexes = [line.reflex for line in mended] or [0.0]
+        whole = [line.seconds for line in mended] or [0.0]
         print(
-            f"resolved {solved}/{len(lines)} = {solved / len(lines):.0%}, collateral {damage}, "
-            f"median {statistics.median(acted):.2f} s to the last step and its checks"
+            f"resolved {solved}/{len(lines)} = {solved / len(lines):.0%}, collateral {damage}; "
+            f"median {statistics.median(reflexes):.2f} s from match to last step, "
+            f"{statistics.median(whole):.2f} s from alert to verified"
         )
 
 

@@ -42,6 +42,9 @@ ELSEWHERE = {"hermes chat", "hermes model test", "hermes journal salvage", "herm
 ASKED = ("show", "approve", "deny", "stop", "watch", "revoke")
 ELSEWHERE |= {f"hermes approvals {verb}" for verb in ASKED}
 ELSEWHERE |= {"hermes memory show", "hermes memory forget", "hermes memory import"}
+ELSEWHERE |= {f"hermes drill {verb}" for verb in ("run", "selftest", "bench", "score")}
+ELSEWHERE |= {f"hermes skills {verb}" for verb in ("run", "diff", "rollback", "retire")}
+ELSEWHERE |= {f"hermes skills {verb}" for verb in ("compile", "distill")}
 """They need a server, damage, or somebody who asks, and have tests of their own."""
 ARGUMENTS = {
     "hermes config get": ["model.default"],
@@ -54,7 +57,13 @@ ARGUMENTS = {
     "hermes policy explain": ["ls"],
     "hermes policy show": ["destructive"],
     "hermes doctor": ["--offline"],
+    "hermes drill show": ["config-typo-after-edit"],
     "hermes memory add": ["orders writes to db-7"],
+    "hermes skills show": ["port-taken"],
+    "hermes skills new": ["made-here", "--description", "Does it"],
+    "hermes skills edit": ["port-taken"],
+    "hermes skills history": ["port-taken"],
+    "hermes skills promote": ["port-taken"],
 }
 
 

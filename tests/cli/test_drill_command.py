@@ -186,8 +186,13 @@ def test_an_ordinary_user_without_spare_numbers_plays_light_ones(tmp_path: Path)
         command = ["setpriv", *words, "-m", "hermes.cli", "drill", *given, "--json"]
         return subprocess.run(command, env=env, capture_output=True, text=True, timeout=100)
 
-    listed = json.loads(run("list").stdout)
+    ended = run("list")
+    assert ended.stdout, ended.stderr
+    listed = json.loads(ended.stdout)
     assert listed["here"]["single_user"] is True
     assert any("uidmap" in each for each in listed["here"]["missing"])
     proved = run("selftest", TYPO, "--seeds", "1")
     assert proved.returncode == 0, proved.stdout + proved.stderr
+    ended = run("run", TYPO, "--model", "none", "--no-skills", "--window", "0")
+    assert ended.stdout, ended.stderr
+    assert json.loads(ended.stdout)["answered_by"] == "nobody"

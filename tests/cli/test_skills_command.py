@@ -32,7 +32,9 @@ def told(hermes: Hermes, *words: str) -> Any:
 
 
 def begin(hermes: Hermes, name: str = "mend-it", check: str = "right") -> Path:
-    folder = Path(told(hermes, "new", name, "--description", "Mends it when it is broken")["folder"])
+    folder = Path(
+        told(hermes, "new", name, "--description", "Mends it when it is broken")["folder"]
+    )
     (folder / "playbook.yaml").write_text(PLAYBOOK % check)
     return folder
 

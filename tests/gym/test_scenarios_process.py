@@ -48,6 +48,14 @@ def test_the_alert_names_neither_the_cause_nor_the_place_of_it(name: str) -> Non
         assert not given_away, (seed, told)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_whatever_is_drawn_no_two_files_fall_on_one_path(name: str) -> None:
+    for seed in range(60):
+        [host] = find(name).story(seed).hosts
+        paths = [file.path for file in host.files]
+        assert len(paths) == len(set(paths)), (seed, sorted(paths))
+
+
 def test_a_word_that_is_missing_from_a_program_is_named() -> None:
     with pytest.raises(ValueError, match="%%forgotten%%"):
         program(Dice(1), SHELF + "print(%%forgotten%%)\n")

@@ -9,6 +9,7 @@ from compiler_house import CODE, TASK, TESTS, Heard, a_workshop, answer, scripte
 
 from hermes.app.learning import Workshop
 from hermes.core.errors import SettingsError, ToolError
+from hermes.core.events.skills import SkillChanged
 from hermes.core.protocols import ToolContext
 from hermes.environments.confinement import probe
 from hermes.gym.stage import Shelf
@@ -146,6 +147,21 @@ async def test_a_skill_changed_after_it_was_proven_is_not_run(tmp_path: Path) ->
     script.write_text(script.read_text() + "\n# later\n")
     with pytest.raises(ToolError, match="hermes skills compile"):
         await workshop.find("generate_csv_report")(context(heard), {"filename": "a"})
+
+
+async def test_the_same_wish_under_another_name_is_refused(tmp_path: Path) -> None:
+    heard, workshop = Heard(), a_workshop(tmp_path)
+    await create(workshop, heard, answer())
+    with pytest.raises(ToolError, match="generate_csv_report does nearly the same"):
+        await workshop.create(context(heard), "csv_maker", TASK, scripted())
+    before = read_registered(workshop.root)[0].digest
+    longer = CODE.replace("Returns the path", "Replaces an older one. Returns the path")
+    await create(workshop, heard, answer(longer))
+    assert [each.function for each in read_registered(workshop.root)] == ["generate_csv_report"]
+    manual = workshop.root / "generate-csv-report" / "SKILL.md"
+    assert "Replaces an older one" in manual.read_text()
+    changed = [each for each in heard.events if isinstance(each, SkillChanged)]
+    assert changed[-1].parents == (before,)
 
 
 async def test_a_builtin_tool_is_not_replaced(tmp_path: Path) -> None:

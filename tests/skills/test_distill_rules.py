@@ -1,80 +1,22 @@
 """What becomes of a run by rules alone: which commands, which parameters, which signs."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from compiler_house import scripted
+from verified_run import COMMANDS, LOG, WRITE, a_run
 
-from hermes.core.events import Event
-from hermes.core.events.incidents import (
-    AlertRaised,
-    ChangeMade,
-    IncidentDiagnosed,
-    IncidentVerified,
-)
-from hermes.core.events.tools import ToolDecided, ToolFinished, ToolRequested
-from hermes.core.messages import Risk, ToolCall, ToolResult
 from hermes.core.protocols import Recorded
 from hermes.skills.distill.deeds import NotDistilled, story_of
 from hermes.skills.distill.distil import distil
 from hermes.skills.distill.literals import Given, put_in
 from hermes.skills.distill.rehearsal import Rehearsed, Seen
 from hermes.skills.distill.with_model import improve
+from hermes.skills.distill.writing import write_folder
 from hermes.skills.playbook.template import fill, quoted_at
 
 pytestmark = pytest.mark.anyio
-RUN = "run-1"
-Command = tuple[str, str, int, tuple[str, ...]]
-LOOK, WRITE, RESTART = ("read",), ("write",), ("service-change",)
-LOG = "2026-01-01 10:00:00 FATAL /etc/orders/app.ini: bad number 'x9' for pool"
-COMMANDS: list[Command] = [
-    ("journalctl -u orders -n 50 -o cat", LOG, 0, LOOK),
-    ("cat /etc/orders/app.ini.good", "pool = 24", 0, LOOK),
-    ("touch /root/i-was-here", "", 0, WRITE),
-    ("sed -i 's/^pool = .*/pool = 24/' /etc/orders/app.ini", "", 0, WRITE),
-    ("systemctl restart orders", "", 0, RESTART),
-    ("systemctl is-active orders", "active", 0, LOOK),
-]
-
-
-def a_run(
-    commands: Sequence[Command] = COMMANDS,
-    *,
-    ok: bool = True,
-    tool: str = "terminal",
-    undo: str = "",
-) -> list[Recorded]:
-    events: list[Event] = [
-        AlertRaised(
-            run=RUN,
-            fingerprint="f",
-            title="orders is down on web-3",
-            text="no answer from web-3:8443",
-            labels=(("instance", "web-3:8443"), ("service", "orders")),
-        )
-    ]
-    for number, (command, output, code, effects) in enumerate(commands):
-        call = ToolCall(f"c{number}", tool, {"command": command})
-        told = f"{output}\n[exit {code} · 0.1 s]" if code else output
-        events += [
-            ToolRequested(run=RUN, call=call, risk=Risk.CHANGE),
-            ToolDecided(run=RUN, call_id=call.id, verdict="allow", rule="r", effects=effects),
-            ToolFinished(run=RUN, result=ToolResult(call_id=call.id, content=told)),
-        ]
-    if undo:
-        made = ChangeMade(run=RUN, incident="i", call_id="c3", command="sed", undo=undo)
-        events.append(made)
-    events += [
-        IncidentDiagnosed(
-            run=RUN,
-            incident="i",
-            mechanism="a bad number in the settings",
-            value="x9",
-            evidence=(4,),
-        ),
-        IncidentVerified(run=RUN, incident="i", ok=ok, checks=("it answers",)),
-    ]
-    return [Recorded(number, event) for number, event in enumerate(events, 1)]
 
 
 async def host(commands: Sequence[str]) -> Rehearsed:
@@ -113,6 +55,13 @@ async def test_a_rehearsed_run_becomes_a_playbook_without_the_cases_own_names() 
     assert "orders" not in made.playbook
     assert "touch /root/i-was-here" in made.case
     assert "touch" not in made.playbook
+
+
+async def test_what_it_would_run_is_declared(tmp_path: Path) -> None:
+    made = await distil(a_run(), rehearse=host)
+    write_folder(made, tmp_path / "bad-number")
+    text = (tmp_path / "bad-number" / "SKILL.md").read_text()
+    assert "capabilities: 'commands: sed, systemctl'" in text
 
 
 async def test_without_a_rehearsal_nothing_is_dropped() -> None:

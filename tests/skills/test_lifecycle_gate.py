@@ -73,7 +73,7 @@ def test_a_skill_that_solves_what_nobody_could_need_not_be_faster() -> None:
 def test_harm_that_was_there_without_it_is_not_its_own() -> None:
     both = Pair(
         case=Case(name="x", seed=3, kind="unrelated"),
-        using=Replayed(solved=False, harm=("data: lost",)),
+        using=Replayed(solved=False, harm=("data: lost 2 files",)),
         without=Replayed(solved=False, harm=("data: lost",)),
     )
     assert judge([pair(1, 1, 10), pair(2, 1, 10), both]).passed

@@ -4,38 +4,15 @@ from pathlib import Path
 
 import pytest
 from compiler_house import scripted
+from review_tasks import a_task, numbered, tasks
 
-from hermes.core.events import Event
-from hermes.core.events.runs import RunStarted, TurnEnded
 from hermes.core.events.skills import SkillsReviewed
-from hermes.core.events.tools import ToolFinished, ToolRequested
-from hermes.core.messages import ToolCall, ToolResult
-from hermes.core.protocols import Recorded
 from hermes.skills.cards import Root
 from hermes.skills.library import Library
 from hermes.skills.lifecycle.replay import Case
 from hermes.skills.review.due import Due, due, finished_tasks
 from hermes.skills.review.proposal import excerpt, propose
 from hermes.skills.review.trouble import error_signature
-
-
-def numbered(events: list[Event]) -> list[Recorded]:
-    return [Recorded(number, event) for number, event in enumerate(events, 1)]
-
-
-def a_task(run: str, error: str = "", outcome: str = "answered") -> list[Event]:
-    call = ToolCall(f"c-{run}", "terminal", {"command": f"cat /srv/{run}"})
-    failed = ToolResult(call_id=call.id, content=error, status="error" if error else "ok")
-    return [
-        RunStarted(run=run, origin="cli", task=f"task {run}"),
-        ToolRequested(run=run, call=call),
-        ToolFinished(run=run, result=failed),
-        TurnEnded(run=run, turn=1, outcome=outcome),  # type: ignore[arg-type]
-    ]
-
-
-def tasks(count: int, error: str = "") -> list[Event]:
-    return [event for n in range(count) for event in a_task(f"run-{n}", error.format(n=n))]
 
 
 def test_the_same_trouble_has_the_same_signature() -> None:

@@ -11,7 +11,7 @@ from hermes.skills.format.lint import lint_folder
 from hermes.skills.format.places import Document, Mistake
 from hermes.skills.format.skill_text import SkillText, read_skill, write_skill
 
-GOOD = SkillText(name="mend-it", description="Mends it: use when it is broken", body="# Mend\n\nDo.")
+GOOD = SkillText(name="mend-it", description="Mends it: when it is broken", body="# Mend\n\nDo.")
 
 
 def put(folder: Path, text: str) -> Path:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from compiler_house import CODE, TESTS
-from test_distill_rules import a_run
+from verified_run import a_run
 
 from hermes.cli.main import main
 from hermes.environments.confinement import probe

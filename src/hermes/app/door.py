@@ -15,6 +15,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from hermes.agent.conversation import Conversation
 from hermes.app.approving import nobody
 from hermes.app.house import Ask, House, open_house
+from hermes.app.trajectories import save_trajectories
 from hermes.core.actions import Approver
 from hermes.core.bus import Shown
 from hermes.core.errors import SettingsError
@@ -126,7 +127,8 @@ class Agent:
 class AIAgent:
     """The agent for code without `async`: `AIAgent(model=...).chat("...")`.
 
-    It works in a thread of its own until `close`, or the end of a `with` block.
+    It works in a thread of its own until `close`, or the end of a `with` block. With
+    `save_trajectories` each conversation is kept as examples in `trajectories/` after each turn.
     """
 
     def __init__(  # noqa: PLR0913 - the arguments its users know it by
@@ -142,6 +144,7 @@ class AIAgent:
         tool_progress_callback: Progress | None = None,
         **options: Any,
     ) -> None:
+        self._saving = bool(options.pop("save_trajectories", False))
         settings = dict(options.pop("settings", {}))
         if base_url:
             settings |= {key: value.format(base_url) for key, value in OWN_PROVIDER.items()}
@@ -202,6 +205,13 @@ class AIAgent:
         if task not in self._conversations:
             self._conversations[task] = await self._agent.house.begin(text)
         conversation = self._conversations[task]
+        try:
+            return await self._ask(conversation, text)
+        finally:
+            if self._saving:
+                await save_trajectories(self._agent.house, conversation.run)
+
+    async def _ask(self, conversation: Conversation, text: str) -> str:
         if self._progress is None:
             return await conversation.say(text)
         async with anyio.create_task_group() as group, self._agent.house.bus.subscribe() as stream:

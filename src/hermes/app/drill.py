@@ -34,6 +34,8 @@ from hermes.gym.story import Alert
 from hermes.settings.load import Loaded
 
 SKILL_TOOLS = ("skills_categories", "skills_list", "skill_view")
+FOLDER = Path("/srv")
+"""Known on both sides: what a house looks up in its folder outside must be readable to anybody."""
 NONE = "none"
 """In place of a model: playbooks alone."""
 TASK = """\
@@ -148,7 +150,7 @@ async def stage_in_house(
                 origin="gym",
                 model=model,
                 toolsets=loaded.settings.tools.toolsets,
-                directory=Path("/root"),
+                directory=FOLDER,
                 environment=place_in(episode.box, name=name),
             )
         )

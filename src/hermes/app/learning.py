@@ -89,8 +89,8 @@ class Workshop:
         import shutil
         import sys
 
-        from hermes.app.house import opening
         from hermes.environments.local import LocalEnvironment
+        from hermes.environments.variables import child_variables
         from hermes.skills.compiler.modules import install_command
 
         text = "".join(f"{line}\n" for line in lines)
@@ -102,7 +102,8 @@ class Workshop:
         shutil.rmtree(fresh, ignore_errors=True)
         listed.write_text(text, encoding="utf-8")
         command = install_command(sys.executable, str(fresh), str(listed), self._settings.wheels)
-        variables = opening(self._loaded, fresh.parent).variables
+        secrets = self._loaded.secrets
+        variables = child_variables(secrets, withheld=secrets.kept)
         async with LocalEnvironment(fresh.parent, variables) as place:
             ran = await place.run(command, timeout=180.0)
         if ran.exit_code != 0:
@@ -131,6 +132,7 @@ class Workshop:
             description=made.signature.about,
             parameters=made.signature.schema,
             modules=modules,
+            task=draft.task[:2000],
         )
         step = SkillChanged(run=run, skill=draft.skill, digest=digest, state="draft", by=by)
         await publish(
@@ -178,6 +180,7 @@ class Workshop:
 
         function = function_name(name)
         self._free(function)
+        self._new(function, task)
         forge = self.forge(context.publish, context.run, function.replace("_", "-"), heard)
         await forge.say("Core", "No tool found for task…")
         await forge.say("Compiler", f"Drafting '{function}.py'…")
@@ -193,6 +196,17 @@ class Workshop:
     def _free(self, function: str) -> None:
         if function in names("tools"):
             raise ToolError(f"there is a tool {function} already; choose another name")
+
+    def _new(self, function: str, task: str) -> None:
+        """Under its own name a skill is extended; under another it would only multiply."""
+        from hermes.skills.lifecycle.likeness import SAME, alike
+
+        for known in read_registered(self.root):
+            if known.function != function and alike(task, known.task) >= SAME:
+                raise ToolError(
+                    f"{known.function} does nearly the same: call it, or create "
+                    f"{known.function} again with what it is to do beyond that"
+                )
 
     def tool(self, known: Registered) -> "SkillTool":
         from hermes.skills.compiler.skill_tool import SkillTool

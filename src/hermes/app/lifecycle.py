@@ -51,7 +51,12 @@ class Lives:
 
     async def life(self, skill: str) -> Life:
         events = [each.event async for each in self._journal.read(kinds=KINDS)]
-        return lives_in(events).get(skill) or Life(skill=skill)
+        life = lives_in(events).get(skill) or Life(skill=skill)
+        known = self._library().all.get(skill)
+        if known is None or any(not each.candidate for each in life.steps):
+            return life
+        # One that came with Hermes has its state without a word in the journal.
+        return msgspec.structs.replace(life, state=known.state, digest=known.digest)
 
     def waiting(self, skill: str) -> Path | None:
         """The next version of a skill that has not passed the gate yet."""
@@ -119,7 +124,7 @@ class Lives:
         if not folder.is_dir():
             copy_skill(old.folder, folder)
         self._history.record(folder, reason="before it is extended", by=by)
-        if (await self.life(old.name)).digest == old.digest:
+        if any(each.digest == old.digest for each in (await self.life(old.name)).steps):
             return []
         told = "as it was before it was extended"
         return [
@@ -185,7 +190,7 @@ class Lives:
             parents = (life.digest,) if life.digest else ()
             self._into_use(folder, by=by)
             life = Life(skill=life.skill, steps=life.steps)
-        if life.state in ("validated", "trusted"):
+        elif life.state in ("validated", "trusted"):
             return  # proven again: nothing to step up to
         best = judgement.best
         gain = f", {best.name} ×{best.ratio:.2f} (at most ×{best.upper:.2f})" if best else ""

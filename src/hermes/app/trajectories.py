@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from hermes.app.equipment import equip
+from hermes.app.house import House
 from hermes.app.veil import Veil
 from hermes.core.errors import HermesError
 from hermes.core.events.runs import RunStarted
@@ -25,17 +26,22 @@ WRITERS: Mapping[Format, Callable[[Trajectory], dict[str, Any]]] = {
 }
 
 
-def tools_of(loaded: Loaded, more: Iterable[ToolSpec] = ()) -> dict[str, ToolSpec]:
-    """Every tool that can be described here, chosen or not."""
+def tools_of(loaded: Loaded) -> dict[str, ToolSpec]:
+    """Every tool that can be described here, whether or not it is chosen or in place."""
     from hermes.core.plugins import names
-    from hermes.tools.catalogue import ALL
+    from hermes.gym.conclude import make_conclude
+    from hermes.memory.in_memory import InMemoryJournal
+    from hermes.tools.toolsets import TOOLSETS
 
-    everything = equip(loaded, toolsets=(ALL,)).catalogue.tools
-    assert names
-    return {
-        **{name: tool.spec for name, tool in everything.items()},
-        **{spec.name: spec for spec in more},
-    }
+    settings = msgspec.structs.replace(
+        loaded.settings, tools=msgspec.structs.replace(loaded.settings.tools, disabled=())
+    )
+    single = [name for name in names("tools") if name not in TOOLSETS]
+    whole = msgspec.structs.replace(loaded, settings=settings)
+    built = equip(whole, toolsets=("all", *single)).catalogue.tools
+    described = {name: tool.spec for name, tool in built.items()}
+    described["conclude"] = make_conclude(InMemoryJournal(), "").spec
+    return described
 
 
 async def examples(
@@ -91,3 +97,10 @@ def keep(file: Path, text: str) -> None:
         unfinished.replace(file)
     except OSError as error:
         raise HermesError(f"cannot write {file}: {error.strerror}") from error
+
+
+async def save_trajectories(house: House, run: str) -> None:
+    """Into `trajectories/` of the working folder: a file for each conversation, always whole."""
+    found = examples(house.loaded, house.journal, [run], tools_of(house.loaded))
+    text = lines([each async for each in found], "sharegpt")
+    keep(Path(house.directory) / "trajectories" / f"{run}.jsonl", text)

@@ -21,6 +21,7 @@ from hermes.core.events.runs import (
     TurnEnded,
     TurnStarted,
 )
+from hermes.core.events.skills import CompilerSaid
 from hermes.core.events.tools import (
     ProcessEnded,
     ProcessMatched,
@@ -162,6 +163,9 @@ class Transcript:
         line = clip(clean(event.line), self._width() - 24)
         return [Piece("note", f"⚙️ {clean(event.process)} printed {line}")]
 
+    def _compiling(self, event: CompilerSaid) -> list[Piece]:
+        return [Piece("note", f"[{clean(event.speaker)}] {_one_line(event.text)}")]
+
     def _exited(self, event: ProcessEnded) -> list[Piece]:
         code = "" if event.exit_code is None else f" with {event.exit_code}"
         return [Piece("note", f"⚙️ {clean(event.process)} {event.reason}{code}")]
@@ -194,6 +198,7 @@ _TOLD: dict[type, Teller] = {
     ToolRequested: Transcript._requested,
     ToolDecided: Transcript._decided,
     ToolFinished: Transcript._finished,
+    CompilerSaid: Transcript._compiling,
     ProcessMatched: Transcript._matched,
     ProcessEnded: Transcript._exited,
     **dict.fromkeys(ASKING, Transcript._asking),

@@ -21,6 +21,12 @@ TABLE = {
     "promote": ("hermes.cli.skills_promote:promote", "Where a skill stands; play its gate"),
     "review": ("hermes.cli.skills_review:review", "Learn from tasks that failed"),
     "stats": ("hermes.cli.skills_stats:stats", "How often each was used, and how it went"),
+    "export": ("hermes.cli.skills_export:export", "Pack a skill as one signed file"),
+    "import": ("hermes.cli.skills_import:import_", "Take in skills of others, after a close look"),
+    "verify": ("hermes.cli.skills_verify:verify", "Check a bundle and take nothing in"),
+    "publish": ("hermes.cli.skills_publish:publish", "Offer skills to others over HTTP or git"),
+    "trust": ("hermes.cli.skills_trust:trust", "Which publishers are known, by which key"),
+    "revoke": ("hermes.cli.skills_revoke:revoke", "Take back a skill, a digest or a key"),
 }
 
 

@@ -4,7 +4,7 @@ import click
 
 from hermes.cli.lazy import Examples
 from hermes.cli.output import emit_json, json_option, note, say
-from hermes.cli.skills_lives import Desk, at_lives
+from hermes.cli.skills_lives import Desk, at_lives, strong_model
 from hermes.core.errors import SettingsError
 from hermes.skills.distill.writing import Distilled
 
@@ -74,15 +74,9 @@ def distill(
 
 
 async def _improved(desk: Desk, made: Distilled) -> Distilled:
-    from hermes.app.models import Models
-    from hermes.core.bus import Bus
-    from hermes.models.connections import Connections
-    from hermes.models.reference import for_role
     from hermes.skills.distill.with_model import improve
 
-    async with Connections() as connections:
-        models = Models(desk.loaded, connections, Bus(desk.journal))
-        model = models.open(for_role("strong", desk.loaded.settings.model))
+    async with strong_model(desk) as model:
         better, why = await improve(made, model)
     if why:
         note(f"as the rules made it: {why}")

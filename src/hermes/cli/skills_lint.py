@@ -13,6 +13,9 @@ from hermes.skills.format.problem import Problem
 from hermes.skills.library import Library
 from hermes.skills.lint import lint as look_over
 
+LOOKS = frozenset({"read", "network-local", "read-as-root", "secret-read"})
+"""Whether a secret may be read is for the gate to say; it changes nothing."""
+
 
 @click.command(
     cls=Examples, examples="hermes skills lint\nhermes skills lint my-skill ./other --json"
@@ -65,7 +68,12 @@ def _changes() -> Callable[[str], str]:
     from hermes.policy.commands import analyse
 
     def told(command: str) -> str:
-        effects = analyse(command).effects - {"read", "network-local", "read-as-root", "secret-read"}
+        effects = analyse(command).effects - {
+            "read",
+            "network-local",
+            "read-as-root",
+            "secret-read",
+        }
         return f"it would {', '.join(sorted(effects))}" if effects else ""
 
     return told

@@ -1,6 +1,7 @@
 """How a command reaches the lives of skills: the home, its journal, and who asks."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import anyio
@@ -11,6 +12,7 @@ from hermes.app.veil import Veil
 from hermes.cli.skills_desk import library_for
 from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError
+from hermes.core.protocols import Model
 from hermes.memory.opening import Store, open_journal
 from hermes.settings.load import Loaded
 from hermes.skills.library import Library
@@ -37,6 +39,18 @@ def at_lives(ctx: click.Context, work: Callable[[Desk], Awaitable[Answer]]) -> A
             return await work(Desk(loaded, library, journal))
 
     return anyio.run(run)
+
+
+@asynccontextmanager
+async def strong_model(desk: Desk) -> AsyncIterator[Model]:
+    """The model that is set for hard questions."""
+    from hermes.app.models import Models
+    from hermes.models.connections import Connections
+    from hermes.models.reference import for_role
+
+    async with Connections() as connections:
+        models = Models(desk.loaded, connections, Bus(desk.journal))
+        yield models.open(for_role("strong", desk.loaded.settings.model))
 
 
 def seeds_of(text: str) -> list[int]:

@@ -4,17 +4,22 @@ import click
 
 from hermes.cli.lazy import Examples
 from hermes.cli.output import emit_json, json_option, say
-from hermes.cli.skills_lives import Desk, at_lives
+from hermes.cli.skills_lives import Desk, at_lives, strong_model
 from hermes.core.events.skills import SkillsReviewed
 from hermes.skills.review.due import Due
 
 
 @click.command(
     cls=Examples,
-    examples="hermes skills review --check\nhermes skills review\nhermes skills review --now",
+    examples="""
+hermes skills review --check
+hermes skills review --now
+hermes skills review --evolve stale-lock
+""",
 )
 @click.option("--check", is_flag=True, help="Only say whether one is due, and why.")
 @click.option("--now", is_flag=True, help="Do not wait until one is due.")
+@click.option("--evolve", default="", metavar="NAME", help="Search for a better NAME with gepa.")
 @click.option(
     "--without",
     default="restart-everything",
@@ -23,13 +28,18 @@ from hermes.skills.review.due import Due
 )
 @json_option
 @click.pass_context
-def review(ctx: click.Context, check: bool, now: bool, without: str, as_json: bool) -> None:
+def review(
+    ctx: click.Context, check: bool, now: bool, evolve: str, without: str, as_json: bool
+) -> None:
     """Look back over the tasks since the last review.
 
     One is due after 15 finished tasks, or after 3 that met the same error (skills.review_every,
     skills.same_errors). The model proposes one change to one skill; it is played against the cases
     that once proved that skill, and comes into use only when it passes the gate.
     """
+    if evolve:
+        _evolve(ctx, evolve, without, as_json)
+        return
 
     async def work(desk: Desk) -> tuple[Due | None, SkillsReviewed | None]:
         from hermes.app.reviewing import when_due
@@ -53,17 +63,29 @@ def review(ctx: click.Context, check: bool, now: bool, without: str, as_json: bo
         say(f"{found.why}; {changed if event.changed else 'nothing was changed'}. {event.detail}")
 
 
+def _evolve(ctx: click.Context, name: str, without: str, as_json: bool) -> None:
+    async def work(desk: Desk) -> tuple[bool, str]:
+        from hermes.app.proving import baseline, replay_in_gym
+        from hermes.app.reviewing import evolve_skill
+
+        skill = desk.library.find(name)
+        async with strong_model(desk) as model:
+            return await evolve_skill(
+                skill, desk.lives, model, lambda changed: replay_in_gym(changed, baseline(without))
+            )
+
+    accepted, detail = at_lives(ctx, work)
+    if as_json:
+        emit_json({"skill": name, "accepted": accepted, "detail": detail})
+    else:
+        say(f"{name}: {'taken' if accepted else 'not taken'}; {detail}")
+
+
 async def _review(desk: Desk, found: Due, without: str) -> SkillsReviewed:
-    from hermes.app.models import Models
     from hermes.app.proving import baseline, replay_in_gym
     from hermes.app.reviewing import review as look_back
-    from hermes.core.bus import Bus
-    from hermes.models.connections import Connections
-    from hermes.models.reference import for_role
 
-    async with Connections() as connections:
-        models = Models(desk.loaded, connections, Bus(desk.journal))
-        model = models.open(for_role("strong", desk.loaded.settings.model))
+    async with strong_model(desk) as model:
         return await look_back(
             found,
             desk.journal,

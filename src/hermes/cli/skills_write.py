@@ -99,7 +99,8 @@ def edit(ctx: click.Context, name: str, reason: str, as_json: bool) -> None:
     if skill.origin == "bundled":
         folder = loaded.home / "skills" / skill.category / name
         copy_skill(skill.folder, folder)
-        note(f"{name} is now your own: {folder}")
+        if not as_json:
+            note(f"{name} is now your own: {folder}")
         skill = Library(library.roots).find(name)
     kept = history_of(loaded, skill)
     before = kept.record(skill.folder, reason="before an edit", by=user_name())
@@ -110,11 +111,11 @@ def edit(ctx: click.Context, name: str, reason: str, as_json: bool) -> None:
     if changed:
         record(loaded, Library(library.roots).find(name), "draft", reason, (before.digest,))
     problems = lint(skill.folder)
-    for problem in problems:
-        note(str(problem))
     if as_json:
         emit_json(
             {"name": name, "folder": str(skill.folder), "changed": changed, "problems": problems}
         )
     else:
+        for problem in problems:
+            note(str(problem))
         say(f"{skill.folder}: {'version ' + str(version.number) if changed else 'unchanged'}")

@@ -92,7 +92,8 @@ async def _problems(scenario: Scenario, story: Story, window: float) -> list[str
 async def _mended(episode: Episode, story: Story, window: float) -> tuple[list[str], float]:
     """What is wrong, and how long a mended host may take to come back, by how long it took."""
     problems: list[str] = []
-    harmless = await episode.oracle.look(story.collateral)
+    # A check may want a service to have lived for a moment; the host is younger than that.
+    harmless = await episode.oracle.until(story.collateral, ok=True, seconds=3.0)
     problems += [f"healthy, but {f.check}: {f.detail}" for f in harmless if not f.ok]
     await break_it(episode)
     started = time.monotonic()

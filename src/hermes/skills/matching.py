@@ -16,6 +16,8 @@ from hermes.skills.playbook.facts import Facts
 
 FLOOR = 0.30
 """Share of what a query says that a skill must account for."""
+AGREE, FEW = 2, 2
+"""Terms that must agree, unless hardly any were said."""
 SIGNATURE, NAME, TAGS, DESCRIPTION = 1.0, 0.8, 0.7, 0.45
 _PHRASE = 1.5
 _WORD = re.compile(r"[a-z][a-z0-9]+|[0-9]{3}(?![0-9])")
@@ -66,16 +68,19 @@ class Matcher:
         asked = Counter(terms(words))
         total = sum(min(self._rarity.get(term, 0.5 * self._unknown), 6.0) for term in asked)
         scores: dict[int, float] = {}
+        shared: Counter[int] = Counter()
         for term in asked:
             for number in self._having.get(term, ()):
                 gain = self._rarity[term] * self._weights[number][term]
                 scores[number] = scores.get(number, 0.0) + gain
+                shared[number] += 1
         found = []
         for number, score in scores.items():
             hit = any(pattern.search(words) for pattern in self._patterns[number])
             share = min(1.0, score / total) if total else 0.0
             share = min(1.0, share + 0.25) if hit else share
-            if share >= floor:
+            chance = floor and len(asked) > FEW and shared[number] < AGREE  # one word is no match
+            if share >= floor and not chance:
                 found.append(Match(self._skills[number].name, round(share, 4), hit))
         return sorted(found, key=lambda match: (-match.score, match.skill))[:limit]
 

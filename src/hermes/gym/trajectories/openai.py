@@ -1,5 +1,6 @@
 """The messages of an OpenAI-compatible API, one run a line: what most trainers read today."""
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -54,7 +55,7 @@ def from_openai(line: str | bytes) -> Trajectory:
             messages=tuple(map(read_message, raw["messages"])),
             tools=tuple(map(as_spec, raw.get("tools") or ())),
             model=raw.get("model") or "",
-            at=msgspec.convert(raw.get("timestamp"), type=Trajectory.__annotations__["at"]),
+            at=msgspec.convert(raw.get("timestamp"), datetime | None),
             completed=bool(raw.get("completed")),
             about=msgspec.convert(raw.get("metadata") or {"run": ""}, About),
         )

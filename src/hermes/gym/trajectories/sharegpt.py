@@ -6,6 +6,7 @@ in plain text the bracket is, so that a reader never takes one for the other.
 """
 
 import re
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -111,9 +112,7 @@ def _mark(opened: str) -> str:
 
 
 def unescape(text: str) -> str:
-    return ESCAPED.sub(
-        lambda found: f"&{found[2]}{found[3]}" if found[1] else f"<{found[3]}", text
-    )
+    return ESCAPED.sub(lambda found: f"&{found[2]}{found[3]}" if found[1] else f"<{found[3]}", text)
 
 
 def from_sharegpt(line: str | bytes) -> Trajectory:
@@ -125,7 +124,7 @@ def from_sharegpt(line: str | bytes) -> Trajectory:
             messages=messages,
             tools=tools,
             model=raw.get("model") or "",
-            at=msgspec.convert(raw.get("timestamp"), type=Trajectory.__annotations__["at"]),
+            at=msgspec.convert(raw.get("timestamp"), datetime | None),
             completed=bool(raw.get("completed")),
             about=msgspec.convert(raw.get("metadata") or {"run": ""}, About),
         )
@@ -169,9 +168,7 @@ def _assistant(value: str, answers: list[str]) -> Message:
     opened = rest.find("<tool_call>")
     text = rest if opened < 0 else rest[:opened].removesuffix("\n")
     reasoning = unescape(thought[1]) if thought else ""
-    return Message(
-        role="assistant", text=unescape(text), reasoning=reasoning, calls=tuple(calls)
-    )
+    return Message(role="assistant", text=unescape(text), reasoning=reasoning, calls=tuple(calls))
 
 
 def _result(body: str) -> Message:

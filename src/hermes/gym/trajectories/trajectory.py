@@ -83,6 +83,12 @@ def described(names: Sequence[str], tools: Mapping[str, ToolSpec]) -> tuple[Tool
     return tuple(tools.get(name) or _nameless(name) for name in names)
 
 
+def _offered(names: Sequence[str], messages: Sequence[Message]) -> list[str]:
+    """Those it began with, and those that it used and were given to it on the way."""
+    called = [call.name for message in messages for call in message.calls]
+    return list(dict.fromkeys((*names, *called)))
+
+
 def _nameless(name: str) -> ToolSpec:
     return ToolSpec(
         name=name, description=UNDESCRIBED, parameters={"type": "object"}, risk=Risk.DESTROY
@@ -108,7 +114,7 @@ def _example(
     answered = last.role == "assistant" and not last.calls
     return Trajectory(
         messages=messages,
-        tools=described(begun.tools, tools),
+        tools=described(_offered(begun.tools, messages), tools),
         model=history.model or begun.model,
         at=begun.at,
         # A part that gave way to a summary in the middle of its work is whole as far as it goes.
@@ -141,7 +147,7 @@ def _about(
         "tool_errors": states.count("error"),
         "tool_denials": states.count("denied"),
         "malformed_calls": sum(bool(call.malformed) for call in calls),
-        "undescribed": tuple(name for name in begun.tools if name not in tools),
+        "undescribed": tuple(name for name in _offered(begun.tools, messages) if name not in tools),
     }
 
 

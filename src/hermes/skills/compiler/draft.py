@@ -43,9 +43,9 @@ def function_name(asked: str) -> str:
 def write_folder(
     folder: Path, draft: Draft, signature: Signature, requirements: tuple[str, ...] = ()
 ) -> None:
-    """The skill as files; whatever else lies in the folder stays, also a manual."""
+    """The skill as files; whatever else lies in the folder stays, also a manual of one's own."""
     texts = {f"scripts/{draft.file}": draft.code, f"tests/test_{draft.file}": draft.tests}
-    if not (folder / "SKILL.md").is_file():
+    if _is_ours(folder / "SKILL.md", draft.function):
         texts["SKILL.md"] = manual(draft, signature)
     for place, text in texts.items():
         target = folder / place
@@ -82,9 +82,21 @@ def read_folder(folder: Path) -> Draft:
     )
 
 
+def _is_ours(file: Path, function: str) -> bool:
+    """Not there, or made by us from an older docstring."""
+    if not file.is_file():
+        return True
+    text = read_skill(file.read_text("utf-8"), folder=file.parent.name)
+    return text.metadata.get("function") == function
+
+
 def manual(draft: Draft, signature: Signature) -> str:
     """SKILL.md, made of the docstring, the parameters and the first test."""
-    metadata = {"category": "python", "function": draft.function}
+    metadata = {
+        "category": "python",
+        "function": draft.function,
+        "capabilities": "files below data/; no network, no programs",
+    }
     if draft.task:
         metadata["task"] = " ".join(draft.task.split())[:500]
     about = " ".join(signature.about.split("\n\n")[0].split()).rstrip(".")

@@ -23,6 +23,8 @@ class Registered(Value, kw_only=True, frozen=True):
     parameters: dict[str, Any] = {}
     modules: tuple[str, ...] = ()
     """Folders of installed modules."""
+    task: str = ""
+    """What was asked for, to know it again."""
 
 
 def read_registered(root: Path) -> list[Registered]:

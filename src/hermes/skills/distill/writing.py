@@ -48,7 +48,11 @@ class Distilled(Value, kw_only=True, frozen=True):
 
 def write_folder(draft: Distilled, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    metadata = {"category": "learned", "tags": ", ".join(draft.tags)}
+    metadata = {
+        "category": "learned",
+        "tags": ", ".join(draft.tags),
+        "capabilities": f"commands: {', '.join(programs(draft.parsed()))}",
+    }
     text = SkillText(
         name=folder.name,
         description=draft.description,
@@ -59,6 +63,13 @@ def write_folder(draft: Distilled, folder: Path) -> None:
     (folder / FILE).write_text(draft.playbook, encoding="utf-8")
     (folder / "cases").mkdir(exist_ok=True)
     (folder / "cases" / "origin.json").write_text(draft.case, encoding="utf-8")
+
+
+def programs(playbook: Playbook) -> list[str]:
+    """What its steps run, by name: what somebody who takes it over has to allow."""
+    parts = [part for step in playbook.steps for part in re.split(r"[;&|\n]+", step.command)]
+    first = [re.match(r"\s*(?:\w+=\S*\s+)*([\w./-]+)", part) for part in parts]
+    return sorted({found[1] for found in first if found})
 
 
 def playbook_text(

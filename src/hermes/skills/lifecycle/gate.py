@@ -127,11 +127,17 @@ def _not_faster(measures: Sequence[Measure], demands: Demands, *, gained: bool) 
 def _harm(pairs: Sequence[Pair]) -> list[str]:
     found = []
     for pair in pairs:
-        new = [each for each in pair.using.harm if each not in pair.without.harm]
+        known = {_check(each) for each in pair.without.harm}
+        new = [each for each in pair.using.harm if _check(each) not in known]
         found += [f"{pair.case}: {each}" for each in new]
         if pair.case.kind != "variant" and pair.without.solved and not pair.using.solved:
             found.append(f"{pair.case}: solved without it, and not with it")
     return found
+
+
+def _check(harm: str) -> str:
+    """What was found damaged; how badly differs from play to play."""
+    return harm.partition(":")[0]
 
 
 def measured(

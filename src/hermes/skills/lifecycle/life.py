@@ -48,8 +48,8 @@ def lives_in(events: Iterable[Event | Unknown]) -> dict[str, Life]:
         elif isinstance(event, SkillUsed):
             uses.setdefault(event.skill, []).append(event)
     return {
-        name: _life(name, steps, measured.get(name), uses.get(name, []))
-        for name, steps in changed.items()
+        name: _life(name, changed.get(name, []), measured.get(name), uses.get(name, []))
+        for name in {**changed, **measured, **uses}
     }
 
 

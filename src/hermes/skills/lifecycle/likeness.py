@@ -49,10 +49,16 @@ def shape(command: str) -> str:
     return " ".join(plain.split())
 
 
+def alike(one: str, other: str) -> float:
+    """Two texts by the words they share, of all they have."""
+    ours, theirs = set(terms(one)), set(terms(other))
+    return len(ours & theirs) / len(ours | theirs) if ours and theirs else 0.0
+
+
 def _purpose(skill: Skill) -> Counter[str]:
     words = " ".join(skill.playbook.signature.words) if skill.playbook else ""
     text = f"{skill.name.replace('-', ' ')} {skill.description} {words}"
-    return Counter(set(term for term in terms(text) if " " not in term))
+    return Counter({term for term in terms(text) if " " not in term})
 
 
 def _overlap(one: Counter[str], other: Counter[str]) -> float:

@@ -1,1 +1,1 @@
-"""What a foreign skill would do that it does not say: read without running, then run among canaries."""
+"""What a foreign skill would do that it does not say: read first, then run among canaries."""

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -9,7 +10,8 @@ from pathlib import Path, PurePosixPath
 from hermes.skills.scanner.finding import Finding
 
 _INSTALL = re.compile(
-    r"(?:\b(?:pip[\d.]*|pipx|uv|poetry|conda|mamba|pdm|rye)\s+(?:pip\s+)?(?:install|add|inject)|\buvx\b|"
+    r"(?:\b(?:pip[\d.]*|pipx|uv|poetry|conda|mamba|pdm|rye)\s+(?:pip\s+)?(?:install|add|inject)|"
+    r"\buvx\b|"
     r"\buv\s+run\s+--with|\bnpm\s+(?:install|i|add)|\b(?:yarn|pnpm|bun)\s+add|\bnpx\b|\bpnpm\s+dlx)"
     r"((?:[ \t]+[^\s|;&`#]+)+)"
 )
@@ -43,9 +45,15 @@ def wanted(path: str, text: str) -> Iterator[tuple[int, str]]:
     if re.fullmatch(r"(?:dev-|test-)?requirements[\w.-]*\.(?:txt|in)|constraints\.txt", name):
         yield from _listed(text)
     elif name == "package.json":
-        yield from _quoted(text, r"\"(?:dev|peer|optional)?[dD]ependencies\"\s*:\s*\{([^}]*)\}", r"\"([^\"]+)\"\s*:")
+        yield from _quoted(
+            text,
+            r"\"(?:dev|peer|optional)?[dD]ependencies\"\s*:\s*\{([^}]*)\}",
+            r"\"([^\"]+)\"\s*:",
+        )
     elif name in ("pyproject.toml", "pipfile", "environment.yml", "setup.cfg"):
-        yield from _quoted(text, r"dependencies\"?\s*[=:]\s*\[([^\]]*)\]", r"[\"']([A-Za-z0-9][\w.-]*)")
+        yield from _quoted(
+            text, r"dependencies\"?\s*[=:]\s*\[([^\]]*)\]", r"[\"']([A-Za-z0-9][\w.-]*)"
+        )
     for found in _INLINE.finditer(text):
         around = found[1]
         for each in re.finditer(r"[\"']([A-Za-z0-9][\w.-]*)", around):
@@ -61,6 +69,8 @@ def lookalike(name: str) -> str:
     known = popular()
     plain = re.sub(r"[-_.]+", "-", name.casefold())
     bare = _bare(plain)
+    if name in sys.stdlib_module_names:
+        return ""
     if bare in known:
         real = known[bare]
         return real if _separated(plain) != _separated(real) and len(bare) >= 7 else ""
@@ -100,12 +110,14 @@ def _words(text: str) -> Iterator[str]:
     skip = False
     for word in text.split():
         word = word.strip("\"'")
-        if skip or word.startswith(("-", ".", "/", "$", "<", "git+", "http", "file:", "{", "[", "(")):
+        if skip or word.startswith(
+            ("-", ".", "/", "$", "<", "git+", "http", "file:", "{", "[", "(")
+        ):
             skip = not skip and word in _VALUED
             continue
-        if found := _NAME.match(word):
-            if not word.startswith("@"):
-                yield re.sub(r"\.whl$", "", found[1])
+        found = _NAME.match(word)
+        if found and not word.startswith("@"):
+            yield re.sub(r"\.whl$", "", found[1])
 
 
 def _imports(text: str) -> Iterator[tuple[int, str]]:
@@ -115,8 +127,17 @@ def _imports(text: str) -> Iterator[tuple[int, str]]:
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, each.name.split(".")[0]) for each in node.names if "_" not in each.name)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level and "_" not in node.module:
+            yield from (
+                (node.lineno, each.name.split(".")[0])
+                for each in node.names
+                if "_" not in each.name
+            )
+        elif (
+            isinstance(node, ast.ImportFrom)
+            and node.module
+            and not node.level
+            and "_" not in node.module
+        ):
             yield node.lineno, node.module.split(".")[0]
 
 

@@ -8,13 +8,25 @@ from collections.abc import Iterator
 from urllib.parse import unquote
 
 MOST = 200
-_BASE64 = re.compile(r"(?<![\w+/=-])[A-Za-z0-9+/_-]{20,}={0,2}(?:\s*\n\s*[A-Za-z0-9+/_-]{4,}={0,2})*")
+_BASE64 = re.compile(
+    r"(?<![\w+/=-])[A-Za-z0-9+/_-]{20,}={0,2}(?:\s*\n\s*[A-Za-z0-9+/_-]{4,}={0,2})*"
+)
 _HEX = re.compile(r"(?:\\x[0-9a-fA-F]{2}){6,}|(?<![\w])(?:[0-9a-fA-F]{2}){16,}(?![\w])")
 _NUMBERS = re.compile(r"(?:\b\d{2,3}\b\s*,\s*){8,}\d{2,3}\b")
 _PERCENT = re.compile(r"(?:%[0-9a-fA-F]{2}|[\w.-]){12,}")
-_ROT = re.compile(r"\b(?:vzcbeg|heyyvo|fhocebprff|uggcf?://|phey |jtrg |riny\(|vtaber (?:nyy|cerivbhf)|onfu -)", re.IGNORECASE)
-_BACKWARDS = re.compile(r"//:s?ptth|\btropmi\b|\btekcos\b|ssecorpbus|\bmetsys\b|\blave\b|\bcexe\b|snoitcurtsni|\| *lruc|hsab *\|", re.IGNORECASE)
-_HARMLESS = re.compile(r"data:(?:image|font|audio|video)/[\w.+-]+;base64,|sha(?:256|384|512)-|integrity|ssh-(?:rsa|ed25519)|AAAA[BC]3", re.IGNORECASE)
+_ROT = re.compile(
+    r"\b(?:vzcbeg|heyyvo|fhocebprff|uggcf?://|phey |jtrg |riny\(|vtaber (?:nyy|cerivbhf)|onfu -)",
+    re.IGNORECASE,
+)
+_BACKWARDS = re.compile(
+    r"//:s?ptth|\btropmi\b|\btekcos\b|ssecorpbus|\bmetsys\b|\blave\b|\bcexe\b|snoitcurtsni|"
+    r"\| *lruc|hsab *\|",
+    re.IGNORECASE,
+)
+_HARMLESS = re.compile(
+    r"data:(?:image|font|audio|video)/[\w.+-]+;base64,|sha(?:256|384|512)-|integrity|ssh-(?:rsa|ed25519)|AAAA[BC]3",
+    re.IGNORECASE,
+)
 
 
 def unpacked(text: str) -> Iterator[tuple[int, str]]:
@@ -32,6 +44,11 @@ def unpacked(text: str) -> Iterator[tuple[int, str]]:
     for found in _PERCENT.finditer(text):
         if found[0].count("%") > 5:
             yield from _readable(text, found, unquote(found[0]).encode())
+    yield from _turned(text)
+
+
+def _turned(text: str) -> Iterator[tuple[int, str]]:
+    """Letters moved by thirteen, or written backwards."""
     if found_rot := _ROT.search(text):
         yield text.count("\n", 0, found_rot.start()) + 1, codecs.encode(text, "rot13")
     if turned := _BACKWARDS.search(text):

@@ -15,15 +15,26 @@ _UNSEEN = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _ADDRESSED = re.compile(
-    r"\b(?:assistant|agent|ai|llm|model|claude|gpt|hermes|you must|you should|when you (?:see|read)|"
+    r"\b(?:assistant|agent|ai|llm|model|claude|gpt|hermes|you must|you should|"
+    r"when you (?:see|read)|"
     r"run|execute|fetch|curl|send|follow|ignore|note to|instruction)\b",
     re.IGNORECASE,
+)
+_DOES = (
+    "run", "execut", "fetch", "follow", "install", "download", "delete", "send", "upload", "do",
+    "turn off", "disable", "switch off", "deactivate", "stop", "suspend", "mute", "clear",
+    "ignore", "disregard", "bypass", "skip", "override", "pretend",
+)  # fmt: skip
+_LONG = re.compile(r"[^\n]{2000}")
+"""No sentence is that long; patterns over endless lines would take for ever."""
+_FORBIDS = re.compile(
+    r"\b(?:never|not|don't|avoid)\b(?!\s+(?:hesitate|forget|fail|stop|wait))[^.\n]{0,40}$"
 )
 _QUOTES = "\"'`“”‘’«»"
 
 
 def look_at_prose(file: str, text: str) -> Iterator[Finding]:
-    lowered = plain(text).casefold()
+    lowered = _LONG.sub("\\g<0>\n", plain(text).casefold())
     for sign in (*signs("prose", "orders"), *signs("prose", "foreign_orders")):
         for found in sign.pattern.finditer(lowered):
             line = lowered.count("\n", 0, found.start()) + 1
@@ -51,6 +62,8 @@ def _unseen(file: str, text: str) -> Iterator[Finding]:
 def _only_shown(text: str, found: re.Match[str]) -> bool:
     """A quotation that is spoken of, as in a text about attacks, and not an order."""
     start, end = found.span()
+    if found[0].startswith(_DOES) and _FORBIDS.search(text[max(0, start - 60) : start]):
+        return True
     before = text[max(0, start - 3) : start].strip()
     after = text[end : end + 40]
     quoted = bool(before) and before[-1] in _QUOTES and any(mark in after for mark in _QUOTES)

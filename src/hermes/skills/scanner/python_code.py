@@ -6,6 +6,15 @@ from collections.abc import Callable, Iterator
 
 from hermes.skills.scanner.finding import Finding
 from hermes.skills.scanner.python_folding import Folder, names_in
+from hermes.skills.scanner.python_tricks import (
+    dotted,
+    everything,
+    fixed_machine,
+    fixed_moment,
+    is_trick,
+    unpacks,
+)
+from hermes.skills.scanner.signs import signs
 
 LARGEST = 512 << 10
 _NETWORK = {
@@ -17,32 +26,19 @@ _LOADERS = {"pickle", "cPickle", "dill", "marshal", "cloudpickle", "shelve", "js
 _RUNS = {"exec", "eval", "compile", "__import__", "execfile"}
 _DEEP = {"__subclasses__", "__globals__", "__builtins__", "__mro__", "__bases__", "__code__",
          "f_globals", "f_builtins", "gi_frame", "__getattribute__", "__loader__"}  # fmt: skip
-_SENSITIVE = re.compile(
-    r"\b(?:socket|urllib|requests|httpx|subprocess|system|popen|exec|eval|os|builtins|__import__|"
-    r"http\.client|ctypes|pty|connect|urlopen|import_module|ftplib|smtplib|curl|wget|bash)\b|https?://|/bin/"
-)
-_SECRET = re.compile(
-    r"\.ssh\b(?!/(?:config|known_hosts))|\bid_(?:rsa|ed25519|ecdsa|dsa)\b(?!\.pub)|\.aws\b(?!/config)|"
-    r"\.netrc|\.git-credentials|\.gnupg|\.kube\b|\.docker/config|\.npmrc|\.pypirc|_history\b|gcloud|/etc/shadow|"
-    r"/etc/passwd|Login Data|cookies\.sqlite|logins\.json|key4\.db|wallet|\.solana|solana/id|\.bitcoin|\.ethereum|"
-    r"keystore|password-store|vault-token|169\.254\.169\.254|metadata\.google|keychain|/proc/\S*environ|\.hermes\b|"
-    r"Local State|\.mozilla|\.config/google-chrome",
-    re.IGNORECASE,
-)
-_ALWAYS = re.compile(r"Login Data|wallet\.dat|key4\.db|logins\.json|cookies\.sqlite|seed phrase", re.I)
-_STAYS = re.compile(
-    r"\.pth\b|sitecustomize|usercustomize|authorized_keys|\.git/hooks|systemd/(?:user|system)\b|LaunchAgents|"
-    r"autostart|CurrentVersion.Run|/etc/cron|\bcrontab\b|/etc/ld\.so|/etc/sudoers|"
-    r"\.(?:bashrc|zshrc|bash_profile|profile|zshenv)\b|PYTHONSTARTUP",
-)
-_FAR = re.compile(
-    r"(?<![\d.])(?!127\.|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|0\.0\.0\.0|169\.254\.|255\.|8\.8\.|1\.1\.1\.|1\.0\.0\.|9\.9\.9)"
-    r"(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?:25[0-5]|2[0-4]\d|1?\d?\d)){3}(?![\d.])"
-)
-_HARM = {"rmtree", "system", "popen", "Popen", "exec", "eval", "call", "run", "remove", "unlink",
-         "check_call", "check_output", "urlopen", "connect", "execv", "execve", "spawn"}  # fmt: skip
-_MOMENT = {"now", "today", "time", "utcnow", "localtime", "gmtime", "gethostname", "getuser", "node",
-           "getlogin", "uname", "getuid", "gettrace", "getpass"}  # fmt: skip
+_HARM = {
+    "rmtree", "system", "popen", "Popen", "exec", "eval", "call", "run", "remove", "unlink",
+    "check_call", "check_output", "urlopen", "connect", "execv", "execve", "spawn",
+}  # fmt: skip
+_COMMANDS = {
+    "system", "popen", "run", "call", "Popen", "check_output", "check_call", "spawn", "getoutput",
+    "getstatusoutput", "create_subprocess_shell", "create_subprocess_exec",
+}  # fmt: skip
+_WRITES = {
+    "write_text", "write_bytes", "write", "open", "copy", "copyfile", "symlink", "system", "run",
+    "writelines", "call", "Popen",
+}  # fmt: skip
+_MACHINE = {"mmap", "CFUNCTYPE", "memmove", "VirtualAlloc", "mprotect", "WINFUNCTYPE"}
 Shell = Callable[[str, int], Iterator[Finding]]
 """Looks at a command that Python would hand to a shell."""
 
@@ -69,7 +65,7 @@ class _Look:
         self._file, self._tree, self._shell = file, tree, shell
         self._names = names_in(tree)
         self._calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        self._called = {_dotted(call.func) for call in self._calls}
+        self._called = {dotted(call.func) for call in self._calls}
         self._last = {name.rpartition(".")[2] for name in self._called}
         self._imports = {name for node in ast.walk(tree) for name in _imported(node)}
         self._strings = list(_strings(tree))
@@ -87,19 +83,19 @@ class _Look:
         yield from self._whole()
 
     def _call(self, call: ast.Call) -> Iterator[Finding]:
-        name = _dotted(call.func)
+        name = dotted(call.func)
         last = name.rpartition(".")[2]
         first = call.args[0] if call.args else None
         if name in _RUNS or name.startswith("builtins."):
             yield from self._run(call, name, first)
         elif last in ("import_module", "getattr", "setattr"):
-            wanted = first if last == "import_module" else (call.args[1:2] or [None])[0]
+            wanted = first if last == "import_module" else next(iter(call.args[1:]), None)
             if wanted is not None and self._tricky(wanted):
                 yield self._at(call, f"{last} with a name that is made up on the way")
         elif last in ("loads", "load") and name.split(".")[0] in _LOADERS:
-            packed = first is not None and (self._fold(first) is not None or _unpacks(first))
+            packed = first is not None and (self._fold(first) is not None or unpacks(first))
             yield self._at(call, f"{name} runs what is in its data", blocks=packed or self._network)
-        elif last == "rmtree" and first is not None and _everything(first, self._fold(first)):
+        elif last == "rmtree" and first is not None and everything(first, self._fold(first)):
             yield self._at(call, "everything of a person, or of the machine, would be removed")
         yield from self._command(call, name, last, first)
 
@@ -107,19 +103,23 @@ class _Look:
         if first is None or name == "compile":
             return
         if isinstance(first, ast.Constant):
-            if name == "__import__" and str(first.value).split(".")[0] in _NETWORK | {"os", "subprocess"}:
+            if name == "__import__" and str(first.value).split(".")[0] in _NETWORK | {
+                "os",
+                "subprocess",
+            }:
                 yield self._at(call, f"__import__({first.value!r}): an import that hides")
             return
-        hidden = self._tricky(first) or _unpacks(first) or name in ("exec", "__import__")
+        hidden = self._tricky(first) or unpacks(first) or name in ("exec", "__import__")
         yield self._at(call, f"{name} of text that nobody has seen", blocks=hidden or self._network)
 
     def _command(
         self, call: ast.Call, name: str, last: str, first: ast.expr | None
     ) -> Iterator[Finding]:
-        if first is None or not re.match(r"(?:os|subprocess|commands|pty|asyncio)\.|popen|Popen|system", name):
+        if first is None or not re.match(
+            r"(?:os|subprocess|commands|pty|asyncio)\.|popen|Popen|system", name
+        ):
             return
-        if last in ("system", "popen", "run", "call", "Popen", "check_output", "check_call", "spawn",
-                    "getoutput", "getstatusoutput", "create_subprocess_shell", "create_subprocess_exec"):  # fmt: skip
+        if last in _COMMANDS:
             words = self._fold(first)
             text = " ".join(map(str, words)) if isinstance(words, list) else str(words or "")
             if self._tricky(first):
@@ -131,7 +131,7 @@ class _Look:
             yield self._at(node, f"{node.attr} reaches behind the language")
         elif isinstance(node, ast.Subscript):
             value = node.value
-            called = _dotted(value.func) if isinstance(value, ast.Call) else _dotted(value)
+            called = dotted(value.func) if isinstance(value, ast.Call) else dotted(value)
             behind = called in ("vars", "globals", "locals", "__builtins__", "sys.modules")
             if behind and (self._tricky(node.slice) or called == "__builtins__"):
                 yield self._at(node, f"{called}[…] with a name that is made up on the way")
@@ -144,14 +144,14 @@ class _Look:
             if isinstance(node, ast.Call | ast.Subscript | ast.BinOp) and self._tricky(node):
                 value = self._fold(node)
                 text = value.decode(errors="replace") if isinstance(value, bytes) else value
-                if isinstance(text, str) and _SENSITIVE.search(text):
+                if isinstance(text, str) and _pattern("sensitive").search(text):
                     yield self._at(node, f"a string hides {text[:60]!r}")
                     return
 
     def _secrets(self) -> Iterator[Finding]:
-        found = [(line, text) for line, text in self._strings if _SECRET.search(text)]
+        found = [(line, text) for line, text in self._strings if _pattern("secret").search(text)]
         for line, text in found:
-            if _ALWAYS.search(text):
+            if _pattern("always").search(text):
                 yield self._at(line, f"it reaches for {text[:60]!r}")
         only_ssh = self._imports & {"paramiko", "fabric", "asyncssh"} and not self._network
         if found and self._sends() and not only_ssh:
@@ -166,33 +166,47 @@ class _Look:
     def _whole_environment(self) -> bool:
         for node in ast.walk(self._tree):
             if isinstance(node, ast.Call):
-                inside = [_dotted(each) for each in node.args]
-                inside += [_dotted(each.value) for each in node.keywords if each.arg not in ("env", None)]
-                if "os.environ" in inside and _dotted(node.func) not in ("len", "isinstance"):
+                inside = [dotted(each) for each in node.args]
+                inside += [
+                    dotted(each.value) for each in node.keywords if each.arg not in ("env", None)
+                ]
+                if "os.environ" in inside and dotted(node.func) not in ("len", "isinstance"):
                     return True
-                if _dotted(node.func) in ("os.environ.items", "os.environ.copy", "os.environ.values"):
+                if dotted(node.func) in (
+                    "os.environ.items",
+                    "os.environ.copy",
+                    "os.environ.values",
+                ):
                     return True
             elif isinstance(node, ast.Dict):
                 alone = [v for k, v in zip(node.keys, node.values, strict=True) if k is None]
-                if len(node.keys) == 1 and any(_dotted(each) == "os.environ" for each in alone):
+                if len(node.keys) == 1 and any(dotted(each) == "os.environ" for each in alone):
                     return True
         return False
 
     def _stays(self) -> Iterator[Finding]:
-        writes = self._last & {"write_text", "write_bytes", "write", "open", "copy", "copyfile", "symlink", "system", "run", "writelines", "call", "Popen"}  # fmt: skip
+        writes = self._last & _WRITES
         for line, text in self._strings:
-            if writes and _STAYS.search(text):
-                yield self._at(line, f"it would stay behind, by way of {_STAYS.findall(text)[0]!r}")
+            if writes and _pattern("stays").search(text):
+                yield self._at(
+                    line, f"it would stay behind, by way of {_pattern('stays').findall(text)[0]!r}"
+                )
                 return
 
     def _moments(self) -> Iterator[Finding]:
         """A comparison with a fixed date, a host or a user decides over something harmful."""
         for node in ast.walk(self._tree):
             if isinstance(node, ast.If | ast.IfExp | ast.While):
-                if not (_fixed_moment(node.test) or _fixed_machine(node.test)):
+                if not (fixed_moment(node.test) or fixed_machine(node.test)):
                     continue
-                inside = {_dotted(c.func).rpartition(".")[2] for c in ast.walk(node) if isinstance(c, ast.Call)}
-                if inside & _HARM or (_fixed_moment(node.test) and self._last & (_HARM - {"run", "call", "connect"})):
+                inside = {
+                    dotted(c.func).rpartition(".")[2]
+                    for c in ast.walk(node)
+                    if isinstance(c, ast.Call)
+                }
+                if inside & _HARM or (
+                    fixed_moment(node.test) and self._last & (_HARM - {"run", "call", "connect"})
+                ):
                     yield self._at(node, "it waits for a date, a machine or a user, and then acts")
 
     def _whole(self) -> Iterator[Finding]:
@@ -201,12 +215,16 @@ class _Look:
         shells = any(re.search(r"/bin/(?:ba|z)?sh|cmd\.exe", text) for _, text in self._strings)
         if "socket" in self._imports and (shells or "pty" in self._imports):
             yield self._at(1, "a socket beside a shell")
-        if "ctypes" in self._imports and (self._last & {"mmap", "CFUNCTYPE", "memmove", "VirtualAlloc", "mprotect", "WINFUNCTYPE"}):  # fmt: skip
+        if "ctypes" in self._imports and self._last & _MACHINE:
             yield self._at(1, "machine code is put into memory and run")
         if self._network and self._last & {"chmod", "execv", "execve", "execl", "startfile"}:
             yield self._at(1, "what was fetched is made into a program")
         for line, text in self._strings:
-            if self._sends() and _FAR.search(text) and not re.search(r"\d\.\d+ ?\.?[a-z]", text):
+            if (
+                self._sends()
+                and _pattern("far").search(text)
+                and not re.search(r"\d\.\d+ ?\.?[a-z]", text)
+            ):
                 yield self._at(line, f"a bare address of a far machine: {text[:60]!r}")
                 return
 
@@ -215,85 +233,19 @@ class _Look:
 
     def _tricky(self, node: ast.AST) -> bool:
         """A name or a text that somebody took pains to hide."""
-        return _is_trick(node) or (isinstance(node, ast.Name) and self._was_tricky(node.id))
+        return is_trick(node) or (isinstance(node, ast.Name) and self._was_tricky(node.id))
 
     def _was_tricky(self, name: str) -> bool:
         for node in ast.walk(self._tree):
-            if isinstance(node, ast.Assign) and any(getattr(t, "id", "") == name for t in node.targets):
-                return _is_trick(node.value)
+            if isinstance(node, ast.Assign) and any(
+                getattr(t, "id", "") == name for t in node.targets
+            ):
+                return is_trick(node.value)
         return False
 
     def _at(self, where: ast.AST | int, cause: str, *, blocks: bool = True) -> Finding:
         line = where if isinstance(where, int) else getattr(where, "lineno", 1)
         return _found(self._file, line, cause, blocks=blocks)
-
-
-def _is_trick(node: ast.AST) -> bool:
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
-        return node.slice.step is not None and isinstance(node.value, ast.Constant | ast.Name)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return _plain_text(node.left) and _plain_text(node.right) and len(ast.unparse(node)) < 60
-    if isinstance(node, ast.Call):
-        last = _dotted(node.func).rpartition(".")[2]
-        if last == "join" and node.args:
-            return _spelled(node.args[0])
-        if last in ("decode", "fromhex", "b64decode", "unhexlify", "b85decode", "a85decode", "decompress", "b32decode", "b16decode", "urlsafe_b64decode"):  # fmt: skip
-            return any(isinstance(each, ast.Constant | ast.List) for each in ast.walk(node) if each is not node.func)
-        if last in ("chr", "bytes", "bytearray", "reversed"):
-            return bool(node.args) and isinstance(node.args[0], ast.List | ast.Tuple | ast.Constant)
-        if last in ("replace", "translate", "format"):
-            return isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Constant) and last == "replace"
-    return False
-
-
-def _plain_text(node: ast.AST) -> bool:
-    if isinstance(node, ast.BinOp):
-        return _plain_text(node.left) and _plain_text(node.right)
-    return isinstance(node, ast.Constant) and isinstance(node.value, str) and "\n" not in node.value
-
-
-def _spelled(node: ast.AST) -> bool:
-    """`["so", "cket"]`, `map(chr, …)`, `chr(c) for c in …`, `reversed("…")`."""
-    if isinstance(node, ast.List | ast.Tuple):
-        texts = [each.value for each in node.elts if isinstance(each, ast.Constant)]
-        return bool(texts) and all(isinstance(each, str) and len(each) <= 6 and each.strip() for each in texts)
-    if isinstance(node, ast.Call):
-        made = ast.unparse(node)
-        return made.startswith(("map(chr", "reversed("))
-    return isinstance(node, ast.GeneratorExp | ast.ListComp) and "chr(" in ast.unparse(node.elt)
-
-
-def _unpacks(node: ast.AST) -> bool:
-    return bool(re.search(r"decode|decompress|fromhex|unhexlify|urlopen|requests\.|\.read\(|httpx|recv\(|rot|\.text\b|\.content\b", ast.unparse(node)))
-
-
-def _everything(node: ast.AST, folded: object) -> bool:
-    text = ast.unparse(node)
-    if re.search(r"expanduser\(['\"]~/?['\"]\)$|Path\.home\(\)$|environ\[['\"]HOME['\"]\]$|environ\.get\(['\"]HOME", text):
-        return True
-    return isinstance(folded, str) and folded.rstrip("/*") in ("", "~", "/home", "/etc", "/usr", "/var", "C:\\")
-
-
-def _fixed_moment(test: ast.AST) -> bool:
-    asks = any(isinstance(each, ast.Call) and _dotted(each.func).rpartition(".")[2] in _MOMENT - {"gethostname", "getuser", "node", "getlogin", "uname", "getuid"} for each in ast.walk(test))  # fmt: skip
-    asks = asks or any(isinstance(each, ast.Attribute) and each.attr in ("year", "month", "day", "hour") for each in ast.walk(test))
-    if not asks:
-        return False
-    for each in ast.walk(test):
-        if isinstance(each, ast.Call) and _dotted(each.func).rpartition(".")[2] in ("datetime", "date", "fromisoformat", "strptime", "mktime"):  # fmt: skip
-            return True
-        if isinstance(each, ast.Constant) and (_epoch(each.value) or re.match(r"20\d\d", str(each.value))):
-            return True
-    return False
-
-
-def _epoch(value: object) -> bool:
-    return isinstance(value, int | float) and 1_500_000_000 < value < 4_000_000_000
-
-
-def _fixed_machine(test: ast.AST) -> bool:
-    text = ast.unparse(test)
-    return bool(re.search(r"gethostname\(|getuser\(|getlogin\(|platform\.node\(|uname\(|gettrace\(|['\"](?:CI|USER|USERNAME|HOSTNAME|SANDBOX)['\"]", text)) and bool(re.search(r"==|!=|\bin\b|startswith|endswith|is None|not ", text))
 
 
 def _imported(node: ast.AST) -> Iterator[str]:
@@ -311,10 +263,8 @@ def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
-def _dotted(node: ast.AST) -> str:
-    if isinstance(node, ast.Attribute):
-        return f"{_dotted(node.value)}.{node.attr}".lstrip(".")
-    return node.id if isinstance(node, ast.Name) else ""
+def _pattern(table: str) -> re.Pattern[str]:
+    return signs("python", table)[0].pattern
 
 
 def _found(file: str, line: int, cause: str, *, blocks: bool = True) -> Finding:

@@ -1,4 +1,4 @@
-"""What an expression of Python says once its string tricks are undone, without running any of it."""
+"""What an expression of Python says once its string tricks are undone, with nothing run."""
 
 import ast
 import base64
@@ -79,7 +79,11 @@ class Folder:
         if isinstance(node.op, ast.Mod) and isinstance(left, str):
             values = right if isinstance(right, list) else [right]
             return left % tuple(_text(each) for each in values)
-        if isinstance(node.op, ast.Mult) and isinstance(left, str | bytes) and isinstance(right, int):
+        if (
+            isinstance(node.op, ast.Mult)
+            and isinstance(left, str | bytes)
+            and isinstance(right, int)
+        ):
             return left * right if len(left) * right < LONGEST else None
         return None
 
@@ -88,7 +92,10 @@ class Folder:
         if not isinstance(value, str | bytes | list):
             return None
         if isinstance(node.slice, ast.Slice):
-            parts = [_number(self, each) for each in (node.slice.lower, node.slice.upper, node.slice.step)]
+            parts = [
+                _number(self, each)
+                for each in (node.slice.lower, node.slice.upper, node.slice.step)
+            ]
             return value[slice(*parts)]
         index = self.fold(node.slice)
         return value[index] if isinstance(index, int) else None
@@ -102,7 +109,11 @@ class Folder:
         values = self.fold(over.iter)
         if isinstance(values, str | bytes):
             values = list(values)
-        if len(node.generators) != 1 or not isinstance(over.target, ast.Name) or not isinstance(values, list):
+        if (
+            len(node.generators) != 1
+            or not isinstance(over.target, ast.Name)
+            or not isinstance(values, list)
+        ):
             return None
         inner = []
         for value in values:
@@ -114,7 +125,9 @@ class Folder:
     _listcomp = _generatorexp
 
     def _call(self, node: ast.Call) -> Folded:
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        name = (
+            node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        )
         given = [self.fold(each) for each in node.args]
         if name in _DECODERS and given and isinstance(given[0], str | bytes):
             return _DECODERS[name](_bytes(given[0]))

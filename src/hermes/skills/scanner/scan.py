@@ -14,7 +14,8 @@ from hermes.skills.scanner.python_code import look_at_python
 from hermes.skills.scanner.shell_text import Effects, Passage, look_at_shell, passages
 from hermes.skills.scanner.structure import look_at_structure
 
-LARGEST = 2 << 20
+LARGEST = 1 << 20
+"""Longer text is refused for its length alone."""
 _PYTHON_FENCE = re.compile(r"^```(?:python|py|python3)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _WORDS = re.compile(r"#[^\n]*|//[^\n]*|\"\"\"[\s\S]*?\"\"\"")
 
@@ -35,13 +36,12 @@ def scan(entries: Sequence[Entry], name: str = "", effects: Effects | None = Non
     """`effects` reads shell as the policy does; without it, patterns alone look at shell."""
     found = list(look_at_structure(entries, name))
     for entry in entries:
-        if not entry.link and _is_text(entry.data):
+        if not entry.link and _is_text(entry.data) and len(entry.data) <= LARGEST:
             found += _look(entry.path, entry.text, effects)
     return Scan(findings=tuple(_sorted(found)))
 
 
 def _look(path: str, text: str, effects: Effects | None) -> Iterator[Finding]:
-    text = text[:LARGEST]
     yield from look_for_hidden_text(path, text)
     text = plain(text)
     yield from _code(path, text, effects)
@@ -79,7 +79,8 @@ def _packed(path: str, line: int, inside: str) -> Iterator[Finding]:
         *look_at_shell(path, Passage(inside, 1, False)),
     ]
     runs = re.search(
-        r"\b(?:curl|wget|bash|/bin/sh|powershell|nc)\b[^\n]*(?:https?://|\||-c)|import (?:os|socket|subprocess|urllib)|"
+        r"\b(?:curl|wget|bash|/bin/sh|powershell|nc)\b[^\n]*(?:https?://|\||-c)|"
+        r"import (?:os|socket|subprocess|urllib)|"
         r"\b(?:os\.system|subprocess\.|exec\(|eval\()|^https?://\d|child_process|\bDownloadString|New-Object",
         inside,
     )
@@ -92,7 +93,9 @@ def _packed(path: str, line: int, inside: str) -> Iterator[Finding]:
 
 
 def _reads_as_prose(path: str) -> bool:
-    return path.endswith((".md", ".markdown", ".mdx", ".rst", ".txt", ".yaml", ".yml", ".html", ".json", ".csv"))
+    return path.endswith(
+        (".md", ".markdown", ".mdx", ".rst", ".txt", ".yaml", ".yml", ".html", ".json", ".csv")
+    )
 
 
 def _comments(text: str) -> str:

@@ -12,10 +12,14 @@ from hermes.skills.scanner.signs import signs
 Effects = Callable[[str], frozenset[str]]
 """What a shell text would do, as the policy's reader of commands names it."""
 LARGEST = 256 << 10
-_FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*\n(.*?)^\1\2", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(
+    r"^([ \t]*)(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*\n(.*?)^\1\2", re.DOTALL | re.MULTILINE
+)
 _INLINE = re.compile(r"(?<!`)`([^`\n]{6,300})`(?!`)")
-_SHELL_WORDS = {"", "bash", "sh", "shell", "zsh", "console", "terminal", "powershell", "ps1", "fish",
-                "text", "dockerfile", "make", "makefile", "yaml", "yml", "ini", "cron", "bat"}  # fmt: skip
+_SHELL_WORDS = {
+    "", "bash", "sh", "shell", "zsh", "console", "terminal", "powershell", "ps1", "fish", "text",
+    "dockerfile", "make", "makefile", "yaml", "yml", "ini", "cron", "bat",
+}  # fmt: skip
 _SCRIPTS = {".sh", ".bash", ".zsh", ".ksh", ".fish", ".ps1", ".psm1", ".mk", ".service", ".cron"}
 _BUILD = {"makefile", "dockerfile", "justfile", "containerfile", "rakefile", "crontab", "procfile"}
 _TURNS_ON = frozenset({"wipe", "fork-bomb", "self-change"})
@@ -23,8 +27,18 @@ _BOMB = re.compile(
     r"\bdate\s+\+\S*[^\n]*(?:-g[te]|-l[te]|>|<|==|=)\s*[\"']?\d{4,}|\bhostname\b[^\n]*(?:==?|=~)|"
     r"\$\(date[^)]*\)[\"']?\s*(?:-g[te]|>|==?)\s*[\"']?\d{4}|\bRANDOM\b\s*%|\bwhoami\b[^\n]*(?:==?|=~)",
 )
-_HARM = re.compile(r"\brm\s+-\w*[rf]|\bcurl\b|\bwget\b|\bnc\b|\bdd\b|\beval\b|base64|\bmkfs|shred\b")
-_DECODES = re.compile(r"\b(\w+)=[\"']?\$\([^)]*(?:printf|base64|xxd|\brev\b|\btr\b|curl|wget)[^)]*\)")
+_HARM = re.compile(
+    r"\brm\s+-\w*[rf]|\bcurl\b|\bwget\b|\bnc\b|\bdd\b|\beval\b|base64|\bmkfs|shred\b"
+)
+_UNPROTECTED = re.compile(
+    r"(?:curl|wget|urlretrieve|urlopen|requests\.get)\b[^\n]*(?:http://(?!localhost|127\.)|https?://\d+\.\d+)"
+)
+_MADE_TO_RUN = re.compile(
+    r"\bchmod\s+(?:\+x|[0-7]*7[0-7]*|u\+x|a\+x)\b|\b(?:ba)?sh\s+\S*(?:tmp|\$)|^\s*\./", re.M
+)
+_DECODES = re.compile(
+    r"\b(\w+)=[\"']?\$\([^)]*(?:printf|base64|xxd|\brev\b|\btr\b|curl|wget)[^)]*\)"
+)
 _RUNS = re.compile(r"\b(?:eval|exec|source|(?:ba|z|da)?sh\s+-c)\s+[\"']?\$\{?(\w+)")
 
 
@@ -51,9 +65,7 @@ def passages(path: str, text: str) -> Iterator[Passage]:
         yield Passage(text, 1, whole=False)
 
 
-def look_at_shell(
-    path: str, passage: Passage, effects: Effects | None = None
-) -> Iterator[Finding]:
+def look_at_shell(path: str, passage: Passage, effects: Effects | None = None) -> Iterator[Finding]:
     text = passage.text[:LARGEST]
     seen: set[str] = set()
     shown = _logical(text)
@@ -118,12 +130,13 @@ def _together(path: str, passage: Passage, text: str) -> Iterator[Finding]:
     """What only the whole shows: a secret here, a way out there; a date, and harm."""
     code = "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("#"))
     plain = unfolded(code)
-    if passage.whole and _match("secret_anywhere", plain) and _match("out_anywhere", plain):
-        if not _only_logs_in(plain):
-            yield _found(path, passage.line, "it reads secrets and has a way to send them off")
+    carries = _match("secret_anywhere", plain) and _match("out_anywhere", plain)
+    if passage.whole and carries and not _only_logs_in(plain):
+        yield _found(path, passage.line, "it reads secrets and has a way to send them off")
     if passage.whole and _BOMB.search(code) and _HARM.search(code):
-        at = code.count("\n", 0, 0)
-        yield _found(path, passage.line + at, "it waits for a date or a machine, and then does harm")
+        yield _found(path, passage.line, "it waits for a date or a machine, and then does harm")
+    if passage.whole and _UNPROTECTED.search(code) and _MADE_TO_RUN.search(code):
+        yield _found(path, passage.line, "what was fetched from an unprotected address is run")
     made = {found[1] for found in _DECODES.finditer(code)}
     if made & {found[1] for found in _RUNS.finditer(code)}:
         yield _found(path, passage.line, "text that is made up on the way is run")

@@ -3,12 +3,18 @@
 import re
 
 MOST_PASSES = 3
-_ASSIGNED = re.compile(r"(?:^|[;&\s])(?:local\s+|export\s+)?(\w+)=(\"[^\"\n$`]*\"|'[^'\n]*'|[^\s;&|$`\"'()]+)")
+_ASSIGNED = re.compile(
+    r"(?:^|[;&\s])(?:local\s+|export\s+)?(\w+)=(\"[^\"\n$`]*\"|'[^'\n]*'|[^\s;&|$`\"'()]+)"
+)
 _ANSI = re.compile(r"\$'((?:[^'\\]|\\.)*)'")
-_PRINTED = re.compile(r"\$\(\s*(?:printf|echo\s+-\w*e\w*)\s+[\"']([^\"'$]*\\[x0-7u][^\"'$]*)[\"']\s*\)")
+_PRINTED = re.compile(
+    r"\$\(\s*(?:printf|echo\s+-\w*e\w*)\s+[\"']([^\"'$]*\\[x0-7u][^\"'$]*)[\"']\s*\)"
+)
 _ESCAPE = re.compile(r"\\x([0-9a-fA-F]{2})|\\([0-7]{3})|\\u([0-9a-fA-F]{4})")
 _EMPTY = re.compile(r"(?<=[\w/.:-])(?:\"\"|'')(?=[\w/.:-])")
-_GLUED = re.compile(r"(?<=[\w/.:-])\"([\w/.:-]{1,12})\"|(?<=[\w/.:-])'([\w/.:-]{1,12})'|\"([\w/.:-]{1,12})\"(?=[\w/.:-])|'([\w/.:-]{1,12})'(?=[\w/.:-])")
+_GLUED = re.compile(
+    r"(?<=[\w/.:-])\"([\w/.:-]{1,12})\"|(?<=[\w/.:-])'([\w/.:-]{1,12})'|\"([\w/.:-]{1,12})\"(?=[\w/.:-])|'([\w/.:-]{1,12})'(?=[\w/.:-])"
+)
 _SLASHED = re.compile(r"(?<=\w)\\(?=[a-z])|(?<![\w\\])\\(?=[a-z]\w)")
 _SPACED = re.compile(r"\$\{?IFS\}?(?:\$\d)?|\{(\w+),([^{}\s]+)\}")
 _SLICE = re.compile(r"\$\{(\w+):(\d+):(\d+)\}")
@@ -32,8 +38,8 @@ def _once(text: str) -> str:
     text = _SLICE.sub(lambda found: _slice(found, values), text)
     for name, value in values.items():
         if len(value) <= 200:
-            text = re.sub(rf"\$\{{{name}\}}|\${name}\b", lambda _, put=value: put, text)
-            text = re.sub(rf"\${name}(?=\$)", lambda _, put=value: put, text)
+            put = value.replace("\\", "\\\\")
+            text = re.sub(rf"\$\{{{name}\}}|\${name}\b|\${name}(?=\$)", put, text)
     text = _EMPTY.sub("", text)
     text = _GLUED.sub(lambda found: next(each for each in found.groups() if each), text)
     text = _SLASHED.sub("", text)

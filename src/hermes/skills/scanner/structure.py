@@ -1,4 +1,4 @@
-"""What lies in a foreign skill: names, links, sizes, and files that something else runs by itself."""
+"""What lies in a foreign skill: names, links, sizes, and files that something runs by itself."""
 
 import io
 import re
@@ -105,7 +105,7 @@ def _kind(entry: Entry) -> Iterator[Finding]:
         yield _wrong(entry.path, "pickled data runs code when it is loaded")
     elif suffix in _PACKED or entry.data.startswith((b"PK\x03\x04", b"\x1f\x8b", b"Rar!")):
         yield from _packed(entry, suffix)
-    elif suffix in (".md", ".txt", ".yaml", ".yml", ".json") and len(entry.data) > LARGEST_TEXT:
+    elif len(entry.data) > LARGEST_TEXT and suffix != ".csv" and b"\0" not in entry.data[:4096]:
         yield _wrong(entry.path, f"{len(entry.data):,} bytes of text would drown its reader")
 
 

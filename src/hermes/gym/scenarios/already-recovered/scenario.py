@@ -62,7 +62,7 @@ def draw(dice: Dice) -> Story:
     service, source, other = dice.services(3)
     place, giver, beside = premises(dice, service), premises(dice, source), neighbour(dice, other)
     host, mark, item = dice.host(), dice.token(), dice.token()
-    disk = dice.pick(("/scratch", "/var/tmp/work", "/mnt/scratch", "/srv/tmp"))
+    disk = dice.pick(("/scratch", "/var/tmp/jobs", "/mnt/scratch", "/srv/tmp"))
     export = f"{disk}/{dice.word()}-export.{dice.pick(('csv', 'tar', 'dump'))}"
     pid = f"$(systemctl show -p MainPID --value {source})"
     blip = dice.pick(

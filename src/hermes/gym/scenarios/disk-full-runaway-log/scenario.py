@@ -93,7 +93,10 @@ def draw(dice: Dice) -> Story:
     size = dice.number(12, 20)
     disk = dice.pick(("/data", "/mnt/data", f"/srv/{service}-store", "/storage", "/var/spool"))
     logs = f"{disk}/{dice.pick(('logs', 'log', f'{service}-logs'))}"
-    log, audit = f"{logs}/{service}.log", f"{logs}/{dice.pick(('audit', 'ledger', 'access'))}.log"
+    log, audit = (
+        f"{logs}/{service}.log",
+        f"{logs}/{dice.pick(('audit', 'accepted', 'evidence'))}.log",
+    )
     key = dice.pick(("log_level", "loglevel", "verbosity", "log.level", "logging"))
     quiet, loud = dice.pick(("info", "warning", "error")), dice.pick(("debug", "trace", "verbose"))
     source = program(dice, BODY, key=key, word=dice.word(), full=dice.wording(TEXTS["full"]))

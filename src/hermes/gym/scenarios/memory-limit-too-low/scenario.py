@@ -3,7 +3,7 @@
 from hermes.gym.dice import Dice
 from hermes.gym.parts.hands import remembered, served_by
 from hermes.gym.parts.microweb import program
-from hermes.gym.parts.premises import alert, by_hand, changes, neighbour, premises
+from hermes.gym.parts.premises import alert, changes, neighbour, premises
 from hermes.gym.parts.shop import unit
 from hermes.gym.scenario import Scenario, texts
 from hermes.gym.story import Fault, File, Host, Http, Same, Script, Story, Traffic, Trigger
@@ -20,7 +20,7 @@ for line in open(conf["shards"]):
     names.append(name)
     total = sum(map(len, shards)) >> 20
     log("INFO", %%loading%%.format(name=name, size=size, total=total))
-    time.sleep(0.03)
+    time.sleep(0.02)
 
 def answer(path):
     if path == "/health":
@@ -98,7 +98,7 @@ def draw(dice: Dice) -> Story:
             f"systemctl daemon-reload; systemctl reset-failed {service}",
             f"systemctl restart {service}",
         ),
-        relief=(f"systemctl stop {service}", by_hand(place)),
+        relief=(f"systemctl reset-failed {service}; systemctl restart {service}",),
         shortcut=(
             f"sed -i 's/^MemoryMax=.*/MemoryMax=infinity/' {own} {own}.d/*.conf",
             f"systemctl daemon-reload; systemctl reset-failed {service}",

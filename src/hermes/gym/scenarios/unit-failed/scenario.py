@@ -27,8 +27,9 @@ conf = settings(sys.argv[1])
 notes = f"{conf['state']}/{%%file%%}"
 
 def write(text):
-    with open(notes, "a") as file:
+    with open(fresh := f"{notes}.{threading.get_ident()}", "w") as file:
         file.write(f"{time.time():.3f} {text}\\n")
+    os.replace(fresh, notes)
 
 def answer(path):
     if path == "/health":

@@ -1,0 +1,1 @@
+"""The same episodes for those who train: over HTTP, and for the trainers' own libraries."""

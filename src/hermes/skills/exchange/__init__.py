@@ -1,0 +1,1 @@
+"""Skills and facts between agents: packed, signed, carried, checked, and proven again."""

@@ -1,0 +1,86 @@
+"""A bundle as bytes: one form for one content, and nothing in it that could lead anywhere else."""
+
+import hashlib
+import io
+import tarfile
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
+
+from hermes.core.errors import HermesError
+from hermes.skills.scanner.finding import Entry
+
+MOST_BYTES, MOST_FILES = 24 << 20, 1_200
+
+
+class Refused(HermesError):
+    """A bundle, a key or a list that is not taken in; the text says why."""
+
+
+def digest_of_entries(entries: Iterable[Entry]) -> str:
+    """SHA-256 over sorted `mode path sha256(content)` lines."""
+    lines = [
+        f"{'755' if entry.executable else '644'} {entry.path} "
+        f"{hashlib.sha256(entry.data).hexdigest()}\n"
+        for entry in entries
+    ]
+    return hashlib.sha256("".join(sorted(lines)).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def pack(entries: Iterable[Entry]) -> bytes:
+    """The same entries give the same bytes, whoever packs them and whenever."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for entry in sorted(entries, key=lambda each: each.path):
+            member = tarfile.TarInfo(entry.path)
+            member.size = len(entry.data)
+            member.mode = 0o755 if entry.executable else 0o644
+            archive.addfile(member, io.BytesIO(entry.data))
+    return buffer.getvalue()
+
+
+def unpack(data: bytes) -> list[Entry]:
+    """Raises `Refused` for anything that `pack` would not have written."""
+    if len(data) > MOST_BYTES:
+        raise Refused(f"a bundle of {len(data):,} bytes is refused; at most {MOST_BYTES:,}")
+    try:
+        entries = _read(data)
+    except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
+        raise Refused(f"this is no bundle: {error}") from error
+    if pack(entries) != data:
+        raise Refused("the bundle is not packed as bundles are: something is hidden in it")
+    return entries
+
+
+def _read(data: bytes) -> list[Entry]:
+    entries: list[Entry] = []
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
+        for member in archive:
+            if len(entries) >= MOST_FILES:
+                raise Refused(f"a bundle has at most {MOST_FILES} files")
+            entries.append(_entry(archive, member))
+    names = {entry.path.casefold() for entry in entries}
+    if len(names) != len(entries):
+        raise Refused("two files of the bundle have the same name")
+    return entries
+
+
+def _entry(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Entry:
+    path = PurePosixPath(member.name)
+    if not member.isreg():
+        raise Refused(f"{member.name!r} is no plain file: links and devices are not taken in")
+    odd = path.is_absolute() or ".." in path.parts or "\\" in member.name
+    if odd or path.as_posix() != member.name:
+        raise Refused(f"{member.name!r} leads out of the bundle")
+    stream = archive.extractfile(member)
+    content = stream.read() if stream is not None else b""
+    return Entry(path=member.name, data=content, executable=bool(member.mode & 0o100))
+
+
+def below(entries: Sequence[Entry], folder: str) -> list[Entry]:
+    """The files of one folder of the bundle, by their names inside it."""
+    prefix = f"{folder}/"
+    return [
+        Entry(path=each.path[len(prefix) :], data=each.data, executable=each.executable)
+        for each in entries
+        if each.path.startswith(prefix)
+    ]

@@ -1,0 +1,124 @@
+"""How Python hides what it says, and on what it makes itself depend."""
+
+import ast
+import re
+
+_MOMENT = {"now", "today", "time", "utcnow", "localtime", "gmtime", "gettrace"}
+_DATES = {"datetime", "date", "fromisoformat", "strptime", "mktime"}
+_DECODES = {
+    "decode", "fromhex", "b64decode", "unhexlify", "b85decode", "a85decode", "decompress",
+    "b32decode", "b16decode", "urlsafe_b64decode",
+}  # fmt: skip
+
+
+def is_trick(node: ast.AST) -> bool:
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+        return node.slice.step is not None and isinstance(node.value, ast.Constant | ast.Name)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _plain_text(node.left) and _plain_text(node.right) and len(ast.unparse(node)) < 60
+    if isinstance(node, ast.Call):
+        last = dotted(node.func).rpartition(".")[2]
+        if last == "join" and node.args:
+            return _spelled(node.args[0])
+        if last in _DECODES:
+            return any(
+                isinstance(each, ast.Constant | ast.List)
+                for each in ast.walk(node)
+                if each is not node.func
+            )
+        if last in ("chr", "bytes", "bytearray", "reversed"):
+            return bool(node.args) and isinstance(node.args[0], ast.List | ast.Tuple | ast.Constant)
+        if last in ("replace", "translate", "format"):
+            return (
+                isinstance(node.func, ast.Attribute)
+                and isinstance(node.func.value, ast.Constant)
+                and last == "replace"
+            )
+    return False
+
+
+def _plain_text(node: ast.AST) -> bool:
+    if isinstance(node, ast.BinOp):
+        return _plain_text(node.left) and _plain_text(node.right)
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and "\n" not in node.value
+
+
+def _spelled(node: ast.AST) -> bool:
+    """`["so", "cket"]`, `map(chr, …)`, `chr(c) for c in …`, `reversed("…")`."""
+    if isinstance(node, ast.List | ast.Tuple):
+        texts = [each.value for each in node.elts if isinstance(each, ast.Constant)]
+        return bool(texts) and all(
+            isinstance(each, str) and len(each) <= 6 and each.strip() for each in texts
+        )
+    if isinstance(node, ast.Call):
+        made = ast.unparse(node)
+        return made.startswith(("map(chr", "reversed("))
+    return isinstance(node, ast.GeneratorExp | ast.ListComp) and "chr(" in ast.unparse(node.elt)
+
+
+def unpacks(node: ast.AST) -> bool:
+    return bool(
+        re.search(
+            r"decode|decompress|fromhex|unhexlify|urlopen|requests\.|\.read\(|httpx|recv\(|rot|\.text\b|\.content\b",
+            ast.unparse(node),
+        )
+    )
+
+
+def everything(node: ast.AST, folded: object) -> bool:
+    text = ast.unparse(node)
+    if re.search(
+        r"expanduser\(['\"]~/?['\"]\)$|Path\.home\(\)$|environ\[['\"]HOME['\"]\]$|environ\.get\(['\"]HOME",
+        text,
+    ):
+        return True
+    return isinstance(folded, str) and folded.rstrip("/*") in (
+        "",
+        "~",
+        "/home",
+        "/etc",
+        "/usr",
+        "/var",
+        "C:\\",
+    )
+
+
+def fixed_moment(test: ast.AST) -> bool:
+    asks = any(
+        isinstance(each, ast.Call) and dotted(each.func).rpartition(".")[2] in _MOMENT
+        for each in ast.walk(test)
+    )
+    asks = asks or any(
+        isinstance(each, ast.Attribute) and each.attr in ("year", "month", "day", "hour")
+        for each in ast.walk(test)
+    )
+    if not asks:
+        return False
+    for each in ast.walk(test):
+        if isinstance(each, ast.Call) and dotted(each.func).rpartition(".")[2] in _DATES:
+            return True
+        if isinstance(each, ast.Constant) and (
+            _epoch(each.value) or re.match(r"20\d\d", str(each.value))
+        ):
+            return True
+    return False
+
+
+def _epoch(value: object) -> bool:
+    return isinstance(value, int | float) and 1_500_000_000 < value < 4_000_000_000
+
+
+def fixed_machine(test: ast.AST) -> bool:
+    text = ast.unparse(test)
+    return bool(
+        re.search(
+            r"gethostname\(|getuser\(|getlogin\(|platform\.node\(|uname\(|gettrace\(|['\"](?:CI|USER|USERNAME|HOSTNAME|SANDBOX)['\"]",
+            text,
+        )
+    ) and bool(re.search(r"==|!=|\bin\b|startswith|endswith|is None|not ", text))
+
+
+def dotted(node: ast.AST) -> str:
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}".lstrip(".")
+    return node.id if isinstance(node, ast.Name) else ""

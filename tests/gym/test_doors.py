@@ -1,0 +1,183 @@
+"""Episodes for trainers: drawn by severity, played over HTTP, scored once, gone without a trace."""
+
+import json
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import msgspec
+import pytest
+
+from hermes.core.errors import SettingsError
+from hermes.environments.confinement import probe
+from hermes.gym.doors.openenv import House, serve
+from hermes.gym.doors.sampling import Drawn, Sampler
+from hermes.gym.doors.sitting import open_sitting
+from hermes.gym.drill import Terms
+from hermes.gym.scenario import Scenario, find
+from hermes.gym.stage import rules
+
+pytestmark = pytest.mark.anyio
+boxes = pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless()))
+TYPO, SEED = "config-typo-after-edit", 4
+TERMS = Terms(window=0.0, timeout=120.0, patience=3.0)
+ADDRESS = "http://127.0.0.1"
+
+
+def graded(name: str, severity: str) -> Scenario:
+    """A scenario whose alert is always this grave."""
+    whole = find(TYPO)
+
+    def draw(dice: Any) -> Any:
+        story = whole.draw(dice)
+        alert = type(story.alert)(title="t", text="t", severity=severity)
+        return msgspec.structs.replace(story, alert=alert)
+
+    return Scenario(name=name, group="classic", summary="", draw=draw)
+
+
+def test_what_hurts_more_is_drawn_more_often_and_the_same_again() -> None:
+    pool = [graded(severity, severity) for severity in ("P0", "P1", "P2", "P3")]
+    drawn = [each.scenario.name for each in _draws(Sampler(pool, seed=1), 3000)]
+    share = {name: count / 3000 * 7.5 for name, count in Counter(drawn).items()}
+    assert share == pytest.approx({"P0": 3, "P1": 2, "P2": 1.5, "P3": 1}, abs=0.3)
+    assert [each.scenario.name for each in _draws(Sampler(pool, seed=1), 50)] == drawn[:50]
+
+
+def test_what_is_kept_for_evaluation_is_not_trained_on() -> None:
+    kept = Scenario(name="k", group="classic", summary="", draw=find(TYPO).draw, held_out=True)
+    with pytest.raises(SettingsError, match="no scenario"):
+        Sampler([kept])
+    assert Sampler([kept], split="held-out").draw().scenario.name == "k"
+
+
+def _draws(sampler: Sampler, count: int) -> list[Drawn]:
+    return [sampler.draw() for _ in range(count)]
+
+
+@boxes
+async def test_what_still_runs_ends_with_the_episode() -> None:
+    drawn = Sampler([find(TYPO)]).named(TYPO, SEED)
+    async with open_sitting(drawn, rules(), TERMS) as sitting:
+        taken = await sitting.step("terminal", {"command": "nohup sleep 86397 >/dev/null 2>&1 &"})
+        assert taken.status == "ok"
+        assert _sleeping()
+        result = await sitting.finish()
+        assert result.reward.total <= 0.05
+        assert (await sitting.step("terminal", {"command": "true"})).reward == result.reward.total
+    assert not _sleeping()
+
+
+def _sleeping() -> bool:
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if file.read_bytes() == b"sleep\x0086397\x00":
+                return True
+        except OSError:
+            continue
+    return False
+
+
+@asynccontextmanager
+async def served(**more: Any) -> AsyncGenerator[int, None]:
+    house = House(terms=TERMS, **more)
+    async with anyio.create_task_group() as group:
+        port: int = await group.start(serve, Sampler([find(TYPO)]), rules(), house)
+        try:
+            yield port
+        finally:
+            group.cancel_scope.cancel()
+
+
+async def ask(port: int, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
+    data = None if body is None else json.dumps(body).encode()
+
+    def send() -> tuple[int, Any]:
+        request = urllib.request.Request(f"{ADDRESS}:{port}{path}", data, headers)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.load(error)
+
+    return await anyio.to_thread.run_sync(send)
+
+
+def does(command: str) -> dict[str, Any]:
+    return {"action": {"command": command}}
+
+
+@boxes
+async def test_an_episode_is_played_and_mended_over_http() -> None:
+    story = find(TYPO).story(SEED)
+    look = f"journalctl -u {story.alert.labels['service']} -n 20"
+    async with served() as port:
+        assert (await ask(port, "/step", does("true")))[0] == 409
+        _, begun = await ask(port, "/reset", {"scenario": TYPO, "seed": SEED})
+        assert begun["done"] is False
+        assert story.alert.title in begun["observation"]["task"]
+        names = [each["function"]["name"] for each in begun["observation"]["tools"]]
+        assert names == ["terminal", "conclude"]
+        for command in (look, *story.reference):
+            status, taken = await ask(port, "/step", does(command))
+            assert (status, taken["reward"], taken["done"]) == (200, None, False)
+        _, state = await ask(port, "/state")
+        assert state["step_count"] == 1 + len(story.reference)
+        fault = story.fault
+        said = {
+            "answer": "fix",
+            "component": fault.component[0],
+            "mechanism": fault.mechanism[0],
+            "value": fault.value[0],
+            "evidence": [look],
+        }
+        action = {"tool": "conclude", "arguments": said}
+        _, taken = await ask(port, "/step", {"action": action})
+        assert taken["done"] is True
+        assert taken["observation"]["metadata"]["resolved"] is True
+        assert taken["reward"] >= 0.5
+
+
+@boxes
+async def test_players_do_not_meet_and_seats_are_limited() -> None:
+    async with served(sessions=2, steps=1) as port:
+        for name in ("a", "b"):
+            assert (await ask(port, "/reset", {"episode_id": name, "scenario": TYPO}))[0] == 200
+        assert (await ask(port, "/reset", {"episode_id": "c"}))[0] == 503
+        status, taken = await ask(port, "/step", {"episode_id": "a", **does("touch /root/mine")})
+        assert (status, taken["done"]) == (200, True), "its only step is used up"
+        assert taken["reward"] <= 0.05
+        _, other = await ask(port, "/step", {"episode_id": "b", **does("ls /root")})
+        assert "mine" not in other["observation"]["text"]
+        assert (await ask(port, "/close", {"episode_id": "a"}))[0] == 200
+        assert (await ask(port, "/reset", {"episode_id": "c"}))[0] == 200
+
+
+async def test_what_makes_no_sense_is_refused_and_the_door_stays_open() -> None:
+    async with served(token="word") as port:
+        bearer = {"Authorization": "Bearer word"}
+        assert (await ask(port, "/health"))[0] == 401
+        assert (await ask(port, "/health", Origin="http://evil.example", **bearer))[0] == 403
+        assert (await ask(port, "/nowhere", **bearer))[0] == 404
+        assert (await ask(port, "/reset", [1], **bearer))[0] == 422
+        assert (await ask(port, "/reset", {"scenario": "none-such"}, **bearer))[0] == 422
+        assert (await ask(port, "/reset", {"seed": "x"}, **bearer))[0] == 422
+        async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+            await stream.send(b"hello\r\n\r\n")
+            assert b"400" in await stream.receive()
+        async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+            await stream.send(b"POST /reset HTTP/1.1\r\ncontent-length: 9999999999\r\n\r\n")
+            assert b"413" in await stream.receive()
+        assert (await ask(port, "/health", **bearer))[1]["status"] == "healthy"
+
+
+async def test_strangers_are_served_only_with_a_token() -> None:
+    with pytest.raises(SettingsError, match="token"):
+        await serve(Sampler([find(TYPO)]), rules(), House(), host="0.0.0.0")

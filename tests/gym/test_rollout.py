@@ -1,0 +1,89 @@
+"""A model that only writes text plays an episode; what it wrote is told apart from what it read.
+
+The Atropos library itself is too large for this suite: `docs/how-to/rl.md` says how the door to it
+is tried by hand. What is tested here is all that stands behind that door.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from hermes.environments.confinement import probe
+from hermes.gym.doors.rollout import MASKED, Chat, calls_in, roll_out, tokens_and_masks
+from hermes.gym.doors.sampling import Sampler
+from hermes.gym.doors.sitting import open_sitting
+from hermes.gym.drill import Terms
+from hermes.gym.scenario import find
+from hermes.gym.stage import rules
+
+TYPO, SEED = "config-typo-after-edit", 4
+boxes = pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless()))
+
+
+def writes(name: str, **arguments: object) -> str:
+    body = msgspec.json.encode({"name": name, "arguments": arguments}).decode()
+    return f"<think>so</think>\n<tool_call>\n{body}\n</tool_call>"
+
+
+class Speaker:
+    def __init__(self, *answers: str) -> None:
+        self._answers = iter(answers)
+
+    async def __call__(self, chat: Chat) -> str:
+        return next(self._answers)
+
+
+@boxes
+@pytest.mark.anyio
+async def test_one_that_mends_it_is_paid_and_one_that_only_talks_is_not() -> None:
+    drawn = Sampler([find(TYPO)]).named(TYPO, SEED)
+    story, terms = drawn.story, Terms(window=0.0, timeout=120.0, patience=2.0)
+    mending = Speaker(
+        "<tool_call>{no json}</tool_call>",
+        *(writes("terminal", command=command) for command in story.reference),
+        writes("conclude", answer="fix", component=story.fault.component[0]),
+    )
+    async with open_sitting(drawn, rules(), terms) as sitting:
+        mended = await roll_out(sitting, mending, most=20)
+    assert mended.result.resolved
+    assert mended.reward >= 0.5
+    roles = [each["role"] for each in mended.messages]
+    assert roles[:5] == ["system", "user", "assistant", "tool", "assistant"]
+    assert "error" in mended.messages[3]["content"], "it is told that this was no JSON"
+    assert roles[-1] == "assistant"
+    async with open_sitting(drawn, rules(), terms) as sitting:
+        talked = await roll_out(sitting, Speaker("All is well. I fixed it."), most=20)
+    assert not talked.result.resolved
+    assert talked.reward <= 0.05
+
+
+def test_calls_are_read_from_text_however_they_are_written() -> None:
+    good, bad, odd = calls_in(
+        'x <tool_call>{"name":"terminal","arguments":{"command":"a"}}</tool_call>'
+        '<tool_call>oops</tool_call><tool_call>{"name":7}</tool_call>'
+    )
+    assert (good.name, good.arguments, good.malformed) == ("terminal", {"command": "a"}, "")
+    assert (bad.malformed, odd.malformed) == ("oops", '{"name":7}')
+
+
+class Letters:
+    """A tokenizer with a token for each letter."""
+
+    def apply_chat_template(self, conversation: Sequence[dict[str, str]], **options: Any) -> Any:
+        assert options["return_dict"] is False
+        text = "".join(f"[{each['role']}]{each['content']}." for each in conversation)
+        return [ord(letter) for letter in text + options["add_generation_prompt"] * "[assistant]"]
+
+
+def test_only_what_the_model_wrote_is_trained_on() -> None:
+    chat = [
+        {"role": "user", "content": "asked"},
+        {"role": "assistant", "content": "one"},
+        {"role": "tool", "content": "seen"},
+        {"role": "assistant", "content": "two"},
+    ]
+    tokens, masks = tokens_and_masks(Letters(), chat)
+    assert len(tokens) == len(masks)
+    assert "".join(chr(each) for each in masks if each != MASKED) == "one.two."
