@@ -32,6 +32,7 @@ CHANGES = {
     "hermes memory export",
     "hermes audit export",
     "hermes drill shell",
+    "hermes rl serve",
     "hermes model set",
     "hermes setup",
     "hermes completion",
@@ -41,10 +42,12 @@ CHANGES = {
 ELSEWHERE = {"hermes chat", "hermes model test", "hermes journal salvage", "hermes store migrate"}
 ASKED = ("show", "approve", "deny", "stop", "watch", "revoke")
 ELSEWHERE |= {f"hermes approvals {verb}" for verb in ASKED}
+ELSEWHERE |= {"hermes batch", "hermes trajectories export"}
 ELSEWHERE |= {"hermes memory show", "hermes memory forget", "hermes memory import"}
 ELSEWHERE |= {f"hermes drill {verb}" for verb in ("run", "selftest", "bench", "score")}
 ELSEWHERE |= {f"hermes skills {verb}" for verb in ("run", "diff", "rollback", "retire")}
 ELSEWHERE |= {f"hermes skills {verb}" for verb in ("compile", "distill")}
+ELSEWHERE |= {f"hermes skills {v}" for v in ("export", "import", "verify", "publish", "revoke")}
 """They need a server, damage, or somebody who asks, and have tests of their own."""
 ARGUMENTS = {
     "hermes config get": ["model.default"],

@@ -5,7 +5,9 @@ import os
 import pty
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -161,23 +163,25 @@ def test_no_open_shell_is_said_plainly(hermes: Hermes) -> None:
     assert "hermes drill shell" in ended.stderr
 
 
+@pytest.fixture
+def their_home() -> Iterator[Path]:
+    """Not below pytest's own folder, which every other run of it closes to others again."""
+    with tempfile.TemporaryDirectory(prefix="drill-") as name:
+        os.chown(name, 65534, 65534)
+        yield Path(name)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 @pytest.mark.skipif(not Path("/usr/bin/python3").exists(), reason="the system has no Python")
-def test_an_ordinary_user_without_spare_numbers_plays_light_ones(tmp_path: Path) -> None:
+def test_an_ordinary_user_without_spare_numbers_plays_light_ones(their_home: Path) -> None:
     """With the system's Python: ours may lie where that user cannot look."""
     source = Path(sys.modules["hermes"].__path__[0]).parent
     packages = next(path for path in sys.path if path.endswith("site-packages"))
-    home = tmp_path / "theirs"
-    home.mkdir()
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid == 0 and folder.is_relative_to("/tmp"):
-            folder.chmod(folder.stat().st_mode | 0o055)
-    os.chown(home, 65534, 65534)
     words = ["--reuid", "65534", "--regid", "65534", "--clear-groups", "/usr/bin/python3"]
     env = {
         "PYTHONPATH": f"{source}:{packages}",
-        "HOME": str(home),
-        "HERMES_HOME": str(home),
+        "HOME": str(their_home),
+        "HERMES_HOME": str(their_home),
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
         "LANG": "C.UTF-8",
     }

@@ -47,7 +47,9 @@ def test_what_hurts_more_is_drawn_more_often_and_the_same_again() -> None:
     drawn = [each.scenario.name for each in _draws(Sampler(pool, seed=1), 3000)]
     share = {name: count / 3000 * 7.5 for name, count in Counter(drawn).items()}
     assert share == pytest.approx({"P0": 3, "P1": 2, "P2": 1.5, "P3": 1}, abs=0.3)
-    assert [each.scenario.name for each in _draws(Sampler(pool, seed=1), 50)] == drawn[:50]
+    again = Sampler(pool, seed=1)
+    assert [each.scenario.name for each in _draws(again, 50)] == drawn[:50]
+    assert again.seeded(7).seed == again.seeded(7).seed != again.seeded(8).seed
 
 
 def test_what_is_kept_for_evaluation_is_not_trained_on() -> None:

@@ -22,6 +22,7 @@ from hermes.core.events.approvals import (
     GrantRevoked,
     GrantUsed,
 )
+from hermes.core.events.audit import CheckpointSigned
 from hermes.core.events.happening import Unknown
 from hermes.core.events.memory import (
     FactConfirmed,
@@ -163,6 +164,10 @@ PINNED: dict[Event, str] = {
     GrantUsed(
         run="r", at=AT, grant="g", call_id="c1"
     ): '{"kind":"grant.used",HEAD,"grant":"g","call_id":"c1"}',
+    CheckpointSigned(
+        run="r", at=AT, seq=7, digest="d", previous="p", key="k", signature="s"
+    ): '{"kind":"audit.signed",HEAD,"seq":7,"digest":"d","previous":"p","key":"k",'
+    '"signature":"s"}',
     GrantRevoked(
         run="r", at=AT, grant="g", by="me"
     ): '{"kind":"grant.revoked",HEAD,"grant":"g","by":"me"}',

@@ -39,7 +39,6 @@ def engineer(story: Story) -> Responder:
         conf = f"/etc/{service}/{service}.conf"
         for command in (
             "uptime; df -h /",
-            f"systemctl is-active {service}",
             f"journalctl -u {service} -n 500 -o cat | grep FATAL | tail -2",
             f"cat {conf}",
             f"diff {conf}.bak {conf}",

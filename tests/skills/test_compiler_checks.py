@@ -75,6 +75,12 @@ def test_the_example_of_the_seed_is_fine() -> None:
         "import http.client",
         "import requests",
         "import left_pad_but_better",
+        "import os.path as p; p.os.execv(text, [])",
+        "import pathlib; pathlib.os.remove(text)",
+        "from pathlib import os",
+        "import random; random._os.getpid()",
+        "import statistics as s; s.sys.exit()",
+        "match text:\n        case object(__class__=c): c.mro()",
     ],
 )
 def test_a_trick_is_refused_with_its_line(line: str) -> None:
@@ -107,6 +113,9 @@ def test_what_happens_at_import_is_refused_and_plain_imports_are_not(top: str) -
         "from collections import Counter; Counter(text).most_common(3)",
         "print('a/b', '/', 'and/or')",
         "getattr(text, 'upper')",
+        "import datetime; datetime.datetime.now().time()",
+        "from collections import abc; abc.Mapping",
+        "import re; re.match('a', text).string",
     ],
 )
 def test_ordinary_code_is_let_through(line: str) -> None:

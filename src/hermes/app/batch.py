@@ -75,14 +75,17 @@ async def work(loaded: Loaded, plan: Plan, folder: Path, job: Job) -> Lines:
     toolsets = draw(named(plan.distribution, sets=sets), job.key)
     place = (folder / "work" / job.key).absolute()
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(place, ignore_errors=True)  # what a killed try has left
+        place.mkdir(parents=True)
         async with open_house(
             loaded, origin="batch", model=plan.model, toolsets=toolsets, directory=place
         ) as house:
+            before = await house.journal.last()
             talk = await house.begin(job.prompt[:200])
             await talk.say(job.prompt)
             ended = talk.ended
-            found = examples(loaded, house.journal, [talk.run], tools_of(loaded))
+            tools = tools_of(loaded)
+            found = examples(loaded, house.journal, [talk.run], tools, after=before)
             made = [each async for each in found]
     except OSError as error:
         raise HermesError(f"{place}: {error.strerror or error}") from error

@@ -1,17 +1,16 @@
 """Joins the exchange of skills to the house: keys, sandbox, shell reader, gym, journal."""
 
-import hashlib
 import platform
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
-from hermes.core.errors import HermesError, SettingsError
+from hermes.app.exchange_checks import check_signature, rerun_in_gym, seal_of, shell_effects
+from hermes.core.errors import SettingsError
 from hermes.core.events.skills import SkillChanged, SkillMeasured
 from hermes.core.messages import Value
 from hermes.core.protocols import Environment, Journal
@@ -19,7 +18,7 @@ from hermes.settings.load import Loaded
 from hermes.skills.exchange.archive import Refused
 from hermes.skills.exchange.bundle import SUFFIX, Goods, Past, make_bundle
 from hermes.skills.exchange.capabilities import capabilities_of
-from hermes.skills.exchange.importing import Examined, Gatehouse, Proven, Told
+from hermes.skills.exchange.importing import Examined, Gatehouse, Told
 from hermes.skills.exchange.index import (
     PLACE,
     Index,
@@ -36,14 +35,8 @@ from hermes.skills.history import History
 from hermes.skills.library import Skill
 from hermes.skills.scanner.finding import Entry, entries_of
 
-if TYPE_CHECKING:
-    from hermes.policy.audit import Signer
-    from hermes.skills.lifecycle.replay import Case
-
 FOLDER, OWN = "exchange", "own.json"
 MEASURED = "measured.jsonl"
-_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
-_MOST_CASES = 3
 
 
 class Own(Value, kw_only=True, frozen=True):
@@ -91,7 +84,7 @@ class Exchange:
         from hermes.policy.audit_key import open_signer
 
         self.folder.mkdir(parents=True, exist_ok=True)
-        return _seal(open_signer(self.folder))
+        return seal_of(open_signer(self.folder))
 
     def rotate(self) -> tuple[str, str]:
         """A new key, introduced by the old one; both in short form."""
@@ -294,81 +287,9 @@ async def measured_in(journal: Journal, skill: str) -> list[SkillMeasured]:
     return [each for each in found if isinstance(each, SkillMeasured) and each.skill == skill]
 
 
-def shell_effects(text: str) -> frozenset[str]:
-    from hermes.policy.commands import analyse
-
-    return frozenset(analyse(text).effects)
-
-
-def check_signature(key: str, signature: str, message: bytes) -> bool:
-    from hermes.core.events.audit import CheckpointSigned
-    from hermes.policy.audit import FIRST, RUN, fingerprint_of, verify
-
-    try:
-        public = bytes.fromhex(key)
-    except ValueError:
-        return False
-    claim = CheckpointSigned(
-        run=RUN,
-        seq=0,
-        digest=_digest(message),
-        at=_EPOCH,
-        previous=FIRST,
-        key=fingerprint_of(public),
-        signature=signature,
-    )
-    return verify(claim, public)
-
-
-async def rerun_in_gym(folder: Path, evidence: Sequence[Entry]) -> Proven:
-    """Variants that its publisher measured, played here with the skill alone."""
-    from hermes.app.proving import baseline, replay_in_gym
-    from hermes.skills.cards import Root
-    from hermes.skills.format.skill_text import read_skill
-
-    cases = _cases(evidence)
-    if not cases:
-        return Proven("not-run", "its evidence names no case that could be played")
-    text = read_skill((folder / "SKILL.md").read_text(encoding="utf-8"), folder=folder.name)
-    skill = Skill(folder, Root(folder.parent, "user"), text, "trusted")
-    if skill.playbook is None:
-        return Proven("not-run", "it has no playbook that could be played")
-    try:
-        replay = replay_in_gym(skill, baseline("no-op"))
-        solved = [(await replay(case, True)).solved for case in cases]
-    except (HermesError, KeyError, OSError) as error:
-        return Proven("not-run", f"the gym could not play it: {error}")
-    told = f"{sum(solved)} of {len(solved)} variants solved here"
-    return Proven("passed" if all(solved) else "failed", told)
-
-
-def _cases(evidence: Sequence[Entry]) -> list["Case"]:
-    import re
-
-    from hermes.skills.lifecycle.replay import Case
-
-    found: dict[str, Case] = {}
-    for entry in evidence:
-        for name, seed in re.findall(r'"variant ([\w-]{1,80}) #(\d{1,9})"', entry.text):
-            found[f"{name} {seed}"] = Case(name=name, seed=int(seed))
-    return list(found.values())[:_MOST_CASES]
-
-
 def _evidence(measured: Sequence[SkillMeasured], digest: str) -> tuple[Entry, ...]:
     lines = [msgspec.json.encode(each) for each in measured if each.digest == digest]
     return (Entry(path=MEASURED, data=b"\n".join(lines)),) if lines else ()
-
-
-def _seal(signer: "Signer") -> Seal:
-    def sign(message: bytes) -> str:
-        return signer.sign(0, _digest(message), at=_EPOCH).signature
-
-    return Seal(key=signer.public.hex(), sign=sign)
-
-
-def _digest(message: bytes) -> str:
-    # The word in front keeps it apart from digests of the journal, which are hexadecimal only.
-    return f"exchange {hashlib.sha256(message).hexdigest()}"
 
 
 def _hidden(path: str) -> bool:

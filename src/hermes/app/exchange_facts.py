@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from hermes.app.exchange import Exchange, check_signature
+from hermes.app.exchange import Exchange
+from hermes.app.exchange_checks import check_signature
 from hermes.core.events.memory import FactConfirmed, FactEnded
 from hermes.core.messages import Value
 from hermes.core.protocols import Journal

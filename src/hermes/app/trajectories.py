@@ -3,7 +3,8 @@
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from types import SimpleNamespace
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -41,7 +42,17 @@ def tools_of(loaded: Loaded) -> dict[str, ToolSpec]:
     built = equip(whole, toolsets=("all", *single)).catalogue.tools
     described = {name: tool.spec for name, tool in built.items()}
     described["conclude"] = make_conclude(InMemoryJournal(), "").spec
+    described["delegate"] = _delegate(loaded)
     return described
+
+
+def _delegate(loaded: Loaded) -> ToolSpec:
+    """The agent makes it for each conversation; to be described it needs no more than settings."""
+    from hermes.agent.delegation import Open, delegate_tool
+    from hermes.agent.means import Means
+
+    means = SimpleNamespace(settings=loaded.settings.agent)
+    return delegate_tool(cast(Means, means), cast(Open, None)).spec
 
 
 async def examples(
@@ -51,13 +62,14 @@ async def examples(
     tools: Mapping[str, ToolSpec],
     *,
     subagents: bool = True,
+    after: int = 0,
 ) -> AsyncIterator[Trajectory]:
-    """Of each run, and after it of those that worked for it."""
+    """Of each run, and after it of those that worked for it, which all began `after` an event."""
     veil = Veil(loaded)
+    below = await _below(journal, set(runs), after) if subagents else {}
     seen: set[str] = set()
     for run in runs:
-        below = [each async for each in _below(journal, run)] if subagents else []
-        for each in (run, *below):
+        for each in (run, *below.get(run, ())):
             if each in seen:
                 continue
             seen.add(each)
@@ -66,10 +78,14 @@ async def examples(
                 yield made
 
 
-async def _below(journal: Journal, run: str) -> AsyncIterator[str]:
-    async for known in journal.read(kinds=("run.started",)):
-        if isinstance(known.event, RunStarted) and known.event.run.startswith(f"{run}/"):
-            yield known.event.run
+async def _below(journal: Journal, runs: set[str], after: int) -> dict[str, list[str]]:
+    """Subagents, and theirs, by the run in whose name they worked; found in one walk."""
+    found: dict[str, list[str]] = {}
+    async for known in journal.read(after=after, kinds=("run.started",)):
+        whole, slash, _ = known.event.run.partition("/")
+        if slash and whole in runs:
+            found.setdefault(whole, []).append(known.event.run)
+    return found
 
 
 async def begun_since(journal: Journal, since: datetime, until: datetime | None) -> list[str]:

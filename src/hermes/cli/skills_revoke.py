@@ -12,8 +12,7 @@ from hermes.core.errors import SettingsError
 
 @click.command(
     cls=Examples,
-    examples="hermes skills revoke my-skill
-hermes skills revoke --key 5f1c…",
+    examples="hermes skills revoke my-skill\nhermes skills revoke --key 5f1c…",
 )
 @click.argument("what", required=False)
 @click.option("--key", default="", help="A public key that nothing is taken from any more.")
@@ -32,7 +31,8 @@ def revoke(ctx: click.Context, what: str | None, key: str, as_json: bool) -> Non
                 "a public key has 64 hexadecimal digits; see: hermes skills trust --json"
             )
         exchange.revoke(keys=[key.casefold()])
-        say(f"nothing signed by {key[:12]} is taken in any more")
+        told = f"nothing signed by {key[:12]} is taken in any more"
+        emit_json({"revoked_key": key.casefold()}) if as_json else say(told)
         return
     if not what:
         raise SettingsError("say what to revoke: a published skill, a digest, or --key")

@@ -99,12 +99,13 @@ def _made(
         ids = [(await find_run(journal, each)).id for each in wanted]
         if since is not None:
             ids = await begun_since(journal, since, until)
-        tools, made = tools_of(loaded), []
+        made: list[Trajectory] = []
+        done: set[str] = set()
         with bar("reading", least=20) as show:
-            for number, run in enumerate(ids, 1):
-                found = examples(loaded, journal, [run], tools, subagents=subagents)
-                made.extend([each async for each in found])
-                show(number, len(ids))
+            async for each in examples(loaded, journal, ids, tools_of(loaded), subagents=subagents):
+                made.append(each)
+                done.add(each.about.run.partition("/")[0])
+                show(len(done), len(ids))
         return made
 
     return ask_journal(loaded, ask)

@@ -145,9 +145,9 @@ class Door:
         if not isinstance(wanted, str | None) or not isinstance(seed, int | None):
             raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, "scenario is text, seed a number")
         trouble = ""
-        for _ in range(1 if wanted else ATTEMPTS):
+        for _ in range(1 if wanted or seed is not None else ATTEMPTS):
             try:
-                drawn = self._sampler.named(wanted, seed) if wanted else self._sampler.draw()
+                drawn = self._drawn(wanted, seed)
                 seat: _Seat = await self._group.start(self._keep, name, drawn)
                 return seat
             except Void as error:
@@ -155,6 +155,11 @@ class Door:
             except HermesError as error:
                 raise Refused(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
         raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"no host could be made: {trouble}")
+
+    def _drawn(self, wanted: str | None, seed: int | None) -> Drawn:
+        if wanted:
+            return self._sampler.named(wanted, seed)
+        return self._sampler.draw() if seed is None else self._sampler.seeded(seed)
 
     async def _keep(
         self, name: str, drawn: Drawn, *, task_status: TaskStatus[_Seat] = anyio.TASK_STATUS_IGNORED

@@ -41,6 +41,10 @@ class Sampler:
             if self._random.random() * heaviest < WEIGHTS[found.story.alert.severity]:
                 return found
 
+    def seeded(self, seed: int) -> Drawn:
+        """The incident of this number, whatever was drawn before."""
+        return Sampler(tuple(self.scenarios.values()), seed=seed, split=self.split).draw()
+
     def named(self, name: str, seed: int | None) -> Drawn:
         """Raises `SettingsError` when it is none of these."""
         if name not in self.scenarios:

@@ -72,3 +72,9 @@ PLAIN_DUNDERS = _words(
 def reach_of(module: str) -> str:
     """What it would reach, in words; empty when it is simply not known."""
     return next((what for what, names in REACHES.items() if module in names.split()), "")
+
+
+def reaches(name: str) -> bool:
+    """A module by which more can be reached than a skill may, also under the name of an insider."""
+    plain = name.lstrip("_")
+    return plain in ("os", "sys", "shutil", "nt", "posix") or bool(reach_of(plain))

@@ -13,6 +13,7 @@ from hermes.skills.compiler.allowed import (
     PARTS,
     PLAIN_DUNDERS,
     reach_of,
+    reaches,
 )
 from hermes.skills.compiler.draft import Draft
 from hermes.skills.compiler.signature import Signature, Unfit, signature_of
@@ -81,6 +82,7 @@ def parsed(text: str) -> ast.Module:
 def _all(tree: ast.Module, allowed: Collection[str], *, tests: bool) -> Found:
     yield from _top(tree)
     yield from _imports(tree, allowed)
+    yield from _through(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             yield from _name(node)
@@ -88,6 +90,9 @@ def _all(tree: ast.Module, allowed: Collection[str], *, tests: bool) -> Found:
             yield from _attribute(node)
         elif isinstance(node, ast.Call):
             yield from _call(node)
+        elif isinstance(node, ast.MatchClass):
+            for name in node.kwd_attrs:
+                yield from _attribute(ast.Attribute(node.cls, name, lineno=node.cls.lineno))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from _text(node, node.value, tests=tests)
 
@@ -148,6 +153,22 @@ def _imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, each.name.partition(".")[0]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.lineno, node.module.partition(".")[0]
+
+
+def _through(tree: ast.Module) -> Found:
+    """A harmless module has imported others, which can be reached through it."""
+    bound: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for each in node.names:
+                bound.add((each.asname or each.name).partition(".")[0])
+                if isinstance(node, ast.ImportFrom) and reaches(each.name):
+                    yield node.lineno, f"{node.module}.{each.name} is another module"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and reaches(node.attr):
+            module = node.value.id if isinstance(node.value, ast.Name) else ""
+            if module in bound:
+                yield node.lineno, f"{module}.{node.attr} is another module"
 
 
 def _name(node: ast.Name) -> Found:

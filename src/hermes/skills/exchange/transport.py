@@ -1,6 +1,6 @@
 """Fetches an index or a bundle from a folder or over HTTP, and no more bytes than asked for."""
 
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
@@ -64,6 +64,9 @@ def _get(url: str, limit: int) -> bytes:
     try:
         with opener.open(request, timeout=TIMEOUT) as reply:
             data: bytes = reply.read(limit + 1)
+    except HTTPError as error:
+        error.close()
+        raise Refused(f"{url} could not be fetched: {error.code} {error.reason}") from None
     except (URLError, OSError, ValueError) as error:
         raise Refused(f"{url} could not be fetched: {getattr(error, 'reason', error)}") from error
     if len(data) > limit:

@@ -10,14 +10,15 @@ from pathlib import Path, PurePosixPath
 from hermes.skills.scanner.finding import Finding
 
 _INSTALL = re.compile(
-    r"(?:\b(?:pip[\d.]*|pipx|uv|poetry|conda|mamba|pdm|rye)\s+(?:pip\s+)?(?:install|add|inject)|"
+    r"(?:\b(?:pip[\d.]*|pipx|uv|poetry|conda|mamba|pdm|rye)\s+(?:pip\s+)?"
+    r"(?:install|add|inject)|"
     r"\buvx\b|"
     r"\buv\s+run\s+--with|\bnpm\s+(?:install|i|add)|\b(?:yarn|pnpm|bun)\s+add|\bnpx\b|\bpnpm\s+dlx)"
     r"((?:[ \t]+[^\s|;&`#]+)+)"
 )
 _VALUED = {"-r", "-c", "-e", "-i", "--index-url", "--extra-index-url", "-t", "--target", "--python",
-           "--prefix", "--registry", "--template", "--with", "-p", "--package", "-f", "--find-links",
-           "--local-dir", "-n", "--name"}  # fmt: skip
+           "--prefix", "--registry", "--template", "--with", "-p", "--package", "-f",
+           "--find-links", "--local-dir", "-n", "--name"}  # fmt: skip
 _NAME = re.compile(r"^(?:@[\w.-]+/)?([A-Za-z0-9][\w.-]*)")
 _INLINE = re.compile(r"^# /// script\s*$(.*?)^# ///\s*$", re.MULTILINE | re.DOTALL)
 

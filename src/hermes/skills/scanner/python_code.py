@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from hermes.skills.scanner.finding import Finding
 from hermes.skills.scanner.python_folding import Folder, names_in
 from hermes.skills.scanner.python_tricks import (
+    dates_in,
     dotted,
     everything,
     fixed_machine,
@@ -22,6 +23,16 @@ _NETWORK = {
     "telnetlib", "websocket", "websockets", "pycurl", "asyncio.streams", "xmlrpc", "imaplib",
     "poplib", "nntplib", "boto3", "dns", "scapy",
 }  # fmt: skip
+_HIDES = _NETWORK | {
+    "os",
+    "subprocess",
+    "base64",
+    "builtins",
+    "zlib",
+    "codecs",
+    "marshal",
+    "ctypes",
+}
 _LOADERS = {"pickle", "cPickle", "dill", "marshal", "cloudpickle", "shelve", "jsonpickle"}
 _RUNS = {"exec", "eval", "compile", "__import__", "execfile"}
 _DEEP = {"__subclasses__", "__globals__", "__builtins__", "__mro__", "__bases__", "__code__",
@@ -64,6 +75,7 @@ class _Look:
     def __init__(self, file: str, tree: ast.Module, shell: Shell) -> None:
         self._file, self._tree, self._shell = file, tree, shell
         self._names = names_in(tree)
+        self._dates = dates_in(tree)
         self._calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
         self._called = {dotted(call.func) for call in self._calls}
         self._last = {name.rpartition(".")[2] for name in self._called}
@@ -86,11 +98,16 @@ class _Look:
         name = dotted(call.func)
         last = name.rpartition(".")[2]
         first = call.args[0] if call.args else None
-        if name in _RUNS or name.startswith("builtins."):
+        if last in ("exec", "eval") and first is not None and unpacks(first):
+            yield self._at(call, f"{last} of what was packed away or fetched")
+        elif name in _RUNS or name.startswith("builtins."):
             yield from self._run(call, name, first)
         elif last in ("import_module", "getattr", "setattr"):
             wanted = first if last == "import_module" else next(iter(call.args[1:]), None)
-            if wanted is not None and self._tricky(wanted):
+            owner = dotted(first) if first is not None else ""
+            if last == "getattr" and owner in ("builtins", "__builtins__"):
+                yield self._at(call, "builtins reached by name")
+            elif wanted is not None and self._tricky(wanted):
                 yield self._at(call, f"{last} with a name that is made up on the way")
         elif last in ("loads", "load") and name.split(".")[0] in _LOADERS:
             packed = first is not None and (self._fold(first) is not None or unpacks(first))
@@ -197,7 +214,7 @@ class _Look:
         """A comparison with a fixed date, a host or a user decides over something harmful."""
         for node in ast.walk(self._tree):
             if isinstance(node, ast.If | ast.IfExp | ast.While):
-                if not (fixed_moment(node.test) or fixed_machine(node.test)):
+                if not (fixed_moment(node.test, self._dates) or fixed_machine(node.test)):
                     continue
                 inside = {
                     dotted(c.func).rpartition(".")[2]
@@ -205,7 +222,8 @@ class _Look:
                     if isinstance(c, ast.Call)
                 }
                 if inside & _HARM or (
-                    fixed_moment(node.test) and self._last & (_HARM - {"run", "call", "connect"})
+                    fixed_moment(node.test, self._dates)
+                    and self._last & (_HARM - {"run", "call", "connect"})
                 ):
                     yield self._at(node, "it waits for a date, a machine or a user, and then acts")
 

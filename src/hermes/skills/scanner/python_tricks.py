@@ -83,7 +83,7 @@ def everything(node: ast.AST, folded: object) -> bool:
     )
 
 
-def fixed_moment(test: ast.AST) -> bool:
+def fixed_moment(test: ast.AST, dates: frozenset[str] = frozenset()) -> bool:
     asks = any(
         isinstance(each, ast.Call) and dotted(each.func).rpartition(".")[2] in _MOMENT
         for each in ast.walk(test)
@@ -95,6 +95,8 @@ def fixed_moment(test: ast.AST) -> bool:
     if not asks:
         return False
     for each in ast.walk(test):
+        if isinstance(each, ast.Name) and each.id in dates:
+            return True
         if isinstance(each, ast.Call) and dotted(each.func).rpartition(".")[2] in _DATES:
             return True
         if isinstance(each, ast.Constant) and (
@@ -102,6 +104,18 @@ def fixed_moment(test: ast.AST) -> bool:
         ):
             return True
     return False
+
+
+def dates_in(tree: ast.AST) -> frozenset[str]:
+    """Names that stand for one fixed moment."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            value = node.value
+            called = dotted(value.func).rpartition(".")[2] if isinstance(value, ast.Call) else ""
+            if called in _DATES or (isinstance(value, ast.Constant) and _epoch(value.value)):
+                found.add(node.targets[0].id)
+    return frozenset(found)
 
 
 def _epoch(value: object) -> bool:

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+import msgspec
+
 from hermes.core.messages import Value
 from hermes.skills.scanner.dependencies import look_at_dependencies
 from hermes.skills.scanner.encoded import unpacked
@@ -17,7 +19,20 @@ from hermes.skills.scanner.structure import look_at_structure
 LARGEST = 1 << 20
 """Longer text is refused for its length alone."""
 _PYTHON_FENCE = re.compile(r"^```(?:python|py|python3)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_HEREDOC = re.compile(
+    r"\bpython[\d.]*\s+-?[^\n]*<<-?\s*[\"']?(\w+)[\"']?[^\n]*\n(.*?)^\s*\1\s*$|"
+    r"\bpython[\d.]*\s+-c\s+'([^']+)'",
+    re.DOTALL | re.MULTILINE,
+)
 _WORDS = re.compile(r"#[^\n]*|//[^\n]*|\"\"\"[\s\S]*?\"\"\"")
+
+
+class _Cell(Value, frozen=True):
+    source: str | list[str] = ""
+
+
+class _Notebook(Value, frozen=True):
+    cells: tuple[_Cell, ...] = ()
 
 
 class Scan(Value, kw_only=True, frozen=True):
@@ -69,7 +84,26 @@ def _code(path: str, text: str, effects: Effects | None) -> Iterator[Finding]:
                 cause=each.cause,
                 blocks=each.blocks,
             )
+    for found in _HEREDOC.finditer(text):
+        yield from look_at_python(path, found[2] or found[3], shell)
+    if path.endswith(".ipynb"):
+        yield from _notebook(path, text, effects)
     yield from look_at_other_code(path, text)
+
+
+def _notebook(path: str, text: str, effects: Effects | None) -> Iterator[Finding]:
+    """Its cells: lines with a `!` are shell, the rest is Python."""
+    try:
+        cells = msgspec.json.decode(text, type=_Notebook).cells
+    except msgspec.DecodeError:
+        yield Finding(kind="structure", file=path, line=1, cause="a notebook that cannot be read")
+        return
+    for cell in cells:
+        source = cell.source if isinstance(cell.source, str) else "".join(cell.source)
+        commands = "\n".join(line[1:] for line in source.split("\n") if line[:1] in "!%")
+        code = "\n".join(line for line in source.split("\n") if line[:1] not in ("!", "%"))
+        yield from look_at_shell(path, Passage(commands, 1), effects)
+        yield from look_at_python(path, code, lambda command, line: iter(()))
 
 
 def _packed(path: str, line: int, inside: str) -> Iterator[Finding]:

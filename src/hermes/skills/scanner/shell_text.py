@@ -36,6 +36,13 @@ _UNPROTECTED = re.compile(
 _MADE_TO_RUN = re.compile(
     r"\bchmod\s+(?:\+x|[0-7]*7[0-7]*|u\+x|a\+x)\b|\b(?:ba)?sh\s+\S*(?:tmp|\$)|^\s*\./", re.M
 )
+_LONG = re.compile(r"[^\n]{2000}")
+_ENDLESS = re.compile(r"[^\n]{16000}")
+_ENVIRONMENT = re.compile(
+    r"\bprintenv\b(?!\s+[A-Z])|(?:^|[;(|&]\s*|\$\(\s*)env\s*\||\bexport\s+-p\b|\bdeclare\s+-x\b|"
+    r"(?:^|[;(|&]\s*)set\s*\|",
+    re.MULTILINE,
+)
 _DECODES = re.compile(
     r"\b(\w+)=[\"']?\$\([^)]*(?:printf|base64|xxd|\brev\b|\btr\b|curl|wget)[^)]*\)"
 )
@@ -66,7 +73,9 @@ def passages(path: str, text: str) -> Iterator[Passage]:
 
 
 def look_at_shell(path: str, passage: Passage, effects: Effects | None = None) -> Iterator[Finding]:
-    text = passage.text[:LARGEST]
+    text = _LONG.sub("\\g<0>\n", passage.text[:LARGEST])
+    if (passage.whole and len(passage.text) > LARGEST) or _ENDLESS.search(passage.text):
+        yield _found(path, passage.line, "a line, or a script, too long to be read by anybody")
     seen: set[str] = set()
     shown = _logical(text)
     for number, line in shown:
@@ -137,6 +146,8 @@ def _together(path: str, passage: Passage, text: str) -> Iterator[Finding]:
         yield _found(path, passage.line, "it waits for a date or a machine, and then does harm")
     if passage.whole and _UNPROTECTED.search(code) and _MADE_TO_RUN.search(code):
         yield _found(path, passage.line, "what was fetched from an unprotected address is run")
+    if passage.whole and _ENVIRONMENT.search(code) and _match("out_anywhere", _flat(code)):
+        yield _found(path, passage.line, "it takes all variables and has a way to send them off")
     made = {found[1] for found in _DECODES.finditer(code)}
     if made & {found[1] for found in _RUNS.finditer(code)}:
         yield _found(path, passage.line, "text that is made up on the way is run")
@@ -156,6 +167,10 @@ def _by_tree(path: str, passage: Passage, text: str, effects: Effects) -> Iterat
         joined = _match("secret_anywhere", text)
         cause = "it reads secrets and sends something out"
         yield _found(path, passage.line, cause, blocks=joined)
+
+
+def _flat(text: str) -> str:
+    return text.replace("\\\n", " ")
 
 
 def _match(table: str, text: str) -> bool:

@@ -1,0 +1,91 @@
+"""The scanner of foreign skills, and the digest of a bundle.
+
+usage: python bench/skill_scanner.py [--show] [--sandbox]
+Benign ones that are stopped, hostile ones that are not, by reading alone; --sandbox also runs the
+scripts of those that reading let through. The corpora `*_blind.txt` were written after the scanner
+and measured before it was changed; docs/how-to/exchange.md says what came out then.
+"""
+
+import argparse
+import random
+import time
+
+import anyio
+from msgspec.structs import replace
+from skill_corpus import made, read_corpus
+
+from hermes.app.exchange_checks import shell_effects
+from hermes.environments.sandbox import SandboxEnvironment
+from hermes.skills.exchange.archive import digest_of_entries
+from hermes.skills.scanner.finding import Entry
+from hermes.skills.scanner.scan import scan
+from hermes.skills.scanner.trial import try_scripts
+
+Corpus = dict[str, tuple[str, list[Entry]]]
+
+
+def stopped(corpus: Corpus, *, sandbox: bool) -> dict[str, str]:
+    """By name: what stopped it first."""
+    found: dict[str, str] = {}
+    for name, (_, entries) in corpus.items():
+        reasons = [str(each) for each in scan(entries, name, shell_effects).reasons]
+        if not reasons and sandbox:
+            tried = anyio.run(try_scripts, entries, lambda given: SandboxEnvironment(None, given))
+            reasons = [str(each) for each in tried if each.blocks]
+        if reasons:
+            found[name] = reasons[0]
+    return found
+
+
+def unchanged_digests(changes: int = 10_000) -> int:
+    chance = random.Random(10)
+    start = [
+        Entry(path=f"f{n}", data=chance.randbytes(40), executable=n % 2 == 0) for n in range(6)
+    ]
+    known, same = digest_of_entries(start), 0
+    for _ in range(changes):
+        at, way = chance.randrange(6), chance.randrange(4)
+        one, files = start[at], list(start)
+        if way == 0:
+            files[at] = replace(one, path=one.path + chance.choice("abc/"))
+        elif way == 1:
+            files[at] = replace(one, executable=not one.executable)
+        elif way == 2:
+            spot = chance.randrange(40)
+            flipped = bytes([one.data[spot] ^ 1 << chance.randrange(8)])
+            files[at] = replace(one, data=one.data[:spot] + flipped + one.data[spot + 1 :])
+        else:
+            other = (at + 1 + chance.randrange(5)) % 6
+            files[at] = replace(one, data=start[other].data)
+            files[other] = replace(start[other], data=one.data)
+        same += digest_of_entries(files) == known
+    return same
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--show", action="store_true")
+    parser.add_argument("--sandbox", action="store_true")
+    options = parser.parse_args()
+    sets = {
+        "benign": read_corpus("benign.txt"),
+        "benign, blind": read_corpus("benign_blind.txt"),
+        "hostile": {**read_corpus("hostile.txt"), **made()},
+        "hostile, blind": read_corpus("hostile_blind.txt"),
+        "hostile, blind 2": read_corpus("hostile_blind_2.txt"),
+    }
+    for title, corpus in sets.items():
+        started = time.perf_counter()
+        found = stopped(corpus, sandbox=options.sandbox)
+        each = 1000 * (time.perf_counter() - started) / len(corpus)
+        share = 100 * len(found) / len(corpus)
+        counted = f"{len(found):3} of {len(corpus):3} stopped, {share:5.1f} %"
+        print(f"{title:16} {counted}, {each:.0f} ms each")
+        if options.show:
+            odd = found if title.startswith("benign") else {n: "" for n in corpus if n not in found}
+            print("".join(f"    {name}  {why}\n" for name, why in odd.items()), end="")
+    print(f"{'digest':16} {unchanged_digests()} of 10,000 random changes left it as it was")
+
+
+if __name__ == "__main__":
+    main()
