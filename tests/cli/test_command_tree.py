@@ -43,7 +43,12 @@ ELSEWHERE = {"hermes chat", "hermes model test", "hermes journal salvage", "herm
 ASKED = ("show", "approve", "deny", "stop", "watch", "revoke")
 ELSEWHERE |= {f"hermes approvals {verb}" for verb in ASKED}
 ELSEWHERE |= {"hermes batch", "hermes trajectories export"}
-ELSEWHERE |= {"hermes memory show", "hermes memory forget", "hermes memory import"}
+ELSEWHERE |= {
+    "hermes audit key",
+    "hermes memory show",
+    "hermes memory forget",
+    "hermes memory import",
+}
 ELSEWHERE |= {f"hermes drill {verb}" for verb in ("run", "selftest", "bench", "score")}
 ELSEWHERE |= {f"hermes skills {verb}" for verb in ("run", "diff", "rollback", "retire")}
 ELSEWHERE |= {f"hermes skills {verb}" for verb in ("compile", "distill")}

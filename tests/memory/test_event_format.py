@@ -166,8 +166,7 @@ PINNED: dict[Event, str] = {
     ): '{"kind":"grant.used",HEAD,"grant":"g","call_id":"c1"}',
     CheckpointSigned(
         run="r", at=AT, seq=7, digest="d", previous="p", key="k", signature="s"
-    ): '{"kind":"audit.signed",HEAD,"seq":7,"digest":"d","previous":"p","key":"k",'
-    '"signature":"s"}',
+    ): '{"kind":"audit.signed",HEAD,"seq":7,"digest":"d","previous":"p","key":"k","signature":"s"}',
     GrantRevoked(
         run="r", at=AT, grant="g", by="me"
     ): '{"kind":"grant.revoked",HEAD,"grant":"g","by":"me"}',
