@@ -217,8 +217,12 @@ TABLES = (
     "policy_blind.py",
     "policy_sandbox.py",
     "policy_differential.py",
+    "paraphrases.py",
+    "skills.py",
+    "skill_scanner.py",
+    "playbooks.py",
 )
-"""Scripts with a table of their own: places against their client programs, the gate's reading."""
+"""Scripts with a table of their own: places, the gate's reading, recall, skills."""
 
 
 def table(rows: list[Row]) -> str:

@@ -15,7 +15,7 @@ from hermes.app import open_house
 from hermes.app.claims import Claims, RunTaken
 from hermes.app.unattended import carry_on_unattended
 from hermes.core.actions import Action, Approval, Decision
-from hermes.core.errors import ModelError
+from hermes.core.errors import ModelError, SettingsError
 from hermes.core.events.runs import ModelFailed
 from hermes.core.events.tools import ToolApproved, ToolFinished
 from hermes.settings.load import Loaded, load
@@ -130,6 +130,18 @@ async def test_the_python_door_asks_and_resumes(home: Path, script: Script) -> N
     async with Agent(f"scripted:{script(says('two'))}", home=home, resume=run) as agent:
         assert await agent.ask("second") == "two"
         assert [m.text for m in agent.messages if m.role == "user"] == ["first", "second"]
+
+
+async def test_a_drill_is_never_gone_on_with_outside_its_box(home: Path, script: Script) -> None:
+    loaded = load(home=home, overrides={"model.default": f"scripted:{script(says('one'))}"})
+    async with open_house(loaded) as house:
+        talk = await house.begin("a conversation")
+    async with open_house(loaded, origin="gym") as house:
+        drill = await house.begin("mend the host")
+    async with open_house(loaded) as house:
+        with pytest.raises(SettingsError, match="was a drill"):
+            await house.resume(drill.run)
+        assert (await house.resume()).run == talk.run
 
 
 def test_code_without_async_chats_too(home: Path, script: Script) -> None:

@@ -24,6 +24,7 @@ from hermes.core.actions import Answers, Approver
 from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError
 from hermes.core.events.happening import Origin
+from hermes.core.events.runs import RunStarted
 from hermes.core.ids import new_id
 from hermes.core.protocols import Environment, Model
 from hermes.environments.open import Opening, open_environment
@@ -40,6 +41,9 @@ from hermes.tools.executor import Executor
 
 if TYPE_CHECKING:
     from hermes.memory.runs import RunSummary
+
+LOOK_BACK = 50
+"""Runs among which the latest conversation is sought; drills do not count."""
 
 Ask = Callable[[str, Sequence[str]], Awaitable[str | None]]
 
@@ -80,6 +84,7 @@ class House:
         Raises `RunTaken` while another process works on it.
         """
         run = run or await self._latest()
+        await self._refuse_a_drill(run)
         await claim(run, self.claims, self.journal)
         self.memory.follow(run)
         return await Conversation.resume(self.means, run)
@@ -88,10 +93,17 @@ class House:
         return self.models.open(reference)
 
     async def _latest(self) -> str:
-        runs: Sequence[RunSummary] = await self.journal.runs(limit=1)
-        if not runs:
+        runs: Sequence[RunSummary] = await self.journal.runs(limit=LOOK_BACK)
+        own = [run.id for run in runs if run.origin != "gym"]
+        if not own:
             raise SettingsError("there is no conversation to resume yet; begin one with: hermes")
-        return runs[0].id
+        return own[0]
+
+    async def _refuse_a_drill(self, run: str) -> None:
+        """What it meant for a box must not be done here."""
+        async for recorded in self.journal.read(run=run, kinds=("run.started",)):
+            if isinstance(recorded.event, RunStarted) and recorded.event.origin == "gym":
+                raise SettingsError(f"{run} was a drill; its box is gone, so it cannot go on")
 
 
 @asynccontextmanager

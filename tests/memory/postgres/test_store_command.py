@@ -183,7 +183,7 @@ def test_what_a_machine_signed_for_in_a_database_can_be_verified_there(
 ) -> None:
     script = tmp_path / "script.jsonl"
     call = {"id": "1", "name": "terminal", "arguments": {"command": "echo hello"}}
-    replies = [{"role": "assistant", "tool_calls": [call]}, {"role": "assistant", "text": "done"}]
+    replies = [{"role": "assistant", "calls": [call]}, {"role": "assistant", "text": "done"}]
     script.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
 
     async def work() -> None:
