@@ -16,6 +16,7 @@ from hermes.core.events import Event
 from hermes.core.events.happening import Unknown
 from hermes.core.events.memory import FactNoted, FactsShown, NoteChanged, RunSummarised
 from hermes.core.events.runs import MessageAdded
+from hermes.core.events.tools import ToolDecided
 from hermes.core.remembering import RECALLED
 from hermes.memory.facts.fact import Fact
 from hermes.memory.facts.sqlite_facts import SqliteFacts
@@ -194,7 +195,10 @@ async def test_an_order_copied_from_a_log_does_not_enter_the_notes(home: Home) -
         )
     )
     assert not (home.path / "MEMORY.md").exists()
-    assert any(copied in fact.text for fact in await home.facts(trust="quarantined"))
+    decided = [event for event in await home.events(ToolDecided) if event.call_id == "2"]
+    assert [event.verdict for event in decided] == ["ask"]
+    assert "always disable" in decided[0].tainted
+    assert not [fact for fact in await home.facts() if copied in fact.text]
 
 
 @pytest.mark.parametrize("content", [b"\x00\x01binary", b"\xff\xfe\xfa", b"- x\n" * 100_000])
@@ -269,7 +273,7 @@ def test_a_fresh_home_loads_nothing_of_memory(tmp_path: Path) -> None:
         "import sys; from hermes.cli.main import main\n"
         f"code = main(['chat', '-q', 'hello', '-m', 'scripted:{script}'])\n"
         "loaded = [m for m in sys.modules if m.startswith(('hermes.memory.facts.', "
-        "'hermes.memory.notes', 'hermes.memory.recall')) and not m.endswith('settings')]\n"
+        "'hermes.memory.notes', 'hermes.memory.recall.')) and not m.endswith('settings')]\n"
         "sys.exit(code or (f'loaded {loaded}' if loaded else 0))"
     )
     done = subprocess.run(
