@@ -12,6 +12,10 @@ from hermes.core.messages import Message, ToolResult
 from hermes.policy.data_marks import as_data
 
 
+OWN_WORDS = frozenset({"clarify", "todo"})
+"""Tools that bring back a person's answer, or the agent's own list: nobody else's words."""
+
+
 class Marking:
     """Remembers what it marked: the same messages are shown again and again."""
 
@@ -30,9 +34,11 @@ class Marking:
         result = message.result
         if result is None or result.status == "denied":  # a refusal is what we say ourselves
             return message
+        source = tools.get(result.call_id, "a tool")
+        if source in OWN_WORDS:
+            return message
         before, after = self._shown.get(result.call_id, (None, message))
         if before is not message:
-            source = tools.get(result.call_id, "a tool")
             after = replace(message, result=self._marked(result, source, remarks))
             self._shown[result.call_id] = message, after
         return after
