@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from hermes.core.messages import Message, ToolResult
 from hermes.policy.data_marks import as_data
 
-
 OWN_WORDS = frozenset({"clarify", "todo"})
 """Tools that bring back a person's answer, or the agent's own list: nobody else's words."""
 
