@@ -89,7 +89,7 @@ def test_origin_target_and_environment_reach_the_rules(hermes: Hermes) -> None:
         rule("pg", "deny", "{program: touch, target: {service: postgres, place: ssh}}"),
     )
     touch = ("--cwd", "/tmp", "touch", "x")
-    assert verdict(hermes, *touch) == ("allow", "safe-writes")
+    assert verdict(hermes, *touch) == ("allow", "safe-clean-up")
     assert verdict(hermes, "--origin", "cron", *touch) == ("deny", "no-cron")
     assert verdict(hermes, "--environment", "prod", *touch) == ("deny", "prod")
     assert verdict(hermes, "--target", "db1", *touch) == ("deny", "db")
