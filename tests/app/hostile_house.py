@@ -211,7 +211,7 @@ def open_world(root: Path) -> Iterator[World]:
     with open_sink() as sink, subprocess.Popen(["sleep", "600"]) as process:
         world = World(root, sink, process)
         world.home.mkdir(parents=True)
-        root.parent.chmod(0o755)  # a sandbox works as somebody else
+        root.parent.chmod(root.parent.stat().st_mode | 0o055)  # a sandbox works as somebody else
         world.restore()
         try:
             yield world

@@ -213,7 +213,7 @@ async def test_a_home_that_cannot_be_written_is_named_with_the_reason(
     path.parent.chmod(0o555)
     for folder in path.parent.parents:  # so that another user gets that far
         if folder.stat().st_uid == os.geteuid() and folder.is_relative_to(tmp_path.parent.parent):
-            folder.chmod(0o755)
+            folder.chmod(folder.stat().st_mode | 0o055)
     command = [sys.executable, "-c", OPEN, str(path)]
     done = await anyio.run_process(command, check=False, stderr=None)
     path.parent.chmod(0o755)
