@@ -8,6 +8,7 @@ import pytest
 
 from hermes.app.approving import nobody
 from hermes.app.gate import Gate
+from hermes.app.proving import settle
 from hermes.app.skills import open_library, reflex
 from hermes.core.bus import Bus
 from hermes.core.events.skills import PlaybookEnded, PlaybookStepped
@@ -40,6 +41,7 @@ async def responded(
     loaded, journal = load(home=home, variables={}), InMemoryJournal()
     bus = Bus(journal)
     async with open_episode(scenario, story) as episode, place_in(episode.box) as place:
+        await settle(episode)
         gate = Gate(loaded, home, isolated=True)
         executor = Executor({"terminal": terminal}, gate, nobody, bus)
         context = ToolContext(
