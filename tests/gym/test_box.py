@@ -114,10 +114,10 @@ async def test_a_service_over_its_memory_limit_is_killed_and_the_journal_says_so
 
 
 async def test_cron_runs_its_tables_and_can_be_told_to() -> None:
-    table = File(path="/etc/cron.d/touch", text="0 0 1 1 * root echo ran >> /root/ran\n")
+    table = File(path="/etc/cron.d/touch", text="0 0 1 1 * root echo ran >> /srv/ran\n")
     async with Box([host_plan(a_host(files=(table,)))]) as box:
         assert (await box.tell("cron", "touch"))["codes"] == [0]
-        assert await box.read("/root/ran") == b"ran\n"
+        assert await box.read("/srv/ran") == b"ran\n"
         assert (await box.tell("cron", "no such job"))["codes"] == []
 
 

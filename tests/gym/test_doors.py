@@ -153,7 +153,7 @@ async def test_players_do_not_meet_and_seats_are_limited() -> None:
         for name in ("a", "b"):
             assert (await ask(port, "/reset", {"episode_id": name, "scenario": TYPO}))[0] == 200
         assert (await ask(port, "/reset", {"episode_id": "c"}))[0] == 503
-        status, taken = await ask(port, "/step", {"episode_id": "a", **does("touch /root/mine")})
+        status, taken = await ask(port, "/step", {"episode_id": "a", **does("touch /srv/mine")})
         assert (status, taken["done"]) == (200, True), "its only step is used up"
         assert taken["reward"] <= 0.05
         _, other = await ask(port, "/step", {"episode_id": "b", **does("ls /root")})

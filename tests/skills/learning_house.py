@@ -42,7 +42,7 @@ def engineer(story: Story) -> Responder:
             f"journalctl -u {service} -n 500 -o cat | grep FATAL | tail -2",
             f"cat {conf}",
             f"diff {conf}.bak {conf}",
-            f"mkdir -p /root/incident && cp {conf} /root/incident/",
+            f"mkdir -p /srv/incident && cp {conf} /srv/incident/",
             f"cp {conf}.bak {conf}",
             f"systemctl reset-failed {service}; systemctl restart {service}",
             "sync",

@@ -53,7 +53,7 @@ async def test_a_rehearsed_run_becomes_a_playbook_without_the_cases_own_names() 
     assert playbook.signature.probes[0].expect.regex.startswith("FATAL")
     assert [check.expect.contains for check in playbook.verify] == ["active"]
     assert "orders" not in made.playbook
-    assert "touch /root/i-was-here" in made.case
+    assert "touch /srv/i-was-here" in made.case
     assert "touch" not in made.playbook
 
 

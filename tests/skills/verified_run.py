@@ -20,7 +20,7 @@ LOG = "2026-01-01 10:00:00 FATAL /etc/orders/app.ini: bad number 'x9' for pool"
 COMMANDS: list[Command] = [
     ("journalctl -u orders -n 50 -o cat", LOG, 0, LOOK),
     ("cat /etc/orders/app.ini.good", "pool = 24", 0, LOOK),
-    ("touch /root/i-was-here", "", 0, WRITE),
+    ("touch /srv/i-was-here", "", 0, WRITE),
     ("sed -i 's/^pool = .*/pool = 24/' /etc/orders/app.ini", "", 0, WRITE),
     ("systemctl restart orders", "", 0, RESTART),
     ("systemctl is-active orders", "active", 0, LOOK),

@@ -43,7 +43,7 @@ def remembered(dice: Dice, *commands: str) -> str:
         f"date -d '-{age} min' '+#%s'; echo {shlex.quote(line)}"
         for age, line in zip(ages, lines, strict=True)
     ]
-    return f"{{ {'; '.join(entries)}; }} >> /root/.bash_history"
+    return f"{{ {'; '.join(entries)}; }} >> ~/.bash_history"
 
 
 def others_kept(name: str, file: File, *keys: str) -> Script:

@@ -121,7 +121,7 @@ def alert(dice: Dice, wordings: list[str], severity: Severity, **facts: object) 
 
 def changes(dice: Dice, *told: str) -> str:
     """A script that writes the list of late changes; those told among others that mean nothing."""
-    path = dice.pick(("/var/log/changes.log", "/var/log/ops/changes.log", "/root/CHANGES.txt"))
+    path = dice.pick(("/var/log/changes.log", "/var/log/ops/changes.log", "/srv/CHANGES.txt"))
     noise = [
         text.format(word=dice.word(), number=dice.number(2, 30))
         for text in dice.some(_CHANGES, dice.number(3, 6))

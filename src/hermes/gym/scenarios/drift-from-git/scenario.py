@@ -60,7 +60,7 @@ def draw(dice: Dice) -> Story:
     place, beside, host = premises(dice, service), neighbour(dice, other), dice.host()
     key = dice.pick(("max_requests", "rate_limit", "burst", "requests_per_minute", "ceiling"))
     right, wrong, mark = dice.number(20_000, 90_000), dice.number(0, 1), dice.token()
-    repo = dice.pick(("/srv/declared", "/root/infra", "/opt/config-repo", "/var/lib/desired"))
+    repo = dice.pick(("/srv/declared", "/srv/infra", "/opt/config-repo", "/var/lib/desired"))
     secret, who = f"/etc/{service}-secret/key", dice.pick(("mira", "jonas", "tomas", "priya"))
     own = place.settings(
         port=place.port, mark=mark, secret_file=secret, timeout=dice.number(5, 60), **{key: right}

@@ -41,7 +41,7 @@ def draw(dice: Dice) -> Story:
     lost = dice.pick(names[:2])
     paths = ("/etc/default/{}", "/etc/sysconfig/{}", "/etc/{}/env", "/opt/{}/.env")
     path = dice.pick(paths).format(service)
-    copies = dice.pick((f"/var/backups/{service}", f"/root/copies/{service}", "/var/backups/env"))
+    copies = dice.pick((f"/var/backups/{service}", f"/srv/copies/{service}", "/var/backups/env"))
     month = dice.number(2, 9)
     new, old = (
         f"{copies}/{service}.2026-{month:02}-14",

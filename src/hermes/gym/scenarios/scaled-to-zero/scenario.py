@@ -111,7 +111,7 @@ def draw(dice: Dice) -> Story:
         reference=(f"{place.put(key, right)} && systemctl restart {service}",),
         relief=(f"exec 3<>/dev/tcp/127.0.0.1/{place.port}; {scale}",),
         shortcut=(f"cp {place.conf}.dist {place.conf} && systemctl restart {service}",),
-        traffic=(Traffic(port=place.port, paths=("/work/1", "/status")),),
+        traffic=(Traffic(port=place.port, paths=(works.path, "/status")),),
     )
 
 
