@@ -1,6 +1,6 @@
 """The production agent in a broken box: the same house, with a host of the gym as its place."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -8,21 +8,21 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.agent.conversation import Conversation
 from hermes.app.house import House, open_house
-from hermes.core.errors import HermesError, SettingsError
+from hermes.app.oncall import ground_in
+from hermes.core.errors import SettingsError
 from hermes.core.events.runs import RunStarted
 from hermes.core.ids import new_id
 from hermes.core.messages import ToolCall, ToolResult
 from hermes.core.protocols import ToolContext
-from hermes.gym.agents import BASELINES, do_nothing
+from hermes.gym.agents import BASELINES
 from hermes.gym.box.place import place_in
+from hermes.gym.conclude import make_conclude
 from hermes.gym.drill import Drilled, Terms, run_drill
 from hermes.gym.episode import Episode
 from hermes.gym.scenario import Scenario
 from hermes.gym.stage import (
     AnsweredBy,
-    Responder,
     Scene,
     Stage,
     bare_stage,
@@ -30,27 +30,19 @@ from hermes.gym.stage import (
     operator,
     rules,
 )
-from hermes.gym.story import Alert
 from hermes.settings.load import Loaded
+from hermes.sre.agents.alone import Alone
+from hermes.sre.case import Case
+from hermes.sre.commander import Commander
+from hermes.sre.minds import Minds
 
 SKILL_TOOLS = ("skills_categories", "skills_list", "skill_view")
 FOLDER = Path("/srv")
 """Known on both sides: what a house looks up in its folder outside must be readable to anybody."""
 NONE = "none"
 """In place of a model: playbooks alone."""
-TASK = """\
-You are on call, and nobody else is awake. An alert came in:
-
-[{severity}] {title}
-{text}
-{labels}
-Find out what is wrong on this host, mend its cause with the smallest change that does, and verify \
-that it holds, also after the service is restarted or its job runs again. Leave everything else \
-as it is. Not every alert is an incident: if nothing is wrong, or it has recovered by itself, \
-change nothing. If the only way is one that a person must decide on, do not take it.
-{hosts}
-At the end call `conclude` once, with what was broken, how, by which value, the commands whose \
-output shows it, and a report. Then stop."""
+WINDOW = 0.5
+"""Seconds for which the commander's own checks must hold in a drill; the oracle looks longer."""
 
 
 @dataclass(frozen=True)
@@ -75,49 +67,60 @@ async def drill(
     seed: int,
     agent: Agent,
     terms: Terms,
-    *,
-    playbooks: Responder | None = None,
 ) -> Drilled:
     """One drill in the home's journal; the gym's own agents need none and leave none."""
     if agent.baseline:
         own, stages = BASELINES[agent.model], partial(bare_stage, book=rules())
         return await run_drill(scenario, seed, stages, own, terms, agent=agent.name)
     settings = suited(loaded, agent)
-    talks: list[Conversation] = []
-    reflex = playbooks or partial(reflexes, loaded, final=agent.model == NONE)
-    if not agent.skills:
-        reflex = do_nothing
+    houses: list[House] = []
 
     @asynccontextmanager
     async def stages_in_house(episode: Episode) -> AsyncGenerator[Stage, None]:
-        async with stage_in_house(settings, episode, agent) as (stage, talk):
-            talks.extend([talk] if talk is not None else [])
+        async with stage_in_house(settings, episode, agent) as (stage, house):
+            houses.append(house)
             yield stage
 
     async def respond(scene: Scene) -> AnsweredBy:
-        """Playbooks first, as in an incident; a model only where none fits."""
-        answered = await reflex(scene)
-        return await _converse(talks[-1], scene) if talks and answered == "nobody" else answered
+        """The commander of real incidents; it cannot tell that this is none."""
+        return await commanded(houses[-1], scene, agent)
 
     return await run_drill(
         scenario, seed, stages_in_house, lambda story: respond, terms, agent=agent.name
     )
 
 
-async def reflexes(loaded: Loaded, scene: Scene, *, final: bool) -> AnsweredBy:
-    """The playbooks of this home. One that acted and did not mend it has answered only where
-    nobody comes after it."""
-    from hermes.app.skills import open_library
-    from hermes.skills.matching import Matcher
-    from hermes.skills.playbook.facts import Facts
-    from hermes.skills.playbook.reflex import respond
+async def commanded(house: House, scene: Scene, agent: Agent) -> AnsweredBy:
+    settings = house.loaded.settings.sre
+    verify = msgspec.structs.replace(settings.verify, window=WINDOW, every=0.25, patience=5.0)
+    settings = msgspec.structs.replace(
+        settings, verify=verify, reflex=agent.skills, learn=False, agents=agent.model != NONE
+    )
+    ground = ground_in(house, settings, minds=_minds(house, scene, agent))
+    return (await Commander(ground, case_in(scene)).command()).answered_by
 
+
+def _minds(house: House, scene: Scene, agent: Agent) -> Minds | None:
+    if agent.model == NONE:
+        return None
+    more = ""
+    if len(scene.hosts) > 1:
+        others = ", ".join(scene.hosts[1:])
+        more = f"You stand on {scene.hosts[0]}; `host_terminal` reaches {others}."
+    return Alone(house.means, lambda case: make_conclude(house.journal, case.incident), more)
+
+
+def case_in(scene: Scene) -> Case:
     alert = scene.alert
-    facts = Facts(title=alert.title, text=alert.text, labels=alert.labels)
-    found = Matcher(open_library(loaded).skills).candidates(facts)
-    response = await respond(facts, found, scene.execute, publish=scene.publish, run=scene.run)
-    acted = response.played is not None and final
-    return "playbook" if response.resolved or acted else "nobody"
+    return Case(
+        incident=scene.incident,
+        run=scene.run,
+        title=alert.title,
+        text=alert.text,
+        labels=dict(alert.labels),
+        severity=alert.severity,
+        service=alert.labels.get("service", ""),
+    )
 
 
 def suited(loaded: Loaded, agent: Agent) -> Loaded:
@@ -138,7 +141,7 @@ def suited(loaded: Loaded, agent: Agent) -> Loaded:
 @asynccontextmanager
 async def stage_in_house(
     loaded: Loaded, episode: Episode, agent: Agent
-) -> AsyncGenerator[tuple[Stage, Conversation | None], None]:
+) -> AsyncGenerator[tuple[Stage, House], None]:
     """A house whose place is the host; its run is in the home's journal from the first word."""
     model = "" if agent.model == NONE else agent.model
     name, incident = episode.story.hosts[0].name, new_id("incident")
@@ -160,11 +163,9 @@ async def stage_in_house(
         house = replace(house, means=replace(house.means, executor=executor))
         since, task = await house.journal.last(), episode.story.alert.title[:200]
         # Never `unattended`: what is carried on after a crash would go on outside of the box.
-        talk = await house.begin(task) if model else None
-        run = talk.run if talk is not None else new_id("run")
-        if talk is None:
-            await house.bus.publish(RunStarted(run=run, origin="gym", task=task))
-        yield Stage(run, house.bus, _execute(house, run), incident, since), talk
+        run = new_id("run")
+        await house.bus.publish(RunStarted(run=run, origin="gym", task=task))
+        yield Stage(run, house.bus, _execute(house, run), incident, since), house
 
 
 def _execute(house: House, run: str) -> Callable[[ToolCall], Awaitable[ToolResult]]:
@@ -177,26 +178,6 @@ def _execute(house: House, run: str) -> Callable[[ToolCall], Awaitable[ToolResul
         return await means.executor.execute(call, context)
 
     return execute
-
-
-async def _converse(talk: Conversation, scene: Scene) -> AnsweredBy:
-    await talk.say(task_for(scene.alert, scene.hosts))
-    ended = talk.ended
-    if ended is not None and ended.outcome == "failed":
-        raise HermesError(ended.reason)
-    return "model"
-
-
-def task_for(alert: Alert, hosts: Sequence[str]) -> str:
-    """The alert as the agent is told it."""
-    labels = "\n".join(f"{name}: {value}" for name, value in sorted(alert.labels.items()))
-    more = ""
-    if len(hosts) > 1:
-        more = f"You stand on {hosts[0]}; `host_terminal` reaches {', '.join(hosts[1:])}.\n"
-    text = "" if alert.text == alert.title else alert.text
-    return TASK.format(
-        severity=alert.severity, title=alert.title, text=text, labels=labels, hosts=more
-    )
 
 
 def agent_called(words: str, *, skills: bool = True, memory: bool = True, turns: int = 40) -> Agent:

@@ -42,9 +42,10 @@ def make_conclude(journal: Journal, incident: str) -> FunctionTool:
         """Say what the incident was, once you have verified that it is over or given up."""
         seen = deeds([each async for each in journal.read(run=context.run)])
         numbers = tuple(_number(each, seen) for each in evidence)
+        run = context.run.partition("/")[0]  # what is said of an incident stands in its own run
         await context.publish(
             IncidentDiagnosed(
-                run=context.run,
+                run=run,
                 incident=incident,
                 verdict=answer,
                 component=component,
@@ -53,7 +54,7 @@ def make_conclude(journal: Journal, incident: str) -> FunctionTool:
                 evidence=numbers,
                 confidence=max(0.0, min(1.0, confidence)),
             ),
-            *([ReportWritten(run=context.run, incident=incident, text=report)] if report else []),
+            *([ReportWritten(run=run, incident=incident, text=report)] if report else []),
         )
         return "Written down. Checks that you have no hand in now say whether it holds."
 

@@ -10,6 +10,7 @@ from hermes.models.settings import ModelSettings
 from hermes.policy.settings import PolicySettings
 from hermes.settings.display import DisplaySettings
 from hermes.skills.settings import SkillSettings
+from hermes.sre.settings import SreSettings
 from hermes.tools.settings import ToolSettings
 
 
@@ -28,6 +29,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What is remembered from session to session."""
     skills: SkillSettings = SkillSettings()
     """What is learned, and what it has to prove."""
+    sre: SreSettings = SreSettings()
+    """The on-call engineer: incidents, and when one counts as mended."""
     store: StoreSettings = StoreSettings()
     """Where everything that happened is kept."""
     display: DisplaySettings = DisplaySettings()

@@ -1,7 +1,7 @@
 """The only road from a tool call to the world: look up, decide, ask, run, record."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Literal
@@ -17,6 +17,7 @@ from hermes.core.actions import (
 )
 from hermes.core.bus import Bus
 from hermes.core.errors import HermesError, StoreError, ToolError
+from hermes.core.events import Event
 from hermes.core.events.tools import (
     ToolApproved,
     ToolDecided,
@@ -36,6 +37,10 @@ WITHHELD = "«redacted:"
 """How a secret that was taken out begins. Written back, it would replace the real one."""
 
 
+Before = Callable[[Action, Decision], Awaitable[None]]
+"""Told of an action that may run, and waited for, before it does."""
+
+
 class Executor:
     """`redact` takes secrets out of what a tool says, before journal, artifact and model."""
 
@@ -47,12 +52,14 @@ class Executor:
         bus: Bus,
         *,
         redact: Callable[[str], str] = str,
+        before: Before | None = None,
     ) -> None:
         self._tools = tools
         self.policy = policy
         self._approver = approver
         self._bus = bus
         self._redact = redact
+        self._before = before
         self._started = policy.started if isinstance(policy, NotesDeeds) else None
         self._heard = policy.heard if isinstance(policy, HearsText) else None
 
@@ -68,8 +75,29 @@ class Executor:
         """The same road with one tool more."""
         return self._with({**self._tools, tool.spec.name: tool})
 
-    def _with(self, tools: Mapping[str, Tool]) -> "Executor":
-        return Executor(tools, self.policy, self._approver, self._bus, redact=self._redact)
+    def watched(self, before: Before) -> "Executor":
+        """The same road; `before` is told of each action that may run, and may look first."""
+        return self._with(self._tools, before=before)
+
+    def under(self, policy: Policy) -> "Executor":
+        """The same road under stricter rules."""
+        return self._with(self._tools, policy=policy)
+
+    def _with(
+        self,
+        tools: Mapping[str, Tool],
+        *,
+        policy: Policy | None = None,
+        before: Before | None = None,
+    ) -> "Executor":
+        return Executor(
+            tools,
+            policy or self.policy,
+            self._approver,
+            self._bus,
+            redact=self._redact,
+            before=before or self._before,
+        )
 
     async def execute(self, call: ToolCall, context: ToolContext) -> ToolResult:
         context = replace(context, call=lambda inner: self.execute(inner, context))
@@ -94,12 +122,13 @@ class Executor:
         decision = self.policy.decide(action)
         requested, decided = _requested(action), _decided(action, decision)
         started = ToolStarted(run=run, call_id=call.id, risk=action.risk)
-        if decision.verdict == "allow":  # one commit for the common case
-            await self._bus.publish(requested, decided, started)
-            if self._started is not None:
-                self._started(action)
+        if decision.verdict == "allow" and self._before is None:  # one commit, the common case
+            await self._begin(action, decision, requested, decided, started)
             return ""
         await self._bus.publish(requested, decided)
+        if decision.verdict == "allow":
+            await self._begin(action, decision, started)
+            return ""
         if decision.verdict != "ask":
             return _refused(decision, f"a rule says {decision.verdict}")
         answer = await self._approver(action, decision)
@@ -107,10 +136,17 @@ class Executor:
             run=run, call_id=call.id, approved=answer.approved, by=answer.by, scope=answer.scope
         )
         refusal = self._after_answer(action, decision, answer)
-        await self._bus.publish(approved, *([] if refusal else [started]))
-        if not refusal and self._started is not None:
-            self._started(action)
+        await self._bus.publish(approved)
+        if not refusal:
+            await self._begin(action, decision, started)
         return refusal
+
+    async def _begin(self, action: Action, decision: Decision, *events: Event) -> None:
+        if self._before is not None:
+            await self._before(action, decision)
+        await self._bus.publish(*events)
+        if self._started is not None:
+            self._started(action)
 
     def _after_answer(self, action: Action, decision: Decision, answer: Approval) -> str:
         """Why it is not run after all: a no, or a yes to something that has changed since."""

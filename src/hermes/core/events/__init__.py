@@ -23,6 +23,7 @@ from hermes.core.events.memory import MemoryEvent
 from hermes.core.events.runs import RunEvent
 from hermes.core.events.skills import SkillEvent
 from hermes.core.events.tools import ToolEvent
+from hermes.core.events.watching import WatchEvent
 
 Event = (
     RunEvent
@@ -31,12 +32,13 @@ Event = (
     | MemoryEvent
     | SkillEvent
     | IncidentEvent
+    | WatchEvent
     | CheckpointSigned
 )
 
 KINDS: dict[str, type[Event]] = {str(kind.__struct_config__.tag): kind for kind in get_args(Event)}
 
-DURABLE = frozenset({"tool.approved", "approval.answered", "grant.given"})
+DURABLE = frozenset({"tool.approved", "approval.answered", "grant.given", "alert.raised"})
 """Kinds that must be on the disk, not only in the system's cache, before anyone acts on them."""
 
 _encoder = msgspec.json.Encoder()

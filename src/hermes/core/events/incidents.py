@@ -1,11 +1,18 @@
 """An incident from the first alert to the last line of its report."""
 
+from datetime import datetime
 from typing import Literal
 
 from hermes.core.events.happening import Happening
 
 Severity = Literal["P0", "P1", "P2", "P3"]
 Verdict = Literal["fix", "no-incident", "recovered", "escalate"]
+Phase = Literal[
+    "assess", "reflex", "investigate", "remediate", "verify", "undo", "document", "learn"
+]
+
+
+Moment = Literal["before", "after", "trigger"]
 
 
 class AlertRaised(Happening, tag="alert.raised", kw_only=True, frozen=True):
@@ -17,6 +24,20 @@ class AlertRaised(Happening, tag="alert.raised", kw_only=True, frozen=True):
     source: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     resolved: bool = False
+    check: str = ""
+    """The probe of ours that raised it; it can be asked again."""
+    severity: str = ""
+    """As the monitor grades it, in its own word; triage computes its own from the impact."""
+    since: datetime | None = None
+    """When the trouble began, where the source knows: detection is measured from here."""
+
+
+class AlertSuppressed(Happening, tag="alert.suppressed", kw_only=True, frozen=True):
+    """Heard and not acted upon: maintenance, flapping. Told once for each stretch."""
+
+    fingerprint: str
+    title: str
+    why: str
 
 
 class IncidentOpened(Happening, tag="incident.opened", kw_only=True, frozen=True):
@@ -28,6 +49,80 @@ class IncidentOpened(Happening, tag="incident.opened", kw_only=True, frozen=True
     service: str = ""
     fingerprint: str = ""
     seen_before: int = 0
+    alerts: tuple[int, ...] = ()
+    """Numbers of the events `alert.raised` that it was opened for."""
+    facts: tuple[tuple[str, str], ...] = ()
+    """More of the alert: its text and labels, so that the incident can be read by itself."""
+    since: datetime | None = None
+
+
+class AlertsJoined(Happening, tag="incident.joined", kw_only=True, frozen=True):
+    """More alerts of the same trouble; a storm is counted, not told one by one."""
+
+    incident: str
+    count: int
+    fingerprints: tuple[str, ...] = ()
+    titles: tuple[str, ...] = ()
+    why: str = ""
+    """Why they belong together."""
+
+
+class IncidentGraded(Happening, tag="incident.graded", kw_only=True, frozen=True):
+    """The severity changed: by what was measured since, or by a person."""
+
+    incident: str
+    severity: Severity
+    before: Severity
+    reason: str = ""
+    by: str = ""
+
+
+class IncidentAcknowledged(Happening, tag="incident.acknowledged", kw_only=True, frozen=True):
+    incident: str
+    by: str
+
+
+class IncidentReopened(Happening, tag="incident.reopened", kw_only=True, frozen=True):
+    incident: str
+    by: str
+    reason: str = ""
+
+
+class PhaseEntered(Happening, tag="incident.phase", kw_only=True, frozen=True):
+    """Where the work on an incident has got to. Attempts count from 1; 0 is before the first."""
+
+    incident: str
+    phase: Phase
+    attempt: int = 0
+    detail: str = ""
+    resumed: bool = False
+    """After a crash: `gap` seconds lie between this and what was written before."""
+    gap: float = 0.0
+
+
+class LayerInvestigated(Happening, tag="incident.layer", kw_only=True, frozen=True):
+    """What one investigator found; each claim points at events of this run."""
+
+    incident: str
+    layer: str
+    agent: str = ""
+    """Its run."""
+    status: Literal["working", "done", "failed"] = "done"
+    findings: tuple[str, ...] = ()
+    evidence: tuple[int, ...] = ()
+    ruled_out: tuple[str, ...] = ()
+    gaps: tuple[str, ...] = ()
+
+
+class IncidentChecked(Happening, tag="incident.checked", kw_only=True, frozen=True):
+    """One look at one thing. `before` is the baseline: taken before anything was changed."""
+
+    incident: str
+    check: str
+    ok: bool
+    detail: str = ""
+    when: Moment = "after"
+    attempt: int = 0
 
 
 class IncidentDiagnosed(Happening, tag="incident.diagnosed", kw_only=True, frozen=True):
@@ -42,6 +137,18 @@ class IncidentDiagnosed(Happening, tag="incident.diagnosed", kw_only=True, froze
     ruled_out: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
     confidence: float = 0.0
+
+
+class ChangeBegan(Happening, tag="change.began", kw_only=True, frozen=True):
+    """Written down before it runs, with the way back: after a crash nobody has to guess."""
+
+    incident: str
+    call_id: str
+    command: str
+    undo: str = ""
+    attempt: int = 0
+    by: str = ""
+    """The playbook or the agent's run."""
 
 
 class ChangeMade(Happening, tag="change.made", kw_only=True, frozen=True):
@@ -67,12 +174,22 @@ class IncidentVerified(Happening, tag="incident.verified", kw_only=True, frozen=
     ok: bool
     checks: tuple[str, ...] = ()
     seconds: float = 0.0
+    attempt: int = 0
+    trigger: str = ""
+    """What was set off again; empty when there was nothing to set off."""
+    kept: bool = False
+    """Not all is well, but some of it is and nothing is worse: the changes stay."""
+    by: str = ""
+    """Empty: the commander's own checks. `oracle`: the judge of a drill."""
 
 
 class ReportWritten(Happening, tag="report.written", kw_only=True, frozen=True):
     incident: str
     text: str
     path: str = ""
+    """Below the folder of reports; empty where no file was written."""
+    trouble: str = ""
+    """Why none could be: the words are kept here all the same."""
 
 
 class IncidentClosed(Happening, tag="incident.closed", kw_only=True, frozen=True):
@@ -80,12 +197,22 @@ class IncidentClosed(Happening, tag="incident.closed", kw_only=True, frozen=True
     outcome: Literal["resolved", "escalated", "no-incident", "recovered", "closed"]
     answered_by: Literal["playbook", "model", "person", "nobody"] = "nobody"
     by: str = ""
+    reason: str = ""
 
 
 IncidentEvent = (
     AlertRaised
+    | AlertSuppressed
     | IncidentOpened
+    | AlertsJoined
+    | IncidentGraded
+    | IncidentAcknowledged
+    | IncidentReopened
+    | PhaseEntered
+    | LayerInvestigated
     | IncidentDiagnosed
+    | IncidentChecked
+    | ChangeBegan
     | ChangeMade
     | ChangesUndone
     | IncidentVerified

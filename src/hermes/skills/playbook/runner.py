@@ -17,7 +17,7 @@ from hermes.core.ids import new_id
 from hermes.core.messages import ToolCall, ToolResult, Value
 from hermes.skills.playbook.ending import Ended, ended, unmet
 from hermes.skills.playbook.facts import Facts, look_up, take_from
-from hermes.skills.playbook.schema import Check, Playbook, Probe, Step
+from hermes.skills.playbook.schema import KEPT, Check, Playbook, Probe, Step
 from hermes.skills.playbook.template import fill
 
 Outcome = Literal["applied", "declined", "unmet", "refused", "undone", "failed"]
@@ -25,11 +25,14 @@ Phase = Literal["probe", "step", "verify", "undo"]
 Execute = Callable[[ToolCall], Awaitable[ToolResult]]
 """The executor with its context: looks up, decides, asks, runs, records."""
 Publish = Callable[..., Awaitable[Sequence[int]]]
+Before = Callable[[str, str, str], Awaitable[None]]
+"""Told a step's call, command and way back, and waited for, before it runs."""
 
 TOOL = "terminal"
 GRACE = 5.0
 """Seconds beyond a step's own time-out before we stop waiting for the tool itself."""
 PAUSE = 0.1
+UNDO = "/var/tmp/hermes-undo"
 
 
 class Done(Value, kw_only=True, frozen=True):
@@ -74,6 +77,10 @@ async def nowhere(*events: Event) -> Sequence[int]:
     return ()
 
 
+async def unannounced(call_id: str, command: str, undo: str) -> None:
+    return None
+
+
 class Runner:
     """One playing of one playbook."""
 
@@ -87,6 +94,7 @@ class Runner:
         run: str = "",
         digest: str = "",
         seen: dict[str, Ended] | None = None,
+        before: Before = unannounced,
     ) -> None:
         """`seen` are looks that playbooks share until one of them changes something."""
         self.skill = skill
@@ -96,6 +104,7 @@ class Runner:
         self._run = run
         self._digest = digest
         self._seen: dict[str, Ended] = {} if seen is None else seen
+        self._before = before
         self._values: dict[str, str] = {}
         self._done: list[Done] = []
 
@@ -114,7 +123,7 @@ class Runner:
                     run=self._run,
                     skill=self.skill,
                     digest=self._digest,
-                    parameters=tuple(self._values.items()),
+                    parameters=tuple(self._found().items()),
                     dry=dry,
                 )
             )
@@ -126,7 +135,7 @@ class Runner:
             outcome=outcome,
             step=step,
             detail=detail,
-            parameters=dict(self._values),
+            parameters=self._found(),
             done=tuple(self._done),
             seconds=time.monotonic() - began,
             dry=dry,
@@ -156,7 +165,12 @@ class Runner:
         await self._tell(self._end(undone))
         return undone
 
+    def _found(self) -> dict[str, str]:
+        return {name: value for name, value in self._values.items() if name != KEPT}
+
     def _begin(self, facts: Facts) -> None:
+        # Of this run alone: what another run kept must not be what this one brings back.
+        self._values[KEPT] = f"{UNDO}/{new_id('run')}"
         for name, parameter in self._playbook.parameters.items():
             if parameter.source != "alert" and name not in facts.given:
                 continue
@@ -198,9 +212,12 @@ class Runner:
 
     async def _step(self, step: Step) -> None:
         self._seen.clear()
-        result = await self._call(step.name, fill(step.command, self._values), step.timeout)
+        command, undo = fill(step.command, self._values), fill(step.undo, self._values, partly=True)
+        id = new_id(f"play-{step.name}")
+        await self._before(id, command, undo)
+        result = await self._call(step.name, command, step.timeout, id=id)
         why = _hindrance(result) or unmet(result, step.expect)
-        undo = "" if result.status == "denied" else fill(step.undo, self._values, partly=True)
+        undo = "" if result.status == "denied" else undo
         await self._stepped(step.name, "step", result, not why, why, undo)
         if result.status != "denied":  # half done is done: its undo has to be known
             self._note(step.name, "step", result, ok=not why, undo=undo)
@@ -231,8 +248,9 @@ class Runner:
                 raise Stop(otherwise, source, why)
             self._values[name] = value
 
-    async def _call(self, name: str, command: str, timeout: float) -> Ended:
-        call = ToolCall(new_id(f"play-{name}"), TOOL, {"command": command, "timeout": timeout})
+    async def _call(self, name: str, command: str, timeout: float, *, id: str = "") -> Ended:
+        id = id or new_id(f"play-{name}")
+        call = ToolCall(id, TOOL, {"command": command, "timeout": timeout})
         began = time.monotonic()
         with anyio.move_on_after(timeout + GRACE):
             result = await self._execute(call)

@@ -1,0 +1,101 @@
+"""What the watch itself did: its rhythm, its notices, and when people asked it to look away."""
+
+from datetime import datetime
+from typing import Literal
+
+from hermes.core.events.happening import Happening
+
+NoticeKind = Literal[
+    "declared", "update", "approval-needed", "resolved", "escalated", "briefing", "health"
+]
+
+
+class WatchStarted(Happening, tag="watch.started", kw_only=True, frozen=True):
+    """`quiet` is how long nobody watched, by the last sign of life; None for the first start."""
+
+    by: str = ""
+    quiet: float | None = None
+    probes: int = 0
+
+
+class WatchStopped(Happening, tag="watch.stopped", kw_only=True, frozen=True):
+    reason: str = ""
+
+
+class HealthChecked(Happening, tag="health.checked", kw_only=True, frozen=True):
+    """A round of every probe, on its rhythm or by hand."""
+
+    ok: bool
+    checks: int = 0
+    failing: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    """Could not be asked: not the same as fine."""
+    seconds: float = 0.0
+    due: datetime | None = None
+    """When it should have begun."""
+
+
+class HealthMissed(Happening, tag="health.missed", kw_only=True, frozen=True):
+    """Rounds that should have been and were not."""
+
+    rounds: int
+    since: datetime
+    why: str = ""
+
+
+class MaintenanceAdded(Happening, tag="maintenance.added", kw_only=True, frozen=True):
+    """Until then, alerts of what `target` names are heard and not acted upon."""
+
+    window: str
+    target: str
+    begins: datetime
+    until: datetime
+    by: str = ""
+    reason: str = ""
+
+
+class MaintenanceEnded(Happening, tag="maintenance.ended", kw_only=True, frozen=True):
+    window: str
+    by: str = ""
+
+
+class NoticeQueued(Happening, tag="notice.queued", kw_only=True, frozen=True):
+    """Somebody should be told. Kept until every sink has it, whatever happens in between."""
+
+    notice: str
+    about: NoticeKind
+    title: str
+    text: str = ""
+    incident: str = ""
+    severity: str = ""
+    sinks: tuple[str, ...] = ()
+
+
+class NoticeSent(Happening, tag="notice.sent", kw_only=True, frozen=True):
+    notice: str
+    sink: str
+    repeated: bool = False
+    """It may have arrived before: we died between sending and writing that down."""
+    tries: int = 1
+
+
+class NoticeTried(Happening, tag="notice.tried", kw_only=True, frozen=True):
+    """Written before the first try, and again with `error` when one failed."""
+
+    notice: str
+    sink: str
+    error: str = ""
+    given_up: bool = False
+
+
+WatchEvent = (
+    WatchStarted
+    | WatchStopped
+    | HealthChecked
+    | HealthMissed
+    | MaintenanceAdded
+    | MaintenanceEnded
+    | NoticeQueued
+    | NoticeSent
+    | NoticeTried
+)

@@ -1,0 +1,1 @@
+"""Models at work on an incident: looking side by side, judging, mending."""

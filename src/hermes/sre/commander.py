@@ -1,0 +1,261 @@
+"""One incident from its first alert to its last line: the story of the house, read it first.
+
+    assess      is anything wrong at all? how is everything before we touch it?
+    reflex      a trusted playbook whose signature is found on the host acts, without a model
+    investigate else models look, read-only, side by side; remediate: one acts on what they found
+    verify      checks that the fixer has no hand in; what does not hold is taken back
+    document    a report from the journal, whatever came of it
+    learn       of verified fixes only
+
+Everything is written down before it is done. A commander that is killed is followed by another
+one, which reads what was written, repeats no change, and goes on from there.
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Literal
+
+import anyio
+
+from hermes.core.errors import HermesError, StoreError
+from hermes.core.events.incidents import (
+    IncidentClosed,
+    IncidentDiagnosed,
+    Phase,
+    PhaseEntered,
+    Verdict,
+)
+from hermes.core.messages import Value
+from hermes.sre.assess import Assessment, assess
+from hermes.sre.attempts import Attempts
+from hermes.sre.case import Case
+from hermes.sre.changes import take_back
+from hermes.sre.ground import Ground
+from hermes.sre.incident import Incident, incident
+from hermes.sre.verify import Baseline, take_baseline, verify
+
+Outcome = Literal["resolved", "escalated", "no-incident", "recovered"]
+AnsweredBy = Literal["playbook", "model", "nobody"]
+
+
+class Ending(Value, kw_only=True, frozen=True):
+    outcome: Outcome
+    answered_by: AnsweredBy = "nobody"
+    reason: str = ""
+
+
+class Commander:
+    """Works on one incident, alone."""
+
+    def __init__(self, ground: Ground, case: Case) -> None:
+        self._ground, self._case = ground, case
+        self._resumed, self._gap = False, 0.0
+
+    async def command(self) -> Ending:
+        """Until it is closed. Raises `StoreError` alone: without a journal nothing may go on."""
+        past = await incident(self._ground.bus.journal, self._case.run)
+        if past is not None and past.closed is not None:
+            return _ending_of(past)
+        if past is not None and past.phase is not None and past.last_at is not None:
+            self._resumed = True
+            self._gap = max(0.0, (datetime.now(UTC) - past.last_at).total_seconds())
+        ending = await self._within_time(past)
+        await self._finish(ending)
+        return ending
+
+    async def _within_time(self, past: Incident | None) -> Ending:
+        try:
+            with anyio.move_on_after(self._ground.settings.time_limit):
+                return await self._work(past)
+            limit = self._ground.settings.time_limit
+            return await self._give_up(f"not mended within {limit:g} s")
+        except StoreError:
+            raise
+        except HermesError as error:  # one incident's trouble is not the end of the watch
+            return await self._give_up(f"the work on it failed: {error}")
+
+    async def _work(self, past: Incident | None) -> Ending:
+        if past is not None and past.report:
+            return _ending_of(past)
+        baseline, verdict = await self._assess(past)
+        if past is not None and past.verified is not None and past.verified.ok:
+            return Ending(outcome="resolved", answered_by=answered_by(past), reason="verified")
+        if past is not None and past.standing:
+            return await self._go_on(past, baseline)
+        if verdict is not None:
+            return verdict
+        return await self._attempts(baseline)
+
+    async def _assess(self, past: Incident | None) -> tuple[Baseline, Ending | None]:
+        """How everything is now. Nothing is asked of a host that a cut off attempt has changed."""
+        earlier = past.failing if past is not None else None
+        await self._enter("assess", past.attempt if past else 0)
+        found: list[Assessment] = []
+        baselines: list[Baseline] = []
+
+        async def judge() -> None:
+            found.append(await assess(self._case.facts, self._ground.road(self._case.run)))
+
+        async def measure() -> None:
+            baselines.append(await take_baseline(self._ground, self._case, earlier))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(measure)
+            if past is None or not past.standing:
+                group.start_soon(judge)
+        assessment = found[0] if found else None
+        if assessment is None or not assessment.all_clear:
+            return baselines[0], None
+        if baselines[0].failing:  # the checks see what it did not
+            return baselines[0], None
+        return baselines[0], await self._all_clear(assessment)
+
+    async def _all_clear(self, assessment: Assessment) -> Ending:
+        verdict: Literal["no-incident", "recovered"] = (
+            "recovered" if assessment.verdict == "recovered" else "no-incident"
+        )
+        await self._diagnose(assessment, verdict)
+        return Ending(
+            outcome=verdict, answered_by="playbook", reason="; ".join(assessment.reasons)[:500]
+        )
+
+    async def _diagnose(self, assessment: Assessment, verdict: Verdict) -> None:
+        numbers = await numbers_of(self._ground, self._case.run, assessment.evidence)
+        await self._ground.bus.publish(
+            IncidentDiagnosed(
+                run=self._case.run,
+                incident=self._case.incident,
+                verdict=verdict,
+                component=assessment.component,
+                mechanism=assessment.mechanism or "; ".join(assessment.reasons)[:500],
+                value=assessment.value,
+                evidence=numbers,
+                confidence=0.9,
+            )
+        )
+
+    async def _go_on(self, past: Incident, baseline: Baseline) -> Ending:
+        """After a crash, with changes about which nobody has said yet whether they help."""
+        await self._enter("verify", past.attempt)
+        why = f"the playbook {past.playing} was cut off" if past.playing else ""
+        if not why and not baseline.failing:
+            why = "it was cut off, and no check could see the trouble"
+        proof = await verify(self._ground, self._case, baseline, past.attempt, why_not=why)
+        if proof.ok:
+            return Ending(outcome="resolved", answered_by=answered_by(past), reason="verified")
+        left = () if proof.helped else await self._take_back(past.attempt, proof.why)
+        if left:
+            return _stuck(left)
+        return await self._attempts(baseline)
+
+    async def _attempts(self, baseline: Baseline) -> Ending:
+        settings = self._ground.settings
+        past = await incident(self._ground.bus.journal, self._case.run)
+        first = 1 + max((change.attempt for change in past.changes), default=0) if past else 1
+        attempts = Attempts(self._ground, self._case, baseline, self._enter)
+        attempts.played.update(past.played if past else ())
+        for number in range(first, first + settings.attempts):
+            tried = await attempts.make(number)
+            if tried.ending is not None:
+                return Ending(
+                    outcome=tried.ending, answered_by=tried.by_whom, reason=tried.why[:500]
+                )
+            if not tried.keep and (left := await self._take_back(number, tried.why)):
+                return _stuck(left)
+            if tried.last:
+                return Ending(outcome="escalated", answered_by=tried.by_whom, reason=tried.why)
+        return Ending(
+            outcome="escalated",
+            answered_by=attempts.by_whom,
+            reason=f"{settings.attempts} attempts did not hold: {attempts.why}",
+        )
+
+    async def _take_back(self, attempt: int, reason: str) -> tuple[str, ...]:
+        now = await incident(self._ground.bus.journal, self._case.run)
+        if now is None or not now.standing:
+            return ()
+        await self._enter("undo", attempt)
+        return await take_back(self._ground, now, reason[:500])
+
+    async def _give_up(self, why: str) -> Ending:
+        """What stands and was never proved is taken back before people are called."""
+        left = await self._take_back(0, why)
+        return _stuck(left) if left else Ending(outcome="escalated", reason=why)
+
+    async def _finish(self, ending: Ending) -> None:
+        now = await incident(self._ground.bus.journal, self._case.run)
+        if now is None or not now.report:
+            await self._enter("document")
+            await _unharmed(self._ground.report, self._case)
+        if ending.outcome == "resolved":
+            await self._enter("learn")
+            await _unharmed(self._ground.learn, self._case)
+        await self._ground.bus.publish(
+            IncidentClosed(
+                run=self._case.run,
+                incident=self._case.incident,
+                outcome=ending.outcome,
+                answered_by=ending.answered_by,
+                reason=ending.reason[:1000],
+            )
+        )
+
+    async def _enter(self, phase: Phase, attempt: int = 0, detail: str = "") -> None:
+        resumed, self._resumed = self._resumed, False
+        await self._ground.bus.publish(
+            PhaseEntered(
+                run=self._case.run,
+                incident=self._case.incident,
+                phase=phase,
+                attempt=attempt,
+                detail=detail,
+                resumed=resumed,
+                gap=self._gap if resumed else 0.0,
+            )
+        )
+
+
+async def _unharmed(work: Callable[[Case], Awaitable[None]], case: Case) -> None:
+    """A report that could not be saved, or a lesson not learned, does not undo a fix."""
+    try:
+        await work(case)
+    except StoreError:
+        raise
+    except HermesError:
+        return
+
+
+def _stuck(left: tuple[str, ...]) -> Ending:
+    return Ending(outcome="escalated", reason=f"could not be taken back: {'; '.join(left)}"[:1000])
+
+
+def _ending_of(past: Incident) -> Ending:
+    """How it ends, where everything but the ending itself had been written."""
+    if past.closed is not None and past.closed.outcome != "closed":
+        by: AnsweredBy = (
+            "nobody" if past.closed.answered_by == "person" else past.closed.answered_by
+        )
+        return Ending(outcome=past.closed.outcome, answered_by=by, reason=past.closed.reason)
+    if past.verified is not None and past.verified.ok:
+        return Ending(outcome="resolved", answered_by=answered_by(past), reason="verified")
+    verdict = past.diagnosis.verdict if past.diagnosis else "escalate"
+    if verdict in ("no-incident", "recovered"):
+        return Ending(outcome=verdict, answered_by="playbook")
+    return Ending(outcome="escalated", answered_by=answered_by(past), reason="nothing held")
+
+
+def answered_by(past: Incident) -> AnsweredBy:
+    kept = [change for change in past.changes if change.taken_back != "yes"]
+    if not kept:
+        return "nobody"
+    return "model" if kept[-1].by.startswith(past.case.run) else "playbook"
+
+
+async def numbers_of(ground: Ground, run: str, calls: tuple[str, ...]) -> tuple[int, ...]:
+    """Numbers of the events in which these calls ended: what evidence points at."""
+    found = []
+    async for recorded in ground.bus.journal.read(run=run, kinds=("tool.finished",)):
+        result = getattr(recorded.event, "result", None)
+        if result is not None and result.call_id in calls:
+            found.append(recorded.seq)
+    return tuple(found)

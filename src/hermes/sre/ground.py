@@ -1,0 +1,76 @@
+"""What the work on an incident stands on: one road to the world, one stream, what is known.
+
+The house lays it out for a real host, the gym for a broken box; the commander cannot tell which.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from hermes.core.bus import Bus
+from hermes.core.events.happening import Origin
+from hermes.core.messages import ToolCall, ToolResult
+from hermes.core.protocols import Artifacts, Environment, Processes, ToolContext
+from hermes.skills.library import Skill
+from hermes.skills.playbook.schema import Check
+from hermes.sre.case import Case
+from hermes.sre.looking import Execute
+from hermes.sre.minds import Minds
+from hermes.sre.settings import SreSettings
+from hermes.tools.executor import Executor
+
+Checks = Callable[[Case], Awaitable[Sequence[Check]]]
+"""Looks that the fixer has no hand in: the probes of the watch, or what is found on the spot."""
+Report = Callable[[Case], Awaitable[None]]
+Learn = Callable[[Case], Awaitable[None]]
+
+
+async def no_skills() -> Sequence[Skill]:
+    return ()
+
+
+async def no_checks(case: Case) -> Sequence[Check]:
+    return ()
+
+
+async def nothing(case: Case) -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Ground:
+    bus: Bus
+    executor: Executor
+    environment: Environment
+    artifacts: Artifacts
+    settings: SreSettings = field(default_factory=SreSettings)
+    skills: Callable[[], Awaitable[Sequence[Skill]]] = no_skills
+    """The library as it is now, with the state of each skill."""
+    checks: Checks = no_checks
+    minds: Minds | None = None
+    """Models, for what no playbook knows; None where there is none to ask."""
+    processes: Processes | None = None
+    report: Report = nothing
+    """Written from the journal at the end of every incident, also of escalated ones."""
+    learn: Learn = nothing
+    """Called for verified fixes only."""
+    origin: Origin = "incident"
+
+    def road(self, run: str, executor: Executor | None = None) -> Execute:
+        """The executor as one run sees it: looks up, decides, asks, runs, records."""
+        chosen = executor or self.executor
+
+        async def execute(call: ToolCall) -> ToolResult:
+            return await chosen.execute(call, self.context(run, execute))
+
+        return execute
+
+    def context(self, run: str, execute: Execute) -> ToolContext:
+        return ToolContext(
+            run,
+            self.environment,
+            self.bus.publish,
+            execute,
+            self.artifacts,
+            processes=self.processes,
+            origin=self.origin,
+        )

@@ -1,0 +1,237 @@
+"""An incident as the journal tells it: folded from its events, by whoever wants to know.
+
+Listings, the live view, the report and a watcher that was killed all read the same fold.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from datetime import datetime
+from typing import Literal
+
+from msgspec.structs import replace
+
+from hermes.core.events.incidents import (
+    AlertsJoined,
+    ChangeBegan,
+    ChangesUndone,
+    IncidentAcknowledged,
+    IncidentChecked,
+    IncidentClosed,
+    IncidentDiagnosed,
+    IncidentGraded,
+    IncidentOpened,
+    IncidentReopened,
+    IncidentVerified,
+    Phase,
+    PhaseEntered,
+    ReportWritten,
+    Severity,
+)
+from hermes.core.events.skills import PlaybookEnded, PlaybookStarted
+from hermes.core.messages import Value
+from hermes.core.protocols import Journal, Recorded
+from hermes.sre.case import Case, case_of
+
+Status = Literal["open", "resolved", "escalated", "no-incident", "recovered", "closed"]
+
+
+class Change(Value, kw_only=True, frozen=True):
+    call_id: str
+    command: str
+    undo: str = ""
+    attempt: int = 0
+    by: str = ""
+    taken_back: Literal["", "yes", "failed"] = ""
+
+
+class Incident(Value, kw_only=True, frozen=True):
+    case: Case
+    seq: int = 0
+    """Of the event that opened it."""
+    status: Status = "open"
+    phase: Phase | None = None
+    attempt: int = 0
+    severity: Severity = "P2"
+    reason: str = ""
+    """Why this severity."""
+    alerts: int = 1
+    began_at: datetime | None = None
+    """When somebody began to work on it."""
+    acknowledged_by: str = ""
+    acknowledged_at: datetime | None = None
+    diagnosis: IncidentDiagnosed | None = None
+    changes: tuple[Change, ...] = ()
+    played: tuple[str, ...] = ()
+    """Playbooks that have begun to act."""
+    verified: IncidentVerified | None = None
+    """The last word of checks that the fixer has no hand in."""
+    kept_attempt: int = 0
+    """Up to this attempt, checks have said that the changes help."""
+    failing: frozenset[str] | None = None
+    """Checks that failed before anything was changed; None when nobody had looked yet."""
+    playing: str = ""
+    """A playbook that has begun to act and not ended."""
+    report: str = ""
+    report_path: str = ""
+    closed: IncidentClosed | None = None
+    last_at: datetime | None = None
+    """Of the last thing that was written about it."""
+    gaps: tuple[tuple[datetime, float], ...] = ()
+    """When nobody worked on it although somebody should have: since when, seconds."""
+
+    @property
+    def standing(self) -> tuple[Change, ...]:
+        """Changes in force about which no check has said that they help."""
+        return tuple(
+            change
+            for change in self.changes
+            if change.attempt > self.kept_attempt and change.taken_back != "yes"
+        )
+
+
+def folded(records: Iterable[Recorded]) -> dict[str, Incident]:
+    """By id, in the order in which they were opened."""
+    found: dict[str, Incident] = {}
+    for recorded in records:
+        take(found, recorded)
+    return found
+
+
+def take(found: dict[str, Incident], recorded: Recorded) -> None:
+    """One event more."""
+    event = recorded.event
+    if isinstance(event, IncidentOpened):
+        if event.incident not in found:
+            found[event.incident] = Incident(
+                case=case_of(event),
+                seq=recorded.seq,
+                severity=event.severity,
+                reason=event.reason,
+                last_at=event.at,
+                alerts=max(1, len(event.alerts)),
+            )
+        return
+    key = getattr(event, "incident", "") or _of_run(found, event.run.partition("/")[0])
+    known = found.get(key)
+    if known is not None:
+        found[key] = replace(_after(known, event), last_at=event.at)
+
+
+def _of_run(found: dict[str, Incident], run: str) -> str:
+    """A drill's incident is not named like its run; all others are."""
+    if run in found:
+        return run
+    return next((key for key, each in found.items() if each.case.run == run), "")
+
+
+def _after(incident: Incident, event: object) -> Incident:
+    match event:
+        case PhaseEntered():
+            gaps = incident.gaps
+            if event.resumed and incident.last_at is not None:
+                gaps = (*gaps, (incident.last_at, event.gap))
+            return replace(incident, phase=event.phase, attempt=event.attempt, gaps=gaps)
+        case ChangeBegan() | ChangesUndone() | PlaybookStarted() | PlaybookEnded():
+            return _done(incident, event)
+        case IncidentDiagnosed():
+            return replace(incident, diagnosis=event)
+        case IncidentVerified() if event.by != "oracle":
+            kept = event.attempt if event.ok or event.kept else incident.kept_attempt
+            return replace(incident, verified=event, kept_attempt=kept)
+        case IncidentChecked() if event.when == "before":
+            failing = incident.failing or frozenset()
+            return replace(incident, failing=failing if event.ok else failing | {event.check})
+        case ReportWritten():
+            return replace(incident, report=event.text, report_path=event.path)
+        case _:
+            return _told(incident, event)
+
+
+def _done(
+    incident: Incident, event: ChangeBegan | ChangesUndone | PlaybookStarted | PlaybookEnded
+) -> Incident:
+    match event:
+        case ChangeBegan():
+            change = Change(
+                call_id=event.call_id,
+                command=event.command,
+                undo=event.undo,
+                attempt=event.attempt,
+                by=event.by,
+            )
+            return replace(incident, changes=(*incident.changes, change))
+        case ChangesUndone():
+            return replace(incident, changes=_taken_back(incident.changes, event))
+        case PlaybookStarted() if not event.dry:
+            played = (*incident.played, event.skill)
+            return replace(incident, played=played, playing=event.skill)
+        case PlaybookEnded():
+            return replace(incident, playing="")
+        case _:
+            return incident
+
+
+def _told(incident: Incident, event: object) -> Incident:
+    """What was heard and said about it, beside the work."""
+    match event:
+        case AlertsJoined():
+            return replace(incident, alerts=incident.alerts + event.count)
+        case IncidentGraded():
+            reason = event.reason or incident.reason
+            return replace(incident, severity=event.severity, reason=reason)
+        case IncidentAcknowledged():
+            return replace(incident, acknowledged_by=event.by, acknowledged_at=event.at)
+        case IncidentClosed() if event.by != "oracle":
+            return replace(incident, status=event.outcome, closed=event)
+        case IncidentReopened():
+            return replace(incident, status="open", closed=None, phase=None, failing=None)
+        case _:
+            return incident
+
+
+def _taken_back(changes: Sequence[Change], event: ChangesUndone) -> tuple[Change, ...]:
+    undone: dict[str, Literal["yes", "failed"]] = dict.fromkeys(event.calls, "yes")
+    undone |= dict.fromkeys(event.failed, "failed")
+    return tuple(
+        replace(change, taken_back=undone.get(change.call_id, change.taken_back))
+        for change in changes
+    )
+
+
+async def incidents(journal: Journal, *, drills: bool = False) -> dict[str, Incident]:
+    """All of them; those of the gym only when asked for."""
+    found = folded([recorded async for recorded in journal.read(kinds=KINDS)])
+    if drills:
+        return found
+    played = {each.event.run async for each in _drilled(journal)}
+    return {key: each for key, each in found.items() if each.case.run not in played}
+
+
+async def incident(journal: Journal, run: str) -> Incident | None:
+    """The one that this run is about."""
+    found = folded([recorded async for recorded in journal.read(run=run)])
+    return next(iter(found.values()), None)
+
+
+async def _drilled(journal: Journal) -> AsyncIterator[Recorded]:
+    async for recorded in journal.read(kinds=("run.started",)):
+        if getattr(recorded.event, "origin", "") == "gym":
+            yield recorded
+
+
+KINDS = (
+    "incident.opened",
+    "incident.joined",
+    "incident.graded",
+    "incident.acknowledged",
+    "incident.reopened",
+    "incident.phase",
+    "incident.diagnosed",
+    "incident.verified",
+    "incident.closed",
+    "change.began",
+    "changes.undone",
+    "incident.checked",
+    "playbook.ended",
+    "playbook.started",
+    "report.written",
+)

@@ -1,0 +1,36 @@
+"""What an operator can decide about the on-call engineer."""
+
+import msgspec
+
+
+class VerifySettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """The section `sre.verify`: when a fix counts as one."""
+
+    window: float = 20.0
+    """Seconds for which every check must hold."""
+    patience: float = 15.0
+    """Seconds that a service may take to come back before the window begins."""
+    every: float = 2.0
+    """Seconds between two looks within the window."""
+    timeout: float = 10.0
+    """Seconds for one check; one that hangs has failed."""
+    trigger: bool = True
+    """Whether what set the trouble off is set off again, to tell a cure from relief."""
+
+
+class SreSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """The section `sre` of the configuration."""
+
+    attempts: int = 3
+    """Fixes that may be tried, one after the other, before people are called."""
+    reflex: bool = True
+    """Whether trusted playbooks may act before a model is asked."""
+    agents: bool = True
+    """Whether models may investigate and mend what no playbook knows."""
+    learn: bool = True
+    """Whether a verified fix is distilled into a draft of a skill."""
+    at_once: int = 20
+    """Incidents that are worked on side by side; further ones wait."""
+    time_limit: float = 1800.0
+    """Seconds for one incident; then people are called with what was found."""
+    verify: VerifySettings = VerifySettings()
