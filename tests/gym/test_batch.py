@@ -38,9 +38,9 @@ class Agent:
         ]
 
 
-async def run(folder: Path, file: Path, agent: Agent, **more: Any) -> Summary:
+async def run(folder: Path, file: Path, agent: Agent, workers: int = 2, **more: Any) -> Summary:
     jobs = read_dataset(file, batch_size=2)
-    return await run_batch(PLAN, jobs, agent, Shelf(folder / "r"), workers=2, **more)
+    return await run_batch(PLAN, jobs, agent, Shelf(folder / "r"), workers=workers, **more)
 
 
 def combined(folder: Path) -> list[dict[str, Any]]:
@@ -94,7 +94,7 @@ async def test_going_on_goes_by_the_text_of_a_prompt_and_not_by_its_place(tmp_pa
 @pytest.mark.parametrize("cut", [1, 40, 150])
 async def test_what_a_kill_tore_is_done_again_and_the_rest_is_not(tmp_path: Path, cut: int) -> None:
     file = dataset(tmp_path, "a", "b b b")
-    await run(tmp_path, file, Agent())
+    await run(tmp_path, file, Agent(), workers=1)  # one after the other: the long one is last
     torn = tmp_path / "r" / "batch_0000.jsonl"
     torn.write_bytes(torn.read_bytes()[:-cut])
     again = Agent()
