@@ -1,23 +1,32 @@
 """Lays the ground for an incident: a house, its skills, its checks, its desk for reports."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from hermes.app.house import House
 from hermes.app.skills import open_library, states_in
 from hermes.core.protocols import Journal
 from hermes.settings.load import Loaded
 from hermes.skills.library import Skill
-from hermes.skills.playbook.schema import Check
 from hermes.sre.case import Case
+from hermes.sre.eyes import open_eyes
 from hermes.sre.ground import Ground
 from hermes.sre.minds import Minds
+from hermes.sre.probes.probe import Probe
+from hermes.sre.report.document import document
 from hermes.sre.settings import SreSettings
+
+INCIDENTS = "incidents"
+"""The folder of reports, in the home."""
 
 
 def ground_in(
-    house: House, settings: SreSettings, *, minds: Minds | None = None, folder: Path | None = None
+    house: House,
+    settings: SreSettings,
+    *,
+    minds: Minds | None = None,
+    probes: Sequence[Probe] = (),
 ) -> Ground:
+    """`probes` are those of the watch; where there are none, a look around finds some."""
     means = house.means
     return Ground(
         bus=house.bus,
@@ -25,8 +34,9 @@ def ground_in(
         environment=means.environment,
         artifacts=means.artifacts,
         settings=settings,
-        skills=Shelf(house.loaded, house.journal, folder).skills,
-        checks=lambda case: _checks(house, case),
+        skills=Shelf(house.loaded, house.journal).skills,
+        eyes=lambda case: open_eyes(case, means.environment, probes),
+        report=lambda case: _report(house, case),
         minds=minds,
         processes=means.processes,
         origin=means.origin,
@@ -36,13 +46,13 @@ def ground_in(
 class Shelf:
     """The library, read again only when a skill's state has changed since."""
 
-    def __init__(self, loaded: Loaded, journal: Journal, folder: Path | None) -> None:
-        self._loaded, self._journal, self._folder = loaded, journal, folder
+    def __init__(self, loaded: Loaded, journal: Journal) -> None:
+        self._loaded, self._journal = loaded, journal
 
     async def skills(self) -> Sequence[Skill]:
         states = await states_in(self._journal)
-        return open_library(self._loaded, self._folder, states).skills
+        return open_library(self._loaded, states=states).skills
 
 
-async def _checks(house: House, case: Case) -> Sequence[Check]:
-    return ()
+async def _report(house: House, case: Case) -> None:
+    await document(house.journal, house.bus, case.run, house.loaded.home / INCIDENTS)

@@ -131,12 +131,7 @@ class Attempts:
             return Made(why=why, last=True)
         if self._synthesis is None:
             await self._enter("investigate", number, "")
-            seen = [
-                await look(check, self._ground.road(self._case.run))
-                for check in self._baseline.checks
-                if check.name in self._baseline.failing
-            ]
-            self._synthesis = await minds.investigate(self._case, seen)
+            self._synthesis = await minds.investigate(self._case, await self._baseline.eyes())
             self._hypotheses = list(self._synthesis.hypotheses)
         verdict = self._synthesis.verdict
         if verdict in ("no-incident", "recovered"):

@@ -11,15 +11,13 @@ from hermes.core.events.happening import Origin
 from hermes.core.messages import ToolCall, ToolResult
 from hermes.core.protocols import Artifacts, Environment, Processes, ToolContext
 from hermes.skills.library import Skill
-from hermes.skills.playbook.schema import Check
 from hermes.sre.case import Case
+from hermes.sre.eyes import Eyes, blind
 from hermes.sre.looking import Execute
 from hermes.sre.minds import Minds
 from hermes.sre.settings import SreSettings
 from hermes.tools.executor import Executor
 
-Checks = Callable[[Case], Awaitable[Sequence[Check]]]
-"""Looks that the fixer has no hand in: the probes of the watch, or what is found on the spot."""
 Report = Callable[[Case], Awaitable[None]]
 Learn = Callable[[Case], Awaitable[None]]
 
@@ -28,8 +26,8 @@ async def no_skills() -> Sequence[Skill]:
     return ()
 
 
-async def no_checks(case: Case) -> Sequence[Check]:
-    return ()
+async def no_eyes(case: Case) -> Eyes:
+    return blind(case)
 
 
 async def nothing(case: Case) -> None:
@@ -45,7 +43,8 @@ class Ground:
     settings: SreSettings = field(default_factory=SreSettings)
     skills: Callable[[], Awaitable[Sequence[Skill]]] = no_skills
     """The library as it is now, with the state of each skill."""
-    checks: Checks = no_checks
+    eyes: Callable[[Case], Awaitable[Eyes]] = no_eyes
+    """Checks that the fixer has no hand in, for a case."""
     minds: Minds | None = None
     """Models, for what no playbook knows; None where there is none to ask."""
     processes: Processes | None = None

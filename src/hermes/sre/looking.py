@@ -19,6 +19,8 @@ GRACE = 2.0
 class Seen(Value, kw_only=True, frozen=True):
     check: str
     ok: bool
+    unknown: bool = False
+    """It could not be asked, which is neither well nor broken."""
     detail: str = ""
     call_id: str = ""
 

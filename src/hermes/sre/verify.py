@@ -7,6 +7,7 @@ what set the trouble off was set off again: that tells a cure from relief.
 import shlex
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import anyio
 
@@ -16,21 +17,27 @@ from hermes.core.messages import ToolCall, Value
 from hermes.skills.playbook.ending import ended
 from hermes.skills.playbook.schema import Check
 from hermes.sre.case import Case
+from hermes.sre.eyes import Eyes
 from hermes.sre.ground import Ground
 from hermes.sre.looking import Seen, look_at_all
 
 TOOL = "terminal"
 
 
-class Baseline(Value, kw_only=True, frozen=True):
-    """How everything was before anything was changed."""
+@dataclass(frozen=True)
+class Baseline:
+    """How everything was before anything was changed, and the eyes that saw it."""
 
-    checks: tuple[Check, ...] = ()
+    eyes: Eyes
     failing: frozenset[str] = frozenset()
+    unseen: frozenset[str] = frozenset()
+    """What could not be asked then tells nothing later."""
+    proposed: tuple[Check, ...] = ()
+    """Checks of those who mend it; they count because they were seen to fail."""
 
     def plus(self, check: Check) -> "Baseline":
-        """With a check that was seen to fail."""
-        return Baseline(checks=(*self.checks, check), failing=self.failing | {check.name})
+        failing = self.failing | {check.name}
+        return replace(self, proposed=(*self.proposed, check), failing=failing)
 
 
 class Proof(Value, kw_only=True, frozen=True):
@@ -43,13 +50,16 @@ class Proof(Value, kw_only=True, frozen=True):
 
 async def take_baseline(ground: Ground, case: Case, earlier: frozenset[str] | None) -> Baseline:
     """`earlier` are the checks that failed when a life of ours that ended too soon looked."""
-    checks = tuple(await ground.checks(case))
+    eyes = await ground.eyes(case)
     if earlier is not None:
-        return Baseline(checks=checks, failing=earlier)
-    patience = ground.settings.verify.timeout
-    seen = await look_at_all(checks, ground.road(case.run), timeout=patience)
-    await ground.bus.publish(*(_checked(case, each, "before", 0) for each in seen))
-    return Baseline(checks=checks, failing=frozenset(each.check for each in seen if not each.ok))
+        return Baseline(eyes=eyes, failing=earlier)
+    seen = await eyes()
+    await _tell(ground, case, seen, "before", 0)
+    return Baseline(
+        eyes=eyes,
+        failing=frozenset(each.check for each in seen if not each.ok and not each.unknown),
+        unseen=frozenset(each.check for each in seen if each.unknown),
+    )
 
 
 async def verify(
@@ -130,8 +140,11 @@ async def _hold(ground: Ground, case: Case, baseline: Baseline, window: float) -
 
 
 async def _look(ground: Ground, case: Case, baseline: Baseline) -> tuple[Seen, ...]:
-    timeout = ground.settings.verify.timeout
-    return await look_at_all(baseline.checks, ground.road(case.run), timeout=timeout)
+    seen = [each for each in await baseline.eyes() if each.check not in baseline.unseen]
+    if baseline.proposed:
+        timeout = ground.settings.verify.timeout
+        seen += await look_at_all(baseline.proposed, ground.road(case.run), timeout=timeout)
+    return tuple(seen)
 
 
 async def _tell(

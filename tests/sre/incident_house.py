@@ -1,0 +1,149 @@
+"""A folder that plays the host: files are what is well or not, playbooks append to a ledger."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hermes.core.actions import Action, Approval, Decision
+from hermes.core.bus import Bus
+from hermes.core.events.incidents import AlertRaised, IncidentOpened
+from hermes.core.protocols import Journal
+from hermes.environments.local import LocalEnvironment
+from hermes.memory.artifacts import FileArtifacts
+from hermes.memory.in_memory import InMemoryJournal
+from hermes.skills.cards import Root
+from hermes.skills.library import Library, Skill
+from hermes.sre.case import Case, case_of
+from hermes.sre.eyes import Eyes
+from hermes.sre.ground import Ground
+from hermes.sre.looking import Seen
+from hermes.sre.minds import Minds
+from hermes.sre.settings import SreSettings, VerifySettings
+from hermes.tools.executor import Executor
+from hermes.tools.terminal import make_terminal
+
+QUICK = SreSettings(
+    verify=VerifySettings(window=0.05, patience=0.2, every=0.02, timeout=2.0), time_limit=60.0
+)
+PLAYBOOK = """\
+version: 1
+summary: "{name} is put right"
+signature:
+  words: ["{name} is down"]
+  probes:
+    - name: look
+      command: test ! -f well-{mends} && echo seen
+steps:
+{steps}
+verify:
+  - name: done
+    command: "true"
+    within: 0.1
+"""
+STEP = """\
+  - name: step{number}
+    command: "echo {name}-{number} >> ledger; {command}"
+    undo: "echo undo-{name}-{number} >> ledger; {undo}"
+"""
+
+
+async def yes(action: Action, decision: Decision) -> Approval:
+    return Approval(approved=True, by="test")
+
+
+class Allowing:
+    """Everything may be done, and what is no look is known as one."""
+
+    def decide(self, action: Action) -> Decision:
+        command = str(action.call.arguments.get("command", ""))
+        looks = command.startswith(("test ", "cat ", "systemctl show", "true"))
+        return Decision(
+            verdict="allow", rule="test", effects=("read",) if looks else ("write",), hash="x"
+        )
+
+
+@dataclass
+class Host:
+    """What one test has in its hands."""
+
+    folder: Path
+    journal: Journal = field(default_factory=InMemoryJournal)
+    settings: SreSettings = QUICK
+    minds: Minds | None = None
+    reported: list[str] = field(default_factory=list)
+    learned: list[str] = field(default_factory=list)
+    watched: tuple[str, ...] = ("web",)
+    slow: bool = False
+
+    def playbook(self, name: str, *commands: tuple[str, str], mends: str = "web") -> None:
+        """Each command with its way back."""
+        steps = "".join(
+            STEP.format(number=number, name=name, command=command, undo=undo)
+            for number, (command, undo) in enumerate(commands, start=1)
+        )
+        skill = self.folder / "skills" / name
+        skill.mkdir(parents=True)
+        (skill / "SKILL.md").write_text(
+            f"---\nname: {name}\ndescription: mends {name} when it is down\n---\nHow to.\n"
+        )
+        (skill / "playbook.yaml").write_text(PLAYBOOK.format(name=name, steps=steps, mends=mends))
+
+    @property
+    def ledger(self) -> list[str]:
+        file = self.folder / "ledger"
+        return file.read_text().split() if file.exists() else []
+
+    def well(self, name: str = "web") -> bool:
+        return (self.folder / f"well-{name}").exists()
+
+    async def skills(self) -> Sequence[Skill]:
+        folder = self.folder / "skills"
+        names = [each.name for each in folder.iterdir()] if folder.is_dir() else []
+        return Library([Root(folder, "user")], dict.fromkeys(names, "trusted")).skills
+
+    async def eyes(self, case: Case) -> Eyes:
+        async def see() -> Sequence[Seen]:
+            if self.slow:
+                return [Seen(check="web", ok=False, detail="gave no answer within 2 s")]
+            return [Seen(check=name, ok=self.well(name)) for name in self.watched]
+
+        return see
+
+    async def report(self, case: Case) -> None:
+        self.reported.append(case.incident)
+
+    async def learn(self, case: Case) -> None:
+        self.learned.append(case.incident)
+
+    async def opened(self, name: str = "incident-1") -> Case:
+        """An alert and its incident, in the journal."""
+        opened = IncidentOpened(
+            run=name,
+            incident=name,
+            title="web is down",
+            severity="P1",
+            service="web",
+            facts=(("text", "nobody answers"),),
+        )
+        bus = Bus(self.journal)
+        await bus.publish(AlertRaised(run="watch", fingerprint="web", title="web is down"), opened)
+        return case_of(opened)
+
+    @asynccontextmanager
+    async def ground(self) -> AsyncGenerator[Ground, None]:
+        bus = Bus(self.journal)
+        tools = {"terminal": make_terminal()}
+        async with LocalEnvironment(self.folder, {"PATH": "/usr/bin:/bin"}) as place:
+            yield Ground(
+                bus=bus,
+                executor=Executor(tools, Allowing(), yes, bus),
+                environment=place,
+                artifacts=FileArtifacts(self.folder / "artifacts"),
+                settings=self.settings,
+                skills=self.skills,
+                eyes=self.eyes,
+                minds=self.minds,
+                report=self.report,
+                learn=self.learn,
+            )

@@ -1,0 +1,305 @@
+"""An incident as a transaction: mended and proved, or as it was, and never half-way."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from incident_house import Host
+from msgspec import structs
+
+from hermes.core.events import Event
+from hermes.core.events.incidents import (
+    ChangeBegan,
+    ChangesUndone,
+    IncidentClosed,
+    PhaseEntered,
+)
+from hermes.core.messages import ToolCall
+from hermes.memory.in_memory import InMemoryJournal
+from hermes.sre.case import Case
+from hermes.sre.commander import Commander, Ending
+from hermes.sre.ground import Ground
+from hermes.sre.incident import incident
+from hermes.sre.looking import Seen
+from hermes.sre.minds import Hypothesis, Remedy, Synthesis, Tried
+from hermes.tools.executor import Executor
+
+pytestmark = pytest.mark.anyio
+Kind = TypeVar("Kind")
+MEND = ("touch well-web", "rm -f well-web")
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+async def commanded(host: Host) -> Ending:
+    case = await host.opened()
+    async with host.ground() as ground:
+        return await Commander(ground, case).command()
+
+
+def events(host: Host, kind: type[Kind]) -> list[Kind]:
+    assert isinstance(host.journal, InMemoryJournal)
+    return [event for event in host.journal.events if isinstance(event, kind)]
+
+
+async def test_a_playbook_mends_it_and_checks_it_has_no_hand_in_say_so(host: Host) -> None:
+    host.playbook("web", MEND)
+    ending = await commanded(host)
+    assert (ending.outcome, ending.answered_by) == ("resolved", "playbook")
+    assert host.ledger == ["web-1"]
+    assert host.reported == host.learned == ["incident-1"]
+    phases = [event.phase for event in events(host, PhaseEntered)]
+    assert phases == ["assess", "reflex", "verify", "document", "learn"]
+    begun = events(host, ChangeBegan)[0]
+    assert begun.undo.endswith("rm -f well-web")
+
+
+async def test_a_fix_that_does_not_hold_is_taken_back_and_teaches_nothing(host: Host) -> None:
+    host.playbook("web", ("touch one", "rm one"), ("touch two", "rm two"))
+    ending = await commanded(host)
+    assert ending.outcome == "escalated"
+    assert host.ledger == ["web-1", "web-2", "undo-web-2", "undo-web-1"]
+    assert not list(host.folder.glob("one"))
+    assert (host.reported, host.learned) == (["incident-1"], [])
+
+
+async def test_a_fix_that_makes_it_worse_is_taken_back(host: Host) -> None:
+    host.watched = ("web", "shop")
+    (host.folder / "well-shop").touch()
+    host.playbook("web", ("touch well-web; rm well-shop", "rm well-web; touch well-shop"))
+    ending = await commanded(host)
+    assert ending.outcome == "escalated"
+    assert (host.well("web"), host.well("shop")) == (False, True)
+
+
+async def test_the_next_way_is_tried_once_the_first_is_taken_back(host: Host) -> None:
+    host.playbook("web", ("touch one", "rm one"))
+    host.playbook("web-is-down-otherwise", MEND)
+    ending = await commanded(host)
+    assert ending.outcome == "resolved"
+    assert host.ledger == ["web-1", "undo-web-1", "web-is-down-otherwise-1"]
+
+
+async def test_two_faults_at_once_keep_the_half_that_helped(host: Host) -> None:
+    host.watched = ("web", "shop")
+    host.playbook("web", MEND)
+    host.playbook("shop", ("touch well-shop", "rm well-shop"), mends="shop")
+    ending = await commanded(host)
+    assert ending.outcome == "resolved", ending
+    assert sorted(host.ledger) == ["shop-1", "web-1"]
+
+
+async def test_three_attempts_are_enough(host: Host) -> None:
+    for number in range(5):
+        host.playbook(f"web-{number}", ("touch nothing", "rm nothing"))
+    ending = await commanded(host)
+    assert ending.outcome == "escalated"
+    assert len([line for line in host.ledger if not line.startswith("undo")]) == 3
+
+
+async def test_a_change_without_a_way_back_is_told_to_people(host: Host) -> None:
+    host.playbook("web", ("touch one", "exit 3"))
+    ending = await commanded(host)
+    assert ending.outcome == "escalated"
+    assert "could not be taken back" in ending.reason
+    undone = events(host, ChangesUndone)[0]
+    assert (len(undone.failed), undone.calls) == (1, ())
+
+
+async def test_a_check_that_gives_no_answer_has_failed(host: Host) -> None:
+    host.playbook("web", MEND)
+    host.slow = True
+    ending = await commanded(host)
+    assert ending.outcome == "escalated"
+    assert "no answer within" in ending.reason
+    assert not host.well(), "what could not be proved was taken back"
+
+
+async def test_a_proposed_check_that_hangs_holds_nobody_up(host: Host) -> None:
+    guess = Hypothesis(component="web", check="sleep 60")
+    ending = await with_mind(host, Mind(Synthesis(verdict="fix", hypotheses=(guess,)), "touch x"))
+    assert ending.outcome == "escalated"
+
+
+class Mind:
+    """Says what it is told to; changes what it is told to."""
+
+    def __init__(self, synthesis: Synthesis, *commands: str) -> None:
+        self.synthesis, self.commands = synthesis, commands
+        self.ground: Ground | None = None
+
+    async def investigate(self, case: Case, baseline: Sequence[Seen]) -> Synthesis:
+        return self.synthesis
+
+    async def remediate(
+        self,
+        case: Case,
+        hypothesis: Hypothesis,
+        attempt: int,
+        tried: Sequence[Tried],
+        executor: Executor,
+    ) -> Remedy:
+        assert self.ground is not None
+        road = self.ground.road(f"{case.run}/fix-{attempt}", executor)
+        for number, command in enumerate(self.commands):
+            await road(ToolCall(f"m{attempt}-{number}", "terminal", {"command": command}))
+        return Remedy(summary="it is fixed, I promise")
+
+
+GUESS = Synthesis(verdict="fix", hypotheses=(Hypothesis(component="web"),))
+
+
+async def with_mind(host: Host, mind: Mind) -> Ending:
+    host.minds = mind
+    case = await host.opened()
+    async with host.ground() as ground:
+        mind.ground = ground
+        return await Commander(ground, case).command()
+
+
+async def test_a_model_that_claims_success_is_not_believed(host: Host) -> None:
+    ending = await with_mind(host, Mind(GUESS))
+    assert (ending.outcome, ending.answered_by) == ("escalated", "model")
+    assert not host.learned
+
+
+async def test_what_a_model_changes_is_kept_first_and_put_back_when_it_did_not_help(
+    host: Host,
+) -> None:
+    conf = host.folder / "web.conf"
+    conf.write_text("port = 80\n")
+    ending = await with_mind(host, Mind(GUESS, f"echo oops > {conf}; touch {host.folder}/new"))
+    assert ending.outcome == "escalated"
+    assert conf.read_text() == "port = 80\n"
+    assert not (host.folder / "new").exists()
+
+
+async def test_a_model_that_mends_it_is_proved_right(host: Host) -> None:
+    ending = await with_mind(host, Mind(GUESS, "touch well-web"))
+    assert (ending.outcome, ending.answered_by) == ("resolved", "model")
+    assert host.learned == ["incident-1"]
+
+
+async def test_a_fix_that_no_check_can_judge_is_left_to_a_person(host: Host) -> None:
+    host.watched = ()
+    ending = await with_mind(host, Mind(GUESS, "touch well-web"))
+    assert ending.outcome == "escalated"
+    assert host.well(), "it stays: whether it helped is for a person to say"
+
+
+async def test_a_check_that_the_model_proposes_counts_if_it_fails_before(host: Host) -> None:
+    host.watched = ()
+    guess = Hypothesis(component="web", check="test -f well-web")
+    ending = await with_mind(
+        host, Mind(Synthesis(verdict="fix", hypotheses=(guess,)), "touch well-web")
+    )
+    assert ending.outcome == "resolved"
+
+
+async def test_a_model_that_sees_no_incident_must_convince_the_checks(host: Host) -> None:
+    ending = await with_mind(host, Mind(Synthesis(verdict="no-incident")))
+    assert ending.outcome == "escalated"
+    assert "said to be no-incident" in ending.reason
+
+
+async def test_an_incident_has_an_end_even_if_the_work_has_none(host: Host) -> None:
+    host.settings = structs.replace(host.settings, time_limit=0.5)
+    host.playbook("web", ("sleep 30", "true"))
+    ending = await commanded(host)
+    assert ending.outcome == "escalated"
+    assert "not mended within" in ending.reason or "taken back" in ending.reason
+
+
+class Killed(BaseException):
+    """In place of a kill: nothing may catch it."""
+
+
+class Mortal(InMemoryJournal):
+    """Dies before or after it has written the n-th batch of events."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lives: int | None = None
+        self.late = False
+
+    async def append(self, *events: Event) -> Sequence[int]:
+        if self.lives is not None:
+            self.lives -= 1
+            if self.lives < 0 and not self.late:
+                raise Killed
+        written = await super().append(*events)
+        if self.lives is not None and self.lives < 0:
+            raise Killed
+        return written
+
+
+async def die_and_go_on(host: Host, journal: Mortal, lives: int, *, late: bool) -> Ending | None:
+    """Killed at one point, then left alone; None when it was done before that point."""
+    case = await host.opened()
+    journal.lives, journal.late = lives, late
+    try:
+        async with host.ground() as ground:
+            await Commander(ground, case).command()
+        return None
+    except BaseException as error:
+        if not _is_kill(error):
+            raise
+    journal.lives = None
+    async with host.ground() as ground:
+        return await Commander(ground, case).command()
+
+
+def _is_kill(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return any(_is_kill(each) for each in error.exceptions)
+    return isinstance(error, Killed)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before writing", "after writing"])
+@pytest.mark.parametrize("helps", [True, False])
+async def test_killed_at_any_point_it_goes_on_and_repeats_no_change(
+    tmp_path: Path, helps: bool, late: bool
+) -> None:
+    for lives in range(2 * late + helps, 300, 4):  # the four together meet every point
+        folder = tmp_path / str(lives)
+        folder.mkdir()
+        journal = Mortal()
+        host = Host(folder, journal)
+        host.playbook("web", ("touch one", "rm one"), MEND if helps else ("true", "true"))
+        host.playbook("web-down-second", ("touch two", "rm -f two"))
+        ending = await die_and_go_on(host, journal, lives, late=late)
+        if ending is None:
+            assert lives > 20, "it was hardly ever killed"
+            return
+        assert ending.outcome in ("resolved", "escalated")
+        assert len(host.ledger) == len(set(host.ledger)), (lives, host.ledger)
+        closed = [event for event in journal.events if isinstance(event, IncidentClosed)]
+        assert len(closed) == 1, lives
+        if ending.outcome == "resolved":
+            assert host.well()
+    pytest.fail("it never came to an end")
+
+
+async def test_after_a_kill_the_journal_tells_of_the_gap(host: Host) -> None:
+    journal = Mortal()
+    host.journal = journal
+    host.playbook("web", MEND)
+    assert await die_and_go_on(host, journal, 12, late=False) is not None
+    resumed = [e for e in journal.events if isinstance(e, PhaseEntered) and e.resumed]
+    assert len(resumed) == 1
+
+
+async def test_what_was_closed_stays_closed(host: Host) -> None:
+    host.playbook("web", MEND)
+    first = await commanded(host)
+    written = await host.journal.last()
+    async with host.ground() as ground:
+        past = await incident(host.journal, "incident-1")
+        assert past is not None
+        again = await Commander(ground, past.case).command()
+    assert again.outcome == first.outcome
+    assert await host.journal.last() == written
