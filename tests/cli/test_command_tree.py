@@ -46,12 +46,15 @@ ELSEWHERE |= {"hermes batch", "hermes trajectories export"}
 ELSEWHERE |= {
     "hermes audit key",
     "hermes memory show",
+    "hermes memory share",
     "hermes memory forget",
     "hermes memory import",
 }
 ELSEWHERE |= {f"hermes drill {verb}" for verb in ("run", "selftest", "bench", "score")}
 ELSEWHERE |= {f"hermes skills {verb}" for verb in ("run", "diff", "rollback", "retire")}
 ELSEWHERE |= {f"hermes skills {verb}" for verb in ("compile", "distill")}
+ELSEWHERE |= {f"hermes incident {verb}" for verb in ("show", "timeline", "report")}
+ELSEWHERE |= {f"hermes incident {verb}" for verb in ("ack", "close", "reopen")}
 ELSEWHERE |= {f"hermes skills {v}" for v in ("export", "import", "verify", "publish", "revoke")}
 """They need a server, damage, or somebody who asks, and have tests of their own."""
 ARGUMENTS = {
@@ -66,6 +69,7 @@ ARGUMENTS = {
     "hermes policy show": ["destructive"],
     "hermes doctor": ["--offline"],
     "hermes drill show": ["config-typo-after-edit"],
+    "hermes incident open": ["the shop shows old prices"],
     "hermes memory add": ["orders writes to db-7"],
     "hermes skills show": ["port-taken"],
     "hermes skills new": ["made-here", "--description", "Does it"],

@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "policy": ("hermes.cli.policy", "What the agent may do: check, explain, test, replay rules"),
     "audit": ("hermes.cli.audit", "What was decided and done, and proof that nobody rewrote it"),
     "approvals": ("hermes.cli.approvals", "Answer what waits for a person; see what was granted"),
+    "incident": ("hermes.cli.incident", "What went wrong: list, show, report, open, close, count"),
     "drill": ("hermes.cli.drill", "Real incidents in a box: run, score, measure, prove"),
     "batch": ("hermes.cli.batch", "Many prompts side by side, kept as examples to train on"),
     "trajectories": ("hermes.cli.trajectories", "Runs as examples to train on"),

@@ -17,6 +17,8 @@ from hermes.core.events.incidents import (
     IncidentVerified,
 )
 from hermes.core.messages import Value
+from hermes.gym.box.carrier import Opener
+from hermes.gym.box.here import open_here
 from hermes.gym.conclude import of_run
 from hermes.gym.dice import Split
 from hermes.gym.episode import Episode, Outcome, open_episode
@@ -94,6 +96,7 @@ async def run_drill(
     *,
     agent: str = "",
     learned: SkillTrial | None = None,
+    opener: Opener = open_here,
 ) -> Drilled:
     """Never raises for what happens inside: a host that could not be broken is a void drill."""
     started = time.monotonic()
@@ -103,7 +106,10 @@ async def run_drill(
     except SettingsError as error:
         return msgspec.structs.replace(drilled, void=str(error))
     try:
-        async with open_episode(scenario, story) as episode, stages(episode) as stage:
+        async with (
+            open_episode(scenario, story, opener=opener) as episode,
+            stages(episode) as stage,
+        ):
             drilled = await play(episode, stage, respond(story), terms, drilled, learned)
     except PlaceFailed as error:
         drilled = msgspec.structs.replace(drilled, void=str(error))
@@ -188,6 +194,7 @@ async def settle(
             ok=outcome.resolved,
             checks=tuple(f"{each.check}: {each.detail}" for each in _looked_at(outcome)),
             seconds=terms.window,
+            by="oracle",
         )
     )
     events = await of_run(stage.bus.journal, run, after=stage.since)

@@ -9,6 +9,7 @@ from hermes.core.ids import new_id
 from hermes.core.messages import ToolCall
 from hermes.policy.commands.values import PLAIN
 from hermes.skills.playbook.ending import ended
+from hermes.sre.by_the_book import ByTheBook
 from hermes.sre.case import Case
 from hermes.sre.ground import Ground
 from hermes.sre.incident import Change, Incident
@@ -33,7 +34,8 @@ class Changes:
 
     @property
     def executor(self) -> Executor:
-        return self._ground.executor.watched(self._before)
+        watched = self._ground.executor.watched(self._before)
+        return watched.under(ByTheBook(watched.policy)) if self._playbook else watched
 
     async def announce(self, call_id: str, command: str, undo: str) -> None:
         """A playbook's next step, with the way back that its author wrote."""
@@ -121,8 +123,10 @@ async def _settle(ground: Ground, case: Case, commands: list[str], begun: set[st
 
 
 async def _do(ground: Ground, case: Case, id: str, command: str) -> str:
+    """A way back was written down before the change: it is nobody's words but ours."""
     call = ToolCall(id, TOOL, {"command": command, "timeout": PATIENCE})
-    end = ended(await ground.road(case.run)(call), command, 0.0)
+    executor = ground.executor.under(ByTheBook(ground.executor.policy))
+    end = ended(await ground.road(case.run, executor)(call), command, 0.0)
     if end.status != "ok":
         return end.output[:200]
     if end.timed_out:

@@ -17,6 +17,7 @@ from typing import Literal
 
 import anyio
 
+from hermes.core.actions import HearsText
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.events.incidents import (
     IncidentClosed,
@@ -56,6 +57,9 @@ class Commander:
         past = await incident(self._ground.bus.journal, self._case.run)
         if past is not None and past.closed is not None:
             return _ending_of(past)
+        policy = self._ground.executor.policy
+        if isinstance(policy, HearsText):  # an alert is text that nobody vouches for
+            policy.heard(self._case.run, self._case.facts.words, False)
         if past is not None and past.phase is not None and past.last_at is not None:
             self._resumed = True
             self._gap = max(0.0, (datetime.now(UTC) - past.last_at).total_seconds())
@@ -185,6 +189,8 @@ class Commander:
     async def _finish(self, ending: Ending) -> None:
         now = await incident(self._ground.bus.journal, self._case.run)
         if now is None or not now.report:
+            if ending.outcome == "escalated":
+                await self._call_people(now, ending)
             await self._enter("document")
             await _unharmed(self._ground.report, self._case)
         if ending.outcome == "resolved":
@@ -197,6 +203,26 @@ class Commander:
                 outcome=ending.outcome,
                 answered_by=ending.answered_by,
                 reason=ending.reason[:1000],
+            )
+        )
+
+    async def _call_people(self, now: Incident | None, ending: Ending) -> None:
+        """What was thought of it until then stays, as what it is: not proved."""
+        said = now.diagnosis if now else None
+        if said is not None and said.verdict == "escalate":
+            return
+        await self._ground.bus.publish(
+            IncidentDiagnosed(
+                run=self._case.run,
+                incident=self._case.incident,
+                verdict="escalate",
+                component=said.component if said else self._case.service,
+                mechanism=said.mechanism if said else "",
+                value=said.value if said else "",
+                evidence=said.evidence if said else (),
+                ruled_out=said.ruled_out if said else (),
+                gaps=(*(said.gaps if said else ()), ending.reason[:300]),
+                confidence=(said.confidence / 2) if said else 0.0,
             )
         )
 

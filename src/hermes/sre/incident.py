@@ -129,7 +129,10 @@ def _after(incident: Incident, event: object) -> Incident:
             gaps = incident.gaps
             if event.resumed and incident.last_at is not None:
                 gaps = (*gaps, (incident.last_at, event.gap))
-            return replace(incident, phase=event.phase, attempt=event.attempt, gaps=gaps)
+            begun = incident.began_at or event.at
+            return replace(
+                incident, phase=event.phase, attempt=event.attempt, gaps=gaps, began_at=begun
+            )
         case ChangeBegan() | ChangesUndone() | PlaybookStarted() | PlaybookEnded():
             return _done(incident, event)
         case IncidentDiagnosed():
@@ -183,7 +186,9 @@ def _told(incident: Incident, event: object) -> Incident:
         case IncidentClosed() if event.by != "oracle":
             return replace(incident, status=event.outcome, closed=event)
         case IncidentReopened():
-            return replace(incident, status="open", closed=None, phase=None, failing=None)
+            # What was proved and told before is history: else the work would end where it began.
+            again = replace(incident, status="open", closed=None, phase=None, failing=None)
+            return replace(again, verified=None, report="", report_path="")
         case _:
             return incident
 

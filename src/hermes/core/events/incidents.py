@@ -38,6 +38,10 @@ class AlertSuppressed(Happening, tag="alert.suppressed", kw_only=True, frozen=Tr
     fingerprint: str
     title: str
     why: str
+    stretch: str = ""
+    """What keeps it quiet: a maintenance window, `flapping`, an incident that is over."""
+    up_to: int = 0
+    """Its alerts up to this number are answered by this; 0 for all before it."""
 
 
 class IncidentOpened(Happening, tag="incident.opened", kw_only=True, frozen=True):
@@ -65,6 +69,8 @@ class AlertsJoined(Happening, tag="incident.joined", kw_only=True, frozen=True):
     titles: tuple[str, ...] = ()
     why: str = ""
     """Why they belong together."""
+    up_to: int = 0
+    """Alerts of these fingerprints up to this number are counted; 0 for all before it."""
 
 
 class IncidentGraded(Happening, tag="incident.graded", kw_only=True, frozen=True):
@@ -187,7 +193,7 @@ class ReportWritten(Happening, tag="report.written", kw_only=True, frozen=True):
     incident: str
     text: str
     path: str = ""
-    """Below the folder of reports; empty where no file was written."""
+    """Below the home folder; empty where no file was written."""
     trouble: str = ""
     """Why none could be: the words are kept here all the same."""
 

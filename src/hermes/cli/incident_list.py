@@ -1,0 +1,202 @@
+"""`hermes incident list` and `show`: read from the journal, whoever works on it."""
+
+from datetime import datetime
+
+import click
+
+from hermes.cli.incident_found import find, offered
+from hermes.cli.lazy import Examples
+from hermes.cli.loading import settings_for
+from hermes.cli.output import emit_json, fields, json_option, say, table
+from hermes.cli.render_safe import clean, clip
+from hermes.cli.stored import ask_journal
+from hermes.cli.when import SINCE
+from hermes.core.protocols import Journal
+from hermes.memory.opening import Store, exists
+from hermes.sre.incident import Incident, folded
+from hermes.sre.report.account import Account, account, answered_by, outcome
+from hermes.sre.report.reading import LISTED, earlier, listed, records_of
+from hermes.sre.report.times import lasting, over_at, times_of
+
+SEVERITIES = ("P0", "P1", "P2", "P3")
+CHECKS = 20
+
+
+@click.command(
+    "list",
+    cls=Examples,
+    examples="""
+hermes incident list --open
+hermes incident list --severity P0 --severity P1 --since 7d
+hermes incident list --service web --limit 100 --json
+""",
+)
+@click.option("--open", "only_open", is_flag=True, help="Only those that are not over.")
+@click.option(
+    "--severity", multiple=True, type=click.Choice(SEVERITIES), help="Only these; may be repeated."
+)
+@click.option("--service", default="", help="Only of this service.")
+@SINCE
+@click.option("--limit", default=20, show_default=True, help="How many, newest first.")
+@click.option("--drills", is_flag=True, help="Also those of the gym.")
+@json_option
+@click.pass_context
+def list_(
+    ctx: click.Context,
+    only_open: bool = False,
+    severity: tuple[str, ...] = (),
+    service: str = "",
+    since: datetime | None = None,
+    limit: int = 20,
+    drills: bool = False,
+    as_json: bool = False,
+) -> None:
+    """List the latest incidents."""
+    loaded = settings_for(ctx)
+
+    def wanted(each: Incident) -> bool:
+        return (
+            (not only_open or each.status == "open")
+            and (not severity or each.severity in severity)
+            and (not service or each.case.service == service)
+            and (since is None or each.case.opened_at >= since)
+        )
+
+    async def ask(journal: Store) -> list[Incident]:
+        found = [each for each in await listed(journal, drills=drills) if wanted(each)]
+        return [await _as_it_is(journal, each) for each in reversed(found[-max(limit, 0) :])]
+
+    found = ask_journal(loaded, ask) if exists(loaded.store) and limit > 0 else []
+    if as_json:
+        emit_json([in_words(each) for each in found])
+        return
+    table(
+        ("incident", "opened", "severity", "state", "for", "service", "about"),
+        [
+            (
+                each.case.incident,
+                f"{each.case.opened_at.astimezone():%Y-%m-%d %H:%M}",
+                each.severity,
+                _state(each),
+                lasting(_age(each)),
+                clip(each.case.service, 20),
+                clip(clean(each.case.title), 60),
+            )
+            for each in found
+        ],
+        empty="no incident" + (" is open" if only_open else " yet"),
+    )
+
+
+@click.command(
+    cls=Examples, examples="hermes incident show last\nhermes incident show 4f2a1c --json"
+)
+@click.argument("id", default="last", shell_complete=offered)
+@json_option
+@click.pass_context
+def show(ctx: click.Context, id: str, as_json: bool) -> None:
+    """Show the incident ID: what it was, what was done, whether it holds."""
+
+    async def ask(journal: Store) -> Account:
+        records = await records_of(journal, (await find(journal, id)).run)
+        return account(records, earlier=await earlier(journal, records))
+
+    whole = ask_journal(settings_for(ctx), ask)
+    if as_json:
+        emit_json(_all_words(whole))
+        return
+    incident, case = whole.incident, whole.incident.case
+    say(clean(clip(case.title, 100)), bold=True)
+    diagnosis = incident.diagnosis
+    cause = [diagnosis.component, diagnosis.mechanism, diagnosis.value] if diagnosis else []
+    fields(
+        {
+            "incident": case.incident,
+            "state": _state(incident),
+            "outcome": outcome(incident),
+            "severity": incident.severity + (f" ({incident.reason})" if incident.reason else ""),
+            "service": case.service,
+            "opened": f"{case.opened_at.astimezone():%Y-%m-%d %H:%M:%S}",
+            "alerts": incident.alerts,
+            "acknowledged by": incident.acknowledged_by,
+            "cause": clip(" · ".join(part for part in cause if part), 200),
+            "changes": [f"{clip(deed.command, 80)} [{deed.ending}]" for deed in whole.changes],
+            "refused": [f"{clip(each.command, 80)} ({each.why})" for each in whole.refused],
+            "times": f"noticed {lasting(whole.times.detect)} · begun "
+            f"{lasting(whole.times.acknowledge)} · mended {lasting(whole.times.repair)}",
+            "answered by": answered_by(whole),
+            "again": f"{whole.again.times} times in {whole.again.days} days",
+            "report": incident.report_path,
+        }
+    )
+    for check in whole.checks[-CHECKS:]:
+        mark = "✓" if check.ok else "✗"
+        say(clean(f"  {mark} {check.when}: {clip(check.check, 60)}  {clip(check.detail, 60)}"))
+
+
+def in_words(incident: Incident) -> dict[str, object]:
+    """One line of a listing, for programs."""
+    case, times = incident.case, times_of(incident)
+    over = over_at(incident)
+    return {
+        "incident": case.incident,
+        "run": case.run,
+        "title": case.title,
+        "state": incident.status,
+        "phase": incident.phase,
+        "severity": incident.severity,
+        "reason": incident.reason,
+        "service": case.service,
+        "fingerprint": case.fingerprint,
+        "opened_at": case.opened_at.isoformat(),
+        "closed_at": incident.closed.at.isoformat() if incident.closed else None,
+        "over_at": over.isoformat() if over else None,
+        "answered_by": incident.closed.answered_by if incident.closed else None,
+        "acknowledged_by": incident.acknowledged_by,
+        "alerts": incident.alerts,
+        "seen_before": case.seen_before,
+        "mttd": times.detect,
+        "mtta": times.acknowledge,
+        "mttr": times.repair,
+    }
+
+
+def _all_words(whole: Account) -> dict[str, object]:
+    incident = whole.incident
+    return {
+        **in_words(incident),
+        "outcome": outcome(incident),
+        "text": incident.case.text,
+        "labels": incident.case.labels,
+        "diagnosis": incident.diagnosis,
+        "changes": whole.changes,
+        "refused": whole.refused,
+        "checks": whole.checks,
+        "verified": incident.verified,
+        "times_in_14_days": whole.again.times,
+        "before": whole.again.before,
+        "cost": whole.cost,
+        "answered_by": answered_by(whole),
+        "report": incident.report_path,
+    }
+
+
+async def _as_it_is(journal: Journal, incident: Incident) -> Incident:
+    """Of one that is worked on also how far the work is; it is in the records of its run."""
+    if incident.status != "open":
+        return incident
+    kinds = (*LISTED, "incident.phase")
+    records = [each async for each in journal.read(run=incident.case.run, kinds=kinds)]
+    return folded(records).get(incident.case.incident, incident)
+
+
+def _state(incident: Incident) -> str:
+    if incident.status != "open":
+        return incident.status
+    return f"open, {incident.phase}" if incident.phase else "open"
+
+
+def _age(incident: Incident) -> float:
+    over = over_at(incident) or (incident.closed.at if incident.closed else None)
+    end = over or datetime.now(incident.case.opened_at.tzinfo)
+    return max(0.0, (end - incident.case.opened_at).total_seconds())

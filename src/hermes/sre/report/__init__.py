@@ -1,0 +1,1 @@
+"""What happened, told from the journal: the report, the timeline, the times, the statistics."""

@@ -1,0 +1,228 @@
+"""The moments of an incident, each in one line, in the order in which they came."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from hermes.core.events.approvals import ApprovalRequested, ApprovalSettled
+from hermes.core.events.incidents import (
+    AlertRaised,
+    AlertsJoined,
+    ChangesUndone,
+    IncidentAcknowledged,
+    IncidentClosed,
+    IncidentDiagnosed,
+    IncidentGraded,
+    IncidentOpened,
+    IncidentReopened,
+    IncidentVerified,
+    LayerInvestigated,
+    PhaseEntered,
+)
+from hermes.core.events.skills import PlaybookEnded, PlaybookStarted
+from hermes.core.messages import Value
+from hermes.core.protocols import Recorded
+from hermes.sre.report.markdown import one_line
+from hermes.sre.report.times import lasting
+from hermes.sre.report.told import Deed, deeds, refusals
+
+MOST = 60
+LINE = 140
+SHORT = 80
+
+
+class Moment(Value, kw_only=True, frozen=True):
+    at: datetime
+    seq: int
+    text: str
+    """Plain words, some of them by others: whoever shows it makes it safe."""
+    kind: str = ""
+
+
+def timeline(records: Sequence[Recorded]) -> list[Moment]:
+    """By the clock; the clocks of several processes may differ by a little."""
+    told = [
+        Moment(at=each.event.at, seq=each.seq, text=text, kind=each.event.kind)
+        for each in records
+        if (text := _said(each.event))
+    ]
+    done = deeds(records)
+    told += [
+        Moment(at=deed.at, seq=deed.seq, text=_done(deed), kind="change")
+        for deed in done
+        if deed.changed
+    ]
+    told += _turned_down(records)
+    told += _did_not_fit(records)
+    return sorted(told, key=lambda moment: (moment.at, moment.seq))
+
+
+def shortened(moments: Sequence[Moment], most: int = MOST) -> tuple[list[Moment], int]:
+    """Its beginning and its end, and how many were left out between them."""
+    if len(moments) <= most:
+        return list(moments), 0
+    head = most // 2
+    return [*moments[:head], *moments[len(moments) - (most - head) :]], len(moments) - most
+
+
+def clock(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%H:%M:%S}"
+
+
+def _done(deed: Deed) -> str:
+    who = f" ({deed.by})" if deed.by else ""
+    how = {"ok": "", "failed": f": {deed.detail}", "cut off": ": cut off before its result"}
+    return f"change{who}: {one_line(deed.command, LINE)}{how[deed.ending]}"
+
+
+def _turned_down(records: Sequence[Recorded]) -> list[Moment]:
+    """Each with the time of the wish."""
+    when = {one_line(each.command): each.why for each in refusals(records) if not each.waiting}
+    found = []
+    for each in records:
+        command = getattr(each.event, "command", "") or _asked(each.event)
+        why = when.pop(one_line(command), "") if each.event.kind == "tool.requested" else ""
+        if why:
+            text = f"refused: {one_line(command, LINE)} ({one_line(why, LINE)})"
+            found.append(Moment(at=each.event.at, seq=each.seq, text=text, kind="refused"))
+    return found
+
+
+def _did_not_fit(records: Sequence[Recorded]) -> list[Moment]:
+    """Dozens of playbooks look and decline: that is one moment."""
+    declined = [each for each in records if _declined(each.event)]
+    if not declined:
+        return []
+    last = declined[-1]
+    text = f"playbooks whose signature is not on the host: {len(declined)}"
+    return [Moment(at=last.event.at, seq=last.seq, text=text, kind=last.event.kind)]
+
+
+def _declined(event: object) -> bool:
+    return isinstance(event, PlaybookEnded) and event.outcome == "declined"
+
+
+def _asked(event: object) -> str:
+    call = getattr(event, "call", None)
+    given = getattr(call, "arguments", {})
+    command = given.get("command", "")
+    return command if isinstance(command, str) else ""
+
+
+def _said(event: object) -> str:
+    teller = _TELLERS.get(type(event))
+    return teller(event) if teller else ""
+
+
+def _raised(event: AlertRaised) -> str:
+    what = "alert over" if event.resolved else "alert"
+    return f"{what} from {one_line(event.source or 'somebody', 40)}: {one_line(event.title, LINE)}"
+
+
+def _opened(event: IncidentOpened) -> str:
+    reason = f" ({one_line(event.reason, LINE)})" if event.reason else ""
+    return f"incident opened as {event.severity}{reason}"
+
+
+def _joined(event: AlertsJoined) -> str:
+    why = f": {one_line(event.why, LINE)}" if event.why else ""
+    return f"more alerts of the same trouble: {event.count}{why}"
+
+
+def _graded(event: IncidentGraded) -> str:
+    by = f" by {one_line(event.by, 40)}" if event.by else ""
+    reason = f": {one_line(event.reason, LINE)}" if event.reason else ""
+    return f"severity {event.before} becomes {event.severity}{by}{reason}"
+
+
+def _acknowledged(event: IncidentAcknowledged) -> str:
+    return f"{one_line(event.by, 40)} has taken note of it"
+
+
+def _reopened(event: IncidentReopened) -> str:
+    reason = f": {one_line(event.reason, LINE)}" if event.reason else ""
+    return f"opened again by {one_line(event.by, 40)}{reason}"
+
+
+def _phase(event: PhaseEntered) -> str:
+    attempt = f", attempt {event.attempt}" if event.attempt else ""
+    detail = f": {one_line(event.detail, LINE)}" if event.detail else ""
+    gap = ""
+    if event.resumed:
+        gap = f"the watcher was gone for {lasting(event.gap)}; the work goes on with "
+    return f"{gap}{event.phase}{attempt}{detail}"
+
+
+def _layer(event: LayerInvestigated) -> str:
+    if event.status == "working":
+        return ""
+    if event.status == "failed":
+        return f"investigator of {one_line(event.layer, 40)} failed"
+    found = one_line("; ".join(event.findings), LINE) or "nothing of note"
+    return f"investigator of {one_line(event.layer, 40)}: {found}"
+
+
+def _diagnosed(event: IncidentDiagnosed) -> str:
+    named = " ".join(part for part in (event.component, event.mechanism) if part)
+    what = f": {one_line(named, LINE)}" if named else ""
+    return f"diagnosis ({event.verdict}, confidence {event.confidence:.0%}){what}"
+
+
+def _undone(event: ChangesUndone) -> str:
+    failed = f", {len(event.failed)} could not be" if event.failed else ""
+    reason = f": {one_line(event.reason, LINE)}" if event.reason else ""
+    return f"changes taken back: {len(event.calls)}{failed}{reason}"
+
+
+def _verified(event: IncidentVerified) -> str:
+    if event.by == "oracle":
+        return ""
+    held = f"held for {lasting(event.seconds)}" if event.seconds else "held"
+    return f"checks {held}" if event.ok else "checks do not hold"
+
+
+def _closed(event: IncidentClosed) -> str:
+    if event.by == "oracle":
+        return ""
+    by = f" by {one_line(event.by, 40)}" if event.by else ""
+    reason = f": {one_line(event.reason, LINE)}" if event.reason else ""
+    return f"closed{by} as {event.outcome}{reason}"
+
+
+def _played(event: PlaybookStarted) -> str:
+    return "" if event.dry else f"playbook {one_line(event.skill, 60)} begins"
+
+
+def _ended(event: PlaybookEnded) -> str:
+    detail = f": {one_line(event.detail, LINE)}" if event.detail else ""
+    if event.dry or _declined(event):
+        return ""
+    return f"playbook {one_line(event.skill, 60)} {event.outcome}{detail}"
+
+
+def _requested(event: ApprovalRequested) -> str:
+    return f"approval asked for: {one_line(event.shown, SHORT)}"
+
+
+def _settled(event: ApprovalSettled) -> str:
+    by = f" by {one_line(', '.join(event.by), 60)}" if event.by else ""
+    return f"approval {event.outcome}{by}"
+
+
+_TELLERS: dict[type, Callable[..., str]] = {
+    AlertRaised: _raised,
+    IncidentOpened: _opened,
+    AlertsJoined: _joined,
+    IncidentGraded: _graded,
+    IncidentAcknowledged: _acknowledged,
+    IncidentReopened: _reopened,
+    PhaseEntered: _phase,
+    LayerInvestigated: _layer,
+    IncidentDiagnosed: _diagnosed,
+    ChangesUndone: _undone,
+    IncidentVerified: _verified,
+    IncidentClosed: _closed,
+    PlaybookStarted: _played,
+    PlaybookEnded: _ended,
+    ApprovalRequested: _requested,
+    ApprovalSettled: _settled,
+}

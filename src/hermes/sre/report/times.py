@@ -1,0 +1,91 @@
+"""How long it took to notice, to begin, to mend; and how often it has come back."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from hermes.core.events.incidents import IncidentOpened
+from hermes.core.messages import Value
+from hermes.sre.incident import Incident
+
+LATELY = timedelta(days=14)
+MENDED = ("resolved", "recovered", "closed")
+
+
+class Times(Value, kw_only=True, frozen=True):
+    """Seconds; None for what cannot be said: no source knew, or it has not happened."""
+
+    detect: float | None = None
+    """From when the trouble began, by its source, to the incident."""
+    acknowledge: float | None = None
+    """From the incident to the first work on it, or to a person who took it."""
+    repair: float | None = None
+    """From the incident to checks that hold, or to its end."""
+
+
+class Recurrence(Value, kw_only=True, frozen=True):
+    """Times that the same trouble was met in these days, this one included."""
+
+    times: int = 1
+    days: int = LATELY.days
+    before: tuple[str, ...] = ()
+    """Ids of the earlier ones, the latest last."""
+
+
+def times_of(incident: Incident) -> Times:
+    opened = incident.case.opened_at
+    begun = [at for at in (incident.began_at, incident.acknowledged_at) if at is not None]
+    return Times(
+        detect=_between(incident.case.since, opened),
+        acknowledge=_between(opened, min(begun, default=None)),
+        repair=_between(opened, over_at(incident)),
+    )
+
+
+def over_at(incident: Incident) -> datetime | None:
+    """When it was over: the checks held, or it was ended as something that needed no mending."""
+    verified, closed = incident.verified, incident.closed
+    if verified is not None and verified.ok:
+        return verified.at
+    return closed.at if closed is not None and closed.outcome in MENDED else None
+
+
+def recurrence(incident: Incident, opened: Sequence[IncidentOpened]) -> Recurrence:
+    """`opened`: of any trouble; those of the same fingerprint and age are counted."""
+    case = incident.case
+    earliest = case.opened_at - LATELY
+    before = [
+        event.incident
+        for event in opened
+        if case.fingerprint
+        and event.fingerprint == case.fingerprint
+        and event.incident != case.incident
+        and earliest <= event.at <= case.opened_at
+    ]
+    return Recurrence(times=1 + len(before), before=tuple(before))
+
+
+def ordinal(number: int) -> str:
+    if 10 <= number % 100 <= 20:
+        return f"{number}th"
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
+
+
+def lasting(seconds: float | None) -> str:
+    """For people: 0.4 s, 42 s, 3 min 5 s, 2 h 4 min, 3 d 2 h."""
+    if seconds is None:
+        return "unknown"
+    if seconds < 10:
+        return f"{max(seconds, 0.0):.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    for size, unit, smaller, name in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min")):
+        if whole >= size:
+            return f"{whole // size} {unit} {whole % size // smaller} {name}"
+    return f"{whole // 60} min {whole % 60} s"
+
+
+def _between(begin: datetime | None, end: datetime | None) -> float | None:
+    if begin is None or end is None:
+        return None
+    return max(0.0, (end - begin).total_seconds())

@@ -1,0 +1,238 @@
+"""`hermes incident` over a journal of real events, and what a person says about one."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import anyio
+import pytest
+from hermes_command import Hermes
+
+from hermes.app.claims import Claims
+from hermes.core.events import Event
+from hermes.core.events.incidents import AlertRaised, IncidentOpened
+from hermes.memory.journal import SqliteJournal
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "sre"))
+from incident_story import RUN, Tale, resolved
+
+OTHER = "incident-20260310-101010-aa11bb"
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture
+def filled(hermes: Hermes) -> Hermes:
+    """Two incidents, the second of them open, and a drill."""
+    first = resolved()
+    first.closed()
+    second = Tale(OTHER, NOW - timedelta(hours=1))
+    second.opened("mails wait\x1b[31m", severity="P3", service="mail", fingerprint="mail")
+    second.phase("investigate")
+    drill = IncidentOpened(
+        run="drill-1", incident="incident-20260311-000000-cc22dd", title="a drill", severity="P1"
+    )
+    write(hermes, *first.events, *second.events, drill)
+    return hermes
+
+
+def write(hermes: Hermes, *events: Event) -> None:
+    async def fill() -> None:
+        async with SqliteJournal.open(hermes.home / "journal.db") as journal:
+            await journal.append(*events)
+
+    hermes.home.mkdir(exist_ok=True)
+    anyio.run(fill)
+
+
+def answer(hermes: Hermes, *words: str) -> Any:
+    done = hermes("incident", *words, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def ids(found: list[dict[str, Any]]) -> list[str]:
+    return [each["incident"] for each in found]
+
+
+def test_the_newest_comes_first_and_drills_only_when_asked_for(filled: Hermes) -> None:
+    assert ids(answer(filled, "list")) == [OTHER, RUN]
+    assert len(answer(filled, "list", "--drills")) == 3
+    assert ids(answer(filled)) == [OTHER, RUN]
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["--open"], [OTHER]),
+        (["--severity", "P1"], [RUN]),
+        (["--severity", "P1", "--severity", "P3"], [OTHER, RUN]),
+        (["--service", "mail"], [OTHER]),
+        (["--since", "2h"], [OTHER]),
+        (["--limit", "1"], [OTHER]),
+        (["--limit", "0"], []),
+    ],
+)
+def test_a_listing_is_narrowed(filled: Hermes, words: list[str], found: list[str]) -> None:
+    assert ids(answer(filled, "list", *words)) == found
+
+
+def test_a_listing_says_how_far_the_work_is_and_steers_no_terminal(filled: Hermes) -> None:
+    done = filled("incident", "list")
+    assert "open, investigate" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert "resolved" in done.stdout
+
+
+def test_a_home_without_a_journal_has_no_incidents(hermes: Hermes) -> None:
+    assert answer(hermes, "list") == []
+    done = hermes("incident", "show", "last")
+    assert done.returncode == 1 and "no journal yet" in done.stderr
+
+
+@pytest.mark.parametrize("name", [RUN, "incident-20260306", "4f2a1c"])
+def test_one_is_found_by_its_id_its_beginning_or_its_end(filled: Hermes, name: str) -> None:
+    assert answer(filled, "show", name)["incident"] == RUN
+
+
+def test_last_is_the_newest_that_is_no_drill(filled: Hermes) -> None:
+    assert answer(filled, "show")["incident"] == OTHER
+
+
+def test_a_name_that_fits_several_or_none_is_refused_with_what_to_do(filled: Hermes) -> None:
+    several = filled("incident", "show", "incident-2026")
+    assert several.returncode == 1 and "say more of it" in several.stderr
+    none = filled("incident", "show", "nothing")
+    assert none.returncode == 1 and "hermes incident list" in none.stderr
+
+
+def test_show_has_cause_changes_refusals_and_times(filled: Hermes) -> None:
+    told = answer(filled, "show", RUN)
+    assert told["diagnosis"]["component"] == "/var/log/web/debug.log"
+    assert [each["command"] for each in told["changes"]] == [
+        "systemctl restart web",
+        "truncate -s 0 /var/log/web/debug.log",
+    ]
+    assert told["refused"][0]["command"].startswith("rm -rf")
+    assert (told["mttd"], told["mtta"], told["outcome"]) == (42.0, 1.0, "resolved")
+    shown = filled("incident", "show", RUN).stdout
+    assert "✗ before: web answers" in shown and "✓ trigger: web answers" in shown
+
+
+def test_the_timeline_is_told_in_order(filled: Hermes) -> None:
+    moments = answer(filled, "timeline", RUN)
+    assert [each["at"] for each in moments] == sorted(each["at"] for each in moments)
+    assert any("truncate" in each["text"] for each in moments)
+    assert "23:58:02  incident opened as P1" in filled("incident", "timeline", RUN).stdout
+
+
+def test_the_report_is_made_of_the_journal_and_written_when_asked(filled: Hermes) -> None:
+    plain = filled("incident", "report", RUN)
+    assert "Outcome: resolved" in plain.stdout and "df -h /var" in plain.stdout
+    assert not (filled.home / "incidents").exists()
+    kept = answer(filled, "report", RUN, "--write")
+    assert (filled.home / kept["path"]).read_text() == kept["text"]
+    assert answer(filled, "report", RUN)["text"] == kept["text"]
+
+
+def test_a_report_that_cannot_be_written_is_an_error_that_says_so(filled: Hermes) -> None:
+    (filled.home / "incidents").write_text("in the way")
+    done = filled("incident", "report", RUN, "--write")
+    assert done.returncode == 1 and "could not be written" in done.stderr
+    assert "could not be written" in filled("incident", "report", RUN).stderr
+
+
+def test_people_take_note_close_and_open_again(filled: Hermes) -> None:
+    me = answer(filled, "ack", OTHER)["by"]
+    assert answer(filled, "show", OTHER)["acknowledged_by"] == me
+    answer(filled, "close", OTHER, "--reason", "a cable\nwas out")
+    told = answer(filled, "show", OTHER)
+    assert (told["state"], told["answered_by"]) == ("closed", "a person")
+    again = filled("incident", "close", OTHER)
+    assert again.returncode == 1 and "over already" in again.stderr
+    reopened = filled("incident", "reopen", OTHER, "--reason", "it is back")
+    assert reopened.returncode == 0 and "no watcher runs" in reopened.stderr
+    assert answer(filled, "show", OTHER)["state"] == "open"
+    assert filled("incident", "reopen", OTHER).returncode == 1
+    assert "closed by" in filled("incident", "timeline", OTHER).stdout
+
+
+def test_secrets_in_what_a_person_says_are_not_kept(filled: Hermes) -> None:
+    secret = "ghp_" + "a1B2" * 9
+    answer(filled, "close", OTHER, "--reason", f"used {secret}")
+    answer(filled, "open", f"token {secret} leaks")
+    assert secret not in filled("journal", "export").stdout
+
+
+def test_without_a_watcher_a_person_is_told_what_to_do(hermes: Hermes) -> None:
+    done = hermes("incident", "open", "the shop shows old prices", "--severity", "P1")
+    assert done.returncode == 0
+    assert "no watcher runs" in done.stderr and "hermes watch" in done.stderr
+    alert = json.loads(hermes("journal", "export").stdout.splitlines()[-1])["event"]
+    assert (alert["source"], alert["severity"]) == ("person", "P1")
+    assert alert["run"] == "watch"
+    empty = hermes("incident", "open", " \n ")
+    assert empty.returncode == 2
+
+
+def test_a_running_watcher_takes_it_up_at_once(hermes: Hermes) -> None:
+    hermes.home.mkdir()
+    with watcher(hermes):
+        told = answer(hermes, "open", "the shop shows old prices", "--service", "shop")
+    assert told["incident"] == "incident-of-the-shop" and told["watched"]
+
+
+@contextmanager
+def watcher(hermes: Hermes) -> Iterator[None]:
+    """As much of one as is needed: it holds the lock, and opens an incident for an alert."""
+    claims = Claims(hermes.home / "locks")
+    claims.take("watch")
+
+    async def watch() -> None:
+        async with SqliteJournal.open(hermes.home / "journal.db") as journal:
+            with anyio.fail_after(20):
+                while True:
+                    async for each in journal.read(kinds=("alert.raised",)):
+                        assert isinstance(each.event, AlertRaised)
+                        name = "incident-of-the-shop"
+                        opened = IncidentOpened(
+                            run=name, incident=name, title=each.event.title, severity="P2",
+                            alerts=(each.seq,),
+                        )  # fmt: skip
+                        await journal.append(opened)
+                        return
+                    await journal.changed(await journal.last())
+
+    thread = Thread(target=anyio.run, args=(watch,))
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+        claims.close()
+
+
+def test_statistics_count_and_draw(filled: Hermes, tmp_path: Path) -> None:
+    told = answer(filled, "stats")
+    assert told["incidents"] == 2 and told["open"] == 1
+    assert told["repaired_by"]["with skills"]["count"] == 1
+    file = tmp_path / "mttr.svg"
+    done = filled("incident", "stats", "--svg", str(file))
+    assert done.returncode == 0 and file.read_text().startswith("<svg")
+    assert "MTTR, with skills" in done.stdout and "█" in done.stdout
+    nowhere = filled("incident", "stats", "--svg", str(tmp_path / "no" / "mttr.svg"))
+    assert nowhere.returncode == 1 and "cannot write" in nowhere.stderr
+
+
+def test_the_shell_is_offered_ids(filled: Hermes) -> None:
+    words = {
+        "_HERMES_COMPLETE": "bash_complete",
+        "COMP_WORDS": "hermes incident show ",
+        "COMP_CWORD": "3",
+    }
+    done = filled.process(env=words)
+    assert OTHER in done.stdout and "last" in done.stdout

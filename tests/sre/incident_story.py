@@ -1,0 +1,188 @@
+"""An incident as a journal has it, made of real events: for the tests of report and listing."""
+
+from datetime import UTC, datetime, timedelta
+
+from hermes.core.events import Event
+from hermes.core.events.incidents import (
+    AlertRaised,
+    ChangeBegan,
+    ChangesUndone,
+    IncidentChecked,
+    IncidentClosed,
+    IncidentDiagnosed,
+    IncidentOpened,
+    IncidentVerified,
+    LayerInvestigated,
+    Phase,
+    PhaseEntered,
+)
+from hermes.core.events.runs import ModelAnswered
+from hermes.core.events.tools import ToolDecided, ToolFinished, ToolRequested, ToolStarted
+from hermes.core.messages import Risk, ToolCall, ToolResult, Usage
+from hermes.core.protocols import Journal
+
+BEGAN = datetime(2026, 3, 6, 23, 58, 0, tzinfo=UTC)
+RUN = "incident-20260306-235800-4f2a1c"
+
+
+class Tale:
+    """Writes one event after the other; each takes a second."""
+
+    def __init__(self, run: str = RUN, began: datetime = BEGAN) -> None:
+        self.run = run
+        self.now = began
+        self.events: list[Event] = []
+
+    def at(self) -> datetime:
+        self.now += timedelta(seconds=1)
+        return self.now
+
+    def add(self, *events: Event) -> None:
+        self.events += events
+
+    def opened(self, title: str = "disk of web-1 is full", **more: object) -> None:
+        fields: dict[str, object] = {
+            "severity": "P1",
+            "reason": "1 of 2 services answers with errors",
+            "service": "web",
+            "fingerprint": "disk:web-1",
+            "since": self.now - timedelta(seconds=40),
+        }
+        alert = AlertRaised(
+            run=self.run, at=self.at(), fingerprint="disk:web-1", title=title, source="probe"
+        )
+        self.add(alert)
+        self.add(
+            IncidentOpened(
+                run=self.run,
+                incident=self.run,
+                at=self.at(),
+                title=title,
+                **(fields | more),  # type: ignore[arg-type]
+            )
+        )
+
+    def phase(self, phase: Phase, **more: object) -> None:
+        self.add(
+            PhaseEntered(
+                run=self.run,
+                incident=self.run,
+                at=self.at(),
+                phase=phase,
+                **more,  # type: ignore[arg-type]
+            )
+        )
+
+    def ran(
+        self, call: str, command: str, output: str = "done", *, undo: str | None = None,
+        run: str = "", finish: bool = True, attempt: int = 0,
+    ) -> int:  # fmt: skip
+        """The number of the event that has its result, counted in this tale."""
+        run = run or self.run
+        arguments = {"command": command}
+        if undo is not None:
+            self.add(
+                ChangeBegan(
+                    run=self.run, incident=self.run, at=self.at(), call_id=call,
+                    command=command, undo=undo, attempt=attempt, by="disk-full",
+                )
+            )  # fmt: skip
+        risk = Risk.READ if undo is None else Risk.CHANGE
+        self.add(
+            ToolRequested(run=run, at=self.at(), call=ToolCall(call, "terminal", arguments)),
+            ToolDecided(run=run, at=self.at(), call_id=call, verdict="allow", rule="reading"),
+            ToolStarted(run=run, at=self.at(), call_id=call, risk=risk),
+        )
+        if finish:
+            result = ToolResult(call_id=call, content=output)
+            self.add(ToolFinished(run=run, at=self.at(), result=result, seconds=0.1))
+        return len(self.events)
+
+    def denied(self, call: str, command: str) -> None:
+        asked = ToolCall(call, "terminal", {"command": command})
+        self.add(
+            ToolRequested(run=self.run, at=self.at(), call=asked),
+            ToolDecided(
+                run=self.run, at=self.at(), call_id=call, verdict="deny", rule="no-data-loss",
+                reason="it deletes data",
+            ),
+        )  # fmt: skip
+
+    def checked(self, check: str, *, ok: bool, when: str) -> None:
+        self.add(
+            IncidentChecked(
+                run=self.run, incident=self.run, at=self.at(), check=check, ok=ok,
+                detail="" if ok else "no answer", when=when,  # type: ignore[arg-type]
+            )
+        )  # fmt: skip
+
+    def diagnosed(self, *evidence: int, **more: object) -> None:
+        fields: dict[str, object] = {
+            "component": "/var/log/web/debug.log",
+            "mechanism": "a debug log fills the disk",
+            "value": "level=DEBUG",
+            "ruled_out": ("a leak of deleted files",),
+            "gaps": ("who switched it on is not known",),
+            "confidence": 0.9,
+        }
+        self.add(
+            IncidentDiagnosed(
+                run=self.run, incident=self.run, at=self.at(), evidence=evidence,
+                **(fields | more),  # type: ignore[arg-type]
+            )
+        )  # fmt: skip
+
+    def verified(self, *, ok: bool = True, **more: object) -> None:
+        self.add(
+            IncidentVerified(
+                run=self.run, incident=self.run, at=self.at(), ok=ok, seconds=20.0,
+                **more,  # type: ignore[arg-type]
+            )
+        )  # fmt: skip
+
+    def closed(self, outcome: str = "resolved", by: str = "playbook", **more: object) -> None:
+        self.add(
+            IncidentClosed(
+                run=self.run, incident=self.run, at=self.at(), outcome=outcome,  # type: ignore[arg-type]
+                answered_by=by, **more,  # type: ignore[arg-type]
+            )
+        )  # fmt: skip
+
+    async def into(self, journal: Journal) -> None:
+        await journal.append(*self.events)
+
+
+def resolved(run: str = RUN, began: datetime = BEGAN) -> Tale:
+    """A whole one: noticed, looked at by two, one attempt undone, the next one holds."""
+    tale = Tale(run, began)
+    tale.opened()
+    tale.phase("assess")
+    tale.checked("web answers", ok=False, when="before")
+    tale.phase("investigate")
+    seen = tale.ran("c1", "df -h /var", "/dev/vda1 100% /var", run=f"{run}/data")
+    layer = LayerInvestigated(
+        run=run, incident=run, at=tale.at(), layer="data", agent=f"{run}/data",
+        findings=("the disk is full",), evidence=(seen,),
+    )  # fmt: skip
+    answer = ModelAnswered(
+        run=f"{run}/data", at=tale.at(), model="small-1", usage=Usage(900, 100, 0, 0.002)
+    )
+    tale.add(layer, answer)
+    tale.diagnosed(seen)
+    tale.phase("remediate", attempt=1)
+    tale.ran("c2", "systemctl restart web", undo="systemctl start web", attempt=1)
+    tale.verified(ok=False, attempt=1, checks=("web answers: no answer",))
+    tale.add(
+        ChangesUndone(run=run, incident=run, at=tale.at(), calls=("c2",), reason="it did not help")
+    )
+    tale.denied("c3", "rm -rf /var/lib/postgresql/old data")
+    tale.phase("remediate", attempt=2)
+    tale.ran(
+        "c4", "truncate -s 0 /var/log/web/debug.log", "[exit 0 · 0.1 s]",
+        undo="cp /var/tmp/copy /var/log/web/debug.log", attempt=2,
+    )  # fmt: skip
+    tale.phase("verify", attempt=2)
+    tale.checked("web answers", ok=True, when="after")
+    tale.checked("web answers", ok=True, when="trigger")
+    tale.verified(attempt=2, trigger="systemctl restart web")
+    return tale

@@ -1,0 +1,23 @@
+"""Run as a process of its own by a test, and killed at any moment: documents one incident."""
+
+import sys
+from pathlib import Path
+
+import anyio
+from incident_story import RUN
+
+from hermes.core.bus import Bus
+from hermes.memory.journal import SqliteJournal
+from hermes.sre.report.document import document
+
+
+async def main(home: Path) -> None:
+    async with SqliteJournal.open(home / "journal.db") as journal:
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        sys.stdin.readline()
+        path = await document(journal, Bus(journal), RUN, home / "incidents")
+    sys.stdout.write(f"{path}\n")
+
+
+anyio.run(main, Path(sys.argv[1]))

@@ -1,0 +1,167 @@
+"""The report as a file: written once, whatever happens in between."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import anyio
+import pytest
+from incident_story import RUN, resolved
+
+from hermes.core.bus import Bus
+from hermes.core.errors import HermesError
+from hermes.core.events.incidents import IncidentReopened, ReportWritten
+from hermes.core.protocols import Journal
+from hermes.memory.in_memory import InMemoryJournal
+from hermes.memory.journal import SqliteJournal
+from hermes.sre.report.document import document
+
+pytestmark = pytest.mark.anyio
+HERE = Path(__file__).parent
+KILLS = 12
+
+
+async def said(journal: Journal) -> list[ReportWritten]:
+    found = [each.event async for each in journal.read(kinds=("report.written",))]
+    return [event for event in found if isinstance(event, ReportWritten)]
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.iterdir())
+
+
+def whole(file: Path) -> bool:
+    return file.read_text().endswith("- Outcome: resolved\n")
+
+
+async def test_the_file_and_the_event_say_the_same(tmp_path: Path) -> None:
+    journal = InMemoryJournal()
+    await resolved().into(journal)
+    path = await document(journal, Bus(journal), RUN, tmp_path / "incidents")
+    assert path is not None
+    assert path.name == "20260306-235802-disk-of-web-1-is-full-4f2a1c.md"
+    (event,) = await said(journal)
+    assert event.path == f"incidents/{path.name}" and event.text == path.read_text()
+    assert path.stat().st_mode & 0o077 == 0
+    assert names(path.parent) == [".lock", path.name]
+
+
+async def test_it_is_written_once_however_often_it_is_asked_for(tmp_path: Path) -> None:
+    journal = InMemoryJournal()
+    await resolved().into(journal)
+    bus = Bus(journal)
+    async with anyio.create_task_group() as group:
+        for _ in range(20):
+            group.start_soon(document, journal, bus, RUN, tmp_path)
+    assert len(await said(journal)) == 1
+
+
+async def test_a_file_that_somebody_deleted_comes_back_as_it_was(tmp_path: Path) -> None:
+    journal = InMemoryJournal()
+    await resolved().into(journal)
+    path = await document(journal, Bus(journal), RUN, tmp_path)
+    assert path is not None
+    before = path.read_text()
+    path.unlink()
+    assert await document(journal, Bus(journal), RUN, tmp_path) == path
+    assert path.read_text() == before and len(await said(journal)) == 1
+
+
+async def test_an_incident_that_was_opened_again_gets_a_new_report(tmp_path: Path) -> None:
+    journal = InMemoryJournal()
+    tale = resolved()
+    tale.closed()
+    await tale.into(journal)
+    first = await document(journal, Bus(journal), RUN, tmp_path)
+    await journal.append(IncidentReopened(run=RUN, incident=RUN, by="ann", reason="it is back"))
+    second = await document(journal, Bus(journal), RUN, tmp_path)
+    assert first == second and second is not None
+    assert "it is back" in second.read_text() and len(await said(journal)) == 2
+
+
+async def test_a_folder_that_cannot_be_made_is_told_and_the_report_is_kept(tmp_path: Path) -> None:
+    journal = InMemoryJournal()
+    await resolved().into(journal)
+    blocked = tmp_path / "incidents"
+    blocked.write_text("in the way")
+    assert await document(journal, Bus(journal), RUN, blocked) is None
+    assert await document(journal, Bus(journal), RUN, blocked) is None
+    (event,) = await said(journal)
+    assert event.path == "" and "could not be written to incidents" in event.trouble
+    assert "Outcome: resolved" in event.text
+    blocked.unlink()
+    path = await document(journal, Bus(journal), RUN, blocked)
+    assert path is not None and whole(path)
+    assert (await said(journal))[-1].path == f"incidents/{path.name}"
+
+
+async def test_a_disk_without_room_leaves_no_half_of_a_report(tmp_path: Path) -> None:
+    folder = tmp_path / "incidents"
+    script = [sys.executable, str(HERE / "document_once.py"), str(folder), "500"]
+    done = await anyio.run_process(script, check=False)
+    path, count, trouble, kept = done.stdout.decode().split("\n")[:4]
+    assert (path, count, kept) == ("None", "1", ""), done.stderr.decode()
+    assert "could not be written" in trouble
+    assert names(folder) == [".lock"]
+
+
+async def test_a_run_that_is_no_incident_is_said_to_be_none(tmp_path: Path) -> None:
+    with pytest.raises(HermesError, match="is no incident"):
+        await document(InMemoryJournal(), Bus(InMemoryJournal()), "run-1", tmp_path)
+
+
+async def test_several_processes_at_once_write_it_once(tmp_path: Path) -> None:
+    async with SqliteJournal.open(tmp_path / "journal.db") as journal:
+        await resolved().into(journal)
+    await anyio.to_thread.run_sync(_side_by_side, tmp_path, 4)
+    async with SqliteJournal.open(tmp_path / "journal.db") as journal:
+        (event,) = await said(journal)
+    assert event.text == (tmp_path / event.path).read_text()
+
+
+async def test_killed_at_any_moment_it_is_written_whole_and_told_once(tmp_path: Path) -> None:
+    chance = random.Random(8)
+    for number in range(KILLS):
+        home = tmp_path / str(number)
+        home.mkdir()
+        async with SqliteJournal.open(home / "journal.db") as journal:
+            await resolved().into(journal)
+        await anyio.to_thread.run_sync(_killed, home, chance.uniform(0.0, 0.03))
+        async with SqliteJournal.open(home / "journal.db") as journal:
+            path = await document(journal, Bus(journal), RUN, home / "incidents")
+            assert path is not None and whole(path)
+            (event,) = await said(journal)
+            assert event.text == path.read_text()
+
+
+def _side_by_side(home: Path, count: int) -> None:
+    script = [sys.executable, str(HERE / "report_torture.py"), str(home)]
+    with ExitStack() as stack:
+        running = [
+            stack.enter_context(
+                subprocess.Popen(script, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            )
+            for _ in range(count)
+        ]
+        for process in running:
+            assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+        for process in running:
+            assert process.stdin is not None
+            process.stdin.write(b"go\n")
+            process.stdin.flush()
+        assert [process.wait(timeout=30) for process in running] == [0] * count
+
+
+def _killed(home: Path, after: float) -> None:
+    script = [sys.executable, str(HERE / "report_torture.py"), str(home)]
+    with subprocess.Popen(script, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None and process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
+        time.sleep(after)  # the moment of the kill, not a wait for something
+        process.send_signal(signal.SIGKILL)

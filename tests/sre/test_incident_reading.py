@@ -1,0 +1,46 @@
+"""Of a large journal only what is about the incident is read, and all of that."""
+
+import pytest
+from incident_story import RUN, Tale, resolved
+
+from hermes.core.events.incidents import AlertRaised, IncidentOpened
+from hermes.core.events.runs import MessageAdded, RunStarted
+from hermes.core.messages import Message
+from hermes.memory.in_memory import InMemoryJournal
+from hermes.sre.report.reading import earlier, listed, records_of
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_subagents_and_the_alerts_of_the_watch_belong_to_an_incident() -> None:
+    journal = InMemoryJournal()
+    alert = AlertRaised(run="watch", fingerprint="f", title="t")
+    (number,) = await journal.append(alert)
+    await journal.append(AlertRaised(run="watch", fingerprint="other", title="t"))
+    tale = Tale()
+    tale.opened(alerts=(number,))
+    await tale.into(journal)
+    inner, outer = f"{RUN}/network/more", "incident-2"
+    await journal.append(
+        RunStarted(run=inner, origin="subagent", parent=f"{RUN}/network"),
+        MessageAdded(run=inner, message=Message(role="user", text="look")),
+        RunStarted(run=outer, origin="incident"),
+        RunStarted(run=f"{RUN}0/x", origin="incident"),
+    )
+    records = await records_of(journal, RUN)
+    assert {each.event.run for each in records} == {"watch", RUN, inner}
+    assert [each.seq for each in records] == sorted(each.seq for each in records)
+    assert sum(each.event.run == "watch" for each in records) == 1
+
+
+async def test_a_drill_is_not_counted_as_having_come_back() -> None:
+    journal = InMemoryJournal()
+    await resolved().into(journal)
+    drilled = IncidentOpened(
+        run="run-1", incident="incident-drill", title="t", severity="P1", fingerprint="disk:web-1"
+    )
+    await journal.append(drilled)
+    found = await earlier(journal, await records_of(journal, RUN))
+    assert [event.incident for event in found] == [RUN]
+    assert [each.case.incident for each in await listed(journal)] == [RUN]
+    assert len(await listed(journal, drills=True)) == 2

@@ -1,0 +1,121 @@
+"""Numbers over many incidents: whose they are, how they are spread, what comes back."""
+
+from datetime import timedelta
+from xml.etree import ElementTree
+
+import pytest
+from incident_story import BEGAN, Tale
+
+from hermes.core.events.incidents import IncidentAcknowledged
+from hermes.core.protocols import Recorded
+from hermes.sre.incident import Incident, folded
+from hermes.sre.report.plot import svg, terminal
+from hermes.sre.report.statistics import WITH_SKILLS, WITHOUT, spread, statistics
+from hermes.sre.report.times import lasting, ordinal, times_of
+
+
+def incident(number: int, by: str, seconds: float, *, title: str = "t", **more: object) -> Incident:
+    """One that was opened a day after the other, and repaired so many seconds later."""
+    name = f"incident-{number:03}"
+    tale = Tale(name, BEGAN + timedelta(days=number))
+    tale.opened(title, **more)
+    tale.now += timedelta(seconds=seconds - 1)
+    tale.verified()
+    tale.closed("resolved", by)
+    return folded(Recorded(n, event) for n, event in enumerate(tale.events, start=1))[name]
+
+
+def test_times_are_measured_from_the_trouble_to_checks_that_hold() -> None:
+    tale = Tale()
+    tale.opened()
+    tale.now += timedelta(seconds=9)
+    tale.add(IncidentAcknowledged(run=tale.run, incident=tale.run, at=tale.at(), by="ann"))
+    tale.phase("assess")
+    tale.now += timedelta(seconds=48)
+    tale.verified()
+    tale.now += timedelta(hours=1)
+    tale.closed()
+    found = folded(Recorded(n, event) for n, event in enumerate(tale.events, start=1))[tale.run]
+    times = times_of(found)
+    assert (times.detect, times.acknowledge, times.repair) == (42.0, 10.0, 60.0)
+
+
+def test_an_open_incident_has_no_time_to_repair() -> None:
+    tale = Tale()
+    tale.opened(since=None)
+    found = folded([Recorded(n, event) for n, event in enumerate(tale.events, start=1)])[tale.run]
+    assert times_of(found).repair is None and times_of(found).detect is None
+    assert statistics([found]).repair.count == 0
+
+
+def test_playbooks_models_and_people_are_counted_apart() -> None:
+    many = [
+        incident(0, "model", 600),
+        incident(1, "model", 800),
+        incident(2, "person", 3_000),
+        incident(8, "playbook", 10),
+        incident(9, "playbook", 20),
+    ]
+    told = statistics(many)
+    assert told.answered_by == {"model": 2, "person": 1, "playbook": 2}
+    assert told.repaired_by[WITH_SKILLS].median == 15.0
+    assert told.repaired_by[WITHOUT].median == 800.0
+    assert [f"{week.begins}" for week in told.weeks] == ["2026-03-02", "2026-03-09"]
+    assert told.recurring[0].times == 5 and told.recurring[0].by_skill == 2
+    assert (told.recurring[0].first, told.recurring[0].last) == (600.0, 20.0)
+
+
+def test_what_was_no_incident_takes_no_repair() -> None:
+    tale = Tale()
+    tale.opened()
+    tale.closed("no-incident")
+    found = folded(Recorded(n, event) for n, event in enumerate(tale.events, start=1))
+    assert statistics(list(found.values())).repair.count == 0
+
+
+def test_the_spread_of_few_is_between_them() -> None:
+    assert spread([]).median is None
+    assert spread([1.0, None, 3.0]).p90 == pytest.approx(2.8)
+    assert spread([5.0]).p90 == 5.0
+
+
+def test_the_picture_is_svg_and_no_title_breaks_it() -> None:
+    many = [incident(n, "playbook" if n % 2 else "model", 10.0 ** (n % 5 + 1)) for n in range(40)]
+    told = statistics(many)
+    root = ElementTree.fromstring(svg(told, 'a <b> & "c"'))
+    assert len(root.findall(".//{*}circle")) == sum(
+        name in week.repaired for week in told.weeks for name in (WITH_SKILLS, WITHOUT)
+    )
+    drawn = terminal(told)
+    assert "█" in drawn and "░" in drawn
+    assert ElementTree.fromstring(svg(statistics([]))) is not None
+    assert "nothing was repaired" in terminal(statistics([]))
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (22, "22nd")]
+)
+def test_ordinals(number: int, said: str) -> None:
+    assert ordinal(number) == said
+
+
+def test_durations_are_said_as_people_say_them() -> None:
+    said = [lasting(each) for each in (None, 0.44, 59.6, 60, 185, 7_440, 266_400)]
+    assert said == [
+        "unknown",
+        "0.4 s",
+        "1 min 0 s",
+        "1 min 0 s",
+        "3 min 5 s",
+        "2 h 4 min",
+        "3 d 2 h",
+    ]
+
+
+def test_checks_that_do_not_hold_end_no_clock() -> None:
+    tale = Tale()
+    tale.opened()
+    tale.verified(ok=False)
+    tale.closed("escalated", "nobody")
+    found = folded(Recorded(n, event) for n, event in enumerate(tale.events, start=1))[tale.run]
+    assert times_of(found).repair is None

@@ -1,0 +1,301 @@
+"""The rhythm of the watch: told once when something breaks, once when it is mended, by one watch."""
+
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import anyio
+import pytest
+from probe_house import PATH, Pages, this_host, web_server
+
+from hermes.core.bus import Bus
+from hermes.core.errors import PlaceFailed, StoreFull
+from hermes.core.events import Event
+from hermes.core.events.incidents import AlertRaised
+from hermes.core.protocols import CommandResult, Environment
+from hermes.environments.local import LocalEnvironment
+from hermes.memory.in_memory import InMemoryJournal
+from hermes.sre.probes.memory import FILE, Past, recall, remember
+from hermes.sre.probes.patrol import Patrol
+from hermes.sre.probes.probe import Probe
+from hermes.sre.probes.settings import ProbeSettings
+
+pytestmark = pytest.mark.anyio
+SETTINGS = ProbeSettings(confirm=0.05)
+PATIENCE = 20.0
+
+
+class World:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.home = folder / "home"
+        self.bus = Bus(InMemoryJournal())
+        self.flag = folder / "broken"
+
+    def probe(self, name: str = "flag", **more: object) -> Probe:
+        chosen = {"interval": 0.3, "service": "shop", **more}
+        return Probe(name=name, kind="command", what=f"! test -e {self.flag}", **chosen)  # type: ignore[arg-type]
+
+    def patrol(self, *probes: Probe, here: Environment, bus: Bus | None = None) -> Patrol:
+        return Patrol(probes, here, bus or self.bus, home=self.home, settings=SETTINGS)
+
+    async def alerts(self) -> list[AlertRaised]:
+        found = [recorded.event async for recorded in self.bus.journal.read()]
+        return [event for event in found if isinstance(event, AlertRaised)]
+
+    async def until(self, number: int) -> list[AlertRaised]:
+        with anyio.fail_after(PATIENCE):
+            while len(found := await self.alerts()) < number:
+                await anyio.sleep(0.02)
+        return found
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+@asynccontextmanager
+async def watching(*patrols: Patrol) -> AsyncGenerator[None, None]:
+    async with anyio.create_task_group() as group:
+        for patrol in patrols:
+            group.start_soon(patrol.run)
+        yield
+        group.cancel_scope.cancel()
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    with anyio.fail_after(PATIENCE):
+        while not happened():
+            await anyio.sleep(0.02)
+
+
+async def test_a_change_is_told_exactly_once_each_way(world: World) -> None:
+    async with this_host(world.folder) as here:
+        patrol = world.patrol(world.probe(impact="no orders"), here=here)
+        async with watching(patrol):
+            await until(lambda: patrol.rounds >= 2)
+            world.flag.touch()
+            [raised] = await world.until(1)
+            rounds = patrol.rounds
+            await until(lambda: patrol.rounds >= rounds + 3)
+            assert len(await world.alerts()) == 1
+            world.flag.unlink()
+            _, resolved = await world.until(2)
+            rounds = patrol.rounds
+            await until(lambda: patrol.rounds >= rounds + 3)
+    assert len(await world.alerts()) == 2
+    assert (raised.run, raised.check, raised.source) == ("watch", "flag", "probe")
+    assert dict(raised.labels)["service"] == "shop"
+    assert "no orders" in raised.text
+    assert raised.since is not None
+    assert raised.since <= raised.at
+    assert resolved.resolved
+    assert resolved.fingerprint == raised.fingerprint
+
+
+async def test_one_bad_look_is_no_alert(world: World) -> None:
+    """It fails every second time: never twice in a row."""
+    count = world.folder / "count"
+    text = f"echo x >> {count}; test $(( $(wc -l < {count}) % 2 )) = 0"
+    odd = Probe(name="odd", kind="command", what=text, interval=0.2, fails=2)
+    async with this_host(world.folder) as here:
+        patrol = world.patrol(odd, here=here)
+        async with watching(patrol):
+            await until(lambda: count.exists() and count.read_text().count("x") >= 10)
+    assert await world.alerts() == []
+
+
+async def test_trouble_is_told_within_an_interval_and_two_seconds(world: World) -> None:
+    pages = Pages()
+    with web_server(pages) as port:
+        url = f"http://127.0.0.1:{port}/"
+        probe = Probe(name="page", kind="http", what=url, interval=3.0, fails=2)
+        async with this_host(world.folder) as here:
+            patrol = world.patrol(probe, here=here)
+            async with watching(patrol):
+                await until(lambda: len(pages.asked) >= 1)
+                began, pages.status = time.monotonic(), 500
+                await world.until(1)
+                took = time.monotonic() - began
+    assert took <= probe.interval + 2
+    assert len(pages.asked) >= 3
+
+
+async def test_a_probe_that_hangs_delays_no_alert_of_another(world: World) -> None:
+    hangs = Probe(name="hangs", kind="command", what="sleep 60", interval=0.5, timeout=4.0)
+    async with this_host(world.folder) as here:
+        patrol = world.patrol(hangs, world.probe(), here=here)
+        async with watching(patrol):
+            await until(lambda: patrol.rounds >= 2)
+            world.flag.touch()
+            began = time.monotonic()
+            with anyio.fail_after(PATIENCE):
+                while "flag" not in {each.check for each in await world.alerts()}:
+                    await anyio.sleep(0.02)
+            assert time.monotonic() - began < 4
+            with anyio.fail_after(PATIENCE):
+                while "hangs" not in {each.check for each in await world.alerts()}:
+                    await anyio.sleep(0.02)
+    assert patrol.skipped > 0
+
+
+async def test_a_watch_that_was_killed_tells_nothing_twice(world: World) -> None:
+    world.flag.touch()
+    async with this_host(world.folder) as here:
+        async with watching(world.patrol(world.probe(), here=here)):
+            await world.until(1)
+        second = world.patrol(world.probe(), here=here)
+        async with watching(second):
+            await until(lambda: second.rounds >= 3)
+            assert len(await world.alerts()) == 1
+        world.flag.unlink()
+        async with watching(world.patrol(world.probe(), here=here)):
+            found = await world.until(2)
+    assert [each.resolved for each in found] == [False, True]
+
+
+async def test_an_alert_of_a_probe_that_is_gone_is_taken_back(world: World) -> None:
+    world.flag.touch()
+    async with this_host(world.folder) as here:
+        async with watching(world.patrol(world.probe("old"), here=here)):
+            await world.until(1)
+        async with watching(world.patrol(world.probe("new", fails=100), here=here)):
+            raised, resolved = await world.until(2)
+    assert resolved.resolved
+    assert resolved.fingerprint == raised.fingerprint
+
+
+async def test_of_two_watches_of_one_home_one_stands_by_and_takes_over(world: World) -> None:
+    async with this_host(world.folder) as here:
+        first, second = (world.patrol(world.probe(), here=here) for _ in range(2))
+        async with anyio.create_task_group() as group:
+            inner = anyio.CancelScope()
+
+            async def watch_first() -> None:
+                with inner:
+                    await first.run()
+
+            group.start_soon(watch_first)
+            await until(lambda: first.rounds >= 1)
+            group.start_soon(second.run)
+            world.flag.touch()
+            await world.until(1)
+            assert second.rounds == 0
+            inner.cancel()
+            await until(lambda: second.rounds >= 2)
+            group.cancel_scope.cancel()
+    assert len(await world.alerts()) == 1
+
+
+class Dying(LocalEnvironment):
+    dead = False
+
+    async def run(
+        self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
+    ) -> CommandResult:
+        if self.dead:
+            raise PlaceFailed("connection refused")
+        return await super().run(command, timeout=timeout, stdin=stdin, cwd=cwd)
+
+
+async def test_a_place_that_fails_is_one_alert_and_not_one_a_probe(world: World) -> None:
+    probes = [world.probe(f"p{number}") for number in range(5)]
+    async with Dying(world.folder, {"PATH": PATH}) as here:
+        patrol = world.patrol(*probes, here=here)
+        async with watching(patrol):
+            await until(lambda: len(patrol.verdicts) == 5)
+            here.dead = True
+            [raised] = await world.until(1)
+            assert raised.check == "place"
+            assert {each.state for each in patrol.verdicts} == {"unknown"}
+            here.dead = False
+            _, resolved = await world.until(2)
+    assert resolved.resolved
+
+
+class Full(InMemoryJournal):
+    full = True
+
+    async def append(self, *events: Event) -> list[int]:
+        if self.full:
+            raise StoreFull("no space left")
+        return list(await super().append(*events))
+
+
+async def test_an_alert_that_the_journal_did_not_take_is_told_later(world: World) -> None:
+    journal = Full()
+    world.bus = Bus(journal)
+    world.flag.touch()
+    async with this_host(world.folder) as here:
+        journal.full = False
+        patrol = world.patrol(world.probe(), here=here)
+        async with watching(patrol):
+            journal.full = True
+            await until(lambda: patrol.untold >= 2)
+            assert await world.alerts() == []
+            journal.full = False
+            await world.until(1)
+
+
+async def test_one_look_at_everything_tells_nobody(world: World) -> None:
+    world.flag.touch()
+    gone = Probe(name="gone", kind="log", what=str(world.folder / "no.log"))
+    disk = Probe(name="disk", kind="disk", what="/", limit=101)
+    async with this_host(world.folder) as here:
+        seen = await world.patrol(world.probe(), gone, disk, here=here).once()
+    assert [(each.probe, each.state) for each in seen] == [
+        ("flag", "failing"),
+        ("gone", "unknown"),
+        ("disk", "fine"),
+    ]
+    assert await world.alerts() == []
+    assert not (world.home / FILE).exists()
+
+
+async def test_what_is_unusual_is_told_only_when_enough_is_known(world: World) -> None:
+    number = world.folder / "number"
+    text = f"echo value=$(cat {number})"
+    probe = Probe(name="n", kind="command", what=text, interval=0.2, baseline=True)
+    number.write_text("900")
+    async with this_host(world.folder) as here:
+        patrol = world.patrol(probe, here=here)
+        async with watching(patrol):  # nothing is known yet
+            await until(lambda: patrol.rounds >= 4)
+        assert await world.alerts() == []
+        world.home.mkdir(exist_ok=True)
+        remember(world.home, {"n": Past(values=tuple([10.0, 11.0, 9.0, 10.0] * 6))})
+        async with watching(world.patrol(probe, here=here)):
+            [raised] = await world.until(1)
+            assert "usual is 10" in raised.text
+            number.write_text("12")
+            _, resolved = await world.until(2)
+            assert resolved.resolved
+    assert 900.0 not in recall(world.home)["n"].values
+
+
+async def test_a_memory_that_cannot_be_read_is_learned_anew(world: World) -> None:
+    world.home.mkdir()
+    (world.home / FILE).write_text("{half of it")
+    assert recall(world.home) == {}
+    async with this_host(world.folder) as here:
+        patrol = world.patrol(world.probe(), here=here)
+        async with watching(patrol):
+            await until(lambda: patrol.rounds >= 2)
+    assert "flag" in recall(world.home)
+
+
+async def test_looks_keep_to_their_grid(world: World) -> None:
+    """Each takes half an interval; the rhythm does not move by it."""
+    times = world.folder / "times"
+    text = f"date +%s.%N >> {times}; sleep 0.4"
+    probe = Probe(name="slow", kind="command", what=text, interval=0.8)
+    async with this_host(world.folder) as here:
+        async with watching(world.patrol(probe, here=here)):
+            await until(lambda: times.exists() and times.read_text().count("\n") >= 5)
+    seen = [float(line) for line in times.read_text().split()]
+    whole = (seen[4] - seen[0]) / 0.8
+    assert abs(whole - round(whole)) < 0.45
+    assert datetime.now(UTC).timestamp() - seen[0] >= 3.2 - 0.4
