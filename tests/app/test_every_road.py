@@ -152,11 +152,12 @@ MAY_TOUCH = {
     "tools/": "tools, which only the executor calls",
     "environments/": "the places themselves",
     "gym/": "breaks and mends its own throw-away boxes; an agent in them takes the road",
-    "app/exchange.py": "clones the repository that a person named into a folder made for it",
+    "app/exchange_index.py": "clones the repository that a person named into a folder made for it",
     "app/proving.py": "looks at a throw-away box of the gym",
     "skills/scanner/": "a sandbox of its own, with bait, for skills that nobody vouches for",
     "skills/compiler/": "a sandbox of its own for drafts, and for skills, which are tools",
     "app/learning.py": "unpacks wheels of the allow-list, each with its known hash; none runs here",
+    "sre/probes/": "looks that only read: own kinds, and commands that the policy took for reading",
     "cli/demo.py": "checks the story it told in a sandbox of its own",
     "cli/places.py": "runs `true` to see whether a place opens",
 }
@@ -170,6 +171,7 @@ MAY_REACH_OUT = {
     "memory/postgres/": "the journal's own connection",
     "web/": "listens for people and machines; what they want takes the road",
     "gateway/": "talks to people on their channels",
+    "sre/prometheus_client.py": "asks the Prometheus that the settings name, and only asks",
 }
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from hermes.core.events import Event
 from hermes.core.events.incidents import (
     AlertRaised,
-    ChangeMade,
+    ChangeBegan,
     ChangesUndone,
     IncidentClosed,
     IncidentDiagnosed,
@@ -65,8 +65,8 @@ PINNED_INCIDENTS: list[tuple[Event, str]] = [
         '"gaps":["y"],"confidence":0.5}',
     ),
     (
-        ChangeMade(run="r", at=AT, incident="i", call_id="c1", command="ls", undo="u"),
-        '{"kind":"change.made",HEAD,"incident":"i","call_id":"c1","command":"ls","undo":"u"}',
+        ChangeBegan(run="r", at=AT, incident="i", call_id="c1", command="ls", undo="u"),
+        '{"kind":"change.began",HEAD,"incident":"i","call_id":"c1","command":"ls","undo":"u"}',
     ),
     (
         ChangesUndone(run="r", at=AT, incident="i", calls=("c1",), failed=("c2",), reason="why"),

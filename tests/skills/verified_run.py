@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from hermes.core.events import Event
 from hermes.core.events.incidents import (
     AlertRaised,
-    ChangeMade,
+    ChangeBegan,
     IncidentDiagnosed,
     IncidentVerified,
 )
 from hermes.core.events.tools import ToolDecided, ToolFinished, ToolRequested
 from hermes.core.messages import Risk, ToolCall, ToolResult
 from hermes.core.protocols import Recorded
+from hermes.skills.distill.deeds import LOOKS
 
 RUN = "run-1"
 Command = tuple[str, str, int, tuple[str, ...]]
@@ -52,8 +53,17 @@ def a_run(
             ToolFinished(run=RUN, result=ToolResult(call_id=call.id, content=told)),
         ]
     if undo:
-        made = ChangeMade(run=RUN, incident="i", call_id="c3", command="sed", undo=undo)
-        events.append(made)
+        events += [
+            ChangeBegan(
+                run=RUN,
+                incident="i",
+                call_id=f"c{number}",
+                command=command,
+                undo=undo if number == 3 else "",
+            )
+            for number, (command, _, _, effects) in enumerate(commands)
+            if not set(effects) <= LOOKS
+        ]
     events += [
         IncidentDiagnosed(
             run=RUN,

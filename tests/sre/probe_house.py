@@ -3,10 +3,12 @@
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+import anyio
 
 from hermes.app.gate import open_policy
 from hermes.core.actions import Policy
@@ -30,6 +32,14 @@ async def look(folder: Path, probe: Probe, keep: str | None = None) -> Verdict:
         before = None if keep is None else {probe.name: keep}
         reading = (await ask(here, [probe], before))[probe.name]
     return judge(probe, reading, (), ProbeSettings())
+
+
+async def eventually(happened: Callable[[], Awaitable[bool]], seconds: float = 20.0) -> None:
+    with anyio.fail_after(seconds):
+        while True:
+            if await happened():
+                return
+            await anyio.sleep(0.02)
 
 
 def policy_at(folder: Path, chosen: str = "careful") -> Policy:

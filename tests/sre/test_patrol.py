@@ -1,4 +1,4 @@
-"""The rhythm of the watch: told once when something breaks, once when it is mended, by one watch."""
+"""The rhythm of the watch: told once when something breaks, once when it is mended."""
 
 import time
 from collections.abc import AsyncGenerator, Callable
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from probe_house import PATH, Pages, this_host, web_server
+from probe_house import PATH, Pages, eventually, this_host, web_server
 
 from hermes.core.bus import Bus
 from hermes.core.errors import PlaceFailed, StoreFull
@@ -24,7 +24,6 @@ from hermes.sre.probes.settings import ProbeSettings
 
 pytestmark = pytest.mark.anyio
 SETTINGS = ProbeSettings(confirm=0.05)
-PATIENCE = 20.0
 
 
 class World:
@@ -46,10 +45,17 @@ class World:
         return [event for event in found if isinstance(event, AlertRaised)]
 
     async def until(self, number: int) -> list[AlertRaised]:
-        with anyio.fail_after(PATIENCE):
-            while len(found := await self.alerts()) < number:
-                await anyio.sleep(0.02)
-        return found
+        async def enough() -> bool:
+            return len(await self.alerts()) >= number
+
+        await eventually(enough)
+        return await self.alerts()
+
+    async def until_told(self, name: str) -> None:
+        async def told() -> bool:
+            return name in {each.check for each in await self.alerts()}
+
+        await eventually(told)
 
 
 @pytest.fixture
@@ -67,9 +73,10 @@ async def watching(*patrols: Patrol) -> AsyncGenerator[None, None]:
 
 
 async def until(happened: Callable[[], bool]) -> None:
-    with anyio.fail_after(PATIENCE):
-        while not happened():
-            await anyio.sleep(0.02)
+    async def asked() -> bool:
+        return happened()
+
+    await eventually(asked)
 
 
 async def test_a_change_is_told_exactly_once_each_way(world: World) -> None:
@@ -132,13 +139,9 @@ async def test_a_probe_that_hangs_delays_no_alert_of_another(world: World) -> No
             await until(lambda: patrol.rounds >= 2)
             world.flag.touch()
             began = time.monotonic()
-            with anyio.fail_after(PATIENCE):
-                while "flag" not in {each.check for each in await world.alerts()}:
-                    await anyio.sleep(0.02)
+            await world.until_told("flag")
             assert time.monotonic() - began < 4
-            with anyio.fail_after(PATIENCE):
-                while "hangs" not in {each.check for each in await world.alerts()}:
-                    await anyio.sleep(0.02)
+            await world.until_told("hangs")
     assert patrol.skipped > 0
 
 
@@ -292,9 +295,8 @@ async def test_looks_keep_to_their_grid(world: World) -> None:
     times = world.folder / "times"
     text = f"date +%s.%N >> {times}; sleep 0.4"
     probe = Probe(name="slow", kind="command", what=text, interval=0.8)
-    async with this_host(world.folder) as here:
-        async with watching(world.patrol(probe, here=here)):
-            await until(lambda: times.exists() and times.read_text().count("\n") >= 5)
+    async with this_host(world.folder) as here, watching(world.patrol(probe, here=here)):
+        await until(lambda: times.exists() and times.read_text().count("\n") >= 5)
     seen = [float(line) for line in times.read_text().split()]
     whole = (seen[4] - seen[0]) / 0.8
     assert abs(whole - round(whole)) < 0.45

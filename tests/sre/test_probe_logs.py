@@ -1,4 +1,4 @@
-"""Logs are read from where the last look ended, however large they are and whatever becomes of them."""
+"""Logs are read from where the last look ended, however large and whatever becomes of them."""
 
 import time
 from pathlib import Path

@@ -1,15 +1,17 @@
 """Lays the ground for an incident: a house, its skills, its checks, its desk for reports."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from hermes.app.house import House
+from hermes.app.lessons import learn
 from hermes.app.skills import open_library, states_in
 from hermes.core.protocols import Journal
 from hermes.settings.load import Loaded
 from hermes.skills.library import Skill
 from hermes.sre.case import Case
 from hermes.sre.eyes import open_eyes
-from hermes.sre.ground import Ground
+from hermes.sre.ground import Ground, nothing
 from hermes.sre.minds import Minds
 from hermes.sre.probes.probe import Probe
 from hermes.sre.report.document import document
@@ -37,10 +39,16 @@ def ground_in(
         skills=Shelf(house.loaded, house.journal).skills,
         eyes=lambda case: open_eyes(case, means.environment, probes),
         report=lambda case: _report(house, case),
+        learn=partial(learn, house) if settings.learn else nothing,
         minds=minds,
         processes=means.processes,
         origin=means.origin,
     )
+
+
+def minds_in(house: House) -> Minds | None:
+    """Models at work, where one is set up that can use tools; the small one on board cannot."""
+    return None
 
 
 class Shelf:

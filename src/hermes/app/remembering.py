@@ -139,6 +139,19 @@ class Memory:
             self._trouble(f"nothing was recalled: {trouble}")
             return ()
 
+    async def note(self, run: str, lines: Sequence[str]) -> None:
+        """Facts that checks have established, in the words of whoever gathered them."""
+        from hermes.memory.facts import entities
+        from hermes.memory.facts.fact import Candidate
+        from hermes.memory.facts.sayings import slot
+
+        if self._settings.learn and lines:
+            facts = [
+                Candidate(memory="semantic", text=line, about=entities.about(line), key=slot(line))
+                for line in lines
+            ]
+            await self._open_keeper().keep(run, facts)
+
     def _nudge(self, run: str) -> None:
         """Every so many turns, learn from what happened so far; nobody waits for it."""
         if run in self._runs and self._settings.nudge_turns and self._group is not None:

@@ -4,6 +4,7 @@ import msgspec
 
 from hermes.agent.settings import AgentSettings
 from hermes.environments.settings import TerminalSettings
+from hermes.gym.settings import GymSettings
 from hermes.memory.facts.settings import MemorySettings
 from hermes.memory.settings import StoreSettings
 from hermes.models.settings import ModelSettings
@@ -12,6 +13,7 @@ from hermes.settings.display import DisplaySettings
 from hermes.skills.settings import SkillSettings
 from hermes.sre.settings import SreSettings
 from hermes.tools.settings import ToolSettings
+from hermes.web.settings import WebSettings
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -31,6 +33,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What is learned, and what it has to prove."""
     sre: SreSettings = SreSettings()
     """The on-call engineer: incidents, and when one counts as mended."""
+    gym: GymSettings = GymSettings()
+    """Drills: where their boxes are made."""
+    web: WebSettings = WebSettings()
+    """The door for machines: alerts in, health and metrics out."""
     store: StoreSettings = StoreSettings()
     """Where everything that happened is kept."""
     display: DisplaySettings = DisplaySettings()

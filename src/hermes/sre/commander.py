@@ -157,7 +157,8 @@ class Commander:
         past = await incident(self._ground.bus.journal, self._case.run)
         first = 1 + max((change.attempt for change in past.changes), default=0) if past else 1
         attempts = Attempts(self._ground, self._case, baseline, self._enter)
-        attempts.played.update(past.played if past else ())
+        # A playbook that was cut off before it changed anything may begin anew.
+        attempts.played.update(change.by for change in (past.changes if past else ()))
         for number in range(first, first + settings.attempts):
             tried = await attempts.make(number)
             if tried.ending is not None:

@@ -2,6 +2,10 @@
 
 import msgspec
 
+from hermes.sre.probes.settings import ProbeSettings
+from hermes.sre.prometheus_settings import PrometheusSettings
+from hermes.sre.triage.settings import TriageSettings
+
 
 class VerifySettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """The section `sre.verify`: when a fix counts as one."""
@@ -34,3 +38,10 @@ class SreSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     time_limit: float = 1800.0
     """Seconds for one incident; then people are called with what was found."""
     verify: VerifySettings = VerifySettings()
+    """When a fix counts as one."""
+    triage: TriageSettings = TriageSettings()
+    """What belongs together, what is noise, what is grave."""
+    probes: ProbeSettings = ProbeSettings()
+    """What the watch looks at by itself."""
+    prometheus: PrometheusSettings = PrometheusSettings()
+    """A Prometheus that is asked for trouble."""

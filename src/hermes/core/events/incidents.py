@@ -157,15 +157,6 @@ class ChangeBegan(Happening, tag="change.began", kw_only=True, frozen=True):
     """The playbook or the agent's run."""
 
 
-class ChangeMade(Happening, tag="change.made", kw_only=True, frozen=True):
-    """One changing command, with the way back."""
-
-    incident: str
-    call_id: str
-    command: str
-    undo: str = ""
-
-
 class ChangesUndone(Happening, tag="changes.undone", kw_only=True, frozen=True):
     incident: str
     calls: tuple[str, ...] = ()
@@ -219,7 +210,6 @@ IncidentEvent = (
     | IncidentDiagnosed
     | IncidentChecked
     | ChangeBegan
-    | ChangeMade
     | ChangesUndone
     | IncidentVerified
     | ReportWritten

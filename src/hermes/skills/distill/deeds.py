@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from hermes.core.errors import ToolError
 from hermes.core.events.incidents import (
     AlertRaised,
-    ChangeMade,
+    ChangeBegan,
+    ChangesUndone,
     IncidentDiagnosed,
     IncidentVerified,
 )
@@ -84,7 +85,7 @@ def story_of(records: Sequence[Recorded]) -> Story:
 def _deeds(records: Sequence[Recorded]) -> list[Deed]:
     asked: dict[str, ToolRequested] = {}
     effects: dict[str, frozenset[str]] = {}
-    undos = {r.event.call_id: r.event.undo for r in records if isinstance(r.event, ChangeMade)}
+    ours = _written_down(records)
     found = []
     for recorded in records:
         event = recorded.event
@@ -95,9 +96,30 @@ def _deeds(records: Sequence[Recorded]) -> list[Deed]:
         elif isinstance(event, ToolFinished) and event.result.call_id in asked:
             request = asked[event.result.call_id]
             deed = _deed(recorded.seq, request, event, effects.get(request.call.id, frozenset()))
-            if deed is not None:
-                found.append(replace(deed, undo=undos.get(request.call.id, "")))
+            if deed is not None and (known := _told(deed, request.call.id, ours)):
+                found.append(known)
     return found
+
+
+def _written_down(records: Sequence[Recorded]) -> dict[str, ChangeBegan | None]:
+    """Changes with their ways back, where somebody kept book; None: it was taken back again."""
+    found: dict[str, ChangeBegan | None] = {}
+    for recorded in records:
+        event = recorded.event
+        if isinstance(event, ChangeBegan):
+            found[event.call_id] = event
+        elif isinstance(event, ChangesUndone):
+            found |= dict.fromkeys((*event.calls, *event.failed))
+    return found
+
+
+def _told(deed: Deed, call: str, ours: dict[str, ChangeBegan | None]) -> Deed | None:
+    """What does more than look and is not in the book was no part of the fix: copies kept for the
+    way back, a trigger set off again."""
+    if not ours or not deed.changes:
+        return deed
+    began = ours.get(call)
+    return replace(deed, undo=began.undo) if began is not None else None
 
 
 def _deed(

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from hermes.core.events.approvals import ApprovalRequested, ApprovalSettled
 from hermes.core.events.happening import Happening
-from hermes.core.events.incidents import ChangeBegan, ChangeMade
+from hermes.core.events.incidents import ChangeBegan
 from hermes.core.events.runs import ModelAnswered
 from hermes.core.events.skills import PlaybookStepped
 from hermes.core.events.tools import (
@@ -121,9 +121,6 @@ def _changes(records: Sequence[Recorded]) -> dict[str, tuple[str, str, int]]:
         match each.event:
             case ChangeBegan() as event:
                 found[event.call_id] = (event.undo, event.by, event.attempt)
-            case ChangeMade() as event:
-                undo, by, attempt = found.get(event.call_id, ("", "", 0))
-                found[event.call_id] = (event.undo or undo, by, attempt)
             case PlaybookStepped(phase="step") as event:
                 undo, by, attempt = found.get(event.call_id, ("", event.skill, 0))
                 found[event.call_id] = (undo or event.undo, by, attempt)

@@ -1,0 +1,166 @@
+"""`hermes watch`, joined: probes, webhooks and Prometheus in; incidents commanded; notices out."""
+
+from collections import Counter
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup, TaskStatus
+
+from hermes.app.claims import RunTaken
+from hermes.app.house import House, open_house
+from hermes.app.oncall import ground_in, minds_in
+from hermes.core.errors import SettingsError
+from hermes.core.protocols import Environment
+from hermes.settings.load import Loaded
+from hermes.sre.incident import incidents
+from hermes.sre.probes.discovery import discover
+from hermes.sre.probes.patrol import Patrol
+from hermes.sre.probes.probe import Probe
+from hermes.sre.probes.reading import load_probes
+from hermes.sre.triage.triage import Triage
+from hermes.sre.watch import RUN, Watch
+
+NONE = "none"
+"""In place of a model: playbooks alone."""
+TAKEN = "another watch of this home is running already; end that one first, or use another home"
+
+
+@dataclass(frozen=True)
+class Watching:
+    """A watch at work. Lives inside `watching`."""
+
+    house: House
+    watch: Watch
+    probes: tuple[Probe, ...]
+    alone: bool
+    """No model is asked."""
+    found_now: bool
+    """There is no file of probes: these were found by a look around."""
+    address: str = ""
+    """Where alerts can be sent to."""
+
+    @property
+    def answers(self) -> str:
+        """Who works on what no playbook knows."""
+        return "playbooks alone" if self.alone else f"playbooks, then {self.house.means.model.name}"
+
+
+@asynccontextmanager
+async def watching(
+    loaded: Loaded,
+    *,
+    model: str = "",
+    folder: Path | None = None,
+    listen: bool = True,
+    lines: bool = True,
+    environment: Environment | None = None,
+    every: float = 0.0,
+) -> AsyncGenerator[Watching, None]:
+    """Everything that `hermes watch` does, until the block is left. `lines`: notices are shown.
+
+    `every`: seconds between two looks of each probe, where it is not what the probe itself says.
+    """
+    loaded, asked = _waiting_for_people(loaded), "" if model == NONE else model
+    async with open_house(
+        loaded,
+        origin="incident",
+        model=asked,
+        toolsets=loaded.settings.tools.toolsets,  # playbooks need them, whoever the model is
+        directory=folder,
+        environment=environment,
+    ) as house:
+        try:
+            house.claims.take(RUN)
+        except RunTaken as taken:
+            raise SettingsError(TAKEN) from taken
+        probes, found_now = await _probes(house)
+        if every:
+            probes = tuple(msgspec.structs.replace(each, interval=every) for each in probes)
+        minds = None if model == NONE else minds_in(house)
+        settings = loaded.settings.sre
+        watch = Watch(
+            house.bus,
+            Triage(settings.triage),
+            lambda case: ground_in(house, settings, minds=minds, probes=probes),
+            at_once=settings.at_once,
+            probes=len(probes),
+        )
+        async with anyio.create_task_group() as group:
+            await group.start(watch.run)
+            address = await _open_ears(group, house, watch, listen=listen)
+            if probes:
+                patrol = Patrol(
+                    probes,
+                    house.means.environment,
+                    house.bus,
+                    home=loaded.home,
+                    settings=settings.probes,
+                )
+                group.start_soon(patrol.run)
+            yield Watching(house, watch, probes, minds is None, found_now, address)
+            group.cancel_scope.cancel()
+
+
+async def _probes(house: House) -> tuple[tuple[Probe, ...], bool]:
+    """Those of the home's file; without one, what a look around finds."""
+    file = house.loaded.home / house.loaded.settings.sre.probes.file
+    known = load_probes(file)
+    if known is not None:
+        return known, False
+    return (await discover(house.means.environment, patience=1.0)).probes, True
+
+
+async def _open_ears(group: TaskGroup, house: House, watch: Watch, *, listen: bool) -> str:
+    from hermes.sre.prometheus import PrometheusSource
+    from hermes.web.serving import Watched, serve_alerts
+
+    loaded = house.loaded
+    prometheus = loaded.settings.sre.prometheus
+    if prometheus.url:
+        secret = loaded.secrets.get(prometheus.token_variable) or ""
+        source = PrometheusSource(house.bus.publish, prometheus, secret=secret)
+        await source.remember(house.journal, datetime.now(UTC))
+        group.start_soon(source.run)
+    if not listen:
+        return ""
+    counted: dict[str, int] = {}
+    group.start_soon(_count, house, counted)
+    watched = Watched(open_incidents=lambda: counted, heartbeat=lambda: watch.alive_at)
+    web = loaded.settings.web
+    token = loaded.secrets.get(web.token_variable) or ""
+
+    async def serve(*, task_status: TaskStatus[str]) -> None:
+        await serve_alerts(house.bus, web, token=token, watched=watched, task_status=task_status)
+
+    return str(await group.start(serve))
+
+
+async def _count(house: House, counted: dict[str, int]) -> None:
+    """Open incidents by severity, for whoever asks for metrics."""
+    after = 0
+    while True:
+        found = await incidents(house.journal)
+        counted.clear()
+        counted.update(_by_severity(found))
+        after = await house.journal.last()
+        await house.journal.changed(after)
+        await anyio.sleep(5.0)
+
+
+def _by_severity(found: Mapping[str, object]) -> Mapping[str, int]:
+    opened = [each for each in found.values() if getattr(each, "status", "") == "open"]
+    return Counter(str(getattr(each, "severity", "")) for each in opened)
+
+
+def _waiting_for_people(loaded: Loaded) -> Loaded:
+    """Nobody sits here, but somebody may answer from elsewhere: unless told otherwise, wait."""
+    if loaded.origin("policy.wait").source != "default":
+        return loaded
+    policy = msgspec.structs.replace(loaded.settings.policy, wait=True)
+    settings = msgspec.structs.replace(loaded.settings, policy=policy)
+    return msgspec.structs.replace(loaded, settings=settings)

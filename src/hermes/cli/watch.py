@@ -1,0 +1,89 @@
+"""`hermes watch`: on call, until it is ended."""
+
+import signal
+from pathlib import Path
+
+import anyio
+import click
+
+from hermes.cli import exits
+from hermes.cli.lazy import Examples
+from hermes.cli.loading import settings_for
+from hermes.cli.output import json_option, note, say
+from hermes.cli.watch_discover import discovering
+from hermes.settings.load import Loaded
+
+NONE = "none"
+
+
+@click.command(
+    cls=Examples,
+    examples="""
+hermes watch --discover                what there is to watch here
+hermes watch --discover --write        and keep it in probes.yaml, to be edited
+hermes watch                           on call, until Ctrl-C
+hermes watch --once                    answer what is open now, then end
+hermes watch --model none              playbooks alone, no model is asked
+""",
+)
+@click.option("--discover", is_flag=True, help="Look around, say what deserves a probe, and end.")
+@click.option("--write", is_flag=True, help="With --discover: write it to probes.yaml.")
+@click.option("--merge", is_flag=True, help="With --discover: add what is new to probes.yaml.")
+@click.option("--yes", is_flag=True, help="With --discover: replace an edited file unasked.")
+@click.option("--once", is_flag=True, help="End when nothing is open any more.")
+@click.option("--model", default="", help="A model; `none` for playbooks alone; else as set up.")
+@click.option("--no-listen", is_flag=True, help="Take no alerts over HTTP.")
+@json_option
+@click.pass_context
+def watch(ctx: click.Context, /, as_json: bool, **options: object) -> int:
+    """Notice what breaks, find out why, mend what the rules allow, prove it, write it down.
+
+    Incidents that an earlier watch left open are gone on with. What needs a person waits for one:
+    `hermes approvals list` in another terminal. `hermes incident watch` shows the work live.
+    """
+    if options["discover"] or options["write"] or options["merge"]:
+        given = {name: options[name] for name in ("write", "merge", "yes")}
+        return int(ctx.invoke(discovering, **given, as_json=as_json))
+    loaded = settings_for(ctx)
+    anyio.run(_watch, loaded, options, as_json)
+    return exits.OK
+
+
+async def _watch(loaded: Loaded, options: dict[str, object], as_json: bool) -> None:
+    from hermes.app.watch import watching
+
+    model = str(options["model"])
+    async with watching(
+        loaded, model=model, folder=Path.cwd(), listen=not options["no_listen"], lines=not as_json
+    ) as at:
+        if not as_json:
+            say(f"on call: {len(at.probes)} probes, {at.answers}")
+            if at.found_now:
+                note("no probes.yaml yet: these were found by a look around; `--discover --write`")
+            if at.address:
+                note(f"alerts are taken at {at.address}/alerts")
+        async with anyio.create_task_group() as group:
+            if as_json:
+                group.start_soon(_stream, at.house.bus, await at.house.journal.last())
+            if options["once"]:
+                await at.watch.until_idle()
+            else:
+                await _signalled()
+            group.cancel_scope.cancel()
+
+
+async def _signalled() -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            return
+
+
+async def _stream(bus: object, after: int) -> None:
+    from hermes.core.bus import Bus
+    from hermes.core.events import encode
+    from hermes.core.events.happening import Unknown
+
+    assert isinstance(bus, Bus)
+    async for recorded in bus.follow(after=after):
+        if not isinstance(recorded.event, Unknown):
+            click.echo(encode(recorded.event).decode())

@@ -1,0 +1,116 @@
+"""Is anything wrong at all? A judgement from looks at the whole host, before anybody acts.
+
+It says that all is well only on positive grounds: a check whose own limit makes no sense while
+everything it speaks of is well, or trouble in the log that stopped and stays away while the work
+goes on. To see nothing is not enough: many faults are silent.
+"""
+
+from typing import Literal
+
+import anyio
+from msgspec.structs import replace
+
+from hermes.core.ids import new_id
+from hermes.core.messages import ToolCall, Value
+from hermes.skills.playbook.ending import ended
+from hermes.skills.playbook.facts import Facts
+from hermes.skills.playbook.runner import Execute
+from hermes.sre.grounds import Grounds, grounds_for, may_be_well
+from hermes.sre.symptoms import came_back, fading, symptoms
+from hermes.sre.whole_host import (
+    CHECKS,
+    LOGS,
+    STATE,
+    WORDS,
+    Seen,
+    State,
+    read_checks,
+    read_logs,
+    read_state,
+)
+
+Verdict = Literal["no-incident", "recovered", "wrong", "unknown"]
+HOLD = 3.0
+"""Seconds for which trouble that is over has to stay away."""
+ROUNDS = 2
+TIMEOUT = 15.0
+
+
+class Assessment(Value, kw_only=True, frozen=True):
+    verdict: Verdict
+    evidence: tuple[str, ...] = ()
+    """Ids of the calls that show it."""
+    reasons: tuple[str, ...] = ()
+    component: str = ""
+    """What rang without need, or what had failed for a while."""
+    mechanism: str = ""
+    value: str = ""
+
+    @property
+    def all_clear(self) -> bool:
+        return self.verdict in ("no-incident", "recovered")
+
+
+async def assess(facts: Facts, execute: Execute, *, hold: float = HOLD) -> Assessment:
+    """Changes nothing. The sicker the host, the sooner it answers."""
+    looks = _Looks(execute)
+    before = await looks.all()
+    if not before.state.units:
+        return looks.says("unknown", "the supervisor of this host could not be asked")
+    if found := symptoms(facts, before):
+        return looks.says("wrong", *found)
+    if not may_be_well(facts, before):
+        return looks.undecided(fading(facts, before))
+    for _ in range(ROUNDS):
+        await anyio.sleep(hold)
+        now = await looks.all(before, logs=WORDS)
+        if found := symptoms(facts, now):
+            return looks.says("wrong", *found)
+        grounds = None if fading(facts, now) else grounds_for(facts, now)
+        if grounds and not came_back(before, now, grounds):
+            return looks.clears(grounds)
+        before = now
+    return looks.undecided(fading(facts, before))
+
+
+async def look(execute: Execute) -> Seen:
+    """One look at the units, the resources and the logs."""
+    return await _Looks(execute).all(Seen(state=State()))
+
+
+class _Looks:
+    def __init__(self, execute: Execute) -> None:
+        self._execute = execute
+        self._calls: list[str] = []
+
+    async def all(self, before: Seen | None = None, logs: str = LOGS) -> Seen:
+        said = read_logs(await self._at(logs))
+        state = read_state(await self._at(STATE))
+        checks = before.checks if before else tuple(read_checks(await self._at(CHECKS)))
+        return Seen(state=state, logs=said, checks=checks)
+
+    async def _at(self, command: str) -> str:
+        """What it prints; nothing when it was refused or did not end."""
+        given = {"command": command.strip(), "timeout": TIMEOUT}
+        call = ToolCall(new_id("assess"), "terminal", given)
+        result = ended(await self._execute(call), command, 0.0)
+        if result.status != "ok" or result.timed_out:
+            return ""
+        self._calls.append(call.id)
+        return result.output
+
+    def says(self, verdict: Verdict, *reasons: str) -> Assessment:
+        return Assessment(verdict=verdict, evidence=tuple(self._calls), reasons=reasons)
+
+    def undecided(self, doubts: list[str]) -> Assessment:
+        if doubts:
+            return self.says("wrong", *doubts)
+        return self.says("unknown", "nothing is seen to be wrong, and nothing explains the alert")
+
+    def clears(self, grounds: Grounds) -> Assessment:
+        return replace(
+            self.says(grounds.verdict, *grounds.reasons),
+            component=grounds.component,
+            mechanism=grounds.mechanism,
+            value=grounds.value,
+        )

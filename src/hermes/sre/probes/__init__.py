@@ -1,0 +1,1 @@
+"""Own probes: found by themselves, kept as data, asked on a rhythm."""

@@ -1,0 +1,62 @@
+"""What a probe tells the world when it changes its mind, and how it stood when the watch ended."""
+
+from datetime import datetime
+
+from hermes.core.events.incidents import AlertRaised
+from hermes.core.protocols import Environment, Journal
+from hermes.sre.probes.admission import RUN
+from hermes.sre.probes.marks import NOW, SUPPOSED
+from hermes.sre.probes.probe import Probe
+
+SOURCE = "probe"
+_TITLE, _TEXT = 200, 4000
+
+
+def fingerprint(probe: Probe, environment: Environment) -> str:
+    return f"probe/{environment.target}/{probe.name}"
+
+
+def alert(
+    probe: Probe,
+    environment: Environment,
+    detail: str,
+    *,
+    resolved: bool = False,
+    since: datetime | None = None,
+) -> AlertRaised:
+    about = probe.service or environment.target
+    title = f"{about}: {probe.name} is fine again" if resolved else f"{about}: {detail}"
+    lines = [detail, f"asked by the probe {probe.name} ({probe.kind} {probe.what})".strip()]
+    if probe.impact:
+        lines.append(probe.impact)
+    return AlertRaised(
+        run=RUN,
+        fingerprint=fingerprint(probe, environment),
+        title=title[:_TITLE],
+        text="\n".join(lines)[:_TEXT],
+        source=SOURCE,
+        labels=_labels(probe, environment),
+        resolved=resolved,
+        check=probe.name,
+        severity=probe.severity,
+        since=since,
+    )
+
+
+def _labels(probe: Probe, environment: Environment) -> tuple[tuple[str, str], ...]:
+    own = {key: value for key, value in probe.labels.items() if key not in (NOW, SUPPOSED)}
+    made = {"kind": probe.kind, "service": probe.service, "instance": environment.target}
+    return tuple((key, value[:_TITLE]) for key, value in {**own, **made}.items() if value)
+
+
+async def standing(journal: Journal) -> dict[str, AlertRaised]:
+    """The alerts of probes that were raised and not taken back, by fingerprint."""
+    found: dict[str, AlertRaised] = {}
+    async for recorded in journal.read(kinds=("alert.raised",)):
+        event = recorded.event
+        if isinstance(event, AlertRaised) and event.source == SOURCE:
+            if event.resolved:
+                found.pop(event.fingerprint, None)
+            else:
+                found[event.fingerprint] = event
+    return found

@@ -1,0 +1,99 @@
+"""Looks at logs: only what is new is read, so one of ten gigabytes costs as much as another."""
+
+from shlex import quote
+
+from hermes.core.errors import SettingsError
+from hermes.sre.probes.probe import Probe
+
+JOURNAL = "journal:"
+TROUBLE = "error|fatal|critical|panic|traceback|exception|no space left|out of memory"
+_MOST = 4_000_000
+"""Bytes of one look; of more than that the end is taken."""
+
+_FILE = r"""
+i=$(stat -Lc '%i %s' -- "$f" 2>/dev/null) && [ -r "$f" ] || { echo "$f cannot be read"; exit 3; }
+ino=${i% *} size=${i#* } now=$(date +%s)
+IFS=: read -r was at then <<< "$before"
+new() { tail -c +$(( $2 + 1 )) -- "$1" 2>/dev/null | tail -c MOST; }
+if [ -z "$was" ]; then at=$size then=$now was=$ino; fi
+old=
+if [ "$was" != "$ino" ]; then
+  [ "$(stat -Lc %i -- "$f.1" 2>/dev/null)" = "$was" ] && old=$(new "$f.1" "$at" | count)
+  at=0
+elif [ "$size" -lt "$at" ]; then at=0
+fi
+[ $(( size - at )) -le MOST ] || at=$(( size - MOST ))
+told="0 "; [ "$size" = "$at" ] || told=$(new "$f" "$at" | count)
+"""
+_JOURNAL = r"""
+now=$(date +%s) ino=journal size=0 old=
+IFS=: read -r was at then <<< "$before"
+[ -n "$then" ] || then=$now
+since=$(date -d "@$then" '+%Y-%m-%d %H:%M:%S')
+told=$(journalctl -u "$f" --since "$since" -n 5000 -o cat -q --no-pager 2>/dev/null | count)
+"""
+_COUNT = r"""
+count() {
+  grep -aiE -m 5000 -- "$pattern" | cut -c 1-300 |
+    awk '{ n++; l = $0 } END { print n + 0, l }'
+}
+"""
+_RATE = r"""
+n=${told%% *}; o=${old%% *}; n=$(( n + ${o:-0} ))
+last=${told#* }; [ -n "$last" ] || last=${old#* }
+printf 'keep=%s:%s:%s\n' "$ino" "$size" "$now"
+[ "$n" -gt 0 ] || { echo "value=0 new lines of $f are about trouble"; exit 0; }
+awk -v n="$n" -v d="$(( now - then ))" -v limit="$limit" -v f="$f" 'BEGIN {
+  if (d < 1) d = 1
+  r = 60 * n / d
+  printf "value=%.1f lines a minute of %s are about trouble\n", r, f
+  exit r >= limit }' || { printf '%s\n' "$last"; exit 1; }
+"""
+_ANSWERS = r"""
+awk '
+  match($0, /(GET|POST|PUT|DELETE|PATCH|HEAD) [^ ]+/) {
+    split(substr($0, RSTART, RLENGTH), w, " "); r = substr($0, RSTART + RLENGTH)
+    p = w[2]; sub(/[?].*/, "", p)
+    if (match(r, /[^0-9.][1-5][0-9][0-9]([^0-9.]|$)/)) { s = substr(r, RSTART + 1, 3); n++
+      if (s >= 500 || s == 429) { run[p]++; say[p] = s } else run[p] = 0 } }
+  END { for (p in run) if (run[p] >= 2) { bad++
+      printf "the last %d answers for %s were bad: %s\n", run[p], substr(p, 1, 80), say[p] }
+    printf "value=%d paths of %d recent answers fail\n", bad, n; exit bad > 0 }'
+"""
+
+
+def log(probe: Probe, before: str | None) -> str:
+    """`before` is empty for the first of many looks; None for a look that stands by itself: it
+    waits a moment for new lines."""
+    pattern = probe.pattern or TROUBLE
+    limit = 10.0 if probe.limit is None else probe.limit
+    where, body = _place(probe)
+    head = f"f={where} pattern={quote(pattern)} limit={limit:g} before={quote(before or '')}\n"
+    if before is None:
+        wait = _JOURNAL_NOW if body is _JOURNAL else _FILE_NOW
+        head = f"{head}{wait}sleep 2\n"
+    return f"{head}{_COUNT}{body.replace('MOST', str(_MOST))}{_RATE}"
+
+
+_FILE_NOW = 'before="$(stat -Lc %i:%s -- "$f" 2>/dev/null):$(date +%s)"\n'
+_JOURNAL_NOW = 'before="journal:0:$(date +%s)"\n'
+
+
+def answers(probe: Probe, before: str | None) -> str:
+    """What a service itself noted about the requests of the last moments: nobody is asked."""
+    where, body = _place(probe)
+    if body is _JOURNAL:
+        lines = f"journalctl -u {where} --since '-15s' -n 200 -o cat -q --no-pager 2>/dev/null"
+        return f"{lines} | cut -c 1-500 | {_ANSWERS.lstrip()}"
+    fresh = f"f={where}\n" + '[ -r "$f" ] || { echo "$f cannot be read"; exit 3; }\n'
+    fresh += 'age=$(( $(date +%s) - $(stat -Lc %Y -- "$f") ))\n'
+    fresh += '[ "$age" -le 15 ] || { echo "nobody asked lately"; exit 0; }\n'
+    return f'{fresh}tail -c 65536 -- "$f" | tail -n 200 | cut -c 1-500 | {_ANSWERS.lstrip()}'
+
+
+def _place(probe: Probe) -> tuple[str, str]:
+    if not probe.what:
+        raise SettingsError(f"{probe.name}: which log? Give a path, or journal:UNIT, as `what`")
+    if probe.what.startswith(JOURNAL):
+        return quote(probe.what.removeprefix(JOURNAL)), _JOURNAL
+    return quote(probe.what), _FILE

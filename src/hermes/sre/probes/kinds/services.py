@@ -1,0 +1,150 @@
+"""Looks at services from outside: ports, answers, certificates, and what their supervisor says."""
+
+import re
+from shlex import quote
+
+from hermes.core.errors import SettingsError
+from hermes.sre.probes.probe import Probe
+
+_PORT = r"""
+(: < /dev/tcp/HOST/PORT) 2>/dev/null || { echo "nothing answers at HOST:PORT"; exit 1; }
+echo "HOST:PORT takes connections"
+"""
+_HTTP = r"""
+if command -v curl >/dev/null; then
+  b=$(curl -ksS -m "$t" -w '\nstatus=%{http_code} took=%{time_total}' -- "$u" 2>&1 | tail -c 262144)
+else
+  b=$(wget -S -T "$t" -t 1 -O - -- "$u" 2>&1 | tail -c 262144)
+  s=$(printf '%s\n' "$b" | sed -n 's/^ *HTTP\/[0-9.]* \([0-9]*\).*/\1/p' | tail -n 1)
+  b="$b
+status=${s:-000} took=0"
+fi
+s=${b##*status=}; b=${b%status=*}; k=${s##*took=}; s=${s%% *}
+[ "$s" != 000 ] || { echo "no answer from $u: $(printf '%s' "$b" | head -c 200)"; exit 1; }
+echo "value=$k seconds for status $s from $u"
+case $s in STATUS) ;; *) echo "the status is $s"; exit 1 ;; esac
+"""
+_BODY = r"""
+printf '%s' "$b" | grep -qF -- "$w" || { echo "the body lacks: $w"; exit 1; }
+"""
+_SLOW = r"""
+awk -v k="$k" -v limit="$limit" 'BEGIN { exit k > limit }' || {
+  echo "it took longer than $limit s"; exit 1; }
+"""
+_CERTIFICATE = r"""
+[ -n "$c" ] || { echo "$from shows no certificate"; exit 1; }
+e=$(printf '%s\n' "$c" | openssl x509 -noout -enddate); e=${e#notAfter=}
+s=$(date -d "$e" +%s 2>/dev/null) && n=$(date +%s) &&
+  echo "value=$(( (s - n) / 86400 )) days are left for $from"
+printf '%s\n' "$c" | openssl x509 -noout -checkend "$limit" >/dev/null || {
+  echo "the certificate of $from ends $e"; exit 1; }
+"""
+_NAME = r"""
+printf '%s\n' "$c" | openssl x509 -noout -checkhost "$h" | grep -q 'does match' || {
+  echo "the certificate of $from is not for $h"; exit 1; }
+"""
+_UNIT = r"""
+f=$(systemctl show -p LoadState,ActiveState,SubState,Result,NRestarts,MainPID -- "$u" 2>/dev/null)
+f="$f
+"; a=${f#*ActiveState=}; a=${a%%$'\n'*}; s=${f#*SubState=}; s=${s%%$'\n'*}
+l=${f#*LoadState=}; l=${l%%$'\n'*}; r=${f#*Result=}; r=${r%%$'\n'*}
+n=${f#*NRestarts=}; n=${n%%$'\n'*}; p=${f#*MainPID=}; p=${p%%$'\n'*}
+[ -n "$l" ] || { echo "no supervisor answers about $u"; exit 3; }
+echo "value=${n:-0} restarts; $u is $a ($s)"
+[ "$l" != not-found ] || { echo "there is no unit $u"; exit 1; }
+"""
+_ACTIVE = r"""
+case $a in active|reloading) ;; *) echo "$u is $a, its result is $r"; exit 1 ;; esac
+if [ "${n:-0}" -gt 0 ] 2>/dev/null && [ "${p:-0}" -gt 0 ]; then
+  read -r up rest < /proc/uptime
+  read -r stat < /proc/"$p"/stat 2>/dev/null || exit 1
+  age=$(awk -v up="$up" -v s="$stat" 'BEGIN { sub(/.*\) /, "", s); split(s, w, " ")
+    print int(up - w[20] / 100) }')
+  [ "${age:-99}" -ge 5 ] || {
+    echo "$u was restarted $n times by itself, the last time $age s ago"; exit 1; }
+fi
+exit 0
+"""
+_ENDED_WELL = r"""
+[ "$a" != failed ] && [ "$r" = success ] || { echo "$u is $a, its result is $r"; exit 1; }
+"""
+_CRON = r"""
+[ -e "$p" ] || { echo "the job $p is not there"; exit 1; }
+[ -x "$p" ] || [ -n "$by" ] || { echo "the job $p may not be run"; exit 1; }
+[ -z "$log" ] || [ ! -r "$log" ] || ! tail -n 3 -- "$log" | cut -c 1-300 |
+  grep -iE 'error|fail|denied|no such|not found|traceback|cannot|no space' || exit 1
+"""
+_ADDRESS = re.compile(r"(?:\[?([A-Za-z0-9_.:-]+?)\]?:)?(\d{1,5})(?:/([A-Za-z0-9_.*-]+))?")
+_STATUS = re.compile(r"<[1-5]00|[1-5]xx|[1-5]\d\d")
+
+
+def address(probe: Probe) -> tuple[str, int, str]:
+    """Host, port and the name to ask for. Raises `SettingsError`."""
+    found = _ADDRESS.fullmatch(probe.what)
+    if found is None or not 0 < int(found[2]) < 65536:
+        raise SettingsError(
+            f"{probe.name}: {probe.what!r} is no address; write 8080 or db.example:5432"
+        )
+    return found[1] or "127.0.0.1", int(found[2]), found[3] or ""
+
+
+def port(probe: Probe, before: str | None) -> str:
+    host, number, _ = address(probe)
+    return _PORT.replace("HOST", host).replace("PORT", str(number))
+
+
+def http(probe: Probe, before: str | None) -> str:
+    if not re.match(r"https?://[^\s]+$", probe.what):
+        raise SettingsError(f"{probe.name}: {probe.what!r} is no URL such as http://127.0.0.1:80/")
+    text = f"u={quote(probe.what)} t={probe.timeout:g}"
+    text += _HTTP.replace("STATUS", _case(probe))
+    if probe.contains:
+        text += f"w={quote(probe.contains)}{_BODY}"
+    if probe.limit is not None:
+        text += f"limit={probe.limit:g}{_SLOW}"
+    return text
+
+
+def _case(probe: Probe) -> str:
+    """`<500` as a pattern of the shell."""
+    patterns = []
+    for part in (probe.status or "<500").replace(" ", "").split(","):
+        if not _STATUS.fullmatch(part):
+            raise SettingsError(f"{probe.name}: {part!r} is no status; write 200, 2xx or <400")
+        if part.startswith("<"):
+            patterns += [f"{number}??" for number in range(1, int(part[1]))] or ["none"]
+        else:
+            patterns.append(part.replace("x", "?"))
+    return "|".join(patterns)
+
+
+def tls(probe: Probe, before: str | None) -> str:
+    host, number, name = address(probe)
+    name = name or ("" if re.fullmatch(r"[\d.:]+|localhost", host) else host)
+    asked = f" -servername {quote(name)}" if name else ""
+    shown = f"openssl s_client -connect {quote(f'{host}:{number}')}{asked} </dev/null 2>/dev/null"
+    text = f"from={host}:{number} limit={_seconds(probe)}\n"
+    text += f"c=$({shown} | openssl x509 2>/dev/null){_CERTIFICATE}"
+    return text + (f"h={quote(name)}{_NAME}" if name else "")
+
+
+def certificate(probe: Probe, before: str | None) -> str:
+    path = quote(probe.what)
+    text = f"from={path} limit={_seconds(probe)}\n"
+    return f'{text}[ -r "$from" ] || {{ echo "$from cannot be read"; exit 3; }}\n' + (
+        f'c=$(openssl x509 -in "$from" 2>/dev/null){_CERTIFICATE}'
+    )
+
+
+def _seconds(probe: Probe) -> int:
+    return int(86_400 * (7 if probe.limit is None else probe.limit))
+
+
+def unit(probe: Probe, before: str | None) -> str:
+    rest = _ENDED_WELL if probe.status == "ended-well" else _ACTIVE
+    return f"u={quote(probe.what)}{_UNIT}{rest}"
+
+
+def cron(probe: Probe, before: str | None) -> str:
+    by, log = probe.labels.get("by", ""), probe.labels.get("log", "")
+    return f"p={quote(probe.what)} by={quote(by)} log={quote(log)}{_CRON}exit 0\n"

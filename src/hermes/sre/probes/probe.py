@@ -1,0 +1,68 @@
+"""A probe as data: what is asked, how often, and when the answer is bad."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, field
+
+from hermes.core.messages import Value
+from hermes.skills.playbook.schema import Name, Seconds
+
+Kind = Literal[
+    "cpu",
+    "load",
+    "memory",
+    "disk",
+    "inodes",
+    "processes",
+    "zombies",
+    "port",
+    "http",
+    "tls",
+    "certificate",
+    "unit",
+    "cron",
+    "log",
+    "answers",
+    "postgres",
+    "mysql",
+    "redis",
+    "sqlite",
+    "command",
+]
+Severity = Literal["", "P0", "P1", "P2", "P3"]
+Text = Annotated[str, Meta(max_length=4000)]
+HOST_KINDS = ("cpu", "load", "memory", "disk", "inodes", "processes", "zombies")
+SUSTAINED = ("cpu", "load", "memory", "processes", "zombies", "log")
+"""A second look at once would say nothing new: these are confirmed on their rhythm."""
+UNKNOWN = 3
+"""The exit code of a look that could not be had."""
+
+
+class Probe(Value, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    name: Name
+    kind: Kind
+    what: Text = ""
+    """A path, `host:port`, a URL, a unit, a log; for `command` the shell text itself."""
+    service: str = ""
+    """Whose trouble it is; empty for the whole host."""
+    interval: Seconds = 15.0
+    timeout: Seconds = 5.0
+    fails: Annotated[int, Meta(ge=1, le=100)] = 2
+    """Bad looks in a row before an alert. A second look comes at once where that says something."""
+    limit: float | None = None
+    """Where bad begins: percent used, days left, seconds taken, lines a minute."""
+    baseline: bool = False
+    """Whether a value far from what was usual is bad, once enough is known."""
+    status: Annotated[str, Meta(max_length=100)] = ""
+    """http: `200`, `2xx`, `<400` or several with commas. unit: `ended-well` for one that ends."""
+    contains: Annotated[str, Meta(max_length=500)] = ""
+    """http: words of the body."""
+    pattern: Annotated[str, Meta(max_length=500)] = ""
+    """log: an extended regular expression of lines that count."""
+    severity: Severity = ""
+    """A hint for triage."""
+    impact: Annotated[str, Meta(max_length=200)] = ""
+    """Who notices when it is bad."""
+    trigger: Text = ""
+    """What may be set off again to tell a cure from relief. Takes the common road when it is."""
+    labels: dict[str, str] = field(default_factory=dict)

@@ -1,0 +1,103 @@
+"""Many looks in one spawn: a script runs them side by side, each with a deadline of its own."""
+
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from shlex import quote
+
+from hermes.core.errors import PlaceFailed
+from hermes.core.messages import Value
+from hermes.core.protocols import Environment
+from hermes.sre.probes.command import command_of
+from hermes.sre.probes.probe import Probe
+
+_GRACE = 3.0
+_TIMED_OUT = (124, 137)
+_LONGEST = 800
+_BREAK = "\x1f"
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
+
+# A subshell: nothing of it stays in the session that others share. Each answer is one write of
+# less than a pipe takes at once, so that those of many cannot mix; the mark is new for each round,
+# so that no log line can pass for an answer.
+_SCRIPT = r"""(
+p() {
+  o=$(timeout -k 1 "$2" bash -c "$3" 2>&1 </dev/null); c=$?
+  o=${o:0:LONGEST}; printf 'MARK %s %s %s\n' "$1" "$c" "${o//$'\n'/$'\x1f'}"
+}
+n=0
+s() { p "$@" & n=$((n + 1)); if [ "$n" -ge SEATS ]; then wait -n; n=$((n - 1)); fi; }
+LOOKS
+wait
+) 2>/dev/null
+"""
+
+
+class Reading(Value, kw_only=True, frozen=True):
+    """What one look brought. `code` is None when nothing came back."""
+
+    probe: str
+    code: int | None
+    text: str = ""
+    value: float | None = None
+    keep: str = ""
+
+    @property
+    def timed_out(self) -> bool:
+        return self.code is None or self.code in _TIMED_OUT
+
+
+async def ask(
+    environment: Environment,
+    probes: Sequence[Probe],
+    before: Mapping[str, str] | None = None,
+    *,
+    patience: float = 600.0,
+    seats: int = 16,
+) -> dict[str, Reading]:
+    """All of them, in one run of the place; by name. `before`: what each kept the last time.
+
+    Raises `PlaceFailed`.
+    """
+    if not probes:
+        return {}
+    mark = secrets.token_hex(8)
+    looks, longest = [], 0.0
+    for number, probe in enumerate(probes):
+        seconds = min(probe.timeout, patience)
+        longest = max(longest, seconds)
+        command = command_of(probe, None if before is None else before.get(probe.name, ""))
+        looks.append(f"s {number} {seconds:g} {quote(command)}")
+    script = _SCRIPT.replace("MARK", mark).replace("SEATS", str(seats))
+    script = script.replace("LONGEST", str(_LONGEST)).replace("LOOKS", "\n".join(looks))
+    waves = 1 + len(probes) // seats
+    result = await environment.run(script, timeout=longest * waves + _GRACE, cwd="/")
+    found = dict(_answers(result.output, mark, probes))
+    if not found and len(probes) > 1:
+        raise PlaceFailed(f"{environment.target} did not run a single look: {result.output[-200:]}")
+    return {
+        probe.name: found.get(probe.name, Reading(probe=probe.name, code=None)) for probe in probes
+    }
+
+
+def _answers(output: str, mark: str, probes: Sequence[Probe]) -> list[tuple[str, Reading]]:
+    found = []
+    for line in re.findall(rf"^{mark} (\d+ \d+ .*)$", output, re.MULTILINE):
+        number, code, text = line.split(" ", 2)
+        probe = probes[int(number)]
+        found.append((probe.name, _reading(probe.name, int(code), text)))
+    return found
+
+
+def _reading(name: str, code: int, text: str) -> Reading:
+    value, keep, words = None, "", []
+    for line in text.split(_BREAK):
+        if line.startswith("keep="):
+            keep = line.removeprefix("keep=")
+            continue
+        if number := re.match(r"value=(-?\d+(?:\.\d+)?)\b", line):
+            value = float(number[1])
+            line = line.removeprefix("value=")
+        words.append(_CONTROL.sub(" ", line).strip())
+    said = "; ".join(filter(None, words))
+    return Reading(probe=name, code=code, text=said, value=value, keep=keep)

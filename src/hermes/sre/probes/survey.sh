@@ -1,0 +1,147 @@
+# Looks over a host once and changes nothing: what is supervised, what listens, what it keeps where.
+# Needs bash, coreutils and awk; what else is there makes it see more. Each line it prints is a word,
+# `=` and fields with tabs between them. PATIENCE is replaced by seconds for one web request.
+(
+export LC_ALL=C
+T=$(printf '\t')
+have() { command -v "$1" >/dev/null 2>&1; }
+for c in curl wget openssl systemctl ss redis-cli pg_isready mysqladmin sqlite3; do
+  have "$c" && echo "have=$c"
+done
+
+disks() {
+  local m
+  awk '$4 ~ /^rw/ && $3 !~ /^(proc|sysfs|cgroup2?|devpts|devtmpfs|mqueue|debugfs|tracefs|squashfs|autofs|nsfs)$/ &&
+       ($3 != "overlay" || $2 == "/") &&
+       $2 !~ /^\/(proc|sys|usr|snap|run\/user|dev\/pts|boot\/efi|var\/lib\/(docker|containers|kubelet))/ { print $2 }' /proc/mounts |
+    sort -u | head -n 24 | while read -r m; do [ -d "$m" ] && printf '%s\n' "$m"; done
+}
+space() {
+  local found; found=$(disks); [ -n "$found" ] || return
+  printf '%s\n' "$found" | xargs -d '\n' timeout 2 df -P 2>/dev/null |
+    awk 'NR > 1 && $2 > 0 { print "disk=" $6 "\t" $5 + 0 "\t" $4 }'
+  printf '%s\n' "$found" | xargs -d '\n' timeout 2 df -Pi 2>/dev/null |
+    awk 'NR > 1 && $2 > 0 { print "inodes=" $6 "\t" $5 + 0 }'
+}
+certificates() {
+  have openssl || return
+  {
+    grep -rhsoE '(ssl_certificate|SSLCertificateFile)[[:space:]]+[^;[:space:]]+' \
+      /etc/nginx /etc/apache2 /etc/httpd | awk '{ print $2 }'
+    grep -rhsoE '\bcrt[[:space:]]+/[^[:space:]]+' /etc/haproxy | awk '{ print $2 }'
+    ls -1 /etc/letsencrypt/live/*/fullchain.pem 2>/dev/null
+    find /etc /srv /opt -xdev -maxdepth 4 -type f \( -name '*.crt' -o -name '*cert*.pem' \) 2>/dev/null |
+      grep -vE '/ssl/certs/|/ca-certificates/|backup|/old|archive|[.]bak'
+  } | sort -u | head -n 12 | while read -r c; do
+    [ -e "$c" ] || continue
+    [ -r "$c" ] || { echo "hidden=$c"; continue; }
+    openssl x509 -noout -in "$c" >/dev/null 2>&1 || continue
+    d=7; openssl x509 -checkend 604800 -noout -in "$c" >/dev/null 2>&1 || d=1
+    if [ "$d" = 1 ]; then openssl x509 -checkend 86400 -noout -in "$c" >/dev/null 2>&1 || d=0; fi
+    echo "certificate=$c$T$d"
+  done
+}
+jobs_of_cron() {
+  local f
+  for f in /etc/crontab /etc/cron.d/*; do
+    [ -r "$f" ] && awk -v f="$f" '!/^[[:space:]]*(#|$)/ && !/^[A-Za-z_]+[[:space:]]*=/ && NF > 6 {
+      for (i = 1; i <= 6; i++) $i = ""; sub(/^ +/, ""); print "cron=" f "\t" $0 }' "$f"
+  done 2>/dev/null | head -n 20
+}
+logs() {
+  find /var/log -xdev -maxdepth 2 -type f \( -name '*.log' -o -name syslog -o -name messages \) \
+    -printf 'log=%p\t%s\t%T@\n' 2>/dev/null | head -n 40
+}
+listeners() {
+  if have ss; then
+    ss -Hltnp 2>/dev/null | awk '{ n = split($4, a, ":"); port = a[n]; at = substr($4, 1, length($4) - length(port) - 1)
+      prog = ""; if (match($0, /\(\("[^"]+"/)) prog = substr($0, RSTART + 3, RLENGTH - 4)
+      pids = ""; rest = $0
+      while (match(rest, /pid=[0-9]+/)) { pids = pids " " substr(rest, RSTART + 4, RLENGTH - 4); rest = substr(rest, RSTART + RLENGTH) }
+      print "listen=" at "\t" port "\t" prog "\t" pids }'
+    return
+  fi
+  local held
+  held=$(for p in /proc/[0-9]*; do
+    ls -l "$p"/fd 2>/dev/null | sed -n "s|.*socket:\[\([0-9]*\)\].*|\1 ${p#/proc/}|p"
+  done | sort -u)
+  cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk '$4 == "0A" { print $2, $10 }' | while read -r at ino; do
+    pid=$(printf '%s\n' "$held" | awk -v i="$ino" '$1 == i { print $2 }' | head -n 1)
+    prog=; [ -n "$pid" ] && read -r prog < /proc/"$pid"/comm
+    host=any; case $at in 0100007F:*|*0100000000000000*|00000000000000000000000001000000:*) host=127.0.0.1 ;; esac
+    echo "listen=$host$T$((16#${at##*:}))$T$prog$T $pid"
+  done
+}
+family() {
+  local p q f; for p in $1; do
+    q=$(awk '{ sub(/.*\) /, ""); print $2 }' /proc/"$p"/stat 2>/dev/null); f=
+    while read -r g; do case $g in *.service*) f=${g##*/} ;; esac; done < /proc/"$p"/cgroup 2>/dev/null
+    echo "parent=$p$T$q$T$f"
+  done
+}
+said() {
+  { timeout 2 journalctl -u "$1" -n 150 -o cat -q --no-pager; tail -q -n 100 /var/log/"${1%.service}"/*.log /var/log/"${1%.service}".log; } 2>/dev/null |
+  cut -c 1-500 | awk -v u="$1" '
+    match($0, /(GET|POST|PUT|DELETE|PATCH|HEAD) [^ ]+/) {
+      v = substr($0, RSTART, RLENGTH); r = substr($0, RSTART + RLENGTH); split(v, w, " ")
+      if (match(r, /[^0-9.][1-5][0-9][0-9]([^0-9.]|$)/)) { s = substr(r, RSTART + 1, 3); p = w[1] " " w[2]
+        n[p]++; last[p] = s; if (s < 400) good[p]++ ; next } }
+    tolower($0) ~ /listen|serving|bound/ && match($0, /([.][0-9]+|localhost|[*]|\]):[0-9]+|port[ =:]+[0-9]+/) {
+      t = substr($0, RSTART, RLENGTH); sub(/.*[^0-9]/, "", t); hears[t] = 1 }
+    END { for (p in n) print "asked=" u "\t" p "\t" n[p] "\t" good[p] + 0 "\t" last[p]
+      for (t in hears) print "hears=" u "\t" t }'
+}
+opened() {
+  ls -l /proc/"$2"/fd 2>/dev/null | sed -n "s|.* -> \(/.*[.]\(db\|sqlite\|sqlite3\)\)\$|sqlite=$1$T\1|p" | sort -u | head -n 3
+}
+ask() {
+  local said n s h k
+  said=$(curl -s -m "$2" --fail-early -w '%{http_code} ' -o /dev/null "http://127.0.0.1:$1/" -o /dev/null "http://127.0.0.1:$1/health")
+  n=$?; read -r s h <<< "$said"
+  case $n.$s in
+    28.*) ;;
+    *.000|*.400)
+      k=$(curl -ks -m "$2" -o /dev/null -w '%{http_code}' "https://127.0.0.1:$1/")
+      if [ "$k" != 000 ]; then
+        n=$(timeout 2 openssl s_client -connect "127.0.0.1:$1" </dev/null |
+          openssl x509 -noout -ext subjectAltName | sed -n 's/.*DNS:\([A-Za-z0-9_.-]*\).*/\1/p')
+        echo "https=$1$T$k$T$n"; return
+      fi ;;
+  esac
+  echo "http=$1$T/$T${s:-000}"
+  [ -z "$h" ] || echo "http=$1$T/health$T$h"
+}
+
+echo "at=$(date +%s)"
+space & certificates & jobs_of_cron & logs &
+heard=$(listeners | sort -u | head -n 60); printf '%s\n' "$heard"
+family "$(printf '%s\n' "$heard" | awk -F '\t' '{ print $4 }' | tr ' ' '\n' | sort -un | tr '\n' ' ')" &
+if have curl; then
+  for p in $(printf '%s\n' "$heard" | awk -F '\t' '$3 !~ /^(sshd|postgres|redis-server|mysqld|mariadbd|memcached|systemd|rpcbind|master|exim4|named|chronyd|dnsmasq|systemd-resolve)/ && $2 !~ /^(22|25|53|111|631)$/ { print $2 }' | sort -un | head -n 16); do
+    ask "$p" PATIENCE &
+  done
+fi
+if have systemctl; then
+  names=$(timeout 3 systemctl list-units --type=service --all --no-legend --plain 2>/dev/null | sed 's/^[^A-Za-z0-9]*//' |
+    awk '$1 ~ /[.]service$/ && $2 == "loaded" { print $1 }' | head -n 200)
+  units=$([ -n "$names" ] && timeout 3 systemctl show -p Id,ActiveState,SubState,Result,MainPID,NRestarts,FragmentPath,UnitFileState,Type $names 2>/dev/null |
+    awk -F= '
+      function out() { if (id) print "unit=" id "\t" a "\t" s "\t" r "\t" m "\t" n "\t" e "\t" t "\t" f; id = a = s = r = m = n = e = t = f = "" }
+      $1 == "Id" { if (id) out(); id = $2 } $1 == "ActiveState" { a = $2 } $1 == "SubState" { s = $2 }
+      $1 == "Result" { r = $2 } $1 == "MainPID" { m = $2 } $1 == "NRestarts" { n = $2 } $1 == "FragmentPath" { f = $2 }
+      $1 == "UnitFileState" { e = $2 } $1 == "Type" { t = $2 } /^$/ { out() } END { out() }')
+  printf '%s\n' "$units"
+  grep -ls '^Type=oneshot' /etc/systemd/system/*.service 2>/dev/null | sed 's|^.*/|oneshot=|'
+  k=0
+  while IFS=$T read -r u a s r m n e rest; do
+    u=${u#unit=}; [ -n "$u" ] || continue
+    case "$a$e" in inactivestatic|inactivedisabled|inactiveindirect|inactive) continue ;; esac
+    case $rest in *"/usr/lib/systemd"*|*"/lib/systemd"*) [ "$a" = failed ] || printf '%s' "$heard" | grep -qE "[ $T]${m:-none}( |\$)" || continue ;; esac
+    k=$((k + 1)); [ "$k" -le 24 ] || break
+    said "$u" &
+    [ "${m:-0}" -gt 0 ] && opened "$u" "$m" &
+  done <<< "$units"
+fi
+wait
+) 2>/dev/null
+exit 0

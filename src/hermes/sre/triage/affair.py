@@ -1,0 +1,140 @@
+"""An incident as triage knows it: who belongs to it, what it has hit, what is still to be told."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Literal
+
+from hermes.core.events.incidents import (
+    AlertsJoined,
+    IncidentClosed,
+    IncidentGraded,
+    IncidentOpened,
+    Severity,
+)
+from hermes.sre.triage.impact import graver, impact_of
+from hermes.sre.triage.recurrence import alarm_of
+from hermes.sre.triage.settings import GroupSettings, Weight
+from hermes.sre.triage.toll import Toll
+from hermes.sre.triage.topology import Place, place_of
+from hermes.sre.triage.voice import Voice
+
+TITLES, REASONS, NAMES = 5, 3, 1_000
+"""How many of each one event carries."""
+PLACES = 1_000
+"""By which an incident can be found; a storm of more hosts says nothing new."""
+
+
+class Batch:
+    """What joined since the last time it was told."""
+
+    def __init__(self) -> None:
+        self.count = self.up_to = 0
+        self.fingerprints: dict[str, None] = {}
+        self.titles: dict[str, None] = {}
+        self.reasons: dict[str, None] = {}
+
+    def add(self, voice: Voice, why: str) -> None:
+        self.count += len(voice.waiting)
+        self.up_to = max(self.up_to, *voice.waiting)
+        self.fingerprints[voice.fingerprint] = None
+        if len(self.titles) < TITLES:
+            self.titles[voice.title] = None
+        if len(self.reasons) < REASONS:
+            self.reasons[why] = None
+
+    def told(self, incident: str, now: datetime) -> Iterator[AlertsJoined]:
+        names = list(self.fingerprints)
+        for start in range(0, len(names), NAMES):
+            yield AlertsJoined(
+                run=incident,
+                at=now,
+                incident=incident,
+                count=0 if start else self.count,
+                fingerprints=tuple(names[start : start + NAMES]),
+                titles=() if start else tuple(self.titles),
+                why="; ".join(self.reasons),
+                up_to=self.up_to,
+            )
+
+
+class Affair:
+    def __init__(self, event: IncidentOpened, weights: Mapping[str, Weight]) -> None:
+        labels = dict(event.facts)
+        self.id, self.service, self.fingerprint = event.incident, event.service, event.fingerprint
+        self.alarm = alarm_of(labels, event.title)
+        self.opened_at = self.last = event.at
+        self.told_at: datetime | None = None
+        self.severity: Severity = event.severity
+        self.by_person = False
+        self.state: Literal["open", "escalated", "over"] = "open"
+        self.outcome, self.component = "", ""
+        self.over_at: datetime | None = None
+        self.acted = self.reckoned = False
+        """Whether something was changed; whether those still firing after its end were heard."""
+        self.members: set[str] = set()
+        self.lost = 0
+        """Members that were forgotten while they fired: there were too many."""
+        self.toll, self.batch = Toll(weights), Batch()
+        self.places: dict[str, Place] = {}
+        """By each key under which it is found: one place for each is enough."""
+        place = place_of(labels)
+        self.widen(Place(event.service or place.service, place.host, place.namespace))
+
+    @property
+    def holds(self) -> bool:
+        """Somebody, we or people, has it in hand: its alerts open nothing new."""
+        return self.state != "over"
+
+    def takes_new(self, now: datetime, settings: GroupSettings) -> bool:
+        return (
+            self.state == "open"
+            and now - self.last <= timedelta(seconds=settings.window)
+            and now - self.opened_at <= timedelta(seconds=settings.longest)
+        )
+
+    def widen(self, place: Place) -> None:
+        for key in keys_of(place):
+            known = key in self.places
+            if (known and not place.service) or (not known and len(self.places) < PLACES):
+                self.places[key] = place  # a host is kin to all that it runs
+
+    def admit(self, voice: Voice) -> None:
+        """It is one of ours from now on."""
+        self.members.add(voice.fingerprint)
+        voice.settle_in(self.id)
+        if voice.alert is not None:
+            self.toll.add(voice.place, impact_of(voice.alert))
+            self.widen(voice.place)
+
+    def tell(self, now: datetime, every: float) -> list[AlertsJoined | IncidentGraded]:
+        """What joined, at most once in `every` seconds; and the grade, where it became graver."""
+        early = self.told_at is not None and now - self.told_at < timedelta(seconds=every)
+        if not self.batch.count or early:
+            return []
+        said: list[AlertsJoined | IncidentGraded] = list(self.batch.told(self.id, now))
+        self.batch, self.told_at = Batch(), now
+        return said + self._graded(now)
+
+    def _graded(self, now: datetime) -> list[IncidentGraded]:
+        severity, why = self.toll.grade()
+        if self.by_person or not graver(severity, self.severity):
+            return []
+        before, self.severity = self.severity, severity
+        return [
+            IncidentGraded(
+                run=self.id, at=now, incident=self.id, severity=severity, before=before, reason=why
+            )
+        ]
+
+    def end(self, event: IncidentClosed) -> None:
+        self.outcome, self.over_at = event.outcome, event.at
+        self.state = "escalated" if event.outcome == "escalated" else "over"
+        self.reckoned = False
+
+    def open_again(self) -> None:
+        self.state, self.outcome, self.over_at, self.acted = "open", "", None, False
+
+
+def keys_of(place: Place) -> list[str]:
+    pairs = (("service", place.service), ("host", place.host), ("namespace", place.namespace))
+    return [f"{name}\n{value}" for name, value in pairs if value]

@@ -1,0 +1,110 @@
+"""Where an alert comes from, and whether two places have to do with each other.
+
+Two services of one host are neighbours, not one trouble; the host itself is one with all of them.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+from hermes.core.messages import Value
+from hermes.sre.triage.settings import GroupSettings
+
+SERVICE = ("service", "app", "app_kubernetes_io_name", "deployment", "unit", "job")
+HOST = ("host", "hostname", "node", "instance")
+EXPORTERS = frozenset({"node", "node-exporter", "node_exporter", "kubelet", "probe"})
+"""Jobs that speak of a host and not of themselves."""
+NEEDS = "depends_on"
+DEPTH = 3
+"""How far a trouble is followed through what needs what."""
+
+
+class Place(Value, frozen=True):
+    service: str = ""
+    host: str = ""
+    namespace: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.service or self.host or self.namespace or "an unnamed place"
+
+
+def place_of(labels: Mapping[str, str]) -> Place:
+    service = next((labels[name] for name in SERVICE if labels.get(name)), "")
+    if service.lower() in EXPORTERS:
+        service = ""
+    host = next((labels[name] for name in HOST if labels.get(name)), "")
+    return Place(service, _without_port(host), labels.get("namespace", ""))
+
+
+def needs_of(labels: Mapping[str, str]) -> tuple[str, ...]:
+    """What the alert itself says that its service needs."""
+    return tuple(name.strip() for name in labels.get(NEEDS, "").split(",") if name.strip())[:20]
+
+
+def _without_port(host: str) -> str:
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdigit() and name else host
+
+
+class Topology:
+    """Declared by people, said by labels, learned from causes that were proved."""
+
+    def __init__(self, settings: GroupSettings, known: Mapping[str, Iterable[str]]) -> None:
+        self._settings = settings
+        self._needs: dict[str, set[str]] = {}
+        for service, needed in (*settings.depends_on.items(), *known.items()):
+            self.learn(service, needed)
+
+    def learn(self, service: str, needed: Iterable[str]) -> None:
+        if fresh := {name for name in needed if name and name != service}:
+            self._needs.setdefault(service, set()).update(fresh)
+            self.__dict__.pop("_needed_by", None)
+
+    @cached_property
+    def _needed_by(self) -> dict[str, set[str]]:
+        turned: dict[str, set[str]] = {}
+        for service, needed in self._needs.items():
+            for name in needed:
+                turned.setdefault(name, set()).add(service)
+        return turned
+
+    def needed(self, service: str) -> set[str]:
+        """All that it stands on."""
+        return _reach(service, self._needs)
+
+    def standing_on(self, service: str) -> set[str]:
+        """All that falls with it."""
+        return _reach(service, self._needed_by)
+
+    def related(self, one: Place, other: Place) -> str:
+        """Why the two may be one trouble; empty when nothing says so."""
+        if one.service and one.service == other.service:
+            apart = one.namespace and other.namespace and one.namespace != other.namespace
+            return "" if apart else f"the same service, {one.service}"
+        if one.service and other.service:
+            if other.service in self.needed(one.service):
+                return f"{one.service} depends on {other.service}"
+            if other.service in self.standing_on(one.service):
+                return f"{other.service} depends on {one.service}"
+        return self._near(one, other)
+
+    def _near(self, one: Place, other: Place) -> str:
+        both = bool(one.service and other.service)
+        if one.host and one.host == other.host and (self._settings.by_host or not both):
+            return f"the same host, {one.host}"
+        whole = not (one.service or one.host) or not (other.service or other.host)
+        near = one.namespace and one.namespace == other.namespace
+        if near and (whole or self._settings.by_namespace):
+            return f"the same namespace, {one.namespace}"
+        return ""
+
+
+def _reach(start: str, edges: Mapping[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    edge = {start}
+    for _ in range(DEPTH):
+        edge = {far for near in edge for far in edges.get(near, ())} - found - {start}
+        if not edge:
+            break
+        found |= edge
+    return found

@@ -1,0 +1,180 @@
+"""The watch: reads the stream, lets triage decide what is an incident, and gives each a commander.
+
+Alerts come from anywhere, as events: our probes, webhooks, Prometheus, a person at a terminal of
+another process. Whatever was open when a watch ended is gone on with by the next one.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Protocol
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from hermes.core.bus import Bus
+from hermes.core.errors import StoreError
+from hermes.core.events import Event
+from hermes.core.events.incidents import (
+    AlertRaised,
+    IncidentClosed,
+    IncidentOpened,
+    IncidentReopened,
+)
+from hermes.core.events.watching import WatchStarted, WatchStopped
+from hermes.core.protocols import Recorded
+from hermes.sre.case import Case
+from hermes.sre.commander import Commander
+from hermes.sre.ground import Ground
+from hermes.sre.incident import KINDS as INCIDENT_KINDS
+from hermes.sre.incident import Incident, folded
+
+RUN = "watch"
+BEAT = 0.5
+"""Seconds between two looks at what ripens by itself."""
+KINDS = (
+    *INCIDENT_KINDS,
+    "alert.raised",
+    "alert.suppressed",
+    "maintenance.added",
+    "maintenance.ended",
+    "watch.started",
+    "watch.stopped",
+    "health.checked",
+    "run.started",
+)
+
+
+class Triages(Protocol):
+    """Pure: what is said by `hear` and `tick` is for the watch to publish."""
+
+    def apply(self, recorded: Recorded) -> None: ...
+    def hear(self, recorded: Recorded, now: datetime) -> Sequence[Event]: ...
+    def tick(self, now: datetime) -> Sequence[Event]: ...
+
+
+class Watch:
+    """`ground` is asked once for each incident."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        triage: Triages,
+        ground: Callable[[Case], Ground],
+        *,
+        at_once: int = 20,
+        probes: int = 0,
+    ) -> None:
+        self._bus, self._triage, self._ground = bus, triage, ground
+        self._seats = anyio.CapacityLimiter(max(1, at_once))
+        self._working: dict[str, anyio.CancelScope] = {}
+        self._cases: dict[str, Case] = {}
+        self._probes = probes
+        self.alive_at: datetime | None = None
+
+    @property
+    def working(self) -> tuple[str, ...]:
+        return tuple(self._working)
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Until cancelled. Raises `StoreError`: without a journal nobody may act."""
+        try:
+            async with anyio.create_task_group() as group:
+                last = await self._take_up(group)
+                task_status.started()
+                group.start_soon(self._ripen)
+                await self._follow(group, last)
+        finally:
+            with anyio.move_on_after(2, shield=True):
+                await self._bus.publish(WatchStopped(run=RUN))
+
+    async def until_idle(self) -> None:
+        """Return once nothing has been worked on for a while, and nothing ripens any more."""
+        still = 0
+        while still < 4:
+            await anyio.sleep(BEAT)
+            still = 0 if self._working else still + 1
+
+    async def _take_up(self, group: TaskGroup) -> int:
+        """From the journal alone: what is open, and what nobody has answered yet."""
+        records = [each async for each in self._bus.journal.read(kinds=KINDS)]
+        drills = {e.event.run for e in records if getattr(e.event, "origin", "") == "gym"}
+        records = [each for each in records if each.event.run not in drills]
+        for recorded in records:
+            self._triage.apply(recorded)
+        await self._bus.publish(WatchStarted(run=RUN, quiet=_quiet(records), probes=self._probes))
+        known = folded(records)
+        self._cases = {key: each.case for key, each in known.items()}
+        for each in known.values():
+            if each.status == "open":
+                self._begin(group, each.case)
+        return records[-1].seq if records else 0
+
+    async def _follow(self, group: TaskGroup, last: int) -> None:
+        async for recorded in self._bus.follow(after=last):
+            event = recorded.event
+            if isinstance(event, AlertRaised):
+                if event.run == RUN:  # those of drills belong to their drill
+                    await self._publish(self._triage.hear(recorded, datetime.now(UTC)))
+                continue
+            self._triage.apply(recorded)
+            if isinstance(event, IncidentOpened) and event.run == event.incident:
+                case = _case(recorded)
+                self._cases[event.incident] = case
+                self._begin(group, case)
+            elif isinstance(event, IncidentReopened) and event.incident in self._cases:
+                self._begin(group, self._cases[event.incident])
+            elif isinstance(event, IncidentClosed) and event.by:
+                self._leave(event.incident)
+
+    async def _ripen(self) -> None:
+        while True:
+            await anyio.sleep(BEAT)
+            self.alive_at = now = datetime.now(UTC)
+            await self._publish(self._triage.tick(now))
+
+    async def _publish(self, events: Sequence[Event]) -> None:
+        if events:
+            await self._bus.publish(*events)
+
+    def _begin(self, group: TaskGroup, case: Case) -> None:
+        if case.incident not in self._working:
+            self._working[case.incident] = anyio.CancelScope()
+            group.start_soon(self._command, case)
+
+    def _leave(self, incident: str) -> None:
+        """A person has closed it: whoever works on it stops where they are."""
+        if incident in self._working:
+            self._working[incident].cancel()
+
+    async def _command(self, case: Case) -> None:
+        try:
+            with self._working[case.incident]:
+                async with self._seats:
+                    await Commander(self._ground(case), case).command()
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one incident's fault must not end the watch
+            await self._bus.publish(
+                IncidentClosed(
+                    run=case.run,
+                    incident=case.incident,
+                    outcome="escalated",
+                    reason=f"the work on it failed: {type(error).__name__}: {error}"[:500],
+                )
+            )
+        finally:
+            self._working.pop(case.incident, None)
+
+
+def _case(recorded: Recorded) -> Case:
+    found: dict[str, Incident] = folded([recorded])
+    return next(iter(found.values())).case
+
+
+def _quiet(records: Sequence[Recorded]) -> float | None:
+    """Seconds since the last sign of life of a watch on this home."""
+    signs = [each.event.at for each in records if each.event.kind in SIGNS]
+    return max(0.0, (datetime.now(UTC) - signs[-1]).total_seconds()) if signs else None
+
+
+SIGNS = ("watch.started", "watch.stopped", "health.checked", "incident.phase")

@@ -1,0 +1,71 @@
+"""Counts what came in, and says it in the text form that Prometheus reads."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+MEDIA = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Tally:
+    def __init__(self) -> None:
+        self._received: Counter[tuple[str, str]] = Counter()
+        self._refused: Counter[str] = Counter()
+        self._replies: Counter[tuple[str, str]] = Counter()
+        self._left_out = 0
+        self._buckets = [0] * (len(BUCKETS) + 1)
+        self._seconds = 0.0
+
+    def received(self, source: str, *, resolved: bool) -> None:
+        self._received[source, "resolved" if resolved else "firing"] += 1
+
+    def refused(self, why: str, count: int = 1) -> None:
+        self._refused[why] += count
+
+    def left_out(self, count: int) -> None:
+        self._left_out += count
+
+    def replied(self, path: str, status: int) -> None:
+        """Give only paths that we know: one counter for each that a stranger makes up is many."""
+        self._replies[path, str(status)] += 1
+
+    def took(self, seconds: float) -> None:
+        self._buckets[bisect_left(BUCKETS, seconds)] += 1
+        self._seconds += seconds
+
+    def text(self, open_incidents: Mapping[str, int]) -> str:
+        return "".join(f"{line}\n" for line in self._lines(open_incidents))
+
+    def _lines(self, open_incidents: Mapping[str, int]) -> Iterator[str]:
+        yield from _named("hermes_alerts_received_total", "counter", "Alerts kept in the journal.")
+        for (source, status), count in sorted(self._received.items()):
+            yield (f'hermes_alerts_received_total{{source="{source}",status="{status}"}} {count}')
+        yield from _named("hermes_alerts_refused_total", "counter", "Alerts not kept, by reason.")
+        for why, count in sorted(self._refused.items()):
+            yield f'hermes_alerts_refused_total{{reason="{why}"}} {count}'
+        yield from _named(
+            "hermes_alerts_left_out_total", "counter", "Alerts that Alertmanager cut off itself."
+        )
+        yield f"hermes_alerts_left_out_total {self._left_out}"
+        yield from _named("hermes_http_requests_total", "counter", "Requests by path and status.")
+        for (path, status), count in sorted(self._replies.items()):
+            yield f'hermes_http_requests_total{{path="{path}",code="{status}"}} {count}'
+        yield from self._histogram("hermes_alert_write_seconds")
+        yield from _named("hermes_incidents_open", "gauge", "Open incidents by severity.")
+        for severity, count in sorted(open_incidents.items()):
+            yield f'hermes_incidents_open{{severity="{severity}"}} {count}'
+
+    def _histogram(self, name: str) -> Iterator[str]:
+        yield from _named(name, "histogram", "From a whole request to its durable write.")
+        reached = 0
+        for bound, count in zip((*BUCKETS, "+Inf"), self._buckets, strict=True):
+            reached += count
+            yield f'{name}_bucket{{le="{bound}"}} {reached}'
+        yield f"{name}_sum {self._seconds:.6f}"
+        yield f"{name}_count {reached}"
+
+
+def _named(name: str, kind: str, words: str) -> Iterator[str]:
+    yield f"# HELP {name} {words}"
+    yield f"# TYPE {name} {kind}"

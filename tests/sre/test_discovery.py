@@ -1,0 +1,254 @@
+"""A host is looked over once: what it runs is found, what is broken shows as a failing check."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from probe_house import Pages, eventually, this_host, web_server
+
+from hermes.cli.watch_discover import discovering
+from hermes.core.protocols import Environment
+from hermes.environments.confinement import probe as confinement
+from hermes.environments.local import LocalEnvironment
+from hermes.gym.box.box import Box
+from hermes.gym.box.place import place_in
+from hermes.gym.episode import host_plan, open_episode
+from hermes.gym.parts.shop import shop, unit
+from hermes.gym.scenario import PATH, find
+from hermes.gym.story import Disk, File, Host
+from hermes.skills.playbook.schema import Check
+from hermes.sre.case import Case
+from hermes.sre.probes.checks import checks_for, triggers_for
+from hermes.sre.probes.discovery import Discovery, discover, proposed
+from hermes.sre.probes.probe import Probe
+from hermes.sre.probes.survey import read_survey
+
+pytestmark = pytest.mark.anyio
+boxed = pytest.mark.skipif(bool(confinement.hopeless()), reason=str(confinement.hopeless()))
+
+
+def a_host(*units: File, files: tuple[File, ...] = (), **more: object) -> Host:
+    return Host(name="web-1", units=units, files=files, **more)  # type: ignore[arg-type]
+
+
+async def failing(here: Environment, checks: tuple[Check, ...]) -> set[str]:
+    bad = set()
+    for check in checks:
+        if (await here.run(check.command, timeout=check.timeout)).exit_code:
+            bad.add(check.name)
+    return bad
+
+
+async def found_with(here: Environment, name: str) -> Discovery:
+    """Looked over until it has come up."""
+    found = Discovery()
+
+    async def there() -> bool:
+        nonlocal found
+        found = await discover(here)
+        return name in {probe.name for probe in found.probes}
+
+    await eventually(there)
+    return found
+
+
+def about(service: str, title: str = "trouble", **labels: str) -> Case:
+    return Case(incident="i", run="r", title=title, service=service, labels=labels)
+
+
+@boxed
+async def test_a_host_is_found_to_have_what_it_has() -> None:
+    files, orders = shop("orders", 4321, '["a"]')
+    job = File(path="/etc/cron.d/tidy", text="* * * * * root /opt/tidy --all >> /var/log/t.log\n")
+    once = unit("migrate", "/bin/true", more="Type=oneshot\nRemainAfterExit=yes")
+    host = a_host(orders, once, files=(*files, job), disks=(Disk("/data", 8),))
+    async with Box([host_plan(host)]) as box, place_in(box) as here:
+        found = await found_with(here, "http-4321-health")
+        kinds = {probe.name: probe for probe in found.probes}
+        assert kinds["unit-orders"].service == "orders"
+        assert kinds["port-4321"].service == "orders"
+        assert kinds["unit-migrate"].status == "ended-well"
+        assert {"disk-root", "disk-data", "inodes-data", "cron-opt-tidy"} <= set(kinds)
+        well = checks_for(about("orders"), found.probes)
+        assert {"unit-orders", "port-4321", "http-4321-health", "disk-data"} <= {
+            each.name for each in well
+        }
+        assert await failing(here, well) == set()
+        said = await here.run("echo $u$a$l$p; cat /etc/cron.d/tidy")
+        assert said.output == f"\n{job.text}"  # no trace in the session, none on the host
+
+
+@boxed
+async def test_a_unit_that_failed_shows_and_so_does_the_port_it_had() -> None:
+    files, orders = shop("orders", 4321, '["a"]')
+    async with Box([host_plan(a_host(orders, files=tuple(files)))]) as box, place_in(box) as here:
+        await found_with(here, "port-4321")
+        await box.run("systemctl stop orders; systemctl disable orders; systemctl enable orders")
+        found = await discover(here)
+        checks = checks_for(about("orders"), found.probes)
+        assert {"unit-orders", "port-4321"} <= await failing(here, checks)
+        await box.run("systemctl start orders")
+
+        async def mended() -> bool:
+            return not await failing(here, checks)
+
+        await eventually(mended)
+
+
+@boxed
+async def test_a_unit_that_flaps_fails_although_it_is_active_now() -> None:
+    flaps = unit("flaps", "/bin/sh -c 'sleep 0.3; exit 1'", more="StartLimitBurst=1000")
+    async with Box([host_plan(a_host(flaps))]) as box, place_in(box) as here:
+
+        async def restarted() -> bool:
+            return int((await box.tell("show", "flaps"))["said"]["restarts"]) >= 2
+
+        await eventually(restarted)
+        found = await discover(here)
+        bad = set()
+        for _ in range(5):
+            bad |= await failing(here, checks_for(about("flaps"), found.probes))
+        assert "unit-flaps" in bad
+
+
+@boxed
+async def test_a_full_disk_shows_even_when_the_alert_does_not_say_so() -> None:
+    host = a_host(disks=(Disk("/data", 4),))
+    async with Box([host_plan(host)]) as box, place_in(box) as here:
+        await box.run("head -c 10000000 /dev/zero > /data/fill")
+        found = await discover(here)
+        case = about("orders", "customers complain")
+        assert await failing(here, checks_for(case, found.probes)) == {"disk-data"}
+
+
+@boxed
+@pytest.mark.skipif(shutil.which("nginx", path=PATH) is None, reason="nginx is not installed")
+async def test_an_expired_certificate_shows_and_passes_when_it_was_renewed() -> None:
+    scenario = find("certificate-expired")
+    story = scenario.story(3)
+    async with open_episode(scenario, story) as episode, place_in(episode.box) as here:
+        found = await discover(here)
+        case = Case(incident="i", run="r", title=story.alert.title, labels=story.alert.labels)
+        checks = checks_for(case, found.probes)
+        bad = await failing(here, checks)
+        assert any(name.startswith("tls-") for name in bad)
+        await episode.apply(story.reference)
+
+        async def mended() -> bool:
+            return not await failing(here, checks)
+
+        await eventually(mended)
+
+
+@boxed
+@pytest.mark.skipif(shutil.which("pg_isready") is None, reason="pg_isready is not installed")
+async def test_a_database_and_the_page_that_needs_it_are_found() -> None:
+    scenario = find("db-password-rotated")
+    if scenario.missing():
+        pytest.skip(f"not installed: {', '.join(scenario.missing())}")
+    story = scenario.story(3)
+    async with open_episode(scenario, story) as episode, place_in(episode.box) as here:
+        found = await discover(here)
+        assert [probe.service for probe in found.probes if probe.kind == "postgres"] == [
+            "postgresql"
+        ]
+        case = about(story.alert.labels["service"], story.alert.title)
+        bad = await failing(here, checks_for(case, found.probes))
+        assert any(name.startswith("http-") for name in bad)
+        assert not any(name.startswith("postgres") for name in bad)
+
+
+def test_triggers_are_those_of_the_service_in_trouble() -> None:
+    probes = (
+        Probe(name="a", kind="cpu", service="a", trigger="systemctl restart a"),
+        Probe(name="b", kind="cpu", service="b", trigger="systemctl restart b"),
+        Probe(name="c", kind="cpu", service="a", trigger="systemctl restart a"),
+    )
+    assert triggers_for(about("a"), probes) == ("systemctl restart a",)
+
+
+async def test_without_ss_and_curl_ports_are_still_found(tmp_path: Path) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    names = (
+        "bash awk cat cut date df find grep head ls readlink sed sort stat tail timeout tr xargs"
+    )
+    for name in names.split():
+        (tools / name).symlink_to(f"/usr/bin/{name}")
+    pages = Pages()
+    with web_server(pages) as port:
+        async with LocalEnvironment(tmp_path, {"PATH": str(tools)}) as here:
+            found = await discover(here)
+    names_found = {probe.name for probe in found.probes}
+    assert f"port-{port}" in names_found
+    assert f"http-{port}" not in names_found
+    assert any("no curl" in each for each in found.notes)
+    assert any("no systemctl" in each for each in found.notes)
+
+
+async def test_a_web_server_is_asked_harmlessly_and_remembered(tmp_path: Path) -> None:
+    pages = Pages()
+    with web_server(pages) as port:
+        async with this_host(tmp_path) as here:
+            found = await discover(here, patience=3.0)
+    page = next(probe for probe in found.probes if probe.name == f"http-{port}")
+    assert (page.what, page.status) == (f"http://127.0.0.1:{port}/", "<400")
+    assert sorted(set(pages.asked)) == ["/", "/health"]
+
+
+def test_pages_that_may_change_something_are_never_asked_for() -> None:
+    survey = read_survey(
+        "have=curl\nhave=systemctl\nat=100\n"
+        "unit=web.service\tactive\trunning\tsuccess\t7\t0\tenabled\tsimple\t/etc/x\n"
+        "listen=127.0.0.1\t8080\tpython3\t 7\nhttp=8080\t/\t200\n"
+        "asked=web.service\tGET /items\t9\t9\t200\n"
+        "asked=web.service\tGET /orders/delete\t9\t9\t200\n"
+        "asked=web.service\tGET /put\t9\t0\t503\n"
+        "asked=web.service\tPOST /pages\t9\t9\t200\n"
+        "asked=web.service\tGET /a;reboot\t9\t9\t200\n"
+        "asked=web.service\tGET /$(reboot)\t9\t9\t200\n"
+    )
+    asked = [probe.what for probe in proposed(survey).probes if probe.kind == "http"]
+    assert asked == ["http://127.0.0.1:8080/", "http://127.0.0.1:8080/items"]
+
+
+def test_a_taken_port_does_not_make_the_thief_part_of_the_case() -> None:
+    now = {"now": "fine"}
+    probes = (
+        Probe(name="unit-a", kind="unit", what="a.service", service="a", labels={"now": "failing"}),
+        Probe(name="unit-thief", kind="unit", what="thief.service", service="thief", labels=now),
+        Probe(name="unit-b", kind="unit", what="b.service", service="b", labels=now),
+        Probe(name="port-80", kind="port", what="80", service="thief", labels=now),
+    )
+    case = about("a", "a is down", instance="web-1:80")
+    assert [each.name for each in checks_for(case, probes)] == ["unit-a", "port-80", "unit-b"]
+
+
+def test_trouble_next_door_counts_when_there_is_none_at_home() -> None:
+    def unit_of(name: str, now: str) -> Probe:
+        what, labels = f"{name}.service", {"now": now}
+        return Probe(name=f"unit-{name}", kind="unit", what=what, service=name, labels=labels)
+
+    probes = (unit_of("a", "fine"), unit_of("b", "failing"))
+    assert {each.name for each in checks_for(about("a"), probes)} == {"unit-a", "unit-b"}
+    probes = (unit_of("a", "failing"), unit_of("b", "failing"))
+    assert {each.name for each in checks_for(about("a"), probes)} == {"unit-a"}
+
+
+@pytest.mark.parametrize("text", ["", "garbage\n=\nunit=\nlisten=a\tb\n", "unit=a\tb\thttp=1\n"])
+def test_half_an_answer_is_no_crash(text: str) -> None:
+    assert {"cpu", "memory"} <= {probe.name for probe in proposed(read_survey(text)).probes}
+
+
+def test_the_command_shows_and_writes_what_it_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    runner = CliRunner()
+    shown = runner.invoke(discovering, ["--json"], catch_exceptions=False)
+    assert '"probes"' in shown.stdout
+    assert not (tmp_path / "home/probes.yaml").exists()
+    runner.invoke(discovering, ["--write"], catch_exceptions=False)
+    assert "probes:" in (tmp_path / "home/probes.yaml").read_text()

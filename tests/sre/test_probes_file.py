@@ -1,0 +1,138 @@
+"""`probes.yaml`: mistakes have lines, what people wrote is theirs, what is new can be added."""
+
+from pathlib import Path
+
+import pytest
+
+from hermes.cli.watch_discover import keep
+from hermes.core.errors import SettingsError
+from hermes.sre.probes.discovery import Discovery
+from hermes.sre.probes.probe import Probe
+from hermes.sre.probes.reading import load_probes, read_probes
+from hermes.sre.probes.writing import is_as_found, merged, written
+
+FOUND = Discovery(
+    probes=(
+        Probe(name="cpu", kind="cpu", fails=4, severity="P3"),
+        Probe(name="disk-root", kind="disk", what="/", labels={"now": "failing"}),
+        Probe(
+            name="page",
+            kind="http",
+            what="http://127.0.0.1:80/a:b#c",
+            contains='it\'s "fine"\n',
+            labels={"now": "fine", "team": "yes"},
+        ),
+        Probe(name="own", kind="command", what="test -e /x && echo 'a # b'", limit=0.5),
+    ),
+    notes=("no curl\nthere",),
+)
+
+
+def test_what_is_written_reads_back_the_same() -> None:
+    text = written(FOUND)
+    back = read_probes(text)
+    assert [probe.name for probe in back] == ["cpu", "disk-root", "page", "own"]
+    assert back[2].what == FOUND.probes[2].what
+    assert back[2].contains == FOUND.probes[2].contains
+    assert back[2].labels == {"team": "yes"}
+    assert back[3] == FOUND.probes[3]
+    assert "failing when it was found" in text
+    assert is_as_found(text)
+    assert not is_as_found(text.replace("fails: 4", "fails: 5"))
+
+
+def test_every_mistake_is_told_with_its_line() -> None:
+    text = """\
+probes:
+  - name: disk-root
+    kind: disk
+    intervall: 5
+  - name: Port
+    kind: port
+    what: 80
+  - name: page
+    kind: http
+    what: localhost
+  - name: twice
+    kind: cpu
+  - name: twice
+    kind: load
+  - name: odd
+    kind: dissk
+prbes: []
+"""
+    with pytest.raises(SettingsError) as told:
+        read_probes(text, "p.yaml")
+    lines = str(told.value).splitlines()
+    assert any(each.startswith("p.yaml:4: intervall") and "interval" in each for each in lines)
+    assert any(each.startswith("p.yaml:5:") for each in lines)
+    assert any(each.startswith("p.yaml:10:") and "no URL" in each for each in lines)
+    assert any(each.startswith("p.yaml:13:") and "twice" in each for each in lines)
+    assert any(each.startswith("p.yaml:16:") for each in lines)
+    assert any(each.startswith("p.yaml:17:") and "did you mean probes" in each for each in lines)
+
+
+@pytest.mark.parametrize(
+    "text", ["- a\n", "probes: 7\n", "probes: [\n", "x\n", "probes:\n  - 5\n", "a: &a [*a]\n"]
+)
+def test_what_is_no_list_of_probes_is_said_to_be_none(text: str) -> None:
+    with pytest.raises(SettingsError, match=r"probes\.yaml:"):
+        read_probes(text)
+
+
+def test_an_empty_file_means_that_nothing_is_asked() -> None:
+    assert read_probes("") == ()
+    assert read_probes("# all off\nprobes:\n") == ()
+
+
+def test_no_file_and_a_file_that_is_no_text_are_told_apart(tmp_path: Path) -> None:
+    assert load_probes(tmp_path / "probes.yaml") is None
+    (tmp_path / "probes.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SettingsError, match="cannot be read"):
+        load_probes(tmp_path / "probes.yaml")
+
+
+def test_new_finds_are_added_and_nothing_else_changes() -> None:
+    mine = "# mine\nprobes:\n  - name: cpu   # never alone\n    kind: cpu\n    fails: 9\n"
+    live = merged(mine, FOUND, live=True)
+    assert live.startswith(mine)
+    assert [(probe.name, probe.fails) for probe in read_probes(live)][:2] == [
+        ("cpu", 9),
+        ("disk-root", 2),
+    ]
+    assert merged(live, FOUND, live=True) == live
+    shy = merged(mine, FOUND, live=False)
+    assert [probe.name for probe in read_probes(shy)] == ["cpu"]
+    assert merged(shy, FOUND, live=False) == shy
+    assert read_probes(merged("", FOUND, live=True))[0].name == "cpu"
+
+
+def test_a_list_that_is_written_in_another_way_is_not_broken() -> None:
+    with pytest.raises(SettingsError, match="by hand"):
+        merged("probes: [{name: cpu, kind: cpu}]\n", FOUND, live=True)
+
+
+def test_an_edited_file_is_not_replaced_unless_somebody_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "home" / "probes.yaml"
+    assert "4 probes" in keep(path, FOUND, merge=False, yes=False)
+    less = Discovery(probes=FOUND.probes[:2])
+    keep(path, less, merge=False, yes=False)
+    assert len(load_probes(path) or ()) == 2  # nobody had touched it
+    path.write_text(path.read_text().replace("fails: 4", "fails: 7"))
+    edited = path.read_text()
+    assert "as comments" in keep(path, FOUND, merge=False, yes=False)
+    assert path.read_text().startswith(edited)
+    assert len(load_probes(path) or ()) == 2
+    path.write_text(edited)
+    assert "2 new probes" in keep(path, FOUND, merge=True, yes=False)
+    assert next(probe.fails for probe in load_probes(path) or ()) == 7
+    keep(path, FOUND, merge=False, yes=True)
+    assert next(probe.fails for probe in load_probes(path) or ()) == 4
+
+
+def test_a_broken_file_is_said_to_be_broken_before_it_is_touched(tmp_path: Path) -> None:
+    path = tmp_path / "probes.yaml"
+    path.write_text("probes: 7\n")
+    with pytest.raises(SettingsError):
+        keep(path, FOUND, merge=False, yes=True)
+    assert path.read_text() == "probes: 7\n"
