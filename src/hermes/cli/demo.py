@@ -1,80 +1,110 @@
-"""`hermes demo`: a small job is broken, found out, mended and checked, in a sandbox, offline."""
+"""`hermes demo`: a host is built, broken, noticed, mended, proved and reported. Twice."""
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 import click
 
-from hermes.agent.conversation import Conversation
-from hermes.cli.demo_story import ALERT, CHECK, NOSY, lay_out, write_script
+from hermes.cli import exits
 from hermes.cli.lazy import Examples
-from hermes.cli.output import note, say
-from hermes.cli.render_once import Manner, ask
-from hermes.core.errors import PlaceFailed
-from hermes.settings.load import Loaded, load
+from hermes.cli.output import note, say, table
+from hermes.settings.load import load
+
+if TYPE_CHECKING:
+    from hermes.app.demo import Round
+
+SETTINGS = {
+    "sre.verify.window": "3",
+    "sre.verify.every": "0.5",
+    "sre.triage.group.delay": "0.1",
+}
+"""A window long enough to see, short enough to sit through."""
 
 
-@click.command(cls=Examples, examples="hermes demo     needs no key and no network")
-def demo() -> int:
-    """Show the main job on embedded defaults: in a home and a folder of its own, gone at the end.
+@click.command(
+    cls=Examples,
+    examples="""
+hermes demo                    no key, no network; nothing of this machine is touched
+hermes demo --plain            lines instead of a live view
+hermes demo --keep ./demo      keep its home: journal, reports
+hermes demo --model sonnet     a model works on what no playbook knows
+""",
+)
+@click.option("--model", default="none", show_default=True, help="`none`: playbooks alone.")
+@click.option("--plain", is_flag=True, help="Lines as things happen, no live view.")
+@click.option("--keep", type=click.Path(path_type=Path), help="Keep the home of the demo here.")
+def demo(model: str, plain: bool, keep: Path | None) -> int:
+    """Show the main job on a host of its own that is gone at the end.
 
-    The model is scripted and says so; tools, sandbox, policy and journal are the real ones.
+    The host is real: services under a supervisor, a network of its own, traffic. So are the watch,
+    the rules, the journal and the checks; who mended it is said at the end of each round.
     """
+    from hermes.app.demo import SCENARIO
+    from hermes.gym.readiness import lacking, readiness
+    from hermes.gym.scenario import find
+
+    if missing := lacking(find(SCENARIO), readiness()):
+        note(f"a host cannot be built here: {'; '.join(missing)}; `hermes doctor` says more")
+        return exits.PLACE
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        return anyio.run(_play, keep.absolute(), model, plain)
     with tempfile.TemporaryDirectory(prefix="hermes-demo-") as folder:
-        return anyio.run(_play, Path(folder))
+        return anyio.run(_play, Path(folder), model, plain)
 
 
-async def _play(folder: Path) -> int:
-    work, script = folder / "work", folder / "script.jsonl"
-    work.mkdir()
-    lay_out(work)
-    write_script(script)
-    try:
-        return await _converse(_settings(folder, script, "sandbox"), work)
-    except PlaceFailed as error:
-        note(f"no sandbox here ({error}); the demo goes on in a temporary folder of this machine")
-        return await _converse(_settings(folder, script, "local"), work)
+async def _play(home: Path, model: str, plain: bool) -> int:
+    from hermes.app.demo import SEEDS, play
+    from hermes.cli.demo_view import showing
+
+    loaded, done = load(home=home, overrides=SETTINGS), []
+    for number, seed in enumerate(SEEDS, start=1):
+        again = " again: other names, ports and values" if number > 1 else ""
+        say(f"\n{number}. A host is built, watched, and broken{again}", bold=True)
+        done.append(await play(loaded, seed, model, showing(plain=plain)))
+        tell(done[-1])
+    say(f"\nThe report of the last one ({done[-1].incident.report_path}):\n", bold=True)
+    say(done[-1].incident.report, dim=True)
+    compare(done)
+    return exits.OK if all(each.mended for each in done) else exits.FAILED
 
 
-def _settings(folder: Path, script: Path, backend: str) -> Loaded:
-    return load(
-        home=folder / "home",
-        overrides={"model.default": f"scripted:{script}", "terminal.backend": backend},
+def tell(done: "Round") -> None:
+    incident = done.incident
+    say(f"\nWhat was done to {done.host}, unknown to the watch: {done.broken}")
+    said = incident.diagnosis
+    if said is not None:
+        say(f"What it found: {said.component}: {said.mechanism}")
+    say(f"Who mended it: {who(done)}")
+    say(
+        f"{'✓' if done.mended else '✗'} an oracle outside of its reach says: "
+        f"{'; '.join(done.oracle) or 'it is still broken'}"
     )
 
 
-async def _converse(loaded: Loaded, work: Path) -> int:
-    from hermes.app import open_house
-
-    async with open_house(loaded, directory=work) as house:
-        place = house.means.environment
-        say(f"A broken backup job, in a {place.name} without network or foreign files.")
-        say("The model here is scripted: it says what it was told to. All else is real.\n")
-        say(f"❯ {ALERT}\n")
-        conversation = await house.begin(ALERT)
-        code = await ask(conversation, house.bus, ALERT, Manner(stream=True))
-        say(f"\n· asked for {NOSY!r} it got: {_seen(conversation, NOSY)}")
-        checked = await place.run(CHECK)
-        say(
-            f"{'✓' if checked.exit_code == 0 else '✗'} check by Hermes itself: "
-            f"{checked.output.strip() or 'the archive is not as it should be'}"
-        )
-        again = await house.resume(conversation.run)
-        same = again.messages == conversation.messages
-        events = [recorded async for recorded in house.journal.read(run=conversation.run)]
-        say(
-            f"{'✓' if same else '✗'} {len(events)} events in the journal; read back, they give the "
-            "same conversation: this is how it goes on after a crash"
-        )
-    return code or int(checked.exit_code != 0 or not same)
+def who(done: "Round") -> str:
+    answered = done.incident.closed.answered_by if done.incident.closed else "nobody"
+    if answered == "playbook":
+        return f"the playbook {done.by}, which comes with Hermes; no model was asked"
+    if answered == "model":
+        return f"a model, in {done.model_calls} calls and {done.tokens:,} tokens"
+    return "nobody: people were called"
 
 
-def _seen(conversation: Conversation, command: str) -> str:
-    """The first line that a command of the model printed."""
-    asked = {call.id: call for message in conversation.messages for call in message.calls}
-    for message in conversation.messages:
-        call = asked.get(message.result.call_id) if message.result else None
-        if message.result and call and call.arguments.get("command") == command:
-            return message.result.content.partition("\n")[0]
-    return "nothing"
+def compare(done: Sequence["Round"]) -> None:
+    say("")
+    table(
+        ("since it was broken", *(f"{each.host}" for each in done)),
+        [
+            ("noticed", *(f"{each.noticed:.1f} s" for each in done)),
+            ("fix applied", *(f"{each.applied:.1f} s" for each in done)),
+            ("proved and reported", *(f"{each.ended:.1f} s" for each in done)),
+            ("answered by", *(each.by or "–" for each in done)),
+            ("model calls", *(str(each.model_calls) for each in done)),
+            ("tokens", *(f"{each.tokens:,}" for each in done)),
+            ("outcome", *(each.incident.status for each in done)),
+        ],
+    )
