@@ -29,4 +29,4 @@ def test_the_demo_notices_mends_proves_and_reports_twice(tmp_path: Path) -> None
     assert said.count("✓ an oracle outside of its reach says") == 2
     assert said.count("no model was asked") == 2
     assert "## Root cause" in said
-    assert len(list((tmp_path / "kept" / "incidents").glob("*.md"))) == 2
+    assert len(list((tmp_path / "kept" / "incidents").glob("*.md"))) >= 2

@@ -1,0 +1,155 @@
+"""The watch joins alerts, triage and commanders, and nobody who waits is forgotten."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+from incident_house import Host
+
+from hermes.core.bus import Bus
+from hermes.core.events.incidents import (
+    AlertRaised,
+    IncidentClosed,
+    IncidentOpened,
+    IncidentReopened,
+    PhaseEntered,
+)
+from hermes.core.events.watching import WatchStarted
+from hermes.memory.in_memory import InMemoryJournal
+from hermes.sre.triage.settings import GroupSettings, TriageSettings
+from hermes.sre.triage.triage import Triage
+from hermes.sre.watch import Watch
+
+pytestmark = pytest.mark.anyio
+MEND = ("touch well-web", "rm -f well-web")
+QUICK = TriageSettings(group=GroupSettings(delay=0.0, window=0.1, longest=0.1))
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+@asynccontextmanager
+async def watched(host: Host, *, at_once: int = 20) -> AsyncGenerator[Bus, None]:
+    async with host.ground() as ground, anyio.create_task_group() as group:
+        watch = Watch(ground.bus, Triage(QUICK), lambda case: ground, at_once=at_once)
+        await group.start(watch.run)
+        yield ground.bus
+        group.cancel_scope.cancel()
+
+
+async def raised(bus: Bus, service: str, *, run: str = "watch") -> None:
+    await bus.publish(
+        AlertRaised(
+            run=run,
+            fingerprint=service,
+            title=f"{service} is down",
+            labels=(("service", service), ("host", service)),
+        )
+    )
+
+
+def events_of(host: Host) -> list[object]:
+    assert isinstance(host.journal, InMemoryJournal)
+    return list(host.journal.events)
+
+
+async def until(host: Host, holds: Callable[[list[object]], bool], seconds: float = 30.0) -> None:
+    with anyio.fail_after(seconds):
+        while not holds(events_of(host)):
+            await host.journal.changed(await host.journal.last())
+
+
+def closed(events: list[object]) -> list[IncidentClosed]:
+    return [event for event in events if isinstance(event, IncidentClosed)]
+
+
+async def test_an_alert_becomes_an_incident_and_is_mended(host: Host) -> None:
+    host.playbook("web", MEND)
+    async with watched(host) as bus:
+        await raised(bus, "web")
+        await until(host, lambda events: bool(closed(events)))
+    assert [each.outcome for each in closed(events_of(host))] == ["resolved"]
+    assert host.well()
+
+
+async def test_the_alert_of_a_drill_belongs_to_its_drill(host: Host) -> None:
+    async with watched(host) as bus:
+        await raised(bus, "shop", run="run-of-a-drill")
+        await raised(bus, "web")
+        await until(host, lambda events: bool(closed(events)))
+    opened = [e for e in events_of(host) if isinstance(e, IncidentOpened)]
+    assert [each.title for each in opened] == ["web is down"]
+
+
+async def test_what_was_open_when_a_watch_ended_is_gone_on_with(host: Host) -> None:
+    host.playbook("web", MEND)
+    await host.opened()
+    async with watched(host):
+        await until(host, lambda events: bool(closed(events)))
+    assert host.well()
+
+
+async def test_an_alert_that_nobody_answered_before_a_crash_is_answered(host: Host) -> None:
+    host.playbook("web", MEND)
+    await raised(Bus(host.journal), "web")
+    async with watched(host):
+        await until(host, lambda events: bool(closed(events)))
+    assert host.well()
+
+
+async def test_a_second_watch_says_how_long_nobody_watched(host: Host) -> None:
+    for _ in range(2):
+        async with watched(host):
+            pass
+    started = [e for e in events_of(host) if isinstance(e, WatchStarted)]
+    assert started[0].quiet is None
+    assert started[1].quiet is not None
+
+
+async def test_what_a_person_closes_is_left_alone(host: Host) -> None:
+    host.playbook("web", ("sleep 30", "true"))
+    async with watched(host) as bus:
+        await raised(bus, "web")
+        await until(host, lambda events: bool(host.ledger or _in_reflex(events)))
+        incident = next(e.incident for e in events_of(host) if isinstance(e, IncidentOpened))
+        await bus.publish(
+            IncidentClosed(
+                run=incident, incident=incident, outcome="closed", answered_by="person", by="ann"
+            )
+        )
+        await anyio.sleep(0.3)
+    assert [each.by for each in closed(events_of(host))] == ["ann"]
+
+
+def _in_reflex(events: list[object]) -> bool:
+    return any(isinstance(event, PhaseEntered) and event.phase == "reflex" for event in events)
+
+
+async def test_what_a_person_reopens_is_worked_on_again(host: Host) -> None:
+    host.playbook("web", MEND)
+    case = await host.opened()
+    done = IncidentClosed(run=case.run, incident=case.incident, outcome="closed", by="ann")
+    await Bus(host.journal).publish(done)
+    async with watched(host) as bus:
+        await bus.publish(IncidentReopened(run=case.run, incident=case.incident, by="ann"))
+        await until(host, lambda events: len(closed(events)) == 2)
+    assert host.well()
+
+
+async def test_twenty_at_once_and_none_starves(host: Host) -> None:
+    names = [f"svc{number}" for number in range(20)]
+    async with watched(host) as bus:
+        for name in names:
+            await raised(bus, name)
+        await until(host, lambda events: len(closed(events)) == 20)
+    opened = {e.incident: e.at for e in events_of(host) if isinstance(e, IncidentOpened)}
+    begun: dict[str, float] = {}
+    for event in events_of(host):
+        if isinstance(event, PhaseEntered) and event.incident not in begun:
+            begun[event.incident] = (event.at - opened[event.incident]).total_seconds()
+    assert len(begun) == 20
+    assert max(begun.values()) < 5.0
