@@ -4,6 +4,7 @@ Reading the rules and the parser costs more than the rest of a start, and a ques
 no tool never asks the gate. But a broken policy file must stop the start, not the first deed.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from hermes.app.standing_leave import AlwaysFile
 from hermes.core.actions import Action, Decision
 from hermes.core.messages import ToolCall
+from hermes.policy.deed import IncidentFacts
 from hermes.policy.settings import PolicySettings
 from hermes.settings.load import Loaded
 
@@ -27,6 +29,7 @@ class Gate:
         self._folder = folder
         self._isolated = isolated
         self._policy: DocumentPolicy | None = None
+        self._incidents: dict[str, IncidentFacts] = {}
         self._always = AlwaysFile(always_file(loaded))
         if any(path.is_dir() for path in self._folders()):
             self._open()
@@ -49,16 +52,29 @@ class Gate:
     def recalled(self, action: Action) -> None:
         self._open().recalled(action)
 
+    def concerns(self, run: str, incident: str, severity: str, service: str) -> None:
+        """What this run is about, for rules that ask for it."""
+        facts = IncidentFacts(id=incident, severity=severity, service=service)
+        self._incidents[run] = facts
+
     def _folders(self) -> tuple[Path, Path]:
         return always_file(self._loaded).parent, self._folder / ".hermes" / "policies"
 
     def _open(self) -> "DocumentPolicy":
         if self._policy is None:
-            self._policy = open_policy(self._loaded, self._folder, isolated=self._isolated)
+            self._policy = open_policy(
+                self._loaded, self._folder, isolated=self._isolated, incidents=self._incidents
+            )
         return self._policy
 
 
-def open_policy(loaded: Loaded, folder: Path, *, isolated: bool) -> "DocumentPolicy":
+def open_policy(
+    loaded: Loaded,
+    folder: Path,
+    *,
+    isolated: bool,
+    incidents: Mapping[str, IncidentFacts] | None = None,
+) -> "DocumentPolicy":
     """Raises `SettingsError` naming every mistake in the policy files with file and line."""
     from hermes.policy.action import Reader, Situation
     from hermes.policy.commands import analyse
@@ -77,7 +93,14 @@ def open_policy(loaded: Loaded, folder: Path, *, isolated: bool) -> "DocumentPol
 
     def situate(action: Action) -> Situation:
         here = action.cwd or str(folder)
-        return Situation(cwd=here, home=home, workspace=str(folder), command=action.command)
+        run = action.run.partition("/")[0].partition("#")[0]
+        return Situation(
+            cwd=here,
+            home=home,
+            workspace=str(folder),
+            command=action.command,
+            incident=(incidents or {}).get(run, IncidentFacts()),
+        )
 
     return DocumentPolicy(book, reader, situate=situate, clock=clock_in(settings.timezone))
 

@@ -12,11 +12,14 @@ import msgspec
 from anyio.abc import TaskGroup, TaskStatus
 
 from hermes.app.claims import RunTaken
+from hermes.app.gate import Gate
 from hermes.app.house import House, open_house
 from hermes.app.oncall import ground_in, minds_in
 from hermes.core.errors import SettingsError
 from hermes.core.protocols import Environment
 from hermes.settings.load import Loaded
+from hermes.sre.case import Case
+from hermes.sre.ground import Ground
 from hermes.sre.incident import incidents
 from hermes.sre.probes.discovery import discover
 from hermes.sre.probes.patrol import Patrol
@@ -83,10 +86,17 @@ async def watching(
             probes = tuple(msgspec.structs.replace(each, interval=every) for each in probes)
         minds = None if model == NONE else minds_in(house)
         settings = loaded.settings.sre
+
+        def ground(case: Case) -> Ground:
+            policy = house.means.executor.policy
+            if isinstance(policy, Gate):
+                policy.concerns(case.run, case.incident, case.severity, case.service)
+            return ground_in(house, settings, minds=minds, probes=probes)
+
         watch = Watch(
             house.bus,
             Triage(settings.triage),
-            lambda case: ground_in(house, settings, minds=minds, probes=probes),
+            ground,
             at_once=settings.at_once,
             probes=len(probes),
         )
