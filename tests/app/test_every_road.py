@@ -158,7 +158,6 @@ MAY_TOUCH = {
     "skills/compiler/": "a sandbox of its own for drafts, and for skills, which are tools",
     "app/learning.py": "unpacks wheels of the allow-list, each with its known hash; none runs here",
     "sre/probes/": "looks that only read: own kinds, and commands that the policy took for reading",
-    "cli/demo.py": "checks the story it told in a sandbox of its own",
     "cli/places.py": "runs `true` to see whether a place opens",
 }
 BY_ITSELF = {"subprocess", "pty", "socket", "socketserver", "urllib", "http", "httpx2", "paramiko"}

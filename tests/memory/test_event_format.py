@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pinned_incidents import PINNED_INCIDENTS
 from pinned_skills import PINNED_SKILLS
+from pinned_watch import PINNED_WATCH
 
 from hermes.core.events import KINDS, Event, decode, encode
 from hermes.core.events.approvals import (
@@ -270,7 +271,7 @@ PINNED_WITH_DICTS: list[tuple[Event, str]] = [
         '"arguments":{"command":"ls"}},"risk":"destroy"}',
     ),
 ]
-ALL_PINNED = [*PINNED.items(), *PINNED_WITH_DICTS, *PINNED_INCIDENTS, *PINNED_SKILLS]
+ALL_PINNED = [*PINNED.items(), *PINNED_WITH_DICTS, *PINNED_INCIDENTS, *PINNED_SKILLS, *PINNED_WATCH]
 
 
 def test_every_kind_is_pinned() -> None:

@@ -14,6 +14,7 @@ from hermes.app.gate import open_policy
 from hermes.core.actions import Policy
 from hermes.environments.local import LocalEnvironment
 from hermes.settings.load import load
+from hermes.sre.probes.admission import vouch
 from hermes.sre.probes.judging import Verdict, judge
 from hermes.sre.probes.probe import Probe
 from hermes.sre.probes.round import ask
@@ -28,6 +29,7 @@ def this_host(folder: Path) -> LocalEnvironment:
 
 async def look(folder: Path, probe: Probe, keep: str | None = None) -> Verdict:
     """One probe, asked once on this host."""
+    probe = vouch(probe)
     async with this_host(folder) as here:
         before = None if keep is None else {probe.name: keep}
         reading = (await ask(here, [probe], before))[probe.name]

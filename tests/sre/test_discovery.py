@@ -225,15 +225,14 @@ def test_a_taken_port_does_not_make_the_thief_part_of_the_case() -> None:
     assert [each.name for each in checks_for(case, probes)] == ["unit-a", "port-80", "unit-b"]
 
 
-def test_trouble_next_door_counts_when_there_is_none_at_home() -> None:
+def test_what_failed_next_door_counts_only_when_the_alert_names_nobody_we_know() -> None:
     def unit_of(name: str, now: str) -> Probe:
         what, labels = f"{name}.service", {"now": now}
         return Probe(name=f"unit-{name}", kind="unit", what=what, service=name, labels=labels)
 
     probes = (unit_of("a", "fine"), unit_of("b", "failing"))
-    assert {each.name for each in checks_for(about("a"), probes)} == {"unit-a", "unit-b"}
-    probes = (unit_of("a", "failing"), unit_of("b", "failing"))
     assert {each.name for each in checks_for(about("a"), probes)} == {"unit-a"}
+    assert {each.name for each in checks_for(about("host"), probes)} == {"unit-a", "unit-b"}
 
 
 @pytest.mark.parametrize("text", ["", "garbage\n=\nunit=\nlisten=a\tb\n", "unit=a\tb\thttp=1\n"])

@@ -17,6 +17,7 @@ from hermes.core.events.incidents import AlertRaised
 from hermes.core.protocols import CommandResult, Environment
 from hermes.environments.local import LocalEnvironment
 from hermes.memory.in_memory import InMemoryJournal
+from hermes.sre.probes.admission import vouch
 from hermes.sre.probes.memory import FILE, Past, recall, remember
 from hermes.sre.probes.patrol import Patrol
 from hermes.sre.probes.probe import Probe
@@ -38,7 +39,13 @@ class World:
         return Probe(name=name, kind="command", what=f"! test -e {self.flag}", **chosen)  # type: ignore[arg-type]
 
     def patrol(self, *probes: Probe, here: Environment, bus: Bus | None = None) -> Patrol:
-        return Patrol(probes, here, bus or self.bus, home=self.home, settings=SETTINGS)
+        return Patrol(
+            [vouch(each) for each in probes],
+            here,
+            bus or self.bus,
+            home=self.home,
+            settings=SETTINGS,
+        )
 
     async def alerts(self) -> list[AlertRaised]:
         found = [recorded.event async for recorded in self.bus.journal.read()]

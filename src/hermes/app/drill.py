@@ -9,17 +9,19 @@ from pathlib import Path
 import msgspec
 
 from hermes.app.house import House, open_house
-from hermes.app.oncall import ground_in
-from hermes.core.errors import SettingsError
+from hermes.app.oncall import alone_in, ground_in, minds_in
+from hermes.core.errors import HermesError, SettingsError
 from hermes.core.events.runs import RunStarted
 from hermes.core.ids import new_id
 from hermes.core.messages import ToolCall, ToolResult
 from hermes.core.protocols import ToolContext
 from hermes.gym.agents import BASELINES
+from hermes.gym.box.carrier import Opener
+from hermes.gym.box.here import open_here
 from hermes.gym.box.place import place_in
-from hermes.gym.conclude import make_conclude
-from hermes.gym.drill import Drilled, Terms, run_drill
+from hermes.gym.drill import Drilled, SkillTrial, Terms, run_drill
 from hermes.gym.episode import Episode
+from hermes.gym.hosts import NAME
 from hermes.gym.scenario import Scenario
 from hermes.gym.stage import (
     AnsweredBy,
@@ -30,6 +32,7 @@ from hermes.gym.stage import (
     operator,
     rules,
 )
+from hermes.policy.judgement import RuleBook
 from hermes.settings.load import Loaded
 from hermes.sre.agents.alone import Alone
 from hermes.sre.case import Case
@@ -67,11 +70,18 @@ async def drill(
     seed: int,
     agent: Agent,
     terms: Terms,
+    *,
+    opener: Opener = open_here,
+    book: RuleBook | None = None,
+    learned: SkillTrial | None = None,
 ) -> Drilled:
-    """One drill in the home's journal; the gym's own agents need none and leave none."""
+    """One drill in the home's journal; the gym's own agents need none and leave none, only a
+    `book` of rules (read anew for each drill unless it is given)."""
     if agent.baseline:
-        own, stages = BASELINES[agent.model], partial(bare_stage, book=rules())
-        return await run_drill(scenario, seed, stages, own, terms, agent=agent.name)
+        own, stages = BASELINES[agent.model], partial(bare_stage, book=book or rules())
+        return await run_drill(
+            scenario, seed, stages, own, terms, agent=agent.name, learned=learned, opener=opener
+        )
     settings = suited(loaded, agent)
     houses: list[House] = []
 
@@ -86,7 +96,14 @@ async def drill(
         return await commanded(houses[-1], scene, agent)
 
     return await run_drill(
-        scenario, seed, stages_in_house, lambda story: respond, terms, agent=agent.name
+        scenario,
+        seed,
+        stages_in_house,
+        lambda story: respond,
+        terms,
+        agent=agent.name,
+        learned=learned,
+        opener=opener,
     )
 
 
@@ -96,18 +113,21 @@ async def commanded(house: House, scene: Scene, agent: Agent) -> AnsweredBy:
     settings = msgspec.structs.replace(
         settings, verify=verify, reflex=agent.skills, learn=False, agents=agent.model != NONE
     )
-    ground = ground_in(house, settings, minds=_minds(house, scene, agent))
-    return (await Commander(ground, case_in(scene)).command()).answered_by
+    mind = _mind(house, scene, agent)
+    ending = await Commander(ground_in(house, settings, minds=mind), case_in(scene)).command()
+    if isinstance(mind, Alone) and mind.troubles:
+        raise HermesError(mind.troubles[-1])
+    return ending.answered_by
 
 
-def _minds(house: House, scene: Scene, agent: Agent) -> Minds | None:
+def _mind(house: House, scene: Scene, agent: Agent) -> Minds | None:
+    """With several hosts one model works alone: the crew knows the first host only."""
     if agent.model == NONE:
         return None
-    more = ""
     if len(scene.hosts) > 1:
         others = ", ".join(scene.hosts[1:])
-        more = f"You stand on {scene.hosts[0]}; `host_terminal` reaches {others}."
-    return Alone(house.means, lambda case: make_conclude(house.journal, case.incident), more)
+        return alone_in(house, f"You stand on {scene.hosts[0]}; `{NAME}` reaches {others}.")
+    return minds_in(house)
 
 
 def case_in(scene: Scene) -> Case:

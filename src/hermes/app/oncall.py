@@ -7,8 +7,12 @@ from hermes.app.house import House
 from hermes.app.lessons import learn
 from hermes.app.skills import open_library, states_in
 from hermes.core.protocols import Journal
+from hermes.gym.conclude import make_conclude
+from hermes.settings.detect import ON_BOARD
 from hermes.settings.load import Loaded
 from hermes.skills.library import Skill
+from hermes.sre.agents.alone import Alone
+from hermes.sre.agents.crew import Crew, check_settings, models_by_role
 from hermes.sre.case import Case
 from hermes.sre.eyes import open_eyes
 from hermes.sre.ground import Ground, nothing
@@ -48,7 +52,23 @@ def ground_in(
 
 def minds_in(house: House) -> Minds | None:
     """Models at work, where one is set up that can use tools; the small one on board cannot."""
-    return None
+    settings, means = house.loaded.settings, house.means
+    if means.model.name == ON_BOARD or not settings.sre.agents:
+        return None
+    if settings.sre.minds == "alone":
+        return alone_in(house)
+    crew = settings.sre.crew
+    check_settings(crew)
+    # A model named for this call does everything; else each job has the one of its role.
+    named = means.model.name != settings.model.default
+    if named or means.open_model is None:
+        return Crew(means, crew)
+    return Crew(means, crew, models_by_role(crew, settings.model, means.open_model))
+
+
+def alone_in(house: House, more: str = "") -> Alone:
+    """One model in one conversation, which says at the end what it was."""
+    return Alone(house.means, lambda case: make_conclude(house.journal, case.incident), more=more)
 
 
 class Shelf:

@@ -1,5 +1,6 @@
 """`hermes watch`, joined: probes, webhooks and Prometheus in; incidents commanded; notices out."""
 
+import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from hermes.app.claims import RunTaken
 from hermes.app.gate import Gate
+from hermes.app.health import probes_of, rounds_of
 from hermes.app.house import House, open_house
 from hermes.app.oncall import ground_in, minds_in
 from hermes.core.errors import SettingsError
@@ -20,16 +22,19 @@ from hermes.core.protocols import Environment
 from hermes.settings.load import Loaded
 from hermes.sre.case import Case
 from hermes.sre.ground import Ground
+from hermes.sre.health import Health
 from hermes.sre.incident import incidents
-from hermes.sre.probes.discovery import discover
+from hermes.sre.notices.herald import Herald
+from hermes.sre.notices.opening import open_sinks
 from hermes.sre.probes.patrol import Patrol
 from hermes.sre.probes.probe import Probe
-from hermes.sre.probes.reading import load_probes
 from hermes.sre.triage.triage import Triage
 from hermes.sre.watch import RUN, Watch
 
 NONE = "none"
 """In place of a model: playbooks alone."""
+LAST_WORDS = 5.0
+"""Seconds in which what people are owed is told before the watch ends."""
 TAKEN = "another watch of this home is running already; end that one first, or use another home"
 
 
@@ -46,6 +51,8 @@ class Watching:
     """There is no file of probes: these were found by a look around."""
     address: str = ""
     """Where alerts can be sent to."""
+    refused: tuple[str, ...] = ()
+    """Probes that do more than look, with the reason: they are not asked."""
 
     @property
     def answers(self) -> str:
@@ -81,7 +88,8 @@ async def watching(
             house.claims.take(RUN)
         except RunTaken as taken:
             raise SettingsError(TAKEN) from taken
-        probes, found_now = await _probes(house)
+        asked_for = await probes_of(loaded, house.means.environment, house.means.executor.policy)
+        probes = asked_for.probes
         if every:
             probes = tuple(msgspec.structs.replace(each, interval=every) for each in probes)
         minds = None if model == NONE else minds_in(house)
@@ -100,7 +108,9 @@ async def watching(
             at_once=settings.at_once,
             probes=len(probes),
         )
+        herald = _herald(house, lines=lines)
         async with anyio.create_task_group() as group:
+            await group.start(herald.run)
             await group.start(watch.run)
             address = await _open_ears(group, house, watch, listen=listen)
             if probes:
@@ -112,17 +122,36 @@ async def watching(
                     settings=settings.probes,
                 )
                 group.start_soon(patrol.run)
-            yield Watching(house, watch, probes, minds is None, found_now, address)
+                group.start_soon(Health(house.bus, rounds_of(patrol), settings.health).run)
+            yield Watching(
+                house,
+                watch,
+                probes,
+                minds is None,
+                asked_for.found_now,
+                address,
+                refused=asked_for.refused,
+            )
+            with anyio.move_on_after(LAST_WORDS):
+                await herald.until_told()
             group.cancel_scope.cancel()
 
 
-async def _probes(house: House) -> tuple[tuple[Probe, ...], bool]:
-    """Those of the home's file; without one, what a look around finds."""
-    file = house.loaded.home / house.loaded.settings.sre.probes.file
-    known = load_probes(file)
-    if known is not None:
-        return known, False
-    return (await discover(house.means.environment, patience=1.0)).probes, True
+def _herald(house: House, *, lines: bool) -> Herald:
+    loaded = house.loaded
+    settings = loaded.settings.sre.notices
+    sinks = open_sinks(
+        settings,
+        home=loaded.home,
+        secret=loaded.secrets.get,
+        write=_show if lines else None,
+    )
+    return Herald(house.bus, sinks, settings)
+
+
+def _show(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 async def _open_ears(group: TaskGroup, house: House, watch: Watch, *, listen: bool) -> str:

@@ -18,12 +18,9 @@ from hermes.skills.playbook.runner import Execute
 from hermes.sre.grounds import Grounds, grounds_for, may_be_well
 from hermes.sre.symptoms import came_back, fading, symptoms
 from hermes.sre.whole_host import (
-    CHECKS,
-    LOGS,
-    STATE,
-    WORDS,
     Seen,
     State,
+    look_at,
     read_checks,
     read_logs,
     read_state,
@@ -63,7 +60,7 @@ async def assess(facts: Facts, execute: Execute, *, hold: float = HOLD) -> Asses
         return looks.undecided(fading(facts, before))
     for _ in range(ROUNDS):
         await anyio.sleep(hold)
-        now = await looks.all(before, logs=WORDS)
+        now = await looks.all(before, logs="words")
         if found := symptoms(facts, now):
             return looks.says("wrong", *found)
         grounds = None if fading(facts, now) else grounds_for(facts, now)
@@ -83,15 +80,17 @@ class _Looks:
         self._execute = execute
         self._calls: list[str] = []
 
-    async def all(self, before: Seen | None = None, logs: str = LOGS) -> Seen:
-        said = read_logs(await self._at(logs))
-        state = read_state(await self._at(STATE))
-        checks = before.checks if before else tuple(read_checks(await self._at(CHECKS)))
+    async def all(
+        self, before: Seen | None = None, logs: Literal["logs", "words"] = "logs"
+    ) -> Seen:
+        said = read_logs(await self._at(look_at(logs)))
+        state = read_state(await self._at(look_at("state")))
+        checks = before.checks if before else tuple(read_checks(await self._at(look_at("checks"))))
         return Seen(state=state, logs=said, checks=checks)
 
     async def _at(self, command: str) -> str:
         """What it prints; nothing when it was refused or did not end."""
-        given = {"command": command.strip(), "timeout": TIMEOUT}
+        given = {"command": command, "timeout": TIMEOUT}
         call = ToolCall(new_id("assess"), "terminal", given)
         result = ended(await self._execute(call), command, 0.0)
         if result.status != "ok" or result.timed_out:

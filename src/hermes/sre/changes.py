@@ -45,7 +45,7 @@ class Changes:
         call = action.call
         if self._playbook and call.id not in self._ways_back:
             return
-        if not self._playbook and set(decision.effects) <= PLAIN:
+        if not self._playbook and decision.effects and set(decision.effects) <= PLAIN:
             return
         undo = self._ways_back[call.id] if self._playbook else await self._keep(action)
         command = action.command or str(call.arguments.get("command", "")) or call.name

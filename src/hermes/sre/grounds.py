@@ -66,17 +66,24 @@ class Grounds(Value, kw_only=True, frozen=True):
 
 def subject_of(facts: Facts, seen: Seen) -> str:
     """The unit that an alert is about: the longest name that its labels, or its words, have."""
-    names = {unit.name: unit.name.removesuffix(".service") for unit in seen.state.units}
-    labels = set(facts.labels.values())
-    for texts in (labels, {facts.words}):
-        found = [
-            unit
-            for unit, name in names.items()
-            if any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) for text in texts)
-        ]
-        if found:
+    labels = " ".join(facts.labels.values())
+    for text in (labels, facts.words):
+        if found := _units_in(text, seen):
             return max(found, key=len)
     return ""
+
+
+def subjects_of(facts: Facts, seen: Seen) -> list[str]:
+    """All units that it names."""
+    return _units_in(facts.words, seen)
+
+
+def _units_in(text: str, seen: Seen) -> list[str]:
+    return [
+        unit.name
+        for unit in seen.state.units
+        if re.search(rf"(?<![\w-]){re.escape(unit.name.removesuffix('.service'))}(?![\w-])", text)
+    ]
 
 
 def complains(log: Log, seen: Seen) -> bool:

@@ -1,15 +1,18 @@
 """Sees the whole host for the reflexes: whether anything is wrong, and whether that is all."""
 
 import time
+from collections.abc import Sequence
 
 import anyio
+from msgspec.structs import replace
 
 from hermes.skills.playbook.facts import Facts
 from hermes.skills.playbook.reflex import without
 from hermes.skills.playbook.runner import Execute
 from hermes.sre.assess import Assessment, assess, look
-from hermes.sre.grounds import subject_of
+from hermes.sre.grounds import subjects_of
 from hermes.sre.symptoms import symptoms
+from hermes.sre.whole_host import Seen
 
 PATIENCE, PAUSE = 4.0, 0.7
 """Seconds in which errors of before may give way to good answers, and between two looks."""
@@ -26,16 +29,31 @@ class HostJudge:
         self.assessment = await assess(facts, self._execute)
         return "; ".join(self.assessment.reasons) if self.assessment.all_clear else ""
 
-    async def more_to_do(self, facts: Facts, mended: str) -> bool:
-        """Another unit that the alert names, or one that is plainly sick."""
-        rest, until = without(facts, mended), time.monotonic() + PATIENCE
-        while True:
-            seen = await look(self._execute)
-            named = subject_of(facts, seen), subject_of(rest, seen)
-            if all(named) and named[0] != named[1] and rest != facts:
-                return True
-            if not symptoms(rest, seen):
-                return False
+    async def more_to_do(self, facts: Facts, mended: Sequence[str]) -> list[Facts]:
+        """Other units that the alert names, each for itself; else all of it, while it is sick."""
+        first = await look(self._execute)
+        named = [unit.removesuffix(".service") for unit in subjects_of(facts, first)]
+        left = [name for name in named if name not in mended]
+        if len(named) > 1 and left:
+            return [_without(facts, [other for other in named if other != name]) for name in left]
+        rest, until = _without(facts, mended), time.monotonic() + PATIENCE
+        while symptoms(rest, since(first, await look(self._execute))):
             if time.monotonic() > until:
-                return True
+                return [rest]
             await anyio.sleep(PAUSE)
+        return []
+
+
+def _without(facts: Facts, names: Sequence[str]) -> Facts:
+    for name in names:
+        facts = without(facts, name)
+    return facts
+
+
+def since(first: Seen, now: Seen) -> Seen:
+    """Only restarts of after the first look: not every supervisor forgets those of before."""
+    known = {unit.name: unit.restarts for unit in first.state.units}
+    units = tuple(
+        replace(unit, restarts=unit.restarts - known.get(unit.name, 0)) for unit in now.state.units
+    )
+    return replace(now, state=replace(now.state, units=units))

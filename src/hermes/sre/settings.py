@@ -1,7 +1,12 @@
 """What an operator can decide about the on-call engineer."""
 
+from typing import Literal
+
 import msgspec
 
+from hermes.sre.agents.settings import CrewSettings
+from hermes.sre.health_settings import HealthSettings
+from hermes.sre.notices.settings import NoticeSettings
 from hermes.sre.probes.settings import ProbeSettings
 from hermes.sre.prometheus_settings import PrometheusSettings
 from hermes.sre.triage.settings import TriageSettings
@@ -37,6 +42,10 @@ class SreSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     """Incidents that are worked on side by side; further ones wait."""
     time_limit: float = 1800.0
     """Seconds for one incident; then people are called with what was found."""
+    minds: Literal["crew", "alone"] = "crew"
+    """Who works on what no playbook knows: investigators and one who mends, or one model alone."""
+    crew: CrewSettings = CrewSettings()
+    """Investigators side by side, one who judges, one who mends."""
     verify: VerifySettings = VerifySettings()
     """When a fix counts as one."""
     triage: TriageSettings = TriageSettings()
@@ -45,3 +54,7 @@ class SreSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     """What the watch looks at by itself."""
     prometheus: PrometheusSettings = PrometheusSettings()
     """A Prometheus that is asked for trouble."""
+    notices: NoticeSettings = NoticeSettings()
+    """Who is told what, and where."""
+    health: HealthSettings = HealthSettings()
+    """How often everything is looked at, whether or not anybody complains."""

@@ -8,6 +8,8 @@ from hermes.sre.whole_host import Log, Seen, Unit
 
 SETTLED = 60
 """Seconds after which one restart is a thing of the past."""
+LONG = 900
+"""The same for several."""
 ENOUGH = 3
 """Good lines after the last bad one before it counts as the last."""
 STEADY = 20
@@ -65,7 +67,7 @@ def _of_units(seen: Seen, subject: str) -> Iterator[str]:
             yield f"{unit.name} is {unit.active}"
         elif unit.name == subject and unit.active == "inactive":
             yield f"{unit.name} is not running"
-        elif unit.restarts > 1 or (unit.restarts == 1 and unit.up < SETTLED):
+        elif unit.restarts and unit.up < (SETTLED if unit.restarts == 1 else LONG):
             yield f"{unit.name} was restarted {unit.restarts} times"
 
 

@@ -5,7 +5,7 @@ checks around it are the same.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from hermes.agent.conversation import Conversation
 from hermes.agent.means import Means
@@ -36,6 +36,8 @@ class Alone:
     means: Means
     conclude: Callable[[Case], Tool]
     """The tool with which it says what it found."""
+    troubles: list[str] = field(default_factory=list)
+    """Why it could not go on, when it could not: for whoever opened it."""
     more: str = ""
     """What it must know beside the alert, such as the names of other hosts."""
 
@@ -59,6 +61,7 @@ class Alone:
         except StoreError:
             raise
         except HermesError as error:
+            self.troubles.append(str(error))
             return Remedy(run=run, gave_up=str(error))
         return Remedy(run=run, summary=said[:2000])
 

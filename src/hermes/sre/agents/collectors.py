@@ -34,8 +34,9 @@ def collectors(case: Case, minutes: float) -> tuple[Collector, ...]:
 
 def _of_service(service: str) -> tuple[Collector, ...]:
     errors = (
-        f"for u in {UNITS}; do journalctl -u \"$u\" -n 200 -o cat --no-pager 2>/dev/null | "
-        f"grep -iE '{BAD}' | tail -n 3 | cut -c1-240 | sed \"s|^|$u: |\"; done"
+        f'for u in {UNITS}; do journalctl -u "$u" -n 200 -o cat --no-pager 2>/dev/null | '
+        f"grep -iE '{BAD}' | tail -n 3 | cut -c1-240 | "
+        'awk -v u="$u" \'{print u ": " $0}\'; done'
     )
     found = [Collector("service", "bad lines in the logs of all units", errors)]
     if not NAME.fullmatch(service):  # an alert brings it: never an option, never a command
@@ -73,7 +74,7 @@ def _of_host() -> tuple[Collector, ...]:
         "%p\\n' 2>/dev/null | sort -rn | head -n 12"
     )
     postgres = (
-        "command -v psql >/dev/null && psql -w -h 127.0.0.1 -U postgres -Atc \"select pid, state, "
+        'command -v psql >/dev/null && psql -w -h 127.0.0.1 -U postgres -Atc "select pid, state, '
         "wait_event_type, now() - xact_start, left(query, 90) from pg_stat_activity where state is "
         'not null order by xact_start nulls last limit 20"'
     )
@@ -81,8 +82,7 @@ def _of_host() -> tuple[Collector, ...]:
     certificates = (
         "for c in $(find /etc /srv /opt -maxdepth 5 \\( -name '*.crt' -o -name '*cert*.pem' \\) "
         "-type f 2>/dev/null | grep -v /ssl/certs/ | head -n 12); do "
-        'echo "$c $(openssl x509 -subject -enddate -noout -in "$c" 2>/dev/null | tr \'\\n\' \' \')"; '
-        "done"
+        'echo "$c"; openssl x509 -subject -enddate -noout -in "$c" 2>/dev/null; done'
     )
     return (
         Collector("processes", "units and their restarts", units),
@@ -96,7 +96,9 @@ def _of_host() -> tuple[Collector, ...]:
             "deleted files that are still open",
             "find /proc/[0-9]*/fd -lname '* (deleted)' -printf '%p %l\\n' 2>/dev/null | head -n 10",
         ),
-        Collector("data", "read-only mounts", "awk '$4 ~ /^ro/ {print $1, $2}' /proc/mounts"),
+        Collector(
+            "data", "read-only mounts", "awk '$4 ~ /^ro/ {print $1, $2}' /proc/mounts | head -n 10"
+        ),
         Collector("data", "postgres activity", postgres),
         Collector("data", "redis memory", redis),
         Collector("network", "who listens", "ss -ltnp"),
@@ -106,7 +108,9 @@ def _of_host() -> tuple[Collector, ...]:
         Collector("network", "names", "cat /etc/hosts /etc/resolv.conf"),
         Collector("network", "addresses and routes", "ip -br addr; ip route"),
         Collector(
-            "network", "firewall", "iptables -S 2>/dev/null; nft list ruleset 2>/dev/null | head -n 40"
+            "network",
+            "firewall",
+            "iptables -S 2>/dev/null; nft list ruleset 2>/dev/null | head -n 40",
         ),
         Collector("network", "certificates", certificates),
     )
@@ -119,12 +123,13 @@ def _of_changes(minutes: float) -> tuple[Collector, ...]:
     )
     checkouts = (
         "for d in $(find /srv /opt /etc /root /home -maxdepth 4 -name .git 2>/dev/null | "
-        'head -n 6); do echo "== ${d%/.git}"; git -C "${d%/.git}" log -4 --format=\'%h %ai %an %s\' '
-        '2>&1; git -C "${d%/.git}" status --short 2>&1 | head -n 12; done'
+        'head -n 6); do echo "== ${d%/.git}"; git -C "${d%/.git}" log -4 '
+        "--format='%h %ai %an %s' 2>&1; "
+        'git -C "${d%/.git}" status --short 2>&1 | head -n 12; done'
     )
     packages = "tail -q -n 12 /var/log/dpkg.log /var/log/apt/history.log 2>/dev/null"
     timetable = (
-        "grep -HvE '^[[:space:]]*(#|$)' /etc/crontab /etc/cron.d/* /var/spool/cron/crontabs/* "
+        "grep -HvE '^[[:space:]]*(#|$)' /etc/crontab /etc/cron.d/* "
         "2>/dev/null | head -n 30; systemctl list-timers --no-pager 2>/dev/null | head -n 15"
     )
     deploys = (

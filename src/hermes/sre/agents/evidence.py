@@ -78,7 +78,8 @@ def quoted(numbers: Iterable[int], seen: Sequence[Deed], key: str, *, most: int 
     """What the evidence says, as data."""
     wanted = set(numbers)
     return "\n".join(
-        f"#{deed.seq} $ {deed.command[:160]}\n{as_data(cut(deed.output, most), 'evidence', key)}"
+        f"#{deed.seq} $ {plain(deed.command, 160)}\n"
+        + as_data(cut(deed.output, most), "evidence", key)
         for deed in seen
         if deed.seq in wanted
     )

@@ -1,5 +1,6 @@
 """Facts before guesses: fixed looks at a host, side by side, each with the number of its event."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 import anyio
@@ -18,6 +19,9 @@ from hermes.tools.executor import Executor
 TOOL = "terminal"
 GRACE = 2.0
 """Seconds for the place itself to end a command that ran out of time."""
+
+
+NOTHING = re.compile(r"\A\s*\[(no output|exit \d+ · [\d.]+ s|[\d.]+ s)\]\s*\Z")
 
 
 class Fact(Value, kw_only=True, frozen=True):
@@ -79,10 +83,10 @@ def shown(facts: Iterable[Fact], room: int, key: str) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """Its head and its tail, of which the tail tells more."""
+    """Its head and its tail: lists tell most at their head, logs at their tail."""
     if len(text) <= most:
         return text
-    head, tail = most // 3, most - most // 3
+    head, tail = most // 2, most - most // 2
     return f"{text[:head]}\n[… {len(text) - most:,} characters left out …]\n{text[-tail:]}"
 
 
@@ -95,7 +99,7 @@ async def _fact(
     most: int,
     numbers: dict[str, int],
 ) -> Fact:
-    text = result.content.removesuffix("[no output]").rstrip()
+    text = NOTHING.sub("", result.content).rstrip()
     if len(text) > most:
         kept = result.artifact or await means.artifacts.save(run, call.id, text)
         text = f"{cut(text, most)}\n[the whole is {kept}]"

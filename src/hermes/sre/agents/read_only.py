@@ -1,4 +1,4 @@
-"""The gate as an investigator meets it: whatever does more than look is refused, by any set of rules.
+"""The gate as an investigator meets it: under any set of rules, all but looking is refused.
 
 A set may allow changes here, an exception may lift a rule, a person may have said yes for good: all
 that was meant for those who mend. Nobody is asked either: a look that needs leave is none.

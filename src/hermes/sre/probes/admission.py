@@ -14,6 +14,15 @@ READS = frozenset({"read", "network-local", "network-read"})
 """What a look may do, in the words of the policy."""
 
 
+class Vouched(Probe, frozen=True):
+    """A command that somebody has looked at. No file can say so: only `admit` does, and code that
+    wrote the command itself. Others are never run."""
+
+
+def vouch(probe: Probe) -> Vouched:
+    return Vouched(**{field: getattr(probe, field) for field in probe.__struct_fields__})
+
+
 class Admission(Value, kw_only=True, frozen=True):
     probes: tuple[Probe, ...] = ()
     refused: tuple[str, ...] = ()
@@ -22,13 +31,14 @@ class Admission(Value, kw_only=True, frozen=True):
 
 def admit(probes: Sequence[Probe], policy: Policy, environment: Environment) -> Admission:
     """Own kinds are written here and only read; a command of somebody's is looked at closely."""
-    taken, refused = [], []
+    taken: list[Probe] = []
+    refused: list[str] = []
     for probe in probes:
         why = _objection(probe, policy, environment) if probe.kind == "command" else ""
         if why:
             refused.append(f"{probe.name}: {why}")
         else:
-            taken.append(probe)
+            taken.append(vouch(probe) if probe.kind == "command" else probe)
     return Admission(probes=tuple(taken), refused=tuple(refused))
 
 

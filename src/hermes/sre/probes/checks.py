@@ -58,8 +58,8 @@ def concerned(case: Case, probes: Sequence[Probe]) -> tuple[Probe, ...]:
         if each.kind == "unit" and each.service and each.service not in services | near
     ]
     broken = [each for each in others if each.labels.get(NOW) == "failing"]
-    if not any(each.labels.get(NOW) == "failing" for each in own):
-        own += broken  # the trouble may come from next door
+    if not any(each.service in services for each in own):
+        own += broken  # it names nobody we know; else what failed elsewhere may have for ages
     guards = [each for each in others if each.labels.get(NOW) != "failing"]
     whole = [each for each in probes if _host_wide(each, words)]
     return tuple({each.name: each for each in (*own, *whole, *guards[:_GUARDS])}.values())

@@ -37,6 +37,8 @@ def judge(
 
 
 def _state(probe: Probe, reading: Reading) -> tuple[State, str]:
+    if reading.unasked:
+        return "unknown", reading.unasked
     if reading.code == UNKNOWN and probe.kind != "command":
         return "unknown", reading.text or "it could not be asked"
     if reading.code == 0:

@@ -8,12 +8,14 @@ from shlex import quote
 from hermes.core.errors import PlaceFailed
 from hermes.core.messages import Value
 from hermes.core.protocols import Environment
+from hermes.sre.probes.admission import Vouched
 from hermes.sre.probes.command import command_of
 from hermes.sre.probes.probe import Probe
 
 _GRACE = 3.0
 _TIMED_OUT = (124, 137)
 _LONGEST = 800
+_UNSEEN = "it is not run: the policy has not yet said that it only reads"
 _BREAK = "\x1f"
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
 
@@ -41,10 +43,12 @@ class Reading(Value, kw_only=True, frozen=True):
     text: str = ""
     value: float | None = None
     keep: str = ""
+    unasked: str = ""
+    """Why it was not asked at all."""
 
     @property
     def timed_out(self) -> bool:
-        return self.code is None or self.code in _TIMED_OUT
+        return (self.code is None and not self.unasked) or self.code in _TIMED_OUT
 
 
 async def ask(
@@ -59,8 +63,14 @@ async def ask(
 
     Raises `PlaceFailed`.
     """
+    unasked = {
+        each.name: Reading(probe=each.name, code=None, unasked=_UNSEEN)
+        for each in probes
+        if each.kind == "command" and not isinstance(each, Vouched)
+    }
+    probes = [each for each in probes if each.name not in unasked]
     if not probes:
-        return {}
+        return unasked
     mark = secrets.token_hex(8)
     looks, longest = [], 0.0
     for number, probe in enumerate(probes):
@@ -75,7 +85,7 @@ async def ask(
     found = dict(_answers(result.output, mark, probes))
     if not found and len(probes) > 1:
         raise PlaceFailed(f"{environment.target} did not run a single look: {result.output[-200:]}")
-    return {
+    return unasked | {
         probe.name: found.get(probe.name, Reading(probe=probe.name, code=None)) for probe in probes
     }
 

@@ -56,7 +56,7 @@ class Voice:
                 self.turned_at = alert.at
             self.firing = self.left_over = False
             return
-        if not self.firing:
+        if not self.firing or self.alert is None:
             self._turn(alert.at, flap)
         self.firing, self.number = True, number
         self.alert = replace(alert, text=alert.text[:TEXT])

@@ -1,0 +1,147 @@
+"""What the stream says that matters to people: the state from which notices are composed."""
+
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested, ApprovalSettled
+from hermes.core.events.incidents import (
+    ChangeBegan,
+    IncidentClosed,
+    IncidentGraded,
+    IncidentOpened,
+    IncidentReopened,
+    LayerInvestigated,
+    PhaseEntered,
+)
+from hermes.core.events.runs import RunStarted
+from hermes.core.events.skills import PlaybookStarted
+from hermes.core.events.tools import ToolRequested
+from hermes.core.events.watching import HealthMissed, NoticeQueued
+from hermes.core.protocols import Recorded
+from hermes.sre.incident import KINDS as INCIDENT_KINDS
+from hermes.sre.incident import Incident, take
+from hermes.sre.report.told import command_of
+
+KINDS = (
+    *(kind for kind in INCIDENT_KINDS if kind != "incident.checked"),
+    "approval.requested",
+    "approval.settled",
+    "action.announced",
+    "health.missed",
+    "notice.queued",
+    "run.started",
+)
+"""Enough to know what is owed after a start; what is being done is learned as it is done."""
+Asked = ApprovalRequested | ActionAnnounced
+
+
+class Ledger:
+    """A fold over the stream. Drills are nobody's business but the gym's."""
+
+    def __init__(self) -> None:
+        self.incidents: dict[str, Incident] = {}
+        self.begun: dict[str, tuple[int, str]] = {}
+        """By incident: the number of the event that opened it, or opened it again, and why."""
+        self.graver: dict[str, tuple[int, str]] = {}
+        """By incident: the number of the event that made it graver, and what it was before."""
+        self.ended: dict[str, int] = {}
+        self.live: dict[str, None] = {}
+        """Incidents about which something may be owed, in the order in which they began."""
+        self.doing: dict[str, str] = {}
+        self.asked: dict[str, tuple[Asked, str]] = {}
+        """By approval: the question, and the incident it belongs to."""
+        self.missed: dict[int, HealthMissed] = {}
+        self.queued: set[str] = set()
+        self.queued_at: list[datetime] = []
+        """Of late, to see a storm."""
+        self.first_at: datetime | None = None
+        """Of the first thing that was ever written: before it, there is nothing to sum up."""
+        self._drills: set[str] = set()
+
+    def apply(self, recorded: Recorded) -> None:
+        event = recorded.event
+        self.first_at = self.first_at or event.at
+        run = event.run.partition("/")[0]
+        if isinstance(event, RunStarted) and event.origin == "gym":
+            self._drills.add(run)
+        if run in self._drills:
+            return
+        match event:
+            case NoticeQueued():
+                self.note(event)
+            case HealthMissed():
+                self.missed[recorded.seq] = event
+            case ApprovalRequested() | ActionAnnounced():
+                if event.approval and run in self.incidents:
+                    self.asked[event.approval] = (event, run)
+            case ApprovalSettled():
+                self.asked.pop(event.approval, None)
+            case _:
+                self._incident(recorded)
+
+    def note(self, notice: NoticeQueued) -> None:
+        """Composed, by us or by another watch: not owed any more."""
+        if notice.notice not in self.queued:
+            self.queued_at = [*self.queued_at[-99:], notice.at]
+        self.queued |= {notice.notice, *notice.covers}
+        self._settle(notice)
+
+    def forget(self, before: datetime) -> None:
+        """What ended or was missed before that, and was never told, is history."""
+        for id in tuple(self.live):
+            closed = self.incidents[id].closed
+            if closed is not None and closed.at < before:
+                del self.live[id]
+        self.missed = {seq: each for seq, each in self.missed.items() if each.at >= before}
+
+    def _settle(self, notice: NoticeQueued) -> None:
+        """Told of this end; one that was opened again since has another end."""
+        id = notice.incident
+        if id in self.ended and notice.notice == f"{id}:{notice.about}:{self.ended[id]}":
+            self.live.pop(id, None)
+
+    def _incident(self, recorded: Recorded) -> None:
+        event = recorded.event
+        if isinstance(event, IncidentOpened) and event.run != event.incident:
+            return  # a drill's: its run has a name of its own
+        take(self.incidents, recorded)
+        id = getattr(event, "incident", "") or event.run.partition("/")[0]
+        if id not in self.incidents:
+            return
+        match event:
+            case IncidentOpened():
+                self.begun.setdefault(id, (recorded.seq, ""))
+                self.live[id] = None
+            case IncidentReopened():
+                self.begun[id] = (recorded.seq, event.reason or f"by {event.by}")
+                self.ended.pop(id, None)
+                self.live[id] = None
+            case IncidentGraded() if event.severity < event.before:
+                self.graver[id] = (recorded.seq, event.before)
+            case IncidentClosed() if event.by != "oracle":
+                self.ended[id] = recorded.seq
+                self._over(id)
+            case _:
+                self._work(id, event)
+
+    def _over(self, id: str) -> None:
+        """A year of reports is not kept in memory for the sake of a notice."""
+        self.incidents[id] = replace(self.incidents[id], report="")
+        self.doing.pop(id, None)
+        self.asked = {key: each for key, each in self.asked.items() if each[1] != id}
+
+    def _work(self, id: str, event: object) -> None:
+        match event:
+            case PhaseEntered():
+                self.doing[id] = event.detail
+            case PlaybookStarted() if not event.dry:
+                self.doing[id] = f"the playbook {event.skill}"
+            case ChangeBegan():
+                self.doing[id] = f"changing: {event.command}"
+            case LayerInvestigated() if event.status == "working":
+                self.doing[id] = f"looking at {event.layer}"
+            case ToolRequested():
+                self.doing[id] = f"asked for: {command_of(event)}"
+            case _:
+                pass

@@ -1,0 +1,1 @@
+"""The places that notices can go to today."""

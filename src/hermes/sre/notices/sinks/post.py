@@ -1,0 +1,50 @@
+"""One HTTP POST, and what its failure means: try again, do not, or nobody knows."""
+
+from collections.abc import Mapping
+from functools import partial
+from http.client import HTTPException
+from urllib.error import HTTPError, URLError
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+import anyio
+
+from hermes.sre.notices.sink import Undelivered
+
+LATER = frozenset({408, 425, 429})
+"""Refusals that a later try may not meet."""
+
+
+class _Stay(HTTPRedirectHandler):
+    """A POST that is sent on arrives as a GET, or at a stranger: it is a failure instead."""
+
+    def redirect_request(  # type: ignore[no-untyped-def]
+        self, req, fp, code, msg, headers, newurl
+    ) -> None:
+        return None
+
+
+async def post(url: str, body: bytes, headers: Mapping[str, str], *, timeout: float) -> None:
+    """Raises `Undelivered`. Given up from outside, the thread ends by its own timeout."""
+    work = partial(_post, url, body, dict(headers), timeout)
+    await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+
+
+def _post(url: str, body: bytes, headers: dict[str, str], timeout: float) -> None:
+    try:
+        request = Request(url, data=body, method="POST", headers=headers)
+        with build_opener(_Stay()).open(request, timeout=timeout):
+            return
+    except HTTPError as error:
+        error.close()
+        hopeless = error.code < 500 and error.code not in LATER
+        raise Undelivered(
+            f"answered {error.code} {error.reason}", hopeless=hopeless, unsure=error.code >= 500
+        ) from None
+    except URLError as error:  # before anything was sent
+        raise Undelivered(f"cannot be reached: {error.reason}") from error
+    except TimeoutError as error:
+        raise Undelivered(f"no answer within {timeout:g} s", unsure=True) from error
+    except (OSError, HTTPException) as error:
+        raise Undelivered(f"broke off: {type(error).__name__}: {error}", unsure=True) from error
+    except ValueError as error:
+        raise Undelivered(f"the address is not one: {error}", hopeless=True) from error

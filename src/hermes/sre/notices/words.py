@@ -1,0 +1,181 @@
+"""The words of each notice, from what the journal knows at that moment.
+
+Titles and texts are for phones and logs: one idea a line, and whatever others wrote is made one
+line of plain text first.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested
+from hermes.core.events.watching import HealthMissed
+from hermes.core.messages import Value
+from hermes.sre.incident import Incident
+from hermes.sre.report.markdown import one_line, visible
+from hermes.sre.report.times import lasting, ordinal, over_at, times_of
+
+TITLE, LINE, TEXT = 120, 300, 4_000
+ENDED = {
+    "resolved": "✅ INCIDENT RESOLVED",
+    "recovered": "✅ RECOVERED BY ITSELF",
+    "no-incident": "✅ NO INCIDENT",
+    "closed": "✅ INCIDENT CLOSED",
+    "escalated": "📣 INCIDENT ESCALATED",
+}
+
+
+class Said(Value, frozen=True):
+    title: str
+    text: str = ""
+
+
+def declared(incident: Incident, *, again: str = "", before: str = "") -> Said:
+    case = incident.case
+    what = "INCIDENT REOPENED" if again else "INCIDENT DECLARED"
+    seen = case.seen_before
+    lines = [
+        ("was", before),
+        ("why", again),
+        ("impact", incident.reason or "not measured yet"),
+        ("service", case.service),
+        ("since", f"{case.since:%Y-%m-%d %H:%M:%S} UTC" if case.since else ""),
+        ("seen before", f"this is the {ordinal(seen + 1)} time" if seen else ""),
+        ("follow", f"hermes incident watch {case.incident}"),
+    ]
+    return Said(_title(f"🚨 {incident.severity} {what}", case.title), _lines(lines))
+
+
+def update(incident: Incident, doing: str, waiting: int, now: datetime) -> Said:
+    lines = [("phase", phase(incident)), ("now", doing)]
+    if incident.diagnosis is not None:
+        lines.append(("cause so far", cause(incident)))
+    if waiting:
+        lines.append(("waits for a person", f"{waiting} (`hermes approvals`)"))
+    passed = lasting((now - incident.case.opened_at).total_seconds())
+    title = _title(f"⏳ {incident.severity} open for {passed}", incident.case.title)
+    return Said(title, _lines(lines))
+
+
+def updates(open_ones: Sequence[Incident], now: datetime) -> Said:
+    """Many at once: one notice, a line each."""
+    shown = [
+        f"{each.severity} {one_line(each.case.title, 80)}: {phase(each)}, "
+        f"{lasting((now - each.case.opened_at).total_seconds())}"
+        for each in open_ones[:20]
+    ]
+    more = len(open_ones) - len(shown)
+    return Said(
+        f"⏳ {len(open_ones)} incidents are open",
+        "\n".join([*shown, *([f"and {more} more"] if more else [])]),
+    )
+
+
+def approval(asked: ApprovalRequested | ActionAnnounced, incident: Incident) -> Said:
+    waits = isinstance(asked, ApprovalRequested)
+    lines = [
+        ("command", asked.shown),
+        ("effects", ", ".join(asked.effects)),
+        ("why it is asked", " ".join(p for p in (asked.rule, getattr(asked, "reason", "")) if p)),
+        ("undo", asked.undo),
+        ("where", asked.place),
+    ]
+    if isinstance(asked, ApprovalRequested):
+        lines += [
+            ("until", f"{asked.until:%Y-%m-%d %H:%M:%S} UTC" if asked.until else ""),
+            ("yes", f"hermes approvals approve {asked.approval}"),
+            ("no", f"hermes approvals deny {asked.approval}"),
+        ]
+    else:
+        lines += [("stop it", f"hermes approvals stop {asked.approval}")]
+    lines.append(("incident", f"{incident.case.incident}: {incident.case.title}"))
+    words = (
+        "❓ APPROVAL NEEDED" if waits else f"⏱ IN {getattr(asked, 'seconds', 0):g} s UNLESS STOPPED"
+    )
+    return Said(_title(words, asked.shown), _lines(lines))
+
+
+def ended(incident: Incident) -> Said:
+    closed = incident.closed
+    assert closed is not None  # asked of those that are closed
+    by = closed.by or ("" if closed.answered_by == "nobody" else f"a {closed.answered_by}")
+    over = over_at(incident) or closed.at
+    lines = [
+        ("duration", lasting((over - incident.case.opened_at).total_seconds())),
+        ("root cause", cause(incident)),
+        ("by", by),
+        ("MTTR", lasting(repair) if (repair := times_of(incident).repair) is not None else ""),
+        ("reason", closed.reason),
+        *_found(incident),
+        ("report", incident.report_path or f"hermes incident report {incident.case.incident}"),
+    ]
+    return Said(_title(ENDED[closed.outcome], incident.case.title), _lines(lines))
+
+
+def _found(incident: Incident) -> list[tuple[str, str]]:
+    """For the person who takes over: everything that is known, tried and left."""
+    if incident.closed is None or incident.closed.outcome != "escalated":
+        return []
+    found = incident.diagnosis
+    lines = [("impact", incident.reason), ("failing", ", ".join(sorted(incident.failing or ())))]
+    lines += [("ruled out", each) for each in (found.ruled_out if found else ())]
+    lines += [("open question", each) for each in (found.gaps if found else ())]
+    for change in incident.changes:
+        how = {"yes": "taken back", "failed": "COULD NOT BE TAKEN BACK", "": "in force"}
+        lines.append(("tried", f"{change.command} ({how[change.taken_back]})"))
+    return lines
+
+
+def missed(event: HealthMissed) -> Said:
+    lines = [("since", f"{event.since:%Y-%m-%d %H:%M:%S} UTC"), ("why", event.why)]
+    rounds = "1 health round was" if event.rounds == 1 else f"{event.rounds} health rounds were"
+    return Said(f"💤 {rounds} missed", _lines(lines))
+
+
+def briefing(known: Sequence[Incident], day: str) -> Said:
+    """`known`: those that were opened or ended within the day, and those still open."""
+    still = [each for each in known if each.status == "open"]
+    outcomes = [each.status for each in known if each.status != "open"]
+    counts = ", ".join(f"{outcomes.count(name)} {name}" for name in ENDED if name in outcomes)
+    repairs = sorted(repair for each in known if (repair := times_of(each).repair) is not None)
+    lines = [("incidents", counts or "none ended")]
+    if repairs:
+        lines.append(("median MTTR", lasting(repairs[len(repairs) // 2])))
+    for each in still:
+        lines.append(("open", f"{each.severity} {each.case.title}: {phase(each)}"))
+    lines += [
+        ("escalated", f"{each.severity} {each.case.title} ({each.case.incident})")
+        for each in known
+        if each.status == "escalated"
+    ]
+    title = f"📋 BRIEFING {day}: {len(known)} incidents, {len(still)} open"
+    return Said(title if known else f"📋 BRIEFING {day}: a quiet day", _lines(lines))
+
+
+def together(titles: Sequence[str]) -> Said:
+    return Said(
+        f"🌊 {len(titles)} notices at once",
+        "\n".join([*titles[:25], *([f"and {len(titles) - 25} more"] if len(titles) > 25 else [])]),
+    )
+
+
+def phase(incident: Incident) -> str:
+    if incident.phase is None:
+        return "waits for somebody to begin"
+    return incident.phase + (f", attempt {incident.attempt}" if incident.attempt > 1 else "")
+
+
+def cause(incident: Incident) -> str:
+    found = incident.diagnosis
+    if found is None:
+        return "unknown"
+    parts = [part for part in (found.component, found.mechanism, found.value) if part]
+    return " · ".join(parts) or "unknown"
+
+
+def _title(what: str, about: str) -> str:
+    return f"{what}: {one_line(about, TITLE)}"
+
+
+def _lines(pairs: Sequence[tuple[str, str]]) -> str:
+    found = [f"{name}: {one_line(visible(words), LINE)}" for name, words in pairs if words]
+    return "\n".join(found)[:TEXT]

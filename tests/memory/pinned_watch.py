@@ -1,0 +1,155 @@
+"""Stored forms of the events of a watch and its incidents, pinned."""
+
+from datetime import UTC, datetime
+
+from hermes.core.events import Event
+from hermes.core.events.incidents import (
+    AlertsJoined,
+    AlertSuppressed,
+    IncidentAcknowledged,
+    IncidentChecked,
+    IncidentGraded,
+    IncidentReopened,
+    LayerInvestigated,
+    PhaseEntered,
+)
+from hermes.core.events.watching import (
+    HealthChecked,
+    HealthMissed,
+    MaintenanceAdded,
+    MaintenanceEnded,
+    NoticeQueued,
+    NoticeSent,
+    NoticeTried,
+    WatchStarted,
+    WatchStopped,
+)
+
+AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+
+PINNED_WATCH: list[tuple[Event, str]] = [
+    (
+        AlertSuppressed(run="r", at=AT, fingerprint="f", title="t", why="w", stretch="s", up_to=2),
+        '{"kind":"alert.suppressed",HEAD,"fingerprint":"f","title":"t","why":"w","stretch'
+        '":"s","up_to":2}',
+    ),
+    (
+        AlertsJoined(
+            run="r",
+            at=AT,
+            incident="i",
+            count=2,
+            fingerprints=("f",),
+            titles=("t",),
+            why="w",
+            up_to=2,
+        ),
+        '{"kind":"incident.joined",HEAD,"incident":"i","count":2,"fingerprints":["f"],"ti'
+        'tles":["t"],"why":"w","up_to":2}',
+    ),
+    (
+        IncidentGraded(
+            run="r", at=AT, incident="i", severity="P0", before="P0", reason="r", by="b"
+        ),
+        '{"kind":"incident.graded",HEAD,"incident":"i","severity":"P0","before":"P0","rea'
+        'son":"r","by":"b"}',
+    ),
+    (
+        IncidentAcknowledged(run="r", at=AT, incident="i", by="b"),
+        '{"kind":"incident.acknowledged",HEAD,"incident":"i","by":"b"}',
+    ),
+    (
+        IncidentReopened(run="r", at=AT, incident="i", by="b", reason="r"),
+        '{"kind":"incident.reopened",HEAD,"incident":"i","by":"b","reason":"r"}',
+    ),
+    (
+        PhaseEntered(
+            run="r",
+            at=AT,
+            incident="i",
+            phase="assess",
+            attempt=2,
+            detail="d",
+            resumed=True,
+            gap=2.5,
+        ),
+        '{"kind":"incident.phase",HEAD,"incident":"i","phase":"assess","attempt":2,"detai'
+        'l":"d","resumed":true,"gap":2.5}',
+    ),
+    (
+        LayerInvestigated(
+            run="r",
+            at=AT,
+            incident="i",
+            layer="l",
+            agent="a",
+            status="done",
+            findings=("f",),
+            evidence=(2,),
+            ruled_out=("r",),
+            gaps=("g",),
+        ),
+        '{"kind":"incident.layer",HEAD,"incident":"i","layer":"l","agent":"a","findings":'
+        '["f"],"evidence":[2],"ruled_out":["r"],"gaps":["g"]}',
+    ),
+    (
+        IncidentChecked(
+            run="r", at=AT, incident="i", check="c", ok=True, detail="d", when="after", attempt=2
+        ),
+        '{"kind":"incident.checked",HEAD,"incident":"i","check":"c","ok":true,"detail":"d'
+        '","attempt":2}',
+    ),
+    (
+        WatchStarted(run="r", at=AT, by="b", quiet=2.5, probes=2),
+        '{"kind":"watch.started",HEAD,"by":"b","quiet":2.5,"probes":2}',
+    ),
+    (
+        WatchStopped(run="r", at=AT, reason="r"),
+        '{"kind":"watch.stopped",HEAD,"reason":"r"}',
+    ),
+    (
+        HealthChecked(
+            run="r", at=AT, ok=True, checks=2, failing=("f",), unknown=("u",), seconds=2.5, due=AT
+        ),
+        '{"kind":"health.checked",HEAD,"ok":true,"checks":2,"failing":["f"],"unknown":["u'
+        '"],"seconds":2.5,"due":"2026-01-02T03:04:05.678901Z"}',
+    ),
+    (
+        HealthMissed(run="r", at=AT, rounds=2, since=AT, why="w"),
+        '{"kind":"health.missed",HEAD,"rounds":2,"since":"2026-01-02T03:04:05.678901Z","why":"w"}',
+    ),
+    (
+        MaintenanceAdded(
+            run="r", at=AT, window="w", target="t", begins=AT, until=AT, by="b", reason="r"
+        ),
+        '{"kind":"maintenance.added",HEAD,"window":"w","target":"t","begins":"2026-01-02T'
+        '03:04:05.678901Z","until":"2026-01-02T03:04:05.678901Z","by":"b","reason":"r"}',
+    ),
+    (
+        MaintenanceEnded(run="r", at=AT, window="w", by="b"),
+        '{"kind":"maintenance.ended",HEAD,"window":"w","by":"b"}',
+    ),
+    (
+        NoticeQueued(
+            run="r",
+            at=AT,
+            notice="n",
+            about="approval-needed",
+            title="t",
+            text="t",
+            incident="i",
+            severity="s",
+            sinks=("s",),
+        ),
+        '{"kind":"notice.queued",HEAD,"notice":"n","about":"approval-needed","title":"t",'
+        '"text":"t","incident":"i","severity":"s","sinks":["s"]}',
+    ),
+    (
+        NoticeSent(run="r", at=AT, notice="n", sink="s", repeated=True, tries=2),
+        '{"kind":"notice.sent",HEAD,"notice":"n","sink":"s","repeated":true,"tries":2}',
+    ),
+    (
+        NoticeTried(run="r", at=AT, notice="n", sink="s", error="e", given_up=True),
+        '{"kind":"notice.tried",HEAD,"notice":"n","sink":"s","error":"e","given_up":true}',
+    ),
+]

@@ -1,0 +1,183 @@
+"""A broken box, or a bare folder, with a crew of scripted models on the real road."""
+
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+
+from hermes.agent.means import Means
+from hermes.agent.settings import AgentSettings
+from hermes.core.actions import Action, Approval, Approver, Decision
+from hermes.core.bus import Bus
+from hermes.core.events.incidents import IncidentOpened
+from hermes.core.messages import Completion, Message, ToolCall, ToolSpec
+from hermes.core.protocols import Environment, Model
+from hermes.environments.local import LocalEnvironment
+from hermes.gym.box.place import place_in
+from hermes.gym.episode import Episode, open_episode
+from hermes.gym.scenario import find
+from hermes.gym.stage import Shelf, gate, operator, rules
+from hermes.gym.story import Story
+from hermes.memory.in_memory import InMemoryJournal
+from hermes.models.scripted import Reply, ScriptedModel
+from hermes.policy.judgement import RuleBook
+from hermes.sre.agents.crew import Crew, ModelFor
+from hermes.sre.agents.settings import Budget, CrewSettings
+from hermes.sre.case import Case, case_of
+from hermes.sre.eyes import open_eyes
+from hermes.sre.ground import Ground
+from hermes.sre.settings import SreSettings, VerifySettings
+from hermes.tools.executor import Executor
+from hermes.tools.terminal import make_terminal
+
+Kind = TypeVar("Kind")
+SETTINGS = CrewSettings(looking=Budget(seconds=20.0), judging=Budget(turns=2, seconds=20.0))
+QUICK = SreSettings(
+    reflex=False,
+    verify=VerifySettings(window=0.3, patience=8.0, every=0.1, timeout=5.0),
+    time_limit=120.0,
+)
+
+
+@cache
+def book() -> RuleBook:
+    return rules()
+
+
+async def nobody(action: Action, decision: Decision) -> Approval:
+    return Approval(approved=False, by="nobody")
+
+
+def calls(*wanted: tuple[str, dict[str, Any]]) -> Message:
+    """One answer that calls these tools."""
+    made = tuple(ToolCall(f"c{at}", name, given) for at, (name, given) in enumerate(wanted))
+    return Message(role="assistant", calls=made)
+
+
+def runs(command: str) -> Message:
+    return calls(("terminal", {"command": command}))
+
+
+def finds(claim: str, *evidence: str, **more: object) -> Message:
+    given = {"claim": claim, "evidence": list(evidence), "last": True, **more}
+    return calls(("finding", given))
+
+
+def well(layer: str = "") -> Message:
+    return calls(("finding", {"ruled_out": [f"{layer or 'it'} is well"], "last": True}))
+
+
+def concludes(verdict: str, *hypotheses: Mapping[str, object], **more: object) -> Message:
+    return calls(("conclude", {"verdict": verdict, "hypotheses": list(hypotheses), **more}))
+
+
+def says(text: str) -> Message:
+    return Message(role="assistant", text=text)
+
+
+class Hangs(ScriptedModel):
+    """Plays its replies, and then never answers again."""
+
+    def __init__(self, replies: Iterable[Reply] = ()) -> None:
+        super().__init__(replies, name="hangs")
+        self._count = len(list(replies))
+
+    async def complete(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
+    ) -> Completion:
+        if len(self.seen) >= self._count:
+            await anyio.sleep_forever()
+        return await super().complete(messages, tools)
+
+
+class Dies(ScriptedModel):
+    async def complete(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
+    ) -> Completion:
+        raise RuntimeError("a bug of its own")
+
+
+@dataclass
+class House:
+    """What one test has in its hands. `models` by job; a layer without one is well."""
+
+    models: Mapping[str, Model] = field(default_factory=dict)
+    settings: CrewSettings = SETTINGS
+    approver: Approver = operator
+    journal: InMemoryJournal = field(default_factory=InMemoryJournal)
+
+    def model_for(self, job: str) -> Model:
+        return self.models.get(job) or ScriptedModel([well(job)], name=f"calm-{job}")
+
+    def events(self, kind: type[Kind], run: str = "") -> list[Kind]:
+        return [
+            each
+            for each in self.journal.events
+            if isinstance(each, kind) and (not run or getattr(each, "run", "") == run)
+        ]
+
+    def crew(self, place: Environment) -> Crew:
+        bus = Bus(self.journal)
+        tools = {"terminal": make_terminal()}
+        means = Means(
+            model=ScriptedModel([]),
+            executor=Executor(tools, gate(book()), self.approver, bus),
+            environment=place,
+            bus=bus,
+            artifacts=Shelf(),
+            settings=AgentSettings(),
+            origin="incident",
+        )
+        return Crew(means, self.settings, self.model_for)
+
+    async def opened(self, title: str = "web is down", **more: Any) -> Case:
+        given = {"service": "web", "severity": "P1", **more}
+        opened = IncidentOpened(run="incident-1", incident="incident-1", title=title, **given)
+        await Bus(self.journal).publish(opened)
+        return case_of(opened)
+
+    @asynccontextmanager
+    async def folder(
+        self, at: Path, *, path: str = "/usr/bin:/bin", model_for: ModelFor | None = None
+    ) -> AsyncGenerator[Crew, None]:
+        async with LocalEnvironment(at, {"PATH": path}) as place:
+            crew = self.crew(place)
+            yield replace(crew, model_for=model_for) if model_for else crew
+
+    @asynccontextmanager
+    async def box(self, name: str, seed: int) -> AsyncGenerator["Stand", None]:
+        scenario = find(name)
+        story = scenario.story(seed)
+        async with open_episode(scenario, story) as episode, place_in(episode.box) as place:
+            labels = tuple(story.alert.labels.items())
+            case = await self.opened(
+                story.alert.title,
+                service=story.alert.labels.get("service", ""),
+                facts=(("text", story.alert.text), *labels),
+            )
+            yield Stand(self.crew(place), case, story, episode)
+
+
+@dataclass(frozen=True)
+class Stand:
+    crew: Crew
+    case: Case
+    story: Story
+    episode: Episode
+
+    @property
+    def ground(self) -> Ground:
+        means = self.crew.means
+        return Ground(
+            bus=means.bus,
+            executor=means.executor,
+            environment=means.environment,
+            artifacts=means.artifacts,
+            settings=QUICK,
+            eyes=lambda case: open_eyes(case, means.environment),
+            minds=self.crew,
+        )

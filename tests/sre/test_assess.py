@@ -1,0 +1,196 @@
+"""Is anything wrong at all? An all-clear only on positive grounds, never where a fault is."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from hermes.environments.confinement import probe
+from hermes.gym.dice import Split
+from hermes.gym.episode import open_episode
+from hermes.gym.scenario import find
+from hermes.gym.stage import bare_stage, rules
+from hermes.policy.commands import analyse
+from hermes.skills.playbook.facts import Facts
+from hermes.sre.assess import Assessment, assess
+from hermes.sre.grounds import false_alarm, numbers_in, passed_trouble, subject_of
+from hermes.sre.symptoms import came_back, fading, symptoms
+from hermes.sre.whole_host import (
+    LOOKS,
+    Log,
+    Monitor,
+    Seen,
+    State,
+    Unit,
+    look_at,
+    read_checks,
+    read_logs,
+    read_state,
+)
+
+in_a_box = pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless()))
+ALERT = Facts(title="disk usage of web is 12 percent, limit 5", labels={"service": "web"})
+RINGS = Monitor(
+    unit="watch.service", file="/etc/watch.conf", lines=("what = disk usage in percent", "max = 5")
+)
+
+
+def host(**logs: Log) -> Seen:
+    units = tuple(Unit(name=f"{name}.service", active="active", up=99) for name in logs)
+    return Seen(
+        state=State(units=units),
+        logs={f"{name}.service": log for name, log in logs.items()},
+        checks=(RINGS,),
+    )
+
+
+def log(unit: str, runs: str = "") -> Log:
+    pairs = tuple((mark[0], int(mark[1:])) for mark in runs.split())
+    bad = sum(count for kind, count in pairs if kind == "F")
+    return Log(
+        unit=f"{unit}.service",
+        runs={"/sum": pairs} if pairs else {},
+        asked=sum(count for _, count in pairs),
+        bad=bad,
+        errors=bad,
+        after=pairs[-1][1] if pairs else 0,
+    )
+
+
+async def judged(name: str, seed: int, split: Split = "train") -> Assessment:
+    scenario = find(name)
+    story = scenario.story(seed, split)
+    facts = Facts(title=story.alert.title, text=story.alert.text, labels=story.alert.labels)
+    async with open_episode(scenario, story) as episode, bare_stage(episode, rules()) as stage:
+        return await assess(facts, stage.execute)
+
+
+@in_a_box
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("name", "verdict"), [("false-alarm", "no-incident"), ("already-recovered", "recovered")]
+)
+async def test_a_host_that_is_well_is_said_to_be_so_with_what_shows_it(
+    name: str, verdict: str
+) -> None:
+    found = await judged(name, 3, "held-out")
+    assert found.verdict == verdict, found.reasons
+    assert found.component
+    assert found.mechanism
+    assert len(found.evidence) >= 4
+
+
+@in_a_box
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "name", ["cron-failing-silently", "hung-worker", "service-crashed", "cpu-runaway"]
+)
+async def test_where_a_fault_is_nobody_says_that_all_is_well(name: str) -> None:
+    found = await judged(name, 3)
+    assert not found.all_clear, found.reasons
+
+
+@pytest.mark.parametrize("file", sorted(LOOKS.glob("*.sh")), ids=lambda file: file.stem)
+def test_its_looks_change_nothing(file: Path) -> None:
+    assert analyse(file.read_text()).effects == {"read"}
+    assert file.stem in ("state", "logs", "checks")
+
+
+def test_a_check_that_rings_at_what_harms_nobody_is_a_false_alarm() -> None:
+    monitor = Log(unit="watch.service", last="disk usage in percent 12 > 5", lines=4)
+    found = false_alarm(ALERT, host(web=log("web", "S9"), watch=monitor))
+    assert found is not None
+    assert (found.component, found.value) == ("/etc/watch.conf", "max = 5")
+    assert found.monitor == "watch.service"
+
+
+@pytest.mark.parametrize(
+    ("ring", "web"),
+    [
+        ("disk usage in percent 96 > 5", log("web", "S9")),
+        ("disk usage in percent 12 > 5", log("web", "S9 F2")),
+        ("nothing was measured", log("web", "S9")),
+    ],
+    ids=["it does harm", "somebody else complains", "it does not ring"],
+)
+def test_otherwise_it_is_none(ring: str, web: Log) -> None:
+    monitor = Log(unit="watch.service", last=ring, lines=4)
+    assert false_alarm(ALERT, host(web=web, watch=monitor)) is None
+
+
+def test_a_small_number_of_something_old_or_waiting_may_well_be_trouble() -> None:
+    facts = Facts(title="age of backup 30 hours, limit 5", labels={"service": "web"})
+    monitor = Log(unit="watch.service", last="backup age 30 > 5", lines=4)
+    assert false_alarm(facts, host(web=log("web", "S9"), watch=monitor)) is None
+
+
+def test_errors_that_stopped_are_trouble_past_once_they_stay_away() -> None:
+    said = ("2026-01-01 10:00:00 ERROR no answer: /scratch: No space left on device",)
+    before = host(web=log("web", "S4 F3 S6"))
+    web = Log(unit="web.service", runs={"/sum": (("S", 4), ("F", 3), ("S", 9))}, said=said)
+    web = replace(web, asked=16, bad=3, errors=3, after=9)
+    now = host(web=web)
+    found = passed_trouble(ALERT, now)
+    assert found is not None
+    assert (found.verdict, found.component) == ("recovered", "/scratch")
+    assert came_back(before, now, found) == []
+    again = host(web=replace(web, errors=4))
+    assert came_back(before, again, found) == ["web.service failed again"]
+    assert came_back(now, now, found) != []  # nobody asked since: nothing shows that it works
+
+
+@pytest.mark.parametrize(
+    ("runs", "wrong", "unsure"),
+    [("S9", False, False), ("S9 F1", True, True), ("F3 S1", False, True),
+     ("F3 S4", False, False), ("F1 S2 F1 S9", False, True), ("F1 S2 F1 S30", False, False)],
+)  # fmt: skip
+def test_answers_are_read_in_their_order(runs: str, wrong: bool, unsure: bool) -> None:
+    seen = host(web=log("web", runs))
+    assert bool(symptoms(ALERT, seen)) == wrong
+    assert bool(fading(ALERT, seen)) == unsure
+
+
+def test_what_was_given_up_on_long_ago_is_not_what_rang() -> None:
+    old = Unit(name="legacy.service", active="failed")
+    seen = host(web=log("web", "S9"))
+    beside = Seen(state=State(units=(*seen.state.units, old)), logs=seen.logs)
+    assert symptoms(ALERT, beside) == []
+    assert symptoms(Facts(title="legacy is down"), beside) == ["legacy.service is failed"]
+
+
+def test_an_alert_is_about_the_unit_that_its_labels_name() -> None:
+    seen = host(web=log("web"), cache=log("cache"))
+    assert subject_of(Facts(title="cache and more", labels={"s": "web"}), seen) == "web.service"
+    assert subject_of(Facts(title="cache is slow"), seen) == "cache.service"
+    assert subject_of(Facts(title="webcache is slow"), seen) == ""
+
+
+def test_what_the_looks_print_is_read_and_what_is_cut_off_does_no_harm() -> None:
+    logs = read_logs(
+        "log=web.service\ncount=7 errors=2 after=1 asked=5 bad=2 died=0\nruns=/a S:3 F:2\n"
+        "said=ERROR no\nlast=INFO yes\nruns=\nruns=/b x\nlog=\n"
+    )
+    web = logs["web.service"]
+    assert (web.lines, web.errors, web.asked, web.said) == (7, 2, 5, ("ERROR no",))
+    assert web.runs == {"/a": (("S", 3), ("F", 2))}
+    state = read_state(
+        "unit=web.service ActiveState=active MainPID=7 NRestarts=2 rss=10 up=3\ndisk=/x used=95 "
+        "free=5000\ndisk=/dev/shm used=70 free=99999\nmemory=40\nbusy=9 share=90\nrubbish\n"
+    )
+    assert (state.units[0].restarts, state.full, state.busy) == (2, ("/x", "/dev/shm"), (9,))
+    (check,) = read_checks("noise\ncheck=watch.service /etc/watch.conf\n  max = 5\n")
+    assert (check.unit, check.file, check.lines) == (
+        "watch.service",
+        "/etc/watch.conf",
+        ("max = 5",),
+    )
+
+
+def test_numbers_are_found_beside_signs_and_never_in_dates() -> None:
+    assert numbers_in("2026-11-15 08:52:00 alarm value=0.2 max=0 at web-2:8080") == ["0.2", "0"]
+    assert numbers_in("disk 12/5, notifying") == ["12", "5"]
+
+
+def test_strangers_words_are_not_read_before_they_can_matter() -> None:
+    assert "words=0" in look_at("logs")
+    assert look_at("words") == look_at("logs").replace("words=0", "words=1")

@@ -1,0 +1,180 @@
+"""Models that share the work in a broken box: what they find, may not do, and are believed."""
+
+import pytest
+from crew_house import House, calls, concludes, finds, nobody, runs, says
+
+from hermes.core.events.incidents import (
+    ChangeBegan,
+    IncidentDiagnosed,
+    IncidentVerified,
+    LayerInvestigated,
+)
+from hermes.core.events.tools import ToolDecided, ToolFinished, ToolStarted
+from hermes.environments.confinement import probe
+from hermes.gym.scenario import find
+from hermes.models.scripted import Reply, ScriptedModel
+from hermes.sre.agents.read_only import RULE
+from hermes.sre.commander import Commander
+from hermes.sre.minds import Hypothesis
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless())),
+]
+TYPO, SEED = "config-typo-after-edit", 4
+HOSTILE = "hostile-log-line"
+
+
+def crew_that_finds(*mending: Reply) -> House:
+    """Two layers find the mistyped setting; `mending` is what the remediator says."""
+    story = find(TYPO).story(SEED)
+    service, fault = story.alert.labels["service"], story.fault
+    log = f"journalctl -u {service}"
+    look = f"grep workers {fault.component[0]}"
+    guess = {
+        "component": fault.component[0],
+        "mechanism": "the number of workers is invalid",
+        "value": fault.value[0],
+        "evidence": [look, log],
+        "confidence": 0.9,
+        "check": f"systemctl is-active {service}",
+        "fix": "put the number back and restart",
+    }
+    unsure = {"component": service, "evidence": [log], "confidence": 0.2}
+    replies = mending or (
+        *(runs(each) for each in story.reference),
+        calls(("done", {"summary": "put back", "check": f"systemctl is-active {service}"})),
+    )
+    return House(
+        {
+            "service": ScriptedModel([runs(look), finds("workers is no number", look, log)]),
+            "changes": ScriptedModel([finds("its settings changed", "find /etc")]),
+            "synthesis": ScriptedModel([concludes("fix", unsure, guess)]),
+            "remediator": ScriptedModel(replies),
+        }
+    )
+
+
+async def test_two_layers_find_it_one_judges_one_mends_and_the_checks_say_that_it_holds() -> None:
+    house = crew_that_finds()
+    async with house.box(TYPO, SEED) as stand:
+        ending = await Commander(stand.ground, stand.case).command()
+        assert (ending.outcome, ending.answered_by) == ("resolved", "model"), ending
+        assert (await stand.episode.judge(window=0.0)).resolved
+    layers = [event for event in house.events(LayerInvestigated) if event.status == "done"]
+    found = {event.layer: event.findings for event in layers if event.findings}
+    assert set(found) == {"service", "changes"}
+    assert {event.layer for event in layers} == set(house.settings.layers)
+    diagnosis = house.events(IncidentDiagnosed)[0]
+    assert diagnosis.component == stand.story.fault.component[0], "the surest comes first"
+    numbers = {
+        seq for seq, event in enumerate(house.journal.events, 1) if isinstance(event, ToolFinished)
+    }
+    assert diagnosis.evidence
+    assert set(diagnosis.evidence) <= numbers
+    changes = house.events(ChangeBegan)
+    assert [change.by for change in changes] == ["incident-1/fix-1"] * len(changes)
+    assert house.events(IncidentVerified)[-1].ok
+
+
+async def test_a_small_model_starts_from_facts_that_name_the_mistake() -> None:
+    house = crew_that_finds()
+    async with house.box(TYPO, SEED) as stand:
+        await stand.crew.investigate(stand.case, ())
+    service = house.models["service"]
+    assert isinstance(service, ScriptedModel)
+    told = service.seen[0][-1].text
+    assert f"workers = {stand.story.fault.value[0]}" in told
+    assert "⟦data" in told
+    assert len(told) < house.settings.shown + 2000
+
+
+async def test_whoever_tries_to_mend_while_investigating_is_refused_and_that_is_written() -> None:
+    house = crew_that_finds()
+    story = find(TYPO).story(SEED)
+    eager = ScriptedModel([*(runs(each) for each in story.reference), finds("x", "df -hP")])
+    house.models = {**house.models, "data": eager}
+    async with house.box(TYPO, SEED) as stand:
+        await stand.crew.investigate(stand.case, ())
+        assert not (await stand.episode.judge(window=0.0)).resolved
+    run = "incident-1/data"
+    decided = house.events(ToolDecided, run)
+    assert [each.rule for each in decided if each.verdict == "deny"] == [RULE] * len(
+        story.reference
+    )
+    started = {each.call_id for each in house.events(ToolStarted, run)}
+    assert not started & {each.call_id for each in decided if each.verdict == "deny"}
+    [told] = [
+        each
+        for each in house.events(LayerInvestigated)
+        if each.layer == "data" and each.status != "working"
+    ]
+    assert told.findings == ("x",), "the rest of its work counts"
+
+
+async def test_a_model_that_only_claims_success_is_found_out() -> None:
+    house = crew_that_finds(
+        calls(("done", {"summary": "all is well again, I mended it", "check": "true"}))
+    )
+    async with house.box(TYPO, SEED) as stand:
+        ending = await Commander(stand.ground, stand.case).command()
+    assert ending.outcome == "escalated"
+    assert not house.events(ChangeBegan)
+
+
+async def test_one_that_changes_and_never_says_so_is_judged_by_the_checks_all_the_same() -> None:
+    story = find(TYPO).story(SEED)
+    house = crew_that_finds(*(runs(each) for each in story.reference), says("bye"), says("bye"))
+    async with house.box(TYPO, SEED) as stand:
+        ending = await Commander(stand.ground, stand.case).command()
+    assert ending.outcome == "resolved"
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_what_a_log_orders_is_refused_in_investigation_and_tainted_in_remediation(
+    seed: int,
+) -> None:
+    story = find(HOSTILE).story(seed)
+    order, service = story.shortcut[0], story.alert.labels["service"]
+    look = f"journalctl -u {service} -n 60 --no-pager"
+    house = House(
+        {
+            "service": ScriptedModel([runs(look), runs(order), finds("prices are missing", look)]),
+            "remediator": ScriptedModel([runs(order), calls(("done", {"summary": "as told"}))]),
+            "synthesis": ScriptedModel(
+                [concludes("fix", {"component": service, "evidence": [look], "fix": order})]
+            ),
+        },
+        approver=nobody,
+    )
+    async with house.box(HOSTILE, seed) as stand:
+        synthesis = await stand.crew.investigate(stand.case, ())
+        guess = synthesis.hypotheses[0]
+        executor = stand.crew.means.executor
+        await stand.crew.remediate(stand.case, guess, 1, (), executor)
+        damage = (await stand.episode.judge(window=0.0)).damage
+    assert not damage
+    looked = house.events(ToolDecided, "incident-1/service")
+    assert RULE in [each.rule for each in looked if each.verdict == "deny"]
+    first = house.events(ToolDecided, "incident-1/fix-1")[0]
+    assert first.verdict in ("ask", "deny")
+    assert first.tainted, first
+    assert not [
+        each
+        for each in house.events(ToolStarted, "incident-1/fix-1")
+        if each.call_id == first.call_id
+    ]
+
+
+async def test_the_remediator_is_told_what_shows_it_and_may_give_up() -> None:
+    house = crew_that_finds(calls(("done", {"summary": "", "gave_up": "not mine to decide"})))
+    async with house.box(TYPO, SEED) as stand:
+        synthesis = await stand.crew.investigate(stand.case, ())
+        from_before = Hypothesis(component="x", evidence=synthesis.hypotheses[0].evidence)
+        remedy = await stand.crew.remediate(
+            stand.case, from_before, 2, (), stand.crew.means.executor
+        )
+    assert remedy.gave_up == "not mine to decide"
+    mender = house.models["remediator"]
+    assert isinstance(mender, ScriptedModel)
+    assert f"workers = {stand.story.fault.value[0]}" in mender.seen[0][-1].text

@@ -1,0 +1,117 @@
+"""A crew killed at any point is followed by another one, and nothing is changed twice."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from crew_house import SETTINGS, House, calls, concludes, finds, runs
+from msgspec.structs import replace
+
+from hermes.core.actions import Action, Approval, Decision
+from hermes.core.events import Event
+from hermes.core.events.incidents import IncidentClosed
+from hermes.core.protocols import Model
+from hermes.memory.in_memory import InMemoryJournal
+from hermes.models.scripted import ScriptedModel
+from hermes.sre.agents.crew import Crew
+from hermes.sre.case import Case
+from hermes.sre.commander import Commander, Ending
+from hermes.sre.eyes import Eyes
+from hermes.sre.ground import Ground
+from hermes.sre.looking import Seen
+from hermes.sre.settings import SreSettings, VerifySettings
+
+pytestmark = pytest.mark.anyio
+SOON = VerifySettings(window=0.02, patience=0.1, every=0.02, timeout=2.0, trigger=False)
+QUICK = SreSettings(reflex=False, verify=SOON, time_limit=60.0)
+EVERY = 13
+"""Of the points at which it may be killed; prime to the length of what is written."""
+
+
+class Killed(BaseException):
+    """In place of a kill: nothing may catch it."""
+
+
+class Mortal(InMemoryJournal):
+    lives: int | None = None
+
+    async def append(self, *events: Event) -> Sequence[int]:
+        if self.lives is not None:
+            self.lives -= 1
+            if self.lives < 0:
+                raise Killed
+        return await super().append(*events)
+
+
+def alive(folder: Path, job: str) -> Model:
+    """A new one each time: a life begins without memory."""
+    look = "echo web is not there"
+    mend = f"echo mended >> {folder}/ledger; touch {folder}/well"
+    guess = {"component": "web", "evidence": [look], "check": f"test -f {folder}/well"}
+    scripts = {
+        "processes": [runs(look), finds("web is not there", look)],
+        "synthesis": [concludes("fix", guess)],
+        "remediator": [runs(mend), calls(("done", {"summary": "mended"}))],
+    }
+    return ScriptedModel(scripts[job])
+
+
+async def yes(action: Action, decision: Decision) -> Approval:
+    return Approval(approved=True, by="test")
+
+
+def ground(crew: Crew, folder: Path) -> Ground:
+    async def eyes(case: Case) -> Eyes:
+        async def see() -> Sequence[Seen]:
+            return [Seen(check="web", ok=(folder / "well").exists())]
+
+        return see
+
+    means = crew.means
+    return Ground(
+        bus=means.bus,
+        executor=means.executor,
+        environment=means.environment,
+        artifacts=means.artifacts,
+        settings=QUICK,
+        eyes=eyes,
+        minds=crew,
+    )
+
+
+async def lived(house: House, folder: Path, case: Case) -> Ending | None:
+    """None when it was killed."""
+    try:
+        async with house.folder(folder, model_for=lambda job: alive(folder, job)) as crew:
+            return await Commander(ground(crew, folder), case).command()
+    except BaseException as error:
+        if not _is_kill(error):
+            raise
+    return None
+
+
+def _is_kill(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return any(_is_kill(each) for each in error.exceptions)
+    return isinstance(error, Killed)
+
+
+async def test_killed_at_any_point_it_goes_on_and_mends_it_once(tmp_path: Path) -> None:
+    for lives in range(5, 1000, EVERY):
+        folder = tmp_path / str(lives)
+        folder.mkdir()
+        journal = Mortal()
+        house = House({}, replace(SETTINGS, layers=("processes",)), yes, journal)
+        case = await house.opened()
+        journal.lives = lives
+        ending = await lived(house, folder, case)
+        if ending is not None:
+            assert lives > 4 * EVERY, "it was hardly ever killed"
+            return
+        journal.lives = None
+        ending = await lived(house, folder, case)
+        assert ending is not None
+        assert ending.outcome == "resolved", (lives, ending)
+        assert (folder / "ledger").read_text() == "mended\n", lives
+        assert len(house.events(IncidentClosed)) == 1
+    pytest.fail("it never came to an end")

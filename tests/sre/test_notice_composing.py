@@ -1,0 +1,250 @@
+"""What people are owed: composed from the journal and the clock, once, whoever composes."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from incident_story import BEGAN, RUN, Tale, resolved
+
+from hermes.core.events import Event
+from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested, ApprovalSettled
+from hermes.core.events.incidents import (
+    IncidentGraded,
+    IncidentOpened,
+    IncidentReopened,
+    ReportWritten,
+)
+from hermes.core.events.runs import RunStarted
+from hermes.core.events.watching import HealthMissed, NoticeQueued
+from hermes.core.protocols import Recorded
+from hermes.sre.notices.compose import Composer
+from hermes.sre.notices.ledger import Ledger
+from hermes.sre.notices.settings import NoticeSettings
+from hermes.sre.notices.sink import Wanted
+
+QUIET = NoticeSettings(briefing="")
+SINKS = (
+    Wanted(sink="terminal"),
+    Wanted(sink="phone", severity="P2"),
+    Wanted(sink="boss", severity="P0", about=("declared", "resolved")),
+)
+
+
+class Teller:
+    """Hears events as a watch would and keeps what it composes in the same journal."""
+
+    def __init__(self, settings: NoticeSettings = QUIET) -> None:
+        self.ledger, self.composer = Ledger(), Composer(settings, SINKS)
+        self.told: list[NoticeQueued] = []
+        self.seq = 0
+
+    def hear(self, *events: Event) -> None:
+        for event in events:
+            self.seq += 1
+            self.ledger.apply(Recorded(self.seq, event))
+            self.look(event.at)
+
+    def look(self, now: datetime) -> list[NoticeQueued]:
+        found = self.composer.owed(self.ledger, now)
+        for notice in found:
+            self.seq += 1
+            self.ledger.apply(Recorded(self.seq, notice))
+        self.told += found
+        return found
+
+    @property
+    def titles(self) -> list[str]:
+        return [notice.title for notice in self.told]
+
+
+def opened(number: int, severity: str = "P2", at: datetime = BEGAN) -> IncidentOpened:
+    name = f"incident-{number}"
+    return IncidentOpened(
+        run=name, incident=name, at=at, title=f"trouble {number}", severity=severity,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def test_a_whole_incident_is_declared_and_resolved_with_what_people_need_to_know() -> None:
+    teller, tale = Teller(), resolved()
+    tale.add(ReportWritten(run=RUN, incident=RUN, at=tale.at(), text="…", path="incidents/r.md"))
+    tale.closed()
+    teller.hear(*tale.events)
+
+    first, last = teller.told[0], teller.told[-1]
+    assert first.title == "🚨 P1 INCIDENT DECLARED: disk of web-1 is full"
+    assert "impact: 1 of 2 services answers with errors" in first.text
+    assert first.at - tale.events[1].at < timedelta(seconds=60)
+    assert last.title == "✅ INCIDENT RESOLVED: disk of web-1 is full"
+    for part in ("root cause: /var/log/web/debug.log", "MTTR: ", "duration: ", "incidents/r.md"):
+        assert part in last.text
+    assert {notice.incident for notice in teller.told} == {RUN}
+    assert len({notice.notice for notice in teller.told}) == len(teller.told) == 2
+
+
+def test_what_was_composed_is_not_composed_again_after_a_crash_or_by_a_second_watch() -> None:
+    first, tale = Teller(), resolved()
+    first.hear(*tale.events)
+    first.look(tale.now + timedelta(seconds=90))
+    second = Teller()
+    for at, event in enumerate((*tale.events, *first.told), start=1):
+        second.ledger.apply(Recorded(at, event))
+    assert second.look(tale.now + timedelta(seconds=91)) == []
+
+    alone = Teller()
+    alone.hear(*tale.events)
+    assert [each.notice for each in alone.told] == [each.notice for each in first.told[:1]]
+
+
+def test_an_incident_that_was_opened_just_before_the_kill_is_declared_by_the_next_watch() -> None:
+    teller, tale = Teller(), Tale()
+    tale.opened()
+    for at, event in enumerate(tale.events, start=1):
+        teller.ledger.apply(Recorded(at, event))
+    assert teller.look(tale.now + timedelta(hours=5))[0].about == "declared"
+
+
+def test_history_from_before_there_were_notices_is_left_alone() -> None:
+    teller, tale = Teller(), resolved()
+    tale.closed()
+    for at, event in enumerate(tale.events, start=1):
+        teller.ledger.apply(Recorded(at, event))
+    assert teller.look(tale.now + timedelta(days=2)) == []
+
+
+def test_each_minute_says_how_far_it_is_and_a_missed_minute_is_not_made_up_for() -> None:
+    teller, tale = Teller(), Tale()
+    tale.opened()
+    tale.phase("remediate", attempt=2)
+    tale.ran("c1", "systemctl restart web", undo="", attempt=2)
+    teller.hear(*tale.events)
+    start = tale.events[1].at
+    for seconds in range(200):
+        teller.look(start + timedelta(seconds=seconds))
+    teller.look(start + timedelta(minutes=9, seconds=5))
+    updates = [notice for notice in teller.told if notice.about == "update"]
+    assert [notice.notice.rsplit(":", 1)[1] for notice in updates] == ["1", "2", "3", "9"]
+    assert "remediate, attempt 2" in updates[0].text
+    assert "systemctl restart web" in updates[0].text
+
+
+def test_p3s_wake_nobody() -> None:
+    teller = Teller()
+    teller.hear(opened(1, "P3"))
+    teller.look(BEGAN + timedelta(seconds=61))
+    assert {notice.sinks for notice in teller.told} == {("terminal",)}
+    teller.hear(
+        IncidentGraded(
+            run="incident-1", incident="incident-1", at=BEGAN + timedelta(seconds=70),
+            severity="P0", before="P3", reason="everything is down",
+        )
+    )  # fmt: skip
+    assert teller.told[-1].sinks == ("terminal", "phone", "boss")
+    assert teller.titles[-1] == "🚨 P0 INCIDENT DECLARED: trouble 1"
+    assert "was: P3" in teller.told[-1].text
+
+
+def test_an_approval_is_asked_for_with_the_command_that_answers_it() -> None:
+    teller, tale = Teller(), Tale()
+    tale.opened()
+    asked = ApprovalRequested(
+        run=f"{RUN}/fixer", at=tale.at(), approval="ask-1", call_id="c", tool="terminal",
+        shown="systemctl restart web", undo="systemctl start web", reason="it stops a service",
+    )  # fmt: skip
+    announced = ActionAnnounced(
+        run=RUN, at=tale.at(), call_id="d", shown="reload nginx", seconds=30, approval="ask-2"
+    )
+    elsewhere = ApprovalRequested(
+        run="chat-1", at=tale.at(), approval="ask-3", call_id="c", tool="t", shown="x"
+    )
+    teller.hear(*tale.events, asked, announced, elsewhere)
+    assert [notice.about for notice in teller.told[1:]] == ["approval-needed"] * 2
+    assert "hermes approvals approve ask-1" in teller.told[1].text
+    assert "hermes approvals stop ask-2" in teller.told[2].text
+    settled = ApprovalSettled(run=RUN, at=tale.at(), approval="ask-1", outcome="approved")
+    teller.hear(settled)
+    assert len(teller.told) == 3
+
+
+def test_an_escalation_hands_over_everything_that_was_found() -> None:
+    teller, tale = Teller(), resolved()
+    tale.closed("escalated", "model", reason="3 attempts did not hold")
+    teller.hear(*tale.events)
+    last = teller.told[-1]
+    assert last.about == "escalated"
+    for part in (
+        "3 attempts did not hold",
+        "ruled out: a leak of deleted files",
+        "open question: who switched it on is not known",
+        "tried: systemctl restart web (taken back)",
+        "failing: web answers",
+    ):
+        assert part in last.text
+
+
+def test_one_that_is_opened_again_is_told_again_and_so_is_its_second_end() -> None:
+    teller, tale = Teller(), resolved()
+    tale.closed()
+    tale.add(IncidentReopened(run=RUN, incident=RUN, at=tale.at(), by="ann", reason="it is back"))
+    tale.closed("recovered", "nobody")
+    teller.hear(*tale.events)
+    assert [title.split(":")[0] for title in teller.titles] == [
+        "🚨 P1 INCIDENT DECLARED",
+        "✅ INCIDENT RESOLVED",
+        "🚨 P1 INCIDENT REOPENED",
+        "✅ RECOVERED BY ITSELF",
+    ]
+
+
+def test_a_storm_of_incidents_is_told_in_a_few_notices_and_the_gravest_at_once() -> None:
+    teller = Teller()
+    for number in range(300):
+        teller.hear(opened(number, at=BEGAN + timedelta(seconds=number / 30)))
+    teller.hear(opened(999, "P0", at=BEGAN + timedelta(seconds=11)))
+    assert teller.titles[-1] == "🚨 P0 INCIDENT DECLARED: trouble 999"
+    for seconds in range(11, 59):
+        teller.look(BEGAN + timedelta(seconds=seconds))
+    assert len(teller.told) <= 14
+    covered = {id for notice in teller.told for id in (notice.notice, *notice.covers)}
+    assert len([id for id in covered if ":declared:" in id and not id.startswith("storm")]) == 301
+    before = len(teller.told)
+    teller.look(BEGAN + timedelta(seconds=75))
+    assert [each.title for each in teller.told[before:]] == ["⏳ 301 incidents are open"]
+
+
+def test_drills_are_nobodys_business() -> None:
+    teller = Teller()
+    teller.hear(RunStarted(run="incident-7", at=BEGAN, origin="gym"), opened(7))
+    drill = IncidentOpened(run="drill-1", incident="incident-8", at=BEGAN, title="x", severity="P0")
+    teller.hear(drill)
+    assert teller.told == []
+
+
+def test_missed_health_rounds_are_told_once() -> None:
+    teller = Teller()
+    teller.hear(HealthMissed(run="watch", at=BEGAN, rounds=3, since=BEGAN, why="it slept"))
+    teller.look(BEGAN + timedelta(seconds=9))
+    assert teller.titles == ["💤 3 health rounds were missed"]
+
+
+def test_the_briefing_comes_once_a_day_and_not_on_the_first_day() -> None:
+    here = datetime(2026, 3, 7, 9, 30).astimezone()
+    teller = Teller(NoticeSettings(update=0))
+    teller.hear(opened(1, at=here.astimezone(UTC)))
+    assert [each.about for each in teller.told] == ["declared"]
+    tomorrow = here + timedelta(days=1)
+    teller.look(tomorrow - timedelta(hours=2))
+    assert len(teller.told) == 1
+    for minutes in range(0, 60, 10):
+        teller.look(tomorrow + timedelta(minutes=minutes))
+    assert teller.titles[1:] == ["📋 BRIEFING 2026-03-08: 1 incidents, 1 open"]
+    teller.look(tomorrow + timedelta(days=1, hours=8))  # nobody watched in the morning
+    assert len(teller.told) == 2
+
+
+@pytest.mark.parametrize("text", ["a\x1b[2Jb", "x\nTitle: y\r\nPriority: 5", "‮evil"])
+def test_hostile_titles_stay_one_line_of_words(text: str) -> None:
+    teller, tale = Teller(), Tale()
+    tale.opened(text * 50)
+    teller.hear(*tale.events)
+    title = teller.titles[0]
+    assert title.isprintable()
+    assert len(title) < 200

@@ -1,0 +1,88 @@
+"""How bad it is said to be, from what is hit, with the reason."""
+
+import pytest
+from triage_world import World
+
+from hermes.core.events.incidents import IncidentGraded, IncidentOpened
+from hermes.sre.triage.settings import TriageSettings
+
+WEIGHTS = TriageSettings(services={"shop": "critical", "batch-*": "minor"})
+
+
+@pytest.mark.parametrize(
+    ("title", "labels", "severity", "why"),
+    [
+        ("web: no answer", {"kind": "port", "service": "web"}, "P1", "does not answer"),
+        ("shop: no answer", {"kind": "http", "service": "shop"}, "P0", "shop is critical"),
+        ("batch-7: gone", {"kind": "unit", "service": "batch-7"}, "P2", "batch-7 is minor"),
+        ("h: 91 percent of / are in use", {"kind": "disk", "instance": "h"}, "P2", "disk probe"),
+        ("h: 100 percent of / are in use", {"kind": "disk", "instance": "h"}, "P1", "written"),
+        ("h: busy", {"kind": "cpu", "instance": "h"}, "P3", "cpu probe"),
+        ("web: 9 days left", {"kind": "certificate", "service": "web"}, "P3", "certificate"),
+        ("web: it has expired", {"kind": "tls", "service": "web"}, "P1", "no longer valid"),
+        ("web took 9 s", {"kind": "http", "service": "web"}, "P2", "not as usual"),
+        ("errors", {"failing_share": "0.8", "service": "web"}, "P1", "80%"),
+        ("errors", {"error_rate": "3%", "service": "web"}, "P2", "3%"),
+        ("errors", {"error_rate": "nan?", "service": "web"}, "P2", "says 'error'"),
+        ("70 % of requests fail", {"service": "web"}, "P1", "70%"),
+        ("any", {"data_at_risk": "true", "service": "db"}, "P0", "at risk"),
+        ("index is corrupt", {"service": "db"}, "P0", "'corrupt'"),
+        ("InstanceDown", {"alertname": "InstanceDown", "job": "api"}, "P1", "'down'"),
+        ("something odd", {"service": "web"}, "P3", "nothing says"),
+        ("something odd", {"service": "web", "severity": "critical"}, "P1", "monitor grades it"),
+        ("web: no answer", {"kind": "port", "service": "web", "severity": "info"}, "P1", "answer"),
+        ("odd", {"service": "web", "severity": "P0"}, "P0", "monitor grades it P0"),
+        ("odd", {"service": "web", "severity": "purple"}, "P3", "nothing says"),
+    ],
+)
+def test_severity_follows_from_the_impact(
+    title: str, labels: dict[str, str], severity: str, why: str
+) -> None:
+    opened = World(WEIGHTS).open("a", title, **labels)
+    assert (opened.severity, why in opened.reason) == (severity, True), opened.reason
+
+
+def test_it_is_graded_anew_as_more_is_hit_and_never_milder() -> None:
+    world = World(TriageSettings())
+    world.open("h", "h: busy", kind="cpu", host="h")
+    for name in ("a", "b", "c", "d", "e"):
+        world.hear(name, f"{name}: no answer", kind="port", service=name, host="h")
+        world.wait(2)
+    assert [each.severity for each in world.all(IncidentGraded)] == ["P1", "P0"]
+    assert world.all(IncidentGraded)[-1].reason == "5 services do not work"
+    world.hear("z", "z: busy", kind="cpu", host="h")
+    world.wait(2)
+    assert len(world.all(IncidentGraded)) == 2
+    (incident,) = world.incidents().values()
+    assert incident.severity == "P0" and incident.reason == "5 services do not work"
+
+
+def test_what_a_person_graded_stays_as_it_is() -> None:
+    world = World()
+    opened = world.open("a", "odd", service="web")
+    world.write(
+        IncidentGraded(
+            run=opened.incident,
+            at=world.now,
+            incident=opened.incident,
+            severity="P3",
+            before="P3",
+            by="ann",
+        )
+    )
+    world.pump()
+    world.crash()
+    world.hear("b", "web: no answer", kind="port", service="web")
+    world.wait(2)
+    assert len(world.all(IncidentGraded)) == 1
+
+
+def test_a_grade_is_not_repeated_after_a_crash() -> None:
+    world = World()
+    world.open("a", "odd", service="web")
+    world.hear("b", "web: no answer", kind="port", service="web")
+    world.wait(2)
+    world.crash()
+    world.hear("b", "web: no answer", kind="port", service="web")
+    world.wait(2)
+    assert len(world.all(IncidentGraded)) == 1 and len(world.all(IncidentOpened)) == 1

@@ -1,0 +1,274 @@
+"""Any stream of alerts, cut off at any point: none lost, none opened twice, none in maintenance."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from triage_world import World
+
+from hermes.core.events.incidents import (
+    AlertRaised,
+    AlertsJoined,
+    AlertSuppressed,
+    IncidentClosed,
+    IncidentOpened,
+)
+from hermes.core.events.watching import MaintenanceAdded, MaintenanceEnded
+from hermes.memory.journal import SqliteJournal
+from hermes.sre.triage.calendar import calendar_of
+from hermes.sre.triage.ledger import PASSED
+from hermes.sre.triage.reading import KINDS, remembered
+from hermes.sre.triage.settings import TriageSettings
+from hermes.sre.triage.triage import Triage
+
+SERVICES = {"a": "web", "b": "web", "c": "db", "d": "mail", "e": ""}
+NAMES = st.sampled_from(sorted(SERVICES))
+OUTCOMES = st.sampled_from(["resolved", "recovered", "no-incident", "closed", "escalated"])
+STEPS = st.one_of(
+    st.tuples(st.just("say"), NAMES),
+    st.tuples(st.just("hear"), NAMES),
+    st.tuples(st.just("resolve"), NAMES),
+    st.tuples(st.just("wait"), st.sampled_from([0.2, 1, 30, 200, 900])),
+    st.tuples(st.just("close"), OUTCOMES),
+    st.tuples(st.just("maintain"), st.sampled_from(["web", "mail", "*", "host=h"])),
+    st.tuples(st.just("end"), st.just("")),
+    st.tuples(st.just("crash"), st.just("")),
+    st.tuples(st.just("die"), NAMES),
+)
+
+
+def labels_of(name: str) -> dict[str, str]:
+    return {"service": SERVICES[name], "host": "h"} if SERVICES[name] else {"host": "h"}
+
+
+def play(world: World, step: str, what: object) -> None:
+    if step in ("say", "hear", "resolve"):
+        getattr(world, step)(str(what), **labels_of(str(what)))
+    elif step == "wait":
+        seconds = float(str(what))
+        world.wait(seconds, step=max(0.2, seconds / 20))
+    elif step == "close":
+        for incident in world.open_now()[:1]:
+            world.close(incident, what)  # type: ignore[arg-type]  # one of OUTCOMES
+    elif step == "maintain":
+        world.maintain(str(what), 300, window=f"maintenance-{len(world.journal)}")
+    elif step == "end":
+        for window in calendar_of(world.all(MaintenanceAdded)).to_come(world.now)[:1]:
+            world.end_maintenance(window.id)
+    elif step == "crash":
+        world.crash()
+    else:  # killed after it decided, before a word of that was written
+        world.say(str(what), **labels_of(str(what)))
+        world.triage.hear(world.journal[-1], world.now)
+        world.triage.tick(world.now)
+        world.crash()
+
+
+def check_always(world: World) -> None:
+    for name in SERVICES:
+        assert len(world.holding(name)) <= 1, f"{name} is in two open incidents"
+    past: list[object] = []
+    alerts: dict[int, AlertRaised] = {}
+    for recorded in world.journal:
+        event = recorded.event
+        if isinstance(event, MaintenanceAdded | MaintenanceEnded):
+            past.append(event)
+        elif isinstance(event, AlertRaised):
+            alerts[recorded.seq] = event
+        elif isinstance(event, IncidentOpened):
+            window = calendar_of(past).covering(alerts[event.alerts[0]], event.at)
+            assert window is None, f"{event.title} was opened in {window}"
+
+
+def check_answered(world: World) -> None:
+    """Every alert is named, counted, or within a stretch that was told."""
+    for number, name in raised(world):
+        told = [each for each in answers(world) if name in each[1]]
+        exactly = any(up_to >= number for _, _, up_to, _ in told)
+        before = [stretch for seq, _, _, stretch in told if seq < number][-1:]
+        after = [stretch for seq, _, _, stretch in told if seq > number][:1]
+        kept = any(stretch not in ("", PASSED) for stretch in before + after)
+        assert exactly or kept, f"nobody answered {number}"
+    assert not world.triage.unanswered()
+
+
+def raised(world: World) -> list[tuple[int, str]]:
+    return [
+        (each.seq, each.event.fingerprint)
+        for each in world.journal
+        if isinstance(each.event, AlertRaised) and not each.event.resolved
+    ]
+
+
+def answers(world: World) -> list[tuple[int, tuple[str, ...], int, str]]:
+    """Where, of which fingerprints, up to which number, and the stretch that keeps them quiet."""
+    found: list[tuple[int, tuple[str, ...], int, str]] = []
+    for recorded in world.journal:
+        event = recorded.event
+        if isinstance(event, IncidentOpened):
+            found.append((recorded.seq, (event.fingerprint,), max(event.alerts), ""))
+        elif isinstance(event, AlertsJoined):
+            found.append((recorded.seq, event.fingerprints, event.up_to, ""))
+        elif isinstance(event, AlertSuppressed):
+            found.append((recorded.seq, (event.fingerprint,), event.up_to, event.stretch))
+    return found
+
+
+def firing(world: World) -> set[str]:
+    found: set[str] = set()
+    for event in world.all(AlertRaised):
+        (found.discard if event.resolved else found.add)(event.fingerprint)
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(STEPS, max_size=25))
+def test_no_stream_and_no_crash_loses_an_alert_or_opens_two(
+    steps: list[tuple[str, object]],
+) -> None:
+    world = World()
+    for step, what in steps:
+        play(world, step, what)
+        check_always(world)
+    world.pump()
+    world.wait(3)
+    check_always(world)
+    check_answered(world)
+    escalated = {name for name, each in world.incidents().items() if each.status == "escalated"}
+    for _ in range(2):
+        world.wait(5 * 3600, step=60)
+    check_always(world)
+    if not escalated:
+        for name in firing(world):
+            assert world.holding(name), f"{name} fires, and nobody has it in hand"
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(STEPS, max_size=25), st.integers(min_value=0, max_value=200))
+def test_who_starts_again_in_the_middle_knows_what_was_known(
+    steps: list[tuple[str, object]], cut: int
+) -> None:
+    """Cut anywhere in the journal, also between an answer and the next."""
+    world = World()
+    for step, what in steps:
+        play(world, step, what)
+    world.journal = world.journal[:cut]
+    world.crash()
+    world.wait(3)
+    check_always(world)
+    check_answered(world)
+
+
+def storm(count: int) -> list[AlertRaised]:
+    began = datetime(2026, 3, 2, 10, tzinfo=UTC)
+    return [
+        AlertRaised(
+            run="watch",
+            at=began + timedelta(seconds=60 * number / count),
+            fingerprint=f"{number % 5_000:016x}",
+            title=f"web on host {number} is down",
+            source="alertmanager",
+            labels=(
+                ("alertname", "InstanceDown"),
+                ("instance", f"10.0.{number % 5_000 // 250}.{number % 250}:80"),
+                ("service", "web"),
+                ("severity", "critical"),
+            ),
+        )
+        for number in range(count)
+    ]
+
+
+def test_a_storm_of_ten_thousand_is_one_incident_within_a_second_of_work() -> None:
+    world = World()
+    alerts = storm(10_000)
+    began = time.process_time()
+    for alert in alerts:
+        while world.now + timedelta(seconds=1) <= alert.at:
+            world.wait(1)
+        world.write(alert)
+        world.pump()
+    world.wait(3)
+    spent = time.process_time() - began
+    assert len(world.all(IncidentOpened)) == 1 and world.counted() == 10_000
+    assert len(world.all(AlertsJoined)) <= 70, "counted, not told one by one"
+    assert spent < 1.0, f"{spent:.2f} s"
+
+
+def test_a_storm_that_nobody_heard_is_answered_after_the_restart_as_one() -> None:
+    world = World()
+    world.write(*storm(10_000))
+    world.now += timedelta(seconds=61)
+    world.crash()
+    assert len(world.triage.unanswered()) == 10_000
+    world.wait(3)
+    assert len(world.all(IncidentOpened)) == 1 and world.counted() == 10_000
+    world.crash()
+    world.wait(3)
+    assert world.counted() == 10_000
+
+
+@pytest.mark.anyio
+async def test_a_real_journal_is_read_back_without_its_old_alerts(tmp_path: Path) -> None:
+    world = World(TriageSettings(keep=3600))
+    world.open("old", service="old")
+    world.close("incident-1")
+    world.resolve("old")
+    world.wait(7200, step=60)
+    world.open("a", service="web")
+    world.maintain("mail", 86_400)
+    world.wait(7200, step=60)
+    world.hear("m", service="mail")
+    world.say("n", service="new")
+    async with SqliteJournal.open(tmp_path / "journal.db") as journal:
+        await journal.append(*(each.event for each in world.journal))  # type: ignore[arg-type]
+        triage, newest = await remembered(journal, world.settings, world.now)
+        kinds = {each.event.kind async for each in journal.read()}
+    assert kinds <= set(KINDS) and newest == len(world.journal)
+    assert triage._ledger.voices["old"].alert is None, "its alerts were not read"
+    assert triage.firing("incident-2") == 1
+    (answer,) = triage.tick(world.now + timedelta(seconds=1))
+    assert isinstance(answer, IncidentOpened) and answer.service == "new"
+
+
+def test_what_is_heard_twice_is_counted_once() -> None:
+    world = World()
+    world.open("a", service="web")
+    first = world.journal[0]
+    assert world.triage.hear(first, world.now) == () and world.triage.tick(world.now) == ()
+
+
+def test_without_a_delay_the_answer_comes_at_once() -> None:
+    alert = storm(1)[0]
+    quick = TriageSettings(group=type(TriageSettings().group)(delay=0.0))
+    triage = Triage(quick)
+    world = World(quick)
+    world.write(alert)
+    (opened,) = triage.hear(world.journal[0], alert.at)
+    assert isinstance(opened, IncidentOpened) and opened.incident.startswith("incident-")
+    assert not any(isinstance(each.event, IncidentClosed) for each in world.journal)
+
+
+def test_a_count_covers_what_it_says_and_no_alert_that_was_written_in_between() -> None:
+    world = World()
+    opened = world.open("a", service="web")
+    world.say("a", service="web")
+    counted = len(world.journal)
+    world.say("a", service="web")
+    world.write(
+        AlertsJoined(
+            run=opened.incident,
+            at=world.now,
+            incident=opened.incident,
+            count=1,
+            fingerprints=("a",),
+            up_to=counted,
+        )
+    )
+    world.crash()
+    assert world.triage.unanswered() == (counted + 1,)
+    world.wait(2)
+    assert world.incidents()[opened.incident].alerts == 3
