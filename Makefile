@@ -3,10 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup system demo test unit check fix docs bench lock clean
+.PHONY: help setup system demo test test-training unit check fix docs bench lock clean
 
 help: ## What can be made
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
 
 setup: .venv/.ready ## A virtual environment in .venv with everything pinned by hash
 
@@ -24,6 +24,9 @@ test: setup system check unit ## Set up, check and test everything
 
 unit:
 	@$(BIN)/pytest
+
+test-training: setup ## The doors to Atropos and verifiers, in an environment of their own (1.2 GB)
+	@scripts/training
 
 check: setup ## What guards the house: format, lint, types, floors, sizes, docs
 	@$(BIN)/ruff format --check src tests bench scripts

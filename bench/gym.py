@@ -1,7 +1,8 @@
 """The gym: how fast an episode is made and gone, and how many are mended and scored a second.
 
-`python bench/gym.py [SECONDS]` prints one JSON row for each figure. The rate is of light scenarios
-with the reference agent through executor, policy and journal; the window it must hold is printed.
+`python bench/gym.py [SECONDS [WINDOW]]` prints one JSON row for each figure. The rate is of light
+scenarios with the reference agent through executor, policy and journal; the window for which a
+mended host must hold is printed.
 """
 
 import json
@@ -15,12 +16,14 @@ import anyio
 
 from hermes.gym.agents import reference
 from hermes.gym.box.box import Box
+from hermes.gym.box.carrier import Opener
+from hermes.gym.box.nursery import nursery
 from hermes.gym.drill import Drilled, Terms, run_drill
 from hermes.gym.episode import host_plan
 from hermes.gym.scenario import Scenario, known, load_scenario
 from hermes.gym.stage import bare_stage, rules
 
-CREATE, RATE, WINDOW = 0.5, 3.0, 0.0
+CREATE, RATE, WINDOW, WORKERS = 0.5, 3.0, 0.2, 6
 SIMPLE = "config-typo-after-edit"
 
 
@@ -30,21 +33,23 @@ def row(figure: str, value: float, unit: str, limit: float, **more: object) -> N
                       **more}), flush=True)  # fmt: skip
 
 
-async def create_and_destroy(rounds: int = 15) -> None:
+async def create_and_destroy(opener: Opener, rounds: int = 15) -> None:
     plans = [host_plan(host) for host in load_scenario(known()[SIMPLE]).story(1).hosts]
     took = []
     for _ in range(rounds):
         started = time.perf_counter()
-        async with Box(plans):
+        async with Box(plans, opener=opener):
             pass
         took.append(time.perf_counter() - started)
     value = statistics.median(took)
     row("episode: host made and gone, median", value, "s", CREATE, slowest=round(max(took), 3))
 
 
-async def episodes(scenarios: list[Scenario], seconds: float) -> None:
-    """As many as four workers get done: most of an episode is waiting for services."""
-    stages, terms = partial(bare_stage, book=rules()), Terms(window=WINDOW, patience=5.0)
+async def episodes(
+    scenarios: list[Scenario], seconds: float, window: float, opener: Opener
+) -> None:
+    """Several side by side: half of an episode is waiting for services."""
+    stages, terms = partial(bare_stage, book=rules()), Terms(window=window, patience=5.0)
     done: list[Drilled] = []
     turn = iter(range(1_000_000))
     until = time.perf_counter() + seconds
@@ -53,18 +58,19 @@ async def episodes(scenarios: list[Scenario], seconds: float) -> None:
         while time.perf_counter() < until:
             number = next(turn)
             scenario = scenarios[number % len(scenarios)]
-            done.append(await run_drill(scenario, number, stages, reference, terms))
+            drilled = await run_drill(scenario, number, stages, reference, terms, opener=opener)
+            done.append(drilled)
 
     started = time.perf_counter()
     async with anyio.create_task_group() as group:
-        for _ in range(4):
+        for _ in range(WORKERS):
             group.start_soon(worker)
     took = time.perf_counter() - started
     resolved = sum(each.resolved for each in done)
     each = took / max(resolved, 1)
     names = [scenario.name for scenario in scenarios]
     row(
-        f"a light episode, mended and scored (window {WINDOW:g} s)",
+        f"a light episode, mended and scored (window {window:g} s)",
         each,
         "s",
         round(1 / RATE, 3),
@@ -74,13 +80,15 @@ async def episodes(scenarios: list[Scenario], seconds: float) -> None:
     )
 
 
-async def main(seconds: float) -> None:
-    await create_and_destroy()
+async def main(seconds: float, window: float) -> None:
     found = [load_scenario(folder) for folder in known().values()]
     light = [each for each in found if each.light and each.story(0).answer == "fix"]
     quick = [each for each in light if not each.story(0).settle][:10]
-    await episodes(quick, seconds)
+    async with nursery() as opener:
+        await create_and_destroy(opener)
+        await episodes(quick, seconds, window, opener)
 
 
 if __name__ == "__main__":
-    anyio.run(main, float(sys.argv[1]) if len(sys.argv) > 1 else 20.0)
+    given = [float(word) for word in sys.argv[1:]]
+    anyio.run(main, given[0] if given else 20.0, given[1] if len(given) > 1 else WINDOW)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import anyio
 
-from hermes.app.approving import nobody
 from hermes.app.gate import Gate
 from hermes.app.skills import open_library, reflex
 from hermes.core.bus import Bus
@@ -22,6 +21,7 @@ from hermes.core.protocols import ToolContext
 from hermes.gym.box.place import place_in
 from hermes.gym.episode import Void, open_episode
 from hermes.gym.scenario import Scenario, find, known
+from hermes.gym.stage import operator
 from hermes.memory.artifacts import FileArtifacts
 from hermes.memory.in_memory import InMemoryJournal
 from hermes.settings.load import load
@@ -53,7 +53,7 @@ async def play(scenario: Scenario, seed: int, split: str, home: Path) -> Line:
     bus = Bus(journal)
     async with open_episode(scenario, story) as episode, place_in(episode.box) as place:
         gate = Gate(loaded, home, isolated=True)
-        executor = Executor({"terminal": terminal}, gate, nobody, bus)
+        executor = Executor({"terminal": terminal}, gate, operator, bus)
         context = ToolContext(
             run="bench",
             environment=place,
@@ -65,9 +65,11 @@ async def play(scenario: Scenario, seed: int, split: str, home: Path) -> Line:
         await place.run("true")
         response = await reflex(open_library(loaded), facts, executor, context)
         outcome = await episode.judge()
-    acted = response.played.skill if response.played else "-"
+    acted = ", ".join(each.skill for each in response.mended) or "-"
+    if response.all_clear:
+        acted = "all clear"
     wanted = story.answer in ("no-incident", "recovered")
-    resolved = outcome.resolved or (wanted and acted == "-" and not outcome.damage)
+    resolved = outcome.resolved and not outcome.damage and wanted == bool(response.all_clear)
     wrong = [f"{c.check}: {c.detail}" for c in (*outcome.symptoms, *outcome.cured) if not c.ok]
     said = f"{story.alert.title!r} {story.alert.labels}\n" + told(response) + f"\n   {wrong[:4]}"
     return Line(
@@ -133,12 +135,12 @@ async def main() -> None:
                     print(line.said)
     if lines:
         solved = sum(line.resolved for line in lines)
-        damage = sum(bool(line.damage) for line in lines)
+        harmed = sum(bool(line.damage) for line in lines)
         mended = [line for line in lines if line.resolved and line.acted != "-"]
         reflexes = [line.reflex for line in mended] or [0.0]
         whole = [line.seconds for line in mended] or [0.0]
         print(
-            f"resolved {solved}/{len(lines)} = {solved / len(lines):.0%}, collateral {damage}; "
+            f"resolved {solved}/{len(lines)} = {solved / len(lines):.0%}, collateral {harmed}; "
             f"median {statistics.median(reflexes):.2f} s from match to last step, "
             f"{statistics.median(whole):.2f} s from alert to verified"
         )

@@ -23,6 +23,7 @@ from hermes.gym.box.place import place_in
 from hermes.gym.episode import host_plan
 from hermes.gym.scenario import known, load_scenario
 from hermes.memory.in_memory import InMemoryJournal
+from hermes.sre.probes.admission import vouch
 from hermes.sre.probes.discovery import discover
 from hermes.sre.probes.patrol import Patrol
 from hermes.sre.probes.probe import Kind, Probe
@@ -48,7 +49,8 @@ def fifty(folder: Path, port: int) -> list[Probe]:
     disks = [Probe(name=f"disk{n}", kind="disk", what="/") for n in range(6)]
     ports = [Probe(name=f"port{n}", kind="port", what=str(port)) for n in range(15)]
     logs = [Probe(name=f"log{n}", kind="log", what=str(log)) for n in range(10)]
-    own = [Probe(name=f"own{n}", kind="command", what="test -e /etc/hostname") for n in range(15)]
+    text = "test -e /etc/hostname"
+    own = [vouch(Probe(name=f"own{n}", kind="command", what=text)) for n in range(15)]
     return [*host, *disks, *ports, *logs, *own]
 
 
@@ -77,7 +79,7 @@ async def detection(here: Environment, folder: Path) -> None:
     flag, late = folder / "broken", []
     probe = Probe(name="flag", kind="command", what=f"! test -e {flag}", interval=2.0, fails=2)
     bus = Bus(InMemoryJournal())
-    patrol = Patrol([probe], here, bus, home=folder / "home")
+    patrol = Patrol([vouch(probe)], here, bus, home=folder / "home")
     async with anyio.create_task_group() as group:
         group.start_soon(patrol.run)
         last = 0

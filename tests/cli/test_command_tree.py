@@ -53,6 +53,7 @@ ELSEWHERE |= {
 ELSEWHERE |= {f"hermes drill {verb}" for verb in ("run", "selftest", "bench", "score")}
 ELSEWHERE |= {f"hermes skills {verb}" for verb in ("run", "diff", "rollback", "retire")}
 ELSEWHERE |= {f"hermes skills {verb}" for verb in ("compile", "distill")}
+ELSEWHERE |= {"hermes maintenance end"}
 ELSEWHERE |= {f"hermes incident {verb}" for verb in ("show", "timeline", "report")}
 ELSEWHERE |= {f"hermes incident {verb}" for verb in ("ack", "close", "reopen")}
 ELSEWHERE |= {f"hermes skills {v}" for v in ("export", "import", "verify", "publish", "revoke")}
@@ -70,6 +71,7 @@ ARGUMENTS = {
     "hermes doctor": ["--offline"],
     "hermes drill show": ["config-typo-after-edit"],
     "hermes incident open": ["the shop shows old prices"],
+    "hermes maintenance add": ["web", "--for", "1h"],
     "hermes memory add": ["orders writes to db-7"],
     "hermes skills show": ["port-taken"],
     "hermes skills new": ["made-here", "--description", "Does it"],

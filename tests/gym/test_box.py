@@ -12,6 +12,8 @@ import pytest
 from hermes.core.errors import PlaceFailed
 from hermes.environments.confinement import probe
 from hermes.gym.box.box import Box
+from hermes.gym.box.here import Here
+from hermes.gym.box.nursery import nursery
 from hermes.gym.box.place import place_in
 from hermes.gym.episode import host_plan
 from hermes.gym.parts.shop import shop, unit
@@ -204,8 +206,10 @@ async def test_a_bomb_of_forks_is_bounded_and_the_box_still_answers() -> None:
 async def test_nothing_is_left_of_a_box() -> None:
     async with Box([host_plan(a_host(sleeper()))]) as box:
         await wait_for(box, "sleeper", "active")
-        pids = [box.warden.pid, *box.warden.hosts]
-        groups = [Path(entry).parent for entry in box.warden.cgroup.entries]
+        carrier = box.carrier
+        assert isinstance(carrier, Here)
+        pids = [carrier.warden.pid, *carrier.warden.hosts]
+        groups = [Path(entry).parent for entry in carrier.warden.cgroup.entries]
 
     async def gone() -> bool:
         return not any([await anyio.Path(f"/proc/{pid}").exists() for pid in pids])
@@ -252,3 +256,28 @@ async def test_an_ordinary_user_without_spare_user_numbers_has_a_box_too(tmp_pat
         check=False,
     )
     assert done.stdout.decode() == "0\nmine\nwrote\n\n", done.stderr.decode()
+
+
+async def test_boxes_of_a_nursery_are_as_separate_as_others_and_gone_as_well() -> None:
+    async with nursery() as opener:
+        async with (
+            Box([host_plan(a_host(sleeper()))], opener=opener) as one,
+            Box([host_plan(a_host())], opener=opener) as two,
+        ):
+            await wait_for(one, "sleeper", "active")
+            await one.run("echo mine > /srv/mark")
+            assert await two.read("/srv/mark") is None
+            assert "sleeper" not in (await two.run("ps aux; systemctl list-units")).output
+            carriers = [each.carrier for each in (one, two)]
+            pids = [each.warden.pid for each in carriers if isinstance(each, Here)]
+        assert len(set(pids)) == 2
+
+        async def gone() -> bool:
+            return not any([await anyio.Path(f"/proc/{pid}/root").exists() for pid in pids])
+
+        await eventually(gone)
+        async with Box([host_plan(a_host())], opener=opener) as three:
+            assert (await three.run("echo well")).output == "well\n"
+    with pytest.raises(PlaceFailed):
+        async with Box([host_plan(a_host())], opener=opener):
+            pass

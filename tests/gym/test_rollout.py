@@ -1,7 +1,7 @@
 """A model that only writes text plays an episode; what it wrote is told apart from what it read.
 
-The Atropos library itself is too large for this suite: `docs/how-to/rl.md` says how the door to it
-is tried by hand. What is tested here is all that stands behind that door.
+The libraries of trainers are too large for this suite: `make test-training` plays through them.
+What is tested here is all that stands behind those doors.
 """
 
 from collections.abc import Sequence

@@ -4,10 +4,12 @@ from pathlib import Path
 
 from hermes.app.exchange import Exchange
 from hermes.app.exchange_checks import check_signature, seal_of
-from hermes.policy.audit import Signer
+from hermes.policy.signatures import KeyPair
 from hermes.settings.load import Loaded, load
 from hermes.skills.cards import Root
 from hermes.skills.exchange.bundle import Goods, make_bundle
+from hermes.skills.exchange.importing import Examined
+from hermes.skills.exchange.placing import Placed
 from hermes.skills.exchange.sealing import Seal
 from hermes.skills.format.skill_text import read_skill
 from hermes.skills.library import Skill
@@ -34,7 +36,7 @@ check = check_signature
 
 
 def key(number: int = 1) -> Seal:
-    return seal_of(Signer(bytes([number]) * 32))
+    return seal_of(KeyPair(bytes([number]) * 32))
 
 
 def entries(name: str = "old-logs", **files: str) -> tuple[Entry, ...]:
@@ -65,3 +67,17 @@ def a_skill(home: Path, name: str = "old-logs", text: str = "", **files: str) ->
         (folder / path).write_text(content)
     told = read_skill((folder / "SKILL.md").read_text(), folder=name)
     return Skill(folder, Root(home / "skills", "user"), told)
+
+
+async def fetched(home: Exchange, source: str) -> list[bytes]:
+    return [data async for data in home.gather(source)]
+
+
+async def imported(
+    home: Exchange, data: bytes, *, sandbox: bool = False
+) -> tuple[Examined, Placed]:
+    gate = home.gatehouse(lambda _: None, sandbox=sandbox, prove=False)
+    folder = home.root / "old-logs"
+    existing = folder if folder.is_dir() else None
+    examined = await gate.examine(data, existing)
+    return examined, gate.admit(examined, existing)

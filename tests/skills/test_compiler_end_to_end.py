@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from compiler_house import TASK, a_home, a_script, answer
+from compiler_house import CODE, TASK, TESTS, a_home, a_script, answer
 
-from hermes.app import open_house
+from hermes.app import House, open_house
 from hermes.core.actions import Action, Approval, Decision
 from hermes.core.events.skills import CompilerSaid, SkillChanged
 from hermes.core.events.tools import ToolDecided, ToolFinished
@@ -28,6 +28,10 @@ def calls(tool: str, **arguments: object) -> dict[str, object]:
     return {"calls": [{"id": f"c-{tool}", "name": tool, "arguments": arguments}]}
 
 
+def offered(house: House) -> set[str]:
+    return {spec.name for spec in house.means.executor.specs}
+
+
 def models(script: Path, folder: Path) -> dict[str, str]:
     """One answers in the conversation, another writes code."""
     writer = a_script(folder / "writer.jsonl", {"text": answer()})
@@ -38,14 +42,19 @@ async def test_a_wish_becomes_a_tool_of_this_and_of_every_later_session(tmp_path
     script = a_script(
         tmp_path / "first.jsonl",
         calls("skill_create", name="generate_csv_report", task=TASK),
-        calls("skill_call", name="generate_csv_report", arguments=SALES),
+        calls("generate_csv_report", **SALES),
         {"text": "made and used"},
     )
     loaded = a_home(tmp_path, **models(script, tmp_path))
     async with open_house(loaded, approver=yes, directory=tmp_path) as house:
+        assert "generate_csv_report" not in offered(house)
         conversation = await house.begin(TASK)
         assert await conversation.say(TASK) == "made and used"
         events = [each.event async for each in house.journal.read()]
+        assert "generate_csv_report" in offered(house), "the model is shown it at its next step"
+    finished = [e.result for e in events if isinstance(e, ToolFinished)]
+    assert [each.status for each in finished] == ["ok", "ok"]
+    assert "is a tool of yours from now on" in finished[0].content
     said = [f"[{e.speaker}] {e.text}" for e in events if isinstance(e, CompilerSaid)]
     assert said == [
         "[Core] No tool found for task…",
@@ -97,3 +106,23 @@ async def test_without_leave_the_tool_does_not_run(tmp_path: Path) -> None:
     statuses = [e.result.status for e in events if isinstance(e, ToolFinished)]
     assert statuses[-1] == "denied"
     assert not (loaded.home / "data" / "q1.csv").exists()
+
+
+async def test_made_anew_it_is_the_new_one_that_is_called_at_once(tmp_path: Path) -> None:
+    code = CODE.replace('["Product", "Revenue"]', '["PRODUCT", "REVENUE"]')
+    upper = answer(code, TESTS.replace("Product,Revenue", "PRODUCT,REVENUE"))
+    loaded = a_home(tmp_path)
+    for text in (answer(), upper):
+        script = a_script(
+            tmp_path / "s.jsonl",
+            calls("skill_create", name="generate_csv_report", task=TASK),
+            calls("generate_csv_report", **SALES),
+            {"text": "done"},
+        )
+        writer = a_script(tmp_path / "w.jsonl", {"text": text})
+        chosen = {"model.default": f"scripted:{script}", "model.strong": f"scripted:{writer}"}
+        loaded = a_home(tmp_path, **chosen)
+        async with open_house(loaded, approver=yes, directory=tmp_path) as house:
+            conversation = await house.begin(TASK)
+            assert await conversation.say(TASK) == "done"
+    assert (loaded.home / "data" / "q1.csv").read_text().startswith("PRODUCT,REVENUE")

@@ -13,7 +13,7 @@ from hermes.skills.distill.distil import distil
 from hermes.skills.distill.literals import Given, put_in
 from hermes.skills.distill.rehearsal import Rehearsed, Seen
 from hermes.skills.distill.with_model import improve
-from hermes.skills.distill.writing import write_folder
+from hermes.skills.distill.writing import Distilled, write_folder
 from hermes.skills.playbook.template import fill, quoted_at
 
 pytestmark = pytest.mark.anyio
@@ -98,6 +98,57 @@ async def test_a_fix_that_does_not_hold_again_is_no_skill() -> None:
 
     with pytest.raises(NotDistilled, match="does not hold"):
         await distil(a_run(), rehearse=never)
+
+
+class Moody:
+    """The host above, which says the opposite in some of its rehearsals.
+
+    In those named `empty` the settings are gone for a moment when they are looked at last.
+    """
+
+    def __init__(self, *bad: int, empty: tuple[int, ...] = ()) -> None:
+        self.count, self._bad, self._empty = 0, bad, empty
+
+    async def __call__(self, commands: Sequence[str]) -> Rehearsed:
+        self.count += 1
+        told = await host(commands)
+        seen = list(told.seen)
+        if self.count in self._empty:
+            looks = [n for n, command in enumerate(commands) if command.startswith("cat")]
+            seen[looks[-1]] = Seen(0, "")
+        solved = told.solved is not (self.count in self._bad)
+        return Rehearsed(solved=solved, seen=tuple(seen))
+
+
+def steps_of(made: Distilled) -> list[str]:
+    return [step.command.split()[0] for step in made.parsed().steps]
+
+
+@pytest.mark.parametrize("bad", range(1, 12))
+async def test_one_mood_of_a_host_neither_drops_nor_keeps_a_step(bad: int) -> None:
+    moody = Moody(bad)
+    made = await distil(a_run(), rehearse=moody)
+    assert steps_of(made) == ["sed", "systemctl"]
+    assert [check.expect.contains for check in made.parsed().verify] == ["active"]
+    assert 8 <= moody.count <= 9
+
+
+async def test_a_fix_that_holds_only_now_and_then_is_no_skill() -> None:
+    quiet = Moody()
+    await distil(a_run(), rehearse=quiet)
+    last = quiet.count
+    with pytest.raises(NotDistilled, match="too much luck"):
+        await distil(a_run(), rehearse=Moody(last - 1, last))
+
+
+async def test_what_one_rehearsal_alone_shows_is_no_sign() -> None:
+    steady = Moody()
+    expected = await distil(a_run(), rehearse=steady)
+    first, second = steady.count - 1, steady.count
+    once = await distil(a_run(), rehearse=Moody(empty=(first,)))
+    twice = await distil(a_run(), rehearse=Moody(empty=(first, second)))
+    assert once.playbook == expected.playbook
+    assert twice.playbook != expected.playbook
 
 
 def test_the_story_parts_looks_from_changes() -> None:

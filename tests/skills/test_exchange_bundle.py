@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from hermes.skills.exchange.archive import Refused, digest_of_entries, pack, unpack
 from hermes.skills.exchange.bundle import Bundle, read_bundle
-from hermes.skills.exchange.keyring import Keyring, Revocations, Rotation
+from hermes.skills.exchange.keyring import Keyring
 from hermes.skills.exchange.sealing import Sealed, seal
+from hermes.skills.exchange.statements import Revocations, Rotation
 from hermes.skills.format.digest import digest_of
 from hermes.skills.scanner.finding import Entry, entries_of
 

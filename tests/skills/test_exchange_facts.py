@@ -4,10 +4,12 @@ import pytest
 from exchange_homes import a_home, key
 from msgspec.structs import replace
 
-from hermes.app.exchange_facts import hear_facts, say_facts, team_facts
-from hermes.core.events.memory import FactEnded, FactNoted
+from hermes.app.exchange import Exchange
+from hermes.app.exchange_facts import Taken, hear_facts, say_facts, team_facts
+from hermes.core.events.memory import FactEnded, FactForgotten, FactNoted
 from hermes.memory.facts.fact import fact_id
 from hermes.memory.facts.keeping import FactKeeper
+from hermes.memory.facts.sharing import scoped
 from hermes.memory.in_memory import InMemoryJournal
 from hermes.skills.exchange.archive import Refused
 
@@ -74,3 +76,71 @@ async def test_nobody_retracts_what_is_not_his_own(tmp_path: Path) -> None:
     assert key().key != mallory.seal().key
     keeper.close()
     other.close()
+
+
+async def test_what_is_no_longer_shared_or_was_forgotten_is_retracted(tmp_path: Path) -> None:
+    _, alice = a_home(tmp_path, "alice")
+    _, bob = a_home(tmp_path, "bob")
+    here, there = InMemoryJournal(), InMemoryJournal()
+    other = "Deploys stop on Fridays at 14:00"
+    await here.append(noted(TEXT), noted(other))
+    keeper, far = FactKeeper(tmp_path / "a.db", here), FactKeeper(tmp_path / "b.db", there)
+    alice.name("alice")
+    bob.keyring.pin("alice", alice.seal().key)
+    assert await told(alice, keeper, bob, far, there) == Taken(asserted=2)
+
+    fact = await keeper.facts.get(FACT)
+    assert fact is not None
+    await here.append(scoped(fact, "own", run="memory", actor="alice"))
+    await here.append(FactForgotten(run="r", fact=fact_id("semantic", "", other)))
+    assert (await told(alice, keeper, bob, far, there)).retracted == 2
+    kept = await far.facts.get(FACT)
+    assert kept is not None
+    assert kept.state == "ended"
+    keeper.close()
+    far.close()
+
+
+async def test_a_shared_fact_of_another_is_confirmed_and_not_claimed(tmp_path: Path) -> None:
+    _, bob = a_home(tmp_path, "bob")
+    _, carol = a_home(tmp_path, "carol")
+    here, there = InMemoryJournal(), InMemoryJournal()
+    await here.append(replace(noted(TEXT), origin="alice@12345678", trust="imported"))
+    await there.append(replace(noted(TEXT, scope="own"), origin="alice@12345678", trust="imported"))
+    keeper, far = FactKeeper(tmp_path / "b.db", here), FactKeeper(tmp_path / "c.db", there)
+    bob.name("bob")
+    carol.keyring.pin("bob", bob.seal().key)
+    assert await told(bob, keeper, carol, far, there) == Taken(confirmed=1)
+    kept = await far.facts.get(FACT)
+    assert kept is not None
+    assert (kept.confirmations, kept.origin) == (1, "alice@12345678")
+    keeper.close()
+    far.close()
+
+
+async def test_a_change_of_scope_is_no_confirmation_and_rules_do_not_undo_it(
+    tmp_path: Path,
+) -> None:
+    journal = InMemoryJournal()
+    keeper = FactKeeper(tmp_path / "a.db", journal)
+    await journal.append(noted(TEXT, scope="own"))
+    await keeper.facts.catch_up()
+    before = await keeper.facts.get(FACT)
+    assert before is not None
+    await journal.append(scoped(before, "team", run="memory", actor="me"))
+    await journal.append(replace(noted(TEXT, scope="own"), trust="system"))
+    await keeper.facts.catch_up()
+    after = await keeper.facts.get(FACT)
+    assert after is not None
+    assert after.scope == "team"
+    assert after.trust == before.trust
+    assert after.confirmations == 1, "the rule's own sighting, and not the change of scope"
+    keeper.close()
+
+
+async def told(
+    speaker: Exchange, own: FactKeeper, hearer: Exchange, far: FactKeeper, journal: InMemoryJournal
+) -> Taken:
+    sealed = say_facts(speaker, await team_facts(own))
+    assert sealed is not None
+    return await hear_facts(hearer, sealed, far, journal, "import")

@@ -3,19 +3,33 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from exchange_homes import BODY, a_home, a_skill, entries, key
+from exchange_homes import BODY, a_home, a_skill, check, entries, fetched, imported, key
 
 from hermes.app.exchange import Exchange
 from hermes.skills.exchange.archive import Refused
-from hermes.skills.exchange.bundle import Goods, make_bundle
+from hermes.skills.exchange.bundle import Goods, make_bundle, read_bundle
 from hermes.skills.exchange.importing import Examined, Proven
 from hermes.skills.exchange.index import PLACE
-from hermes.skills.exchange.placing import Placed
 from hermes.skills.exchange.serving import served
+from hermes.skills.format.digest import digest_of
 from hermes.skills.history import History
 from hermes.skills.scanner.finding import Entry
 
 pytestmark = pytest.mark.anyio
+BORROWING = """\
+version: 1
+summary: a full disk
+signature:
+  words: [disk full]
+  probes:
+    - use: disk-use
+steps:
+  - name: cut
+    command: truncate -s 0 /var/log/x.log
+verify:
+  - name: check
+    command: df / | grep -v 100%
+"""
 MERGED = BODY.format(name="old-logs")
 
 
@@ -23,20 +37,6 @@ def commit(folder: Path) -> None:
     who = ["-c", "user.name=a", "-c", "user.email=a@b"]
     for words in (["init", "-q"], ["add", "-A"], [*who, "commit", "-qm", "x"]):
         subprocess.run(["git", *words], cwd=folder, check=True)
-
-
-async def fetched(home: Exchange, source: str) -> list[bytes]:
-    return [data async for data in home.gather(source)]
-
-
-async def imported(
-    home: Exchange, data: bytes, *, sandbox: bool = False
-) -> tuple[Examined, Placed]:
-    gate = home.gatehouse(lambda _: None, sandbox=sandbox, prove=False)
-    folder = home.root / "old-logs"
-    existing = folder if folder.is_dir() else None
-    examined = await gate.examine(data, existing)
-    return examined, gate.admit(examined, existing)
 
 
 async def test_two_homes_exchange_a_skill_over_http_and_a_forged_one_is_refused(
@@ -162,20 +162,26 @@ async def test_a_hostile_skill_stays_in_quarantine_and_pins_nobody(tmp_path: Pat
     assert not bob.keyring.known.publishers
 
 
-async def test_evidence_that_does_not_hold_here_keeps_a_skill_out(tmp_path: Path) -> None:
-    _, bob = a_home(tmp_path, "bob")
+async def examined_with(home: Exchange, proven: Proven) -> Examined:
     proof = (Entry(path="measured.jsonl", data=b"{}"),)
     goods = Goods(name="old-logs", version=1, publisher="al", skill=entries(), evidence=proof)
-    seen: list[str] = []
 
     async def rerun(folder: Path, evidence: object) -> Proven:
-        seen.append(folder.name)
-        return Proven("failed", "0 of 2 solved")
+        assert folder.name == "old-logs"
+        return proven
 
-    gate = replace(bob.gatehouse(lambda _: None, sandbox=False), rerun=rerun)
-    examined = await gate.examine(make_bundle(goods, key()))
-    assert seen == ["old-logs"]
-    assert examined.blocked
+    gate = replace(home.gatehouse(lambda _: None, sandbox=False), rerun=rerun)
+    return await gate.examine(make_bundle(goods, key()))
+
+
+async def test_a_skill_that_does_damage_while_its_evidence_is_played_stays_out(
+    tmp_path: Path,
+) -> None:
+    _, bob = a_home(tmp_path, "bob")
+    harmless = await examined_with(bob, Proven("failed", "0 of 2 solved"))
+    assert not harmless.blocked
+    harmful = await examined_with(bob, Proven("passed", "2 of 2", harm=("orders lost its data",)))
+    assert harmful.blocked
 
 
 async def test_the_capability_difference_is_shown_before_anything_is_taken_in(
@@ -191,3 +197,21 @@ async def test_the_capability_difference_is_shown_before_anything_is_taken_in(
     examined = await gate.examine(alice.export(skill), bob.root / "old-logs")
     assert examined.difference.gained == ("host status.example.com", "runs curl")
     assert examined.difference.undeclared == ()
+
+
+async def test_what_a_playbook_borrows_travels_with_it_under_the_same_digest(
+    tmp_path: Path,
+) -> None:
+    loaded, alice = a_home(tmp_path, "alice")
+    _, bob = a_home(tmp_path, "bob")
+    shared = loaded.home / "skills/_probes/disk-use.sh"
+    shared.parent.mkdir(parents=True)
+    shared.write_text("df -P /var/log | tail -n 1\n")
+    skill = a_skill(loaded.home, **{"playbook.yaml": BORROWING})
+    assert skill.playbook is not None, list(map(str, skill.problems))
+    data = alice.export(skill, name="alice")
+    assert read_bundle(data, check).manifest.digest == skill.digest
+    await imported(bob, data)
+    assert (bob.root / "old-logs/_probes/disk-use.sh").read_text() == shared.read_text()
+    assert digest_of(bob.root / "old-logs") == skill.digest
+    assert alice.revoke(digests=[skill.digest]) is True

@@ -104,9 +104,11 @@ class House:
     def runner(self, playbook: Playbook) -> Runner:
         return Runner("mends", playbook, self.road(), publish=self.bus.publish, run="r")
 
-    async def play(self, playbook: Playbook, facts: Facts | None = None, **how: bool) -> Played:
+    async def play(
+        self, playbook: Playbook, facts: Facts | None = None, *, dry: bool = False
+    ) -> Played:
         async with self.place:
-            return await self.runner(playbook).play(facts or Facts(), **how)
+            return await self.runner(playbook).play(facts or Facts(), dry=dry)
 
     @property
     def state(self) -> str:
@@ -252,3 +254,22 @@ async def test_playbooks_share_a_look_until_one_of_them_changes_something(tmp_pa
     async with house.place:
         await respond(Facts(), [first, second], house.road())
     assert (tmp_path / "looks").read_text() == "x\n"
+
+
+async def test_signs_of_a_shell_in_an_alert_reach_no_command(tmp_path: Path) -> None:
+    text = f"""
+summary: looks
+signature:
+  probes:
+    - {{name: look, command: 'cd {tmp_path}; printf "%s" {{{{alert}}}} > heard'}}
+parameters:
+  alert: {{from: alert, pattern: '[\\s\\S]+', kind: text}}
+steps:
+  - {{name: mend, command: 'true', risk: read}}
+verify:
+  - {{name: works, command: 'true'}}
+"""
+    playbook, problems = read_playbook(text)
+    assert playbook is not None, problems
+    await House(tmp_path).play(playbook, Facts(title="`web` and $(reboot) are \\ red"))
+    assert (tmp_path / "heard").read_text() == "web  and  (reboot) are   red"

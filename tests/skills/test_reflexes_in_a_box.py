@@ -58,10 +58,11 @@ async def responded(
 @pytest.mark.parametrize(
     ("scenario", "skill"),
     [
-        ("config-typo-after-edit", "config-restore"),
         ("service-crashed", "poison-record"),
-        ("unit-failed", "ownership-drift"),
         ("hung-worker", "stale-lock"),
+        ("cron-failing-silently", "job-failing"),
+        ("dns-wrong", "stale-name"),
+        ("red-herring-deploy", "switched-off"),
     ],
 )
 async def test_a_reflex_mends_it_without_a_model_and_without_damage(
@@ -76,10 +77,22 @@ async def test_a_reflex_mends_it_without_a_model_and_without_damage(
     assert any(isinstance(e, PlaybookEnded) and e.outcome == "applied" for e in journal.events)
 
 
-@pytest.mark.parametrize("scenario", ["false-alarm", "already-recovered", "red-herring-deploy"])
-async def test_what_is_not_theirs_is_left_alone(scenario: str, tmp_path: Path) -> None:
+async def test_two_faults_at_once_are_both_mended(tmp_path: Path) -> None:
+    async with responded("two-faults-at-once", 1, tmp_path) as (episode, response, _):
+        outcome = await episode.judge()
+    assert len(response.mended) == 2
+    assert outcome.damage == ()
+    assert outcome.resolved
+
+
+@pytest.mark.parametrize(
+    ("scenario", "well"),
+    [("false-alarm", True), ("already-recovered", True), ("needs-approval", False)],
+)
+async def test_what_is_not_theirs_is_left_alone(scenario: str, well: bool, tmp_path: Path) -> None:
     async with responded(scenario, 4, tmp_path) as (episode, response, journal):
         outcome = await episode.judge()
     changed = [e for e in journal.events if isinstance(e, PlaybookStepped) and e.phase == "step"]
     assert changed == [], response.tried
+    assert bool(response.all_clear) == well
     assert outcome.damage == ()

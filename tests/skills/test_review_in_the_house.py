@@ -9,7 +9,8 @@ from compiler_house import scripted
 from lifecycle_house import Home, distilled
 from review_tasks import a_task, tasks
 
-from hermes.app.reviewing import evolve_skill, review, when_due
+from hermes.app.review_due import when_due
+from hermes.app.reviewing import evolve_skill, review
 from hermes.core.errors import SettingsError
 from hermes.skills.format.digest import digest_of
 from hermes.skills.library import Skill

@@ -31,13 +31,14 @@ def blocked(corpus: dict[str, tuple[str, list[Entry]]]) -> set[str]:
 
 def test_nearly_all_decent_skills_pass() -> None:
     corpus = {**read_corpus("benign.txt"), **read_corpus("benign_blind.txt")}
-    assert len(corpus) >= 60
+    corpus |= read_corpus("benign_blind_3.txt")
+    assert len(corpus) >= 140
     assert len(blocked(corpus)) <= 0.05 * len(corpus)
 
 
 def test_nearly_all_hostile_skills_are_stopped_by_reading_alone() -> None:
     corpus = {**read_corpus("hostile.txt"), **made()}
-    for file in ("hostile_blind.txt", "hostile_blind_2.txt"):
+    for file in ("hostile_blind.txt", "hostile_blind_2.txt", "hostile_blind_3.txt"):
         corpus |= read_corpus(file)
     assert len(corpus) >= 60
     assert len(blocked(corpus)) >= 0.95 * len(corpus), sorted({*corpus} - blocked(corpus))
@@ -93,7 +94,7 @@ def test_a_quoted_order_in_a_text_about_attacks_is_only_noted() -> None:
 
 
 def test_text_made_to_be_slow_is_read_in_bounded_time() -> None:
-    started = time.monotonic()
+    started = time.process_time()
     for text in (
         "a " * 40_000,
         "curl " * 8_000,
@@ -103,4 +104,4 @@ def test_text_made_to_be_slow_is_read_in_bounded_time() -> None:
     ):
         looked(body=text)
         looked(("scripts/a.sh", text))
-    assert time.monotonic() - started < 15
+    assert time.process_time() - started < 15

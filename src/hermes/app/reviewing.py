@@ -9,38 +9,18 @@ from hermes.core.errors import SettingsError
 from hermes.core.events.skills import SkillsReviewed
 from hermes.core.ids import new_id
 from hermes.core.protocols import Journal, Model, Recorded
-from hermes.settings.load import Loaded
 from hermes.skills.history import copy_skill
 from hermes.skills.library import Library, Skill
 from hermes.skills.lifecycle.life import Life
 from hermes.skills.lifecycle.replay import Case, Replay, case_of
 from hermes.skills.playbook.reading import FILE as PLAYBOOK
-from hermes.skills.review.due import Due, due, finished_tasks
+from hermes.skills.review.due import Due
 from hermes.skills.review.proposal import Proposal, propose
 
 if TYPE_CHECKING:
     from hermes.skills.review.evolution import Scored
 
 MANUAL = "SKILL.md"
-KINDS = (
-    "run.started",
-    "turn.ended",
-    "tool.requested",
-    "tool.finished",
-    "incident.verified",
-    "skill.reviewed",
-)
-
-
-async def when_due(journal: Journal, loaded: Loaded, *, anyway: bool = False) -> Due | None:
-    """What there is to read; with `anyway` also before its time."""
-    settings = loaded.settings.skills
-    records = [each async for each in journal.read(kinds=KINDS)]
-    found = due(records, every=settings.review_every, same=settings.same_errors)
-    if found is None and anyway:
-        failing = [task for task in finished_tasks(records) if task.failed or task.errors]
-        return Due(why="asked for", tasks=tuple(failing[-10:])) if failing else None
-    return found
 
 
 async def review(

@@ -104,12 +104,14 @@ async def reflex(
     """Trusted playbooks that may fit, best first, until one has mended it."""
     from hermes.skills.matching import Matcher
     from hermes.skills.playbook.reflex import respond
+    from hermes.sre.judge import HostJudge
 
-    candidates = Matcher(library.skills).candidates(facts)
+    candidates, execute = Matcher(library.skills).candidates(facts), road(executor, context)
     return await respond(
         facts,
         candidates,
-        road(executor, context),
+        execute,
         publish=context.publish,
         run=context.run,
+        judge=HostJudge(execute),
     )

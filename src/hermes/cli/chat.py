@@ -12,7 +12,8 @@ import anyio
 import click
 
 from hermes.cli.lazy import Examples
-from hermes.cli.loading import settings_for
+from hermes.cli.loading import overrides_of, settings_for
+from hermes.settings.load import Loaded
 
 NEWEST = "newest"
 EXAMPLES = """
@@ -61,19 +62,30 @@ def chat(ctx: click.Context, /, **options: Any) -> int:
         "model": options["model"],
         "toolsets": tuple(filter(None, map(str.strip, options["toolsets"].split(",")))),
     }
-    if alone:
-        from hermes.cli.render_once import Manner, answer_once
+    try:
+        if alone:
+            return _ask_once(loaded, question, run, options, house)
+        from hermes.cli.interactive.chat import converse
 
-        manner = Manner(
-            as_json=options["as_json"],
-            quiet=options["quiet"],
-            stream=_at_terminal(sys.stdout) and not options["no_stream"],
-            unattended=options["unattended"],
-        )
-        return anyio.run(answer_once, loaded, question, run, manner, house)
-    from hermes.cli.interactive.chat import converse
+        return anyio.run(converse, loaded, run, house)
+    finally:
+        from hermes.cli.look_back import look_back_later
 
-    return anyio.run(converse, loaded, run, house)
+        look_back_later(loaded, overrides_of(ctx))
+
+
+def _ask_once(
+    loaded: Loaded, question: str, run: str | None, options: dict[str, Any], house: dict[str, Any]
+) -> int:
+    from hermes.cli.render_once import Manner, answer_once
+
+    manner = Manner(
+        as_json=options["as_json"],
+        quiet=options["quiet"],
+        stream=_at_terminal(sys.stdout) and not options["no_stream"],
+        unattended=options["unattended"],
+    )
+    return anyio.run(answer_once, loaded, question, run, manner, house)
 
 
 def _question(query: str | None) -> str:

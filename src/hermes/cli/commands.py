@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "approvals": ("hermes.cli.approvals", "Answer what waits for a person; see what was granted"),
     "watch": ("hermes.cli.watch", "Be on call: notice, mend under rules, prove, report"),
     "incident": ("hermes.cli.incident", "What went wrong: list, show, report, open, close, count"),
+    "health": ("hermes.cli.health", "Is anything wrong right now? Every probe asked once"),
     "maintenance": ("hermes.cli.maintenance", "Look away for a while: add, list or end a window"),
     "drill": ("hermes.cli.drill", "Real incidents in a box: run, score, measure, prove"),
     "batch": ("hermes.cli.batch", "Many prompts side by side, kept as examples to train on"),

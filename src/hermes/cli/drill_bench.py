@@ -5,18 +5,26 @@ from pathlib import Path
 import anyio
 import click
 
-from hermes.cli.drill_run import playable
+from hermes.cli.drill_run import (
+    backend_option,
+    gym_settings,
+    playable,
+    prove_skill_option,
+)
 from hermes.cli.lazy import Examples
 from hermes.cli.loading import settings_for
 from hermes.cli.output import emit_json, json_option, note, say, table
 from hermes.cli.progress import bar
 from hermes.core.errors import HermesError, SettingsError
+from hermes.gym.backend import boxes
 from hermes.gym.bench import Standing, standings
 from hermes.gym.bench import bench as run_bench
 from hermes.gym.drill import Drilled, Terms
 from hermes.gym.plot import svg, terminal
 from hermes.gym.readiness import listed, readiness
 from hermes.gym.scenario import Scenario, find
+from hermes.gym.settings import GymSettings
+from hermes.gym.stage import rules
 from hermes.settings.load import Loaded
 
 BASELINES = ("no-op", "restart-everything", "reference")
@@ -47,6 +55,8 @@ hermes drill bench --light --plot bench.svg --json > bench.json
 @click.option("--no-memory", is_flag=True, help="Without notes, recall and learning.")
 @click.option("--no-skills", is_flag=True, help="Without skills and playbooks.")
 @click.option("--ablate", is_flag=True, help="Each model also without memory, and without skills.")
+@backend_option
+@prove_skill_option
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw it into this SVG file.")
 @json_option
 @click.pass_context
@@ -61,8 +71,9 @@ def bench(
 ) -> int:
     """Let AGENTS answer many scenarios with many seeds; all scenarios when none is named."""
     loaded = settings_for(ctx)
-    chosen = _chosen(scenarios, str(options["group"]), light=bool(options["light"]))
-    drills = _drills(loaded, chosen, agents or BASELINES, options)
+    gym = gym_settings(loaded, options["backend"])
+    chosen = _chosen(scenarios, str(options["group"]), gym, light=bool(options["light"]))
+    drills = _drills(loaded, chosen, agents or BASELINES, gym, options)
     ranked = standings(drills)
     if plot is not None:
         _draw(plot, ranked, f"{len(chosen)} scenarios × {options['seeds']} seeds")
@@ -75,10 +86,10 @@ def bench(
     return 0
 
 
-def _chosen(names: tuple[str, ...], group: str, *, light: bool) -> list[Scenario]:
+def _chosen(names: tuple[str, ...], group: str, gym: GymSettings, *, light: bool) -> list[Scenario]:
     if names:
-        return [playable(name) for name in names]
-    here = readiness()
+        return [playable(name, gym) for name in names]
+    here = readiness(gym)
     if not here.boxes:
         raise SettingsError(f"no box can be made here: {'; '.join(here.missing)}")
     found = []
@@ -93,9 +104,14 @@ def _chosen(names: tuple[str, ...], group: str, *, light: bool) -> list[Scenario
 
 
 def _drills(
-    loaded: Loaded, chosen: list[Scenario], names: tuple[str, ...], options: dict[str, object]
+    loaded: Loaded,
+    chosen: list[Scenario],
+    names: tuple[str, ...],
+    gym: GymSettings,
+    options: dict[str, object],
 ) -> list[Drilled]:
     from hermes.app.drill import NONE, Agent, agent_called, drill
+    from hermes.app.skill_trial import skill_trial
     from hermes.models.reference import resolve
 
     turns = int(str(options["turns"]))
@@ -118,9 +134,7 @@ def _drills(
     total = len(chosen) * count * len(agents)
     ended: list[Drilled] = []
 
-    async def one(scenario: Scenario, seed: int, name: str) -> Drilled:
-        return await drill(loaded, scenario, seed, agents[name], terms)
-
+    book = rules()
     with bar("drilling") as show:
 
         def done(drilled: Drilled) -> None:
@@ -130,7 +144,22 @@ def _drills(
         async def work() -> list[Drilled]:
             seeds = list(range(first, first + count))
             jobs = int(str(options["jobs"]))
-            return await run_bench(chosen, seeds, list(agents), one, jobs=jobs, done=done)
+            async with boxes(gym) as opener:
+
+                async def one(scenario: Scenario, seed: int, name: str) -> Drilled:
+                    trial = skill_trial(scenario.name, split=terms.split, opener=opener)
+                    return await drill(
+                        loaded,
+                        scenario,
+                        seed,
+                        agents[name],
+                        terms,
+                        opener=opener,
+                        book=book,
+                        learned=trial if options["prove_skill"] else None,
+                    )
+
+                return await run_bench(chosen, seeds, list(agents), one, jobs=jobs, done=done)
 
         return anyio.run(work)
 

@@ -2,7 +2,9 @@
 
 import click
 
+from hermes.cli.drill_run import backend_option, gym_settings
 from hermes.cli.lazy import Examples
+from hermes.cli.loading import settings_for
 from hermes.cli.output import emit_json, fields, json_option, note, say, table
 from hermes.cli.render_safe import clip
 from hermes.gym.readiness import Listed, Readiness, lacking, listed, readiness
@@ -12,10 +14,14 @@ from hermes.gym.scenario import find
 @click.command("list", cls=Examples, examples="hermes drill list --group jobs --json")
 @click.option("--group", help="Only this group.")
 @click.option("--light", is_flag=True, help="Only those that need nothing but bash and Python.")
+@backend_option
 @json_option
-def list_(group: str | None, light: bool, as_json: bool) -> int:
+@click.pass_context
+def list_(
+    ctx: click.Context, group: str | None, light: bool, backend: str | None, as_json: bool
+) -> int:
     """List the scenarios, with what this machine lacks to play them."""
-    here = readiness()
+    here = readiness(gym_settings(settings_for(ctx), backend))
     found = [
         each
         for each in listed(here=here)
@@ -78,7 +84,7 @@ def show(scenario: str, seed: int, answer: bool, as_json: bool) -> None:
     if answer:
         told |= {
             "answer": story.answer,
-            "fault": story.fault,
+            "faults": story.faults,
             "inject": story.inject,
             "reference": story.reference,
             "relief": story.relief,

@@ -1,5 +1,7 @@
 """`hermes drill run`: one scenario, one agent, one score."""
 
+from functools import partial
+
 import anyio
 import click
 import msgspec
@@ -9,15 +11,32 @@ from hermes.cli.lazy import Examples
 from hermes.cli.loading import settings_for
 from hermes.cli.output import emit_json, fields, json_option, note, say
 from hermes.core.errors import HermesError, SettingsError
+from hermes.gym.backend import opener_of
 from hermes.gym.drill import Drilled, Terms
-from hermes.gym.readiness import DOCKER, lacking, readiness
+from hermes.gym.readiness import lacking, readiness
 from hermes.gym.scenario import Scenario, find
+from hermes.gym.settings import GymSettings
+from hermes.settings.load import Loaded
+
+backend_option = click.option(
+    "--backend",
+    type=click.Choice(["box", "docker"]),
+    default=None,
+    help="Where the box is made; else as set in gym.backend.",
+)
+
+prove_skill_option = click.option(
+    "--prove-skill",
+    is_flag=True,
+    help="Try what was learned, alone, on a fresh variant; takes up to a minute.",
+)
 
 
 @click.command(
     cls=Examples,
     examples="""
 hermes drill run config-typo-after-edit --seed 7
+hermes drill run config-typo-after-edit --backend docker
 hermes drill run config-typo-after-edit --model none --json
 hermes drill run ./my-scenario --model anthropic:claude-sonnet-5 --turns 30
 """,
@@ -31,7 +50,8 @@ hermes drill run ./my-scenario --model anthropic:claude-sonnet-5 --turns 30
 @click.option("--timeout", default=600.0, show_default=True, help="Seconds for the agent.")
 @click.option("--window", default=5.0, show_default=True, help="Seconds for which it must hold.")
 @click.option("--held-out", is_flag=True, help="The wordings kept apart for evaluation.")
-@click.option("--backend", type=click.Choice(["box", "docker"]), default="box", hidden=True)
+@backend_option
+@prove_skill_option
 @json_option
 @click.pass_context
 def run(ctx: click.Context, /, scenario: str, as_json: bool, **options: object) -> int:
@@ -40,11 +60,11 @@ def run(ctx: click.Context, /, scenario: str, as_json: bool, **options: object) 
     Exit code 0 when it was resolved, 1 when not, 5 when there was no episode to score.
     """
     from hermes.app.drill import agent_called, drill
+    from hermes.app.skill_trial import skill_trial
 
-    if options["backend"] == "docker":
-        raise SettingsError(DOCKER)
     loaded = settings_for(ctx)
-    found = playable(scenario)
+    gym = gym_settings(loaded, options["backend"])
+    found = playable(scenario, gym)
     agent = agent_called(
         str(options["model"]) or loaded.settings.model.default,
         skills=not options["no_skills"],
@@ -58,7 +78,12 @@ def run(ctx: click.Context, /, scenario: str, as_json: bool, **options: object) 
     )
     if not as_json:
         note(f"{found.name}: {agent.name} answers; nothing here reaches this machine")
-    drilled = anyio.run(drill, loaded, found, int(str(options["seed"])), agent, terms)
+    seed, opener = int(str(options["seed"])), opener_of(gym)
+    learned = None
+    if options["prove_skill"]:
+        learned = skill_trial(scenario, split=terms.split, opener=opener)
+    work = partial(drill, opener=opener, learned=learned)
+    drilled = anyio.run(work, loaded, found, seed, agent, terms)
     if as_json:
         emit_json(drilled)
     else:
@@ -66,10 +91,16 @@ def run(ctx: click.Context, /, scenario: str, as_json: bool, **options: object) 
     return code_of(drilled)
 
 
-def playable(name: str) -> Scenario:
+def gym_settings(loaded: Loaded, backend: object) -> GymSettings:
+    """Those of the home, with what the command line says."""
+    gym = loaded.settings.gym
+    return msgspec.structs.replace(gym, backend=backend) if backend else gym
+
+
+def playable(name: str, gym: GymSettings | None = None) -> Scenario:
     """Raises `SettingsError` with what this machine lacks."""
     scenario = find(name)
-    missing = lacking(scenario, readiness())
+    missing = lacking(scenario, readiness(gym))
     if missing:
         raise SettingsError(
             f"{scenario.name} cannot be played here: {'; '.join(missing)}\n"

@@ -3,13 +3,17 @@
 import anyio
 import click
 
+from hermes.cli.drill_run import backend_option, gym_settings
 from hermes.cli.lazy import Examples
+from hermes.cli.loading import settings_for
 from hermes.cli.output import emit_json, json_option, note, say, table
 from hermes.cli.progress import bar
 from hermes.core.errors import SettingsError
+from hermes.gym.backend import boxes
 from hermes.gym.readiness import Readiness, lacking, listed, readiness
 from hermes.gym.scenario import Scenario, find
 from hermes.gym.selftest import SEEDS, Proof, prove_all
+from hermes.gym.settings import GymSettings
 
 
 @click.command(
@@ -26,18 +30,30 @@ hermes drill selftest --all --jobs 8 --json
 @click.option("--first", default=0, show_default=True, help="The first seed.")
 @click.option("--jobs", default=6, show_default=True, help="How many at once.")
 @click.option("--window", default=0.0, show_default=True, help="Seconds for which a cure holds.")
+@backend_option
 @json_option
-def selftest(scenarios: tuple[str, ...], everything: bool, as_json: bool, **options: float) -> int:
+@click.pass_context
+def selftest(
+    ctx: click.Context,
+    /,
+    scenarios: tuple[str, ...],
+    everything: bool,
+    backend: str | None,
+    as_json: bool,
+    **options: float,
+) -> int:
     """Prove of each: well before, broken after, mended by its reference fix, and by nothing else.
 
     Exit code 1 when one failed or is broken. Void episodes are shown and count as not proved.
     """
-    here = readiness()
+    gym = gym_settings(settings_for(ctx), backend)
+    here = readiness(gym)
     if not here.boxes:
         raise SettingsError(f"no box can be made here: {'; '.join(here.missing)}")
     chosen, left_out = _chosen(scenarios, everything, here)
     first, count = int(options["first"]), int(options["seeds"])
-    proofs = _prove(chosen, range(first, first + count), int(options["jobs"]), options["window"])
+    seeds = range(first, first + count)
+    proofs = _prove(chosen, seeds, int(options["jobs"]), options["window"], gym)
     if as_json:
         emit_json({"proofs": proofs, "left_out": left_out})
     else:
@@ -64,7 +80,9 @@ def _chosen(
     return chosen, left_out
 
 
-def _prove(chosen: list[Scenario], seeds: range, jobs: int, window: float) -> list[Proof]:
+def _prove(
+    chosen: list[Scenario], seeds: range, jobs: int, window: float, gym: GymSettings
+) -> list[Proof]:
     total = len(chosen) * len(seeds)
     ended: list[Proof] = []
 
@@ -75,7 +93,10 @@ def _prove(chosen: list[Scenario], seeds: range, jobs: int, window: float) -> li
             show(len(ended), total)
 
         async def work() -> list[Proof]:
-            return await prove_all(chosen, list(seeds), jobs=jobs, window=window, done=done)
+            async with boxes(gym) as opener:
+                return await prove_all(
+                    chosen, list(seeds), jobs=jobs, window=window, done=done, opener=opener
+                )
 
         return anyio.run(work)
 

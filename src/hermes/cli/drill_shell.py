@@ -9,10 +9,12 @@ import anyio
 import click
 
 from hermes.cli import exits
-from hermes.cli.drill_run import playable
+from hermes.cli.drill_run import backend_option, gym_settings, playable
 from hermes.cli.lazy import Examples
 from hermes.cli.loading import settings_for
 from hermes.cli.output import emit_json, json_option, note, say
+from hermes.gym.backend import opener_of
+from hermes.gym.box.carrier import Opener
 from hermes.gym.box.place import BoxClient
 from hermes.gym.drill import Terms, judge
 from hermes.gym.episode import Episode, open_episode
@@ -25,19 +27,26 @@ from hermes.gym.watch import Looked, answer, ask, greeting, looked
 @click.option("--seed", default=0, show_default=True)
 @click.option("--host", default=0, show_default=True, help="Which machine, by number.")
 @click.option("--window", default=2.0, show_default=True, help="Seconds for which it must hold.")
+@backend_option
 @click.pass_context
-def shell(ctx: click.Context, scenario: str, seed: int, host: int, window: float) -> int:
+def shell(
+    ctx: click.Context, scenario: str, seed: int, host: int, window: float, backend: str | None
+) -> int:
     """Open a shell on the broken host of SCENARIO; it is scored when you leave.
 
     `hermes drill score` in another terminal says how it stands meanwhile.
     """
-    loaded, found = settings_for(ctx), playable(scenario)
-    return anyio.run(partial(_sit, loaded.home, found, seed, host, Terms(window=window)))
+    loaded = settings_for(ctx)
+    gym = gym_settings(loaded, backend)
+    found, terms, opener = playable(scenario, gym), Terms(window=window), opener_of(gym)
+    return anyio.run(partial(_sit, loaded.home, found, seed, host, terms, opener))
 
 
-async def _sit(home: Path, scenario: Scenario, seed: int, host: int, terms: Terms) -> int:
+async def _sit(
+    home: Path, scenario: Scenario, seed: int, host: int, terms: Terms, opener: Opener
+) -> int:
     story = scenario.story(seed)
-    async with open_episode(scenario, story) as episode:
+    async with open_episode(scenario, story, opener=opener) as episode:
 
         async def look() -> Looked:
             return looked(episode, seed, await judge(episode, terms))
@@ -70,7 +79,9 @@ async def _shell(episode: Episode, host: int) -> None:
         "PS1": f"[root@{name} \\w]# ",
     }
     argv = [f"{key}={value}" for key, value in variables.items()]
-    inside = client.words(["/usr/bin/env", "-i", "-C", "/root", *argv, *words], terminal=True)
+    inside = client.words(
+        ["/usr/bin/env", "-i", "-C", "/root", *argv, *words], terminal=at_a_terminal
+    )
     process = await anyio.open_process(inside, stdin=None, stdout=None, stderr=None)
     async with process:
         await process.wait()

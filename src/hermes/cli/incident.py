@@ -10,6 +10,7 @@ TABLE = {
     "show": ("hermes.cli.incident_list:show", "One in full: cause, changes, checks, times"),
     "timeline": ("hermes.cli.incident_story:timeline", "What happened in one, moment by moment"),
     "report": ("hermes.cli.incident_story:report", "The report of one, as Markdown"),
+    "watch": ("hermes.cli.incident_watch:watch", "The work on one, live"),
     "open": ("hermes.cli.incident_desk:open_", "Say that something is wrong"),
     "ack": ("hermes.cli.incident_desk:ack", "Say that you have seen it"),
     "close": ("hermes.cli.incident_desk:close", "End one, with your reason"),

@@ -10,6 +10,7 @@ TABLE = {
     "show": ("hermes.cli.memory_read:show", "One fact with its sources"),
     "history": ("hermes.cli.memory_read:history", "What became of a fact, or of all of them"),
     "add": ("hermes.cli.memory_write:add", "Note a fact yourself"),
+    "share": ("hermes.cli.memory_share:share", "Let the team hear of a fact; --stop ends it"),
     "forget": ("hermes.cli.memory_write:forget", "Take facts out of recall, search and lists"),
     "learn": ("hermes.cli.memory_learn:learn", "Learn from sessions that were not learned from"),
     "audit": ("hermes.cli.memory_audit:audit", "Doubles, echoes, bad quotes, secrets, old rows"),
@@ -26,6 +27,7 @@ TABLE = {
 hermes memory list --about nginx
 hermes memory show fact-1a2b3c
 hermes memory add "the deploy window is Friday 14:00"
+hermes memory share fact-1a2b3c
 hermes memory forget fact-1a2b3c
 hermes memory audit
 hermes memory export > facts.jsonl

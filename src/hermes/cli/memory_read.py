@@ -6,7 +6,7 @@ from typing import Any, get_args
 import click
 import msgspec
 
-from hermes.cli.facts import Desk, at_desk
+from hermes.cli.facts import EVERY, Desk, at_desk
 from hermes.cli.lazy import Examples
 from hermes.cli.output import emit_json, fields, json_option, say, table
 from hermes.cli.render_safe import clean, clip
@@ -39,20 +39,27 @@ TOLD = (
 @click.option("--about", default="", help="Only about this service, host or file.")
 @click.option("--relation", default="", help="Only this relation, such as depends-on.")
 @click.option("--run", default="", help="Only what was noted in this run.")
+@click.option("--team", is_flag=True, help="Only what others may hear of.")
 @click.option(
     "--state", type=click.Choice([*get_args(State), "all"]), default="current", show_default=True
 )
 @click.option("--limit", default=50, show_default=True, help="How many.")
 @json_option
 @click.pass_context
-def list_(ctx: click.Context, /, state: str, limit: int, as_json: bool, **given: Any) -> None:
+def list_(
+    ctx: click.Context, /, state: str, limit: int, team: bool, as_json: bool, **given: Any
+) -> None:
     """List facts, the latest confirmed first."""
     wanted = Wanted(
-        state=None if state == "all" else msgspec.convert(state, State), limit=limit, **given
+        state=None if state == "all" else msgspec.convert(state, State),
+        limit=EVERY if team else limit,
+        **given,
     )
 
     async def ask(desk: Desk) -> list[Fact]:
-        return list(await desk.keeper.facts.find(wanted))
+        found = list(await desk.keeper.facts.find(wanted))
+        shared = [each for each in found if each.scope == "team"]
+        return (shared[:limit] if limit >= 0 else shared) if team else found
 
     found = at_desk(ctx, ask)
     if as_json:
@@ -144,6 +151,7 @@ def _rows(fact: Fact) -> dict[str, object]:
         "quote": fact.quote,
         "run": fact.run,
         "origin": fact.origin,
+        "scope": fact.scope,
         "replaces": fact.supersedes,
         "replaced by": fact.ended_by,
         "shown": f"{fact.shown} times; then {fact.succeeded} turns answered, {fact.failed} failed",

@@ -8,6 +8,7 @@ import msgspec
 from hermes.app.approving import user_name
 from hermes.cli.facts import EVERY, RUN, Desk, at_desk
 from hermes.cli.lazy import Examples
+from hermes.cli.memory_share import rescope
 from hermes.cli.output import confirm, emit_json, json_option, say
 from hermes.cli.render_safe import clean
 from hermes.core.errors import HermesError
@@ -20,19 +21,26 @@ from hermes.memory.facts.settle import Settled
 from hermes.memory.facts.store import Wanted
 
 
-@click.command(cls=Examples, examples='hermes memory add "orders writes to db-7" --about orders')
+@click.command(
+    cls=Examples,
+    examples='hermes memory add "orders writes to db-7" --about orders\n'
+    'hermes memory add --team "deploys stop on Fridays at 14:00"',
+)
 @click.argument("text")
 @click.option(
     "--kind", type=click.Choice(get_args(MemoryKind)), default="semantic", show_default=True
 )
 @click.option("--about", multiple=True, help="A service, host or file; may be repeated.")
+@click.option("--team", is_flag=True, help="Others may hear of it: it goes into your index.")
 @json_option
 @click.pass_context
-def add(ctx: click.Context, text: str, kind: str, about: tuple[str, ...], as_json: bool) -> None:
+def add(
+    ctx: click.Context, text: str, kind: str, about: tuple[str, ...], team: bool, as_json: bool
+) -> None:
     """Note TEXT as a fact that you vouch for.
 
     It confirms one that says the same, and ends one that says otherwise ("the port is 1", "the
-    port is 2").
+    port is 2"). With --team it travels with `hermes skills publish FOLDER --facts`.
     """
     words = " ".join(visible(text).split())
     if not words or len(words) > LONGEST:
@@ -44,19 +52,25 @@ def add(ctx: click.Context, text: str, kind: str, about: tuple[str, ...], as_jso
         key=slot(words),
         trust="person",
         actor=user_name(),
+        scope="team" if team else "own",
     )
 
     async def write(desk: Desk) -> tuple[list[Settled], Fact | None]:
         events = await desk.keeper.keep(RUN, [fact])
         await desk.keeper.facts.catch_up()
-        return events, await desk.keeper.facts.get(events[0].fact if events else fact.id)
+        kept = await desk.keeper.facts.get(events[0].fact if events else fact.id)
+        if kept is not None and team and kept.scope != "team":  # it was known, and is shared now
+            kept = await rescope(desk, kept, "team")
+        return events, kept
 
     events, kept = at_desk(ctx, write, make=True)
     if as_json:
         emit_json(kept)
         return
     known = any(isinstance(event, FactConfirmed) for event in events)
-    say(f"{kept.id if kept else fact.id} {'was known and is confirmed' if known else 'noted'}")
+    shared = ", for the team" if team else ""
+    told = "was known and is confirmed" if known else "noted"
+    say(f"{kept.id if kept else fact.id} {told}{shared}")
     for event in events:
         if isinstance(event, FactEnded):
             say(f"{event.fact} says otherwise and has ended; hermes memory show {event.fact}")

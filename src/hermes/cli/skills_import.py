@@ -12,7 +12,7 @@ from hermes.app.exchange import Exchange, record_import
 from hermes.cli.lazy import Examples
 from hermes.cli.output import confirm, emit_json, json_option, note, say
 from hermes.cli.skills_desk import RUN, library_for, with_journal
-from hermes.cli.skills_exchange import as_data, show_examined
+from hermes.cli.skills_exchange import as_data, settle, show_examined
 from hermes.core.errors import PolicyDenied, SettingsError
 from hermes.settings.load import Loaded
 from hermes.skills.exchange.bundle import read_bundle
@@ -64,8 +64,11 @@ def import_(
     async def fetch_all() -> list[bytes]:
         return [data for each in sources async for data in exchange.gather(each, names)]
 
-    for data in anyio.run(fetch_all):
-        desk.take(data)
+    try:
+        for data in anyio.run(fetch_all):
+            desk.take(data)
+    finally:  # what was revoked counts, also when nothing else of an index does
+        settle(loaded, exchange)
     if as_json:
         emit_json(desk.done)
     if desk.stopped:

@@ -42,15 +42,15 @@ def at_lives(ctx: click.Context, work: Callable[[Desk], Awaitable[Answer]]) -> A
 
 
 @asynccontextmanager
-async def strong_model(desk: Desk) -> AsyncIterator[Model]:
-    """The model that is set for hard questions."""
+async def strong_model(desk: Desk, reference: str = "") -> AsyncIterator[Model]:
+    """The model of that name, or the one that is set for hard questions."""
     from hermes.app.models import Models
     from hermes.models.connections import Connections
     from hermes.models.reference import for_role
 
     async with Connections() as connections:
         models = Models(desk.loaded, connections, Bus(desk.journal))
-        yield models.open(for_role("strong", desk.loaded.settings.model))
+        yield models.open(reference or for_role("strong", desk.loaded.settings.model))
 
 
 def seeds_of(text: str) -> list[int]:

@@ -5,6 +5,7 @@ import click
 from hermes.cli.lazy import Examples
 from hermes.cli.output import emit_json, json_option, say
 from hermes.cli.skills_lives import Desk, at_lives, strong_model
+from hermes.cli.skills_review_self import review_quietly, show_status
 from hermes.core.events.skills import SkillsReviewed
 from hermes.skills.review.due import Due
 
@@ -13,11 +14,14 @@ from hermes.skills.review.due import Due
     cls=Examples,
     examples="""
 hermes skills review --check
+hermes skills review --status
 hermes skills review --now
 hermes skills review --evolve stale-lock
 """,
 )
 @click.option("--check", is_flag=True, help="Only say whether one is due, and why.")
+@click.option("--status", is_flag=True, help="What is counted, running, and came of the last.")
+@click.option("--background", is_flag=True, hidden=True, help="As a conversation's end begins it.")
 @click.option("--now", is_flag=True, help="Do not wait until one is due.")
 @click.option("--evolve", default="", metavar="NAME", help="Search for a better NAME with gepa.")
 @click.option(
@@ -29,26 +33,39 @@ hermes skills review --evolve stale-lock
 @json_option
 @click.pass_context
 def review(
-    ctx: click.Context, check: bool, now: bool, evolve: str, without: str, as_json: bool
+    ctx: click.Context, /, check: bool, now: bool, evolve: str, without: str, **given: bool
 ) -> None:
     """Look back over the tasks since the last review.
 
     One is due after 15 finished tasks, or after 3 that met the same error (skills.review_every,
     skills.same_errors). The model proposes one change to one skill; it is played against the cases
     that once proved that skill, and comes into use only when it passes the gate.
+
+    It also begins by itself, in the background, when a conversation ends and one is due: with the
+    model of skills.review_model, or, where none is set, by counting alone. To switch that off:
+    hermes config set skills.review_by_itself false
     """
+    as_json = given["as_json"]
     if evolve:
         _evolve(ctx, evolve, without, as_json)
         return
+    if given["status"]:
+        show_status(ctx, as_json)
+        return
+    if given["background"]:
+        review_quietly(ctx, without)
+        return
 
     async def work(desk: Desk) -> tuple[Due | None, SkillsReviewed | None]:
-        from hermes.app.reviewing import when_due
+        from hermes.app.review_due import when_due
+        from hermes.app.self_review import only_one
 
         found = await when_due(desk.journal, desk.loaded, anyway=now)
         if found is None or check:
             return found, None
-        event = await _review(desk, found, without)
-        await desk.publish(event)
+        async with only_one(desk.loaded, desk.journal):
+            event = await _review(desk, found, without)
+            await desk.publish(event)
         return found, event
 
     found, event = at_lives(ctx, work)

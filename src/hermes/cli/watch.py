@@ -60,6 +60,10 @@ async def _watch(loaded: Loaded, options: dict[str, object], as_json: bool) -> N
             say(f"on call: {len(at.probes)} probes, {at.answers}")
             if at.found_now:
                 note("no probes.yaml yet: these were found by a look around; `--discover --write`")
+            for each in at.refused:
+                note(f"not asked: {each}")
+            for each in at.refused:
+                note(f"a probe is left out: {each}")
             if at.address:
                 note(f"alerts are taken at {at.address}/alerts")
         async with anyio.create_task_group() as group:

@@ -36,8 +36,8 @@ def reference(story: Story) -> Responder:
     """One who knows the answer: what the best possible agent would get."""
 
     async def respond(scene: Scene) -> AnsweredBy:
-        fault = story.fault
-        files = " ".join(each for each in fault.component if each.startswith("/"))
+        named = [each for fault in story.faults for each in fault.component]
+        files = " ".join(each for each in named if each.startswith("/"))
         shown = f"{LOOK}; head -c 20000 {files}" if files else LOOK
         ran = [Ran(at=datetime.now(UTC), command=shown)]
         await scene.do("terminal", {"command": shown})
@@ -50,9 +50,7 @@ def reference(story: Story) -> Responder:
             "conclude",
             {
                 "answer": answer,
-                "component": fault.component[0],
-                "mechanism": fault.mechanism[0],
-                "value": fault.value[0] if fault.value else "",
+                **diagnosis(story),
                 "evidence": [shown],
                 "report": written(story, ran),
                 "confidence": 1.0,
@@ -63,6 +61,16 @@ def reference(story: Story) -> Responder:
     return respond
 
 
+def diagnosis(story: Story) -> dict[str, str]:
+    """What was broken, how and by which value, as briefly as it can be said."""
+    faults = story.faults
+    return {
+        "component": "; ".join(each.component[0] for each in faults),
+        "mechanism": "; ".join(each.mechanism[0] for each in faults),
+        "value": "; ".join(each.value[0] for each in faults if each.value),
+    }
+
+
 async def act(scene: Scene, number: int, script: str) -> None:
     if number:
         await scene.do(NAME, {"host": scene.hosts[number], "command": script})
@@ -71,7 +79,11 @@ async def act(scene: Scene, number: int, script: str) -> None:
 
 
 def written(story: Story, ran: Sequence[Ran]) -> str:
-    fault, outcome = story.fault, OUTCOMES.get(story.answer, "escalated")
+    outcome = OUTCOMES.get(story.answer, "escalated")
+    causes = "\n".join(
+        f"{each.component[0]}: {each.mechanism[0]} ({', '.join(each.value) or 'no one value'})."
+        for each in story.faults
+    )
     times = "\n".join(f"- {each.at:%H:%M:%S} ran a command" for each in ran)
     now = f"- {datetime.now(UTC):%H:%M:%S} verified"
     steps = "\n".join(f"- `{' '.join(each.command.split())}`" for each in ran if _plain(each))
@@ -85,7 +97,7 @@ def written(story: Story, ran: Sequence[Ran]) -> str:
 {now}
 
 ## Root cause
-{fault.component[0]}: {fault.mechanism[0]} ({", ".join(fault.value) or "no one value"}).
+{causes}
 
 ## Remediation
 {steps or "- nothing had to be changed"}

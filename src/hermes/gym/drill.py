@@ -129,7 +129,7 @@ async def play(
     answered_by, ended = await _answered(episode, stage, respond, terms)
     outcome = await judge(episode, terms)
     scored, answered_by = await settle(episode, stage, outcome, answered_by, terms)
-    if scored.resolved and learned is not None:
+    if scored.resolved and learned is not None and answered_by != "playbook":
         proved = await learned(episode.scenario, drilled.seed, stage)
         events = await of_run(stage.bus.journal, stage.run, after=stage.since)
         scored = score(episode.story, outcome, events, skill=proved)

@@ -9,6 +9,8 @@ import anyio
 from hermes.core.errors import PlaceFailed
 from hermes.core.messages import Value
 from hermes.gym.box.box import Box
+from hermes.gym.box.carrier import Opener
+from hermes.gym.box.here import open_here
 from hermes.gym.box.plan import HostPlan
 from hermes.gym.oracle import Found, Oracle
 from hermes.gym.scenario import Scenario
@@ -88,12 +90,14 @@ class Episode:
 
 @asynccontextmanager
 async def open_episode(
-    scenario: Scenario, story: Story, *, broken: bool = True
+    scenario: Scenario, story: Story, *, broken: bool = True, opener: Opener = open_here
 ) -> AsyncGenerator[Episode, None]:
-    """A host that is well, and then (unless told otherwise) broken. Raises `Void`."""
+    """A host that is well, and then (unless told otherwise) broken. Raises `Void`.
+
+    `opener` says where its box is made, and how."""
     plans = [host_plan(host) for host in story.hosts]
     tls = any(isinstance(check, Http) and check.tls for check in story.healthy)
-    async with Box(plans, tls=tls) as box:
+    async with Box(plans, tls=tls, opener=opener) as box:
         episode = Episode(scenario, story, box)
         well = await episode.oracle.until(story.healthy, ok=True, seconds=READY)
         _void_unless([each for each in well if not each.ok], scenario, "is not well to begin with")

@@ -6,7 +6,7 @@ Each is an agent; what it may know is what any agent may know, except where it s
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
-from hermes.gym.agents import LOOK, restart_everything, written
+from hermes.gym.agents import LOOK, diagnosis, restart_everything, written
 from hermes.gym.stage import AnsweredBy, Responder, Scene
 from hermes.gym.story import Story
 
@@ -107,15 +107,12 @@ def all_knowing(story: Story) -> Responder:
     """Has the answer from somewhere, says it all in the right form, and mends nothing."""
 
     async def respond(scene: Scene) -> AnsweredBy:
-        fault = story.fault
         await scene.do("terminal", {"command": LOOK})
         await scene.do(
             "conclude",
             {
                 "answer": "fix",
-                "component": fault.component[0],
-                "mechanism": fault.mechanism[0],
-                "value": fault.value[0] if fault.value else "",
+                **diagnosis(story),
                 "evidence": [LOOK],
                 "report": written(story, []).replace("Outcome: resolved", "Outcome: not resolved"),
             },

@@ -23,20 +23,24 @@ class Arguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     command: str
 
 
+def spec_for(names: tuple[str, ...]) -> ToolSpec:
+    return ToolSpec(
+        name=NAME,
+        description="Run a bash command on another machine of this network: "
+        f"{', '.join(names)}. `terminal` runs on {names[0]}.",
+        parameters=schema_of(Arguments),
+        risk=Risk.CHANGE,
+        alone=True,
+    )
+
+
 class HostTerminal:
     """A `Tool` that shows its command to the policy. Enters a host when it is first named."""
 
     def __init__(self, box: Box, names: tuple[str, ...], stack: AsyncExitStack) -> None:
         self._box, self._names, self._stack = box, names, stack
         self._places: dict[str, Environment] = {}
-        self.spec = ToolSpec(
-            name=NAME,
-            description="Run a bash command on another machine of this network: "
-            f"{', '.join(names)}. `terminal` runs on {names[0]}.",
-            parameters=schema_of(Arguments),
-            risk=Risk.CHANGE,
-            alone=True,
-        )
+        self.spec = spec_for(names)
 
     def command(self, arguments: Mapping[str, Any]) -> str:
         return self.fit(arguments).command

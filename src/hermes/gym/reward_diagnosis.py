@@ -42,11 +42,8 @@ class Named(Value, kw_only=True, frozen=True):
     value: bool = False
     evidence: float = 0.0
     """0 when any of it points nowhere, half when it does not speak of the fault."""
-
-    @property
-    def share(self) -> float:
-        hits = 0.4 * self.component + 0.4 * self.mechanism + 0.2 * self.value
-        return round(hits * self.evidence, 4)
+    share: float = 0.0
+    """Of the whole; of several faults, the mean over them."""
 
     @property
     def grounded(self) -> bool:
@@ -60,18 +57,32 @@ def judge_diagnosis(
     """`number` is that of the diagnosis: what came after it cannot have led to it."""
     if said is None or _is_a_list(said, story):
         return Named()
-    fault = story.fault
-    component = len(said.component) <= COMPONENT and _names(said.component, fault.component)
-    mechanism = len(said.mechanism) <= MECHANISM and _names(said.mechanism, fault.mechanism)
+    faults = [_one(said, fault, story) for fault in story.faults]
+    evidence = [_evidence(said.evidence, fault, seen, number) for fault in story.faults]
+    shares = [
+        (0.4 * component + 0.4 * mechanism + 0.2 * value) * shown
+        for (component, mechanism, value), shown in zip(faults, evidence, strict=True)
+    ]
+    return Named(
+        component=all(component for component, _, _ in faults),
+        mechanism=all(mechanism for _, mechanism, _ in faults),
+        value=all(value for _, _, value in faults),
+        evidence=min(evidence),
+        share=round(sum(shares) / len(shares), 4),
+    )
+
+
+def _one(said: IncidentDiagnosed, fault: Fault, story: Story) -> tuple[bool, bool, bool]:
+    """What of one fault is named; where there are several, more may be said."""
+    many = len(story.faults)
+    lured = any(_names(said.component, decoy.component) for decoy in story.decoys)
+    component = len(said.component) <= COMPONENT * many and not lured
+    component = component and _names(said.component, fault.component)
+    mechanism = len(said.mechanism) <= MECHANISM * many and _names(said.mechanism, fault.mechanism)
     value = component and mechanism
     if fault.value:
-        value = len(said.value) <= VALUE and _names(said.value, fault.value)
-    return Named(
-        component=component,
-        mechanism=mechanism,
-        value=value,
-        evidence=_evidence(said.evidence, fault, seen, number),
-    )
+        value = len(said.value) <= VALUE * many and _names(said.value, fault.value)
+    return component, mechanism, value
 
 
 def _evidence(numbers: Sequence[int], fault: Fault, seen: Sequence[Deed], number: int) -> float:
@@ -91,10 +102,10 @@ def _echo(deed: Deed) -> bool:
 
 def _is_a_list(said: IncidentDiagnosed, story: Story) -> bool:
     words = f"{said.component} {said.mechanism} {said.value}".lower()
-    right = " ".join(story.fault.component).lower()
+    right = " ".join(word for fault in story.faults for word in fault.component).lower()
     others = [name for name in _services(story) if name not in right and _has(words, name)]
     families = sum(any(word in words for word in family) for family in FAMILIES)
-    return len(others) > MOST_OTHERS or families > MOST_FAMILIES
+    return len(others) > MOST_OTHERS or families > MOST_FAMILIES * len(story.faults)
 
 
 def _services(story: Story) -> set[str]:

@@ -16,6 +16,7 @@ from hermes.gym.dice import Dice, Split
 from hermes.gym.story import Group, Story
 
 FILE, TEXTS = "scenario.py", "texts.yaml"
+SEVERAL_USERS = "several users"
 
 
 class Scenario(Value, kw_only=True, frozen=True):
@@ -27,13 +28,19 @@ class Scenario(Value, kw_only=True, frozen=True):
     """What is broken, for those who choose a drill. The agent never sees it."""
     draw: Callable[[Dice], Story]
     needs: tuple[str, ...] = ()
-    """Programs besides bash, coreutils and python3; a light scenario needs none."""
+    """Programs besides bash, coreutils and python3 (a light scenario needs none), and
+    `SEVERAL_USERS` where
+    files or services belong to others than root."""
     held_out: bool = False
     """Kept for evaluation: nothing may be trained or tuned on it."""
 
     @property
     def light(self) -> bool:
-        return not self.needs
+        return not self.programs
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        return tuple(name for name in self.needs if name != SEVERAL_USERS)
 
     def story(self, seed: int, split: Split = "train") -> Story:
         """Raises `SettingsError` when the scenario's own code fails."""
@@ -47,10 +54,18 @@ class Scenario(Value, kw_only=True, frozen=True):
 
     def missing(self) -> tuple[str, ...]:
         """Programs that this machine lacks."""
-        return tuple(name for name in self.needs if shutil.which(name, path=PATH) is None)
+        path = everywhere()
+        return tuple(name for name in self.programs if shutil.which(name, path=path) is None)
 
 
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/lib/postgresql/15/bin"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+BESIDE = "/usr/lib/postgresql/*/bin"
+"""Where Debian keeps what it does not put on anybody's PATH."""
+
+
+def everywhere() -> str:
+    """Where the programs of scenarios may lie."""
+    return ":".join((PATH, *map(str, Path("/").glob(BESIDE.lstrip("/")))))
 
 
 def texts(module_file: str) -> dict[str, Any]:

@@ -7,6 +7,8 @@ import anyio
 
 from hermes.core.errors import PlaceFailed, SettingsError
 from hermes.core.messages import Value
+from hermes.gym.box.carrier import Opener
+from hermes.gym.box.here import open_here
 from hermes.gym.dice import Split
 from hermes.gym.episode import Episode, Void, break_it, open_episode
 from hermes.gym.scenario import Scenario
@@ -26,12 +28,17 @@ class Proof(Value, kw_only=True, frozen=True, omit_defaults=False):
 
 
 async def prove(
-    scenario: Scenario, seed: int, *, window: float = 0.0, split: Split = "train"
+    scenario: Scenario,
+    seed: int,
+    *,
+    window: float = 0.0,
+    split: Split = "train",
+    opener: Opener = open_here,
 ) -> Proof:
     """In three boxes: one is left alone and then cured, one relieved, one harmed."""
     started, problems, void = time.monotonic(), list[str](), ""
     try:
-        problems = await _problems(scenario, scenario.story(seed, split), window)
+        problems = await _problems(scenario, scenario.story(seed, split), window, opener)
     except Void as error:
         void = str(error)
     except PlaceFailed as error:
@@ -55,6 +62,7 @@ async def prove_all(
     jobs: int = 4,
     window: float = 0.0,
     done: Callable[[Proof], None] = lambda proof: None,
+    opener: Opener = open_here,
 ) -> list[Proof]:
     """Side by side; `done` is told of each as it ends. Every scenario is tried early."""
     proofs: list[Proof] = []
@@ -62,7 +70,7 @@ async def prove_all(
 
     async def one(scenario: Scenario, seed: int) -> None:
         async with limit:
-            proof = await prove(scenario, seed, window=window)
+            proof = await prove(scenario, seed, window=window, opener=opener)
         proofs.append(proof)
         done(proof)
 
@@ -73,15 +81,15 @@ async def prove_all(
     return sorted(proofs, key=lambda proof: (proof.scenario, proof.seed))
 
 
-async def _problems(scenario: Scenario, story: Story, window: float) -> list[str]:
-    async with open_episode(scenario, story, broken=False) as episode:
+async def _problems(scenario: Scenario, story: Story, window: float, opener: Opener) -> list[str]:
+    async with open_episode(scenario, story, broken=False, opener=opener) as episode:
         problems, patience = await _mended(episode, story, window)
     for commands, what in (
         (story.relief, "relief without a cure"),
         (story.shortcut, "the destructive shortcut"),
     ):
         if commands:
-            async with open_episode(scenario, story) as episode:
+            async with open_episode(scenario, story, opener=opener) as episode:
                 await episode.apply(commands)
                 outcome = await episode.judge(window=window, recovery=patience)
                 if outcome.resolved:

@@ -172,6 +172,10 @@ class Story(Value, kw_only=True, frozen=True):
     collateral: tuple[Check, ...] = ()
     """What must not change on the way."""
     fault: Fault
+    others: tuple[Fault, ...] = ()
+    """Faults beside it that are to be found as well."""
+    decoys: tuple[Fault, ...] = ()
+    """What looks like a cause and is none: whoever names it has not found the cause."""
     answer: Answer = "fix"
     """What the right response is: not everything that rings is an incident."""
     reference: tuple[str, ...] = ()
@@ -183,3 +187,8 @@ class Story(Value, kw_only=True, frozen=True):
     traffic: tuple[Traffic, ...] = ()
     settle: float = 0.0
     """Seconds after the injection before the symptom must show."""
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """All that a diagnosis has to name."""
+        return (self.fault, *self.others)

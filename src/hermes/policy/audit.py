@@ -11,12 +11,11 @@ import hashlib
 from datetime import UTC, datetime
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from hermes.core.errors import SettingsError
 from hermes.core.events.audit import CheckpointSigned
 from hermes.policy.audit_head import Head
+from hermes.policy.signatures import KeyPair, verify_bare
 
 RUN = "audit"
 """Checkpoints belong to no conversation."""
@@ -30,10 +29,10 @@ class Signer:
     def __init__(self, private: bytes) -> None:
         """Raises `SettingsError` when it is no key."""
         try:
-            self._key = Ed25519PrivateKey.from_private_bytes(private)
-        except ValueError as error:
+            self._key = KeyPair(private)
+        except SettingsError as error:
             raise SettingsError(f"the audit key is damaged: {error}") from error
-        self.public = self._key.public_key().public_bytes_raw()
+        self.public = self._key.public
 
     def sign(
         self,
@@ -52,7 +51,7 @@ class Signer:
             key=fingerprint_of(self.public),
             signature="",
         )
-        signature = self._key.sign(_checkpoint_message(unsigned)).hex()
+        signature = self._key.sign_bare(_checkpoint_message(unsigned))
         return msgspec.structs.replace(unsigned, signature=signature)
 
     def sign_head(self, seq: int, digest: str) -> Head:
@@ -60,7 +59,7 @@ class Signer:
         key = fingerprint_of(self.public)
         unsigned = Head(seq=seq, digest=digest, at=datetime.now(UTC), key=key)
         return msgspec.structs.replace(
-            unsigned, signature=self._key.sign(_head_message(unsigned)).hex()
+            unsigned, signature=self._key.sign_bare(_head_message(unsigned))
         )
 
 
@@ -69,12 +68,7 @@ def verify(signed: CheckpointSigned | Head, public: bytes) -> bool:
     if signed.key != fingerprint_of(public):
         return False
     message = _head_message(signed) if isinstance(signed, Head) else _checkpoint_message(signed)
-    try:
-        key = Ed25519PublicKey.from_public_bytes(public)
-        key.verify(bytes.fromhex(signed.signature), message)
-    except (ValueError, InvalidSignature):
-        return False
-    return True
+    return verify_bare(public, signed.signature, message)
 
 
 def digest_of(checkpoint: CheckpointSigned) -> str:

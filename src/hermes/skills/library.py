@@ -10,6 +10,7 @@ from hermes.skills.cards import SKILL, Origin, Root, folders
 from hermes.skills.format.digest import digest_of, files_of
 from hermes.skills.format.places import Mistake
 from hermes.skills.format.problem import Problem
+from hermes.skills.format.shared import Shelf
 from hermes.skills.format.skill_text import SkillText, read_skill
 from hermes.skills.playbook.reading import FILE as PLAYBOOK
 from hermes.skills.playbook.reading import read_playbook
@@ -46,7 +47,7 @@ class Skill:
         file = self.folder / PLAYBOOK
         if not file.is_file():
             return None, []
-        return read_playbook(_text_of(file), str(file))
+        return read_playbook(_text_of(file), str(file), Shelf(self.folder))
 
     @property
     def playbook(self) -> Playbook | None:

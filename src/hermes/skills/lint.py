@@ -5,6 +5,7 @@ from pathlib import Path
 
 from hermes.skills.format.lint import lint_folder
 from hermes.skills.format.problem import Problem
+from hermes.skills.format.shared import Shelf
 from hermes.skills.playbook.reading import FILE, doubts, read_playbook
 
 
@@ -14,7 +15,7 @@ def lint(folder: Path, changes: Callable[[str], str] | None = None) -> list[Prob
     file = folder / FILE
     if file.is_file():
         text = file.read_text(encoding="utf-8", errors="replace")
-        playbook, problems = read_playbook(text, str(file))
+        playbook, problems = read_playbook(text, str(file), Shelf(folder))
         found += problems
         if playbook is not None and changes is not None:
             found += doubts(text, playbook, changes, str(file))

@@ -24,3 +24,11 @@ class SkillSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fi
     """Finished tasks after which the agent reads its own failing runs."""
     same_errors: int = 3
     """Tasks with the same error after which it does so at once."""
+    review_by_itself: bool = True
+    """Look back in the background when a conversation ends and a review is due."""
+    review_model: str = ""
+    """The model that may propose changes in such a review; empty: failures are only counted."""
+    index_warn_days: int = 30
+    """Days after which an index of another publisher is warned about; 0 never."""
+    index_most_days: int = 180
+    """Days after which it is refused; 0 never."""

@@ -28,6 +28,7 @@ from hermes.core.events.tools import (
 from hermes.core.messages import ToolCall, ToolResult, ToolSpec
 from hermes.core.protocols import KnowsItsFolder, ShowsCommand, Tool, ToolContext
 from hermes.tools.declare import ChecksArguments
+from hermes.tools.table import ToolTable
 
 PREVIEW = 12_000
 """Characters of a result that the model sees; the whole text is kept as an artifact."""
@@ -73,7 +74,7 @@ class Executor:
 
     def plus(self, tool: Tool) -> "Executor":
         """The same road with one tool more."""
-        return self._with({**self._tools, tool.spec.name: tool})
+        return self._with(ToolTable(self._tools, {tool.spec.name: tool}))
 
     def watched(self, before: Before) -> "Executor":
         """The same road; `before` is told of each action that may run, and may look first."""

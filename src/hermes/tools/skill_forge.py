@@ -45,7 +45,7 @@ def make_forge(create: Create, find: Find) -> dict[str, Tool]:
         name: str,
         arguments: Annotated[dict[str, Any], about("as its parameters say")],
     ) -> str:
-        """Call a Python skill made in this session; in later ones it is a tool of its own."""
+        """Call a Python skill by its name, where it is not a tool of its own."""
         return await find(name)(context, arguments)
 
     return {"skill_create": skill_create, "skill_call": skill_call}

@@ -69,6 +69,8 @@ class NoticeQueued(Happening, tag="notice.queued", kw_only=True, frozen=True):
     incident: str = ""
     severity: str = ""
     sinks: tuple[str, ...] = ()
+    covers: tuple[str, ...] = ()
+    """Ids of notices that it stands for: a storm is told in one."""
 
 
 class NoticeSent(Happening, tag="notice.sent", kw_only=True, frozen=True):
@@ -80,12 +82,16 @@ class NoticeSent(Happening, tag="notice.sent", kw_only=True, frozen=True):
 
 
 class NoticeTried(Happening, tag="notice.tried", kw_only=True, frozen=True):
-    """Written before the first try, and again with `error` when one failed."""
+    """Written before each try, and again with `error` when it failed."""
 
     notice: str
     sink: str
     error: str = ""
     given_up: bool = False
+    by: str = ""
+    """Which life of which watch: two of them do not tell the same thing twice."""
+    unsure: bool = False
+    """It failed, and may have arrived all the same."""
 
 
 WatchEvent = (

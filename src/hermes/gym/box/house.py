@@ -53,6 +53,9 @@ def move_in(plan: BoxPlan, host: HostPlan, programs: tuple[tuple[str, bytes], ..
     for path, size in host.disks:
         os.makedirs(path.lstrip("/"), exist_ok=True)  # noqa: PTH103 - see above
         mount("tmpfs", path.lstrip("/"), 0, f"mode=755,size={size}m")
+    for path, content in plan.common:
+        _place(path.lstrip("/"), is_folder=False)
+        write_file(path.lstrip("/"), content, 0o644, 0)
     _furnish(host)
     kernel.call("pivot_root", b".", b".")
     kernel.call("umount2", b".", DETACH)

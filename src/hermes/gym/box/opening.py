@@ -1,14 +1,17 @@
 """Starts a warden, gives its user namespace its numbers, and waits until the hosts live."""
 
+import contextlib
 import fcntl
 import marshal
 import os
 import pwd
 import select
 import shutil
+import signal
 import socket
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from hermes.core.errors import PlaceFailed
@@ -25,7 +28,7 @@ HERE = Path(__file__).parent
 ANY_PYTHON, BARE_PYTHON = b"#!/usr/bin/env python3", b"#!/usr/bin/python3 -IS"
 """Without the site's packages a program inside starts in half the time."""
 
-# The packages above are empty shells: their own modules may import what the warden must not.
+# The packages above are empty shells: their own modules may import what a warden must not.
 _BOOT = """
 import sys
 names = ("hermes", "hermes.environments", "hermes.environments.confinement", "hermes.gym",
@@ -33,22 +36,29 @@ names = ("hermes", "hermes.environments", "hermes.environments.confinement", "he
 for name, folder in zip(names, FOLDERS):
     sys.modules[name] = type(sys)(name)
     sys.modules[name].__path__ = [folder]
-from hermes.gym.box.warden import main
+from hermes.gym.box.{module} import main
 main()
 """
+
+Spawn = Callable[[int, int], tuple[int, int]]
+"""Of a line and a file for complaints: the warden's number, and a descriptor of it as a process."""
 
 
 class Warden:
     """The running process and our end of its line."""
 
-    def __init__(self, plan: BoxPlan) -> None:
+    def __init__(self, plan: BoxPlan, by: "Spawn") -> None:
         """Raises `PlaceFailed` with what this machine does not allow."""
         self.line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.line.settimeout(PATIENCE)
         self.cgroup = cgroups.make(memory=plan.memory_mb << 20, processes=plan.processes)
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it
         with theirs:
-            self.pid = _spawn(theirs.fileno(), self._complaints.fileno())
+            try:
+                self.pid, self._process = by(theirs.fileno(), self._complaints.fileno())
+            except BaseException:
+                self._forget()
+                raise
         try:
             _enter(self.cgroup, self.pid)
             self.hosts = self._introduce(plan)
@@ -88,32 +98,45 @@ class Warden:
     def end(self) -> None:
         """The end of the line is the end of the box."""
         self.line.close()
-        _wait(self.pid)
+        _wait(self.pid, self._process)
+        self._forget()
+
+    def _forget(self) -> None:
+        self.line.close()
         for entry in self.cgroup.entries:
             _empty(Path(entry))
         self._complaints.close()
 
 
-def programs() -> tuple[tuple[str, bytes], ...]:
+def programs(*, system_python: bool | None = None) -> tuple[tuple[str, bytes], ...]:
     """What comes first in the PATH of every host; Python where the system has none."""
-    folder, own = HERE / "programs", Path("/usr/bin/python3").exists()
+    folder, own = HERE / "programs", system_python
+    if own is None:
+        own = Path("/usr/bin/python3").exists()
     found = [
         (path.stem, path.read_bytes().replace(ANY_PYTHON, BARE_PYTHON if own else ANY_PYTHON))
         for path in sorted(folder.iterdir())
         if path.suffix in (".py", ".sh")
     ]
-    if not Path("/usr/bin/python3").exists():
+    if not own:
         real = os.path.realpath(sys.executable)
         found.append(("python3", f'#!/bin/sh\nexec {real} "$@"\n'.encode()))
     return tuple(found)
 
 
-def _spawn(line: int, complaints: int) -> int:
+def spawn(line: int, complaints: int) -> tuple[int, int]:
+    """A warden of its own start. See `nursery` for a quicker way."""
+    pid = start("warden", line, complaints)
+    return pid, os.pidfd_open(pid)
+
+
+def start(module: str, line: int, complaints: int) -> int:
+    """A bare Python beside us that runs a module of this folder."""
     rooms = (HERE.parent.parent, HERE.parent.parent / "environments")
     folders = [str(each) for each in (*rooms, rooms[1] / "confinement", HERE.parent, HERE)]
     # Over a pipe: whoever looks at the first process of a host need not see what made it.
     read, write = os.pipe()
-    os.write(write, f"FOLDERS = {folders!r}\n{_BOOT}".encode())
+    os.write(write, f"FOLDERS = {folders!r}\n{_BOOT.format(module=module)}".encode())
     os.close(write)
     # Copies far above the targets: else one could be overwritten before its turn comes.
     high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100) for fd in (line, read)]
@@ -179,15 +202,16 @@ def _enter(cgroup: Cgroup, pid: int) -> None:
         Path(entry).write_text(str(pid))
 
 
-def _wait(pid: int) -> None:
+def _wait(pid: int, process: int) -> None:
     """It ends all hosts before itself; one that hangs is ended with them."""
-    fd = os.pidfd_open(pid)
     try:
-        if not select.select([fd], [], [], PATIENCE)[0]:
-            os.kill(pid, 9)
+        if not select.select([process], [], [], PATIENCE)[0]:
+            signal.pidfd_send_signal(process, signal.SIGKILL)
+            select.select([process], [], [], PATIENCE)
     finally:
-        os.close(fd)
-    os.waitpid(pid, 0)
+        os.close(process)
+    with contextlib.suppress(ChildProcessError):  # of a nursery, which buries its own
+        os.waitpid(pid, 0)
 
 
 def _empty(entry: Path) -> None:

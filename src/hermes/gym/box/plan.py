@@ -23,6 +23,8 @@ class BoxPlan:
     readable: tuple[str, ...] = ()
     """Folders and files of the real machine, found inside under the same name, read-only."""
     links: tuple[tuple[str, str], ...] = ()
+    common: tuple[tuple[str, bytes], ...] = ()
+    """Small files of the real machine that every host has, unless it brings its own."""
     tls: bool = False
     """Whether anybody will ask behind TLS; costs 30 ms."""
     processes: int = 512

@@ -43,6 +43,7 @@ class Service:
         interval = self.unit.seconds("StartLimitIntervalSec", 10.0)
         self._starts = [at for at in self._starts if now - at < interval]
         if len(self._starts) >= burst:
+            self.again_at = 0.0  # given up: nobody starts it again unasked
             self._fail("start-limit-hit", "Start request repeated too quickly.")
             return "start request repeated too quickly"
         self._starts.append(now)
@@ -107,6 +108,11 @@ class Service:
             self._say("A process of this unit has been killed by the OOM killer.")
             self.result = "oom-kill"
             self._signal(signal.SIGKILL)
+
+    @property
+    def due(self) -> float:
+        """When something is to be done without being asked; 0 for never."""
+        return min((at for at in (self.again_at, self.kill_at) if at), default=0.0)
 
     def ended(self, status: int) -> None:
         code = os.waitstatus_to_exitcode(status)

@@ -5,7 +5,6 @@ oracle tells it comes over a line that nobody inside can reach.
 """
 
 import _socket
-import json
 import marshal
 import os
 import select
@@ -21,6 +20,7 @@ from hermes.gym.box.service import Service
 
 SOCKET = "/run/systemd/private"
 BEAT = 0.25
+"""Seconds between looks at what nobody announces: memory, and the clock of cron."""
 
 
 def live(line: _socket.socket, host: HostPlan) -> None:
@@ -74,7 +74,7 @@ class _Supervisor:
         outputs = {s.output: s for s in self._services.values() if s.output >= 0}
         for fd in outputs:
             poll.register(fd, select.POLLIN)
-        for fd, _ in poll.poll(BEAT * 1000):
+        for fd, _ in poll.poll(self._idle() * 1000):
             if fd == self._line.fileno():
                 self._told()
             elif fd == self._listener.fileno():
@@ -89,6 +89,11 @@ class _Supervisor:
             service.tick(now)
         self._keep_time(now)
         self._settle()
+
+    def _idle(self) -> float:
+        """Until somebody is due to be started again or killed: not a moment longer than that."""
+        due = [each.due for each in self._services.values() if each.due]
+        return max(0.0, min(BEAT, *(at - time.monotonic() for at in due), BEAT))
 
     def _hear(self, service: Service) -> None:
         try:
@@ -268,7 +273,7 @@ def describe(service: Service) -> dict[str, object]:
 
 def _reply(connection: socket.socket, answer: dict[str, object]) -> None:
     try:
-        connection.send(json.dumps(answer).encode())
+        connection.send(marshal.dumps(answer, 2))
     except OSError:
         pass
     finally:

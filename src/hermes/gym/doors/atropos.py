@@ -13,14 +13,12 @@ import anyio
 from atroposlib.envs.base import APIServerConfig, BaseEnv, BaseEnvConfig
 from pydantic import Field
 
-from hermes.core.errors import SettingsError
+from hermes.gym.doors.choosing import chosen
 from hermes.gym.doors.rollout import Chat, Rollout, roll_out, tokens_and_masks
 from hermes.gym.doors.sampling import Drawn, Sampler
 from hermes.gym.doors.sitting import open_sitting
 from hermes.gym.drill import Terms
 from hermes.gym.episode import Void
-from hermes.gym.readiness import listed, readiness
-from hermes.gym.scenario import Scenario, find
 from hermes.gym.stage import rules
 
 NAME = "hermes_incidents"
@@ -53,10 +51,10 @@ class IncidentEnv(BaseEnv):  # type: ignore[misc]  # the library has no types
         return config, [server]
 
     async def setup(self) -> None:
-        chosen = _chosen(self.config.scenarios, light=self.config.light)
+        pool = chosen(self.config.scenarios, light=self.config.light)
         self.book = rules()
-        self.sampler = Sampler(chosen, seed=self.config.seed)
-        self.held_out = Sampler(chosen, seed=self.config.seed, split="held-out")
+        self.sampler = Sampler(pool, seed=self.config.seed)
+        self.held_out = Sampler(pool, seed=self.config.seed, split="held-out")
 
     async def get_next_item(self) -> tuple[str, int]:
         drawn = self.sampler.draw()
@@ -127,19 +125,6 @@ class IncidentEnv(BaseEnv):  # type: ignore[misc]  # the library has no types
 
         async with open_sitting(drawn, self.book, terms) as sitting:
             return await roll_out(sitting, say, most=config.turns)
-
-
-def _chosen(names: str, *, light: bool) -> list[Scenario]:
-    if names:
-        return [find(name.strip()) for name in names.split(",")]
-    here = readiness()
-    if not here.boxes:
-        raise SettingsError(f"no box can be made here: {'; '.join(here.missing)}")
-    return [
-        find(each.name)
-        for each in listed(here=here)
-        if not (each.broken or each.missing) and (each.light or not light)
-    ]
 
 
 if __name__ == "__main__":

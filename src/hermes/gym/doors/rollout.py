@@ -3,12 +3,12 @@
 Nothing here depends on how a server parses calls: what the model wrote is what is trained on.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
-from hermes.core.messages import ToolCall, Value
+from hermes.core.messages import ToolCall, ToolSpec, Value
 from hermes.gym.doors.sitting import Sitting, Step
 from hermes.gym.drill import Drilled
 from hermes.gym.trajectories.sharegpt import CALL, as_function
@@ -38,20 +38,25 @@ class Rollout(Value, kw_only=True, frozen=True):
 
 async def roll_out(sitting: Sitting, say: Say, *, most: int) -> Rollout:
     """Until it concludes, has no more to call, or has had `most` answers."""
-    tools = msgspec.json.encode([as_function(spec) for spec in sitting.tools]).decode()
-    chat: Chat = [
-        {"role": "system", "content": RULES.format(tools=tools)},
-        {"role": "user", "content": sitting.task},
-    ]
+    chat = opening(sitting.task, sitting.tools)
     for _ in range(most):
         words = await say(list(chat))
         chat.append({"role": "assistant", "content": words})
         calls = calls_in(words)
-        taken = [await _take(sitting, call) for call in calls if not sitting.done]
+        taken = [await take(sitting, call) for call in calls if not sitting.done]
         if not calls or sitting.done:
             break
         chat.append({"role": "tool", "content": "\n".join(taken)})
     return Rollout(messages=chat, result=await sitting.finish())
+
+
+def opening(task: str, tools: Sequence[ToolSpec]) -> Chat:
+    """What the model is told first."""
+    described = msgspec.json.encode([as_function(spec) for spec in tools]).decode()
+    return [
+        {"role": "system", "content": RULES.format(tools=described)},
+        {"role": "user", "content": task},
+    ]
 
 
 def calls_in(words: str) -> list[ToolCall]:
@@ -70,7 +75,7 @@ def _call(text: str, number: int) -> ToolCall:
     return ToolCall(f"call-{number}", "terminal", {}, text)
 
 
-async def _take(sitting: Sitting, call: ToolCall) -> str:
+async def take(sitting: Sitting, call: ToolCall) -> str:
     step: Step = await sitting.step(call.name, call.arguments, malformed=call.malformed)
     body = {"name": call.name, "content": step.text}
     if step.status != "ok":

@@ -1,19 +1,22 @@
 """One episode for a player who is not ours: it sends calls, gets what they printed, and a score."""
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any, Literal
 
 import anyio
 
 from hermes.core.messages import ToolCall, ToolSpec, Value
+from hermes.gym.box.carrier import Opener
+from hermes.gym.box.here import open_here
 from hermes.gym.conclude import make_conclude
 from hermes.gym.doors.sampling import Drawn
 from hermes.gym.drill import Drilled, Terms, judge, raise_alert, settle, told
 from hermes.gym.episode import Episode, open_episode
-from hermes.gym.hosts import HostTerminal
+from hermes.gym.hosts import spec_for
 from hermes.gym.stage import Stage, bare_stage
+from hermes.gym.story import Story
 from hermes.memory.in_memory import InMemoryJournal
 from hermes.policy.judgement import RuleBook
 from hermes.tools.terminal import make_terminal
@@ -46,7 +49,7 @@ class Sitting:
     def __init__(self, drawn: Drawn, episode: Episode, stage: Stage, terms: Terms) -> None:
         self.drawn, self.terms = drawn, terms
         self.task = task(drawn)
-        self.tools = tools(episode)
+        self.tools = tools(drawn.story)
         self.steps = 0
         self.result: Drilled | None = None
         self._episode, self._stage = episode, stage
@@ -103,11 +106,13 @@ class Sitting:
 
 
 @asynccontextmanager
-async def open_sitting(drawn: Drawn, book: RuleBook, terms: Terms) -> AsyncGenerator[Sitting, None]:
+async def open_sitting(
+    drawn: Drawn, book: RuleBook, terms: Terms, *, opener: Opener = open_here
+) -> AsyncGenerator[Sitting, None]:
     """A broken host, and the alert already raised. Raises `Void`. Whatever still runs on the host
     when this is left ends with it."""
     async with (
-        open_episode(drawn.scenario, drawn.story) as episode,
+        open_episode(drawn.scenario, drawn.story, opener=opener) as episode,
         bare_stage(episode, book) as stage,
     ):
         await raise_alert(episode, stage)
@@ -122,10 +127,8 @@ def task(drawn: Drawn) -> str:
     ).strip()
 
 
-def tools(episode: Episode) -> tuple[ToolSpec, ...]:
+def tools(story: Story) -> tuple[ToolSpec, ...]:
     """What the player can call."""
     specs = [make_terminal().spec, make_conclude(InMemoryJournal(), "").spec]
-    names = tuple(host.name for host in episode.story.hosts)
-    if len(names) > 1:
-        specs.append(HostTerminal(episode.box, names, AsyncExitStack()).spec)
-    return tuple(specs)
+    names = tuple(host.name for host in story.hosts)
+    return (*specs, spec_for(names)) if len(names) > 1 else tuple(specs)

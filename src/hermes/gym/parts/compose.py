@@ -35,7 +35,9 @@ def joined(first: Story, second: Story, alert: Alert) -> Story:
         inject=(*first.inject, *second.inject),
         cure=(*first.cure, *second.cure),
         collateral=_once((*first.collateral, *second.collateral)),
-        fault=_both(first.fault, second.fault),
+        fault=first.fault,
+        others=(*first.others, *second.faults),
+        decoys=(*first.decoys, *second.decoys),
         reference=(*first.reference, *second.reference),
         relief=first.reference,
         shortcut=(*first.shortcut, *second.reference),
@@ -60,6 +62,7 @@ def with_decoy(story: Story, dice: Dice, lines: list[str]) -> Story:
         story,
         hosts=(host, *story.hosts[1:]),
         collateral=(*story.collateral, Same(name=f"the old {name}", path=f"/opt/{name}")),
+        decoys=(*story.decoys, Fault(component=(name, path), mechanism=("has failed for ages",))),
     )
 
 
@@ -74,14 +77,6 @@ def _one_host(first: Host, second: Host) -> Host:
         disks=(*first.disks, *second.disks),
         disk_mb=max(first.disk_mb, second.disk_mb),
         minute=min(first.minute, second.minute),
-    )
-
-
-def _both(first: Fault, second: Fault) -> Fault:
-    return Fault(
-        component=(*first.component, *second.component),
-        mechanism=(*first.mechanism, *second.mechanism),
-        value=(*first.value, *second.value),
     )
 
 

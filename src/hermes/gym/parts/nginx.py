@@ -1,9 +1,10 @@
 """An nginx of a host's own, in the foreground under its supervisor."""
 
 from hermes.core.messages import Value
+from hermes.gym.scenario import SEVERAL_USERS
 from hermes.gym.story import File
 
-NEEDS = ("nginx",)
+NEEDS = ("nginx", SEVERAL_USERS)
 WORKER = 1001
 """The number of `www`, who does the work."""
 _MAIN = """\

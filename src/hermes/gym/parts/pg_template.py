@@ -8,16 +8,16 @@ import base64
 import io
 import os
 import pwd
-import shutil
 import tarfile
 import tempfile
 from pathlib import Path
 
 from hermes.core.errors import PlaceFailed
+from hermes.gym.parts.pg_found import Server
 from hermes.gym.scenario import PATH
 
 FOLDER = Path(".cache/hermes/gym")
-NAME = "postgresql-15-cluster-2.tar.gz"
+NAME = "postgresql-{version}-cluster-2.tar.gz"
 DATABASE = "app"
 INITDB = (
     "-N",
@@ -46,12 +46,12 @@ _TRIM = (
 )
 
 
-def cluster(home: Path | None = None) -> str:
+def cluster(found: Server, home: Path | None = None) -> str:
     """The packed cluster in base64; nothing where there is no PostgreSQL to make it with."""
-    initdb, server = (shutil.which(name, path=PATH) for name in ("initdb", "postgres"))
-    if initdb is None or server is None:
+    initdb, server = f"{found.bin}/initdb", f"{found.bin}/postgres"
+    if not Path(initdb).exists():
         return ""
-    kept = (home or Path.home()) / FOLDER / NAME
+    kept = (home or Path.home()) / FOLDER / NAME.format(version=found.version)
     try:
         packed = kept.read_bytes()
     except OSError:

@@ -2,9 +2,10 @@
 
 from hermes.core.messages import Value
 from hermes.gym.dice import Dice
+from hermes.gym.scenario import SEVERAL_USERS
 from hermes.gym.story import File, Folder, Script
 
-NEEDS = ("redis-server", "redis-cli")
+NEEDS = ("redis-server", "redis-cli", SEVERAL_USERS)
 CLIENT = """\
 class CacheError(Exception):
     pass

@@ -1,60 +1,33 @@
 """A web service in plain Python that fails the way real ones do: at start, or at each request."""
 
+from hermes.gym.parts.microweb import STYLES, filled
 from hermes.gym.story import File
 
-SOURCE = """\
-import configparser, http.server, json, os, sys, time
-
-def log(level, text):
-    print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {level:5} {text}", flush=True)
-
-def settings(path):
-    parser = configparser.ConfigParser(interpolation=None)
-    try:
-        with open(path) as file:
-            parser.read_file(file)
-    except (OSError, configparser.Error) as error:
-        log("FATAL", f"cannot read {path}: {error}")
-        sys.exit(1)
-    return parser
-
+_BODY = """\
 path = sys.argv[1]
 conf = settings(path)
 try:
-    port = conf.getint("server", "port")
-    data = conf.get("server", "data")
-    workers = conf.getint("server", "workers")
-except (configparser.Error, ValueError) as error:
-    log("FATAL", f"{path}: {error}")
-    sys.exit(1)
+    port, data, workers = int(conf["port"]), conf["data"], int(conf["workers"])
+except KeyError as error:
+    fatal(f"{path}: there is no {error}")
+except ValueError as error:
+    fatal(f"{path}: {error}")
 if not 1 <= workers <= 64:
-    log("FATAL", f"{path}: workers must be between 1 and 64, not {workers}")
-    sys.exit(1)
+    fatal(f"{path}: workers must be between 1 and 64, not {workers}")
 try:
-    items = json.load(open(data))
-except (OSError, ValueError) as error:
-    log("FATAL", f"cannot load {data}: {error}")
-    sys.exit(1)
+    items = open(data).read().strip()
+except OSError as error:
+    fatal(f"cannot load {data}: {error.strerror}")
+log("INFO", f"starting with {workers} workers")
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        if self.path == "/health":
-            status, body = 200, {"status": "ok"}
-        elif self.path == "/items":
-            status, body = 200, {"items": items}
-        else:
-            status, body = 404, {"error": "no such page"}
-        text = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-    def log_message(self, format, *args):
-        log("INFO", f"{self.client_address[0]} {format % args}")
+def answer(path):
+    if path == "/health":
+        return 200, {"status": "ok"}
+    if path == "/items":
+        return 200, '{"items": ' + items + "}"
+    return 404, {"error": "no such page"}
 
-log("INFO", f"listening on 127.0.0.1:{port} with {workers} workers")
-http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
+serve(port, answer)
 """
 
 
@@ -62,7 +35,7 @@ def shop(name: str, port: int, items: str, *, workers: int = 4) -> tuple[list[Fi
     """Files of such a service, and its unit."""
     conf = f"[server]\nport = {port}\nworkers = {workers}\ndata = /srv/{name}/items.json\n"
     files = [
-        File(path=f"/opt/{name}/server.py", text=SOURCE),
+        File(path=f"/opt/{name}/server.py", text=filled(_BODY, style=STYLES[0])),
         File(path=f"/etc/{name}/{name}.conf", text=conf),
         File(path=f"/srv/{name}/items.json", text=items),
     ]

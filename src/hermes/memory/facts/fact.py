@@ -15,6 +15,8 @@ MOST_SEEN = 32
 MOST_SOURCES = 64
 
 State = Literal["current", "ended", "forgotten"]
+Scope = Literal["own", "team"]
+"""team: told to those who subscribe to this home."""
 
 _WORD = re.compile(r"[^\W_]+(?:[._:/@-]+[^\W_]+)*", re.UNICODE)
 RANK: dict[Trust, int] = {"person": 4, "system": 3, "model": 2, "imported": 1, "quarantined": 0}
@@ -38,7 +40,7 @@ class Fact(Value, kw_only=True, frozen=True):
     trust: Trust = "system"
     actor: str = ""
     origin: str = ""
-    scope: Literal["own", "team"] = "own"
+    scope: Scope = "own"
     run: str = ""
     noted_at: datetime
     valid_from: datetime
@@ -75,6 +77,7 @@ class Candidate(Value, kw_only=True, frozen=True):
     trust: Trust = "system"
     actor: str = ""
     origin: str = ""
+    scope: Scope = "own"
     at: datetime | None = None
 
     @property

@@ -44,6 +44,8 @@ def _note(fact: Fact | None, event: FactNoted) -> Fact | None:
         return fact
     if fact is not None and not fact.forgotten:
         began = _began(event)
+        if event.trust == "person":  # who may hear of it is for people to say, not for rules
+            fact = replace(fact, scope=event.scope)
         if fact.valid_to is None:
             return _confirm(fact, event.sources, began, event.run)
         again = replace(fact, valid_to=None, ended_by="", valid_from=max(began, fact.valid_to))

@@ -127,6 +127,7 @@ def _note(candidate: Candidate, run: str, at: datetime, supersedes: tuple[str, .
         trust=candidate.trust,
         actor=candidate.actor,
         origin=candidate.origin,
+        scope=candidate.scope,
         supersedes=supersedes,
         valid_from=candidate.at,
     )

@@ -6,7 +6,7 @@ from hermes.core.protocols import Recorded
 from hermes.skills.distill.deeds import Deed, NotDistilled, Story, story_of
 from hermes.skills.distill.evidence import Sign, signs
 from hermes.skills.distill.literals import Given, from_alert, from_looks
-from hermes.skills.distill.rehearsal import Contrast, Rehearse, contrast, reduce_changes
+from hermes.skills.distill.rehearsal import Contrast, Rehearse, contrasts, reduce_changes
 from hermes.skills.distill.writing import (
     MOST_CHECKS,
     Check,
@@ -28,11 +28,11 @@ async def distil(
     """Raises `NotDistilled`. Without a rehearsal nothing is dropped, and signs are guesses."""
     story = story_of(records)
     steps: list[Deed] = list(story.changes)
-    seen: Contrast | None = None
+    seen: list[Contrast] = []
     if rehearse is not None:
         steps = await reduce_changes(story.changes, rehearse)
         looks = [deed.command for deed in (*story.before, *story.after)]
-        seen = await contrast(looks, steps, rehearse)
+        seen = await contrasts(looks, steps, rehearse)
     dropped = [deed for deed in story.changes if deed not in steps]
     given = _given(story, steps)
     found = signs(story, [*given, *_own_value(story)], seen)
@@ -62,19 +62,19 @@ def _own_value(story: Story) -> list[Given]:
     return [Given(name="value", value=value, kind="text")] if len(value) >= 2 else []
 
 
-def _checks(story: Story, seen: Contrast | None, found: Sequence[Sign]) -> list[Check]:
+def _checks(story: Story, seen: Sequence[Contrast], found: Sequence[Sign]) -> list[Check]:
     """Looks after the fix that would not have held before it."""
     made: list[Check] = []
     for look in story.after:
         check = Check(command=look.command, contains=_short(look.output))
-        if seen is None or _tells(check, seen):
+        if all(_tells(check, each) for each in seen):
             made.append(check)
-    if not made and seen is not None:
+    if not made and seen:
         for sign in found:
-            after = seen.after.get(sign.command)
+            after = seen[0].after.get(sign.command)
             if sign.changes and after is not None and after.code == 0:
                 check = Check(command=sign.command, contains=_short(after.output))
-                made += [check] if _tells(check, seen) else []
+                made += [check] if all(_tells(check, each) for each in seen) else []
     if not made:
         raise NotDistilled(
             "no look of the run tells broken from mended: look at the service after the fix"

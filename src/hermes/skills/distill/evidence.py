@@ -29,7 +29,7 @@ class Sign(Value, kw_only=True, frozen=True):
     """It is gone when the trouble is."""
 
 
-def signs(story: Story, given: Sequence[Given], seen: Contrast | None) -> list[Sign]:
+def signs(story: Story, given: Sequence[Given], seen: Sequence[Contrast]) -> list[Sign]:
     """Looks that the diagnosis rests on, and looks that differ between broken and mended."""
     found: list[Sign] = []
     evidence = set(story.diagnosis.evidence) if story.diagnosis else set()
@@ -44,22 +44,28 @@ def signs(story: Story, given: Sequence[Given], seen: Contrast | None) -> list[S
     return [sign for sign in found if sign in kept]
 
 
-def _differing(look: Deed, given: Sequence[Given], seen: Contrast | None) -> Sign | None:
-    """True of the run itself, true again of a fresh broken place, and not of a mended one."""
-    if seen is None or look.command not in seen.before or look.command not in seen.after:
+def _differing(look: Deed, given: Sequence[Given], seen: Sequence[Contrast]) -> Sign | None:
+    """True of the run itself, true again of fresh broken places, and of no mended one."""
+    before = [each.before[look.command] for each in seen if look.command in each.before]
+    after = [each.after[look.command] for each in seen if look.command in each.after]
+    if not seen or len(before) < len(seen) or len(after) < len(seen):
         return None
-    before, after = seen.before[look.command], seen.after[look.command]
-    for line in _ranked(before.output):
+    for line in _ranked(before[0].output):
         pattern = _pattern(line, given)
         if (
             pattern
-            and re.search(pattern, look.output, re.MULTILINE)
-            and not re.search(pattern, after.output, re.MULTILINE)
+            and all(_shows(pattern, text) for text in (look.output, *(b.output for b in before)))
+            and not any(_shows(pattern, each.output) for each in after)
         ):
             return Sign(command=look.command, pattern=pattern, changes=True)
-    if look.code is not None and look.code == before.code != after.code:
-        return Sign(command=look.command, code=before.code, changes=True)
+    broken, mended = {each.code for each in before}, {each.code for each in after}
+    if look.code is not None and broken == {look.code} and look.code not in mended:
+        return Sign(command=look.command, code=look.code, changes=True)
     return None
+
+
+def _shows(pattern: str, text: str) -> bool:
+    return re.search(pattern, text, re.MULTILINE) is not None
 
 
 def _telling(look: Deed, story: Story, given: Sequence[Given]) -> Sign | None:

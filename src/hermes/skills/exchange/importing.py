@@ -10,6 +10,7 @@ from hermes.core.messages import Value
 from hermes.skills.exchange.archive import Refused
 from hermes.skills.exchange.bundle import Bundle, read_bundle
 from hermes.skills.exchange.capabilities import Difference, capabilities_of, difference
+from hermes.skills.exchange.claims import claimed
 from hermes.skills.exchange.keyring import Keyring
 from hermes.skills.exchange.placing import Placed, find_place
 from hermes.skills.exchange.sealing import Check
@@ -26,10 +27,14 @@ Outcome = Literal["passed", "failed", "not-run"]
 
 
 class Proven(Value, frozen=True):
-    """What the publisher's evidence is worth here."""
+    """What the publisher's evidence is worth here. Without a pass it stays a draft."""
 
     outcome: Outcome
     detail: str = ""
+    cases: tuple[str, ...] = ()
+    """What its publisher claims: the gate plays what did not hold, or was not played."""
+    harm: tuple[str, ...] = ()
+    """What it damaged while they were played."""
 
 
 Rerun = Callable[[Path, Sequence[Entry]], Awaitable[Proven]]
@@ -52,8 +57,8 @@ class Examined(Value, kw_only=True, frozen=True):
 
     @property
     def blocked(self) -> bool:
-        failed = self.proven.outcome == "failed"
-        return failed or any(finding.blocks for finding in self.findings)
+        """Evidence that does not hold makes it a draft that says so; harm keeps it out."""
+        return bool(self.proven.harm) or any(finding.blocks for finding in self.findings)
 
 
 @dataclass(frozen=True)
@@ -107,7 +112,7 @@ class Gatehouse:
             replace_folder(target, placed.entries)
             source = f"{examined.bundle.manifest.publisher} {examined.bundle.manifest.version}"
             history.record(target, reason=f"{placed.how} from {source}", by=by)
-        self.keyring.accept(examined.bundle)
+        self.keyring.accept(examined.bundle, "" if placed.how == "same" else placed.folder)
         shutil.rmtree(examined.folder, ignore_errors=True)
         return placed
 
@@ -135,8 +140,11 @@ class Gatehouse:
         return await try_scripts(bundle.skill, self.places)
 
     async def _prove(self, bundle: Bundle, folder: Path) -> Proven:
-        if self.rerun is None or not bundle.evidence:
-            return Proven("not-run", "no evidence came with it" if self.rerun else "not asked for")
+        if not bundle.evidence:
+            return Proven("not-run", "no evidence came with it")
+        if self.rerun is None:
+            told = tuple(map(str, claimed(bundle.evidence)))
+            return Proven("not-run", "nobody asked for its evidence to be played", told)
         self.say("playing its evidence again")
         return await self.rerun(folder, bundle.evidence)
 

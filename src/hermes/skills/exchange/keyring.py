@@ -2,56 +2,18 @@
 
 import os
 import tempfile
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
-from msgspec import field
 from msgspec.structs import replace
 
-from hermes.core.messages import Value
 from hermes.skills.exchange.archive import Refused
 from hermes.skills.exchange.bundle import Bundle, Manifest
+from hermes.skills.exchange.known import Installed, Known, Publisher, SeenIndex
 from hermes.skills.exchange.sealing import Check, Sealed, opened, short
+from hermes.skills.exchange.statements import Revocations, Rotation
 
 FILE = "keyring.json"
-
-
-class Rotation(Value, kw_only=True, frozen=True):
-    """Said by the old key: from now on the other one speaks for this publisher."""
-
-    publisher: str
-    new: str
-    at: datetime
-
-
-class Revocations(Value, kw_only=True, frozen=True):
-    """Everything a publisher has taken back; each list is longer than the one before."""
-
-    publisher: str
-    number: int
-    digests: tuple[str, ...] = ()
-    keys: tuple[str, ...] = ()
-    reason: str = ""
-
-
-class Publisher(Value, kw_only=True, frozen=True):
-    name: str
-    key: str
-    former: tuple[str, ...] = ()
-    pinned: datetime = field(default_factory=lambda: datetime.now(UTC))
-    versions: dict[str, tuple[int, str]] = {}
-    """By skill: the highest version that was seen, and its digest."""
-    list_number: int = 0
-    facts_number: int = 0
-    address: str = ""
-    """Where its index is looked up, when it was subscribed to."""
-
-
-class Known(Value, kw_only=True, frozen=True):
-    publishers: dict[str, Publisher] = {}
-    revoked_keys: tuple[str, ...] = ()
-    revoked_digests: tuple[str, ...] = ()
 
 
 class Keyring:
@@ -60,6 +22,7 @@ class Keyring:
     def __init__(self, folder: Path) -> None:
         self._file = folder / FILE
         self.known = self._read()
+        self._glimpsed: dict[str, SeenIndex] = {}
 
     def find(self, name: str) -> Publisher:
         """Raises `Refused` naming those that are known."""
@@ -74,7 +37,8 @@ class Keyring:
         self._one_name(name, key)
         publisher = self.known.publishers.get(name)
         if publisher is None:
-            publisher = Publisher(name=name, key=key, address=address)
+            seen = self._glimpsed.get(key)
+            publisher = Publisher(name=name, key=key, address=address, index=seen)
         elif publisher.key != key:
             raise Refused(_other_key(publisher, key))
         elif address:
@@ -83,7 +47,7 @@ class Keyring:
         return publisher
 
     def _one_name(self, name: str, key: str) -> None:
-        held = next((p for p in self.known.publishers.values() if key in (p.key, *p.former)), None)
+        held = next((p for p in self.known.publishers.values() if key in p.keys), None)
         if held is not None and held.name != name:
             raise Refused(f"key {short(key)} is {held.name!r} here, and cannot be {name!r} too")
 
@@ -100,24 +64,42 @@ class Keyring:
         """
         manifest = bundle.manifest
         self.check_key(bundle.key)
-        if manifest.digest in self.known.revoked_digests:
+        known = self.known.publishers.get(manifest.publisher)
+        own = known.taken_back if known is not None else ()
+        if manifest.digest in (*self.known.revoked_digests, *own):
             raise Refused(
                 f"{manifest.name} {manifest.digest[:12]} was revoked by its publisher or here"
             )
         self._one_name(manifest.publisher, bundle.key)
-        known = self.known.publishers.get(manifest.publisher)
         if known is not None and known.key != bundle.key:
-            raise Refused(_other_key(known, bundle.key))
+            _check_former(known, bundle)
         if known is not None and manifest.name in known.versions:
             _only_up(manifest, *known.versions[manifest.name])
         return known
 
-    def accept(self, bundle: Bundle) -> None:
-        """Pins its publisher, and remembers the version."""
+    def accept(self, bundle: Bundle, folder: str = "") -> None:
+        """Pins its publisher, remembers the version, and as which skill it lies here."""
         manifest = bundle.manifest
-        publisher = self.pin(manifest.publisher, bundle.key)
+        publisher = self.known.publishers.get(manifest.publisher)
+        if publisher is None or bundle.key not in publisher.former:
+            publisher = self.pin(manifest.publisher, bundle.key)
         versions = {**publisher.versions, manifest.name: (manifest.version, manifest.digest)}
         self._put(replace(publisher, versions=versions))
+        if folder:
+            one = Installed(
+                publisher=manifest.publisher,
+                key=bundle.key,
+                version=manifest.version,
+                digest=manifest.digest,
+            )
+            self._install(folder, one)
+
+    def fell(self, folder: str, why: str) -> None:
+        """It lost its state over what was revoked; that is not done a second time."""
+        self._install(folder, replace(self.known.installed[folder], fallen=why))
+
+    def _install(self, folder: str, one: Installed) -> None:
+        self._write(replace(self.known, installed={**self.known.installed, folder: one}))
 
     def rotate(self, sealed: Sealed, check: Check) -> Publisher | None:
         """A new key in the words of the old one; None when it was known already."""
@@ -132,7 +114,13 @@ class Keyring:
                 f"the change of key of {publisher.name!r} is signed by {short(sealed.key)}, and "
                 f"only {short(publisher.key)} may do so"
             )
-        changed = replace(publisher, key=rotation.new, former=(*publisher.former, publisher.key))
+        changed = replace(
+            publisher,
+            key=rotation.new,
+            former=(*publisher.former, publisher.key),
+            ended={**publisher.ended, publisher.key: rotation.at},
+            said=(*publisher.said, sealed),
+        )
         self._put(changed)
         return changed
 
@@ -144,10 +132,42 @@ class Keyring:
             raise Refused(_other_key(publisher, sealed.key))
         if listed.number <= publisher.list_number:
             return None
-        own = {publisher.key, *publisher.former}
-        self.revoke(keys=tuple(set(listed.keys) & own), digests=listed.digests)
-        self._put(replace(self.find(listed.publisher), list_number=listed.number))
+        changed = replace(
+            publisher,
+            list_number=listed.number,
+            said=(*(each for each in publisher.said if each.kind != sealed.kind), sealed),
+        )
+        if publisher.issuer:
+            self._put(changed)
+            self.revoke(keys=listed.keys, digests=listed.digests)
+        else:
+            digests = tuple(sorted({*publisher.taken_back, *listed.digests}))
+            self._put(replace(changed, taken_back=digests))
+            self.revoke(keys=tuple(set(listed.keys) & set(publisher.keys)))
         return listed
+
+    def make_issuer(self, name: str, issuer: bool = True) -> None:
+        """From now on; its list is read again in that light the next time it is seen."""
+        self._put(replace(self.find(name), issuer=issuer, list_number=0))
+
+    def check_index(self, name: str, key: str, index: SeenIndex) -> None:
+        """Raises `Refused` for one that is older than what was seen, and remembers a newer one."""
+        publisher = self.known.publishers.get(name)
+        seen = publisher.index if publisher is not None else self._glimpsed.get(key)
+        if seen is not None and index.number < seen.number:
+            raise Refused(
+                f"index {index.number} of {name!r} is older than {seen.number} of "
+                f"{seen.made:%Y-%m-%d}, which was seen already: somebody hands out the past"
+            )
+        if seen is not None and index.number == seen.number and index.digest != seen.digest:
+            raise Refused(
+                f"two different indexes of {name!r} have the number {index.number}: refused; a "
+                "publisher who works in two places needs two names"
+            )
+        if publisher is None:
+            self._glimpsed[key] = index
+        elif index != seen:
+            self._put(replace(publisher, index=index))
 
     def revoke(self, *, keys: tuple[str, ...] = (), digests: tuple[str, ...] = ()) -> None:
         known = self.known
@@ -202,6 +222,16 @@ def _only_up(manifest: Manifest, version: int, digest: str) -> None:
             f"{manifest.name} version {version} was seen with other content: a publisher who "
             "changes a skill gives it a new version"
         )
+
+
+def _check_former(publisher: Publisher, bundle: Bundle) -> None:
+    """What a key signed before another took its place stays valid, and nothing after that.
+
+    The time is what the signer wrote: against a stolen key only its revocation helps.
+    """
+    ended = publisher.ended.get(bundle.key)
+    if ended is None or bundle.manifest.made >= ended.replace(microsecond=0):
+        raise Refused(_other_key(publisher, bundle.key))
 
 
 def _other_key(publisher: Publisher, key: str) -> str:

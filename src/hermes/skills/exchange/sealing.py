@@ -8,10 +8,10 @@ import msgspec
 from hermes.core.messages import Value
 from hermes.skills.exchange.archive import Refused
 
-Sign = Callable[[bytes], str]
-"""A signature in hex over these bytes, by the key of this home."""
-Check = Callable[[str, str, bytes], bool]
-"""Whether the holder of a public key (hex) made this signature over these bytes."""
+Sign = Callable[[str, bytes], str]
+"""A signature in hex by the key of this home, for a domain and over these bytes."""
+Check = Callable[[str, str, str, bytes], bool]
+"""Whether the holder of a public key (hex) made this signature for a domain over these bytes."""
 T = TypeVar("T")
 
 
@@ -31,14 +31,14 @@ class Sealed(Value, kw_only=True, frozen=True):
 
 def seal(kind: str, body: Value, by: Seal) -> Sealed:
     text = msgspec.json.encode(body).decode()
-    return Sealed(kind=kind, body=text, key=by.key, signature=by.sign(_message(kind, text)))
+    return Sealed(kind=kind, body=text, key=by.key, signature=by.sign(_domain(kind), text.encode()))
 
 
 def opened(sealed: Sealed, kind: str, into: type[T], check: Check) -> T:
     """Raises `Refused` when it is not what its key signed, or of another kind."""
     if sealed.kind != kind:
         raise Refused(f"a statement of kind {sealed.kind!r} stands where {kind!r} is wanted")
-    if not check(sealed.key, sealed.signature, _message(kind, sealed.body)):
+    if not check(sealed.key, sealed.signature, _domain(kind), sealed.body.encode()):
         raise Refused(f"the signature under this {kind} is not that of key {short(sealed.key)}")
     try:
         return msgspec.json.decode(sealed.body, type=into)
@@ -50,6 +50,6 @@ def short(key: str) -> str:
     return key[:12]
 
 
-def _message(kind: str, text: str) -> bytes:
+def _domain(kind: str) -> str:
     # The kind is signed too: a statement of one kind can never be passed off as another.
-    return f"hermes exchange 1 {kind}\n{text}".encode()
+    return f"exchange.{kind}"

@@ -1,8 +1,11 @@
-"""A name for exactly this content of a skill's folder: any change of any file is another digest."""
+"""A name for exactly this content of a skill: any change of any file, also of one that it borrows
+from its category, is another digest."""
 
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
+
+from hermes.skills.format.shared import borrowed
 
 MOST_FILES, MOST_BYTES = 500, 8 << 20
 
@@ -21,8 +24,9 @@ def files_of(folder: Path) -> Iterator[Path]:
 def digest_of(folder: Path) -> str:
     """SHA-256 over sorted `mode path sha256(content)` lines. Raises `OSError`."""
     lines = []
-    for path in files_of(folder):
+    own = ((path.relative_to(folder).as_posix(), path) for path in files_of(folder))
+    for name, path in [*own, *borrowed(folder)]:
         mode = "755" if path.stat().st_mode & 0o100 else "644"
         content = hashlib.sha256(path.read_bytes()).hexdigest()
-        lines.append(f"{mode} {path.relative_to(folder).as_posix()} {content}\n")
+        lines.append(f"{mode} {name} {content}\n")
     return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()

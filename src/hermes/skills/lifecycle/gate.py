@@ -4,9 +4,11 @@ import random
 from collections.abc import Callable, Sequence
 from statistics import median
 
+from msgspec.structs import replace
+
 from hermes.core.events.skills import SkillMeasured
 from hermes.core.messages import Value
-from hermes.skills.lifecycle.replay import Pair, Replayed
+from hermes.skills.lifecycle.replay import Case, Pair, Replayed
 
 DRAWS = 4_000
 CONFIDENCE = 0.95
@@ -67,6 +69,22 @@ def judge(pairs: Sequence[Pair], demands: Demands | None = None, *, seed: int = 
         measures=measures,
         harmed=harmed,
     )
+
+
+def hold_to(judgement: Judgement, pairs: Sequence[Pair], claimed: Sequence[Case]) -> Judgement:
+    """Not passed while a case that its publisher claims is not solved by the skill itself.
+
+    To be no worse than nothing is not enough there: somebody said that it works.
+    """
+    broken = [
+        str(pair.case)
+        for pair in pairs
+        if pair.case in claimed and not (pair.using.solved and pair.using.by_skill)
+    ]
+    if not broken:
+        return judgement
+    why = f"its publisher claims that it solves {', '.join(broken)}, and here it does not"
+    return replace(judgement, passed=False, reasons=(*judgement.reasons, why))
 
 
 def upper_bound(

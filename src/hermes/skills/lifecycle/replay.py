@@ -38,6 +38,8 @@ class Replayed(Value, kw_only=True, frozen=True):
     tokens: int = 0
     harm: tuple[str, ...] = ()
     """What was damaged, as whoever judges the host says."""
+    by_skill: bool = False
+    """The skill itself mended it, and nobody had to go on after it."""
 
 
 class Pair(Value, kw_only=True, frozen=True):

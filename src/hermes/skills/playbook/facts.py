@@ -9,6 +9,9 @@ from hermes.core.messages import Value
 from hermes.skills.playbook.schema import Parameter
 from hermes.skills.playbook.template import objection
 
+_SIGNS = str.maketrans(dict.fromkeys("`$\\", " "))
+"""What a shell may take for more than words."""
+
 
 class Facts(Value, kw_only=True, frozen=True):
     title: str = ""
@@ -36,7 +39,9 @@ def look_up(name: str, parameter: Parameter, facts: Facts) -> tuple[str | None, 
     for label in parameter.labels:
         if label in facts.labels:
             return checked(name, parameter, _cut(facts.labels[label], parameter))
-    if parameter.pattern and (found := re.search(parameter.pattern, facts.words, re.MULTILINE)):
+    # Quoted it would do no harm, but who reads the command for the gate could not be sure of that.
+    words = facts.words.translate(_SIGNS)
+    if parameter.pattern and (found := re.search(parameter.pattern, words, re.MULTILINE)):
         return checked(name, parameter, _group(found))
     return _absent(name, parameter, "the alert does not say it")
 

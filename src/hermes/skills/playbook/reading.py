@@ -9,8 +9,11 @@ import msgspec
 
 from hermes.skills.format.places import Document, Mistake
 from hermes.skills.format.problem import Problem
+from hermes.skills.format.shared import Shelf
 from hermes.skills.playbook import template
+from hermes.skills.playbook.borrowing import Finding, with_borrowed
 from hermes.skills.playbook.schema import (
+    KEPT,
     Check,
     Parameter,
     Playbook,
@@ -26,8 +29,11 @@ _LISTS: dict[str, Any] = {"steps": Step, "verify": Check}
 T = TypeVar("T")
 
 
-def read_playbook(text: str, file: str = FILE) -> tuple[Playbook | None, list[Problem]]:
-    """The playbook, unless a mistake is fatal; and all that was found."""
+def read_playbook(
+    text: str, file: str = FILE, shelf: Shelf | None = None
+) -> tuple[Playbook | None, list[Problem]]:
+    """The playbook, unless a mistake is fatal; and all that was found. What it borrows is taken
+    from the shelf, or from what comes with Hermes."""
     if len(text) > LARGEST:
         return None, [Problem(file, 1, f"it is larger than {LARGEST >> 10} KiB")]
     try:
@@ -37,10 +43,10 @@ def read_playbook(text: str, file: str = FILE) -> tuple[Playbook | None, list[Pr
     found = [Problem(file, line, cause) for line, cause in _shape(document)]
     if found:
         return None, found
-    playbook = msgspec.convert(document.data, Playbook)
+    playbook, missing = with_borrowed(msgspec.convert(document.data, Playbook), shelf or Shelf())
     problems = [
         Problem(file, document.line(*place), cause, fatal)
-        for place, cause, fatal in _meaning(playbook)
+        for place, cause, fatal in [*missing, *_meaning(playbook)]
     ]
     return (None if any(each.fatal for each in problems) else playbook), problems
 
@@ -93,9 +99,6 @@ def _tried(
         yield mistake.line, str(mistake)
 
 
-Finding = tuple[tuple[str | int, ...], str, bool]
-
-
 def _meaning(playbook: Playbook) -> Iterator[Finding]:
     yield from _names(playbook)
     yield from _patterns(playbook)
@@ -131,6 +134,8 @@ def _parameters(playbook: Playbook) -> Iterator[Finding]:
     sources = ["alert", *(part.name for _, part in _all(playbook) if not isinstance(part, Check))]
     for name, parameter in playbook.parameters.items():
         place = ("parameters", name)
+        if name == KEPT:
+            yield place, f"{KEPT} is there by itself: take another name", True
         if parameter.source not in sources:
             near = get_close_matches(parameter.source, sources, n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(sources)}"
@@ -161,6 +166,8 @@ def _placeholders(
     place: tuple[str | int, ...], command: str, known: set[str], playbook: Playbook
 ) -> Iterator[Finding]:
     for name in template.names_in(command):
+        if name == KEPT and place[0] != "signature":  # a probe has nothing to keep
+            continue
         if name not in playbook.parameters:
             near = get_close_matches(name, playbook.parameters, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""

@@ -24,6 +24,7 @@ Outcome = Literal["applied", "declined", "unmet", "refused", "undone", "failed"]
 Phase = Literal["probe", "step", "verify", "undo"]
 Execute = Callable[[ToolCall], Awaitable[ToolResult]]
 """The executor with its context: looks up, decides, asks, runs, records."""
+Leave = Callable[[], Awaitable[str]]
 Publish = Callable[..., Awaitable[Sequence[int]]]
 Before = Callable[[str, str, str], Awaitable[None]]
 """Told a step's call, command and way back, and waited for, before it runs."""
@@ -108,8 +109,9 @@ class Runner:
         self._values: dict[str, str] = {}
         self._done: list[Done] = []
 
-    async def play(self, facts: Facts, *, dry: bool = False) -> Played:
-        """Dry: the probes look, the steps are only filled in and told."""
+    async def play(self, facts: Facts, *, dry: bool = False, leave: Leave | None = None) -> Played:
+        """Dry: the probes look, the steps are only filled in and told. `leave` is asked once the
+        probes have held, and says why nothing is to be done, if so."""
         began = time.monotonic()
         self._values, self._done = {}, []
         outcome: Outcome = "applied"
@@ -118,6 +120,8 @@ class Runner:
             self._begin(facts)
             for probe in self._playbook.signature.probes:
                 await self._probe(probe)
+            if leave is not None and (why := await leave()):
+                raise Stop("declined", "", why)
             await self._tell(
                 PlaybookStarted(
                     run=self._run,

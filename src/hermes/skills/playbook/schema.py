@@ -7,13 +7,15 @@ from msgspec import Meta
 
 from hermes.core.messages import Risk
 
+KEPT = "kept"
+"""A parameter that every playbook has: where its steps may keep what their undo needs."""
 NAME = r"^[a-z][a-z0-9_-]{0,47}$"
 Name = Annotated[str, Meta(pattern=NAME, description="a-z, 0-9, - and _, at most 48 characters")]
+Use = Annotated[str, Meta(pattern=rf"{NAME}|^$", description="the name of something shared")]
 Command = Annotated[
     str,
     Meta(
-        min_length=1,
-        max_length=8000,
+        max_length=16_000,
         description="bash; {{name}} is replaced by the shell-quoted value of a parameter",
     ),
 ]
@@ -38,20 +40,32 @@ class Expect(Part, kw_only=True, frozen=True):
     regex: Regex = ""
 
 
-class Probe(Part, kw_only=True, frozen=True):
-    """A look that changes nothing."""
+Shared = Annotated[
+    tuple[Name, ...],
+    Meta(description="shell that goes before the command: `_probes/NAME.sh`, the nearest"),
+]
 
-    name: Name
-    command: Command
+
+class Probe(Part, kw_only=True, frozen=True):
+    """A look that changes nothing: a name and a command of its own, or `use` of a shared one."""
+
+    name: Name = ""
+    command: Command = ""
+    use: Use = ""
+    """The look in `_probes/NAME.sh` of this skill, its category, or what comes with Hermes."""
+    shared: Shared = msgspec.field(default=(), name="with")
     expect: Expect = Expect()
     timeout: Seconds = 10.0
 
 
 class Check(Part, kw_only=True, frozen=True):
-    """A look that is repeated until it holds, or time is up."""
+    """A look that is repeated until it holds, or time is up; its own, or `use` of a shared one."""
 
-    name: Name
-    command: Command
+    name: Name = ""
+    command: Command = ""
+    use: Use = ""
+    """As with a probe."""
+    shared: Shared = msgspec.field(default=(), name="with")
     expect: Expect = Expect()
     timeout: Seconds = 10.0
     within: Seconds = 5.0
@@ -60,6 +74,8 @@ class Check(Part, kw_only=True, frozen=True):
 class Step(Part, kw_only=True, frozen=True):
     name: Name
     command: Command
+    """`{{kept}}` is the path of a folder for copies that no other run has; make it first."""
+    shared: Shared = msgspec.field(default=(), name="with")
     expect: Expect = Expect()
     undo: str = ""
     """The way back, with the same parameters; empty when there is nothing to take back."""

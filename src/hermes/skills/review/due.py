@@ -58,19 +58,24 @@ def finished_tasks(records: Iterable[Recorded]) -> list[FinishedTask]:
 
 def due(records: Iterable[Recorded], *, every: int = 15, same: int = 3) -> Due | None:
     tasks = finished_tasks(records)
-    shared: dict[str, list[FinishedTask]] = {}
-    for task in tasks:
-        for error in task.errors:
-            shared.setdefault(error, []).append(task)
-    worst = max(shared.items(), key=lambda pair: len(pair[1]), default=None)
-    if worst is not None and len(worst[1]) >= same:
-        return Due(why=f"{len(worst[1])} tasks met the same error: {worst[0]}", tasks=_of(worst[1]))
+    error, met = most_alike(tasks)
+    if met and len(met) >= same:
+        return Due(why=f"{len(met)} tasks met the same error: {error}", tasks=_of(met))
     if len(tasks) >= every:
         failing = [task for task in tasks if task.failed or task.errors]
         return Due(
             why=f"{len(tasks)} tasks were finished since the last review", tasks=_of(failing)
         )
     return None
+
+
+def most_alike(tasks: Iterable[FinishedTask]) -> tuple[str, list[FinishedTask]]:
+    """The error that most tasks met, and these tasks."""
+    shared: dict[str, list[FinishedTask]] = {}
+    for task in tasks:
+        for error in task.errors:
+            shared.setdefault(error, []).append(task)
+    return max(shared.items(), key=lambda pair: len(pair[1]), default=("", []))
 
 
 def _of(tasks: list[FinishedTask]) -> tuple[FinishedTask, ...]:

@@ -19,6 +19,23 @@ _INSTALL = re.compile(
 _VALUED = {"-r", "-c", "-e", "-i", "--index-url", "--extra-index-url", "-t", "--target", "--python",
            "--prefix", "--registry", "--template", "--with", "-p", "--package", "-f",
            "--find-links", "--local-dir", "-n", "--name"}  # fmt: skip
+_PIP_ELSEWHERE = re.compile(
+    r"^\s*(?:--(?:extra-)?index-url|-i|--find-links|-f|--trusted-host)\b.*|"
+    r"(?:@|^)\s*(?:git\+)?(?:http://|https?://(?!(?:github|gitlab)\.com/|files\.pythonhosted))\S+|"
+    r"^\s*(?:extra-)?index-url\s*=.*",
+    re.MULTILINE,
+)
+_NPM_ELSEWHERE = re.compile(
+    r"\"[\w@/.-]+\"\s*:\s*\"(?:http://|https?://(?!github\.com/|registry\.npmjs)|git\+http|file:\.\./)[^\"]*\.?(?:tgz|git|tar\.gz|/)[^\"]*\""
+)
+_NPM_HOOK = re.compile(
+    r"\"(?:pre|post)?(?:install|prepare|prepack)\"\s*:\s*\"(?!(?:husky|tsc|npm run|yarn|pnpm|"
+    r"patch-package|node-gyp|rollup|vite|esbuild|prisma generate|lefthook|simple-git-hooks|tsup|"
+    r"is-ci|electron-builder|ngcc)\b)[^\"]+\""
+)
+_SETUP_RUNS = re.compile(
+    r"\b(?:os\.(?:system|popen|exec\w*|spawn\w*)|subprocess\.\w+|urllib\.request|urlopen|requests\.\w+|socket\.\w+|exec|eval)\s*\("
+)
 _NAME = re.compile(r"^(?:@[\w.-]+/)?([A-Za-z0-9][\w.-]*)")
 _INLINE = re.compile(r"^# /// script\s*$(.*?)^# ///\s*$", re.MULTILINE | re.DOTALL)
 
@@ -32,12 +49,32 @@ def popular() -> dict[str, str]:
 
 
 def look_at_dependencies(path: str, text: str) -> Iterator[Finding]:
+    yield from _sources(path, text)
     told: set[str] = set()
     for line, name in wanted(path, text):
         near = lookalike(name)
         if near and name not in told:
             told.add(name)
             cause = f"{name!r} is nearly the well-known package {near!r}, and is not it"
+            yield Finding(kind="dependency", file=path, line=line, cause=cause)
+
+
+def _sources(path: str, text: str) -> Iterator[Finding]:
+    """Packages from elsewhere than their registry, and what runs merely by installing."""
+    name = PurePosixPath(path).name.casefold()
+    patterns: dict[str, tuple[re.Pattern[str], ...]] = {
+        "package.json": (_NPM_ELSEWHERE, _NPM_HOOK),
+        "setup.py": (_SETUP_RUNS,),
+    }
+    if re.fullmatch(
+        r"(?:[\w-]*requirements[\w.-]*|constraints)\.(?:txt|in)|pyproject\.toml|pipfile", name
+    ):
+        patterns[name] = (_PIP_ELSEWHERE,)
+    for pattern in patterns.get(name, ()):
+        for found in pattern.finditer(text):
+            line = text.count("\n", 0, found.start()) + 1
+            shown = found[0].strip()[:80]
+            cause = f"installing it brings in or runs something from elsewhere: {shown!r}"
             yield Finding(kind="dependency", file=path, line=line, cause=cause)
 
 

@@ -7,8 +7,9 @@ from typing import Literal
 from hermes.core.messages import Value
 
 Kind = Literal[
-    "structure", "unicode", "python", "shell", "dependency", "prose", "encoded", "sandbox"
-]
+    "structure", "unicode", "python", "shell", "dependency", "prose", "encoded", "capability",
+    "sandbox",
+]  # fmt: skip
 
 
 class Finding(Value, kw_only=True, frozen=True):

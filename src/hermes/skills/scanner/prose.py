@@ -62,6 +62,10 @@ def _unseen(file: str, text: str) -> Iterator[Finding]:
 def _only_shown(text: str, found: re.Match[str]) -> bool:
     """A quotation that is spoken of, as in a text about attacks, and not an order."""
     start, end = found.span()
+    if re.match(r"(?:do not|don't|never)\b.{0,60}\b(?:without|unless|until|before)\b", found[0]):
+        return True
+    if re.search(r"\b(?:fails?|breaks?|stops?|dies|goes wrong|crash\w*)\s*$", text[:start][-16:]):
+        return True
     if found[0].startswith(_DOES) and _FORBIDS.search(text[max(0, start - 60) : start]):
         return True
     before = text[max(0, start - 3) : start].strip()

@@ -6,18 +6,22 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from hermes.core.messages import Value
+from hermes.skills.scanner.capabilities import look_at_deeds
 from hermes.skills.scanner.dependencies import look_at_dependencies
 from hermes.skills.scanner.encoded import unpacked
 from hermes.skills.scanner.finding import Entry, Finding
 from hermes.skills.scanner.hidden_text import look_for_hidden_text, plain
+from hermes.skills.scanner.meanings import look_at_meanings
 from hermes.skills.scanner.other_code import look_at_other_code
 from hermes.skills.scanner.prose import look_at_prose
+from hermes.skills.scanner.purpose import Purpose, purpose_of
 from hermes.skills.scanner.python_code import look_at_python
 from hermes.skills.scanner.shell_text import Effects, Passage, look_at_shell, passages
 from hermes.skills.scanner.structure import look_at_structure
 
 LARGEST = 1 << 20
 """Longer text is refused for its length alone."""
+LONGEST_PROSE = 256 << 10
 _PYTHON_FENCE = re.compile(r"^```(?:python|py|python3)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _HEREDOC = re.compile(
     r"\bpython[\d.]*\s+-?[^\n]*<<-?\s*[\"']?(\w+)[\"']?[^\n]*\n(.*?)^\s*\1\s*$|"
@@ -50,18 +54,30 @@ class Scan(Value, kw_only=True, frozen=True):
 def scan(entries: Sequence[Entry], name: str = "", effects: Effects | None = None) -> Scan:
     """`effects` reads shell as the policy does; without it, patterns alone look at shell."""
     found = list(look_at_structure(entries, name))
+    purpose = purpose_of(entries)
+    texts = [
+        (entry.path, plain(entry.text))
+        for entry in entries
+        if not entry.link and _is_text(entry.data) and len(entry.data) <= LARGEST
+    ]
     for entry in entries:
         if not entry.link and _is_text(entry.data) and len(entry.data) <= LARGEST:
-            found += _look(entry.path, entry.text, effects)
+            found += _look(entry.path, entry.text, effects, purpose)
+    found += look_at_deeds(texts, purpose)
     return Scan(findings=tuple(_sorted(found)))
 
 
-def _look(path: str, text: str, effects: Effects | None) -> Iterator[Finding]:
+def _look(path: str, text: str, effects: Effects | None, purpose: Purpose) -> Iterator[Finding]:
     yield from look_for_hidden_text(path, text)
     text = plain(text)
     yield from _code(path, text, effects)
     yield from look_at_dependencies(path, text)
-    yield from look_at_prose(path, text if _reads_as_prose(path) else _comments(text))
+    said = text if _reads_as_prose(path) else _comments(text)
+    yield from look_at_prose(path, said)
+    if len(said) > LONGEST_PROSE and path.endswith((".md", ".markdown", ".mdx", ".rst", ".txt")):
+        yield Finding(kind="structure", file=path, line=1, cause="more text than anybody reads")
+    else:
+        yield from look_at_meanings(path, said[:LONGEST_PROSE].casefold(), purpose)
     for line, inside in unpacked(text):
         yield from _packed(path, line, inside)
 

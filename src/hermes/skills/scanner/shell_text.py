@@ -16,6 +16,13 @@ _FENCE = re.compile(
     r"^([ \t]*)(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*\n(.*?)^\1\2", re.DOTALL | re.MULTILINE
 )
 _INLINE = re.compile(r"(?<!`)`([^`\n]{6,300})`(?!`)")
+_SPOKEN_OF = re.compile(
+    r"\b(?:no|never|avoid|not|don't|instead of|rather than|is|are|means|becomes|like|such as|"
+    r"e\.g\.|bomb|danger\w*|bad|wrong|catch\w*|detect\w*|flag\w*|refuse\w*|block\w*|forbid\w*)"
+    r"[:,]?\s+(?:a\s+|an\s+|the\s+|bare\s+|ever\s+|use\s+|run\s+)?$",
+    re.IGNORECASE,
+)
+"""A command that is warned of, or explained, is no step to take."""
 _SHELL_WORDS = {
     "", "bash", "sh", "shell", "zsh", "console", "terminal", "powershell", "ps1", "fish", "text",
     "dockerfile", "make", "makefile", "yaml", "yml", "ini", "cron", "bat",
@@ -66,7 +73,10 @@ def passages(path: str, text: str) -> Iterator[Passage]:
         for found in _FENCE.finditer(text):
             if found[3].casefold() in _SHELL_WORDS:
                 yield Passage(found[4], text.count("\n", 0, found.start()) + 2)
-        for found in _INLINE.finditer(_FENCE.sub(_blank, text)):
+        bare = _FENCE.sub(_blank, text)
+        for found in _INLINE.finditer(bare):
+            if _SPOKEN_OF.search(bare[max(0, found.start() - 40) : found.start()]):
+                continue
             yield Passage(found[1], text.count("\n", 0, found.start()) + 1, whole=False)
     elif name.suffix in (".yaml", ".yml", ".json", ".toml", ".cfg", ".ini"):
         yield Passage(text, 1, whole=False)
@@ -77,7 +87,7 @@ def look_at_shell(path: str, passage: Passage, effects: Effects | None = None) -
     if (passage.whole and len(passage.text) > LARGEST) or _ENDLESS.search(passage.text):
         yield _found(path, passage.line, "a line, or a script, too long to be read by anybody")
     seen: set[str] = set()
-    shown = _logical(text)
+    shown = logical_lines(text)
     for number, line in shown:
         for cause in _causes(line):
             if cause not in seen:
@@ -89,7 +99,7 @@ def look_at_shell(path: str, passage: Passage, effects: Effects | None = None) -
         yield from _by_tree(path, passage, text, effects)
 
 
-def _logical(text: str) -> list[tuple[int, str]]:
+def logical_lines(text: str) -> list[tuple[int, str]]:
     """Lines joined where they go on; each with the number it begins on."""
     found: list[tuple[int, str]] = []
     begun = 0
@@ -127,7 +137,7 @@ def _hidden(path: str, passage: Passage, text: str, seen: set[str]) -> Iterator[
     plain = unfolded(text)
     if plain == text:
         return
-    for number, line in _logical(plain):
+    for number, line in logical_lines(plain):
         for cause in _causes(line):
             if cause not in seen:
                 seen.add(cause)

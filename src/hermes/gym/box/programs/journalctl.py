@@ -1,22 +1,24 @@
 #!/usr/bin/env python3
-"""`journalctl` of a box."""
+"""`journalctl` of a box. As lean as `systemctl`: patterns are loaded where one is given."""
+
+from __future__ import annotations
 
 import os
-import re
-import socket
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
 
-FOLDER = Path("/run/log/journal")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    Entry = tuple[float, str, str]
+
+FOLDER = "/run/log/journal"
 SECONDS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60}
 SECONDS |= {"h": 3600, "hour": 3600, "d": 86_400, "day": 86_400}
 SHORT = {"-S": "--since", "-U": "--until", "-g": "--grep", "-o": "--output", "-n": "--lines"}
 SHORT |= {"-p": "--priority", "-t": "--identifier", "-u": "--unit"}
 FLAGS = {"-r": "--reverse", "-f": "--follow", "-q": "--quiet"}
-
-Entry = tuple[float, str, str]
 
 
 class Wish:
@@ -32,10 +34,10 @@ class Wish:
 
     def _take(self, word: str, rest: Iterator[str]) -> None:
         name, equals, value = word.partition("=")
-        glued = re.fullmatch(r"(-n)(\d+)|-[a-z]*(-?u)", word)
-        if glued and glued[1]:
-            self.values["--lines"] = glued[2]
-        elif (glued and glued[3]) or name in ("-u", "--unit"):
+        letters = word[1:] if word[:1] == "-" else ""
+        if word[:2] == "-n" and word[2:].isdigit():
+            self.values["--lines"] = word[2:]
+        elif (letters.isalpha() and letters[-1] == "u") or name == "--unit":  # -u, -xeu, -fu
             self.units.append(value if equals else next(rest, ""))
         elif name in SHORT or name in SHORT.values():
             self.values[SHORT.get(name, name)] = value if equals else next(rest, "")
@@ -48,9 +50,11 @@ def moment(text: str) -> float:
     today = time.mktime((now.tm_year, now.tm_mon, now.tm_mday, 0, 0, 0, 0, 0, -1))
     if text in ("today", "yesterday"):
         return today - (86_400 if text == "yesterday" else 0)
-    found = re.fullmatch(r"-?\s*(\d+)\s*([a-z]+?)s?(?:\s+ago)?", text.strip())
-    if found and found[2] in SECONDS:
-        return time.time() - int(found[1]) * SECONDS[found[2]]
+    span = text.strip().lstrip("-").removesuffix("ago").strip()
+    unit = span.lstrip("0123456789").strip()
+    number = span[: len(span) - len(span.lstrip("0123456789"))]
+    if number and (unit in SECONDS or unit.removesuffix("s") in SECONDS):
+        return time.time() - int(number) * SECONDS[unit if unit in SECONDS else unit[:-1]]
     for shape in ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"):
         try:
             return time.mktime(time.strptime(text, shape))
@@ -61,32 +65,36 @@ def moment(text: str) -> float:
 
 def entries(wish: Wish) -> list[Entry]:
     names = [name if "." in name else f"{name}.service" for name in wish.units]
-    files = [FOLDER / name for name in names] or sorted(FOLDER.iterdir())
+    files = names or sorted(os.listdir(FOLDER))  # noqa: PTH208 - pathlib is slow to import
     # By time alone: lines of one moment stay in the order in which they were said.
     found = sorted((entry for file in files for entry in _read(file)), key=lambda entry: entry[0])
     since = moment(wish.values["--since"]) if "--since" in wish.values else 0.0
     until = moment(wish.values["--until"]) if "--until" in wish.values else float("inf")
-    pattern = re.compile(wish.values.get("--grep", ""))
-    found = [each for each in found if since <= each[0] <= until and pattern.search(each[2])]
+    found = [each for each in found if since <= each[0] <= until]
+    if "--grep" in wish.values:
+        pattern = __import__("re").compile(wish.values["--grep"])
+        found = [each for each in found if pattern.search(each[2])]
     lines = wish.values.get("--lines", "")
     return found[-int(lines) :] if lines.isdigit() else found
 
 
-def _read(file: Path) -> Iterator[Entry]:
+def _read(name: str) -> Iterator[Entry]:
     try:
-        lines = file.read_text(errors="replace").splitlines()
+        with open(f"{FOLDER}/{name}", errors="replace") as file:  # noqa: PTH123 - see above
+            lines = file.read().split("\n")
     except OSError:
         return
     for line in lines:
-        at, _, rest = line.partition("\t")
+        at, tab, rest = line.partition("\t")
         who, _, text = rest.partition("\t")
-        yield float(at), who, text
+        if tab:
+            yield float(at), who, text
 
 
 def show(entry: Entry, wish: Wish) -> None:
     stamp = time.strftime("%b %d %H:%M:%S", time.localtime(entry[0]))
     bare = wish.values.get("--output") == "cat"
-    line = entry[2] if bare else f"{stamp} {socket.gethostname()} {entry[1]}: {entry[2]}"
+    line = entry[2] if bare else f"{stamp} {os.uname().nodename} {entry[1]}: {entry[2]}"
     sys.stdout.write(f"{line}\n")
 
 
@@ -104,7 +112,9 @@ def main(words: Sequence[str]) -> int:
     wish = Wish(words)
     try:
         found = entries(wish)
-    except re.error as error:
+    except Exception as error:
+        if type(error).__name__ not in ("error", "PatternError"):  # those of `re`
+            raise
         sys.stderr.write(f"Bad pattern: {error}\n")
         return 1
     for entry in reversed(found) if "--reverse" in wish.flags else found:

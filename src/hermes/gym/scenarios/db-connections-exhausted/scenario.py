@@ -3,12 +3,11 @@
 from hermes.gym.dice import Dice
 from hermes.gym.parts.microweb import program
 from hermes.gym.parts.pg_client import PG_CLIENT
-from hermes.gym.parts.pg_server import NEEDS, USERS, postgres
+from hermes.gym.parts.pg_server import NEEDS, postgres
 from hermes.gym.parts.premises import alert, changes, neighbour, premises
 from hermes.gym.parts.shell_lines import ask_often
-from hermes.gym.parts.shop import unit
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Running, Same, Story, Traffic, Trigger
+from hermes.gym.story import Fault, File, Http, Running, Same, Story, Traffic, Trigger
 
 TEXTS = texts(__file__)
 
@@ -112,20 +111,7 @@ def draw(dice: Dice) -> Story:
     after = "postgresql.service"
     flood = ask_often(place.port, "/items", slots + 6)
     return Story(
-        hosts=(
-            Host(
-                name=host,
-                users=USERS,
-                files=files,
-                folders=db.folders,
-                units=(
-                    db.unit,
-                    unit(service, place.command, after=after),
-                    unit(reader, readers.command, after=after),
-                    beside.unit,
-                ),
-            ),
-        ),
+        hosts=(db.host(host, files, (place, readers), beside.unit),),
         alert=alert(dice, TEXTS["alerts"], "P1", service=reader, host=host, port=readers.port),
         healthy=(listed, counted, few, beside.answers),
         symptoms=(counted, few),
@@ -160,7 +146,7 @@ def draw(dice: Dice) -> Story:
         relief=(f"systemctl restart {service}",),
         shortcut=(
             "sed -i 's/^max_connections.*/max_connections = 300/' "
-            "/etc/postgresql/15/main/postgresql.conf; systemctl restart postgresql",
+            f"{db.conf}/postgresql.conf; systemctl restart postgresql",
         ),
         traffic=(Traffic(port=place.port, paths=("/items", "/health")),),
     )

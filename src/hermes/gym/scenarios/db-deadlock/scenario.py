@@ -3,12 +3,11 @@
 from hermes.gym.dice import Dice
 from hermes.gym.parts.microweb import program
 from hermes.gym.parts.pg_client import PG_CLIENT
-from hermes.gym.parts.pg_server import NEEDS, USERS, postgres
+from hermes.gym.parts.pg_server import NEEDS, postgres
 from hermes.gym.parts.premises import alert, changes, neighbour, premises
 from hermes.gym.parts.shell_lines import ask_often, moves
-from hermes.gym.parts.shop import unit
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Running, Same, Script, Story, Traffic, Trigger
+from hermes.gym.story import Fault, File, Running, Same, Script, Story, Traffic, Trigger
 
 TEXTS = texts(__file__)
 
@@ -114,20 +113,7 @@ def draw(dice: Dice) -> Story:
         name=f"{job} does its work", script=moves(db.ask("SELECT sum(swept) FROM accounts"))
     )
     return Story(
-        hosts=(
-            Host(
-                name=host,
-                users=USERS,
-                files=files,
-                folders=db.folders,
-                units=(
-                    db.unit,
-                    unit(service, place.command, after=after),
-                    unit(job, jobs.command, after=after),
-                    beside.unit,
-                ),
-            ),
-        ),
+        hosts=(db.host(host, files, (place, jobs), beside.unit),),
         alert=alert(dice, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
         healthy=(settles, sweeps, beside.answers),
         symptoms=(settles,),

@@ -3,11 +3,10 @@
 from hermes.gym.dice import Dice
 from hermes.gym.parts.microweb import program
 from hermes.gym.parts.pg_client import PG_CLIENT
-from hermes.gym.parts.pg_server import BIN, CONF, NEEDS, USERS, postgres
+from hermes.gym.parts.pg_server import NEEDS, postgres
 from hermes.gym.parts.premises import alert, changes, neighbour, premises
-from hermes.gym.parts.shop import unit
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Running, Same, Script, Story, Traffic, Trigger
+from hermes.gym.story import Fault, File, Http, Running, Same, Script, Story, Traffic, Trigger
 
 TEXTS = texts(__file__)
 
@@ -69,7 +68,7 @@ def draw(dice: Dice) -> Story:
         vault=vault,
         log=log,
         line=dice.wording(TEXTS["rotated"]).format(role="$role"),
-        psql=f"{BIN}/psql -Xq -h /run/postgresql -p {db.port} -U postgres -c",
+        psql=f"{db.psql} -Xq -h /run/postgresql -p {db.port} -U postgres -c",
     )
     files = (
         *db.files,
@@ -86,25 +85,12 @@ def draw(dice: Dice) -> Story:
     read = Http(name=f"{reader} reads them too", port=readers.port, path="/items", contains=item)
     refused = Script(
         name="a wrong password is refused",
-        script=f"! PGPASSWORD={dice.token(9)} {BIN}/psql -X -h 127.0.0.1 -p {db.port} "
+        script=f"! PGPASSWORD={dice.token(9)} {db.psql} -X -h 127.0.0.1 -p {db.port} "
         f"-U {role} -d {db.database} -c 'SELECT 1' 2>&1",
         contains="password authentication failed",
     )
     return Story(
-        hosts=(
-            Host(
-                name=host,
-                users=USERS,
-                files=files,
-                folders=db.folders,
-                units=(
-                    db.unit,
-                    unit(service, place.command, after=after),
-                    unit(reader, readers.command, after=after),
-                    beside.unit,
-                ),
-            ),
-        ),
+        hosts=(db.host(host, files, (place, readers), beside.unit),),
         alert=alert(dice, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
         healthy=(listed, read, refused, beside.answers),
         symptoms=(listed,),
@@ -118,7 +104,7 @@ def draw(dice: Dice) -> Story:
             read,
             refused,
             Running(name="the database ran on", unit=after, undisturbed=True),
-            Same(name="who may come in", path=f"{CONF}/pg_hba.conf"),
+            Same(name="who may come in", path=f"{db.conf}/pg_hba.conf"),
             Same(name="the rotation", path=tool),
             db.says("all rows are there", "SELECT count(*) FROM items", "2"),
         ),
@@ -139,7 +125,9 @@ def draw(dice: Dice) -> Story:
             f"systemctl restart {service}",
         ),
         relief=(db.ask(f"ALTER ROLE {role} PASSWORD '{old}'"),),
-        shortcut=(f"sed -i 's/password$/trust/' {CONF}/pg_hba.conf; systemctl reload postgresql",),
+        shortcut=(
+            f"sed -i 's/password$/trust/' {db.conf}/pg_hba.conf; systemctl reload postgresql",
+        ),
         traffic=(Traffic(port=place.port, paths=("/items", "/health")),),
     )
 

@@ -40,11 +40,16 @@ os.dup2(os.open(conf["log"], os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644), 1)
 count = int(conf["frames"])
 for number in range(count):
     path = f"/dev/shm/{conf['prefix']}-{os.getpid()}-{number:03d}"
-    try:
-        with open(path, "wb") as file:
-            file.write(b"f" * (1 << 20))
-    except OSError as error:
-        fatal(%%full%%.format(path=path, error=error.strerror))
+    for attempt in range(20):  # others need some for a moment
+        try:
+            with open(path, "wb") as file:
+                file.write(b"f" * (1 << 20))
+            break
+        except OSError as error:
+            why = error.strerror
+            time.sleep(0.05)
+    else:
+        fatal(%%full%%.format(path=path, error=why))
     if conf["%%key%%"] != "yes":
         os.unlink(path)
 if conf["%%key%%"] == "yes":

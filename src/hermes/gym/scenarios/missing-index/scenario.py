@@ -3,11 +3,10 @@
 from hermes.gym.dice import Dice
 from hermes.gym.parts.microweb import program
 from hermes.gym.parts.pg_client import PG_CLIENT
-from hermes.gym.parts.pg_server import BIN, NEEDS, USERS, postgres
+from hermes.gym.parts.pg_server import NEEDS, postgres
 from hermes.gym.parts.premises import alert, changes, neighbour, premises
-from hermes.gym.parts.shop import unit
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Running, Same, Story, Traffic, Trigger
+from hermes.gym.story import Fault, File, Http, Running, Same, Story, Traffic, Trigger
 
 TEXTS = texts(__file__)
 ROWS, LOOKUPS = 40_000, 1200
@@ -94,7 +93,7 @@ def draw(dice: Dice) -> Story:
         ],
     )
     line = f"{index} {table} ({column})"
-    psql = f"{BIN}/psql -XAtq -h /run/postgresql -p {db.port} -U postgres -d {db.database} -c"
+    psql = f"{db.psql} -XAtq -h /run/postgresql -p {db.port} -U postgres -d {db.database} -c"
     dropped = dice.wording(TEXTS["dropped"]).format(name="$name")
     sync = SYNC.format(list=declared, psql=psql, table=table, log=log, dropped=dropped)
     files = (
@@ -124,15 +123,7 @@ def draw(dice: Dice) -> Story:
     )
     after = "postgresql.service"
     return Story(
-        hosts=(
-            Host(
-                name=host,
-                users=USERS,
-                files=files,
-                folders=db.folders,
-                units=(db.unit, unit(service, place.command, after=after), beside.unit),
-            ),
-        ),
+        hosts=(db.host(host, files, (place,), beside.unit),),
         alert=alert(dice, TEXTS["alerts"], "P2", service=service, host=host, port=place.port),
         healthy=(quick, beside.answers),
         symptoms=(quick,),

@@ -6,7 +6,7 @@ from hermes.gym.parts.hands import others_kept
 from hermes.gym.parts.microweb import program
 from hermes.gym.parts.premises import alert, changes, neighbour, premises
 from hermes.gym.parts.shop import unit
-from hermes.gym.scenario import Scenario, texts
+from hermes.gym.scenario import SEVERAL_USERS, Scenario, texts
 from hermes.gym.story import (
     Fault,
     File,
@@ -127,4 +127,5 @@ SCENARIO = Scenario(
     group="files",
     summary="a tidy job gives the spool to another user, and the service cannot write to it",
     draw=draw,
+    needs=(SEVERAL_USERS,),
 )

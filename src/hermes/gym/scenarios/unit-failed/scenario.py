@@ -5,7 +5,7 @@ from hermes.gym.parts.afresh import afresh
 from hermes.gym.parts.microweb import program
 from hermes.gym.parts.premises import Premises, alert, by_hand, changes, neighbour, premises
 from hermes.gym.parts.shop import unit
-from hermes.gym.scenario import Scenario, texts
+from hermes.gym.scenario import SEVERAL_USERS, Scenario, texts
 from hermes.gym.story import (
     Fault,
     File,
@@ -124,4 +124,5 @@ SCENARIO = Scenario(
     group="classic",
     summary="a folder with the wrong owner keeps a unit failed, its start limit hit",
     draw=draw,
+    needs=(SEVERAL_USERS,),
 )

@@ -5,9 +5,18 @@ from pathlib import Path
 
 def watcher() -> bytes:
     """The audit hook that every Python of the trial loads first."""
-    return (Path(__file__).parent / "sitecustomize.txt").read_bytes()
+    return _read("sitecustomize.txt")
+
+
+def driver() -> bytes:
+    """Runs a Python script as its person would, and then each of its functions."""
+    return _read("driver.txt")
 
 
 def shim() -> bytes:
     """Stands in for programs that talk to the outside, or that stay."""
-    return (Path(__file__).parent / "shim.txt").read_bytes()
+    return _read("shim.txt")
+
+
+def _read(name: str) -> bytes:
+    return (Path(__file__).parent / name).read_bytes()

@@ -1,0 +1,17 @@
+# What playbooks look with: units, what they are told (confs), what they said, what a value was.
+units=$(systemctl list-units --type=service --all --no-legend --plain 2>/dev/null | sed 's/^[^A-Za-z0-9]*//' | awk '$1~/[.]service$/ && $2=="loaded"{print $1}')
+said() { { journalctl -u "$1" -n 80 -o cat --no-pager; tail -q -n 40 /var/log/"${1%.service}"/*.log /var/log/"${1%.service}".log; } 2>/dev/null; }
+confs() {
+  t=$(systemctl cat "$1" 2>/dev/null); n=${1%.service}
+  { for w in $(printf '%s\n' "$t" | sed -n 's/^ExecStart=[-@+!]*//p;s/^EnvironmentFile=-\{0,1\}//p'); do
+      w=${w#*=}; w=${w%[\"\']}; case "$w" in /usr/*|/bin/*|*.py|*.sh|*.js) ;; /*) [ -f "$w" ] && echo "$w" ;; esac
+    done
+    ls -1 /etc/"$n"/* /etc/"$n".conf /etc/default/"$n" /opt/"$n"/etc/* /opt/"$n"/*.conf 2>/dev/null | grep -E '(\.(conf|ini|ya?ml|json|toml|env|cfg|properties)|/default/[^/]*)$'
+  } | awk 'NF && !seen[$0]++'
+}
+was() {
+  cat /var/log/*hange*.log /var/log/*/*hange*.log /srv/CHANGE* /etc/"$1"/CHANGE* 2>/dev/null | grep -F -e "$1" -e "$2" |
+    grep -oiE "(was|were|before:?|old value|used to be|formerly|no longer|instead of|from) +[0-9][0-9.]*|$2 [0-9][0-9.]* *(->|→|=>)|[ ,(][0-9][0-9.]* (was|->|→|=>)" | tail -n 1 | grep -oE '[0-9][0-9.]*' | tail -n 1
+}
+pairs() { grep -E '^[[:space:]]*[A-Za-z_][A-Za-z0-9_.-]*[[:space:]]*[=:]' "$1" | tr -d '"' | awk '{k=$0; sub(/^[ \t]*/,"",k); v=k; sub(/[ \t]*[=:].*/,"",k); sub(/^[^=:]*[=:][ \t]*/,"",v); sub(/[ \t]*$/,"",v); print k, v}'; }
+programs() { systemctl cat "$1" 2>/dev/null | sed -n 's/^ExecStart=[-@+!]*//p' | grep -oE '/[A-Za-z0-9_./-]+' | grep -vE '^/(usr|bin)/' | while read -r w; do case "$w" in *.py|*.js|*.rb|*.sh) readlink -f "$w" ;; esac; done; }

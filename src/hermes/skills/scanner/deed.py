@@ -1,0 +1,126 @@
+"""Something that a foreign skill can do, and whether its own text owns up to it."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from hermes.core.messages import Value
+from hermes.skills.scanner.finding import Finding
+from hermes.skills.scanner.purpose import Purpose
+
+_TOLD = {
+    "credentials": "it reads credentials",
+    "network": "it talks to the network",
+    "delete": "it removes files",
+    "stays": "it installs something that runs by itself",
+    "dynamic": "it runs code that is put together or brought in while it runs",
+    "environment": "it takes all environment variables",
+    "listens": "it lets others connect to it",
+    "spies": "it watches keyboard, screen, clipboard or microphone",
+    "agent": "it changes what steers the agent",
+    "trust": "it switches off a check of certificates or signatures",
+    "names": "it changes where names lead",
+    "access": "it lets somebody in",
+    "privilege": "it changes the system beyond the person's own files",
+    "tracks": "it removes records of what was done",
+    "money": "it moves money",
+    "proxy": "it leads traffic elsewhere",
+    "workflows": "it changes what runs at a commit or in the build",
+    "destroys": "it destroys data that does not come back",
+    "asks": "it asks for a password",
+    "floods": "it uses up the machine without end",
+    "shadows": "it takes the name of a well-known command",
+    "unreadable": "it runs a command whose name is made up on the way",
+    "hooks": "it puts itself between other programs and what they load",
+}
+_SHORTLY = frozenset({"credentials", "stays", "spies", "agent", "trust", "access", "tracks",
+                      "money", "proxy", "workflows", "names", "destroys", "asks"})  # fmt: skip
+"""Weighty ones: owned up to where nobody overlooks it, or not at all."""
+_NEVER = frozenset({"floods", "shadows", "unreadable"})
+"""No description excuses these."""
+_COMMON = frozenset({"home", "root", "local", "share", "data", "files", "file", "main", "user",
+                     "users", "tmp", "opt", "srv", "var", "usr", "etc", "lib", "mnt"})  # fmt: skip
+_LOCAL = re.compile(
+    r"^(?:localhost|127\.|0\.0\.0\.0|::1|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|host\.docker|"
+    r"[\w-]+$|.*\.(?:local|internal|localhost|svc|lan)$)"
+)
+_HOST = re.compile(
+    r"(?:https?|ftp|wss?|tcp|udp)://(?:[^/@\s\"']*@)?([A-Za-z0-9.?_-]+)", re.IGNORECASE
+)
+
+
+class Deed(Value, kw_only=True, frozen=True):
+    kind: str
+    file: str
+    line: int
+    detail: str = ""
+    thing: str = ""
+    """What is removed, as a path."""
+    host: str = ""
+    """Where something goes; `?` for what is only known later."""
+    sends: bool = False
+    """Something of the machine goes along."""
+    shown: bool = False
+    """In the text itself, where the host is before everybody's eyes."""
+
+
+def host_in(text: str) -> str:
+    found = _HOST.search(text)
+    return found[1].casefold() if found else ""
+
+
+def _speaks_of_it(place: str, purpose: Purpose) -> bool:
+    """`~/.kube/config` in a skill about Kubernetes; what is sent off is judged elsewhere."""
+    words = [word for word in re.findall(r"[a-z]{3,}", place.casefold()) if word not in _COMMON]
+    return any(
+        word in purpose.short for word in words if word not in ("config", "json", "credentials")
+    )
+
+
+def far(host: str) -> bool:
+    """A real name of somebody else's machine."""
+    known = host.strip("?.$ ")
+    return "." in known and not _LOCAL.match(known)
+
+
+def weigh(deeds: Iterable[Deed], purpose: Purpose) -> Iterator[Finding]:
+    """Whatever is done and not owned up to keeps a skill out, with the difference shown."""
+    told: set[tuple[str, str]] = set()
+    for deed in deeds:
+        cause = _stranger(deed, purpose) if deed.kind == "network" else _unnamed(deed, purpose)
+        weighty = deed.kind in _SHORTLY and not deed.shown
+        quiet = deed.kind == "network" and deed.shown
+        if deed.kind == "credentials" and _speaks_of_it(deed.detail, purpose):
+            continue
+        if not cause and not quiet and not purpose.owns_up_to(deed.kind, shortly=weighty):
+            cause = _TOLD[deed.kind]
+            if deed.kind not in _NEVER:
+                cause += ", and its description does not say so"
+        if cause and (cause, deed.file) not in told:
+            told.add((cause, deed.file))
+            shown = f"{cause}: {deed.detail[:80]}" if deed.detail else cause
+            yield Finding(kind="capability", file=deed.file, line=deed.line, cause=shown)
+
+
+def _unnamed(deed: Deed, purpose: Purpose) -> str:
+    """Something outside the skill is removed, and nothing of its path is ever spoken of."""
+    path = deed.thing
+    if not path.startswith(("/", "~")) or re.match(r"/(?:tmp|dev/shm|var/tmp)/", path):
+        return ""
+    words = [w for w in re.findall(r"[a-z]{3,}", path.casefold()) if w not in _COMMON]
+    if any(word.rstrip("s") in purpose.prose for word in words):
+        return ""
+    if not words and "$" in path + deed.detail and path not in ("/", "~"):
+        return ""
+    return f"it removes {path!r}, of which its text does not speak"
+
+
+def _stranger(deed: Deed, purpose: Purpose) -> str:
+    """A host that is nowhere named and gets something from here."""
+    host = deed.host.strip(".")
+    if not deed.sends or not host or _LOCAL.match(host):
+        return ""
+    if host.replace("?", "").strip(".") == "":
+        return ""
+    if purpose.names(host.replace("?", "").strip("."), in_code=not deed.shown):
+        return ""
+    return f"it sends something to {host!r}, which its text does not name"

@@ -1,0 +1,54 @@
+"""What a skill says it is for: the measure of everything that it turns out to do."""
+
+import re
+from collections.abc import Sequence
+
+from hermes.core.messages import Value
+from hermes.skills.scanner.finding import Entry
+from hermes.skills.scanner.hidden_text import plain
+from hermes.skills.scanner.signs import signs
+
+_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?^[ \t]*\1", re.DOTALL | re.MULTILINE)
+_HEAD = re.compile(r"\A---\n(.*?)\n---", re.DOTALL)
+_TITLE = re.compile(r"^#{1,4} (.+)$", re.MULTILINE)
+_HEADING = re.compile(
+    r"^(?:name|description|title|when[_-]to[_-]use)\s*:\s*(.*(?:\n[ \t]+.*)*)", re.M
+)
+_NO_NAME = frozenset({"www", "api", "com", "net", "org", "io", "dev", "app", "co", "example",
+                      "hooks", "cloud", "cdn", "static", "data", "v1", "v2", "internal",
+                      "local"})  # fmt: skip
+
+
+class Purpose(Value, kw_only=True, frozen=True):
+    short: str = ""
+    """Name, description and headings."""
+    prose: str = ""
+    """All that SKILL.md says outside code."""
+    whole: str = ""
+    """All of SKILL.md and the other texts, code included."""
+
+    def owns_up_to(self, deed: str, *, shortly: bool = False) -> bool:
+        """Whether the text speaks of such a thing; `shortly`: where nobody overlooks it."""
+        return bool(signs("purpose", deed)[0].pattern.search(self.short if shortly else self.prose))
+
+    def names(self, host: str, *, in_code: bool = True) -> bool:
+        """The host itself, or the word by which people know whose it is."""
+        host = host.casefold()
+        if host in (self.whole if in_code else self.prose):
+            return True
+        words = [part for part in re.split(r"[.-]", host) if len(part) > 2 and part not in _NO_NAME]
+        known = [word for word in words[:-1] or words if len(word) > 3]
+        return any(re.search(rf"\b{re.escape(word)}", self.prose) for word in known)
+
+
+def purpose_of(entries: Sequence[Entry]) -> Purpose:
+    own = next((plain(entry.text) for entry in entries if entry.path == "SKILL.md"), "").casefold()
+    head = _HEAD.search(own)
+    told = " ".join(_HEADING.findall(head[1])) if head else ""
+    bare = _FENCE.sub("\n", own[head.end() :] if head else own)
+    texts = [
+        each.text.casefold() for each in entries if each.path.endswith((".md", ".txt", ".rst"))
+    ]
+    titles = "\n".join(_TITLE.findall(bare))
+    short = re.sub(r"[-_]", " ", told) + "\n" + told + "\n" + titles
+    return Purpose(short=short, prose=f"{told}\n{bare}", whole="\n".join(texts)[: 1 << 20])

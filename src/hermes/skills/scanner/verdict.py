@@ -1,0 +1,90 @@
+"""What one thing that a script did among canaries says about it."""
+
+import re
+
+from hermes.core.messages import Value
+from hermes.skills.scanner.bait import SECRETS, Bait
+from hermes.skills.scanner.deed import host_in
+from hermes.skills.scanner.purpose import Purpose
+
+_STAYS = re.compile(r"(?:crontab|at|launchctl)\s(?!-l\b)|systemctl\b.*\benable\b")
+_LOGS_IN = re.compile(r"(?:ssh|scp|sftp|rsync|ssh-add|git)\b")
+_OWN_KEY = re.compile(r"-i[ =]?\S+")
+"""Logging in with a key of one's own is what keys are for."""
+_ROUTINE = re.compile(
+    r"/(?:usr|lib|proc|sys|dev|etc/(?:ld|localtime|nsswitch|hosts|resolv|ssl))\b|\.pyc?\b"
+)
+_HOME = re.compile(r"/hermes-sandbox[\w.-]*/home/|(?:^|[\s'\"(=])~/")
+_SENDING = re.compile(r"\s-(?:d|F|T)\b|--data|--form|--upload|--post|POST|PUT|<<< \S")
+_HOSTS = re.compile(
+    r"(?:https?|ftp)://([\w.-]+)|\b(?:nc|ncat|netcat|telnet|ssh|scp|sftp)\b.*?[\s@]([\w-]+(?:\.[\w-]+)+)"
+)
+_LOCAL = re.compile(r"sample|127\.|localhost|::1|0\.0\.0\.0|/|$")
+
+
+class Happened(Value, frozen=True):
+    what: str
+    text: str
+
+
+class Verdict(Value, frozen=True):
+    cause: str = ""
+    blocks: bool = True
+
+
+def judge(seen: Happened, bait: Bait, purpose: Purpose) -> Verdict:
+    what, text = seen.what, seen.text
+    if what == "gone":
+        return Verdict(text)
+    if what == "ran":
+        return Verdict("it ran what it had fetched, unseen")
+    if what in ("program", "connect", "command", "sent", "called") and bait.is_in(text):
+        if _for_its_own_host(text, bait, purpose):
+            return Verdict()
+        return Verdict(f"it carried a secret off: {text[:80]!r}")
+    if what in ("open", "trace", "command", "program") and (reached := _reached(text)):
+        return Verdict(f"it reached for ~/{reached}")
+    if what == "changed" and _HOME.search(text):
+        return Verdict(f"it changed the home of its person: {text[:80]!r}")
+    if what in ("connect", "called", "sent"):
+        return _called(what, text, purpose)
+    if what == "program":
+        return _ran(text, purpose)
+    return Verdict()
+
+
+def _for_its_own_host(text: str, bait: Bait, purpose: Purpose) -> bool:
+    """A key of a service that goes to that service, which the text names: that is its use."""
+    name = bait.variable_in(text).casefold()
+    host = host_in(text) or re.sub(r"sample$", "", text.split(" ")[0])
+    if not name or not host or not purpose.names(host):
+        return False
+    return name in purpose.whole or any(word in host for word in name.split("_") if len(word) > 3)
+
+
+def _reached(text: str) -> str:
+    if _ROUTINE.match(text):
+        return ""
+    shown = _OWN_KEY.sub(" ", text) if _LOGS_IN.match(text) else text
+    return next((path for path in SECRETS if f"/{path}" in shown), "")
+
+
+def _called(what: str, text: str, purpose: Purpose) -> Verdict:
+    first = re.search(r"\(\(('[^']*'|\"[^\"]*\")", text) if what == "called" else None
+    text = first[1] if first else text
+    host = host_in(text) or (re.sub(r"[^\w.:-]+", " ", text).split() or [""])[0]
+    if what == "called" and not host_in(text):
+        return Verdict()
+    host = re.sub(r"sample$", "", host)
+    named = bool(_LOCAL.match(host)) or purpose.names(host)
+    return Verdict(f"it called {text[:60]}", blocks=not named)
+
+
+def _ran(text: str, purpose: Purpose) -> Verdict:
+    if _STAYS.match(text) and not purpose.owns_up_to("stays", shortly=True):
+        return Verdict(f"it would stay behind: {text[:80]!r}")
+    found = _HOSTS.search(text) if _SENDING.search(text) else None
+    host = (found[1] or found[2] or "").casefold() if found else ""
+    if host and not _LOCAL.match(host) and not purpose.names(host):
+        return Verdict(f"it sent something to {host!r}, which its text does not name")
+    return Verdict()
