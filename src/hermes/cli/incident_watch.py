@@ -94,7 +94,7 @@ async def _once(journal: Journal, wanted: IncidentOpened | None, *, as_json: boo
     if not as_json:
         from hermes.cli.incident_view import view
 
-        _console().print(view(scene, datetime.now(UTC)))
+        screen().print(view(scene, datetime.now(UTC)))
 
 
 async def past(journal: Journal, run: str) -> Sequence[Recorded]:
@@ -165,7 +165,7 @@ def _echo(recorded: Recorded) -> None:
 
 async def _live(journal: Journal, wanted: IncidentOpened | None, only_this: bool) -> None:
     async for event in _each(journal, wanted, only_this):
-        await show_live(journal, event.run, _console())
+        await show_live(journal, event.run, screen())
 
 
 async def show_live(journal: Journal, run: str, console: Any) -> Scene:
@@ -195,7 +195,7 @@ async def show_live(journal: Journal, run: str, console: Any) -> Scene:
     return seen[-1]
 
 
-def _console() -> Any:
+def screen() -> Any:
     from rich.console import Console
 
     plain = wants_color(process.variables()) is False

@@ -14,9 +14,14 @@ _TITLE = re.compile(r"^#{1,4} (.+)$", re.MULTILINE)
 _HEADING = re.compile(
     r"^(?:name|description|title|when[_-]to[_-]use)\s*:\s*(.*(?:\n[ \t]+.*)*)", re.M
 )
-_NO_NAME = frozenset({"www", "api", "com", "net", "org", "io", "dev", "app", "co", "example",
-                      "hooks", "cloud", "cdn", "static", "data", "v1", "v2", "internal",
-                      "local"})  # fmt: skip
+_SECOND = frozenset({"co", "com", "org", "net", "ac", "gov", "edu"})
+_LETS = frozenset({"example", "internal", "local", "herokuapp", "workers", "vercel", "netlify", "pages",
+                   "github", "gitlab", "ngrok", "web", "appspot", "cloudfront", "onrender",
+                   "glitch", "repl", "fly"})  # fmt: skip
+"""Below these, names are given to anybody: `github.io` is not GitHub."""
+_ALSO = {"githubusercontent": "github", "amazonaws": "aws", "googleapis": "google",
+         "telegram": "telegram", "discordapp": "discord", "atlassian": "jira",
+         "windows": "azure", "microsoftonline": "microsoft"}  # fmt: skip
 
 
 class Purpose(Value, kw_only=True, frozen=True):
@@ -36,9 +41,23 @@ class Purpose(Value, kw_only=True, frozen=True):
         host = host.casefold()
         if host in (self.whole if in_code else self.prose):
             return True
-        words = [part for part in re.split(r"[.-]", host) if len(part) > 2 and part not in _NO_NAME]
-        known = [word for word in words[:-1] or words if len(word) > 3]
-        return any(re.search(rf"\b{re.escape(word)}", self.prose) for word in known)
+        label = _label(host)
+        if len(label) < 3:
+            return False
+        spoken = re.escape(label).replace(r"\-", r"[\s_-]?")
+        return bool(re.search(rf"\b{spoken}", self.prose))
+
+
+def _label(host: str) -> str:
+    """The word by which people know whose a host is: `acme` of `api.acme.co.uk`."""
+    parts = host.split(".")
+    if len(parts) < 2 or host.replace(".", "").isdigit():
+        return ""
+    at = -3 if len(parts) > 2 and parts[-2] in _SECOND else -2
+    label = parts[at]
+    if label in _LETS and not (label in ("github", "gitlab") and parts[-1] == "com"):
+        return ""
+    return _ALSO.get(label, label)
 
 
 def purpose_of(entries: Sequence[Entry]) -> Purpose:

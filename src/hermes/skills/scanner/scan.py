@@ -17,6 +17,7 @@ from hermes.skills.scanner.prose import look_at_prose
 from hermes.skills.scanner.purpose import Purpose, purpose_of
 from hermes.skills.scanner.python_code import look_at_python
 from hermes.skills.scanner.shell_text import Effects, Passage, look_at_shell, passages
+from hermes.skills.scanner.strangers import look_at_addresses
 from hermes.skills.scanner.structure import look_at_structure
 
 LARGEST = 1 << 20
@@ -64,6 +65,7 @@ def scan(entries: Sequence[Entry], name: str = "", effects: Effects | None = Non
         if not entry.link and _is_text(entry.data) and len(entry.data) <= LARGEST:
             found += _look(entry.path, entry.text, effects, purpose)
     found += look_at_deeds(texts, purpose)
+    found += look_at_addresses(texts, purpose)
     return Scan(findings=tuple(_sorted(found)))
 
 

@@ -1,0 +1,81 @@
+"""Addresses that stand in the code of a skill and nowhere in what it says: whose are they?"""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+
+from hermes.skills.scanner.deed import far
+from hermes.skills.scanner.finding import Finding
+from hermes.skills.scanner.purpose import Purpose
+from hermes.skills.scanner.shell_unfolded import unfolded
+from hermes.skills.scanner.signs import signs
+
+_PROSE = (".md", ".markdown", ".mdx", ".rst", ".txt", ".csv", ".tsv")
+_ADDRESS = re.compile(
+    r"(?:https?|ftps?|wss?|tcp|udp|ldaps?|rsync|git|ssh|redis|amqp|mqtt)://"
+    r"(?:[^/@\s\"']*@)?([a-z0-9_-]+(?:\.[a-z0-9_-]+)+)",
+    re.IGNORECASE,
+)
+_BARE = re.compile(
+    r"[\"'@]([a-z0-9-]+(?:\.[a-z0-9-]+)*\.(?:com|net|org|io|dev|ru|cn|xyz|top|test|example|invalid|"
+    r"info|site|online|cc|tk|cloud|link|click|live))(?:[\"':/]|$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_NUMBERS = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])")
+_DEVICE = re.compile(r"/(?:dev|inet\d?)/(?:tcp|udp)/(?:\d+/)?([a-z0-9-]+(?:\.[a-z0-9-]+)+)", re.I)
+_REMARK = re.compile(r"^[ \t]*(?:#(?!!)|//|--|;|\*|<!--)[^\n]*", re.MULTILINE)
+_TALKS = re.compile(
+    r"socket|requests|httpx|urllib|http|smtp|ftp|fetch|connect|\bnc\b|\bssh\b|\bdig\b|nslookup|"
+    r"\bping\b|resolve|curl|wget|rsync|mail",
+    re.IGNORECASE,
+)
+_GIVES = re.compile(
+    r"\b(?:post|put|patch|upload\w*|send\w*|storbinary|exec|eval|system|popen)\b|-d\s|--data|\s-F\s|"
+    r"\s-T\s|\|\s*(?:ba|z)?sh\b|\$\(\s*(?:curl|wget)|chmod|/dev/(?:tcp|udp)|/inet|\bnc\b|ssh://",
+    re.IGNORECASE,
+)
+
+
+def look_at_addresses(texts: Sequence[tuple[str, str]], purpose: Purpose) -> Iterator[Finding]:
+    """Fetching from a place that is not named is noted where the description speaks of fetching."""
+    told: set[str] = set()
+    for path, text in texts:
+        if PurePosixPath(path).suffix.casefold() in _PROSE:
+            continue
+        code = _REMARK.sub("", text)
+        gets = not _GIVES.search(code) and purpose.owns_up_to("network", shortly=True)
+        for at, host in _hosts(code):
+            if host in told or not _foreign(host, purpose):
+                continue
+            told.add(host)
+            number = host.replace(".", "").isdigit()
+            cause = f"it knows the address {host!r}, of which its text does not speak"
+            yield Finding(
+                kind="capability",
+                file=path,
+                line=code.count("\n", 0, at) + 1,
+                cause=cause,
+                blocks=number or not gets,
+            )
+
+
+def _hosts(code: str) -> Iterator[tuple[int, str]]:
+    for found in _ADDRESS.finditer(code):
+        yield found.start(), found[1].casefold()
+    for found in _DEVICE.finditer(code):
+        yield found.start(), found[1].casefold()
+    if _TALKS.search(code):
+        for found in _BARE.finditer(code):
+            yield found.start(), found[1].casefold()
+        for found in _NUMBERS.finditer(code):
+            if signs("python", "far")[0].pattern.fullmatch(found[0]):
+                yield found.start(), found[0]
+    plain = unfolded(code) if len(code) < 64 << 10 else code
+    if plain != code:
+        yield from ((0, found[1].casefold()) for found in _ADDRESS.finditer(plain))
+
+
+def _foreign(host: str, purpose: Purpose) -> bool:
+    if not far(host) or signs("places", "public")[0].pattern.fullmatch(host):
+        return False
+    return not purpose.names(host)
