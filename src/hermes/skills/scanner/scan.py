@@ -10,6 +10,7 @@ from hermes.skills.scanner.capabilities import look_at_deeds
 from hermes.skills.scanner.dependencies import look_at_dependencies
 from hermes.skills.scanner.encoded import unpacked
 from hermes.skills.scanner.finding import Entry, Finding
+from hermes.skills.scanner.growing import look_for_growth
 from hermes.skills.scanner.hidden_text import look_for_hidden_text, plain
 from hermes.skills.scanner.meanings import look_at_meanings
 from hermes.skills.scanner.other_code import look_at_other_code
@@ -55,6 +56,8 @@ class Scan(Value, kw_only=True, frozen=True):
 def scan(entries: Sequence[Entry], name: str = "", effects: Effects | None = None) -> Scan:
     """`effects` reads shell as the policy does; without it, patterns alone look at shell."""
     found = list(look_at_structure(entries, name))
+    if any(each.file == "." for each in found):
+        return Scan(findings=tuple(_sorted(found)))
     purpose = purpose_of(entries)
     texts = [
         (entry.path, plain(entry.text))
@@ -71,6 +74,7 @@ def scan(entries: Sequence[Entry], name: str = "", effects: Effects | None = Non
 
 def _look(path: str, text: str, effects: Effects | None, purpose: Purpose) -> Iterator[Finding]:
     yield from look_for_hidden_text(path, text)
+    yield from look_for_growth(path, text)
     text = plain(text)
     yield from _code(path, text, effects)
     yield from look_at_dependencies(path, text)

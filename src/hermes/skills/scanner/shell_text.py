@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 
 from hermes.core.messages import Value
 from hermes.skills.scanner.finding import Finding
+from hermes.skills.scanner.run_by_others import commands_in, is_settings
 from hermes.skills.scanner.shell_unfolded import unfolded
 from hermes.skills.scanner.signs import signs
 
@@ -78,8 +79,11 @@ def passages(path: str, text: str) -> Iterator[Passage]:
             if _SPOKEN_OF.search(bare[max(0, found.start() - 40) : found.start()]):
                 continue
             yield Passage(found[1], text.count("\n", 0, found.start()) + 1, whole=False)
-    elif name.suffix in (".yaml", ".yml", ".json", ".toml", ".cfg", ".ini"):
+    elif is_settings(path):
         yield Passage(text, 1, whole=False)
+        commands = commands_in(path, text)
+        if commands.strip():
+            yield Passage(commands, 1)
 
 
 def look_at_shell(path: str, passage: Passage, effects: Effects | None = None) -> Iterator[Finding]:
