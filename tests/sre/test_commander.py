@@ -125,6 +125,26 @@ async def test_a_proposed_check_that_hangs_holds_nobody_up(host: Host) -> None:
     assert ending.outcome == "escalated"
 
 
+async def test_what_heals_by_itself_in_the_middle_is_told_as_such(host: Host) -> None:
+    host.playbook("shop", ("true", "true"), mends="shop")
+    (host.folder / "well-shop").touch()
+
+    class Slow:
+        """Takes so long to look that it is over when it is done."""
+
+        async def investigate(self, case: Case, baseline: Sequence[Seen]) -> Synthesis:
+            (host.folder / "well-web").touch()
+            return Synthesis(verdict="escalate")
+
+        async def remediate(self, *given: object) -> Remedy:
+            raise AssertionError("there is nothing to mend")
+
+    host.minds = Slow()
+    ending = await commanded(host)
+    assert ending.outcome == "recovered"
+    assert not host.learned
+
+
 class Mind:
     """Says what it is told to; changes what it is told to."""
 

@@ -28,12 +28,12 @@ from hermes.core.events.incidents import (
 )
 from hermes.core.messages import Value
 from hermes.sre.assess import Assessment, assess
-from hermes.sre.attempts import Attempts
+from hermes.sre.attempts import Attempts, Made
 from hermes.sre.case import Case
 from hermes.sre.changes import take_back
 from hermes.sre.ground import Ground
 from hermes.sre.incident import Incident, incident
-from hermes.sre.verify import Baseline, take_baseline, verify
+from hermes.sre.verify import Baseline, healed, take_baseline, verify
 
 Outcome = Literal["resolved", "escalated", "no-incident", "recovered"]
 AnsweredBy = Literal["playbook", "model", "nobody"]
@@ -168,12 +168,22 @@ class Commander:
             if not tried.keep and (left := await self._take_back(number, tried.why)):
                 return _stuck(left)
             if tried.last:
-                return Ending(outcome="escalated", answered_by=tried.by_whom, reason=tried.why)
+                return await self._nothing_left(baseline, tried)
         return Ending(
             outcome="escalated",
             answered_by=attempts.by_whom,
             reason=f"{settings.attempts} attempts did not hold: {attempts.why}",
         )
+
+    async def _nothing_left(self, baseline: Baseline, tried: Made) -> Ending:
+        """Nobody knows a way. If nothing was changed, it may still have mended itself meanwhile."""
+        now = await incident(self._ground.bus.journal, self._case.run)
+        untouched = now is None or not now.changes
+        if untouched and await healed(self._ground, self._case, baseline):
+            why = f"it passed by itself: {', '.join(sorted(baseline.failing))}"
+            await self._diagnose(Assessment(verdict="recovered", reasons=(why,)), "recovered")
+            return Ending(outcome="recovered", reason=why)
+        return Ending(outcome="escalated", answered_by=tried.by_whom, reason=tried.why)
 
     async def _take_back(self, attempt: int, reason: str) -> tuple[str, ...]:
         now = await incident(self._ground.bus.journal, self._case.run)

@@ -30,12 +30,14 @@ _TOLD = {
     "floods": "it uses up the machine without end",
     "shadows": "it takes the name of a well-known command",
     "unreadable": "it runs a command whose name is made up on the way",
+    "brings": "it fetches a program and runs it",
+    "watched": "it looks whether somebody watches it",
     "hooks": "it puts itself between other programs and what they load",
 }
 _SHORTLY = frozenset({"credentials", "stays", "spies", "agent", "trust", "access", "tracks",
                       "money", "proxy", "workflows", "names", "destroys", "asks"})  # fmt: skip
 """Weighty ones: owned up to where nobody overlooks it, or not at all."""
-_NEVER = frozenset({"floods", "shadows", "unreadable"})
+_NEVER = frozenset({"floods", "shadows", "unreadable", "brings"})
 """No description excuses these."""
 _COMMON = frozenset({"home", "root", "local", "share", "data", "files", "file", "main", "user",
                      "users", "tmp", "opt", "srv", "var", "usr", "etc", "lib", "mnt"})  # fmt: skip
@@ -68,7 +70,7 @@ def host_in(text: str) -> str:
     return found[1].casefold() if found else ""
 
 
-def _speaks_of_it(place: str, purpose: Purpose) -> bool:
+def speaks_of(place: str, purpose: Purpose) -> bool:
     """`~/.kube/config` in a skill about Kubernetes; what is sent off is judged elsewhere."""
     words = [word for word in re.findall(r"[a-z]{3,}", place.casefold()) if word not in _COMMON]
     return any(
@@ -89,7 +91,7 @@ def weigh(deeds: Iterable[Deed], purpose: Purpose) -> Iterator[Finding]:
         cause = _stranger(deed, purpose) if deed.kind == "network" else _unnamed(deed, purpose)
         weighty = deed.kind in _SHORTLY and not deed.shown
         quiet = deed.kind == "network" and deed.shown
-        if deed.kind == "credentials" and _speaks_of_it(deed.detail, purpose):
+        if _owned(deed, purpose):
             continue
         if not cause and not quiet and not purpose.owns_up_to(deed.kind, shortly=weighty):
             cause = _TOLD[deed.kind]
@@ -99,6 +101,13 @@ def weigh(deeds: Iterable[Deed], purpose: Purpose) -> Iterator[Finding]:
             told.add((cause, deed.file))
             shown = f"{cause}: {deed.detail[:80]}" if deed.detail else cause
             yield Finding(kind="capability", file=deed.file, line=deed.line, cause=shown)
+
+
+def _owned(deed: Deed, purpose: Purpose) -> bool:
+    """Where it comes from is named, or it is the very thing that the text is about."""
+    if deed.kind == "brings":
+        return deed.host != "?" and purpose.names(deed.host, in_code=False)
+    return deed.kind == "credentials" and speaks_of(deed.detail, purpose)
 
 
 def _unnamed(deed: Deed, purpose: Purpose) -> str:

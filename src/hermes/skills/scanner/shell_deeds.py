@@ -44,6 +44,10 @@ _MADE_AND_RUN = re.compile(
     r"\s+[\"']?\$\{?\1\b",
     re.MULTILINE,
 )
+_FETCHED = re.compile(
+    r"\b(?:curl|wget|aria2c|fetch)\b(?P<how>[^\n;|]*?)(?:\s-\w*[oO]\s*|--output(?:-document)?[= ]|>\s*)"
+    r"[\"']?(?P<file>(?!/dev/null|-)[^\s\"';|&>]+)(?P<rest>[^\n;|]*)"
+)
 _BEFORE_EYES = ("access", "trust", "tracks", "names", "proxy", "agent", "money", "stays", "spies",
                 "floods", "shadows", "unreadable")  # fmt: skip
 _IN_SCRIPTS = ("privilege", "workflows", "listens", "dynamic", "environment", "destroys", "asks")
@@ -66,9 +70,30 @@ def shell_deeds(file: str, passage: Passage, *, shown: bool = False) -> Iterator
             yield from _removed(file, at, line)
         yield from _sent(file, at, line, shown)
 
+    if not shown:
+        yield from _brought(file, passage.line, unfolded(passage.text))
     if made := _MADE_AND_RUN.search(passage.text):
         at = passage.line + passage.text.count("\n", 0, made.start())
         yield Deed(kind="unreadable", file=file, line=at, detail=" ".join(made[0].split())[-60:])
+
+
+def _brought(file: str, first: int, text: str) -> Iterator[Deed]:
+    """What is fetched into a file, and that file is run: code that nobody has read."""
+    for found in _FETCHED.finditer(text):
+        name = re.escape(found["file"].rpartition("/")[2])
+        runs = re.compile(
+            rf"(?:^|[;&|(]\s*|\b(?:sudo|exec|nohup|then|do)\s+)(?:[-@+!]*\S*\b(?:ba|z|da|k)?sh\s+|"
+            rf"\S*\bpython3?\s+|\S*\bperl\s+|node\s+|source\s+|\.\s+|chmod\s+\S+\s+|-?)"
+            rf"[\"']?(?:[\w.$~{{}}/-]*/)?{name}(?![\w.])",
+            re.MULTILINE,
+        )
+        if runs.search(text, found.end()):
+            words = f"{found['how']} {found['rest']}"
+            if signs("shell", "trusted_installers")[0].pattern.search(words):
+                continue
+            at = first + text.count("\n", 0, found.start())
+            shown = " ".join(found[0].split())[:80]
+            yield Deed(kind="brings", file=file, line=at, detail=shown, host=host_in(words) or "?")
 
 
 def _secret_in(line: str) -> str:
