@@ -70,10 +70,10 @@ def test_a_scenario_that_does_not_exist_is_told_with_what_to_do(hermes: Hermes) 
     assert "hermes drill list" in ended.stderr
 
 
-def test_docker_is_refused_with_a_way_out(hermes: Hermes) -> None:
+def test_docker_without_a_daemon_is_refused_with_a_way_out(hermes: Hermes) -> None:
     ended = hermes.process("drill", "run", TYPO, "--backend", "docker")
     assert ended.returncode == 3
-    assert "no docker backend" in ended.stderr
+    assert "install and start docker" in ended.stderr
 
 
 def own_scenario(folder: Path) -> Path:

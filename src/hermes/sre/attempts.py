@@ -6,18 +6,15 @@ An attempt ends with the word of checks that it has no hand in. Only then does t
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
-from hermes.core.events.incidents import IncidentDiagnosed, Phase
+from hermes.core.events.incidents import Phase
 from hermes.core.messages import Value
-from hermes.skills.library import Skill
-from hermes.skills.matching import Matcher
-from hermes.skills.playbook.ending import Ended
-from hermes.skills.playbook.runner import Played, Runner
 from hermes.skills.playbook.schema import Check
 from hermes.sre.case import Case
 from hermes.sre.changes import Changes
 from hermes.sre.ground import Ground
 from hermes.sre.looking import look
 from hermes.sre.minds import Hypothesis, Synthesis, Tried
+from hermes.sre.reflexes import Reflexes
 from hermes.sre.snapshot import units_in
 from hermes.sre.verify import Baseline, Proof, restarts, verify
 
@@ -45,7 +42,9 @@ class Attempts:
         self._synthesis: Synthesis | None = None
         self._hypotheses: list[Hypothesis] = []
         self._tried: list[Tried] = []
-        self.played: set[str] = set()
+        self._proved = False
+        """Checks have said that a fix holds."""
+        self.reflexes = Reflexes(ground, case)
         self.by_whom: ByWhom = "nobody"
         self.why = ""
 
@@ -53,6 +52,8 @@ class Attempts:
         made = await self._reflex(number)
         if made is None:
             made = await self._model(number)
+        if made.ending is None and made.last and self._proved:
+            made = Made(ending="resolved", by_whom="playbook")
         self.by_whom = made.by_whom if made.by_whom != "nobody" else self.by_whom
         self.why = made.why or self.why
         if made.ending is None:
@@ -60,69 +61,17 @@ class Attempts:
         return made
 
     async def _reflex(self, number: int) -> Made | None:
-        """The first playbook whose signature the host shows; None when there is none left."""
-        if not self._ground.settings.reflex:
-            return None
-        candidates = Matcher(await self._ground.skills()).candidates(self._case.facts)
-        left = [skill for skill in candidates if skill.name not in self.played]
-        if not left:
-            return None
+        """None when there is no playbook left that finds its signature."""
         await self._enter("reflex", number, "")
-        seen: dict[str, Ended] = {}
-        for skill in left:
-            self.played.add(skill.name)
-            changes = Changes(self._ground, self._case, number, playbook=skill.name)
-            played = await self._play(skill, changes, seen)
-            if played is not None and (changes.made or played.outcome == "applied"):
-                return await self._settled(number, skill, played)
-            if played is not None and played.outcome == "refused":
-                self.why = f"{skill.name} may not go on: {played.detail}"
-        return None
-
-    async def _play(self, skill: Skill, changes: Changes, seen: dict[str, Ended]) -> Played | None:
-        if skill.playbook is None:
+        acted = await self.reflexes.act(number)
+        if acted is None:
+            self.why = self.reflexes.refused or self.why
             return None
-        runner = Runner(
-            skill.name,
-            skill.playbook,
-            self._ground.road(self._case.run, changes.executor),
-            publish=self._ground.bus.publish,
-            run=self._case.run,
-            digest=skill.digest,
-            seen=seen,
-            before=changes.announce,
-        )
-        return await runner.play(self._case.facts)
-
-    async def _settled(self, number: int, skill: Skill, played: Played) -> Made:
-        why = "" if played.outcome == "applied" else f"{skill.name}: {played.detail}"
-        if not why:
-            await self._told_by(skill, played)
-        proof = await self._verified(number, (), why)
-        return _made(proof, "playbook", why)
-
-    async def _told_by(self, skill: Skill, played: Played) -> None:
-        """A playbook that was right about the host is a diagnosis: its signature was found."""
-        looks = [done.call_id for done in played.done if done.phase == "probe"]
-        numbers = []
-        async for recorded in self._ground.bus.journal.read(
-            run=self._case.run, kinds=("tool.finished",)
-        ):
-            result = getattr(recorded.event, "result", None)
-            if result is not None and result.call_id in looks:
-                numbers.append(recorded.seq)
-        component, value = _subject(played)
-        await self._ground.bus.publish(
-            IncidentDiagnosed(
-                run=self._case.run,
-                incident=self._case.incident,
-                component=component or self._case.service,
-                mechanism=skill.playbook.summary if skill.playbook else skill.description,
-                value=value,
-                evidence=tuple(numbers),
-                confidence=0.8,
-            )
-        )
+        proof = await self._verified(number, (), acted.why_not)
+        if not proof.ok or not await self.reflexes.more(acted):
+            return _made(proof, "playbook", acted.why_not)
+        self._proved = True  # and yet the alert speaks of more: what is mended stays
+        return Made(by_whom="playbook", why="more of what the alert names is sick", keep=True)
 
     async def _model(self, number: int) -> Made:
         minds = self._ground.minds
@@ -197,15 +146,3 @@ def _made(proof: Proof, by_whom: ByWhom, why: str) -> Made:
     if proof.ok:
         return Made(ending="resolved", by_whom=by_whom)
     return Made(by_whom=by_whom, why=proof.why or why, keep=proof.helped)
-
-
-def _subject(played: Played) -> tuple[str, str]:
-    """Of what the probes found: the thing itself, and the value that was wrong with it."""
-    found = played.parameters
-    component = next((found[name] for name in THINGS if found.get(name)), "")
-    value = next((found[name] for name in VALUES if found.get(name)), "")
-    return component, value
-
-
-THINGS = ("file", "path", "config", "unit", "service", "mount", "table", "host", "process")
-VALUES = ("wrong", "found", "old", "key", "value", "port", "name")

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 import anyio
+from msgspec.structs import replace
 
 from hermes.core.actions import HearsText
 from hermes.core.errors import HermesError, StoreError
@@ -33,6 +34,7 @@ from hermes.sre.case import Case
 from hermes.sre.changes import take_back
 from hermes.sre.ground import Ground
 from hermes.sre.incident import Incident, incident
+from hermes.sre.reflexes import numbers_of
 from hermes.sre.verify import Baseline, healed, take_baseline, verify
 
 Outcome = Literal["resolved", "escalated", "no-incident", "recovered"]
@@ -51,6 +53,7 @@ class Commander:
     def __init__(self, ground: Ground, case: Case) -> None:
         self._ground, self._case = ground, case
         self._resumed, self._gap = False, 0.0
+        self._assessment: Assessment | None = None
 
     async def command(self) -> Ending:
         """Until it is closed. Raises `StoreError` alone: without a journal nothing may go on."""
@@ -107,7 +110,7 @@ class Commander:
             group.start_soon(measure)
             if past is None or not past.standing:
                 group.start_soon(judge)
-        assessment = found[0] if found else None
+        self._assessment = assessment = found[0] if found else None
         if assessment is None or not assessment.all_clear:
             return baselines[0], None
         if baselines[0].failing:  # the checks see what it did not
@@ -158,7 +161,7 @@ class Commander:
         first = 1 + max((change.attempt for change in past.changes), default=0) if past else 1
         attempts = Attempts(self._ground, self._case, baseline, self._enter)
         # A playbook that was cut off before it changed anything may begin anew.
-        attempts.played.update(change.by for change in (past.changes if past else ()))
+        attempts.reflexes.used.update(change.by for change in (past.changes if past else ()))
         for number in range(first, first + settings.attempts):
             tried = await attempts.make(number)
             if tried.ending is not None:
@@ -222,19 +225,28 @@ class Commander:
         said = now.diagnosis if now else None
         if said is not None and said.verdict == "escalate":
             return
+        said = said or await self._seen()
         await self._ground.bus.publish(
-            IncidentDiagnosed(
-                run=self._case.run,
-                incident=self._case.incident,
+            replace(
+                said,
+                at=datetime.now(UTC),
                 verdict="escalate",
-                component=said.component if said else self._case.service,
-                mechanism=said.mechanism if said else "",
-                value=said.value if said else "",
-                evidence=said.evidence if said else (),
-                ruled_out=said.ruled_out if said else (),
-                gaps=(*(said.gaps if said else ()), ending.reason[:300]),
-                confidence=(said.confidence / 2) if said else 0.0,
+                gaps=(*said.gaps, ending.reason[:300]),
+                confidence=said.confidence / 2,
             )
+        )
+
+    async def _seen(self) -> IncidentDiagnosed:
+        """Where nobody has a diagnosis: what the first look saw, and where it stands."""
+        seen = self._assessment or Assessment(verdict="unknown")
+        return IncidentDiagnosed(
+            run=self._case.run,
+            incident=self._case.incident,
+            component=seen.component or self._case.service,
+            mechanism=seen.mechanism or "; ".join(seen.reasons)[:500],
+            value=seen.value,
+            evidence=await numbers_of(self._ground, self._case.run, seen.evidence),
+            confidence=0.2,
         )
 
     async def _enter(self, phase: Phase, attempt: int = 0, detail: str = "") -> None:
@@ -286,13 +298,3 @@ def answered_by(past: Incident) -> AnsweredBy:
     if not kept:
         return "nobody"
     return "model" if kept[-1].by.startswith(past.case.run) else "playbook"
-
-
-async def numbers_of(ground: Ground, run: str, calls: tuple[str, ...]) -> tuple[int, ...]:
-    """Numbers of the events in which these calls ended: what evidence points at."""
-    found = []
-    async for recorded in ground.bus.journal.read(run=run, kinds=("tool.finished",)):
-        result = getattr(recorded.event, "result", None)
-        if result is not None and result.call_id in calls:
-            found.append(recorded.seq)
-    return tuple(found)

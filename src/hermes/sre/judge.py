@@ -32,6 +32,8 @@ class HostJudge:
     async def more_to_do(self, facts: Facts, mended: Sequence[str]) -> list[Facts]:
         """Other units that the alert names, each for itself; else all of it, while it is sick."""
         first = await look(self._execute)
+        if not first.state.units:
+            return []  # a host whose supervisor says nothing tells nothing more
         named = [unit.removesuffix(".service") for unit in subjects_of(facts, first)]
         left = [name for name in named if name not in mended]
         if len(named) > 1 and left:

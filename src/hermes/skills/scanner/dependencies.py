@@ -28,14 +28,6 @@ _PIP_ELSEWHERE = re.compile(
 _NPM_ELSEWHERE = re.compile(
     r"\"[\w@/.-]+\"\s*:\s*\"(?:http://|https?://(?!github\.com/|registry\.npmjs)|git\+http|file:\.\./)[^\"]*\.?(?:tgz|git|tar\.gz|/)[^\"]*\""
 )
-_NPM_HOOK = re.compile(
-    r"\"(?:pre|post)?(?:install|prepare|prepack)\"\s*:\s*\"(?!(?:husky|tsc|npm run|yarn|pnpm|"
-    r"patch-package|node-gyp|rollup|vite|esbuild|prisma generate|lefthook|simple-git-hooks|tsup|"
-    r"is-ci|electron-builder|ngcc)\b)[^\"]+\""
-)
-_SETUP_RUNS = re.compile(
-    r"\b(?:os\.(?:system|popen|exec\w*|spawn\w*)|subprocess\.\w+|urllib\.request|urlopen|requests\.\w+|socket\.\w+|exec|eval)\s*\("
-)
 _NAME = re.compile(r"^(?:@[\w.-]+/)?([A-Za-z0-9][\w.-]*)")
 _INLINE = re.compile(r"^# /// script\s*$(.*?)^# ///\s*$", re.MULTILINE | re.DOTALL)
 
@@ -60,11 +52,10 @@ def look_at_dependencies(path: str, text: str) -> Iterator[Finding]:
 
 
 def _sources(path: str, text: str) -> Iterator[Finding]:
-    """Packages from elsewhere than their registry, and what runs merely by installing."""
+    """Packages from elsewhere than their registry."""
     name = PurePosixPath(path).name.casefold()
     patterns: dict[str, tuple[re.Pattern[str], ...]] = {
-        "package.json": (_NPM_ELSEWHERE, _NPM_HOOK),
-        "setup.py": (_SETUP_RUNS,),
+        "package.json": (_NPM_ELSEWHERE,),
     }
     if re.fullmatch(
         r"(?:[\w-]*requirements[\w.-]*|constraints)\.(?:txt|in)|pyproject\.toml|pipfile", name
@@ -74,7 +65,7 @@ def _sources(path: str, text: str) -> Iterator[Finding]:
         for found in pattern.finditer(text):
             line = text.count("\n", 0, found.start()) + 1
             shown = found[0].strip()[:80]
-            cause = f"installing it brings in or runs something from elsewhere: {shown!r}"
+            cause = f"installing it brings in something from elsewhere: {shown!r}"
             yield Finding(kind="dependency", file=path, line=line, cause=cause)
 
 

@@ -15,11 +15,14 @@ from hermes.skills.scanner.purpose import Purpose
 
 LONGEST = 400
 """A longer sentence is cut: ideas far apart do not belong together."""
+FURTHEST = 4
+"""Lines between two sentences that still belong together."""
 _FENCE = re.compile(
     r"^([ \t]*)(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*\n(.*?)^[ \t]*\2", re.DOTALL | re.M
 )
 _TEXT_FENCES = ("", "text", "txt", "md", "markdown")
 _NEW = re.compile(r"\s*(?:[-*+>|#]|\d+[.)]|\w[\w-]*\s*:\s|<)")
+_MARK = re.compile(r"^(?:\d+[.)]|[a-z][.)]|[-*+>])\s+")
 _ENDS = re.compile(r"(?<=[.!?;。！？；])[\"')\]*_]*(?:\s+|(?<=[。！？；]))")
 _FORBIDS = re.compile(
     r"\b(?:never|not|don'?t|cannot|can'?t|avoid|refuse to|without|instead of|rather than|stop|"
@@ -157,7 +160,18 @@ def _only_said(text: str, span: tuple[int, int], *, forbidden: bool) -> bool:
 
 
 def sentences(text: str) -> Iterator[Sentence]:
-    """Lines that go on are joined, code is left out, and what is told in one breath stays one."""
+    """Single ones, and each with the next, also where that is the next step of a list."""
+    last: Sentence | None = None
+    for each in _alone(text):
+        yield each
+        follows = last is not None and each.line - last.line <= FURTHEST
+        if last is not None and follows and len(last.text) + len(each.text) < LONGEST:
+            yield Sentence(f"{last.text} {each.text}", last.line, pair=True)
+        last = each
+
+
+def _alone(text: str) -> Iterator[Sentence]:
+    """Lines that go on are joined, and code is left out."""
     held, begun = "", 0
     for number, line in enumerate([*_without_code(text).split("\n"), ""], 1):
         if held and (not line.strip() or _NEW.match(line)):
@@ -171,11 +185,9 @@ def sentences(text: str) -> Iterator[Sentence]:
 
 
 def _split(paragraph: str, line: int) -> Iterator[Sentence]:
-    parts = [part for part in _ENDS.split(" ".join(paragraph.split())) if part]
-    for at, part in enumerate(parts):
-        yield Sentence(part[:LONGEST], line)
-        if at + 1 < len(parts) and len(part) + len(parts[at + 1]) < LONGEST:
-            yield Sentence(f"{part} {parts[at + 1]}", line, pair=True)
+    for part in _ENDS.split(_MARK.sub("", " ".join(paragraph.split()))):
+        if part:
+            yield Sentence(part[:LONGEST], line)
 
 
 def _without_code(text: str) -> str:

@@ -95,12 +95,18 @@ class _Reader:
         if name in words.RUNS or last in ("exec_module", "load_module"):
             plain = name in ("exec", "eval") and isinstance(first, ast.Constant)
             library = first is not None and self._names.path(first).startswith("lib")
-            if not plain and not (name == "ctypes.CDLL" and library):
+            given = name.startswith("runpy.") and first is not None and self._is_given(first)
+            if not plain and not given and not (name == "ctypes.CDLL" and library):
                 yield self._did("dynamic", node, ast.unparse(node))
         elif name in ("getattr", "builtins.getattr") and first is not None and len(node.args) > 1:
             wanted = Folder(self._constants).fold(node.args[1])
             if self._names.of(first) in words.POWERFUL and not isinstance(wanted, str):
                 yield self._did("unreadable", node, ast.unparse(node))
+
+    def _is_given(self, node: ast.expr) -> bool:
+        """It comes from the command line: the person's own program, not one that was brought."""
+        source = self._names.source(node) if isinstance(node, ast.Name) else node
+        return bool(re.match(r"sys\.argv|(?:args|options|opts|ns)\.", ast.unparse(source)))
 
     def _trust(self, node: ast.Call, last: str) -> Iterator[Deed]:
         off = [

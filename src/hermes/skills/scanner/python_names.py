@@ -62,6 +62,10 @@ class Names:
         if isinstance(target, ast.Name):
             self._paths.setdefault(target.id, over)
 
+    def source(self, name: ast.Name) -> ast.expr:
+        """What a name was first given; itself when nobody knows."""
+        return self._paths.get(name.id, name)
+
     def of(self, node: ast.AST, depth: int = 0) -> str:
         """The full name of what is called or read; empty when only running would tell."""
         if depth > DEEPEST:

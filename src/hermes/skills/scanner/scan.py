@@ -12,6 +12,7 @@ from hermes.skills.scanner.encoded import unpacked
 from hermes.skills.scanner.finding import Entry, Finding
 from hermes.skills.scanner.growing import look_for_growth
 from hermes.skills.scanner.hidden_text import look_for_hidden_text, plain
+from hermes.skills.scanner.installing import look_at_installing
 from hermes.skills.scanner.meanings import look_at_meanings
 from hermes.skills.scanner.other_code import look_at_other_code
 from hermes.skills.scanner.prose import look_at_prose
@@ -64,9 +65,11 @@ def scan(entries: Sequence[Entry], name: str = "", effects: Effects | None = Non
         for entry in entries
         if not entry.link and _is_text(entry.data) and len(entry.data) <= LARGEST
     ]
+    present = frozenset(entry.path for entry in entries)
     for entry in entries:
         if not entry.link and _is_text(entry.data) and len(entry.data) <= LARGEST:
             found += _look(entry.path, entry.text, effects, purpose)
+            found += look_at_installing(entry.path, entry.text, present)
     found += look_at_deeds(texts, purpose)
     found += look_at_addresses(texts, purpose)
     return Scan(findings=tuple(_sorted(found)))

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from hermes.core.messages import Value
 from hermes.skills.scanner.finding import Finding
 from hermes.skills.scanner.run_by_others import commands_in, is_settings
-from hermes.skills.scanner.shell_unfolded import unfolded
+from hermes.skills.scanner.shell_unfolded import unfolded, unlabelled
 from hermes.skills.scanner.signs import signs
 
 Effects = Callable[[str], frozenset[str]]
@@ -24,6 +24,17 @@ _SPOKEN_OF = re.compile(
     re.IGNORECASE,
 )
 """A command that is warned of, or explained, is no step to take."""
+_TOLD = re.compile(
+    r"\b(?:run|execute|type|enter|issue|invoke|ejecuta|führe|exécute[rz]?|lance[rz]?|esegui|выполни|execute)"
+    r"(?:\s+(?:the\s+)?(?:command|this|first|then|also|always|once))*[:,]?\s*$|(?:运行|执行|実行)\s*$",
+    re.IGNORECASE,
+)
+"""The words before a command that make it a step to take."""
+_CONCRETE = re.compile(
+    r"(?:https?|ftp)://(?![A-Z_<$])[\w-]+(?:\.[\w-]+)+|(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])|"
+    r"/dev/(?:tcp|udp)/[\w-]+\.|AAAA[BCE][\w+/]{20}"
+)
+"""A real place or key: a sentence that only explains a command has none."""
 _SHELL_WORDS = {
     "", "bash", "sh", "shell", "zsh", "console", "terminal", "powershell", "ps1", "fish", "text",
     "dockerfile", "make", "makefile", "yaml", "yml", "ini", "cron", "bat",
@@ -47,7 +58,7 @@ _MADE_TO_RUN = re.compile(
 _LONG = re.compile(r"[^\n]{2000}")
 _ENDLESS = re.compile(r"[^\n]{16000}")
 _ENVIRONMENT = re.compile(
-    r"\bprintenv\b(?!\s+[A-Z])|(?:^|[;(|&]\s*|\$\(\s*)env\s*\||\bexport\s+-p\b|\bdeclare\s+-x\b|"
+    r"\bprintenv\b(?!\s+[A-Z])|(?:^|[;(&]\s*|\|\|\s*|\$\(\s*)env\s*\||\bexport\s+-p\b|\bdeclare\s+-x\b|"
     r"(?:^|[;(|&]\s*)set\s*\|",
     re.MULTILINE,
 )
@@ -63,7 +74,9 @@ class Passage(Value, frozen=True):
     text: str
     line: int
     whole: bool = True
-    """False: a few words within a sentence."""
+    """False: a few words among others that are none."""
+    spoken: bool = False
+    """Only named within a sentence: to be looked for, explained or warned of."""
 
 
 def passages(path: str, text: str) -> Iterator[Passage]:
@@ -78,7 +91,9 @@ def passages(path: str, text: str) -> Iterator[Passage]:
         for found in _INLINE.finditer(bare):
             if _SPOKEN_OF.search(bare[max(0, found.start() - 40) : found.start()]):
                 continue
-            yield Passage(found[1], text.count("\n", 0, found.start()) + 1, whole=False)
+            line = text.count("\n", 0, found.start()) + 1
+            told = bool(_TOLD.search(bare[max(0, found.start() - 40) : found.start()]))
+            yield Passage(found[1], line, whole=False, spoken=not told)
     elif is_settings(path):
         yield Passage(text, 1, whole=False)
         commands = commands_in(path, text)
@@ -87,7 +102,7 @@ def passages(path: str, text: str) -> Iterator[Passage]:
 
 
 def look_at_shell(path: str, passage: Passage, effects: Effects | None = None) -> Iterator[Finding]:
-    text = _LONG.sub("\\g<0>\n", passage.text[:LARGEST])
+    text = _LONG.sub("\\g<0>\n", unlabelled(passage.text[:LARGEST]))
     if (passage.whole and len(passage.text) > LARGEST) or _ENDLESS.search(passage.text):
         yield _found(path, passage.line, "a line, or a script, too long to be read by anybody")
     seen: set[str] = set()
@@ -96,7 +111,8 @@ def look_at_shell(path: str, passage: Passage, effects: Effects | None = None) -
         for cause in _causes(line):
             if cause not in seen:
                 seen.add(cause)
-                yield _found(path, passage.line + number, cause)
+                acts = not passage.spoken or bool(_CONCRETE.search(line))
+                yield _found(path, passage.line + number, cause, blocks=acts)
     yield from _hidden(path, passage, text, seen)
     yield from _together(path, passage, text)
     if effects is not None and passage.whole:
