@@ -23,6 +23,7 @@ from hermes.cli.incident_watch import past
 from hermes.core.events.incidents import IncidentClosed, PhaseEntered
 from hermes.core.protocols import Recorded
 from hermes.memory.journal import SqliteJournal
+from hermes.sre.report.reading import opened
 
 WIDTH = 100
 PAGE = """\
@@ -48,15 +49,18 @@ def drill(home: Path, scenario: str, seed: int, model: str) -> None:
         "PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/bin",
     }
     command = [sys.executable, "-m", "hermes.cli", *words]
-    done = subprocess.run(command, env=env, stdout=sys.stderr, check=False)
-    if done.returncode:
-        raise SystemExit(f"the drill ended with exit code {done.returncode}: nothing to record")
+    if code := subprocess.call(command, env=env, stdout=sys.stderr):
+        raise SystemExit(f"the drill ended with exit code {code}: nothing to record")
 
 
 async def records(home: Path, wanted: str) -> Sequence[Recorded]:
     async with SqliteJournal.open(home / "journal.db") as journal:
-        found = await find(journal, wanted or "incident-")
-        return await past(journal, found.run)
+        if wanted:
+            return await past(journal, (await find(journal, wanted)).run)
+        known = await opened(journal)
+        if not known:
+            raise SystemExit(f"there is no incident in {home}")
+        return await past(journal, known[-1][1].run)
 
 
 def frames(story: Sequence[Recorded]) -> list[tuple[str, Scene, Recorded]]:

@@ -54,7 +54,7 @@ def test_the_picture_shows_severity_phases_cause_commands_undo_and_checks() -> N
         "a debug log fills the disk · level=DEBUG (fix, 90%)",
         "✓ data",
         "the disk is full",
-        "✓ systemctl restart web  taken back",
+        "✓ ✎ systemctl restart web  taken back",
         "⊘ rm -rf /var/lib/postgresql/old data  deny: no-data-loss",
         "↩ cp /var/tmp/copy /var/log/web/debug.log",
         "✗→✓→✓ web answers",

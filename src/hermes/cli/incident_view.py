@@ -187,7 +187,10 @@ def _command(command: Command, width: int) -> Iterator[Text]:
     notes += [command.detail, command.decision, command.who]
     notes += [f"{command.seconds:.1f} s"] if command.seconds else []
     words = _line(" · ".join(note for note in notes if note), max(width // 2, 12))
-    text = _line(gist(command.command), max(width - 6 - cells(words), width // 2 - 6))
+    change = "✎ " if command.changes else ""
+    text = change + _line(
+        gist(command.command), max(width - 6 - len(change) - cells(words), width // 2 - 8)
+    )
     line = Text(f"{mark} ", style=style)
     line.append(text, style="bold" if command.changes else "")
     line.append(f"  {words}" if words else "", style="dim")

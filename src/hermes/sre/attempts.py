@@ -68,10 +68,12 @@ class Attempts:
             self.why = self.reflexes.refused or self.why
             return None
         proof = await self._verified(number, (), acted.why_not)
-        if not proof.ok or not await self.reflexes.more(acted):
+        part = proof.ok or (not proof.regressed and acted.elsewhere(proof.failing))
+        if not part or not await self.reflexes.more(acted):
             return _made(proof, "playbook", acted.why_not)
-        self._proved = True  # and yet the alert speaks of more: what is mended stays
-        return Made(by_whom="playbook", why="more of what the alert names is sick", keep=True)
+        self._proved = proof.ok  # and yet the alert speaks of more: what is mended stays
+        why = proof.why or "more of what the alert names is sick"
+        return Made(by_whom="playbook", why=why, keep=True)
 
     async def _model(self, number: int) -> Made:
         minds = self._ground.minds

@@ -33,6 +33,14 @@ class Acted(Value, kw_only=True, frozen=True):
     played: Played
 
     @property
+    def unit(self) -> str:
+        return self.played.parameters.get("unit", "").removesuffix(".service")
+
+    def elsewhere(self, failing: Sequence[str]) -> bool:
+        """Its own part is well; what fails is about others."""
+        return not self.why_not and not any(self.unit and self.unit in each for each in failing)
+
+    @property
     def why_not(self) -> str:
         """Why it did not help by its own checks; empty when they hold."""
         ok = self.played.outcome == "applied"
@@ -65,11 +73,13 @@ class Reflexes:
 
     async def more(self, acted: Acted) -> bool:
         """Whether something that the alert speaks of is still sick, now that this is mended."""
-        unit = acted.played.parameters.get("unit", "").removesuffix(".service")
-        self._mended += [unit] if unit else []
+        self._mended += [acted.unit] if acted.unit else []
         judge = HostJudge(self._ground.road(self._case.run))
-        self._views = await judge.more_to_do(self._case.facts, self._mended)
-        return bool(self._views)
+        views = await judge.more_to_do(self._case.facts, self._mended)
+        if not any(view != self._case.facts for view in views):
+            return False
+        self._views = views
+        return True
 
     async def _round(self, number: int) -> Acted | None:
         skills = await self._ground.skills()

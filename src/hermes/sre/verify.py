@@ -45,6 +45,8 @@ class Proof(Value, kw_only=True, frozen=True):
     helped: bool = False
     """Some of what failed passes now, and nothing is worse: worth keeping, not yet enough."""
     regressed: tuple[str, ...] = ()
+    failing: tuple[str, ...] = ()
+    """What still fails: the name of each check, and what it saw."""
     why: str = ""
 
 

@@ -7,6 +7,7 @@ import msgspec
 
 from hermes.core.messages import Value
 from hermes.skills.scanner.capabilities import look_at_deeds
+from hermes.skills.scanner.conditions import look_at_conditions
 from hermes.skills.scanner.dependencies import look_at_dependencies
 from hermes.skills.scanner.encoded import unpacked
 from hermes.skills.scanner.finding import Entry, Finding
@@ -81,6 +82,7 @@ def _look(path: str, text: str, effects: Effects | None, purpose: Purpose) -> It
     text = plain(text)
     yield from _code(path, text, effects)
     yield from look_at_dependencies(path, text)
+    yield from look_at_conditions(path, text, purpose)
     said = text if _reads_as_prose(path) else _comments(text)
     yield from look_at_prose(path, said)
     if len(said) > LONGEST_PROSE and path.endswith((".md", ".markdown", ".mdx", ".rst", ".txt")):

@@ -10,21 +10,31 @@ import anyio
 from hermes.core.errors import ToolError
 from hermes.core.protocols import Environment
 from hermes.skills.scanner.bait import PAPERS, SECRETS, Bait
+from hermes.skills.scanner.deed import speaks_of
 from hermes.skills.scanner.finding import Entry, Finding
 from hermes.skills.scanner.purpose import Purpose, purpose_of
 from hermes.skills.scanner.shell_text import Passage, look_at_shell
 from hermes.skills.scanner.verdict import Happened, judge
-from hermes.skills.scanner.watching import driver, shim, watcher
+from hermes.skills.scanner.watching import driver, shell, shim, watcher
 from hermes.skills.scanner.ways import Way, ways_of
 
+_STEERS = re.compile(
+    r"(?:^|/)\.(?!local/(?:share|state)/|config/[\w-]+/[\w-]+\.(?:json|ya?ml|toml)$|cache/)\w"
+)
+"""Hidden files, but for those in which programs keep their own."""
 Places = Callable[[Mapping[str, str]], AbstractAsyncContextManager[Environment]]
 """Opens a sandbox without network whose commands see these variables."""
 GUISES = (
-    "WATCH_SHIFT= GIVEN='sample sample/notes.txt'",
-    f"GIVEN='sample/notes.txt sample' WATCH_SHIFT={3 * 365 * 86400} WATCH_HOST=prod-db-1 "
-    "WATCH_USER=root USER=root HOSTNAME=prod-db-1 CI=true TERM=xterm-256color",
+    "WATCH_SHIFT= WATCH_HOST=anna-laptop WATCH_DOMAIN=corp.acme.com WATCH_USER=anna USER=anna "
+    "LOGNAME=anna HOSTNAME=anna-laptop TERM=xterm-256color DISPLAY=:0 LANG=en_US.UTF-8 SHLVL=2",
+    f"WATCH_SHIFT={3 * 365 * 86400} WATCH_HOST=prod-db-1 WATCH_DOMAIN=prod.acme.com "
+    "WATCH_USER=root USER=root LOGNAME=root HOSTNAME=prod-db-1 CI=true GITHUB_ACTIONS=true "
+    "TERM=xterm-256color TZ=Europe/Berlin WATCH_CHANCE=1",
 )
-"""Here and now; and years ahead, elsewhere, as somebody else: a patient bomb goes off there."""
+"""A developer's machine, now; and years ahead a server, as root, in a build: what waits for one of
+them goes off there."""
+OFTEN = 24
+"""So many times each is called, one after the other: some count their uses."""
 SECONDS = 6
 TOGETHER = 60.0
 _SHIMMED = (
@@ -32,7 +42,8 @@ _SHIMMED = (
     "dig", "nslookup", "host", "ping", "crontab", "at", "systemctl", "launchctl", "mail", "sleep",
     "sendmail", "sudo", "su", "docker", "kubectl", "aws", "gcloud", "date", "hostname", "whoami",
     "gh", "npm", "pip", "pip3", "apt-get", "brew", "osascript", "gpg", "security", "git", "xclip",
-    "pbpaste",
+    "pbpaste", "uptime", "nproc", "systemd-detect-virt", "id", "uname", "who", "dmidecode",
+    "dnsdomainname", "cat", "grep", "head", "openssl", "drill", "resolvectl", "az", "rclone",
 )  # fmt: skip
 
 
@@ -46,16 +57,16 @@ async def try_scripts(entries: Sequence[Entry], places: Places) -> list[Finding]
         for way in ways:
             for guise in GUISES:
                 async with places(bait.variables()) as place:
-                    await _furnish(place, entries, bait)
+                    await _furnish(place, entries, way, bait)
                     log = await _watched(place, way, guise)
                     found += _judged(way, log, bait, purpose)
-                    found += await _left_behind(place, way, bait)
+                    found += await _left_behind(place, way, purpose)
     if scope.cancelled_caught:
         found.append(_did(ways[0], "its scripts take too long to be tried", blocks=False))
     return list(dict.fromkeys(found))
 
 
-async def _furnish(place: Environment, entries: Sequence[Entry], bait: Bait) -> None:
+async def _furnish(place: Environment, entries: Sequence[Entry], way: Way, bait: Bait) -> None:
     for path in (*SECRETS, *PAPERS):
         text = "kept\n" if path in PAPERS else f"{bait.value}\n"
         await place.write(f"~/{path}", text.encode())
@@ -65,7 +76,10 @@ async def _furnish(place: Environment, entries: Sequence[Entry], bait: Bait) -> 
     await place.write("watch/python/sitecustomize.py", watcher())
     await place.write("watch/driver.py", driver())
     await place.write("watch/bin/curl", shim())
-    await place.write("sample/notes.txt", b"a,b\n1,2\n")
+    await place.write("watch/shell", shell())
+    await place.write("watch/steps.sh", way.script.encode())
+    for name in {"notes.txt", *_samples(way)}:
+        await place.write(f"sample/{name}", _sample(name))
     names = " ".join(_SHIMMED)
     # Read times set back: whatever reads a secret, in whatever language, moves them.
     await place.run(
@@ -75,12 +89,34 @@ async def _furnish(place: Environment, entries: Sequence[Entry], bait: Bait) -> 
     )
 
 
+def _samples(way: Way) -> set[str]:
+    return {each for each in re.findall(r"sample/([\w.-]+)", " ".join(way.given)) if each[0] != "."}
+
+
+def _sample(name: str) -> bytes:
+    if name.endswith((".json", ".jsonl")):
+        return b'{"a": 1, "items": [1, 2]}\n'
+    if name.endswith((".yaml", ".yml")):
+        return b"a: 1\nitems: [1, 2]\n"
+    return b"a\tb\n1\t2\n" if name.endswith(".tsv") else b"a,b\n1,2\n"
+
+
 async def _watched(place: Environment, way: Way, guise: str) -> str:
+    given = [*way.given, "sample sample/notes.txt", "sample/notes.txt sample"]
+    calls = "; ".join(f"{way.command} {each} </dev/null" for each in given)
+    # Python counts for itself, within one process.
+    again = 1 if "driver.py" in way.command else OFTEN
+    first = f"{way.command} {given[0]} </dev/null"
     await place.run("rm -f watch/log; touch watch/log")
+    await place.write(
+        "watch/all.sh",
+        f"{calls}\nfor n in {{2..{again}}}; do [ $SECONDS -ge 3 ] && break; {first}; done\n".encode(),
+    )
     await place.run(
         f'export {guise} WATCH_LOG="$PWD/watch/log" BASH_XTRACEFD=19 '
+        f'WATCH_AGAIN={OFTEN} BASH_ENV="$PWD/watch/shell" WATCH_PLACE="$PWD/watch" '
         f'PYTHONPATH="$PWD/watch/python" PYTHONDONTWRITEBYTECODE=1 '
-        f'PATH="$PWD/watch/bin:$PATH"; timeout {SECONDS} {way.command} '
+        f'PATH="$PWD/watch/bin:$PATH"; timeout {SECONDS} bash watch/all.sh '
         "</dev/null >/dev/null 2>&1 19>>watch/log",
         timeout=SECONDS + 5.0,
     )
@@ -103,7 +139,7 @@ def _judged(way: Way, log: str, bait: Bait, purpose: Purpose) -> Iterator[Findin
                 yield _did(way, f"it ran {text[:80]!r}: {each.cause}", blocks=each.blocks)
 
 
-async def _left_behind(place: Environment, way: Way, bait: Bait) -> list[Finding]:
+async def _left_behind(place: Environment, way: Way, purpose: Purpose) -> list[Finding]:
     """Secrets that were read, and files of the home that are new or other than before."""
     papers = " ".join(f'"$HOME/{path}"' for path in PAPERS)
     seen = await place.run(
@@ -114,10 +150,12 @@ async def _left_behind(place: Environment, way: Way, bait: Bait) -> list[Finding
     found = []
     for line in seen.output.splitlines():
         name = line.rpartition("/home/")[2]
+        if f"~/{name}" in purpose.whole or (name in SECRETS and speaks_of(name, purpose)):
+            continue
         if line.startswith("read "):
             if name in SECRETS and name != ".npmrc":
                 found.append(_did(way, f"it read ~/{name}"))
-        elif name in PAPERS or name in SECRETS or re.search(r"(?:^|/)\.\w", name):
+        elif name in PAPERS or name in SECRETS or _STEERS.search(name):
             found.append(_did(way, f"it changed ~/{name} in the home of its person"))
     return found[:6]
 

@@ -18,5 +18,10 @@ def shim() -> bytes:
     return _read("shim.txt")
 
 
+def shell() -> bytes:
+    """What every bash of the trial reads first: programs that are missing, or called by path."""
+    return _read("shell.txt")
+
+
 def _read(name: str) -> bytes:
     return (Path(__file__).parent / name).read_bytes()

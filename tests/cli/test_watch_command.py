@@ -1,0 +1,84 @@
+"""`hermes watch` and `hermes health` as processes: a port that nobody holds is told of."""
+
+import json
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import anyio
+from hermes_command import Hermes
+
+from hermes.memory.journal import SqliteJournal
+
+PROBES = """\
+probes:
+  - name: shop
+    kind: port
+    what: "{port}"
+    interval: 1
+    fails: 1
+  - name: folder
+    kind: command
+    what: test -d /
+  - name: greedy
+    kind: command
+    what: rm -rf /nowhere-at-all
+"""
+
+
+def watched(hermes: Hermes) -> None:
+    """A port that was free a moment ago, so that nothing answers there."""
+    hermes.home.mkdir(exist_ok=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (hermes.home / "probes.yaml").write_text(PROBES.format(port=port))
+
+
+def test_health_by_hand_asks_every_probe_once_and_writes_it_down(hermes: Hermes) -> None:
+    watched(hermes)
+    done = hermes("health", "--json")
+    said = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert said["failing"] == ["shop"]
+    assert {each["probe"]: each["ok"] for each in said["probes"]} == {"shop": False, "folder": True}
+    assert "greedy" in said["refused"][0]
+    plain = hermes("health", "--all")
+    assert "1 of 2 fine, 1 failing, 0 unknown" in plain.stdout
+    assert kinds(hermes).count("health.checked") == 2
+
+
+def test_a_watch_tells_what_it_found_before_it_ends(hermes: Hermes) -> None:
+    watched(hermes)
+    command = [*hermes.command, "watch", "--model", "none", "--no-listen"]
+    with subprocess.Popen(command, env=hermes.env, stdout=subprocess.PIPE, text=True) as child:
+        wait_for(hermes.home / "notices.log", "INCIDENT ESCALATED")
+        child.send_signal(signal.SIGINT)
+        shown, _ = child.communicate(timeout=60)
+    assert child.returncode == 0
+    lines = (hermes.home / "notices.log").read_text().splitlines()
+    told = [json.loads(line) for line in lines]
+    assert [each["about"] for each in told] == ["declared", "escalated"]
+    assert "🚨 P" in shown
+    assert "INCIDENT DECLARED" in shown
+    assert "INCIDENT ESCALATED" in shown
+    found = kinds(hermes)
+    assert found.count("notice.sent") == 4
+    assert "health.checked" in found
+
+
+def wait_for(file: Path, words: str) -> None:
+    deadline = time.monotonic() + 90
+    while not file.exists() or words not in file.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def kinds(hermes: Hermes) -> list[str]:
+    async def read() -> list[str]:
+        async with SqliteJournal.open(hermes.home / "journal.db") as journal:
+            return [recorded.event.kind async for recorded in journal.read()]
+
+    return anyio.run(read)
