@@ -12,7 +12,7 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup, TaskStatus
 
-from hermes.app.claims import RunTaken
+from hermes.app.claims import RunTaken, claim
 from hermes.app.gate import Gate
 from hermes.app.health import probes_of, rounds_of
 from hermes.app.house import House, open_house
@@ -85,7 +85,7 @@ async def watching(
         environment=environment,
     ) as house:
         try:
-            house.claims.take(RUN)
+            await claim(RUN, house.claims, house.journal)
         except RunTaken as taken:
             raise SettingsError(TAKEN) from taken
         asked_for = await probes_of(loaded, house.means.environment, house.means.executor.policy)

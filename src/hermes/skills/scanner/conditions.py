@@ -60,9 +60,7 @@ class _Decides:
             for node in ast.walk(tree)
             if isinstance(node, ast.Assign) and re.search(r"\+ 1\b", ast.unparse(node.value))
         }
-        self._deeds = [
-            deed.line for deed in python_deeds(path, text) if deed.kind in _WEIGHTY
-        ]
+        self._deeds = [deed.line for deed in python_deeds(path, text) if deed.kind in _WEIGHTY]
         for _ in range(3):
             self._learn()
 
@@ -106,9 +104,7 @@ class _Decides:
             elif isinstance(node, ast.Expr) and isinstance(node.value, ast.BoolOp):
                 yield from self._judged(node.value.values[0], node.lineno, [node.value])
 
-    def _judged(
-        self, test: ast.expr, line: int, body: list[ast.AST]
-    ) -> Iterator[tuple[int, str]]:
+    def _judged(self, test: ast.expr, line: int, body: list[ast.AST]) -> Iterator[tuple[int, str]]:
         kinds = self._about(test)
         if not kinds or not self._harmful(body):
             return
@@ -152,7 +148,9 @@ def _base(node: ast.AST) -> str:
 def _literal(test: ast.expr) -> bool:
     """Held against something that is written there, or against its digest."""
     return any(
-        isinstance(each, ast.Constant) and isinstance(each.value, str | bytes) and len(each.value) > 1
+        isinstance(each, ast.Constant)
+        and isinstance(each.value, str | bytes)
+        and len(each.value) > 1
         for each in ast.walk(test)
     )
 
