@@ -4,8 +4,9 @@ import re
 
 from hermes.core.messages import Value
 from hermes.skills.scanner.bait import SECRETS, Bait
-from hermes.skills.scanner.deed import host_in
+from hermes.skills.scanner.deed import far, host_in, speaks_of
 from hermes.skills.scanner.purpose import Purpose
+from hermes.skills.scanner.signs import signs
 
 _STAYS = re.compile(r"(?:crontab|at|launchctl)\s(?!-l\b)|systemctl\b.*\benable\b")
 _LOGS_IN = re.compile(r"(?:ssh|scp|sftp|rsync|ssh-add|git)\b")
@@ -43,14 +44,26 @@ def judge(seen: Happened, bait: Bait, purpose: Purpose) -> Verdict:
             return Verdict()
         return Verdict(f"it carried a secret off: {text[:80]!r}")
     if what in ("open", "trace", "command", "program") and (reached := _reached(text)):
-        return Verdict(f"it reached for ~/{reached}")
-    if what == "changed" and _HOME.search(text):
+        return Verdict("" if _is_its_matter(reached, purpose) else f"it reached for ~/{reached}")
+    if what == "changed" and _HOME.search(text) and not _its_own(text, purpose):
         return Verdict(f"it changed the home of its person: {text[:80]!r}")
     if what in ("connect", "called", "sent"):
         return _called(what, text, purpose)
     if what == "program":
         return _ran(text, purpose)
     return Verdict()
+
+
+def _is_its_matter(path: str, purpose: Purpose) -> bool:
+    """What a description speaks of may be read; what leaves the machine is judged before."""
+    return f"~/{path}" in purpose.whole or speaks_of(path, purpose)
+
+
+def _its_own(text: str, purpose: Purpose) -> bool:
+    """Files in which programs keep what is theirs, or that the text names."""
+    kept = re.search(r"/home/(\.(?:cache|local/(?:share|state))/|\.config/[\w-]+/[\w.-]+)", text)
+    name = re.search(r"/home/([^\s'\",)]+)", text)
+    return bool(kept) or (name is not None and f"~/{name[1]}" in purpose.whole)
 
 
 def _for_its_own_host(text: str, bait: Bait, purpose: Purpose) -> bool:
@@ -83,8 +96,12 @@ def _called(what: str, text: str, purpose: Purpose) -> Verdict:
 def _ran(text: str, purpose: Purpose) -> Verdict:
     if _STAYS.match(text) and not purpose.owns_up_to("stays", shortly=True):
         return Verdict(f"it would stay behind: {text[:80]!r}")
-    found = _HOSTS.search(text) if _SENDING.search(text) else None
+    found = _HOSTS.search(text)
     host = (found[1] or found[2] or "").casefold() if found else ""
-    if host and not _LOCAL.match(host) and not purpose.names(host):
+    if not host or not far(host) or purpose.names(host):
+        return Verdict()
+    if _SENDING.search(text):
         return Verdict(f"it sent something to {host!r}, which its text does not name")
-    return Verdict()
+    usual = signs("places", "public")[0].pattern.fullmatch(host)
+    owned = bool(usual) or purpose.owns_up_to("network", shortly=True)
+    return Verdict(f"it called {host!r}, which its text does not name", blocks=not owned)
