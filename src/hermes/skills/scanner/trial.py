@@ -149,7 +149,8 @@ async def _left_behind(place: Environment, way: Way, purpose: Purpose) -> list[F
     found = []
     for line in seen.output.splitlines():
         name = line.rpartition("/home/")[2]
-        if f"~/{name}" in purpose.whole or (name in SECRETS and speaks_of(name, purpose)):
+        near = next((path for path in SECRETS if name.startswith(path)), "")
+        if f"~/{name}" in purpose.whole or (near and speaks_of(near, purpose)):
             continue
         if line.startswith("read "):
             if name in SECRETS and name != ".npmrc":
