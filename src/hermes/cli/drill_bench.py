@@ -22,6 +22,7 @@ from hermes.gym.bench import bench as run_bench
 from hermes.gym.drill import Drilled, Terms
 from hermes.gym.plot import svg, terminal
 from hermes.gym.readiness import listed, readiness
+from hermes.gym.recurrence import recurrences
 from hermes.gym.scenario import Scenario, find
 from hermes.gym.settings import GymSettings
 from hermes.gym.stage import rules
@@ -78,7 +79,15 @@ def bench(
     if plot is not None:
         _draw(plot, ranked, f"{len(chosen)} scenarios × {options['seeds']} seeds")
     if as_json:
-        emit_json({"standings": ranked, "drills": drills, "window": options["window"]})
+        again = recurrences(drills)
+        emit_json(
+            {
+                "standings": ranked,
+                "recurrence": again,
+                "drills": drills,
+                "window": options["window"],
+            }
+        )
     else:
         _tell(ranked, drills)
         if plot is not None:
@@ -193,6 +202,13 @@ def _tell(ranked: list[Standing], drills: list[Drilled]) -> None:
     )
     say()
     say(terminal(ranked))
+    for each in recurrences(drills):
+        say(
+            f"\n{each.agent}, {each.cases} cases resolved both times: with skills "
+            f"×{each.seconds:.2f} the time and ×{each.tokens:.2f} the tokens of the first time; "
+            f"{each.by_playbook} of them by playbook, {each.model_calls:g} model calls against "
+            f"{each.first_calls:g}"
+        )
     for drilled in drills:
         if drilled.void:
             note(f"void: {drilled.scenario} seed {drilled.seed}: {drilled.void}")

@@ -1,0 +1,44 @@
+"""What skills save is told for models, by the cases that were resolved both times."""
+
+from hermes.gym.drill import Drilled
+from hermes.gym.recurrence import recurrences
+
+
+def drilled(
+    agent: str, seed: int, seconds: float, tokens: int, *, resolved: bool = True
+) -> Drilled:
+    return Drilled(
+        scenario="s",
+        seed=seed,
+        agent=agent,
+        resolved=resolved,
+        seconds=seconds,
+        tokens=tokens,
+        model_calls=1 if tokens else 0,
+        answered_by="model" if tokens else "playbook",
+    )
+
+
+def test_the_ratio_is_of_cases_that_were_resolved_both_times() -> None:
+    found = recurrences(
+        [
+            drilled("m", 1, 2.0, 0),
+            drilled("m", 2, 2.0, 0),
+            drilled("m", 3, 9.0, 500, resolved=False),
+            drilled("m without skills", 1, 40.0, 1000),
+            drilled("m without skills", 2, 80.0, 3000, resolved=False),
+            drilled("m without skills", 3, 10.0, 1000),
+        ]
+    )
+    assert [(each.cases, each.by_playbook, each.seconds, each.tokens) for each in found] == [
+        (1, 1, 0.05, 0.0)
+    ]
+
+
+def test_a_script_is_never_quoted_as_a_speed_up() -> None:
+    drills = [drilled("scripted:x", 1, 2.0, 0), drilled("scripted:x without skills", 1, 4.0, 9)]
+    assert recurrences(drills) == []
+
+
+def test_without_a_pair_nothing_is_said() -> None:
+    assert recurrences([drilled("m", 1, 2.0, 0)]) == []
