@@ -1,4 +1,4 @@
-"""What a skill saves: the same cases answered by one model, the first time and with what it knows."""
+"""What a skill saves a model: the same cases answered the first time, and with what it knows."""
 
 import statistics
 from collections.abc import Sequence
