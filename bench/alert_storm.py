@@ -3,14 +3,16 @@
 `python bench/alert_storm.py [ALERTS] [--seconds S] [--connections N] [--each K]`: 10,000 alerts in
 60 seconds over 32 connections, one a request, unless told. `--seconds 0` sends as fast as it can.
 The receiver runs in a process of its own, with the journal on disk and secrets taken out as in the
-house. The floor is the same number of alerts published straight into such a journal, without HTTP,
-at the same pace and as many at a time.
+house; with `--watch` it is a whole `hermes watch`, which must make one incident of it all. The
+floor is the same number of alerts published straight into such a journal, without HTTP, at the same
+pace and as many at a time.
 """
 
 import argparse
 import itertools
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -114,29 +116,39 @@ async def connect(port: int) -> Send:
 
 
 @contextmanager
-def receiver(path: Path) -> Iterator[tuple[int, int]]:
+def receiver(path: Path, *, watch: bool) -> Iterator[tuple[int, int]]:
     """Its process id and its port."""
-    command = [sys.executable, __file__, "--receive", str(path)]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    command, variables = [sys.executable, __file__, "--receive", str(path)], dict(os.environ)
+    if watch:
+        (path.parent / "probes.yaml").write_text("probes: []\n")
+        command = [sys.executable, "-m", "hermes.cli", "-s", "web.port=0", "watch"]
+        command += ["--model", "none"]
+        variables["HERMES_HOME"] = str(path.parent)
+    child = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=variables
+    )
     try:
         assert child.stdout is not None
-        yield child.pid, int(child.stdout.readline().rpartition(":")[2])
+        said = next(line for line in child.stdout if "http://" in line)
+        yield child.pid, int(re.findall(r":(\d+)", said)[-1])
     finally:
         child.kill()
         child.wait()
 
 
 async def over_http(bodies: list[bytes], asked: argparse.Namespace, path: Path) -> dict[str, Any]:
-    with receiver(path) as (pid, port):
+    with receiver(path, watch=asked.watch) as (pid, port):
         idle = used(pid)
         sends = [await connect(port) for _ in range(asked.connections)]
         began = time.perf_counter()
         taken = await drive(bodies, asked.seconds, sends)
         wall = time.perf_counter() - began
         after = used(pid)
+        opened = await incidents_in(path) if asked.watch else 0
     return figures(taken, wall, asked.alerts, after["cpu"] - idle["cpu"]) | {
         "rss_mb": round(after["rss_mb"], 1),
         "rss_mb_idle": round(idle["rss_mb"], 1),
+        "incidents": opened,
     }
 
 
@@ -177,6 +189,13 @@ def used(pid: int) -> dict[str, float]:
     }
 
 
+async def incidents_in(path: Path) -> int:
+    """Once the last count of the storm is written."""
+    await anyio.sleep(3.0)
+    async with SqliteJournal.open(path) as journal:
+        return len([1 async for _ in journal.read(kinds=["incident.opened"])])
+
+
 async def kept(path: Path) -> int:
     async with SqliteJournal.open(path) as journal:
         found = journal.read(kinds=["alert.raised"])
@@ -187,14 +206,15 @@ async def main(asked: argparse.Namespace) -> bool:
     starts = range(0, asked.alerts, asked.each)
     bodies = [payload(n, min(asked.each, asked.alerts - n)) for n in starts]
     with tempfile.TemporaryDirectory() as folder:
-        door = await over_http(bodies, asked, Path(folder, "door.db"))
-        door["kept"] = await kept(Path(folder, "door.db"))
+        door = await over_http(bodies, asked, Path(folder, "journal.db"))
+        door["kept"] = await kept(Path(folder, "journal.db"))
         floor = await straight(bodies, asked, Path(folder, "floor.db"))
     named = {"alerts": asked.alerts, "each": asked.each, "seconds": asked.seconds}
     print(json.dumps({"figure": "webhook", **named, **door}))
     print(json.dumps({"figure": "floor: publish only", **named, **floor}))
     ratios = {name: round(door[name] / floor[name], 2) for name in itertools.islice(floor, 5)}
     whole = bool(door["kept"] == asked.alerts)
+    whole = whole and door["incidents"] == int(asked.watch)
     met = whole and bool(door["rss_mb"] <= MOST_MB and door["p99_ms"] <= MOST_MS)
     print(
         json.dumps({"figure": "webhook / floor", **ratios, "met": met, "load": os.getloadavg()[0]})
@@ -208,6 +228,7 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--each", type=int, default=1, help="alerts a request")
+    parser.add_argument("--watch", action="store_true", help="against a whole `hermes watch`")
     parser.add_argument("--receive", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.receive:

@@ -170,6 +170,7 @@ MAY_REACH_OUT = {
     "memory/postgres/": "the journal's own connection",
     "web/": "listens for people and machines; what they want takes the road",
     "gateway/": "talks to people on their channels",
+    "sre/notices/sinks/post.py": "tells people, at the addresses that the operator named",
     "sre/prometheus_client.py": "asks the Prometheus that the settings name, and only asks",
 }
 

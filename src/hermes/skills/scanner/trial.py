@@ -35,7 +35,7 @@ GUISES = (
 them goes off there."""
 OFTEN = 24
 """So many times each is called, one after the other: some count their uses."""
-SECONDS = 6
+SECONDS = 4
 TOGETHER = 60.0
 _SHIMMED = (
     "curl", "wget", "nc", "ncat", "netcat", "socat", "ssh", "scp", "sftp", "rsync", "ftp", "telnet",
@@ -49,7 +49,7 @@ _SHIMMED = (
 
 async def try_scripts(entries: Sequence[Entry], places: Places) -> list[Finding]:
     """What each script did. Raises `PlaceFailed` when there is no sandbox to try it in."""
-    bait = Bait(f"canary-{secrets.token_hex(8)}")
+    bait = Bait(secrets.token_hex(12))
     purpose = purpose_of(entries)
     found: list[Finding] = []
     ways = ways_of(entries)
@@ -58,7 +58,7 @@ async def try_scripts(entries: Sequence[Entry], places: Places) -> list[Finding]
             for guise in GUISES:
                 async with places(bait.variables()) as place:
                     await _furnish(place, entries, way, bait)
-                    log = await _watched(place, way, guise)
+                    log = await _watched(place, way, f"{guise} WATCH_BAIT={bait.value}")
                     found += _judged(way, log, bait, purpose)
                     found += await _left_behind(place, way, purpose)
     if scope.cancelled_caught:
@@ -115,7 +115,7 @@ async def _watched(place: Environment, way: Way, guise: str) -> str:
         f'export {guise} WATCH_LOG="$PWD/watch/log" BASH_XTRACEFD=19 '
         f'WATCH_AGAIN={OFTEN} BASH_ENV="$PWD/watch/shell" WATCH_PLACE="$PWD/watch" '
         f'PYTHONPATH="$PWD/watch/python" PYTHONDONTWRITEBYTECODE=1 '
-        f'PATH="$PWD/watch/bin:$PATH"; timeout {SECONDS} bash watch/all.sh '
+        f'PATH="$PWD/watch/bin:$PATH"; timeout -s KILL {SECONDS} bash watch/all.sh '
         "</dev/null >/dev/null 2>&1 19>>watch/log",
         timeout=SECONDS + 5.0,
     )

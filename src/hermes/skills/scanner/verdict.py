@@ -18,7 +18,10 @@ _ROUTINE = re.compile(
 _HOME = re.compile(r"/hermes-sandbox[\w.-]*/home/|(?:^|[\s'\"(=])~/")
 _SENDING = re.compile(r"\s-(?:d|F|T)\b|--data|--form|--upload|--post|POST|PUT|<<< \S")
 _HOSTS = re.compile(
-    r"(?:https?|ftp)://([\w.-]+)|\b(?:nc|ncat|netcat|telnet|ssh|scp|sftp)\b.*?[\s@]([\w-]+(?:\.[\w-]+)+)"
+    r"(?:https?|ftps?|tcp|udp|rsync|ldap|wss?)://(?:[^/@\s]*@)?([\w.-]+)|"
+    r"(?<![\w./-])((?:\d{1,3}\.){3}\d{1,3})(?![\w.])|"
+    r"\b(?:nc|ncat|netcat|telnet|ssh|scp|sftp|socat|ping|dig|host|nslookup|drill)\b.*?[\s@:.]"
+    r"([\w-]+\.(?:[\w-]+\.)*[a-z]{2,})\b|-connect\s+([\w.-]+)"
 )
 _LOCAL = re.compile(r"sample|127\.|localhost|::1|0\.0\.0\.0|/|$")
 
@@ -96,12 +99,12 @@ def _called(what: str, text: str, purpose: Purpose) -> Verdict:
 def _ran(text: str, purpose: Purpose) -> Verdict:
     if _STAYS.match(text) and not purpose.owns_up_to("stays", shortly=True):
         return Verdict(f"it would stay behind: {text[:80]!r}")
-    found = _HOSTS.search(text)
-    host = (found[1] or found[2] or "").casefold() if found else ""
-    if not host or not far(host) or purpose.names(host):
-        return Verdict()
-    if _SENDING.search(text):
-        return Verdict(f"it sent something to {host!r}, which its text does not name")
-    usual = signs("places", "public")[0].pattern.fullmatch(host)
-    owned = bool(usual) or purpose.owns_up_to("network", shortly=True)
-    return Verdict(f"it called {host!r}, which its text does not name", blocks=not owned)
+    for host in (next(filter(None, found.groups())).casefold() for found in _HOSTS.finditer(text)):
+        if not far(host) or purpose.names(host):
+            continue
+        if _SENDING.search(text) or host.replace(".", "").isdigit():
+            return Verdict(f"it sent something to {host!r}, which its text does not name")
+        usual = signs("places", "public")[0].pattern.fullmatch(host)
+        owned = bool(usual) or purpose.owns_up_to("network", shortly=True)
+        return Verdict(f"it called {host!r}, which its text does not name", blocks=not owned)
+    return Verdict()

@@ -86,8 +86,9 @@ class Affair:
         return self.state != "over"
 
     def takes_new(self, now: datetime, settings: GroupSettings) -> bool:
+        """Also what people have in hand: a storm does not end because we gave up on it."""
         return (
-            self.state == "open"
+            self.holds
             and now - self.last <= timedelta(seconds=settings.window)
             and now - self.opened_at <= timedelta(seconds=settings.longest)
         )
