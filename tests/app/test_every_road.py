@@ -171,7 +171,7 @@ MAY_REACH_OUT = {
     "web/": "listens for people and machines; what they want takes the road",
     "gateway/": "talks to people on their channels",
     "sre/notices/sinks/post.py": "tells people, at the addresses that the operator named",
-    "sre/prometheus_client.py": "asks the Prometheus that the settings name, and only asks",
+    "sre/prometheus/client.py": "asks the Prometheus that the settings name, and only asks",
 }
 
 

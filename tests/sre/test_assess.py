@@ -12,10 +12,10 @@ from hermes.gym.scenario import find
 from hermes.gym.stage import bare_stage, rules
 from hermes.policy.commands import analyse
 from hermes.skills.playbook.facts import Facts
-from hermes.sre.assess import Assessment, assess
-from hermes.sre.grounds import false_alarm, numbers_in, passed_trouble, subject_of
-from hermes.sre.symptoms import came_back, fading, symptoms
-from hermes.sre.whole_host import (
+from hermes.sre.assessing.assess import Assessment, assess
+from hermes.sre.assessing.grounds import false_alarm, numbers_in, passed_trouble, subject_of
+from hermes.sre.assessing.symptoms import came_back, fading, symptoms
+from hermes.sre.assessing.whole_host import (
     LOOKS,
     Log,
     Monitor,

@@ -16,10 +16,10 @@ from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError, StoreError
 from hermes.core.events.incidents import AlertRaised
 from hermes.memory.in_memory import InMemoryJournal
-from hermes.sre.prometheus import PrometheusSource
-from hermes.sre.prometheus_alerts import fingerprint, of_series
-from hermes.sre.prometheus_client import Series
-from hermes.sre.prometheus_settings import PrometheusRule, PrometheusSettings
+from hermes.sre.prometheus.alerts import fingerprint, of_series
+from hermes.sre.prometheus.client import Series
+from hermes.sre.prometheus.settings import PrometheusRule, PrometheusSettings
+from hermes.sre.prometheus.source import PrometheusSource
 
 pytestmark = pytest.mark.anyio
 NOW = datetime(2026, 1, 5, 10, tzinfo=UTC)

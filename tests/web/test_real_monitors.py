@@ -18,8 +18,8 @@ from hermes.core.bus import Bus
 from hermes.core.events.incidents import AlertRaised
 from hermes.core.protocols import Journal
 from hermes.memory.journal import SqliteJournal
-from hermes.sre.prometheus import PrometheusSource
-from hermes.sre.prometheus_settings import PrometheusRule, PrometheusSettings
+from hermes.sre.prometheus.settings import PrometheusRule, PrometheusSettings
+from hermes.sre.prometheus.source import PrometheusSource
 from hermes.web.serving import serve_alerts
 from hermes.web.settings import WebSettings
 from hermes.web.tally import Tally

@@ -104,7 +104,7 @@ async def reflex(
     """Trusted playbooks that may fit, best first, until one has mended it."""
     from hermes.skills.matching import Matcher
     from hermes.skills.playbook.reflex import respond
-    from hermes.sre.judge import HostJudge
+    from hermes.sre.assessing.judge import HostJudge
 
     candidates, execute = Matcher(library.skills).candidates(facts), road(executor, context)
     return await respond(

@@ -155,7 +155,7 @@ def _show(text: str) -> None:
 
 
 async def _open_ears(group: TaskGroup, house: House, watch: Watch, *, listen: bool) -> str:
-    from hermes.sre.prometheus import PrometheusSource
+    from hermes.sre.prometheus.source import PrometheusSource
     from hermes.web.serving import Watched, serve_alerts
 
     loaded = house.loaded

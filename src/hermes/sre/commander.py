@@ -28,7 +28,7 @@ from hermes.core.events.incidents import (
     Verdict,
 )
 from hermes.core.messages import Value
-from hermes.sre.assess import Assessment, assess
+from hermes.sre.assessing.assess import Assessment, assess
 from hermes.sre.attempts import Attempts, Made
 from hermes.sre.case import Case
 from hermes.sre.changes import take_back

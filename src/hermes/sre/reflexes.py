@@ -15,10 +15,10 @@ from hermes.skills.matching import Matcher
 from hermes.skills.playbook.ending import Ended
 from hermes.skills.playbook.facts import Facts
 from hermes.skills.playbook.runner import Played, Runner
+from hermes.sre.assessing.judge import HostJudge
 from hermes.sre.case import Case
 from hermes.sre.changes import Changes
 from hermes.sre.ground import Ground
-from hermes.sre.judge import HostJudge
 
 TRACES = 2.0
 """Seconds in which the host may come to show what the alert was about."""

@@ -8,7 +8,7 @@ from hermes.sre.agents.settings import CrewSettings
 from hermes.sre.health_settings import HealthSettings
 from hermes.sre.notices.settings import NoticeSettings
 from hermes.sre.probes.settings import ProbeSettings
-from hermes.sre.prometheus_settings import PrometheusSettings
+from hermes.sre.prometheus.settings import PrometheusSettings
 from hermes.sre.triage.settings import TriageSettings
 
 

@@ -13,7 +13,8 @@ _KEYS = (
     r"startup[-_]script|lifecycle|healthcheck|test|sh"
 )
 _VALUE = re.compile(
-    rf"^[ \t]*(?:-[ \t]+)?[\"']?(?:{_KEYS})[\"']?[ \t]*(?:=|:|[ \t])[ \t]*(?:[-@:+!]*)(?=\S)(?P<said>[^\n]+)$",
+    rf"^[ \t]*(?:-[ \t]+)?[\"']?(?:{_KEYS})[\"']?[ \t]*(?:=|:|[ \t])[ \t]*(?:[-@:+!]*)(?=\S)"
+    r"(?P<said>[^\n]+)$",
     re.IGNORECASE | re.MULTILINE,
 )
 _BLOCK = re.compile(
@@ -22,7 +23,8 @@ _BLOCK = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _CRON = re.compile(
-    r"^[ \t]*(?:@(?:reboot|hourly|daily|weekly|monthly)|(?:[\d*/,-]+[ \t]+){5})(?:root[ \t]+)?(?P<said>\S[^\n]*)$",
+    r"^[ \t]*(?:@(?:reboot|hourly|daily|weekly|monthly)|(?:[\d*/,-]+[ \t]+){5})(?:root[ \t]+)?"
+    r"(?P<said>\S[^\n]*)$",
     re.MULTILINE,
 )
 _ALIAS = re.compile(r"^[ \t]*[\w.-]+[ \t]*=[ \t]*[\"']?!(?P<said>[^\n]+)$", re.MULTILINE)
@@ -44,6 +46,8 @@ def commands_in(path: str, text: str) -> str:
 
 def _bare(said: str) -> str:
     said = said.strip().rstrip(",")
+    if re.fullmatch(r"[|>][-+\d]*|[\[{(]", said):
+        return ""
     if said[:1] in "\"'" and said[-1:] == said[:1]:
         return said[1:-1].replace('\\"', '"')
     if said.startswith("[") and said.endswith("]"):

@@ -45,7 +45,8 @@ _MADE_AND_RUN = re.compile(
     re.MULTILINE,
 )
 _FETCHED = re.compile(
-    r"\b(?:curl|wget|aria2c|fetch)\b(?P<how>[^\n;|]*?)(?:\s-\w*[oO]\s*|--output(?:-document)?[= ]|>\s*)"
+    r"\b(?:curl|wget|aria2c|fetch)\b(?P<how>[^\n;|]*?)"
+    r"(?:\s-\w*[oO]\s*|--output(?:-document)?[= ]|>\s*)"
     r"[\"']?(?P<file>(?!/dev/null|-)[^\s\"';|&>]+)(?P<rest>[^\n;|]*)"
 )
 _BEFORE_EYES = ("access", "trust", "tracks", "names", "proxy", "agent", "money", "stays", "spies",

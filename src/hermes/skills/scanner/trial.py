@@ -33,6 +33,8 @@ GUISES = (
 )
 """A developer's machine, now; and years ahead a server, as root, in a build: what waits for one of
 them goes off there."""
+MOST_LINES = 2000
+"""Of what a script did; one that goes round without end says nothing new after these."""
 OFTEN = 24
 """So many times each is called, one after the other: some count their uses."""
 SECONDS = 4
@@ -126,7 +128,7 @@ async def _watched(place: Environment, way: Way, guise: str) -> str:
 
 
 def _judged(way: Way, log: str, bait: Bait, purpose: Purpose) -> Iterator[Finding]:
-    for line in log.splitlines():
+    for line in list(dict.fromkeys(log.splitlines()))[:MOST_LINES]:
         what, _, text = line.partition("\t")
         if not text:
             what, text = "trace", line.lstrip("+ ")

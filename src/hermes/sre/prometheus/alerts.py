@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from hermes.core.events.incidents import AlertRaised
-from hermes.sre.prometheus_client import ActiveAlert, Series
-from hermes.sre.prometheus_settings import PrometheusRule
+from hermes.sre.prometheus.client import ActiveAlert, Series
+from hermes.sre.prometheus.settings import PrometheusRule
 
 SOURCE = "prometheus"
 ORIGIN = "hermes_rule"

@@ -16,9 +16,9 @@ import msgspec
 from hermes.core.errors import SettingsError, StoreError
 from hermes.core.events.incidents import AlertRaised
 from hermes.core.protocols import Journal
-from hermes.sre.prometheus_alerts import SOURCE, of_alert, of_series, of_trouble, origin_of
-from hermes.sre.prometheus_client import BadQuery, PrometheusClient, Unanswered
-from hermes.sre.prometheus_settings import PrometheusRule, PrometheusSettings
+from hermes.sre.prometheus.alerts import SOURCE, of_alert, of_series, of_trouble, origin_of
+from hermes.sre.prometheus.client import BadQuery, PrometheusClient, Unanswered
+from hermes.sre.prometheus.settings import PrometheusRule, PrometheusSettings
 
 MEMORY = timedelta(days=14)
 """How far back a new watch looks for what it had raised."""

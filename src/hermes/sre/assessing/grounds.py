@@ -6,7 +6,7 @@ from typing import Literal
 
 from hermes.core.messages import Value
 from hermes.skills.playbook.facts import Facts
-from hermes.sre.whole_host import Log, Monitor, Seen
+from hermes.sre.assessing.whole_host import Log, Monitor, Seen
 
 _LIMIT = re.compile(
     r"^[\s\"]*([\w.-]*(?:max|min|threshold|limit|critical|crit|warn|alarm|alert|above|below|ceiling"

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from hermes.skills.playbook.facts import Facts
-from hermes.sre.grounds import Grounds, complains, subject_of
-from hermes.sre.whole_host import Log, Seen, Unit
+from hermes.sre.assessing.grounds import Grounds, complains, subject_of
+from hermes.sre.assessing.whole_host import Log, Seen, Unit
 
 SETTLED = 60
 """Seconds after which one restart is a thing of the past."""

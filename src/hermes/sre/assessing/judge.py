@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from hermes.skills.playbook.facts import Facts
 from hermes.skills.playbook.reflex import without
 from hermes.skills.playbook.runner import Execute
-from hermes.sre.assess import Assessment, assess, look
-from hermes.sre.grounds import subjects_of
-from hermes.sre.symptoms import symptoms
-from hermes.sre.whole_host import Seen
+from hermes.sre.assessing.assess import Assessment, assess, look
+from hermes.sre.assessing.grounds import subjects_of
+from hermes.sre.assessing.symptoms import symptoms
+from hermes.sre.assessing.whole_host import Seen
 
 PATIENCE, PAUSE = 4.0, 0.7
 """Seconds in which errors of before may give way to good answers, and between two looks."""

@@ -1,0 +1,1 @@
+"""A Prometheus that is asked for trouble."""
