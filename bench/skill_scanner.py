@@ -45,7 +45,7 @@ def measure_folder(folder: Path) -> None:
         corpus: Corpus = {
             str(file.parent.relative_to(folder / kind)): (kind, entries_of(file.parent))
             for file in sorted((folder / kind).rglob("SKILL.md"))
-            if not (file.parent.parent / "SKILL.md").exists()
+            if not any((above / "SKILL.md").exists() for above in file.parent.parents)
         }
         word = "stopped" if kind == "hostile" else "blocked"
         for sandbox in (False, True):
@@ -104,6 +104,8 @@ def main() -> None:
         "hostile, blind 2": read_corpus("hostile_blind_2.txt"),
         "benign, blind 3": read_corpus("benign_blind_3.txt"),
         "hostile, blind 3": read_corpus("hostile_blind_3.txt"),
+        "benign, blind 4": read_corpus("benign_blind_4.txt"),
+        "hostile, blind 4": read_corpus("hostile_blind_4.txt"),
     }
     for title, corpus in sets.items():
         started = time.perf_counter()

@@ -18,8 +18,9 @@ from hermes.memory.in_memory import InMemoryJournal
 from hermes.skills.playbook.facts import Facts
 from hermes.skills.playbook.reading import read_playbook
 from hermes.skills.playbook.reflex import respond
-from hermes.skills.playbook.runner import Execute, Played, Runner
+from hermes.skills.playbook.runner import Played, Runner
 from hermes.skills.playbook.schema import Playbook
+from hermes.skills.playbook.setting import Execute, Setting
 from hermes.tools.executor import Executor
 from hermes.tools.terminal import terminal
 
@@ -102,7 +103,7 @@ class House:
         return execute
 
     def runner(self, playbook: Playbook) -> Runner:
-        return Runner("mends", playbook, self.road(), publish=self.bus.publish, run="r")
+        return Runner("mends", playbook, Setting(self.road(), self.bus.publish, "r"))
 
     async def play(
         self, playbook: Playbook, facts: Facts | None = None, *, dry: bool = False

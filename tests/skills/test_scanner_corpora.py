@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermes.app.exchange_checks import shell_effects
+from hermes.skills.format.shared import borrowed
 from hermes.skills.scanner.dependencies import lookalike
 from hermes.skills.scanner.finding import Entry, entries_of
 from hermes.skills.scanner.scan import Scan, scan
@@ -31,16 +32,16 @@ def blocked(corpus: dict[str, tuple[str, list[Entry]]]) -> set[str]:
 
 def test_nearly_all_decent_skills_pass() -> None:
     corpus = {**read_corpus("benign.txt"), **read_corpus("benign_blind.txt")}
-    corpus |= read_corpus("benign_blind_3.txt")
-    assert len(corpus) >= 140
+    corpus |= read_corpus("benign_blind_3.txt") | read_corpus("benign_blind_4.txt")
+    assert len(corpus) >= 190
     assert len(blocked(corpus)) <= 0.05 * len(corpus)
 
 
 def test_nearly_all_hostile_skills_are_stopped_by_reading_alone() -> None:
     corpus = {**read_corpus("hostile.txt"), **made()}
-    for file in ("hostile_blind.txt", "hostile_blind_2.txt", "hostile_blind_3.txt"):
-        corpus |= read_corpus(file)
-    assert len(corpus) >= 60
+    for number in ("", "_2", "_3", "_4"):
+        corpus |= read_corpus(f"hostile_blind{number}.txt")
+    assert len(corpus) >= 200
     assert len(blocked(corpus)) >= 0.95 * len(corpus), sorted({*corpus} - blocked(corpus))
 
 
@@ -51,6 +52,13 @@ def test_every_bundled_skill_passes() -> None:
     }
     assert found
     assert {name: reasons for name, reasons in found.items() if reasons} == {}
+
+
+def test_every_bundled_skill_passes_with_what_it_borrows() -> None:
+    for file in BUNDLED.rglob("SKILL.md"):
+        whole = entries_of(file.parent)
+        whole += [Entry(path=name, data=path.read_bytes()) for name, path in borrowed(file.parent)]
+        assert scan(whole, file.parent.name, shell_effects).reasons == ()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import anyio
+
 from hermes.core.actions import Action, Approval, Decision
 from hermes.core.bus import Bus
 from hermes.core.events.incidents import AlertRaised, IncidentOpened
@@ -43,23 +45,27 @@ verify:
 """
 STEP = """\
   - name: step{number}
+    timeout: {timeout}
     command: "echo {name}-{number} >> ledger; {command}"
     undo: "echo undo-{name}-{number} >> ledger; {undo}"
 """
 
 
-async def yes(action: Action, decision: Decision) -> Approval:
-    return Approval(approved=True, by="test")
+class Rules:
+    """Looks are free, and known as such; the rest is allowed, or asked about."""
 
-
-class Allowing:
-    """Everything may be done, and what is no look is known as one."""
+    def __init__(self, *, ask: bool) -> None:
+        self._ask = ask
 
     def decide(self, action: Action) -> Decision:
         command = str(action.call.arguments.get("command", ""))
         looks = command.startswith(("test ", "cat ", "systemctl show", "true"))
+        asks = self._ask and "ledger" in command
         return Decision(
-            verdict="allow", rule="test", effects=("read",) if looks else ("write",), hash="x"
+            verdict="ask" if asks else "allow",
+            rule="test",
+            effects=("read",) if looks else ("write",),
+            hash="x",
         )
 
 
@@ -75,11 +81,20 @@ class Host:
     learned: list[str] = field(default_factory=list)
     watched: tuple[str, ...] = ("web",)
     slow: bool = False
+    answers: bool = True
+    """Whether people say yes, where they are asked."""
+    answers_after: float = 0.0
 
-    def playbook(self, name: str, *commands: tuple[str, str], mends: str = "web") -> None:
+    async def person(self, action: Action, decision: Decision) -> Approval:
+        await anyio.sleep(self.answers_after)
+        return Approval(approved=self.answers, by="ann" if self.answers else "nobody")
+
+    def playbook(
+        self, name: str, *commands: tuple[str, str], mends: str = "web", timeout: float = 30.0
+    ) -> None:
         """Each command with its way back."""
         steps = "".join(
-            STEP.format(number=number, name=name, command=command, undo=undo)
+            STEP.format(number=number, name=name, command=command, undo=undo, timeout=timeout)
             for number, (command, undo) in enumerate(commands, start=1)
         )
         skill = self.folder / "skills" / name
@@ -134,10 +149,11 @@ class Host:
     async def ground(self) -> AsyncGenerator[Ground, None]:
         bus = Bus(self.journal)
         tools = {"terminal": make_terminal()}
+        asks = not self.answers or self.answers_after > 0
         async with LocalEnvironment(self.folder, {"PATH": "/usr/bin:/bin"}) as place:
             yield Ground(
                 bus=bus,
-                executor=Executor(tools, Allowing(), yes, bus),
+                executor=Executor(tools, Rules(ask=asks), self.person, bus),
                 environment=place,
                 artifacts=FileArtifacts(self.folder / "artifacts"),
                 settings=self.settings,

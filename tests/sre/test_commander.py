@@ -93,6 +93,23 @@ async def test_two_faults_at_once_keep_the_half_that_helped(host: Host) -> None:
     assert sorted(host.ledger) == ["shop-1", "web-1"]
 
 
+async def test_people_may_take_longer_to_answer_than_a_step_may_run(host: Host) -> None:
+    host.playbook("web", MEND, timeout=0.2)
+    host.answers_after = 1.0
+    # Its own time-out and the grace of the tool are shorter than the answer takes.
+    ending = await commanded(host)
+    assert (ending.outcome, host.ledger) == ("resolved", ["web-1"])
+
+
+async def test_an_approver_who_never_answers_is_a_no(host: Host) -> None:
+    host.playbook("web", MEND)
+    host.answers = False
+    ending = await commanded(host)
+    assert ending.outcome == "escalated"
+    assert "may not go on" in ending.reason
+    assert host.ledger == []
+
+
 async def test_three_attempts_are_enough(host: Host) -> None:
     for number in range(5):
         host.playbook(f"web-{number}", ("touch nothing", "rm nothing"))

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from hermes.policy.approvals import Approvals
 
 
+INCIDENT, WATCH = "incident-", "watch"
+"""Incidents are worked on by the watch of a home, all in one process."""
+
+
 async def nobody(action: Action, decision: Decision) -> Approval:
     """Where no person can be asked, the answer is no."""
     return Approval(approved=False, by="nobody")
@@ -81,7 +85,11 @@ def user_name() -> str:
 def lives(loaded: Loaded, run: str) -> bool:
     """Whether a process works on this run now, and so hears an answer at once."""
     whole = run.partition("/")[0]  # a subagent lives in the process of its parent
-    file: Path = loaded.home / "locks" / f"{whole}.lock"
+    return _held(loaded, whole) or (whole.startswith(INCIDENT) and _held(loaded, WATCH))
+
+
+def _held(loaded: Loaded, name: str) -> bool:
+    file: Path = loaded.home / "locks" / f"{name}.lock"
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -16,6 +16,10 @@ from hermes.settings.load import Loaded
 from hermes.skills.library import Skill
 from hermes.skills.playbook.facts import Facts
 from hermes.skills.playbook.runner import Played, Runner
+from hermes.skills.playbook.setting import Setting
+
+ANSWER = 3600.0
+"""Seconds that people may take to answer what a step asks."""
 
 
 @click.command(
@@ -83,9 +87,7 @@ async def _play(loaded: Loaded, skill: Skill, facts: Facts, dry: bool, undo: boo
         runner = Runner(
             skill.name,
             skill.playbook,
-            road(means.executor, context),
-            publish=means.bus.publish,
-            run=run,
+            Setting(road(means.executor, context), means.bus.publish, run, patience=ANSWER),
             digest=skill.digest,
         )
         played = await runner.play(facts, dry=dry)

@@ -15,6 +15,7 @@ from hermes.skills.matching import Matcher
 from hermes.skills.playbook.ending import Ended
 from hermes.skills.playbook.facts import Facts
 from hermes.skills.playbook.runner import Played, Runner
+from hermes.skills.playbook.setting import Setting
 from hermes.sre.assessing.judge import HostJudge
 from hermes.sre.case import Case
 from hermes.sre.changes import Changes
@@ -106,12 +107,15 @@ class Reflexes:
         runner = Runner(
             skill.name,
             skill.playbook,
-            self._ground.road(self._case.run, changes.executor),
-            publish=self._ground.bus.publish,
-            run=self._case.run,
+            Setting(
+                self._ground.road(self._case.run, changes.executor),
+                self._ground.bus.publish,
+                self._case.run,
+                before=changes.announce,
+                patience=self._ground.settings.time_limit,
+            ),
             digest=skill.digest,
             seen=seen,
-            before=changes.announce,
         )
         return await runner.play(facts)
 

@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from hermes.core.messages import Value
 from hermes.skills.playbook.ending import Ended
 from hermes.skills.playbook.facts import Facts
-from hermes.skills.playbook.runner import Execute, Played, Publish, Runner, nowhere
+from hermes.skills.playbook.runner import Played, Runner
 from hermes.skills.playbook.schema import Playbook
+from hermes.skills.playbook.setting import Execute, Publish, Setting, nowhere
 
 MOST_FAULTS = 3
 """At once on one host; more than that is no work for reflexes."""
@@ -148,9 +149,7 @@ class _Reflex:
         runner = Runner(
             skill.name,
             playbook,
-            self._execute,
-            publish=self._publish,
-            run=self._run,
+            Setting(self._execute, self._publish, self._run),
             digest=skill.digest,
             seen=seen,
         )

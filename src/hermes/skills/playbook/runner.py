@@ -5,7 +5,7 @@ what was done until then is known, with its way back.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Literal
 
 import anyio
@@ -14,24 +14,18 @@ from msgspec.structs import replace
 from hermes.core.events import Event
 from hermes.core.events.skills import PlaybookEnded, PlaybookStarted, PlaybookStepped
 from hermes.core.ids import new_id
-from hermes.core.messages import ToolCall, ToolResult, Value
+from hermes.core.messages import ToolCall, Value
 from hermes.skills.playbook.ending import Ended, ended, unmet
 from hermes.skills.playbook.facts import Facts, look_up, take_from
 from hermes.skills.playbook.schema import KEPT, Check, Playbook, Probe, Step
+from hermes.skills.playbook.setting import GRACE, Setting
 from hermes.skills.playbook.template import fill
 
 Outcome = Literal["applied", "declined", "unmet", "refused", "undone", "failed"]
 Phase = Literal["probe", "step", "verify", "undo"]
-Execute = Callable[[ToolCall], Awaitable[ToolResult]]
-"""The executor with its context: looks up, decides, asks, runs, records."""
 Leave = Callable[[], Awaitable[str]]
-Publish = Callable[..., Awaitable[Sequence[int]]]
-Before = Callable[[str, str, str], Awaitable[None]]
-"""Told a step's call, command and way back, and waited for, before it runs."""
 
 TOOL = "terminal"
-GRACE = 5.0
-"""Seconds beyond a step's own time-out before we stop waiting for the tool itself."""
 PAUSE = 0.1
 UNDO = "/var/tmp/hermes-undo"
 
@@ -74,14 +68,6 @@ class Stop(Exception):
         self.step = step
 
 
-async def nowhere(*events: Event) -> Sequence[int]:
-    return ()
-
-
-async def unannounced(call_id: str, command: str, undo: str) -> None:
-    return None
-
-
 class Runner:
     """One playing of one playbook."""
 
@@ -89,23 +75,18 @@ class Runner:
         self,
         skill: str,
         playbook: Playbook,
-        execute: Execute,
+        setting: Setting,
         *,
-        publish: Publish = nowhere,
-        run: str = "",
         digest: str = "",
         seen: dict[str, Ended] | None = None,
-        before: Before = unannounced,
     ) -> None:
         """`seen` are looks that playbooks share until one of them changes something."""
         self.skill = skill
         self._playbook = playbook
-        self._execute = execute
-        self._publish = publish
-        self._run = run
+        self._setting = setting
+        self._run = setting.run
         self._digest = digest
         self._seen: dict[str, Ended] = {} if seen is None else seen
-        self._before = before
         self._values: dict[str, str] = {}
         self._done: list[Done] = []
 
@@ -218,8 +199,10 @@ class Runner:
         self._seen.clear()
         command, undo = fill(step.command, self._values), fill(step.undo, self._values, partly=True)
         id = new_id(f"play-{step.name}")
-        await self._before(id, command, undo)
-        result = await self._call(step.name, command, step.timeout, id=id)
+        await self._setting.before(id, command, undo)
+        result = await self._call(
+            step.name, command, step.timeout, id=id, grace=self._setting.patience
+        )
         why = _hindrance(result) or unmet(result, step.expect)
         undo = "" if result.status == "denied" else undo
         await self._stepped(step.name, "step", result, not why, why, undo)
@@ -252,14 +235,16 @@ class Runner:
                 raise Stop(otherwise, source, why)
             self._values[name] = value
 
-    async def _call(self, name: str, command: str, timeout: float, *, id: str = "") -> Ended:
+    async def _call(
+        self, name: str, command: str, timeout: float, *, id: str = "", grace: float = GRACE
+    ) -> Ended:
         id = id or new_id(f"play-{name}")
         call = ToolCall(id, TOOL, {"command": command, "timeout": timeout})
         began = time.monotonic()
-        with anyio.move_on_after(timeout + GRACE):
-            result = await self._execute(call)
+        with anyio.move_on_after(timeout + grace):
+            result = await self._setting.execute(call)
             return ended(result, command, time.monotonic() - began)
-        return Ended(call.id, command, "ok", None, "", timeout + GRACE, timed_out=True)
+        return Ended(call.id, command, "ok", None, "", timeout + grace, timed_out=True)
 
     def _note(self, name: str, phase: Phase, result: Ended, *, ok: bool, undo: str = "") -> None:
         self._done.append(
@@ -305,7 +290,7 @@ class Runner:
         )
 
     async def _tell(self, event: Event) -> None:
-        await self._publish(event)
+        await self._setting.publish(event)
 
 
 def unmet_or(result: Ended) -> str:

@@ -11,7 +11,8 @@ from hermes.skills.scanner.finding import Finding
 from hermes.skills.scanner.other_deeds import other_deeds
 from hermes.skills.scanner.purpose import Purpose
 from hermes.skills.scanner.python_deeds import python_deeds
-from hermes.skills.scanner.shell_deeds import shell_deeds
+from hermes.skills.scanner.run_by_others import is_settings
+from hermes.skills.scanner.shell_deeds import settings_deeds, shell_deeds
 from hermes.skills.scanner.shell_text import passages
 
 _LANGUAGES = {"python": "python", "perl": "pl", "node": "js", "ruby": "rb", "php": "php",
@@ -60,6 +61,8 @@ def deeds_of(path: str, text: str) -> Iterator[Deed]:
     elif shown:
         for found in _FENCE.finditer(text):
             yield from python_deeds(path, found[1])
+    if is_settings(path) and not text.startswith("#!"):
+        yield from settings_deeds(path, text)
     yield from other_deeds(path, text)
 
 

@@ -16,6 +16,7 @@ _TOLD = {
     "who": "it acts only for a certain machine, user or place",
     "watched": "it looks whether it is being watched, and acts otherwise then",
     "count": "it counts its uses, and acts otherwise after some",
+    "when": "it waits for a certain day, and acts then",
     "chance": "it acts by chance, so that a trial may not show it",
 }
 _HARM = {"system", "popen", "Popen", "exec", "eval", "rmtree", "unlink", "remove", "write_bytes",
@@ -171,6 +172,6 @@ def _in_other(text: str) -> Iterator[tuple[int, str]]:
     )
     if not signs("conditions", "harm")[0].pattern.search(code):
         return
-    for kind in ("watched", "who", "count", "chance"):
+    for kind in ("watched", "who", "count", "when", "chance"):
         if found := signs("conditions", f"shell_{kind}")[0].pattern.search(code):
             yield code.count("\n", 0, found.start()) + 1, kind

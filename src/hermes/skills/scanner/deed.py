@@ -91,7 +91,7 @@ def weigh(deeds: Iterable[Deed], purpose: Purpose) -> Iterator[Finding]:
         cause = _stranger(deed, purpose) if deed.kind == "network" else _unnamed(deed, purpose)
         weighty = deed.kind in _SHORTLY and not deed.shown
         quiet = deed.kind == "network" and deed.shown
-        if _owned(deed, purpose):
+        if _owned(deed, purpose) or (deed.kind == "network" and _stays_here(deed.host)):
             continue
         if not cause and not quiet and not purpose.owns_up_to(deed.kind, shortly=weighty):
             cause = _TOLD[deed.kind]
@@ -101,6 +101,10 @@ def weigh(deeds: Iterable[Deed], purpose: Purpose) -> Iterator[Finding]:
             told.add((cause, deed.file))
             shown = f"{cause}: {deed.detail[:80]}" if deed.detail else cause
             yield Finding(kind="capability", file=deed.file, line=deed.line, cause=shown)
+
+
+def _stays_here(host: str) -> bool:
+    return bool(re.match(r"localhost$|127\.|::1$", host))
 
 
 def _owned(deed: Deed, purpose: Purpose) -> bool:

@@ -160,14 +160,16 @@ def _only_said(text: str, span: tuple[int, int], *, forbidden: bool) -> bool:
 
 
 def sentences(text: str) -> Iterator[Sentence]:
-    """Single ones, and each with the next, also where that is the next step of a list."""
-    last: Sentence | None = None
+    """Single ones, and each with those before it, also where it is the next step of a list."""
+    before: list[Sentence] = []
     for each in _alone(text):
         yield each
-        follows = last is not None and each.line - last.line <= FURTHEST
-        if last is not None and follows and len(last.text) + len(each.text) < LONGEST:
-            yield Sentence(f"{last.text} {each.text}", last.line, pair=True)
-        last = each
+        before = [last for last in before if each.line - last.line <= FURTHEST][-2:]
+        for many in range(1, len(before) + 1):
+            joined = " ".join(last.text for last in (*before[-many:], each))
+            if len(joined) < LONGEST:
+                yield Sentence(joined, before[-many].line, pair=True)
+        before.append(each)
 
 
 def _alone(text: str) -> Iterator[Sentence]:

@@ -33,6 +33,17 @@ class _Reader:
         self._file, self._tree = file, tree
         self._constants = names_in(tree)
         self._names = Names(tree, self._constants)
+        self._idle = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
+        self._starts = any(
+            words.STARTS.match(self._names.of(each))
+            for each in ast.walk(tree)
+            if isinstance(each, ast.Attribute | ast.Name)
+        )
+        self._reads = any(
+            words.LOCAL.search(self._names.of(each))
+            for each in ast.walk(tree)
+            if isinstance(each, ast.Attribute | ast.Name)
+        )
 
     def deeds(self) -> Iterator[Deed]:
         for node in ast.walk(self._tree):
@@ -43,6 +54,7 @@ class _Reader:
                 yield from self._import(node)
             elif isinstance(node, ast.BinOp | ast.JoinedStr | ast.Constant):
                 yield from self._place(node)
+                yield from self._said(node)
             elif isinstance(node, ast.While):
                 yield from self._loop(node)
             elif isinstance(node, ast.Assign):
@@ -51,7 +63,7 @@ class _Reader:
     def _call(self, node: ast.Call) -> Iterator[Deed]:
         name = self._names.of(node.func)
         last = name.rpartition(".")[2]
-        if last in words.CALLS_OUT and (out := network_deed(self._file, self._names, node, name)):
+        if last in words.CALLS_OUT and (out := self._talk(node, name)):
             yield out
         if name in words.REMOVES or last in ("unlink", "rmtree", "rmdir"):
             yield from self._removal(node, name)
@@ -64,6 +76,9 @@ class _Reader:
         serves = last == "bind" or last.endswith(("HTTPServer", "TCPServer"))
         if serves and node.args and words.EVERYWHERE.search(ast.unparse(node.args[0])):
             yield self._did("listens", node, ast.unparse(node))
+
+    def _talk(self, node: ast.Call, name: str) -> Deed | None:
+        return network_deed(self._file, self._names, node, name, reads=self._reads)
 
     def _environment(self, node: ast.Call, name: str) -> Iterator[Deed]:
         shows = name in words.SHOWS and any(self._names.of(e) == "os.environ" for e in node.args)
@@ -174,6 +189,17 @@ class _Reader:
         away = len(path) < 400 and path.startswith(("~", "/", "?/", "$HOME"))
         if away and signs("python", "secret")[0].pattern.search(path):
             yield self._did("credentials", node, path)
+
+    def _said(self, node: ast.expr) -> Iterator[Deed]:
+        """A command that stands as text, by whatever road it comes to a shell."""
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+            return
+        text = node.value
+        if not self._starts or " " not in text or len(text) > 4000 or id(node) in self._idle:
+            return
+        for kind in ("stays", "access", "tracks", "shadows"):
+            if found := signs("shell_deeds", kind)[0].pattern.search(text):
+                yield self._did(kind, node, found[0].strip())
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> Iterator[Deed]:
         names = {each.name.split(".")[0] for each in node.names}

@@ -8,8 +8,11 @@ from hermes.skills.scanner.python_names import UNKNOWN, Names
 from hermes.skills.scanner.python_words import NETWORK, PAYLOAD, SENDS
 
 
-def network_deed(file: str, names: Names, node: ast.Call, name: str) -> Deed | None:
-    """None when the call stays here, as far as reading tells."""
+def network_deed(
+    file: str, names: Names, node: ast.Call, name: str, *, reads: bool = True
+) -> Deed | None:
+    """None when the call stays here, as far as reading tells. `reads`: there is something of the
+    machine that an address could carry."""
     last = name.rpartition(".")[2]
     text = _address(names, node, last)
     if not NETWORK.match(name) and not host_in(text):
@@ -22,7 +25,9 @@ def network_deed(file: str, names: Names, node: ast.Call, name: str) -> Deed | N
         line=node.lineno,
         detail=ast.unparse(node)[:80],
         host=host,
-        sends=last in SENDS or _carries(node, last) or UNKNOWN in text.split("//", 1)[-1],
+        sends=last in SENDS
+        or _carries(node, last)
+        or (reads and UNKNOWN in text.split("//", 1)[-1]),
     )
 
 

@@ -128,6 +128,11 @@ RUNS = frozenset(
         "runpy.run_module",
         "execfile",
         "marshal.loads",
+        "pickle.loads",
+        "pickle.load",
+        "dill.loads",
+        "dill.load",
+        "joblib.load",
         "types.FunctionType",
         "types.CodeType",
         "code.InteractiveInterpreter",
@@ -182,3 +187,11 @@ SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 EVERYWHERE = re.compile(r"0\.0\.0\.0|\(\s*['\"]{2}\s*,|::")
+LOCAL = re.compile(
+    r"^(?:open|input|io\.open|subprocess|os\.(?:environ|getenv|popen|system|listdir|walk|scandir|"
+    r"uname|getlogin)|glob|getpass|platform|socket\.gethostname|sqlite3|pwd)\b|"
+    r"\.(?:read_text|read_bytes|home|iterdir|rglob|glob|expanduser|open)$"
+)
+STARTS = re.compile(
+    r"subprocess\b|os\.(?:system|popen|exec|spawn|posix_spawn)|pty\.|asyncio\.create_sub"
+)

@@ -61,6 +61,8 @@ def shell_deeds(file: str, passage: Passage, *, shown: bool = False) -> Iterator
         if line.lstrip().startswith("#"):
             continue
         at = passage.line + number
+        if signs("shell", "trusted_installers")[0].pattern.search(line):
+            continue
         for kind in _BEFORE_EYES if shown else (*_BEFORE_EYES, *_IN_SCRIPTS):
             if found := signs("shell_deeds", kind)[0].pattern.search(line):
                 yield Deed(kind=kind, file=file, line=at, detail=found[0].strip(), shown=shown)
@@ -76,6 +78,17 @@ def shell_deeds(file: str, passage: Passage, *, shown: bool = False) -> Iterator
     if made := _MADE_AND_RUN.search(passage.text):
         at = passage.line + passage.text.count("\n", 0, made.start())
         yield Deed(kind="unreadable", file=file, line=at, detail=" ".join(made[0].split())[-60:])
+
+
+def settings_deeds(file: str, text: str) -> Iterator[Deed]:
+    """Rights that settings give away, to whoever puts them in force."""
+    for kind in ("access", "privilege", "trust", "unreadable"):
+        pattern = re.compile(
+            signs("shell_deeds", f"settings_{kind}")[0].pattern.pattern, re.I | re.M
+        )
+        if found := pattern.search(text):
+            at = text.count("\n", 0, found.start()) + 1
+            yield Deed(kind=kind, file=file, line=at, detail=" ".join(found[0].split()))
 
 
 def _brought(file: str, first: int, text: str) -> Iterator[Deed]:

@@ -20,7 +20,9 @@ _INLINE = re.compile(r"(?<!`)`([^`\n]{6,300})`(?!`)")
 _SPOKEN_OF = re.compile(
     r"\b(?:no|never|avoid|not|don't|instead of|rather than|is|are|means|becomes|like|such as|"
     r"e\.g\.|bomb|danger\w*|bad|wrong|catch\w*|detect\w*|flag\w*|refuse\w*|block\w*|forbid\w*)"
-    r"[:,]?\s+(?:a\s+|an\s+|the\s+|bare\s+|ever\s+|use\s+|run\s+)?$",
+    r"[:,]?\s+(?:a\s+|an\s+|the\s+|bare\s+|ever\s+|use\s+|run\s+)?$|"
+    r"\b(?:never|avoid|don't|do not|instead of|rather than)\b"
+    r"(?!\s+(?:forget|hesitate|fail|wait|stop|ask|skip|mind|worry))[^.;:`\n]{0,30}$",
     re.IGNORECASE,
 )
 """A command that is warned of, or explained, is no step to take."""

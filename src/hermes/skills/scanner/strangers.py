@@ -60,8 +60,10 @@ def look_at_addresses(texts: Sequence[tuple[str, str]], purpose: Purpose) -> Ite
 
 
 def _hosts(code: str) -> Iterator[tuple[int, str]]:
+    usual = signs("shell", "trusted_installers")[0].pattern
     for found in _ADDRESS.finditer(code):
-        yield found.start(), found[1].casefold()
+        if not usual.match(code, found.start()):
+            yield found.start(), found[1].casefold()
     for found in _DEVICE.finditer(code):
         yield found.start(), found[1].casefold()
     if _TALKS.search(code):
@@ -72,7 +74,8 @@ def _hosts(code: str) -> Iterator[tuple[int, str]]:
                 yield found.start(), found[0]
     plain = unfolded(code) if len(code) < 64 << 10 else code
     if plain != code:
-        yield from ((0, found[1].casefold()) for found in _ADDRESS.finditer(plain))
+        fresh = (found for found in _ADDRESS.finditer(plain) if not usual.match(found[0]))
+        yield from ((0, found[1].casefold()) for found in fresh)
 
 
 def _foreign(host: str, purpose: Purpose) -> bool:

@@ -14,7 +14,7 @@ from hermes.core.ids import new_id
 from hermes.core.messages import ToolCall, Value
 from hermes.skills.playbook.ending import ended
 from hermes.skills.playbook.facts import Facts
-from hermes.skills.playbook.runner import Execute
+from hermes.skills.playbook.setting import Execute
 from hermes.sre.assessing.grounds import Grounds, grounds_for, may_be_well
 from hermes.sre.assessing.symptoms import came_back, fading, symptoms
 from hermes.sre.assessing.whole_host import (

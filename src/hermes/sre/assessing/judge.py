@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from hermes.skills.playbook.facts import Facts
 from hermes.skills.playbook.reflex import without
-from hermes.skills.playbook.runner import Execute
+from hermes.skills.playbook.setting import Execute
 from hermes.sre.assessing.assess import Assessment, assess, look
 from hermes.sre.assessing.grounds import subjects_of
 from hermes.sre.assessing.symptoms import symptoms
