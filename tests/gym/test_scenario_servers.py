@@ -11,7 +11,8 @@ from hermes.environments.confinement import probe
 from hermes.gym.box.box import Box
 from hermes.gym.dice import Dice
 from hermes.gym.episode import host_plan
-from hermes.gym.parts.pg_server import NEEDS, USERS, postgres
+from hermes.gym.parts.pg_found import server
+from hermes.gym.parts.pg_server import USERS, postgres
 from hermes.gym.parts.pg_template import FOLDER, NAME, cluster
 from hermes.gym.parts.shell_lines import moves
 from hermes.gym.parts.shop import unit
@@ -22,8 +23,7 @@ pytestmark = [
     pytest.mark.anyio,
     pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless())),
 ]
-lacks_postgres = any(shutil.which(name, path=PATH) is None for name in NEEDS)
-with_postgres = pytest.mark.skipif(lacks_postgres, reason="PostgreSQL 15 is not installed")
+with_postgres = pytest.mark.skipif(server() is None, reason="PostgreSQL is not installed")
 
 HEARS = """\
 import signal, sys, time
