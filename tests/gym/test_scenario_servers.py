@@ -23,7 +23,8 @@ pytestmark = [
     pytest.mark.anyio,
     pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless())),
 ]
-with_postgres = pytest.mark.skipif(server() is None, reason="PostgreSQL is not installed")
+FOUND = server()
+with_postgres = pytest.mark.skipif(FOUND is None, reason="PostgreSQL is not installed")
 
 HEARS = """\
 import signal, sys, time
@@ -49,19 +50,21 @@ async def says(box: Box, script: str, wanted: str, seconds: float = 20.0) -> Non
 
 @with_postgres
 def test_the_cluster_is_made_once_and_then_taken_from_where_it_is_kept(tmp_path: Path) -> None:
-    first = cluster(tmp_path)
-    kept = tmp_path / FOLDER / NAME
+    assert FOUND is not None
+    first = cluster(FOUND, tmp_path)
+    kept = tmp_path / FOLDER / NAME.format(version=FOUND.version)
     stamp = kept.stat().st_mtime_ns
     assert first
-    assert cluster(tmp_path) == first
+    assert cluster(FOUND, tmp_path) == first
     assert kept.stat().st_mtime_ns == stamp
-    assert [each.name for each in kept.parent.iterdir()] == [NAME]
+    assert [each.name for each in kept.parent.iterdir()] == [kept.name]
 
 
 @with_postgres
 def test_a_home_that_cannot_be_written_costs_time_but_not_the_episode(tmp_path: Path) -> None:
+    assert FOUND is not None
     (tmp_path / ".cache").write_text("a file where the folder should be")
-    assert cluster(tmp_path)
+    assert cluster(FOUND, tmp_path)
 
 
 @with_postgres
