@@ -1,4 +1,4 @@
-"""Code that waits for its moment, settings that others run, addresses of nobody, texts that grow."""
+"""Code that waits for its moment, settings that others run, strange addresses, growing texts."""
 
 import pytest
 

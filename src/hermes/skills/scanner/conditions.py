@@ -9,6 +9,7 @@ from hermes.skills.scanner.finding import Finding
 from hermes.skills.scanner.purpose import Purpose
 from hermes.skills.scanner.python_deeds import python_deeds
 from hermes.skills.scanner.python_tricks import dotted
+from hermes.skills.scanner.shell_text import LARGEST, bounded
 from hermes.skills.scanner.shell_unfolded import unlabelled
 from hermes.skills.scanner.signs import signs
 
@@ -38,7 +39,7 @@ def look_at_conditions(path: str, text: str, purpose: Purpose) -> Iterator[Findi
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return
     elif suffix not in (".md", ".markdown", ".rst", ".txt", ".csv", ".html"):
-        found = _in_other(unlabelled(text))
+        found = _in_other(bounded(unlabelled(text[:LARGEST])))
     else:
         return
     for line, kind in found:

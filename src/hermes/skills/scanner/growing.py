@@ -9,6 +9,7 @@ from hermes.skills.scanner.finding import Finding
 
 MOST = 50_000
 """As many things a file may say once its repetitions are written out."""
+MOST_ANCHORS = 300
 _ANCHOR = re.compile(r"(?<![\w\"'])&([A-Za-z_][\w-]*)(?=[\s\[{]|$)", re.MULTILINE)
 _ALIAS = re.compile(r"(?<![\w\"'*])\*([A-Za-z_][\w-]*)(?=[\s,\]}]|$)", re.MULTILINE)
 _ENTITY = re.compile(r"<!ENTITY\b", re.IGNORECASE)
@@ -34,6 +35,8 @@ def look_for_growth(path: str, text: str) -> Iterator[Finding]:
 def grown(text: str) -> int:
     """How many words there are once every alias is replaced by what it stands for."""
     marks = list(_ANCHOR.finditer(text))
+    if len(marks) > MOST_ANCHORS:
+        return MOST + 1
     sizes: dict[str, int] = {}
     for mark in marks:
         inside = text[mark.end() : _end(text, mark.start())]

@@ -15,8 +15,8 @@ _HEADING = re.compile(
     r"^(?:name|description|title|when[_-]to[_-]use)\s*:\s*(.*(?:\n[ \t]+.*)*)", re.M
 )
 _SECOND = frozenset({"co", "com", "org", "net", "ac", "gov", "edu"})
-_LETS = frozenset({"example", "internal", "local", "herokuapp", "workers", "vercel", "netlify", "pages",
-                   "github", "gitlab", "ngrok", "web", "appspot", "cloudfront", "onrender",
+_LETS = frozenset({"example", "internal", "local", "herokuapp", "workers", "vercel", "netlify",
+                   "pages", "github", "gitlab", "ngrok", "web", "appspot", "cloudfront", "onrender",
                    "glitch", "repl", "fly"})  # fmt: skip
 """Below these, names are given to anybody: `github.io` is not GitHub."""
 _ALSO = {"githubusercontent": "github", "amazonaws": "aws", "googleapis": "google",

@@ -141,6 +141,7 @@ class _Reader:
         if last in ("extractall", "unpack_archive") and path in ("/", "~"):
             yield self._did("privilege", node, ast.unparse(node))
         kind = next((kind for kind in _TELLING if _lies_in(kind, path)), "")
+        kind = "privilege" if path.startswith("/?") else kind
         if kind:
             yield self._did(kind, node, f"writes {path}")
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from hermes.skills.scanner.deed import Deed, host_in
-from hermes.skills.scanner.shell_text import Passage, logical_lines
+from hermes.skills.scanner.shell_text import Passage, bounded, logical_lines
 from hermes.skills.scanner.shell_unfolded import unfolded
 from hermes.skills.scanner.signs import signs
 
@@ -49,6 +49,7 @@ _FETCHED = re.compile(
     r"(?:\s-\w*[oO]\s*|--output(?:-document)?[= ]|>\s*)"
     r"[\"']?(?P<file>(?!/dev/null|-)[^\s\"';|&>]+)(?P<rest>[^\n;|]*)"
 )
+MOST_FETCHES = 40
 _BEFORE_EYES = ("access", "trust", "tracks", "names", "proxy", "agent", "money", "stays", "spies",
                 "floods", "shadows", "unreadable")  # fmt: skip
 _IN_SCRIPTS = ("privilege", "workflows", "listens", "dynamic", "environment", "destroys", "asks")
@@ -74,7 +75,7 @@ def shell_deeds(file: str, passage: Passage, *, shown: bool = False) -> Iterator
         yield from _sent(file, at, line, shown)
 
     if not shown:
-        yield from _brought(file, passage.line, unfolded(passage.text))
+        yield from _brought(file, passage.line, bounded(unfolded(passage.text)))
     if made := _MADE_AND_RUN.search(passage.text):
         at = passage.line + passage.text.count("\n", 0, made.start())
         yield Deed(kind="unreadable", file=file, line=at, detail=" ".join(made[0].split())[-60:])
@@ -93,7 +94,7 @@ def settings_deeds(file: str, text: str) -> Iterator[Deed]:
 
 def _brought(file: str, first: int, text: str) -> Iterator[Deed]:
     """What is fetched into a file, and that file is run: code that nobody has read."""
-    for found in _FETCHED.finditer(text):
+    for found in list(_FETCHED.finditer(text))[:MOST_FETCHES]:
         name = re.escape(found["file"].rpartition("/")[2])
         runs = re.compile(
             rf"(?:^|[;&|(]\s*|\b(?:sudo|exec|nohup|then|do)\s+)(?:[-@+!]*\S*\b(?:ba|z|da|k)?sh\s+|"

@@ -28,8 +28,9 @@ _SPOKEN_OF = re.compile(
 """A command that is warned of, or explained, is no step to take."""
 _TOLD = re.compile(
     r"\b(?:run|execute|type|enter|issue|invoke|ejecuta|führe|exécute[rz]?|lance[rz]?|esegui|выполни|execute)"
-    r"(?:\s+(?:the\s+)?(?:command|this|first|then|also|always|once))*[:,]?\s*$|(?:运行|执行|実行)\s*$",
-    re.IGNORECASE,
+    r"(?:\s+(?:the\s+)?(?:command|this|first|then|also|always|once))*[:,]?\s*$|(?:运行|执行|実行)\s*$|"
+    r"(?-i:(?:^|[.:]\s|[-*]\s)[A-Z][a-z]+)\b[^.\n`]{0,40}\bwith\s*$",
+    re.IGNORECASE | re.MULTILINE,
 )
 """The words before a command that make it a step to take."""
 _CONCRETE = re.compile(
@@ -94,7 +95,7 @@ def passages(path: str, text: str) -> Iterator[Passage]:
             if _SPOKEN_OF.search(bare[max(0, found.start() - 40) : found.start()]):
                 continue
             line = text.count("\n", 0, found.start()) + 1
-            told = bool(_TOLD.search(bare[max(0, found.start() - 40) : found.start()]))
+            told = bool(_TOLD.search(bare[max(0, found.start() - 70) : found.start()]))
             yield Passage(found[1], line, whole=False, spoken=not told)
     elif is_settings(path):
         yield Passage(text, 1, whole=False)
@@ -104,7 +105,7 @@ def passages(path: str, text: str) -> Iterator[Passage]:
 
 
 def look_at_shell(path: str, passage: Passage, effects: Effects | None = None) -> Iterator[Finding]:
-    text = _LONG.sub("\\g<0>\n", unlabelled(passage.text[:LARGEST]))
+    text = bounded(unlabelled(passage.text[:LARGEST]))
     if (passage.whole and len(passage.text) > LARGEST) or _ENDLESS.search(passage.text):
         yield _found(path, passage.line, "a line, or a script, too long to be read by anybody")
     seen: set[str] = set()
@@ -121,6 +122,11 @@ def look_at_shell(path: str, passage: Passage, effects: Effects | None = None) -
         yield from _by_tree(path, passage, text, effects)
 
 
+def bounded(text: str) -> str:
+    """Endless lines cut: patterns over them would take for ever."""
+    return _LONG.sub("\\g<0>\n", text)
+
+
 def logical_lines(text: str) -> list[tuple[int, str]]:
     """Lines joined where they go on; each with the number it begins on."""
     found: list[tuple[int, str]] = []
@@ -132,7 +138,7 @@ def logical_lines(text: str) -> list[tuple[int, str]]:
         held += line
         if held.endswith("\\"):
             held = held[:-1] + " "
-        elif re.search(r"\|\s*$|&&\s*$", held) and len(held) < 4000:
+        elif held.rstrip().endswith(("|", "&&")) and len(held) < 4000:
             held += " "
         else:
             found.append((begun, held[:4000]))

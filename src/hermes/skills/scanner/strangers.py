@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from hermes.skills.scanner.deed import far
 from hermes.skills.scanner.finding import Finding
 from hermes.skills.scanner.purpose import Purpose
+from hermes.skills.scanner.shell_text import bounded
 from hermes.skills.scanner.shell_unfolded import unfolded
 from hermes.skills.scanner.signs import signs
 
@@ -42,7 +43,7 @@ def look_at_addresses(texts: Sequence[tuple[str, str]], purpose: Purpose) -> Ite
     for path, text in texts:
         if PurePosixPath(path).suffix.casefold() in _PROSE:
             continue
-        code = _REMARK.sub("", text)
+        code = bounded(_REMARK.sub("", text))
         gets = not _GIVES.search(code) and purpose.owns_up_to("network", shortly=True)
         for at, host in _hosts(code):
             if host in told or not _foreign(host, purpose):

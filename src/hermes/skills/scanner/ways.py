@@ -13,6 +13,7 @@ from hermes.skills.scanner.finding import Entry
 from hermes.skills.scanner.run_by_others import commands_in
 
 MOST = 24
+_COUNTS = re.compile(r"\+\s*=?\s*1\b|\+\+|\bwc\b|st_size|getsize|\bstat\b|>>|\blen\(|\bsum\(")
 _PROGRAMS = {".js": "node", ".mjs": "node", ".cjs": "node", ".pl": "perl", ".rb": "ruby",
              ".php": "php", ".lua": "lua"}  # fmt: skip
 _HOOKS = (
@@ -32,6 +33,8 @@ class Way(Value, frozen=True):
     command: str
     given: tuple[str, ...] = ()
     """What its own text hands to it, one call each."""
+    counts: bool = False
+    """It can tell how often it was used."""
     script: str = ""
     """Commands that stand among settings, to be run as one."""
 
@@ -42,8 +45,15 @@ class _Manifest(Value, frozen=True):
 
 def ways_of(entries: Sequence[Entry]) -> list[Way]:
     texts = "\n".join(each.text for each in entries if each.path.endswith((".md", ".txt")))
-    found = [way for entry in entries if not entry.link for way in _ways(entry)][:MOST]
-    return [replace(way, given=tuple(_calls(texts, way.file))) for way in found]
+    found = [(way, entry) for entry in entries if not entry.link for way in _ways(entry)][:MOST]
+    return [
+        replace(
+            way,
+            given=tuple(_calls(texts, way.file)),
+            counts=bool(_COUNTS.search(entry.text)) and not way.script,
+        )
+        for way, entry in found
+    ]
 
 
 def _calls(texts: str, file: str) -> Iterator[str]:
