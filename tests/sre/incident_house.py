@@ -26,7 +26,9 @@ from hermes.tools.executor import Executor
 from hermes.tools.terminal import make_terminal
 
 QUICK = SreSettings(
-    verify=VerifySettings(window=0.05, patience=0.2, every=0.02, timeout=2.0), time_limit=60.0
+    verify=VerifySettings(window=0.05, patience=0.2, every=0.02, timeout=0.5),
+    time_limit=60.0,
+    traces=0.01,
 )
 PLAYBOOK = """\
 version: 1

@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -69,11 +69,11 @@ async def watching(
     listen: bool = True,
     lines: bool = True,
     environment: Environment | None = None,
-    every: float = 0.0,
+    adapt: Callable[[Probe], Probe | None] = lambda probe: probe,
 ) -> AsyncGenerator[Watching, None]:
     """Everything that `hermes watch` does, until the block is left. `lines`: notices are shown.
 
-    `every`: seconds between two looks of each probe, where it is not what the probe itself says.
+    `adapt` may change a probe, or leave it out.
     """
     loaded, asked = _waiting_for_people(loaded), "" if model == NONE else model
     async with open_house(
@@ -89,9 +89,7 @@ async def watching(
         except RunTaken as taken:
             raise SettingsError(TAKEN) from taken
         asked_for = await probes_of(loaded, house.means.environment, house.means.executor.policy)
-        probes = asked_for.probes
-        if every:
-            probes = tuple(msgspec.structs.replace(each, interval=every) for each in probes)
+        probes = tuple(each for each in map(adapt, asked_for.probes) if each is not None)
         minds = None if model == NONE else minds_in(house)
         settings = loaded.settings.sre
 

@@ -21,8 +21,6 @@ from hermes.sre.case import Case
 from hermes.sre.changes import Changes
 from hermes.sre.ground import Ground
 
-TRACES = 2.0
-"""Seconds in which the host may come to show what the alert was about."""
 THINGS = ("file", "path", "config", "unit", "service", "mount", "table", "host", "process")
 VALUES = ("wrong", "found", "old", "key", "value", "port", "name")
 
@@ -66,7 +64,7 @@ class Reflexes:
         acted = await self._round(number)
         if acted is None and not self.used and not self._waited and not self.refused:
             self._waited = True
-            await anyio.sleep(TRACES)
+            await anyio.sleep(self._ground.settings.traces)
             acted = await self._round(number)
         if acted is not None:
             self.used.add(acted.skill)

@@ -34,6 +34,8 @@ class SreSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     """Fixes that may be tried, one after the other, before people are called."""
     reflex: bool = True
     """Whether trusted playbooks may act before a model is asked."""
+    traces: float = 2.0
+    """Seconds in which a host may come to show what an alert was about; then it is looked again."""
     agents: bool = True
     """Whether models may investigate and mend what no playbook knows."""
     learn: bool = True

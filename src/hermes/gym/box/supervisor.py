@@ -233,6 +233,8 @@ class _Supervisor:
     def _with(self, service: Service, verb: str) -> "dict[str, object] | Service":
         if verb == "show":
             return describe(service)
+        if verb in ("start", "restart"):
+            service.restarts = 0  # counts what it does by itself, since somebody last asked
         if verb == "start":
             problem = service.start()
             return {"error": problem, **describe(service)}
