@@ -106,6 +106,8 @@ def main() -> None:
         "hostile, blind 3": read_corpus("hostile_blind_3.txt"),
         "benign, blind 4": read_corpus("benign_blind_4.txt"),
         "hostile, blind 4": read_corpus("hostile_blind_4.txt"),
+        "benign, blind 5": read_corpus("benign_blind_5.txt"),
+        "hostile, blind 5": read_corpus("hostile_blind_5.txt"),
     }
     for title, corpus in sets.items():
         started = time.perf_counter()

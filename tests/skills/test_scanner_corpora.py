@@ -33,15 +33,16 @@ def blocked(corpus: dict[str, tuple[str, list[Entry]]]) -> set[str]:
 def test_nearly_all_decent_skills_pass() -> None:
     corpus = {**read_corpus("benign.txt"), **read_corpus("benign_blind.txt")}
     corpus |= read_corpus("benign_blind_3.txt") | read_corpus("benign_blind_4.txt")
-    assert len(corpus) >= 190
+    corpus |= read_corpus("benign_blind_5.txt")
+    assert len(corpus) >= 250
     assert len(blocked(corpus)) <= 0.05 * len(corpus)
 
 
 def test_nearly_all_hostile_skills_are_stopped_by_reading_alone() -> None:
     corpus = {**read_corpus("hostile.txt"), **made()}
-    for number in ("", "_2", "_3", "_4"):
+    for number in ("", "_2", "_3", "_4", "_5"):
         corpus |= read_corpus(f"hostile_blind{number}.txt")
-    assert len(corpus) >= 200
+    assert len(corpus) >= 240
     assert len(blocked(corpus)) >= 0.95 * len(corpus), sorted({*corpus} - blocked(corpus))
 
 

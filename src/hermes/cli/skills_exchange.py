@@ -57,6 +57,8 @@ def show_examined(examined: Examined) -> None:
     ]
     if rows:
         table(("", "kind", "where", "what"), rows)
+    if examined.ruling == "look":
+        note("nothing of this keeps it out; look at it before you use the draft")
     difference = examined.difference
     for word, values in (("can now", difference.gained), ("no longer", difference.lost)):
         if values:
@@ -82,6 +84,7 @@ def as_data(examined: Examined) -> dict[str, Any]:
         "digest": manifest.digest,
         "expires": manifest.expires,
         "blocked": examined.blocked,
+        "ruling": examined.ruling,
         "findings": examined.findings,
         "gained": examined.difference.gained,
         "lost": examined.difference.lost,

@@ -85,10 +85,10 @@ class Commander:
         if past is not None and past.report:
             return _ending_of(past)
         baseline, verdict = await self._assess(past)
-        if past is not None and past.verified is not None and past.verified.ok:
-            return Ending(outcome="resolved", answered_by=answered_by(past), reason="verified")
         if past is not None and past.standing:
             return await self._go_on(past, baseline)
+        if past is not None and past.verified is not None and past.verified.ok:
+            return Ending(outcome="resolved", answered_by=answered_by(past), reason="verified")
         if verdict is not None:
             return verdict
         return await self._attempts(baseline)

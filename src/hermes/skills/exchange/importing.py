@@ -17,7 +17,7 @@ from hermes.skills.exchange.sealing import Check
 from hermes.skills.format.skill_text import read_skill
 from hermes.skills.history import History
 from hermes.skills.lint import lint
-from hermes.skills.scanner.finding import Entry, Finding, entries_of
+from hermes.skills.scanner.finding import Entry, Finding, Ruling, entries_of, ruling_of
 from hermes.skills.scanner.scan import scan
 from hermes.skills.scanner.shell_text import Effects
 from hermes.skills.scanner.trial import Places, try_scripts
@@ -58,7 +58,11 @@ class Examined(Value, kw_only=True, frozen=True):
     @property
     def blocked(self) -> bool:
         """Evidence that does not hold makes it a draft that says so; harm keeps it out."""
-        return bool(self.proven.harm) or any(finding.blocks for finding in self.findings)
+        return self.ruling == "stopped"
+
+    @property
+    def ruling(self) -> Ruling:
+        return "stopped" if self.proven.harm else ruling_of(self.findings)
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,15 @@ _TOLD = {
 _HARM = {"system", "popen", "Popen", "exec", "eval", "rmtree", "unlink", "remove", "write_bytes",
          "urlopen", "connect", "execv", "execve", "execvp", "urandom", "post", "sendto", "sendall",
          "sendmail", "create_connection", "b64decode", "kill", "compile", "check_output",
-         "run", "call", "check_call", "import_module", "__import__", "fork"}  # fmt: skip
+         "run", "call", "check_call", "import_module", "__import__", "fork",
+         "truncate"}  # fmt: skip
 _WEIGHTY = frozenset({"network", "delete", "credentials", "environment", "stays", "dynamic",
                       "agent", "tracks", "access", "workflows", "unreadable", "hooks"})  # fmt: skip
 _LEAVES = {"exit", "_exit", "quit"}
-_STATE = re.compile(r"json\.loads?\(|\.read_text\(|\bopen\(|\.read\(|getmtime|pickle\.loads?\(")
+_STATE = re.compile(
+    r"json\.loads?\(|\.read_text\(|\bopen\(|\.read\(|getmtime|pickle\.loads?\(|"
+    r"\.get\(\s*['\"]\w*(?:runs?|counts?|counter|uses?|calls?|times|launches|starts)['\"]"
+)
 
 
 def look_at_conditions(path: str, text: str, purpose: Purpose) -> Iterator[Finding]:

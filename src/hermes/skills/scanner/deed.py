@@ -32,10 +32,12 @@ _TOLD = {
     "unreadable": "it runs a command whose name is made up on the way",
     "brings": "it fetches a program and runs it",
     "watched": "it looks whether somebody watches it",
+    "unprotects": "it switches off what would bring lost data back",
     "hooks": "it puts itself between other programs and what they load",
 }
 _SHORTLY = frozenset({"credentials", "stays", "spies", "agent", "trust", "access", "tracks",
-                      "money", "proxy", "workflows", "names", "destroys", "asks"})  # fmt: skip
+                      "money", "proxy", "workflows", "names", "destroys", "asks",
+                      "unprotects"})  # fmt: skip
 """Weighty ones: owned up to where nobody overlooks it, or not at all."""
 _NEVER = frozenset({"floods", "shadows", "unreadable", "brings"})
 """No description excuses these."""
@@ -45,6 +47,9 @@ _LOCAL = re.compile(
     r"^(?:localhost|127\.|0\.0\.0\.0|::1|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|host\.docker|"
     r"[\w-]+$|.*\.(?:local|internal|localhost|svc|lan)$)"
 )
+_UNVERIFIED = re.compile(r"_create_unverified_context|verify(?:_ssl)?=False|ssl=False")
+_FLAG = re.compile(r"--(?:insecure|no-?verify(?:-\w+)?|skip-(?:tls-)?verify)\b")
+"""A person who has to pass such a flag knows what it does."""
 _HOST = re.compile(
     r"(?:https?|ftp|wss?|tcp|udp)://(?:[^/@\s\"']*@)?([A-Za-z0-9.?_-]+)", re.IGNORECASE
 )
@@ -111,6 +116,8 @@ def _owned(deed: Deed, purpose: Purpose) -> bool:
     """Where it comes from is named, or it is the very thing that the text is about."""
     if deed.kind == "brings":
         return deed.host != "?" and purpose.names(deed.host, in_code=False)
+    if deed.kind == "trust" and _UNVERIFIED.search(deed.detail):
+        return bool(_FLAG.search(purpose.prose))
     return deed.kind == "credentials" and speaks_of(deed.detail, purpose)
 
 

@@ -1,6 +1,6 @@
 """What was found in a foreign skill, and whether it keeps the skill out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -23,6 +23,17 @@ class Finding(Value, kw_only=True, frozen=True):
     def __str__(self) -> str:
         word = "" if self.blocks else "note: "
         return f"{self.file}:{self.line}: {word}{self.kind}: {self.cause}"
+
+
+Ruling = Literal["pass", "look", "stopped"]
+"""`look`: it may be taken in as a draft, and a person should see what was found first."""
+
+
+def ruling_of(findings: Iterable[Finding]) -> Ruling:
+    told = [finding.blocks for finding in findings]
+    if any(told):
+        return "stopped"
+    return "look" if told else "pass"
 
 
 class Entry(Value, kw_only=True, frozen=True):

@@ -28,6 +28,11 @@ _FORBIDS = re.compile(
     r"\b(?:never|not|don'?t|cannot|can'?t|avoid|refuse to|without|instead of|rather than|stop|"
     r"nicht|niemals|jamais|nunca|mai|не|никогда)\b(?!\s+(?:hesitate|forget|fail|stop|wait|worry|mind|ask))[^,;:\n]{0,40}$"
 )
+_DESCRIBES = re.compile(
+    r"\b(?:allows? you to|lets? you|supports?|returns?:?|used for|fix(?:ed|es)|this error|"
+    r"let's (?:pretend|say|assume|suppose))\b[^,;:.]{0,40}$"
+)
+"""What a program does or did is no order to whoever reads it."""
 _FLAGS = re.IGNORECASE | re.MULTILINE
 _QUOTES = "\"'`“”‘’«»"
 
@@ -153,7 +158,7 @@ def _only_said(text: str, span: tuple[int, int], *, forbidden: bool) -> bool:
     """Forbidden, or quoted as something that others say."""
     begin = text.rfind("\n", 0, span[0]) + 1
     before = text[max(begin, span[0] - 70) : span[0]]
-    if forbidden and _FORBIDS.search(before):
+    if forbidden and (_FORBIDS.search(before) or _DESCRIBES.search(before)):
         return True
     opened = [mark for mark in '"“«`' if before.count(mark) % 2 or mark == before[-1:]]
     return bool(opened) and any(mark in text[span[1] : span[1] + 120] for mark in _QUOTES)
@@ -164,6 +169,8 @@ def sentences(text: str) -> Iterator[Sentence]:
     before: list[Sentence] = []
     for each in _alone(text):
         yield each
+        if each.text.startswith("|"):
+            continue  # rows of a table stand side by side, and are no steps
         before = [last for last in before if each.line - last.line <= FURTHEST][-2:]
         for many in range(1, len(before) + 1):
             joined = " ".join(last.text for last in (*before[-many:], each))

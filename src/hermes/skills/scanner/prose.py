@@ -15,7 +15,7 @@ _UNSEEN = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _ADDRESSED = re.compile(
-    r"\b(?:assistant|agent|ai|llm|model|claude|gpt|hermes|you must|you should|"
+    r"\b(?:assistant|agent|ai|llm|claude|gpt|hermes|you must|you should|"
     r"when you (?:see|read)|"
     r"run|execute|fetch|curl|send|follow|ignore|note to|instruction)\b",
     re.IGNORECASE,

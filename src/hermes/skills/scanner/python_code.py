@@ -13,6 +13,7 @@ from hermes.skills.scanner.python_tricks import (
     fixed_machine,
     fixed_moment,
     is_trick,
+    spelled_in_numbers,
     unpacks,
 )
 from hermes.skills.scanner.signs import signs
@@ -126,8 +127,21 @@ class _Look:
             }:
                 yield self._at(call, f"__import__({first.value!r}): an import that hides")
             return
+        listed = name == "__import__" and isinstance(first, ast.Name) and self._is_listed(first)
         hidden = self._tricky(first) or unpacks(first) or name in ("exec", "__import__")
+        hidden = hidden and not listed
         yield self._at(call, f"{name} of text that nobody has seen", blocks=hidden or self._network)
+
+    def _is_listed(self, wanted: ast.Name) -> bool:
+        """Only names that stand in a list of the file's own get that far."""
+        return any(
+            isinstance(node, ast.If)
+            and isinstance(node.test, ast.Compare)
+            and isinstance(node.test.ops[0], ast.In)
+            and isinstance(node.test.comparators[0], ast.Name | ast.Set | ast.Tuple | ast.List)
+            and any(isinstance(e, ast.Name) and e.id == wanted.id for e in ast.walk(node.test.left))
+            for node in ast.walk(self._tree)
+        )
 
     def _command(
         self, call: ast.Call, name: str, last: str, first: ast.expr | None
@@ -161,7 +175,8 @@ class _Look:
             if isinstance(node, ast.Call | ast.Subscript | ast.BinOp) and self._tricky(node):
                 value = self._fold(node)
                 text = value.decode(errors="replace") if isinstance(value, bytes) else value
-                if isinstance(text, str) and _pattern("sensitive").search(text):
+                numbered = isinstance(text, str) and spelled_in_numbers(node) and text.isalpha()
+                if isinstance(text, str) and (numbered or _pattern("sensitive").search(text)):
                     yield self._at(node, f"a string hides {text[:60]!r}")
                     return
 

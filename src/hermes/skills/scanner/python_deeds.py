@@ -2,10 +2,12 @@
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 
 from hermes.skills.scanner import python_words as words
 from hermes.skills.scanner.deed import Deed
+from hermes.skills.scanner.dependencies import popular
 from hermes.skills.scanner.python_folding import Folder, names_in
 from hermes.skills.scanner.python_names import Names
 from hermes.skills.scanner.python_network import network_deed
@@ -181,9 +183,19 @@ class _Reader:
         for target in node.targets:
             name = self._names.of(target.value if isinstance(target, ast.Subscript) else target)
             builtin = isinstance(target, ast.Attribute) and name.startswith("builtins.")
-            module = isinstance(target, ast.Subscript) and name == "sys.modules"
+            module = name == "sys.modules" and self._is_foreign_module(target)
             if builtin or module or name in ("sys.meta_path", "sys.path_hooks"):
                 yield self._did("hooks", node, ast.unparse(target))
+
+    def _is_foreign_module(self, target: ast.expr) -> bool:
+        """A module of one's own making may be entered under a name that nobody else has."""
+        if not isinstance(target, ast.Subscript):
+            return False
+        name = Folder(self._constants).fold(target.slice)
+        if not isinstance(name, str):
+            return True
+        first = name.split(".")[0]
+        return first in sys.stdlib_module_names or first in popular().values()
 
     def _place(self, node: ast.expr) -> Iterator[Deed]:
         path = self._names.path(node)

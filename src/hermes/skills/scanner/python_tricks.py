@@ -56,6 +56,12 @@ def _spelled(node: ast.AST) -> bool:
     return isinstance(node, ast.GeneratorExp | ast.ListComp) and "chr(" in ast.unparse(node.elt)
 
 
+def spelled_in_numbers(node: ast.AST) -> bool:
+    """A word written as the numbers of its letters, for which nobody honest has a use."""
+    made = ast.unparse(node) if isinstance(node, ast.Call) else ""
+    return bool(re.match(r"(?:''|\"\")\.join\(map\(chr, [\[(]\d+(?:, \d+){2,}", made))
+
+
 def unpacks(node: ast.AST) -> bool:
     return bool(
         re.search(

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from hermes.core.messages import Value
+from hermes.skills.scanner.anywhere import look_anywhere
 from hermes.skills.scanner.capabilities import look_at_deeds
 from hermes.skills.scanner.conditions import look_at_conditions
 from hermes.skills.scanner.dependencies import look_at_dependencies
 from hermes.skills.scanner.encoded import unpacked
-from hermes.skills.scanner.finding import Entry, Finding
+from hermes.skills.scanner.excused import weighed, without_quotations
+from hermes.skills.scanner.finding import Entry, Finding, Ruling, ruling_of
 from hermes.skills.scanner.growing import look_for_growth
 from hermes.skills.scanner.hidden_text import look_for_hidden_text, plain
 from hermes.skills.scanner.installing import look_at_installing
@@ -51,6 +53,10 @@ class Scan(Value, kw_only=True, frozen=True):
         return any(finding.blocks for finding in self.findings)
 
     @property
+    def ruling(self) -> Ruling:
+        return ruling_of(self.findings)
+
+    @property
     def reasons(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.blocks)
 
@@ -73,7 +79,7 @@ def scan(entries: Sequence[Entry], name: str = "", effects: Effects | None = Non
             found += look_at_installing(entry.path, entry.text, present)
     found += look_at_deeds(texts, purpose)
     found += look_at_addresses(texts, purpose)
-    return Scan(findings=tuple(_sorted(found)))
+    return Scan(findings=tuple(_sorted(weighed(found, dict(texts), purpose))))
 
 
 def _look(path: str, text: str, effects: Effects | None, purpose: Purpose) -> Iterator[Finding]:
@@ -83,7 +89,8 @@ def _look(path: str, text: str, effects: Effects | None, purpose: Purpose) -> It
     yield from _code(path, text, effects)
     yield from look_at_dependencies(path, text)
     yield from look_at_conditions(path, text, purpose)
-    said = text if _reads_as_prose(path) else _comments(text)
+    yield from look_anywhere(path, text, purpose)
+    said = without_quotations(text, purpose) if _reads_as_prose(path) else _comments(text)
     yield from look_at_prose(path, said)
     if len(said) > LONGEST_PROSE and path.endswith((".md", ".markdown", ".mdx", ".rst", ".txt")):
         yield Finding(kind="structure", file=path, line=1, cause="more text than anybody reads")

@@ -52,7 +52,8 @@ _FETCHED = re.compile(
 MOST_FETCHES = 40
 _BEFORE_EYES = ("access", "trust", "tracks", "names", "proxy", "agent", "money", "stays", "spies",
                 "floods", "shadows", "unreadable")  # fmt: skip
-_IN_SCRIPTS = ("privilege", "workflows", "listens", "dynamic", "environment", "destroys", "asks")
+_IN_SCRIPTS = ("privilege", "workflows", "listens", "dynamic", "environment", "destroys", "asks",
+               "unprotects")  # fmt: skip
 """A command in the text is read by whoever takes the skill in; a script mostly is not."""
 
 
@@ -83,7 +84,7 @@ def shell_deeds(file: str, passage: Passage, *, shown: bool = False) -> Iterator
 
 def settings_deeds(file: str, text: str) -> Iterator[Deed]:
     """Rights that settings give away, to whoever puts them in force."""
-    for kind in ("access", "privilege", "trust", "unreadable"):
+    for kind in ("access", "privilege", "trust", "unreadable", "unprotects"):
         pattern = re.compile(
             signs("shell_deeds", f"settings_{kind}")[0].pattern.pattern, re.I | re.M
         )

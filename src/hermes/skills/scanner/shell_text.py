@@ -33,7 +33,7 @@ _TOLD = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """The words before a command that make it a step to take."""
-_CONCRETE = re.compile(
+CONCRETE = re.compile(
     r"(?:https?|ftp)://(?![A-Z_<$])[\w-]+(?:\.[\w-]+)+|(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.])|"
     r"/dev/(?:tcp|udp)/[\w-]+\.|AAAA[BCE][\w+/]{20}"
 )
@@ -114,7 +114,7 @@ def look_at_shell(path: str, passage: Passage, effects: Effects | None = None) -
         for cause in _causes(line):
             if cause not in seen:
                 seen.add(cause)
-                acts = not passage.spoken or bool(_CONCRETE.search(line))
+                acts = not passage.spoken or bool(CONCRETE.search(line))
                 yield _found(path, passage.line + number, cause, blocks=acts)
     yield from _hidden(path, passage, text, seen)
     yield from _together(path, passage, text)
@@ -149,8 +149,9 @@ def logical_lines(text: str) -> list[tuple[int, str]]:
 def _causes(line: str) -> Iterator[str]:
     if line.lstrip().startswith("#") and not line.lstrip().startswith("#!"):
         return
+    known = _match("trusted_installers", line)
     for sign in signs("shell", "lines"):
-        if sign.pattern.search(line):
+        if sign.pattern.search(line) and not (known and "download" in sign.cause):
             yield sign.cause
     if _match("same_line", line) or _match("env_out", line):
         yield "secrets leave the machine"

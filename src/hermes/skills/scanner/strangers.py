@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from hermes.skills.scanner.deed import far
 from hermes.skills.scanner.finding import Finding
 from hermes.skills.scanner.purpose import Purpose
+from hermes.skills.scanner.run_by_others import is_settings
 from hermes.skills.scanner.shell_text import bounded
 from hermes.skills.scanner.shell_unfolded import unfolded
 from hermes.skills.scanner.signs import signs
@@ -22,6 +23,15 @@ _BARE = re.compile(
     r"info|site|online|cc|tk|cloud|link|click|live))(?:[\"':/]|$)",
     re.IGNORECASE | re.MULTILINE,
 )
+_SET = re.compile(
+    r"\b(?:host|hostname|target|server|address|endpoint|url|remote\w*)[\"']?"
+    r"[ \t]*(?:=|:|[ \t])[ \t]*[\"']?"
+    r"([a-z0-9-]+(?:\.[a-z0-9-]+)*\.(?:com|net|org|io|dev|ru|cn|xyz|top|test|info|site|online|cc|tk|"
+    r"cloud|link|click|live))(?![\w.-])",
+    re.IGNORECASE,
+)
+"""A setting that says where something goes."""
+_JOINED = re.compile(r"[\"']\.[\"']\.join\(\s*[(\[]((?:\s*[\"'][\w-]+[\"']\s*,?){2,6})\s*[)\]]")
 _NUMBERS = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])")
 _DEVICE = re.compile(r"/(?:dev|inet\d?)/(?:tcp|udp)/(?:\d+/)?([a-z0-9-]+(?:\.[a-z0-9-]+)+)", re.I)
 _REMARK = re.compile(r"^[ \t]*(?:#(?!!)|//|--|;|\*|<!--)[^\n]*", re.MULTILINE)
@@ -32,7 +42,7 @@ _TALKS = re.compile(
 )
 _GIVES = re.compile(
     r"\b(?:post|put|patch|upload\w*|send\w*|storbinary|exec|eval|system|popen)\b|-d\s|--data|\s-F\s|"
-    r"\s-T\s|\|\s*(?:ba|z)?sh\b|\$\(\s*(?:curl|wget)|chmod|/dev/(?:tcp|udp)|/inet|\bnc\b|ssh://",
+    r"\s-T\s|\|\s*(?:ba|z)?sh\b|\$\(\s*(?:curl|wget)|chmod|\btar\s+-?\w*x|\bunzip\b|extractall|/dev/(?:tcp|udp)|/inet|\bnc\b|ssh://",
     re.IGNORECASE,
 )
 
@@ -44,8 +54,10 @@ def look_at_addresses(texts: Sequence[tuple[str, str]], purpose: Purpose) -> Ite
         if PurePosixPath(path).suffix.casefold() in _PROSE:
             continue
         code = bounded(_REMARK.sub("", text))
-        gets = not _GIVES.search(code) and purpose.owns_up_to("network", shortly=True)
-        for at, host in _hosts(code):
+        settings = is_settings(path) and not text.startswith("#!")
+        gets = not settings and not _GIVES.search(code)
+        gets = gets and purpose.owns_up_to("network", shortly=True)
+        for at, host in _hosts(code, settings=settings):
             if host in told or not _foreign(host, purpose):
                 continue
             told.add(host)
@@ -60,14 +72,16 @@ def look_at_addresses(texts: Sequence[tuple[str, str]], purpose: Purpose) -> Ite
             )
 
 
-def _hosts(code: str) -> Iterator[tuple[int, str]]:
+def _hosts(code: str, *, settings: bool) -> Iterator[tuple[int, str]]:
     usual = signs("shell", "trusted_installers")[0].pattern
     for found in _ADDRESS.finditer(code):
         if not usual.match(code, found.start()):
             yield found.start(), found[1].casefold()
-    for found in _DEVICE.finditer(code):
-        yield found.start(), found[1].casefold()
-    if _TALKS.search(code):
+    for pattern in (_DEVICE, _SET) if settings else (_DEVICE,):
+        yield from ((found.start(), found[1].casefold()) for found in pattern.finditer(code))
+    for found in _JOINED.finditer(code):
+        yield found.start(), ".".join(re.findall(r"[\w-]+", found[1])).casefold()
+    if settings or _TALKS.search(code):
         for found in _BARE.finditer(code):
             yield found.start(), found[1].casefold()
         for found in _NUMBERS.finditer(code):

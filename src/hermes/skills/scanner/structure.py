@@ -36,6 +36,13 @@ _BINARY = {".so", ".pyd", ".dll", ".dylib", ".exe", ".pyc", ".pyo", ".jar", ".cl
 _PICKLED = {".pkl", ".pickle", ".joblib", ".dill", ".pt", ".pth.tar", ".marshal"}
 _MAGIC = (b"\x7fELF", b"MZ", b"\xfe\xed\xfa", b"\xce\xfa\xed\xfe", b"\xcf\xfa\xed\xfe", b"\xca\xfe")
 _ODD_NAME = re.compile(r"[\x00-\x1f\x7f$`;|&<>\"'*?\\(){}]|^-|/-|^\s|\s$|\.$")
+_ORDINARY = re.compile(
+    r"\.(?:(?:git|docker|npm|helm|prettier|eslint)ignore|gitattributes|editorconfig|env\.(?:example|sample)|"
+    r"(?:prettier|stylelint|markdownlint|shellcheck|pylint|yamllint|hadolint|tflint|sops|ansible-lint|golangci|"
+    r"rubocop|spectral|vale|flake8|ruff|clang-format|clang-tidy|coverage|nv|commitlint|swiftlint|typos|taplo)"
+    r"(?:rc)?(?:\.(?:ya?ml|json|toml|ini|hcl))?|python-version|node-version|ruby-version|tool-versions)"
+)
+"""Settings of formatters and the like: nothing runs them."""
 _INCLUDE = re.compile(
     r"(?:\{\{\s*include:?|@include|!include|<!--\s*include:?|\{%\s*include)\s*[\"']?([\w./-]+)"
 )
@@ -97,8 +104,9 @@ def _kind(entry: Entry) -> Iterator[Finding]:
     elif name in _STEERS:
         yield _wrong(entry.path, "it would steer agents beyond this skill")
     elif hidden:
-        harmless = name in (".gitignore", ".editorconfig", ".prettierrc", ".env.example")
-        yield _wrong(entry.path, "a hidden file is not taken along", blocks=not harmless)
+        harmless = len(hidden) == 1 and bool(_ORDINARY.fullmatch(name))
+        cause = "a hidden file of settings" if harmless else "a hidden file is not taken along"
+        yield _wrong(entry.path, cause, blocks=not harmless)
     if suffix in _BINARY or entry.data.startswith(_MAGIC):
         yield _wrong(entry.path, "a program that nobody can read; bring its source instead")
     elif suffix in _PICKLED or entry.data[:2] in (b"\x80\x04", b"\x80\x03", b"\x80\x05"):

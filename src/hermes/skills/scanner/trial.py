@@ -14,7 +14,7 @@ from hermes.skills.scanner.deed import speaks_of
 from hermes.skills.scanner.finding import Entry, Finding
 from hermes.skills.scanner.purpose import Purpose, purpose_of
 from hermes.skills.scanner.shell_text import Passage, look_at_shell
-from hermes.skills.scanner.verdict import Happened, judge
+from hermes.skills.scanner.verdict import Happened, is_evidence, judge
 from hermes.skills.scanner.watching import driver, shell, shim, watcher
 from hermes.skills.scanner.ways import Way, ways_of
 
@@ -22,6 +22,7 @@ _STEERS = re.compile(
     r"(?:^|/)\.(?!local/(?:share|state)/|config/[\w-]+/[\w-]+\.(?:json|ya?ml|toml)$|cache/)\w"
 )
 """Hidden files, but for those in which programs keep their own."""
+_AGENTS = frozenset({"hermes", "claude", "cursor", "codex", "gemini", "config", "local", "gnupg"})
 Places = Callable[[Mapping[str, str]], AbstractAsyncContextManager[Environment]]
 """Opens a sandbox without network whose commands see these variables."""
 GUISES = (
@@ -159,10 +160,19 @@ async def _left_behind(place: Environment, way: Way, purpose: Purpose) -> list[F
             continue
         if line.startswith("read "):
             if name in SECRETS and name != ".npmrc":
-                found.append(_did(way, f"it read ~/{name}"))
-        elif name in PAPERS or name in SECRETS or _STEERS.search(name):
+                blocks = not is_evidence(name, purpose)
+                found.append(_did(way, f"it read ~/{name}", blocks=blocks))
+        elif name in PAPERS or name in SECRETS or _steers(name, purpose):
             found.append(_did(way, f"it changed ~/{name} in the home of its person"))
     return found[:6]
+
+
+def _steers(name: str, purpose: Purpose) -> bool:
+    """A hidden file, unless it lies in the folder of the very program that the skill is about."""
+    own = re.match(r"\.([a-z]{4,})(?:\.d)?/", name)
+    if own and own[1] not in _AGENTS and re.search(rf"\b{own[1]}\b", purpose.short):
+        return False
+    return bool(_STEERS.search(name))
 
 
 def _did(way: Way, cause: str, *, blocks: bool = True) -> Finding:
