@@ -83,7 +83,7 @@ def lay_out(home: Path, work: Path) -> None:
     """`mail` has a playbook that does not help: it must be taken back and escalated."""
     (home / "config.yaml").write_text(
         "sre:\n  attempts: 2\n  verify: {window: 0.3, patience: 0.5, every: 0.1}\n"
-        "  triage: {group: {delay: 0.1}}\n"
+        "  triage: {group: {delay: 0.1}, flapping: {times: 100000}}\n"
     )
     (home / "policies").mkdir()
     (home / "policies" / "host.yaml").write_text(RULE.format(folder=work))
@@ -143,7 +143,8 @@ def run(kills: int, seed: int, home: Path, work: Path) -> Result:
                 (work / f"round-{broken}").write_text(str(rounds))
                 (work / f"well-{broken}").unlink(missing_ok=True)
                 rounds += 1
-            time.sleep(dice.uniform(0.5, 5.0))
+            opened(home)
+            time.sleep(dice.uniform(0.0, 2.5))
             before = [each for each in anyio.run(known, home).values() if each.status == "open"]
             process.send_signal(signal.SIGKILL)
             process.wait()
@@ -161,6 +162,16 @@ def run(kills: int, seed: int, home: Path, work: Path) -> Result:
     steps = Counter((work / "ledger").read_text().split()) if (work / "ledger").exists() else {}
     result.repeated = sorted(step for step, times in steps.items() if times > 1)
     return result
+
+
+def opened(home: Path, patience: float = 8.0) -> list[Incident]:
+    """Wait until something is worth being killed for."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        if found := [each for each in anyio.run(known, home).values() if each.status == "open"]:
+            return found
+        time.sleep(0.05)
+    return []
 
 
 def settle(home: Path, result: Result, patience: float = 60.0) -> None:
