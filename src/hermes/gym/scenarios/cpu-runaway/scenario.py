@@ -56,7 +56,7 @@ def times():
             continue
     return ran / 1e9, waited / 1e9
 (ran, waited), since = times(), time.monotonic()
-time.sleep(0.12)
+time.sleep(0.3)
 (after, later), long = times(), time.monotonic() - since
 share, wanted = (after - ran) / long, (after - ran + later - waited) / long
 print(f"runs {{share:.0%}} of the time, would run {{wanted:.0%}}")
