@@ -1,11 +1,14 @@
 """Lays the ground for an incident: a house, its skills, its checks, its desk for reports."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+
+from anyio import to_thread
 
 from hermes.app.house import House
 from hermes.app.lessons import learn
 from hermes.app.skills import open_library, states_in
+from hermes.core.events.skills import SkillState
 from hermes.core.protocols import Journal
 from hermes.gym.conclude import make_conclude
 from hermes.settings.detect import ON_BOARD
@@ -72,14 +75,18 @@ def alone_in(house: House, more: str = "") -> Alone:
 
 
 class Shelf:
-    """The library, read again only when a skill's state has changed since."""
+    """The library as it is now. Read beside the loop: dozens of files must not hold up an alert."""
 
     def __init__(self, loaded: Loaded, journal: Journal) -> None:
         self._loaded, self._journal = loaded, journal
 
     async def skills(self) -> Sequence[Skill]:
         states = await states_in(self._journal)
-        return open_library(self._loaded, states=states).skills
+        return await to_thread.run_sync(self._read, states)
+
+    def _read(self, states: Mapping[str, SkillState]) -> Sequence[Skill]:
+        skills = open_library(self._loaded, states=states).skills
+        return [skill for skill in skills if skill.playbook is not None]
 
 
 async def _report(house: House, case: Case) -> None:
