@@ -1,8 +1,7 @@
 """`hermes watch`, joined: probes, webhooks and Prometheus in; incidents commanded; notices out."""
 
 import sys
-from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,7 +22,6 @@ from hermes.settings.load import Loaded
 from hermes.sre.case import Case
 from hermes.sre.ground import Ground
 from hermes.sre.health import Health
-from hermes.sre.incident import incidents
 from hermes.sre.notices.herald import Herald
 from hermes.sre.notices.opening import open_sinks
 from hermes.sre.probes.patrol import Patrol
@@ -165,9 +163,7 @@ async def _open_ears(group: TaskGroup, house: House, watch: Watch, *, listen: bo
         group.start_soon(source.run)
     if not listen:
         return ""
-    counted: dict[str, int] = {}
-    group.start_soon(_count, house, counted)
-    watched = Watched(open_incidents=lambda: counted, heartbeat=lambda: watch.alive_at)
+    watched = Watched(open_incidents=watch.by_severity, heartbeat=lambda: watch.alive_at)
     web = loaded.settings.web
     token = loaded.secrets.get(web.token_variable) or ""
 
@@ -175,23 +171,6 @@ async def _open_ears(group: TaskGroup, house: House, watch: Watch, *, listen: bo
         await serve_alerts(house.bus, web, token=token, watched=watched, task_status=task_status)
 
     return str(await group.start(serve))
-
-
-async def _count(house: House, counted: dict[str, int]) -> None:
-    """Open incidents by severity, for whoever asks for metrics."""
-    after = 0
-    while True:
-        found = await incidents(house.journal)
-        counted.clear()
-        counted.update(_by_severity(found))
-        after = await house.journal.last()
-        await house.journal.changed(after)
-        await anyio.sleep(5.0)
-
-
-def _by_severity(found: Mapping[str, object]) -> Mapping[str, int]:
-    opened = [each for each in found.values() if getattr(each, "status", "") == "open"]
-    return Counter(str(getattr(each, "severity", "")) for each in opened)
 
 
 def _waiting_for_people(loaded: Loaded) -> Loaded:

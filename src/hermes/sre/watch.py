@@ -4,6 +4,7 @@ Alerts come from anywhere, as events: our probes, webhooks, Prometheus, a person
 another process. Whatever was open when a watch ended is gone on with by the next one.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Protocol
@@ -26,7 +27,7 @@ from hermes.sre.case import Case
 from hermes.sre.commander import Commander
 from hermes.sre.ground import Ground
 from hermes.sre.incident import KINDS as INCIDENT_KINDS
-from hermes.sre.incident import Incident, folded
+from hermes.sre.incident import Incident, folded, take
 
 RUN = "watch"
 BEAT = 0.5
@@ -67,13 +68,17 @@ class Watch:
         self._bus, self._triage, self._ground = bus, triage, ground
         self._seats = anyio.CapacityLimiter(max(1, at_once))
         self._working: dict[str, anyio.CancelScope] = {}
-        self._cases: dict[str, Case] = {}
+        self._known: dict[str, Incident] = {}
         self._probes = probes
         self.alive_at: datetime | None = None
 
     @property
     def working(self) -> tuple[str, ...]:
         return tuple(self._working)
+
+    def by_severity(self) -> dict[str, int]:
+        """Open incidents, counted."""
+        return dict(Counter(each.severity for each in self._known.values() if _open(each)))
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Until cancelled. Raises `StoreError`: without a journal nobody may act."""
@@ -102,10 +107,9 @@ class Watch:
         for recorded in records:
             self._triage.apply(recorded)
         await self._bus.publish(WatchStarted(run=RUN, quiet=_quiet(records), probes=self._probes))
-        known = folded(records)
-        self._cases = {key: each.case for key, each in known.items()}
-        for each in known.values():
-            if each.status == "open":
+        self._known = folded(records)
+        for each in self._known.values():
+            if _open(each):
                 self._begin(group, each.case)
         return records[-1].seq if records else 0
 
@@ -117,12 +121,12 @@ class Watch:
                     await self._publish(self._triage.hear(recorded, datetime.now(UTC)))
                 continue
             self._triage.apply(recorded)
-            if isinstance(event, IncidentOpened) and event.run == event.incident:
-                case = _case(recorded)
-                self._cases[event.incident] = case
-                self._begin(group, case)
-            elif isinstance(event, IncidentReopened) and event.incident in self._cases:
-                self._begin(group, self._cases[event.incident])
+            if _of_a_drill(event):
+                continue
+            take(self._known, recorded)
+            if isinstance(event, IncidentOpened | IncidentReopened):
+                if event.incident in self._known:
+                    self._begin(group, self._known[event.incident].case)
             elif isinstance(event, IncidentClosed) and event.by:
                 self._leave(event.incident)
 
@@ -166,9 +170,13 @@ class Watch:
             self._working.pop(case.incident, None)
 
 
-def _case(recorded: Recorded) -> Case:
-    found: dict[str, Incident] = folded([recorded])
-    return next(iter(found.values())).case
+def _open(incident: Incident) -> bool:
+    return incident.status == "open"
+
+
+def _of_a_drill(event: object) -> bool:
+    """The incident of a drill is not named like its run, and is commanded there."""
+    return isinstance(event, IncidentOpened) and event.run != event.incident
 
 
 def _quiet(records: Sequence[Recorded]) -> float | None:

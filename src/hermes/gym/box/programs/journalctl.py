@@ -112,7 +112,7 @@ def main(words: Sequence[str]) -> int:
     wish = Wish(words)
     try:
         found = entries(wish)
-    except Exception as error:
+    except Exception as error:  # `re` is loaded only for a pattern: its error has no name here
         if type(error).__name__ not in ("error", "PatternError"):  # those of `re`
             raise
         sys.stderr.write(f"Bad pattern: {error}\n")
