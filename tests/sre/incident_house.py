@@ -9,6 +9,7 @@ import anyio
 
 from hermes.core.actions import Action, Approval, Decision
 from hermes.core.bus import Bus
+from hermes.core.errors import HermesError
 from hermes.core.events.incidents import AlertRaised, IncidentOpened
 from hermes.core.protocols import Journal
 from hermes.environments.local import LocalEnvironment
@@ -86,6 +87,8 @@ class Host:
     answers: bool = True
     """Whether people say yes, where they are asked."""
     answers_after: float = 0.0
+    trouble: str = ""
+    """Why no report can be made."""
 
     async def person(self, action: Action, decision: Decision) -> Approval:
         await anyio.sleep(self.answers_after)
@@ -128,6 +131,8 @@ class Host:
         return see
 
     async def report(self, case: Case) -> None:
+        if self.trouble:
+            raise HermesError(self.trouble)
         self.reported.append(case.incident)
 
     async def learn(self, case: Case) -> None:

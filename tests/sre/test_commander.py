@@ -330,6 +330,15 @@ async def test_after_a_kill_the_journal_tells_of_the_gap(host: Host) -> None:
     assert len(resumed) == 1
 
 
+async def test_a_report_that_cannot_be_made_is_told_and_undoes_no_fix(host: Host) -> None:
+    host.playbook("web", MEND)
+    host.trouble = "the disk is full"
+    ending = await commanded(host)
+    assert (ending.outcome, host.well()) == ("resolved", True)
+    told = [event.detail for event in events(host, PhaseEntered) if event.phase == "document"]
+    assert told[-1] == "failed: the disk is full"
+
+
 async def test_what_was_closed_stays_closed(host: Host) -> None:
     host.playbook("web", MEND)
     first = await commanded(host)

@@ -205,11 +205,9 @@ class Commander:
         if now is None or not now.report:
             if ending.outcome == "escalated":
                 await self._call_people(now, ending)
-            await self._enter("document")
-            await _unharmed(self._ground.report, self._case)
+            await self._unharmed("document", self._ground.report)
         if ending.outcome == "resolved":
-            await self._enter("learn")
-            await _unharmed(self._ground.learn, self._case)
+            await self._unharmed("learn", self._ground.learn)
         await self._ground.bus.publish(
             IncidentClosed(
                 run=self._case.run,
@@ -219,6 +217,16 @@ class Commander:
                 reason=ending.reason[:1000],
             )
         )
+
+    async def _unharmed(self, phase: Phase, work: Callable[[Case], Awaitable[None]]) -> None:
+        """A report that could not be made, or a lesson not learned, is told and undoes no fix."""
+        await self._enter(phase)
+        try:
+            await work(self._case)
+        except StoreError:
+            raise
+        except HermesError as error:
+            await self._enter(phase, detail=f"failed: {error}"[:500])
 
     async def _call_people(self, now: Incident | None, ending: Ending) -> None:
         """What was thought of it until then stays, as what it is: not proved."""
@@ -262,16 +270,6 @@ class Commander:
                 gap=self._gap if resumed else 0.0,
             )
         )
-
-
-async def _unharmed(work: Callable[[Case], Awaitable[None]], case: Case) -> None:
-    """A report that could not be saved, or a lesson not learned, does not undo a fix."""
-    try:
-        await work(case)
-    except StoreError:
-        raise
-    except HermesError:
-        return
 
 
 def _stuck(left: tuple[str, ...]) -> Ending:
