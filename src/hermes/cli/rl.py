@@ -129,19 +129,9 @@ def _sampler(names: tuple[str, ...], options: dict[str, object]) -> Sampler:
 
 def _chosen(names: tuple[str, ...], *, light: bool) -> list[Scenario]:
     from hermes.cli.drill_run import playable
-    from hermes.gym.readiness import listed, readiness
-    from hermes.gym.scenario import find
+    from hermes.gym.doors.choosing import chosen
 
-    if names:
-        return [playable(name) for name in names]
-    here = readiness()
-    if not here.boxes:
-        raise SettingsError(f"no box can be made here: {'; '.join(here.missing)}")
-    return [
-        find(each.name)
-        for each in listed(here=here)
-        if not (each.broken or each.missing) and (each.light or not light)
-    ]
+    return [playable(name) for name in names] if names else chosen("", light=light)
 
 
 def _token(file: Path | None) -> str:
