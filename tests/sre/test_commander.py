@@ -339,6 +339,20 @@ async def test_a_report_that_cannot_be_made_is_told_and_undoes_no_fix(host: Host
     assert told[-1] == "failed: the disk is full"
 
 
+async def test_a_fault_of_ours_takes_changes_back_and_is_reported(host: Host) -> None:
+    class Broken(Mind):
+        async def remediate(self, *given: object, **more: object) -> Remedy:
+            await super().remediate(*given, **more)  # type: ignore[arg-type]
+            raise RuntimeError("a bug")
+
+    conf = host.folder / "web.conf"
+    conf.write_text("port = 80\n")
+    ending = await with_mind(host, Broken(GUESS, f"echo oops > {conf}"))
+    assert ending.outcome == "escalated"
+    assert "RuntimeError: a bug" in ending.reason
+    assert (conf.read_text(), host.reported) == ("port = 80\n", ["incident-1"])
+
+
 async def test_what_was_closed_stays_closed(host: Host) -> None:
     host.playbook("web", MEND)
     first = await commanded(host)

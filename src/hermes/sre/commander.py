@@ -78,8 +78,8 @@ class Commander:
             return await self._give_up(f"not mended within {limit:g} s")
         except StoreError:
             raise
-        except HermesError as error:  # one incident's trouble is not the end of the watch
-            return await self._give_up(f"the work on it failed: {error}")
+        except Exception as error:  # noqa: BLE001 - changes must be taken back
+            return await self._give_up(f"the work on it failed: {type(error).__name__}: {error}")
 
     async def _work(self, past: Incident | None) -> Ending:
         if past is not None and past.report:
