@@ -38,9 +38,12 @@ class Lines:
     async def take(self) -> Line:
         """A line whose far end was heard. Raises `PlaceFailed`: then nothing has run there."""
         broken: LineBroken | None = None
-        for _ in range(2):
+        tries = 2
+        while tries:
             await self.client.reach()
-            line = self._waiting() or self._open()
+            spare = self._waiting()
+            line = spare or self._open()
+            tries -= spare is None
             try:
                 with anyio.fail_after(PATIENCE):
                     await line.ready()
@@ -53,6 +56,8 @@ class Lines:
             except BaseException:
                 self.drop(line)
                 raise
+            if spare is not None:
+                continue  # that line was opened a while ago: it tells of then, and not of now
             reason = await self.client.broken(broken.code, broken.complaint, begun=False)
             if reason is not None:
                 raise reason from broken

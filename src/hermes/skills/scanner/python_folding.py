@@ -4,11 +4,15 @@ import ast
 import base64
 import binascii
 import codecs
+import re
 import zlib
 from collections.abc import Callable, Mapping
 
 Folded = str | bytes | int | list["Folded"] | None
 LONGEST = 200_000
+_PLAIN = re.compile(r"(?:[^{}]|\{\d?\}|\{\{|\}\})*+")
+"""Fields that take a word as it is. Others reach into it, or blow it up."""
+_WIDE = re.compile(r"%[^a-zA-Z%]*\d{3}")
 _DECODERS: dict[str, Callable[[bytes], bytes]] = {
     "b64decode": lambda data: base64.b64decode(data + b"=" * (-len(data) % 4)),
     "urlsafe_b64decode": lambda data: base64.urlsafe_b64decode(data + b"=" * (-len(data) % 4)),
@@ -61,7 +65,7 @@ class Folder:
     _tuple = _list
 
     def _joinedstr(self, node: ast.JoinedStr) -> Folded:
-        return "".join(_text(self.fold(each)) for each in node.values)
+        return _joined("", [_text(self.fold(each)) for each in node.values])
 
     def _formattedvalue(self, node: ast.FormattedValue) -> Folded:
         return _text(self.fold(node.value))
@@ -78,7 +82,9 @@ class Folder:
             return _text(left) + _text(right) if isinstance(left or right, str) else None
         if isinstance(node.op, ast.Mod) and isinstance(left, str):
             values = right if isinstance(right, list) else [right]
-            return left % tuple(_text(each) for each in values)
+            words = [_text(each) for each in values]
+            fits = _small(left, words) and not _WIDE.search(left)
+            return left % tuple(words) if fits else None
         if (
             isinstance(node.op, ast.Mult)
             and isinstance(left, str | bytes)
@@ -159,7 +165,7 @@ class Folder:
         if name == "decode" and isinstance(first, str | bytes) and value is None:
             return _turned(_text(first), _text(given[1]) if len(given) > 1 else "")
         if name == "join" and isinstance(value, str | bytes) and isinstance(first, list | str):
-            return _text(value).join(_text(each) for each in first)
+            return _joined(_text(value), [_text(each) for each in first])
         if name in ("decode", "encode"):
             return _text(value) if name == "decode" else _bytes(_text(value))
         if not isinstance(value, str):
@@ -167,12 +173,27 @@ class Folder:
         if name in ("lower", "upper", "strip", "title", "swapcase", "lstrip", "rstrip"):
             return str(getattr(value, name)())
         if name == "replace" and len(given) > 1:
-            return value.replace(_text(given[0]), _text(given[1]))
+            grown = (value.count(_text(given[0])) + 1) * len(_text(given[1]))
+            return value.replace(_text(given[0]), _text(given[1])) if grown < LONGEST else None
         if name == "split":
             return list(value.split(_text(first) or None))
         if name == "format":
-            return value.format(*(_text(each) for each in given))
+            words = [_text(each) for each in given]
+            fits = _PLAIN.fullmatch(value) and _small(value, words)
+            return value.format(*words) if fits else None
         return None
+
+
+def _joined(between: str, words: list[str]) -> Folded:
+    grown = sum(map(len, words)) + len(between) * len(words)
+    return between.join(words) if grown < LONGEST else None
+
+
+def _small(pattern: str, words: list[str]) -> bool:
+    """Asked before anything is put together: a few lines of code can ask for gigabytes."""
+    return (1 + max(map(len, words), default=0)) * (
+        1 + pattern.count("{") + pattern.count("%")
+    ) < LONGEST
 
 
 def _number(folder: Folder, node: ast.expr | None) -> int | None:
@@ -209,7 +230,7 @@ def _turned(text: str, way: str) -> Folded:
 def _text(value: Folded) -> str:
     if isinstance(value, bytes):
         return value.decode("utf-8", errors="replace")
-    return value if isinstance(value, str) else ("" if value is None else str(value))
+    return value if isinstance(value, str) else (str(value) if isinstance(value, int) else "")
 
 
 def _bytes(value: str | bytes) -> bytes:
