@@ -1,4 +1,4 @@
-"""Bundled playbooks alone against the gym: scenario × resolved, collateral, seconds.
+"""Bundled playbooks alone against the gym, through the commander: resolved, collateral, seconds.
 
 usage: python bench/playbooks.py [--seeds N] [--held-out] [--show] [NAME ...]
 """
@@ -7,28 +7,29 @@ import argparse
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
+from msgspec.structs import replace
 
-from hermes.app.gate import Gate
-from hermes.app.skills import open_library, reflex
-from hermes.core.bus import Bus
+from hermes.app.boxed import PROOF, by_playbooks
+from hermes.app.skills import open_library
 from hermes.core.errors import HermesError
-from hermes.core.events.skills import PlaybookStarted, PlaybookStepped
-from hermes.core.protocols import ToolContext
-from hermes.gym.box.place import place_in
+from hermes.core.events.skills import PlaybookEnded, PlaybookStarted, PlaybookStepped
+from hermes.gym.dice import Split
 from hermes.gym.episode import Void, open_episode
 from hermes.gym.scenario import Scenario, find, known
-from hermes.gym.stage import operator
-from hermes.memory.artifacts import FileArtifacts
-from hermes.memory.in_memory import InMemoryJournal
+from hermes.gym.stage import bare_stage, rules
+from hermes.policy.judgement import RuleBook
 from hermes.settings.load import load
-from hermes.skills.playbook.facts import Facts
-from hermes.skills.playbook.reflex import Response
-from hermes.tools.executor import Executor
-from hermes.tools.terminal import terminal
+from hermes.skills.library import Skill
+from hermes.sre.settings import SreSettings
+
+ANSWERS = ("no-incident", "recovered")
+INCIDENT = replace(PROOF, traces=SreSettings().traces)
+"""Nobody waits here until the host shows all there is to see."""
 
 
 @dataclass(frozen=True)
@@ -45,60 +46,44 @@ class Line:
     said: str = ""
 
 
-async def play(scenario: Scenario, seed: int, split: str, home: Path) -> Line:
-    story = scenario.story(seed, split)  # type: ignore[arg-type]
-    facts = Facts(title=story.alert.title, text=story.alert.text, labels=story.alert.labels)
-    loaded = load(home=home)
-    journal = InMemoryJournal()
-    bus = Bus(journal)
-    async with open_episode(scenario, story) as episode, place_in(episode.box) as place:
-        gate = Gate(loaded, home, isolated=True)
-        executor = Executor({"terminal": terminal}, gate, operator, bus)
-        context = ToolContext(
-            run="bench",
-            environment=place,
-            publish=bus.publish,
-            call=lambda call: executor.execute(call, context),
-            artifacts=FileArtifacts(home / "artifacts"),
-            origin="gym",
-        )
-        await place.run("true")
-        response = await reflex(open_library(loaded), facts, executor, context)
+async def play(
+    scenario: Scenario, seed: int, split: Split, skills: Sequence[Skill], book: RuleBook
+) -> Line:
+    story = scenario.story(seed, split)
+    async with open_episode(scenario, story) as episode, bare_stage(episode, book) as stage:
+        await stage.place.run("true")
+        began = time.monotonic()
+        ending = await by_playbooks(skills, episode, stage, INCIDENT)
+        seconds = time.monotonic() - began
         outcome = await episode.judge()
-    acted = ", ".join(each.skill for each in response.mended) or "-"
-    if response.all_clear:
+        events = [each.event async for each in stage.bus.journal.read()]
+    ended = [event for event in events if isinstance(event, PlaybookEnded)]
+    acted = ", ".join(event.skill for event in ended if event.outcome == "applied") or "-"
+    if ending.outcome in ANSWERS:
         acted = "all clear"
-    wanted = story.answer in ("no-incident", "recovered")
-    resolved = outcome.resolved and not outcome.damage and wanted == bool(response.all_clear)
+    right = (ending.outcome in ANSWERS) == (story.answer in ANSWERS)
     wrong = [f"{c.check}: {c.detail}" for c in (*outcome.symptoms, *outcome.cured) if not c.ok]
-    said = f"{story.alert.title!r} {story.alert.labels}\n" + told(response) + f"\n   {wrong[:4]}"
+    said = [
+        f"{story.alert.title!r} {story.alert.labels}: {ending.outcome} {ending.reason}",
+        *(f"   {e.outcome:9} {e.skill}: {e.step} {e.detail[:300]}" for e in ended),
+        f"   {wrong[:4]}",
+    ]
     return Line(
         scenario.name,
         seed,
-        resolved,
+        outcome.resolved and not outcome.damage and right,
         outcome.damage,
         acted,
-        response.seconds,
-        between(journal),
-        said,
+        seconds,
+        between(events),
+        "\n".join(said),
     )
 
 
-def between(journal: InMemoryJournal) -> float:
-    matched = [event.at for event in journal.events if isinstance(event, PlaybookStarted)]
-    steps = [e.at for e in journal.events if isinstance(e, PlaybookStepped) and e.phase == "step"]
+def between(events: Sequence[object]) -> float:
+    matched = [event.at for event in events if isinstance(event, PlaybookStarted)]
+    steps = [e.at for e in events if isinstance(e, PlaybookStepped) and e.phase == "step"]
     return (steps[-1] - matched[-1]).total_seconds() if matched and steps else 0.0
-
-
-def told(response: Response) -> str:
-    rows = []
-    for played in response.tried:
-        rows.append(f"   {played.outcome:9} {played.skill}: {played.step} {played.detail[:300]}")
-        if played.outcome != "declined":
-            rows += [
-                f"      {d.phase} {d.name} ok={d.ok}: {d.output[-400:]!r}" for d in played.done
-            ]
-    return "\n".join(rows)
 
 
 async def main() -> None:
@@ -109,9 +94,10 @@ async def main() -> None:
     parser.add_argument("--held-out", action="store_true")
     parser.add_argument("--show", action="store_true")
     asked = parser.parse_args()
-    split = "held-out" if asked.held_out else "train"
+    split: Split = "held-out" if asked.held_out else "train"
     lines: list[Line] = []
     with tempfile.TemporaryDirectory() as folder:
+        skills, book = open_library(load(home=Path(folder))).skills, rules()
         for name in asked.names or known():
             for seed in range(asked.first, asked.first + asked.seeds):
                 try:
@@ -120,7 +106,7 @@ async def main() -> None:
                         print(f"{name:32} needs {', '.join(scenario.missing())}")
                         break
                     with anyio.fail_after(100):
-                        line = await play(scenario, seed, split, Path(folder))
+                        line = await play(scenario, seed, split, skills, book)
                 except (Void, HermesError, TimeoutError) as error:
                     print(f"{name:32} {seed:3} void: {str(error)[:150]}")
                     continue

@@ -131,6 +131,20 @@ def test_a_playbook_is_told_dry_run_applied_and_undone(hermes: Hermes, tmp_path:
     assert use["fails-it"]["undone"] == 1
 
 
+def test_whoever_is_asked_about_a_step_is_shown_its_way_back(
+    hermes: Hermes, tmp_path: Path
+) -> None:
+    playbook = begin(hermes) / "playbook.yaml"
+    playbook.write_text(playbook.read_text().replace("&& echo", "&& $UNKNOWN echo"))
+    file = tmp_path / "word"
+    file.write_text("wrong\n")
+    asks = ("-s", "policy.wait=true", "-s", "policy.approval_timeout=0.2")
+    refused = hermes(*asks, "skills", "run", "mend-it", "--label", f"file={file}", "--json")
+    assert json.loads(refused.stdout)["outcome"] == "refused"
+    (asked,) = json.loads(hermes("approvals", "list", "--all", "--json").stdout)
+    assert asked["undo"] == f"mv {file}.saved {file}"
+
+
 def test_wrong_parameters_are_told_before_anything_runs(hermes: Hermes) -> None:
     begin(hermes)
     done = hermes("skills", "run", "mend-it", "--set", "fle=/x")

@@ -199,6 +199,28 @@ async def test_the_capability_difference_is_shown_before_anything_is_taken_in(
     assert examined.difference.undeclared == ()
 
 
+@pytest.mark.parametrize("path", [".editorconfig", "scripts/.gitkeep", "__pycache__/a.txt"])
+async def test_what_no_digest_counts_is_not_taken_in_and_not_sent(
+    path: str, tmp_path: Path
+) -> None:
+    """A trusted skill could read it, and nobody would see it change."""
+    loaded, alice = a_home(tmp_path, "alice")
+    _, bob = a_home(tmp_path, "bob")
+    skill = a_skill(loaded.home)
+    (skill.folder / path).parent.mkdir(exist_ok=True)
+    (skill.folder / path).write_text("root = true\n")
+    sent = read_bundle(alice.export(skill, name="alice"), check)
+    assert [each.path for each in sent.skill] == ["SKILL.md"]
+
+    made = Goods(name="old-logs", version=1, publisher="eve", skill=entries(**{path: "a = 1\n"}))
+    gate = bob.gatehouse(lambda _: None, sandbox=False, prove=False)
+    examined = await gate.examine(make_bundle(made, key(7)))
+    assert examined.blocked
+    assert ("structure", path) in {(each.kind, each.file) for each in examined.findings}
+    with pytest.raises(Refused, match="quarantine"):
+        gate.admit(examined)
+
+
 async def test_what_a_playbook_borrows_travels_with_it_under_the_same_digest(
     tmp_path: Path,
 ) -> None:

@@ -6,12 +6,13 @@ import pytest
 from compiler_house import a_home
 from learning_house import SCENARIO, an_incident, engineer, seeds
 
+from hermes.app.boxed import by_playbooks
 from hermes.app.lifecycle import Lives
 from hermes.app.proving import baseline, rehearse_in_gym, replay_in_gym, settle
 from hermes.app.skills import states_in
 from hermes.core.bus import Bus
 from hermes.core.events.runs import ModelAnswered
-from hermes.core.events.skills import SkillChanged, SkillMeasured
+from hermes.core.events.skills import PlaybookStarted, SkillChanged, SkillMeasured
 from hermes.environments.confinement import probe
 from hermes.gym.episode import open_episode
 from hermes.gym.scenario import find
@@ -23,9 +24,7 @@ from hermes.skills.distill.deeds import NotDistilled
 from hermes.skills.distill.distil import distil
 from hermes.skills.library import Library, Skill
 from hermes.skills.lifecycle.replay import Case
-from hermes.skills.matching import Matcher
-from hermes.skills.playbook.facts import Facts
-from hermes.skills.playbook.reflex import Response, respond
+from hermes.sre.commander import Ending
 
 pytestmark = [
     pytest.mark.anyio,
@@ -58,20 +57,17 @@ class School:
         self._states = dict(await states_in(self.journal))
         return self.library().find(name)
 
-    async def reflex(self, seed: int) -> tuple[Response, bool, int]:
-        """An occurrence answered by trusted playbooks alone; whether it held, and model calls."""
+    async def reflex(self, seed: int) -> tuple[Ending, bool, set[type]]:
+        """An occurrence answered by trusted playbooks alone; whether it held, and what happened."""
         self._states = dict(await states_in(self.journal))
         scenario = find(SCENARIO)
         story = scenario.story(seed, "train")
-        alert = story.alert
-        facts = Facts(title=alert.title, text=alert.text, labels=dict(alert.labels))
         async with open_episode(scenario, story) as episode, bare_stage(episode, rules()) as stage:
             await settle(episode)
-            candidates = Matcher(self.library().skills).candidates(facts)
-            answer = await respond(facts, candidates, stage.execute, run=stage.run)
+            ending = await by_playbooks(self.library().skills, episode, stage)
             outcome = await episode.judge(window=1.0)
-            events = [each.event async for each in stage.bus.journal.read()]
-        return answer, outcome.resolved, sum(isinstance(e, ModelAnswered) for e in events)
+            kinds = {type(each.event) async for each in stage.bus.journal.read()}
+        return ending, outcome.resolved, kinds
 
 
 async def test_a_mended_incident_becomes_a_reflex_once_it_is_proven(tmp_path: Path) -> None:
@@ -99,17 +95,18 @@ async def test_a_mended_incident_becomes_a_reflex_once_it_is_proven(tmp_path: Pa
     assert (judgement.solved_with, judgement.solved_without) == (2, 2)
     assert judgement.best is not None and judgement.best.upper < 1.0
     assert (await school.skill(skill.name)).state == "validated"
-    untrusted, _, _ = await school.reflex(first[3])
-    assert untrusted.played is None
+    untrusted, _, kinds = await school.reflex(first[3])
+    assert untrusted.outcome == "escalated"
+    assert PlaybookStarted not in kinds
 
     trusted = await school.lives.used(
         skill.name, skill.digest, verified=True, run="live-1", incident="second"
     )
     assert trusted is not None and trusted.event.state == "trusted"
-    answer, held, model_calls = await school.reflex(first[4])
-    assert answer.resolved, answer
+    ending, held, kinds = await school.reflex(first[4])
+    assert (ending.outcome, ending.answered_by) == ("resolved", "playbook"), ending
     assert held
-    assert model_calls == 0
+    assert PlaybookStarted in kinds and ModelAnswered not in kinds
     events = [each.event async for each in school.journal.read()]
     life = [e.state for e in events if isinstance(e, SkillChanged)]
     assert life == ["draft", "validated", "trusted"]

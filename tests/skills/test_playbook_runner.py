@@ -17,7 +17,6 @@ from hermes.memory.artifacts import FileArtifacts
 from hermes.memory.in_memory import InMemoryJournal
 from hermes.skills.playbook.facts import Facts
 from hermes.skills.playbook.reading import read_playbook
-from hermes.skills.playbook.reflex import respond
 from hermes.skills.playbook.runner import Played, Runner
 from hermes.skills.playbook.schema import Playbook
 from hermes.skills.playbook.setting import Execute, Setting
@@ -226,35 +225,17 @@ async def test_a_dry_run_looks_and_tells_but_changes_nothing(tmp_path: Path) -> 
     assert "echo none fast >> log" in next(d.command for d in played.done if d.name == "note")
 
 
-class Ready:
-    def __init__(self, name: str, playbook: Playbook) -> None:
-        self.name, self.playbook, self.digest = name, playbook, ""
-
-
-async def test_a_reflex_takes_back_what_did_not_help_and_tries_the_next(tmp_path: Path) -> None:
+async def test_each_run_keeps_its_copies_in_a_folder_of_its_own(tmp_path: Path) -> None:
     house = House(tmp_path)
-    wrong = Ready("wrong", book(tmp_path, step="cp state saved; echo worse > state"))
-    other = Ready("other", book(tmp_path, expect="{contains: elsewhere}"))
-    right = Ready("right", book(tmp_path))
-    async with house.place:
-        response = await respond(Facts(), [other, wrong, right], house.road())
-    assert response.resolved
-    assert [(each.skill, each.outcome) for each in response.tried] == [
-        ("other", "declined"),
-        ("wrong", "undone"),
-        ("right", "applied"),
-    ]
-    assert house.state == "mended\n"
-
-
-async def test_playbooks_share_a_look_until_one_of_them_changes_something(tmp_path: Path) -> None:
-    house = House(tmp_path)
-    probe = "echo x >> looks; cat state"
-    first = Ready("first", book(tmp_path, probe=probe, expect="{contains: elsewhere}"))
-    second = Ready("second", book(tmp_path, probe=probe))
-    async with house.place:
-        await respond(Facts(), [first, second], house.road())
-    assert (tmp_path / "looks").read_text() == "x\n"
+    undo = "dirname {{kept}}/x >> kept"
+    for _ in range(2):
+        async with house.place:
+            runner = house.runner(book(tmp_path, verify="false", undo=undo))
+            await runner.undo(await runner.play(Facts()))
+        (tmp_path / "state").write_text("broken how=fast\n")
+    kept = (tmp_path / "kept").read_text().splitlines()
+    assert len(set(kept)) == 2
+    assert all(path.startswith("/var/tmp/hermes-undo/") for path in kept)
 
 
 async def test_signs_of_a_shell_in_an_alert_reach_no_command(tmp_path: Path) -> None:

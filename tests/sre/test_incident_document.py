@@ -4,9 +4,11 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -48,6 +50,26 @@ async def test_the_file_and_the_event_say_the_same(tmp_path: Path) -> None:
     assert event.path == f"incidents/{path.name}" and event.text == path.read_text()
     assert path.stat().st_mode & 0o077 == 0
     assert names(path.parent) == [".lock", path.name]
+
+
+async def test_it_is_told_beside_the_loop(tmp_path: Path) -> None:
+    threads: set[str] = set()
+
+    class Overheard(str):
+        """A command that knows where it is read."""
+
+        __slots__ = ()
+
+        def __getitem__(self, part: Any) -> str:
+            threads.add(threading.current_thread().name)
+            return super().__getitem__(part)
+
+    tale, journal = resolved(), InMemoryJournal()
+    tale.ran("c9", Overheard("systemctl restart web"), undo="true", attempt=2)
+    await tale.into(journal)
+    path = await document(journal, Bus(journal), RUN, tmp_path)
+    assert path is not None and "systemctl restart web" in path.read_text()
+    assert threads and threading.main_thread().name not in threads
 
 
 async def test_it_is_written_once_however_often_it_is_asked_for(tmp_path: Path) -> None:

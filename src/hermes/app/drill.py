@@ -8,8 +8,10 @@ from pathlib import Path
 
 import msgspec
 
+from hermes.app.boxed import case_in
 from hermes.app.house import House, open_house
 from hermes.app.oncall import alone_in, ground_in, minds_in
+from hermes.app.shelf import Shelf
 from hermes.core.errors import HermesError, SettingsError
 from hermes.core.events.runs import RunStarted
 from hermes.core.ids import new_id
@@ -35,7 +37,6 @@ from hermes.gym.stage import (
 from hermes.policy.judgement import RuleBook
 from hermes.settings.load import Loaded
 from hermes.sre.agents.alone import Alone
-from hermes.sre.case import Case
 from hermes.sre.commander import Commander
 from hermes.sre.minds import Minds
 
@@ -83,17 +84,19 @@ async def drill(
             scenario, seed, stages, own, terms, agent=agent.name, learned=learned, opener=opener
         )
     settings = suited(loaded, agent)
-    houses: list[House] = []
+    houses: list[tuple[House, Shelf]] = []
 
     @asynccontextmanager
     async def stages_in_house(episode: Episode) -> AsyncGenerator[Stage, None]:
         async with stage_in_house(settings, episode, agent) as (stage, house):
-            houses.append(house)
+            shelf = Shelf(settings, house.journal)
+            await shelf.fill()  # as in a watch, which has read it before the first alert
+            houses.append((house, shelf))
             yield stage
 
     async def respond(scene: Scene) -> AnsweredBy:
         """The commander of real incidents; it cannot tell that this is none."""
-        return await commanded(houses[-1], scene, agent)
+        return await commanded(*houses[-1], scene, agent)
 
     return await run_drill(
         scenario,
@@ -107,14 +110,15 @@ async def drill(
     )
 
 
-async def commanded(house: House, scene: Scene, agent: Agent) -> AnsweredBy:
+async def commanded(house: House, shelf: Shelf, scene: Scene, agent: Agent) -> AnsweredBy:
     settings = house.loaded.settings.sre
     verify = msgspec.structs.replace(settings.verify, window=WINDOW, every=0.25, patience=5.0)
     settings = msgspec.structs.replace(
         settings, verify=verify, reflex=agent.skills, learn=False, agents=agent.model != NONE
     )
     mind = _mind(house, scene, agent)
-    ending = await Commander(ground_in(house, settings, minds=mind), case_in(scene)).command()
+    ground = ground_in(house, settings, minds=mind, shelf=shelf)
+    ending = await Commander(ground, case_in(scene)).command()
     if isinstance(mind, Alone) and mind.troubles:
         raise HermesError(mind.troubles[-1])
     return ending.answered_by
@@ -128,19 +132,6 @@ def _mind(house: House, scene: Scene, agent: Agent) -> Minds | None:
         others = ", ".join(scene.hosts[1:])
         return alone_in(house, f"You stand on {scene.hosts[0]}; `{NAME}` reaches {others}.")
     return minds_in(house)
-
-
-def case_in(scene: Scene) -> Case:
-    alert = scene.alert
-    return Case(
-        incident=scene.incident,
-        run=scene.run,
-        title=alert.title,
-        text=alert.text,
-        labels=dict(alert.labels),
-        severity=alert.severity,
-        service=alert.labels.get("service", ""),
-    )
 
 
 def suited(loaded: Loaded, agent: Agent) -> Loaded:

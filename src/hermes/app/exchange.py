@@ -24,6 +24,7 @@ from hermes.skills.exchange.keyring import Keyring
 from hermes.skills.exchange.placing import Placed
 from hermes.skills.exchange.sealing import Seal, Sealed, short
 from hermes.skills.exchange.transport import beside, fetch, fetch_index, is_address, is_git
+from hermes.skills.format.digest import hidden
 from hermes.skills.format.shared import borrowed
 from hermes.skills.history import History
 from hermes.skills.library import Skill
@@ -214,16 +215,12 @@ def _evidence(measured: Sequence[SkillMeasured], digest: str) -> tuple[Entry, ..
 
 def _parts(skill: Skill) -> tuple[Entry, ...]:
     """Its own files, and what its playbook borrows: elsewhere it has other neighbours, or none."""
-    own = [each for each in entries_of(skill.folder) if not each.link and not _hidden(each.path)]
+    own = [each for each in entries_of(skill.folder) if not each.link and not hidden(each.path)]
     lent = [
         Entry(path=name, data=file.read_bytes(), executable=bool(file.stat().st_mode & 0o100))
         for name, file in borrowed(skill.folder)
     ]
     return (*own, *lent)
-
-
-def _hidden(path: str) -> bool:
-    return any(part.startswith(".") or part == "__pycache__" for part in path.split("/"))
 
 
 def _is_file(source: str) -> bool:

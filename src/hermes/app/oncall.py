@@ -1,19 +1,13 @@
 """Lays the ground for an incident: a house, its skills, its checks, its desk for reports."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-
-from anyio import to_thread
 
 from hermes.app.house import House
 from hermes.app.lessons import learn
-from hermes.app.skills import open_library, states_in
-from hermes.core.events.skills import SkillState
-from hermes.core.protocols import Journal
+from hermes.app.shelf import Shelf
 from hermes.gym.conclude import make_conclude
 from hermes.settings.detect import ON_BOARD
-from hermes.settings.load import Loaded
-from hermes.skills.library import Skill
 from hermes.sre.agents.alone import Alone
 from hermes.sre.agents.crew import Crew, check_settings, models_by_role
 from hermes.sre.case import Case
@@ -34,16 +28,19 @@ def ground_in(
     *,
     minds: Minds | None = None,
     probes: Sequence[Probe] = (),
+    shelf: Shelf | None = None,
 ) -> Ground:
-    """`probes` are those of the watch; where there are none, a look around finds some."""
-    means = house.means
+    """`probes` are those of the watch; where there are none, a look around finds some. `shelf`: a
+    library that was read before."""
+    means, shelf = house.means, shelf or Shelf(house.loaded, house.journal)
     return Ground(
         bus=house.bus,
         executor=means.executor,
         environment=means.environment,
         artifacts=means.artifacts,
         settings=settings,
-        skills=Shelf(house.loaded, house.journal).skills,
+        skills=shelf.skills,
+        index=shelf.index,
         eyes=lambda case: open_eyes(case, means.environment, probes),
         report=lambda case: _report(house, case),
         learn=partial(learn, house) if settings.learn else nothing,
@@ -72,21 +69,6 @@ def minds_in(house: House) -> Minds | None:
 def alone_in(house: House, more: str = "") -> Alone:
     """One model in one conversation, which says at the end what it was."""
     return Alone(house.means, lambda case: make_conclude(house.journal, case.incident), more=more)
-
-
-class Shelf:
-    """The library as it is now. Read beside the loop: dozens of files must not hold up an alert."""
-
-    def __init__(self, loaded: Loaded, journal: Journal) -> None:
-        self._loaded, self._journal = loaded, journal
-
-    async def skills(self) -> Sequence[Skill]:
-        states = await states_in(self._journal)
-        return await to_thread.run_sync(self._read, states)
-
-    def _read(self, states: Mapping[str, SkillState]) -> Sequence[Skill]:
-        skills = open_library(self._loaded, states=states).skills
-        return [skill for skill in skills if skill.playbook is not None]
 
 
 async def _report(house: House, case: Case) -> None:

@@ -1,4 +1,7 @@
-"""Replays for skills in gym boxes: the same broken host, with the skill and without it."""
+"""Replays for skills in gym boxes: the same broken host, with the skill and without it.
+
+A skill is played by the commander of real incidents, so what proves it is what will use it.
+"""
 
 import time
 from collections.abc import Sequence
@@ -6,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from hermes.app.boxed import by_playbooks
 from hermes.core.ids import new_id
 from hermes.core.messages import ToolCall
 from hermes.gym.agents import BASELINES
@@ -15,12 +19,11 @@ from hermes.gym.dice import Split
 from hermes.gym.episode import Episode, open_episode
 from hermes.gym.scenario import find
 from hermes.gym.stage import Responder, Stage, bare_stage, rules
+from hermes.skills.cards import Root
 from hermes.skills.distill.rehearsal import Rehearse, Rehearsed, Seen
 from hermes.skills.library import Skill
 from hermes.skills.lifecycle.replay import Case, Replay, Replayed
 from hermes.skills.playbook.ending import ended
-from hermes.skills.playbook.facts import Facts
-from hermes.skills.playbook.reflex import respond
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,8 +32,6 @@ if TYPE_CHECKING:
 
 WINDOW = 1.0
 """Seconds for which a mended host has to stay so."""
-
-
 PATIENCE, PAUSE, SAME = 8.0, 0.3, 4
 
 
@@ -79,7 +80,7 @@ def replay_in_gym(
     opener: Opener = open_here,
 ) -> Replay:
     """`without` is who answers when the skill is not there; it also goes on where it declines."""
-    book = rules()
+    book, library = rules(), [_trusted(skill)]
 
     async def replay(case: Case, using: bool) -> Replayed:
         played = find(case.name)
@@ -90,7 +91,9 @@ def replay_in_gym(
         ):
             await settle(episode)
             began, turns = time.monotonic(), 0
-            mended = await _reflex(skill, episode, stage) if using else False
+            mended = False
+            if using:
+                mended = (await by_playbooks(library, episode, stage)).outcome == "resolved"
             if not mended:
                 before = await stage.bus.journal.last()
                 await without(story)(stage.scene(episode))
@@ -108,11 +111,9 @@ def replay_in_gym(
     return replay
 
 
-async def _reflex(skill: Skill, episode: Episode, stage: Stage) -> bool:
-    alert = episode.story.alert
-    facts = Facts(title=alert.title, text=alert.text, labels=dict(alert.labels))
-    answer = await respond(facts, [skill], stage.execute, publish=stage.bus.publish, run=stage.run)
-    return answer.resolved
+def _trusted(skill: Skill) -> Skill:
+    """As it would be used: what is on trial is not trusted yet."""
+    return Skill(skill.folder, Root(skill.folder.parent, skill.origin), skill.text, "trusted")
 
 
 async def _calls(stage: Stage, after: int) -> int:

@@ -1,7 +1,4 @@
-"""Joins the skill library to the house: its states from the journal, its playbooks to the executor.
-
-`reflex` is what an incident calls: the alert's facts in, what was tried and done out, no model.
-"""
+"""Joins the skill library to the house: states from the journal, playbooks to the executor."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,8 +16,6 @@ from hermes.tools.skills import INDEX_TOKENS, index
 if TYPE_CHECKING:
     from hermes.skills.desk import SkillDesk
     from hermes.skills.library import Library
-    from hermes.skills.playbook.facts import Facts
-    from hermes.skills.playbook.reflex import Response
 
 SHOWN = "skill_view"
 """Where an agent has this tool, its prompt lists the skills."""
@@ -96,22 +91,3 @@ class HouseSkills:
             states = await states_in(self._journal)
             self._desk = SkillDesk(Library(self._roots(), states))
         return self._desk
-
-
-async def reflex(
-    library: "Library", facts: "Facts", executor: Executor, context: ToolContext
-) -> "Response":
-    """Trusted playbooks that may fit, best first, until one has mended it."""
-    from hermes.skills.matching import Matcher
-    from hermes.skills.playbook.reflex import respond
-    from hermes.sre.assessing.judge import HostJudge
-
-    candidates, execute = Matcher(library.skills).candidates(facts), road(executor, context)
-    return await respond(
-        facts,
-        candidates,
-        execute,
-        publish=context.publish,
-        run=context.run,
-        judge=HostJudge(execute),
-    )

@@ -16,6 +16,7 @@ from hermes.app.gate import Gate
 from hermes.app.health import probes_of, rounds_of
 from hermes.app.house import House, open_house
 from hermes.app.oncall import ground_in, minds_in
+from hermes.app.shelf import Shelf
 from hermes.core.errors import SettingsError
 from hermes.core.protocols import Environment
 from hermes.settings.load import Loaded
@@ -89,13 +90,13 @@ async def watching(
         asked_for = await probes_of(loaded, house.means.environment, house.means.executor.policy)
         probes = tuple(each for each in map(adapt, asked_for.probes) if each is not None)
         minds = None if model == NONE else minds_in(house)
-        settings = loaded.settings.sre
+        settings, shelf = loaded.settings.sre, Shelf(loaded, house.journal)
 
         def ground(case: Case) -> Ground:
             policy = house.means.executor.policy
             if isinstance(policy, Gate):
                 policy.concerns(case.run, case.incident, case.severity, case.service)
-            return ground_in(house, settings, minds=minds, probes=probes)
+            return ground_in(house, settings, minds=minds, probes=probes, shelf=shelf)
 
         watch = Watch(
             house.bus,
@@ -106,6 +107,7 @@ async def watching(
         )
         herald = _herald(house, lines=lines)
         async with anyio.create_task_group() as group:
+            group.start_soon(shelf.fill)
             await group.start(herald.run)
             await group.start(watch.run)
             address = await _open_ears(group, house, watch, listen=listen)

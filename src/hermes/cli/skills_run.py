@@ -12,6 +12,7 @@ from hermes.cli.skills_desk import library_for
 from hermes.core.errors import SettingsError
 from hermes.core.ids import new_id
 from hermes.core.protocols import ToolContext
+from hermes.policy.ways_back import WaysBack
 from hermes.settings.load import Loaded
 from hermes.skills.library import Skill
 from hermes.skills.playbook.facts import Facts
@@ -76,18 +77,25 @@ async def _play(loaded: Loaded, skill: Skill, facts: Facts, dry: bool, undo: boo
     assert skill.playbook is not None
     async with open_house(loaded, origin="cli", toolsets=("terminal",)) as house:
         means, run = house.means, new_id("play")
+        ways_back: dict[str, str] = {}
+        executor = means.executor.under(WaysBack(means.executor.policy, ways_back))
         context = ToolContext(
             run=run,
             environment=means.environment,
             publish=means.bus.publish,
-            call=lambda call: means.executor.execute(call, context),
+            call=lambda call: executor.execute(call, context),
             artifacts=means.artifacts,
             processes=means.processes,
         )
+
+        async def before(call_id: str, command: str, undo: str) -> None:
+            ways_back[call_id] = undo
+
+        publish = means.bus.publish
         runner = Runner(
             skill.name,
             skill.playbook,
-            Setting(road(means.executor, context), means.bus.publish, run, patience=ANSWER),
+            Setting(road(executor, context), publish, run, before, patience=ANSWER),
             digest=skill.digest,
         )
         played = await runner.play(facts, dry=dry)

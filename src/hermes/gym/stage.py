@@ -17,7 +17,7 @@ from hermes.core.errors import ToolError
 from hermes.core.events.runs import RunStarted
 from hermes.core.ids import new_id
 from hermes.core.messages import ToolCall, ToolResult
-from hermes.core.protocols import Tool, ToolContext
+from hermes.core.protocols import Artifacts, Environment, Tool, ToolContext
 from hermes.gym.box.place import place_in
 from hermes.gym.conclude import make_conclude
 from hermes.gym.episode import Episode
@@ -82,10 +82,19 @@ class Stage:
         return Scene(story.alert, self.run, self.incident, do, publish, names, self.execute)
 
 
+@dataclass(frozen=True, kw_only=True)
+class BareStage(Stage):
+    """With what its road is made of, for those who lay one of their own on it."""
+
+    executor: Executor
+    place: Environment
+    artifacts: Artifacts
+
+
 @asynccontextmanager
-async def bare_stage(episode: Episode, book: RuleBook) -> AsyncGenerator[Stage, None]:
+async def bare_stage(episode: Episode, book: RuleBook) -> AsyncGenerator[BareStage, None]:
     journal, run = InMemoryJournal(), new_id("run")
-    bus, incident = Bus(journal), new_id("incident")
+    bus, incident, shelf = Bus(journal), new_id("incident"), Shelf()
     async with AsyncExitStack() as stack:
         host = episode.story.hosts[0].name
         place = await stack.enter_async_context(place_in(episode.box, name=host))
@@ -94,10 +103,12 @@ async def bare_stage(episode: Episode, book: RuleBook) -> AsyncGenerator[Stage, 
         await bus.publish(RunStarted(run=run, origin="gym", task=episode.story.alert.title[:200]))
 
         async def execute(call: ToolCall) -> ToolResult:
-            context = ToolContext(run, place, bus.publish, execute, Shelf(), origin="gym")
+            context = ToolContext(run, place, bus.publish, execute, shelf, origin="gym")
             return await executor.execute(call, context)
 
-        yield Stage(run, bus, execute, incident)
+        yield BareStage(
+            run, bus, execute, incident, executor=executor, place=place, artifacts=shelf
+        )
 
 
 def episode_tools(

@@ -50,6 +50,7 @@ def request_of(
 ) -> ApprovalRequested:
     ask, call = ask_of(decision), action.call
     command = _command(action)
+    undo = decision.undo if isinstance(decision, Verdict) else ""
     return ApprovalRequested(
         run=action.run,
         at=now,
@@ -60,7 +61,7 @@ def request_of(
         effects=decision.effects or (action.risk.value,),
         rule=decision.rule,
         reason=redact(decision.reason),
-        undo=redact(undo_of(call.name, command)),
+        undo=redact(_cut(undo.strip() or undo_of(call.name, command))),
         hash=decision.hash,
         requester=manners.requester,
         approvers=resolved(ask.approvers, manners.groups),

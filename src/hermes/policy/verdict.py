@@ -54,6 +54,8 @@ class Verdict(Decision, kw_only=True, frozen=True):
     why: str = ""
     """Why that piece has its effects."""
     ask: Ask | None = None
+    undo: str = ""
+    """How to take it back, in the words of whoever wrote the step; else it is looked for."""
     also: tuple[str, ...] = ()
     """Further rules that were as strict."""
     lifted: tuple[str, ...] = ()

@@ -10,6 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+import anyio
+from anyio import to_thread
+
 from hermes.core.messages import Value
 from hermes.skills.library import Skill
 from hermes.skills.playbook.facts import Facts
@@ -100,6 +103,23 @@ class Matcher:
             and (not patterns or any(pattern.search(words) for pattern in patterns))
         ]
         return sorted(fit, key=lambda skill: (-scores.get(skill.name, 0.0), skill.name))
+
+
+class Index:
+    """The matcher of a library as it is: made beside the loop, and anew only when it is another."""
+
+    def __init__(self) -> None:
+        self._making = anyio.Lock()
+        self._matcher = Matcher(())
+        self._known: tuple[tuple[str, str, str], ...] = ()
+
+    async def matcher(self, skills: Sequence[Skill]) -> Matcher:
+        async with self._making:
+            known = tuple((skill.name, skill.state, skill.digest) for skill in skills)
+            if known != self._known:
+                self._matcher = await to_thread.run_sync(Matcher, skills)
+                self._known = known
+            return self._matcher
 
 
 def terms(text: str) -> list[str]:

@@ -37,14 +37,16 @@ class Made(Value, kw_only=True, frozen=True):
 
 
 class Attempts:
-    def __init__(self, ground: Ground, case: Case, baseline: Baseline, enter: Enter) -> None:
+    def __init__(
+        self, ground: Ground, case: Case, baseline: Baseline, reflexes: Reflexes, enter: Enter
+    ) -> None:
         self._ground, self._case, self._baseline, self._enter = ground, case, baseline, enter
+        self._reflexes = reflexes
         self._synthesis: Synthesis | None = None
         self._hypotheses: list[Hypothesis] = []
         self._tried: list[Tried] = []
         self._proved = False
         """Checks have said that a fix holds."""
-        self.reflexes = Reflexes(ground, case)
         self.by_whom: ByWhom = "nobody"
         self.why = ""
 
@@ -63,13 +65,13 @@ class Attempts:
     async def _reflex(self, number: int) -> Made | None:
         """None when there is no playbook left that finds its signature."""
         await self._enter("reflex", number, "")
-        acted = await self.reflexes.act(number)
+        acted = await self._reflexes.act(number)
         if acted is None:
-            self.why = self.reflexes.refused or self.why
+            self.why = self._reflexes.refused or self.why
             return None
         proof = await self._verified(number, (), acted.why_not)
         part = proof.ok or (not proof.regressed and acted.elsewhere(proof.failing))
-        if not part or not await self.reflexes.more(acted):
+        if not part or not await self._reflexes.more(acted):
             return _made(proof, "playbook", acted.why_not)
         self._proved = proof.ok  # and yet the alert speaks of more: what is mended stays
         why = proof.why or "more of what the alert names is sick"

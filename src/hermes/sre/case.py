@@ -1,8 +1,10 @@
 """An incident as those who work on it are told it: what was heard, and where."""
 
+import re
 from datetime import UTC, datetime
 
 from msgspec import field
+from msgspec.structs import replace
 
 from hermes.core.events.incidents import IncidentOpened, Severity
 from hermes.core.messages import Value
@@ -44,4 +46,17 @@ def case_of(opened: IncidentOpened) -> Case:
         seen_before=opened.seen_before,
         opened_at=opened.at,
         since=opened.since,
+    )
+
+
+def without(facts: Facts, name: str) -> Facts:
+    """The alert as it would be if this unit were not in it."""
+    if not name:
+        return facts
+    word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
+    return replace(
+        facts,
+        title=word.sub("", facts.title),
+        text=word.sub("", facts.text),
+        labels={key: value for key, value in facts.labels.items() if not word.search(value)},
     )

@@ -8,6 +8,7 @@ from hermes.core.events.incidents import ChangeBegan, ChangesUndone
 from hermes.core.ids import new_id
 from hermes.core.messages import ToolCall
 from hermes.policy.commands.values import PLAIN
+from hermes.policy.ways_back import WaysBack
 from hermes.skills.playbook.ending import ended
 from hermes.sre.by_the_book import ByTheBook
 from hermes.sre.case import Case
@@ -35,7 +36,9 @@ class Changes:
     @property
     def executor(self) -> Executor:
         watched = self._ground.executor.watched(self._before)
-        return watched.under(ByTheBook(watched.policy)) if self._playbook else watched
+        if not self._playbook:
+            return watched
+        return watched.under(WaysBack(ByTheBook(watched.policy), self._ways_back))
 
     async def announce(self, call_id: str, command: str, undo: str) -> None:
         """A playbook's next step, with the way back that its author wrote."""

@@ -1,6 +1,7 @@
 """One incident from its first alert to its last line: the story of the house, read it first.
 
-    assess      is anything wrong at all? how is everything before we touch it?
+    assess      is anything wrong at all? how is everything before we touch it? Beside that,
+                playbooks look for their signatures: to look needs no leave
     reflex      a trusted playbook whose signature is found on the host acts, without a model
     investigate else models look, read-only, side by side; remediate: one acts on what they found
     verify      checks that the fixer has no hand in; what does not hold is taken back
@@ -28,13 +29,14 @@ from hermes.core.events.incidents import (
     Verdict,
 )
 from hermes.core.messages import Value
-from hermes.sre.assessing.assess import Assessment, assess
+from hermes.sre.assessing.assess import Assessment
 from hermes.sre.attempts import Attempts, Made
 from hermes.sre.case import Case
 from hermes.sre.changes import take_back
 from hermes.sre.ground import Ground
 from hermes.sre.incident import Incident, incident
-from hermes.sre.reflexes import numbers_of
+from hermes.sre.reflexes import Reflexes, numbers_of
+from hermes.sre.sizing_up import size_up
 from hermes.sre.verify import Baseline, healed, take_baseline, verify
 
 Outcome = Literal["resolved", "escalated", "no-incident", "recovered"]
@@ -76,46 +78,38 @@ class Commander:
                 return await self._work(past)
             limit = self._ground.settings.time_limit
             return await self._give_up(f"not mended within {limit:g} s")
-        except StoreError:
-            raise
-        except Exception as error:  # noqa: BLE001 - changes must be taken back
-            return await self._give_up(f"the work on it failed: {type(error).__name__}: {error}")
+        except Exception as error:  # whatever it was: changes must be taken back
+            cause = _cause(error)
+            if isinstance(cause, StoreError):
+                raise cause from error
+            return await self._give_up(f"the work on it failed: {type(cause).__name__}: {cause}")
 
     async def _work(self, past: Incident | None) -> Ending:
         if past is not None and past.report:
             return _ending_of(past)
-        baseline, verdict = await self._assess(past)
-        if past is not None and past.standing:
-            return await self._go_on(past, baseline)
-        if past is not None and past.verified is not None and past.verified.ok:
+        if past is not None and not past.standing and past.verified and past.verified.ok:
             return Ending(outcome="resolved", answered_by=answered_by(past), reason="verified")
-        if verdict is not None:
-            return verdict
-        return await self._attempts(baseline)
-
-    async def _assess(self, past: Incident | None) -> tuple[Baseline, Ending | None]:
-        """How everything is now. Nothing is asked of a host that a cut off attempt has changed."""
-        earlier = past.failing if past is not None else None
-        await self._enter("assess", past.attempt if past else 0)
-        found: list[Assessment] = []
-        baselines: list[Baseline] = []
-
-        async def judge() -> None:
-            found.append(await assess(self._case.facts, self._ground.road(self._case.run)))
-
-        async def measure() -> None:
-            baselines.append(await take_baseline(self._ground, self._case, earlier))
-
         async with anyio.create_task_group() as group:
-            group.start_soon(measure)
-            if past is None or not past.standing:
-                group.start_soon(judge)
-        self._assessment = assessment = found[0] if found else None
-        if assessment is None or not assessment.all_clear:
-            return baselines[0], None
-        if baselines[0].failing:  # the checks see what it did not
-            return baselines[0], None
-        return baselines[0], await self._all_clear(assessment)
+            try:
+                ending = await self._mend(past, Reflexes(self._ground, self._case, group))
+            finally:
+                group.cancel_scope.cancel()
+        return ending
+
+    async def _mend(self, past: Incident | None, reflexes: Reflexes) -> Ending:
+        # A playbook that was cut off before it changed anything may begin anew.
+        reflexes.used.update(change.by for change in (past.changes if past else ()))
+        await self._enter("assess", past.attempt if past else 0)
+        earlier = past.failing if past is not None else None
+        if past is not None and past.standing:
+            # Nothing else is asked of a host that a cut off attempt has changed.
+            baseline = await take_baseline(self._ground, self._case, earlier)
+            return await self._go_on(past, baseline, reflexes)
+        sized = await size_up(self._ground, self._case, earlier, reflexes)
+        self._assessment = sized.assessment
+        if sized.all_clear:
+            return await self._all_clear(sized.assessment)
+        return await self._attempts(past, sized.baseline, reflexes)
 
     async def _all_clear(self, assessment: Assessment) -> Ending:
         verdict: Literal["no-incident", "recovered"] = (
@@ -141,7 +135,7 @@ class Commander:
             )
         )
 
-    async def _go_on(self, past: Incident, baseline: Baseline) -> Ending:
+    async def _go_on(self, past: Incident, baseline: Baseline, reflexes: Reflexes) -> Ending:
         """After a crash, with changes about which nobody has said yet whether they help."""
         await self._enter("verify", past.attempt)
         why = f"the playbook {past.playing} was cut off" if past.playing else ""
@@ -153,15 +147,14 @@ class Commander:
         left = () if proof.helped else await self._take_back(past.attempt, proof.why)
         if left:
             return _stuck(left)
-        return await self._attempts(baseline)
+        return await self._attempts(past, baseline, reflexes)
 
-    async def _attempts(self, baseline: Baseline) -> Ending:
+    async def _attempts(
+        self, past: Incident | None, baseline: Baseline, reflexes: Reflexes
+    ) -> Ending:
         settings = self._ground.settings
-        past = await incident(self._ground.bus.journal, self._case.run)
         first = 1 + max((change.attempt for change in past.changes), default=0) if past else 1
-        attempts = Attempts(self._ground, self._case, baseline, self._enter)
-        # A playbook that was cut off before it changed anything may begin anew.
-        attempts.reflexes.used.update(change.by for change in (past.changes if past else ()))
+        attempts = Attempts(self._ground, self._case, baseline, reflexes, self._enter)
         for number in range(first, first + settings.attempts):
             tried = await attempts.make(number)
             if tried.ending is not None:
@@ -270,6 +263,14 @@ class Commander:
                 gap=self._gap if resumed else 0.0,
             )
         )
+
+
+def _cause(error: Exception) -> Exception:
+    """The failure inside the groups of those who work side by side."""
+    while isinstance(error, ExceptionGroup):
+        lost = error.subgroup(StoreError)
+        error = (lost or error).exceptions[0]
+    return error
 
 
 def _stuck(left: tuple[str, ...]) -> Ending:

@@ -11,6 +11,7 @@ from hermes.core.events.happening import Origin
 from hermes.core.messages import ToolCall, ToolResult
 from hermes.core.protocols import Artifacts, Environment, Processes, ToolContext
 from hermes.skills.library import Skill
+from hermes.skills.matching import Index
 from hermes.sre.case import Case
 from hermes.sre.eyes import Eyes, blind
 from hermes.sre.looking import Execute
@@ -43,6 +44,8 @@ class Ground:
     settings: SreSettings = field(default_factory=SreSettings)
     skills: Callable[[], Awaitable[Sequence[Skill]]] = no_skills
     """The library as it is now, with the state of each skill."""
+    index: Index = field(default_factory=Index)
+    """Which of them an alert may be about; shared by the incidents of one library."""
     eyes: Callable[[Case], Awaitable[Eyes]] = no_eyes
     """Checks that the fixer has no hand in, for a case."""
     minds: Minds | None = None

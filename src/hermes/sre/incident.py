@@ -167,7 +167,7 @@ def _done(
         case PlaybookStarted() if not event.dry:
             played = (*incident.played, event.skill)
             return replace(incident, played=played, playing=event.skill)
-        case PlaybookEnded():
+        case PlaybookEnded() if event.skill == incident.playing:  # others may have looked meanwhile
             return replace(incident, playing="")
         case _:
             return incident

@@ -7,12 +7,10 @@ attempt around it to prove. Where that was one of several faults, the others are
 from collections.abc import Sequence
 
 import anyio
+from anyio.abc import TaskGroup
 
 from hermes.core.events.incidents import IncidentDiagnosed
 from hermes.core.messages import Value
-from hermes.skills.library import Skill
-from hermes.skills.matching import Matcher
-from hermes.skills.playbook.ending import Ended
 from hermes.skills.playbook.facts import Facts
 from hermes.skills.playbook.runner import Played, Runner
 from hermes.skills.playbook.setting import Setting
@@ -20,6 +18,7 @@ from hermes.sre.assessing.judge import HostJudge
 from hermes.sre.case import Case
 from hermes.sre.changes import Changes
 from hermes.sre.ground import Ground
+from hermes.sre.scouting import Candidate, Scouting, Sighting
 
 THINGS = ("file", "path", "config", "unit", "service", "mount", "table", "host", "process")
 VALUES = ("wrong", "found", "old", "key", "value", "port", "name")
@@ -47,15 +46,29 @@ class Acted(Value, kw_only=True, frozen=True):
 
 
 class Reflexes:
-    def __init__(self, ground: Ground, case: Case) -> None:
-        self._ground, self._case = ground, case
+    """`group`: where those look who look beside other work."""
+
+    def __init__(self, ground: Ground, case: Case, group: TaskGroup) -> None:
+        self._ground, self._case, self._group = ground, case, group
         self._views: Sequence[Facts] = (case.facts,)
         self._mended: list[str] = []
         self._waited = False
+        self._ahead: Scouting | None = None
         self.used: set[str] = set()
         """Playbooks that have acted, in this life or before: each has one try."""
         self.refused = ""
         """What the last one may not do, in words."""
+
+    def look_ahead(self) -> None:
+        """They set out to look, long before any of them may act."""
+        if self._ground.settings.reflex:
+            self._ahead = self._send_out()
+
+    async def stand_back(self) -> None:
+        """Nobody looks any more, and what was seen is forgotten."""
+        if self._ahead is not None:
+            await self._ahead.called_off()
+            self._ahead = None
 
     async def act(self, number: int) -> Acted | None:
         """None when no playbook finds its signature; looked for twice, the first time."""
@@ -81,43 +94,60 @@ class Reflexes:
         return True
 
     async def _round(self, number: int) -> Acted | None:
-        skills = await self._ground.skills()
-        for facts in self._views:
-            seen: dict[str, Ended] = {}
-            for skill in Matcher(skills).candidates(facts):
-                if skill.name in self.used:
-                    continue
-                changes = Changes(self._ground, self._case, number, playbook=skill.name)
-                played = await self._play(skill, facts, changes, seen)
-                if played is not None and (changes.made or played.outcome == "applied"):
-                    if played.outcome == "applied":
-                        await self._tell(skill, played)
-                    return Acted(skill=skill.name, played=played)
-                if played is not None and played.outcome == "refused":
-                    self.refused = f"{skill.name} may not go on: {played.detail}"
+        scouting, self._ahead = self._ahead or self._send_out(), None
+        try:
+            while (sighting := await scouting.next()) is not None:
+                if (acted := await self._upon(sighting, scouting, number)) is not None:
+                    return acted
+            self.refused = scouting.refused or self.refused
+            return None
+        finally:
+            scouting.call_off()
+
+    def _send_out(self) -> Scouting:
+        scouting = Scouting(self._ground, self._case, self.candidates)
+        self._group.start_soon(scouting.run)
+        return scouting
+
+    async def candidates(self) -> Sequence[Candidate]:
+        """Whose turn it may be, the likeliest first."""
+        matcher = await self._ground.index.matcher(await self._ground.skills())
+        return [
+            Candidate(skill, skill.playbook, facts)
+            for facts in self._views
+            for skill in matcher.candidates(facts)
+            if skill.playbook is not None and skill.name not in self.used
+        ]
+
+    async def _upon(self, sighting: Sighting, scouting: Scouting, number: int) -> Acted | None:
+        """None when it could do nothing, so that the next may."""
+        seen = await scouting.look_again(sighting) if sighting.old else sighting
+        if seen is None:
+            return None
+        name = seen.candidate.skill.name
+        changes = Changes(self._ground, self._case, number, playbook=name)
+        played = await self._play(seen, changes)
+        if changes.made or played.outcome == "applied":
+            if played.outcome == "applied":
+                await self._tell(seen.candidate, played)
+            return Acted(skill=name, played=played)
+        if played.outcome == "refused":
+            self.refused = f"{name} may not go on: {played.detail}"
         return None
 
-    async def _play(
-        self, skill: Skill, facts: Facts, changes: Changes, seen: dict[str, Ended]
-    ) -> Played | None:
-        if skill.playbook is None:
-            return None
-        runner = Runner(
-            skill.name,
-            skill.playbook,
-            Setting(
-                self._ground.road(self._case.run, changes.executor),
-                self._ground.bus.publish,
-                self._case.run,
-                before=changes.announce,
-                patience=self._ground.settings.time_limit,
-            ),
-            digest=skill.digest,
-            seen=seen,
+    async def _play(self, sighting: Sighting, changes: Changes) -> Played:
+        one = sighting.candidate
+        setting = Setting(
+            self._ground.road(self._case.run, changes.executor),
+            self._ground.bus.publish,
+            self._case.run,
+            before=changes.announce,
+            patience=self._ground.settings.time_limit,
         )
-        return await runner.play(facts)
+        runner = Runner(one.skill.name, one.playbook, setting, digest=one.skill.digest)
+        return await runner.play(one.facts, found=sighting.found)
 
-    async def _tell(self, skill: Skill, played: Played) -> None:
+    async def _tell(self, candidate: Candidate, played: Played) -> None:
         """A playbook that was right about the host is a diagnosis: its signature was found."""
         looks = [done.call_id for done in played.done if done.phase == "probe"]
         component, value = _subject(played)
@@ -126,7 +156,7 @@ class Reflexes:
                 run=self._case.run,
                 incident=self._case.incident,
                 component=component or self._case.service,
-                mechanism=skill.playbook.summary if skill.playbook else skill.description,
+                mechanism=candidate.playbook.summary,
                 value=value,
                 evidence=await numbers_of(self._ground, self._case.run, looks),
                 confidence=0.8,

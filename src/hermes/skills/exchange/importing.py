@@ -14,6 +14,7 @@ from hermes.skills.exchange.claims import claimed
 from hermes.skills.exchange.keyring import Keyring
 from hermes.skills.exchange.placing import Placed, find_place
 from hermes.skills.exchange.sealing import Check
+from hermes.skills.format.digest import hidden
 from hermes.skills.format.skill_text import read_skill
 from hermes.skills.history import History
 from hermes.skills.lint import lint
@@ -23,6 +24,7 @@ from hermes.skills.scanner.shell_text import Effects
 from hermes.skills.scanner.trial import Places, try_scripts
 
 QUARANTINE = ".quarantine"
+UNSEEN = "a hidden file: it is not in a skill's digest, so nobody would see it change"
 Outcome = Literal["passed", "failed", "not-run"]
 
 
@@ -130,6 +132,7 @@ class Gatehouse:
         self.say("reading it")
         name = bundle.manifest.name
         found = list(scan(bundle.skill, name, self.effects).findings)
+        found += [_structure(each.path, 1, UNSEEN) for each in bundle.skill if hidden(each.path)]
         own = next((each.text for each in bundle.skill if each.path == "SKILL.md"), "")
         problems = [each for each in lint(folder) if each.fatal] if own else []
         found += [_structure(Path(each.file).name, each.line, each.cause) for each in problems]

@@ -10,15 +10,18 @@ from hermes.skills.format.shared import borrowed
 MOST_FILES, MOST_BYTES = 500, 8 << 20
 
 
+def hidden(inside: str) -> bool:
+    """Whether this path in a skill is none of its files: what an editor, git or Python leaves."""
+    return any(part.startswith(".") or part == "__pycache__" for part in inside.split("/"))
+
+
 def files_of(folder: Path) -> Iterator[Path]:
     """Its files in order, without hidden ones; a link is no file of a skill."""
     for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder).parts
         if path.is_symlink() or not path.is_file():
             continue
-        if any(part.startswith(".") or part == "__pycache__" for part in inside):
-            continue
-        yield path
+        if not hidden(path.relative_to(folder).as_posix()):
+            yield path
 
 
 def digest_of(folder: Path) -> str:

@@ -1,6 +1,7 @@
 """What is known of a case before a playbook begins: the alert, and what a person gave."""
 
 import re
+from collections.abc import Mapping
 
 from msgspec import field
 
@@ -57,6 +58,21 @@ def take_from(name: str, parameter: Parameter, output: str) -> tuple[str | None,
     if not lines:
         return _absent(name, parameter, f"{parameter.source} printed nothing")
     return checked(name, parameter, lines[0].strip())
+
+
+def captured(
+    parameters: Mapping[str, Parameter], source: str, output: str, known: Mapping[str, str]
+) -> tuple[dict[str, str], str]:
+    """What a probe or step brought of the parameters that are not known yet, and why not all."""
+    found: dict[str, str] = {}
+    for name, parameter in parameters.items():
+        if parameter.source != source or name in known:
+            continue
+        value, why = take_from(name, parameter, output)
+        if value is None:
+            return found, why
+        found[name] = value
+    return found, ""
 
 
 def checked(name: str, parameter: Parameter, value: str) -> tuple[str | None, str]:

@@ -5,41 +5,31 @@ what was done until then is known, with its way back.
 """
 
 import time
-from collections.abc import Awaitable, Callable
-from typing import Literal
 
 import anyio
 from msgspec.structs import replace
 
-from hermes.core.events import Event
-from hermes.core.events.skills import PlaybookEnded, PlaybookStarted, PlaybookStepped
+from hermes.core.events.skills import PlaybookEnded, PlaybookStarted
 from hermes.core.ids import new_id
-from hermes.core.messages import ToolCall, Value
-from hermes.skills.playbook.ending import Ended, ended, unmet
-from hermes.skills.playbook.facts import Facts, look_up, take_from
-from hermes.skills.playbook.schema import KEPT, Check, Playbook, Probe, Step
-from hermes.skills.playbook.setting import GRACE, Setting
+from hermes.core.messages import Value
+from hermes.skills.playbook.ending import Ended, unmet
+from hermes.skills.playbook.facts import Facts, captured
+from hermes.skills.playbook.hand import (
+    Done,
+    Hand,
+    Outcome,
+    Phase,
+    Stop,
+    done,
+    hindered,
+    hindrance,
+)
+from hermes.skills.playbook.schema import KEPT, Check, Playbook, Step
+from hermes.skills.playbook.setting import Setting
+from hermes.skills.playbook.signature import Found, Looks, find
 from hermes.skills.playbook.template import fill
 
-Outcome = Literal["applied", "declined", "unmet", "refused", "undone", "failed"]
-Phase = Literal["probe", "step", "verify", "undo"]
-Leave = Callable[[], Awaitable[str]]
-
-TOOL = "terminal"
 PAUSE = 0.1
-UNDO = "/var/tmp/hermes-undo"
-
-
-class Done(Value, kw_only=True, frozen=True):
-    """Something that was run, or would be."""
-
-    name: str
-    phase: Phase
-    command: str
-    undo: str = ""
-    ok: bool = True
-    output: str = ""
-    call_id: str = ""
 
 
 class Played(Value, kw_only=True, frozen=True):
@@ -61,58 +51,36 @@ class Played(Value, kw_only=True, frozen=True):
         return not self.dry and any(each.phase == "step" for each in self.done)
 
 
-class Stop(Exception):
-    def __init__(self, outcome: Outcome, step: str, detail: str) -> None:
-        super().__init__(detail)
-        self.outcome: Outcome = outcome
-        self.step = step
-
-
 class Runner:
     """One playing of one playbook."""
 
     def __init__(
-        self,
-        skill: str,
-        playbook: Playbook,
-        setting: Setting,
-        *,
-        digest: str = "",
-        seen: dict[str, Ended] | None = None,
+        self, skill: str, playbook: Playbook, setting: Setting, *, digest: str = ""
     ) -> None:
-        """`seen` are looks that playbooks share until one of them changes something."""
         self.skill = skill
         self._playbook = playbook
         self._setting = setting
-        self._run = setting.run
         self._digest = digest
-        self._seen: dict[str, Ended] = {} if seen is None else seen
+        self._hand = Hand(skill, setting)
         self._values: dict[str, str] = {}
         self._done: list[Done] = []
 
-    async def play(self, facts: Facts, *, dry: bool = False, leave: Leave | None = None) -> Played:
-        """Dry: the probes look, the steps are only filled in and told. `leave` is asked once the
-        probes have held, and says why nothing is to be done, if so."""
+    async def look(self, facts: Facts, looks: Looks | None = None) -> Found:
+        """Whether its signature is there, for `play`. `looks` are shared with other playbooks."""
+        return await find(self._playbook, facts, self._hand, looks or Looks())
+
+    async def play(self, facts: Facts, *, dry: bool = False, found: Found | None = None) -> Played:
+        """Dry: the probes look, the steps are only filled in and told. `found`: they have looked
+        already."""
         began = time.monotonic()
-        self._values, self._done = {}, []
-        outcome: Outcome = "applied"
-        step = detail = ""
+        found = found or await self.look(facts)
+        self._values, self._done = dict(found.values), list(found.done)
+        outcome: Outcome = found.missing or "applied"
+        step, detail = found.step, found.detail
         try:
-            self._begin(facts)
-            for probe in self._playbook.signature.probes:
-                await self._probe(probe)
-            if leave is not None and (why := await leave()):
-                raise Stop("declined", "", why)
-            await self._tell(
-                PlaybookStarted(
-                    run=self._run,
-                    skill=self.skill,
-                    digest=self._digest,
-                    parameters=tuple(self._found().items()),
-                    dry=dry,
-                )
-            )
-            await self._act(dry=dry)
+            if found.missing is None:
+                await self._hand.tell(self._begun(dry=dry))
+                await self._act(dry=dry)
         except Stop as stop:
             outcome, step, detail = stop.outcome, stop.step, str(stop)
         played = Played(
@@ -122,23 +90,22 @@ class Runner:
             detail=detail,
             parameters=self._found(),
             done=tuple(self._done),
-            seconds=time.monotonic() - began,
+            seconds=found.seconds + time.monotonic() - max(began, found.at),
             dry=dry,
         )
-        await self._tell(self._end(played))
+        await self._hand.tell(self._end(played))
         return played
 
     async def undo(self, played: Played) -> Played:
         """Take the steps back, the last first. One that fails does not keep the others."""
         began, failed, back = time.monotonic(), [], []
-        self._seen.clear()
-        for done in reversed([each for each in played.done if each.phase == "step" and each.undo]):
-            result = await self._call(done.name, done.undo, 30.0)
+        for each in reversed([one for one in played.done if one.phase == "step" and one.undo]):
+            result = await self._hand.run(each.name, each.undo, 30.0)
             ok = result.status == "ok" and result.code == 0
-            await self._stepped(done.name, "undo", result, ok, unmet_or(result))
-            back.append(replace(done, phase="undo", command=done.undo, undo="", ok=ok))
+            await self._hand.stepped(each.name, "undo", result, ok, _unmet_or(result))
+            back.append(replace(each, phase="undo", command=each.undo, undo="", ok=ok))
             if not ok:
-                failed.append(done.name)
+                failed.append(each.name)
         undone = replace(
             played,
             outcome="failed" if failed else "undone",
@@ -147,38 +114,11 @@ class Runner:
             seconds=time.monotonic() - began,
             not_undone=tuple(failed),
         )
-        await self._tell(self._end(undone))
+        await self._hand.tell(self._end(undone))
         return undone
 
     def _found(self) -> dict[str, str]:
         return {name: value for name, value in self._values.items() if name != KEPT}
-
-    def _begin(self, facts: Facts) -> None:
-        # Of this run alone: what another run kept must not be what this one brings back.
-        self._values[KEPT] = f"{UNDO}/{new_id('run')}"
-        for name, parameter in self._playbook.parameters.items():
-            if parameter.source != "alert" and name not in facts.given:
-                continue
-            value, why = look_up(name, parameter, facts)
-            if value is None:
-                raise Stop("declined", "", why)
-            self._values[name] = value
-
-    async def _probe(self, probe: Probe) -> None:
-        command = fill(probe.command, self._values)
-        result = self._seen.get(command)
-        fresh = result is None
-        if result is None:
-            result = await self._call(probe.name, command, probe.timeout)
-            self._seen[command] = result
-        why = _hindrance(result) or unmet(result, probe.expect)
-        if fresh:
-            await self._stepped(probe.name, "probe", result, not why, why)
-        self._note(probe.name, "probe", result, ok=not why)
-        if why:
-            stops: dict[str, Outcome] = {"denied": "refused", "error": "failed"}
-            raise Stop(stops.get(result.status, "declined"), probe.name, why)
-        self._capture(probe.name, result, "declined")
 
     async def _act(self, *, dry: bool) -> None:
         for step in self._playbook.steps:
@@ -196,89 +136,52 @@ class Runner:
             await self._verify(check)
 
     async def _step(self, step: Step) -> None:
-        self._seen.clear()
         command, undo = fill(step.command, self._values), fill(step.undo, self._values, partly=True)
         id = new_id(f"play-{step.name}")
         await self._setting.before(id, command, undo)
-        result = await self._call(
+        result = await self._hand.run(
             step.name, command, step.timeout, id=id, grace=self._setting.patience
         )
-        why = _hindrance(result) or unmet(result, step.expect)
+        why = hindrance(result) or unmet(result, step.expect)
         undo = "" if result.status == "denied" else undo
-        await self._stepped(step.name, "step", result, not why, why, undo)
+        await self._hand.stepped(step.name, "step", result, not why, why, undo)
         if result.status != "denied":  # half done is done: its undo has to be known
             self._note(step.name, "step", result, ok=not why, undo=undo)
         if why:
-            outcomes: dict[str, Outcome] = {"denied": "refused", "error": "failed"}
-            raise Stop(outcomes.get(result.status, "unmet"), step.name, why)
-        self._capture(step.name, result, "unmet")
+            raise Stop(hindered(result, "unmet"), step.name, why)
+        more, why = captured(self._playbook.parameters, step.name, result.output, self._values)
+        self._values |= more
+        if why:
+            raise Stop("unmet", step.name, why)
 
     async def _verify(self, check: Check) -> None:
         command, deadline = fill(check.command, self._values), time.monotonic() + check.within
         while True:
-            result = await self._call(check.name, command, check.timeout)
-            why = _hindrance(result) or unmet(result, check.expect)
+            result = await self._hand.run(check.name, command, check.timeout)
+            why = hindrance(result) or unmet(result, check.expect)
             if not why or result.status == "denied" or time.monotonic() >= deadline:
                 break
             await anyio.sleep(PAUSE)
-        await self._stepped(check.name, "verify", result, not why, why)
+        await self._hand.stepped(check.name, "verify", result, not why, why)
         self._note(check.name, "verify", result, ok=not why)
         if why:
             raise Stop("refused" if result.status == "denied" else "unmet", check.name, why)
 
-    def _capture(self, source: str, result: Ended, otherwise: Outcome) -> None:
-        for name, parameter in self._playbook.parameters.items():
-            if parameter.source != source or name in self._values:
-                continue
-            value, why = take_from(name, parameter, result.output)
-            if value is None:
-                raise Stop(otherwise, source, why)
-            self._values[name] = value
-
-    async def _call(
-        self, name: str, command: str, timeout: float, *, id: str = "", grace: float = GRACE
-    ) -> Ended:
-        id = id or new_id(f"play-{name}")
-        call = ToolCall(id, TOOL, {"command": command, "timeout": timeout})
-        began = time.monotonic()
-        with anyio.move_on_after(timeout + grace):
-            result = await self._setting.execute(call)
-            return ended(result, command, time.monotonic() - began)
-        return Ended(call.id, command, "ok", None, "", timeout + grace, timed_out=True)
-
     def _note(self, name: str, phase: Phase, result: Ended, *, ok: bool, undo: str = "") -> None:
-        self._done.append(
-            Done(
-                name=name,
-                phase=phase,
-                command=result.command,
-                undo=undo,
-                ok=ok,
-                output=result.output,
-                call_id=result.call_id,
-            )
-        )
+        self._done.append(done(name, phase, result, ok=ok, undo=undo))
 
-    async def _stepped(
-        self, name: str, phase: Phase, result: Ended, ok: bool, detail: str, undo: str = ""
-    ) -> None:
-        await self._tell(
-            PlaybookStepped(
-                run=self._run,
-                skill=self.skill,
-                step=name,
-                call_id=result.call_id,
-                ok=ok,
-                detail=detail,
-                undo=undo,
-                phase=phase,
-                seconds=round(result.seconds, 3),
-            )
+    def _begun(self, *, dry: bool) -> PlaybookStarted:
+        return PlaybookStarted(
+            run=self._setting.run,
+            skill=self.skill,
+            digest=self._digest,
+            parameters=tuple(self._found().items()),
+            dry=dry,
         )
 
     def _end(self, played: Played) -> PlaybookEnded:
         return PlaybookEnded(
-            run=self._run,
+            run=self._setting.run,
             skill=self.skill,
             outcome=played.outcome,
             step=played.step,
@@ -289,19 +192,7 @@ class Runner:
             dry=played.dry,
         )
 
-    async def _tell(self, event: Event) -> None:
-        await self._setting.publish(event)
 
-
-def unmet_or(result: Ended) -> str:
-    why = _hindrance(result)
+def _unmet_or(result: Ended) -> str:
+    why = hindrance(result)
     return why or ("" if result.code == 0 else f"it ended with exit code {result.code}")
-
-
-def _hindrance(result: Ended) -> str:
-    """Why it did not run to its end, whatever it was expected to do."""
-    if result.status == "denied":
-        return f"not allowed: {result.output[:300]}"
-    if result.status == "error":
-        return f"it could not be run: {result.output[:300]}"
-    return f"timed out after {result.seconds:.0f} s" if result.timed_out else ""

@@ -5,6 +5,7 @@ everything it speaks of is well, or trouble in the log that stopped and stays aw
 goes on. To see nothing is not enough: many faults are silent.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Literal
 
 import anyio
@@ -18,6 +19,7 @@ from hermes.skills.playbook.setting import Execute
 from hermes.sre.assessing.grounds import Grounds, grounds_for, may_be_well
 from hermes.sre.assessing.symptoms import came_back, fading, symptoms
 from hermes.sre.assessing.whole_host import (
+    Name,
     Seen,
     State,
     look_at,
@@ -27,6 +29,7 @@ from hermes.sre.assessing.whole_host import (
 )
 
 Verdict = Literal["no-incident", "recovered", "wrong", "unknown"]
+Alone = Callable[[], Awaitable[None]]
 HOLD = 3.0
 """Seconds for which trouble that is over has to stay away."""
 ROUNDS = 2
@@ -48,8 +51,14 @@ class Assessment(Value, kw_only=True, frozen=True):
         return self.verdict in ("no-incident", "recovered")
 
 
-async def assess(facts: Facts, execute: Execute, *, hold: float = HOLD) -> Assessment:
-    """Changes nothing. The sicker the host, the sooner it answers."""
+async def assess(
+    facts: Facts, execute: Execute, *, hold: float = HOLD, alone: Alone | None = None
+) -> Assessment:
+    """Changes nothing. The sicker the host, the sooner it answers.
+
+    `alone` is waited for before it is watched whether all stays well: what others do there could
+    pass for work that goes on, or for trouble.
+    """
     looks = _Looks(execute)
     before = await looks.all()
     if not before.state.units:
@@ -58,6 +67,9 @@ async def assess(facts: Facts, execute: Execute, *, hold: float = HOLD) -> Asses
         return looks.says("wrong", *found)
     if not may_be_well(facts, before):
         return looks.undecided(fading(facts, before))
+    if alone is not None:
+        await alone()
+        before = await looks.all(before)
     for _ in range(ROUNDS):
         await anyio.sleep(hold)
         now = await looks.all(before, logs="words")
@@ -83,10 +95,21 @@ class _Looks:
     async def all(
         self, before: Seen | None = None, logs: Literal["logs", "words"] = "logs"
     ) -> Seen:
-        said = read_logs(await self._at(look_at(logs)))
-        state = read_state(await self._at(look_at("state")))
-        checks = before.checks if before else tuple(read_checks(await self._at(look_at("checks"))))
-        return Seen(state=state, logs=said, checks=checks)
+        """Side by side: together they take as long as the longest."""
+        names: list[Name] = [logs, "state", *(() if before else ("checks",))]
+        said: dict[Name, str] = {}
+
+        async def one(name: Name) -> None:
+            said[name] = await self._at(look_at(name))
+
+        async with anyio.create_task_group() as group:
+            for name in names:
+                group.start_soon(one, name)
+        return Seen(
+            state=read_state(said["state"]),
+            logs=read_logs(said[logs]),
+            checks=before.checks if before else tuple(read_checks(said["checks"])),
+        )
 
     async def _at(self, command: str) -> str:
         """What it prints; nothing when it was refused or did not end."""

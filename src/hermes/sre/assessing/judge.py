@@ -1,4 +1,4 @@
-"""Sees the whole host for the reflexes: whether anything is wrong, and whether that is all."""
+"""Sees the whole host for the reflexes: whether what was mended is all that was wrong."""
 
 import time
 from collections.abc import Sequence
@@ -7,27 +7,22 @@ import anyio
 from msgspec.structs import replace
 
 from hermes.skills.playbook.facts import Facts
-from hermes.skills.playbook.reflex import without
 from hermes.skills.playbook.setting import Execute
-from hermes.sre.assessing.assess import Assessment, assess, look
+from hermes.sre.assessing.assess import look
 from hermes.sre.assessing.grounds import subjects_of
 from hermes.sre.assessing.symptoms import symptoms
 from hermes.sre.assessing.whole_host import Seen
+from hermes.sre.case import without
 
 PATIENCE, PAUSE = 4.0, 0.7
 """Seconds in which errors of before may give way to good answers, and between two looks."""
 
 
 class HostJudge:
-    """Fulfils `Judge`; the assessment is kept for whoever has to answer the alert."""
+    """It only looks."""
 
     def __init__(self, execute: Execute) -> None:
         self._execute = execute
-        self.assessment: Assessment | None = None
-
-    async def all_clear(self, facts: Facts) -> str:
-        self.assessment = await assess(facts, self._execute)
-        return "; ".join(self.assessment.reasons) if self.assessment.all_clear else ""
 
     async def more_to_do(self, facts: Facts, mended: Sequence[str]) -> list[Facts]:
         """Other units that the alert names, each for itself; else all of it, while it is sick."""

@@ -12,9 +12,10 @@ from msgspec.structs import replace
 from hermes.core.messages import Value
 
 LOOKS = Path(__file__).parent / "looks"
+Name = Literal["state", "logs", "words", "checks"]
 
 
-def look_at(name: Literal["state", "logs", "words", "checks"]) -> str:
+def look_at(name: Name) -> str:
     """The shell of a look. `words` is `logs` with what was said, and read only where it can lead to
     an all-clear: a run's own words are suspect after those of strangers."""
     if name == "words":

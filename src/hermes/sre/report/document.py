@@ -10,6 +10,7 @@ import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -64,7 +65,7 @@ async def _document(journal: Journal, bus: Bus, run: str, folder: Path) -> Path:
     if done is not None and done.path and await anyio.Path(path).exists():
         return path
     text = done.text if done is not None and done.path else ""
-    text = text or write(records, earlier=await earlier(journal, records))
+    text = text or await _text(journal, records)
     await anyio.to_thread.run_sync(_put, path, text)
     if done is None or not done.path:
         name = f"{folder.name}/{path.name}"
@@ -77,8 +78,14 @@ async def _without_file(journal: Journal, bus: Bus, run: str, why: str) -> None:
     if written(records) is not None:
         return
     case = case_of(next(e.event for e in records if isinstance(e.event, IncidentOpened)))
-    text = write(records, earlier=await earlier(journal, records))
+    text = await _text(journal, records)
     await bus.publish(ReportWritten(run=run, incident=case.incident, text=text, trouble=why))
+
+
+async def _text(journal: Journal, records: Sequence[Recorded]) -> str:
+    """Beside the loop: hundreds of records take longer to tell than an alert may wait."""
+    work = partial(write, records, earlier=await earlier(journal, records))
+    return await anyio.to_thread.run_sync(work)
 
 
 def written(records: Sequence[Recorded]) -> ReportWritten | None:

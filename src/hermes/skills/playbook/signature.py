@@ -1,0 +1,113 @@
+"""Whether a host shows what a playbook is for: its probes, in their order. They only look.
+
+Playbooks may look side by side; what more than one of them wants to see is looked at once.
+"""
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+import anyio
+
+from hermes.core.ids import new_id
+from hermes.core.messages import Value
+from hermes.skills.playbook.ending import Ended, unmet
+from hermes.skills.playbook.facts import Facts, captured, look_up
+from hermes.skills.playbook.hand import Done, Hand, Outcome, Stop, done, hindered, hindrance
+from hermes.skills.playbook.schema import KEPT, Playbook, Probe
+from hermes.skills.playbook.template import fill
+
+UNDO = "/var/tmp/hermes-undo"
+
+
+class Found(Value, kw_only=True, frozen=True):
+    """What the probes saw: the signature, or where and why it is not there."""
+
+    values: dict[str, str] = {}
+    done: tuple[Done, ...] = ()
+    missing: Outcome | None = None
+    """How the playbook ends without having begun; None when its signature is there."""
+    step: str = ""
+    detail: str = ""
+    at: float = 0.0
+    """By the monotonic clock: what was seen long ago may no longer be so."""
+    seconds: float = 0.0
+
+
+class Look(NamedTuple):
+    result: Ended
+    fresh: bool
+    """Nobody had asked for it before."""
+
+
+class Looks:
+    """What was seen, shared until something is changed."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, Ended] = {}
+        self._under_way: dict[str, anyio.Event] = {}
+
+    async def at(self, command: str, run: Callable[[], Awaitable[Ended]]) -> Look:
+        while command not in self._seen:
+            if (other := self._under_way.get(command)) is not None:
+                await other.wait()
+                continue  # if that one was called off, this is the one who looks
+            over = self._under_way[command] = anyio.Event()
+            try:
+                self._seen[command] = result = await run()
+                return Look(result, True)
+            finally:
+                del self._under_way[command]
+                over.set()
+        return Look(self._seen[command], False)
+
+
+async def find(playbook: Playbook, facts: Facts, hand: Hand, looks: Looks) -> Found:
+    began = time.monotonic()
+    values: dict[str, str] = {}
+    seen: list[Done] = []
+    missing: Outcome | None = None
+    step = detail = ""
+    try:
+        values |= _given(playbook, facts)
+        for probe in playbook.signature.probes:
+            result = await _probe(probe, fill(probe.command, values), hand, looks, seen)
+            more, why = captured(playbook.parameters, probe.name, result.output, values)
+            values |= more
+            if why:
+                raise Stop("declined", probe.name, why)
+    except Stop as stop:
+        missing, step, detail = stop.outcome, stop.step, str(stop)
+    return Found(
+        values=values,
+        done=tuple(seen),
+        missing=missing,
+        step=step,
+        detail=detail,
+        at=time.monotonic(),
+        seconds=time.monotonic() - began,
+    )
+
+
+def _given(playbook: Playbook, facts: Facts) -> dict[str, str]:
+    # Of this run alone: what another run kept must not be what this one brings back.
+    values = {KEPT: f"{UNDO}/{new_id('run')}"}
+    for name, parameter in playbook.parameters.items():
+        if parameter.source != "alert" and name not in facts.given:
+            continue
+        value, why = look_up(name, parameter, facts)
+        if value is None:
+            raise Stop("declined", "", why)
+        values[name] = value
+    return values
+
+
+async def _probe(probe: Probe, command: str, hand: Hand, looks: Looks, seen: list[Done]) -> Ended:
+    result, fresh = await looks.at(command, lambda: hand.run(probe.name, command, probe.timeout))
+    why = hindrance(result) or unmet(result, probe.expect)
+    if fresh:
+        await hand.stepped(probe.name, "probe", result, not why, why)
+    seen.append(done(probe.name, "probe", result, ok=not why))
+    if why:
+        raise Stop(hindered(result, "declined"), probe.name, why)
+    return result

@@ -1,0 +1,84 @@
+"""Playbooks in an incident: who looks, who acts, and what the people who are asked are shown."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from incident_house import Host
+
+from hermes.core.actions import Action
+from hermes.core.events.approvals import ApprovalRequested
+from hermes.policy.approvals import Approvals
+from hermes.policy.approvals_request import Manners
+from hermes.policy.verdict import Verdict
+from hermes.skills.playbook.facts import Facts
+from hermes.sre.case import without
+from hermes.sre.commander import Commander, Ending
+from hermes.tools.executor import Executor
+from hermes.tools.terminal import make_terminal
+
+pytestmark = pytest.mark.anyio
+MEND = ("touch well-web", "rm -f well-web")
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+async def commanded(host: Host) -> Ending:
+    case = await host.opened()
+    async with host.ground() as ground:
+        return await Commander(ground, case).command()
+
+
+def counted(host: Host, name: str, expect: str) -> None:
+    """Its look leaves a trace, and finds its signature only where it sees what it expects."""
+    file = host.folder / "skills" / name / "playbook.yaml"
+    text = file.read_text().replace("command: test", "command: echo x >> looks; test")
+    found = f"echo seen\n      expect: {{contains: {expect}}}\n"
+    file.write_text(text.replace("echo seen\n", found))
+
+
+async def test_playbooks_share_a_look_until_one_of_them_changes_something(host: Host) -> None:
+    host.playbook("web", ("touch one", "rm one"))
+    host.playbook("web-is-down-otherwise", MEND)
+    counted(host, "web", "elsewhere")
+    counted(host, "web-is-down-otherwise", "seen")
+    ending = await commanded(host)
+    assert (ending.outcome, host.ledger) == ("resolved", ["web-is-down-otherwise-1"])
+    assert (host.folder / "looks").read_text() == "x\n"
+
+
+async def test_with_one_fault_mended_nobody_looks_for_another(host: Host) -> None:
+    host.playbook("web", MEND)
+    host.playbook("web-is-down-otherwise", ("touch other", "rm other"))
+    ending = await commanded(host)
+    assert (ending.outcome, host.ledger) == ("resolved", ["web-1"])
+
+
+async def test_whoever_is_asked_about_a_step_is_shown_its_own_way_back(host: Host) -> None:
+    class Asks:
+        def decide(self, action: Action) -> Verdict:
+            changes = "ledger" in str(action.call.arguments["command"])
+            return Verdict(verdict="ask" if changes else "allow", rule="test", hash="x")
+
+    host.playbook("web", ("touch well-web", "rm -f well-web; ls {{kept}}"))
+    case, rules = await host.opened(), Asks()
+    async with host.ground() as ground:
+        people = Approvals(ground.bus, rules.decide, Manners(), host.person)
+        executor = Executor({"terminal": make_terminal()}, rules, people, ground.bus)
+        ending = await Commander(replace(ground, executor=executor), case).command()
+    assert ending.outcome == "resolved", ending
+    events = [each.event async for each in host.journal.read()]
+    (request,) = [each for each in events if isinstance(each, ApprovalRequested)]
+    way_back = "echo undo-web-1 >> ledger; rm -f well-web; ls /var/tmp/hermes-undo/"
+    assert request.undo.startswith(way_back)
+
+
+def test_what_was_mended_is_no_longer_what_the_alert_is_about() -> None:
+    facts = Facts(title="web and web-cache fail", labels={"service": "web", "host": "h"})
+    rest = without(facts, "web")
+    assert rest.title == " and web-cache fail"
+    assert rest.labels == {"host": "h"}
+    assert without(facts, "") == facts

@@ -1,0 +1,54 @@
+"""Nothing is changed before it is known that something is wrong, whatever a playbook has found."""
+
+from pathlib import Path
+
+import pytest
+
+from hermes.app.boxed import by_playbooks
+from hermes.core.events.incidents import ChangeBegan
+from hermes.core.events.skills import PlaybookStarted, PlaybookStepped
+from hermes.environments.confinement import probe
+from hermes.gym.episode import open_episode
+from hermes.gym.scenario import find
+from hermes.gym.stage import bare_stage, rules
+from hermes.skills.cards import Root
+from hermes.skills.library import Library, Skill
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless())),
+]
+EAGER = """\
+summary: "It finds its signature on every host"
+signature:
+  probes: [{name: look, command: "echo seen", expect: {contains: seen}}]
+steps: [{name: mend, command: "touch /srv/changed", undo: "rm /srv/changed"}]
+verify: [{name: works, command: "true"}]
+"""
+
+
+def eager(folder: Path) -> list[Skill]:
+    skill = folder / "eager"
+    skill.mkdir()
+    (skill / "SKILL.md").write_text("---\nname: eager\ndescription: always ready\n---\nHow.\n")
+    (skill / "playbook.yaml").write_text(EAGER)
+    return Library([Root(folder, "user")], {"eager": "trusted"}).skills
+
+
+@pytest.mark.parametrize(
+    ("scenario", "ending"), [("false-alarm", "no-incident"), ("already-recovered", "recovered")]
+)
+async def test_a_host_that_is_well_is_left_alone_though_a_signature_is_there(
+    scenario: str, ending: str, tmp_path: Path
+) -> None:
+    story = find(scenario).story(4)
+    async with (
+        open_episode(find(scenario), story) as episode,
+        bare_stage(episode, rules()) as stage,
+    ):
+        said = await by_playbooks(eager(tmp_path), episode, stage)
+        events = [each.event async for each in stage.bus.journal.read()]
+    assert said.outcome == ending, said
+    looks = [each for each in events if isinstance(each, PlaybookStepped)]
+    assert [(each.skill, each.phase, each.ok) for each in looks] == [("eager", "probe", True)]
+    assert not [each for each in events if isinstance(each, PlaybookStarted | ChangeBegan)]
