@@ -1,5 +1,6 @@
 """The gate: documents on one side, an action on the other, a verdict in under a millisecond."""
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -19,6 +20,8 @@ from hermes.policy.verdict import Verdict
 if TYPE_CHECKING:
     from hermes.policy.taint import Taint
 
+_UNDER_WAY = 64
+"""Deeds that were judged and may begin; to read a long command twice costs as much as once."""
 Situate = Callable[[Action], Situation]
 
 
@@ -44,6 +47,7 @@ class DocumentPolicy:
         self.clock = clock
         self._rates = rates or Rates()
         self._taint: Taint | None = None
+        self._just_read: OrderedDict[str, tuple[Action, Deed]] = OrderedDict()
         self._latest: datetime | None = None
 
     def decide(self, action: Action) -> Verdict:
@@ -53,7 +57,12 @@ class DocumentPolicy:
         """The action as the rules see it."""
         deed = self.reader.read(action, self._situate(action))
         carried = self._taint.carried(action, deed) if self._taint is not None else ""
-        return msgspec.structs.replace(deed, tainted=True, carried=carried) if carried else deed
+        if carried:
+            deed = msgspec.structs.replace(deed, tainted=True, carried=carried)
+        self._just_read[action.call.id] = (action, deed)
+        if len(self._just_read) > _UNDER_WAY:
+            self._just_read.popitem(last=False)
+        return deed
 
     def judge(self, deed: Deed) -> Verdict:
         now = self.clock()
@@ -67,7 +76,9 @@ class DocumentPolicy:
 
     def started(self, action: Action) -> None:
         """It is being done: counts towards rate limits, and what it writes is remembered."""
-        deed = self.read(action)
+        judged, deed = self._just_read.pop(action.call.id, (None, None))
+        if deed is None or judged != action:  # else it is the very deed that was judged
+            deed = self.read(action)
         limits = {rule.name: rule.rate.max for rule in self.book.rules if rule.rate}
         for rule, key in self.judge(deed).counted:
             self._rates.note(rule, key, most=limits[rule])
