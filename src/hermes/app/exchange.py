@@ -12,6 +12,7 @@ from hermes.app.exchange_checks import check_signature, shell_effects
 from hermes.app.exchange_evidence import claims, rerun_in_gym
 from hermes.app.exchange_index import Looked, cloned, look_at
 from hermes.app.exchange_own import Own, OwnWords
+from hermes.app.second_reader import second_reader
 from hermes.core.events.skills import SkillChanged, SkillMeasured
 from hermes.core.protocols import Environment, Journal
 from hermes.settings.load import Loaded
@@ -141,6 +142,7 @@ class Exchange:
             places=self._place if sandbox else None,
             effects=shell_effects,
             rerun=rerun_in_gym if prove else None,
+            second=second_reader(self._loaded),
             say=say,
         )
 

@@ -28,6 +28,8 @@ class SkillSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fi
     """Look back in the background when a conversation ends and a review is due."""
     review_model: str = ""
     """The model that may propose changes in such a review; empty: failures are only counted."""
+    second_reader: str = ""
+    """The model that reads a foreign skill after the rules have; empty: the rules alone."""
     index_warn_days: int = 30
     """Days after which an index of another publisher is warned about; 0 never."""
     index_most_days: int = 180

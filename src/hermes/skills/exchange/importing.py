@@ -41,6 +41,8 @@ class Proven(Value, frozen=True):
 
 Rerun = Callable[[Path, Sequence[Entry]], Awaitable[Proven]]
 """Plays the evidence of a skill's folder again."""
+SecondReader = Callable[[Sequence[Entry]], Awaitable[list[Finding]]]
+"""A model that reads what the rules let through."""
 Told = Callable[[str], None]
 
 
@@ -78,6 +80,7 @@ class Gatehouse:
     places: Places | None = None
     effects: Effects | None = None
     rerun: Rerun | None = None
+    second: SecondReader | None = None
     say: Told = lambda _: None
 
     async def examine(self, data: bytes, existing: Path | None = None) -> Examined:
@@ -90,6 +93,9 @@ class Gatehouse:
         before = capabilities_of(entries_of(existing)) if existing is not None else ()
         found = capabilities_of(bundle.skill)
         tried, proven = False, Proven("not-run", "it did not get that far")
+        if self.second is not None and not any(finding.blocks for finding in findings):
+            self.say("a model reads it")
+            findings += await self.second(bundle.skill)
         if not any(finding.blocks for finding in findings):
             findings += await self._try(bundle)
             tried = self.places is not None
