@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.core.events import decode, encode
+from hermes.core.foreign_text import LABELS
 from hermes.web import alertmanager, generic
 from hermes.web.alertmanager import Unreadable
-from hermes.web.texts import LABELS
 
 
 def alert(**more: Any) -> dict[str, Any]:

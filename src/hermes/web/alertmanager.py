@@ -11,8 +11,7 @@ from typing import Literal
 import msgspec
 
 from hermes.core.events.incidents import AlertRaised
-from hermes.core.messages import Value
-from hermes.web.texts import (
+from hermes.core.foreign_text import (
     SHORT,
     TEXT,
     TITLE,
@@ -23,6 +22,7 @@ from hermes.web.texts import (
     prose,
     word,
 )
+from hermes.core.messages import Value
 
 VERSION = "4"
 SAID = 20

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import msgspec
 
 from hermes.core.events.incidents import AlertRaised
+from hermes.core.foreign_text import SHORT, TEXT, TITLE, Scalar, digest, labels_of, plain, prose
 from hermes.web.alertmanager import Unreadable, since
-from hermes.web.texts import SHORT, TEXT, TITLE, Scalar, digest, labels_of, plain, prose
 
 
 class _Alert(msgspec.Struct):

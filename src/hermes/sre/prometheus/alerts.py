@@ -1,17 +1,16 @@
 """Turns what Prometheus answers into alerts; the same trouble always has the same fingerprint."""
 
-import hashlib
 from collections.abc import Mapping
 from datetime import datetime
 
 from hermes.core.events.incidents import AlertRaised
+from hermes.core.foreign_text import SHORT, TEXT, TITLE, digest, labels_of, plain
 from hermes.sre.prometheus.client import ActiveAlert, Series
 from hermes.sre.prometheus.settings import PrometheusRule
 
 SOURCE = "prometheus"
 ORIGIN = "hermes_rule"
 """The label that says which question an alert answers: by it a restarted watch knows its own."""
-TITLE, TEXT, SHORT, LABELS = 200, 4000, 200, 40
 
 
 def of_series(rule: PrometheusRule, series: Series, origin: str, since: datetime) -> AlertRaised:
@@ -23,11 +22,11 @@ def of_series(rule: PrometheusRule, series: Series, origin: str, since: datetime
     return AlertRaised(
         run="watch",
         source=SOURCE,
-        fingerprint=_digest(rule.name, *sorted(f"{k}={v}" for k, v in series.labels.items())),
-        title=_plain(title, TITLE),
-        text=_plain(f"{rule.query} gives {series.value} for {_shown(named)}", TEXT),
-        labels=_labels(labels | {"alertname": rule.name, ORIGIN: origin}),
-        severity=_plain(rule.severity or named.get("severity", ""), SHORT),
+        fingerprint=digest(rule.name, *sorted(f"{k}={v}" for k, v in series.labels.items())),
+        title=plain(title, TITLE),
+        text=plain(f"{rule.query} gives {series.value} for {_shown(named)}", TEXT),
+        labels=labels_of(labels | {"alertname": rule.name, ORIGIN: origin}, ORIGIN),
+        severity=plain(rule.severity or named.get("severity", ""), SHORT),
         since=since,
     )
 
@@ -41,10 +40,10 @@ def of_alert(alert: ActiveAlert, origin: str) -> AlertRaised:
         run="watch",
         source=SOURCE,
         fingerprint=fingerprint(alert.labels),
-        title=_plain(title, TITLE),
-        text=_plain(text, TEXT),
-        labels=_labels(alert.labels | {ORIGIN: origin}),
-        severity=_plain(alert.labels.get("severity", ""), SHORT),
+        title=plain(title, TITLE),
+        text=plain(text, TEXT),
+        labels=labels_of(alert.labels | {ORIGIN: origin}, ORIGIN),
+        severity=plain(alert.labels.get("severity", ""), SHORT),
         since=alert.active_at,
     )
 
@@ -54,9 +53,9 @@ def of_trouble(url: str, origin: str, title: str, why: str, since: datetime) -> 
     return AlertRaised(
         run="watch",
         source=SOURCE,
-        fingerprint=_digest("trouble", url, origin),
-        title=_plain(title, TITLE),
-        text=_plain(why, TEXT),
+        fingerprint=digest("trouble", url, origin),
+        title=plain(title, TITLE),
+        text=plain(why, TEXT),
         labels=(("alertname", "PrometheusNotAnswering"), (ORIGIN, origin)),
         severity="warning",
         since=since,
@@ -76,21 +75,5 @@ def fingerprint(labels: Mapping[str, str]) -> str:
     return f"{number:016x}"
 
 
-def _labels(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    first = {"alertname", "service", "job", "instance", "severity", "namespace", ORIGIN}
-    kept = sorted(given, key=lambda name: (name not in first, name))[:LABELS]
-    return tuple((_plain(name, SHORT), _plain(given[name], SHORT)) for name in sorted(kept))
-
-
 def _shown(labels: Mapping[str, str]) -> str:
     return ", ".join(f"{name}={value}" for name, value in sorted(labels.items())) or "all"
-
-
-def _plain(text: str, most: int) -> str:
-    """One line of what can be seen: it comes from whoever is monitored."""
-    seen = "".join(each if each.isprintable() else " " for each in text[: 2 * most])
-    return " ".join(seen.split())[:most]
-
-
-def _digest(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:16]

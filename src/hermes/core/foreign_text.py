@@ -1,4 +1,4 @@
-"""What others send is data: cut to a size, and without characters that nobody can see."""
+"""What others say in an alert is data: cut to a size, without characters that nobody can see."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -22,8 +22,8 @@ def prose(text: str, most: int) -> str:
     return _visible(text[: 2 * most]).strip()[:most]
 
 
-def labels_of(given: Mapping[str, Scalar]) -> tuple[tuple[str, str], ...]:
-    order = sorted(given, key=lambda name: (name not in FIRST, name))
+def labels_of(given: Mapping[str, Scalar], *needed: str) -> tuple[tuple[str, str], ...]:
+    order = sorted(given, key=lambda name: (name not in (*FIRST, *needed), name))
     kept = sorted(order[:LABELS])
     return tuple((plain(name, SHORT), plain(word(given[name]), SHORT)) for name in kept)
 
