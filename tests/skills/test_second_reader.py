@@ -97,5 +97,5 @@ async def test_the_import_asks_the_model_that_the_settings_name(tmp_path: Path) 
     gate = type(exchange)(loaded).gatehouse(said.append, sandbox=False, prove=False)
     examined = await gate.examine(bundle())
     assert "a model reads it" in said
-    assert [each.kind for each in examined.findings] == ["second reader"]
+    assert [each.kind for each in examined.findings] == ["model"]
     assert examined.ruling == "look"

@@ -8,7 +8,7 @@ from hermes.core.messages import Value
 
 Kind = Literal[
     "structure", "unicode", "python", "shell", "dependency", "prose", "encoded", "capability",
-    "sandbox",
+    "sandbox", "model",
 ]  # fmt: skip
 
 
