@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from incident_house import Host
 
 from hermes.core.actions import Action
 from hermes.core.events.approvals import ApprovalRequested
+from hermes.core.events.incidents import IncidentDiagnosed
 from hermes.policy.approvals import Approvals
 from hermes.policy.approvals_request import Manners
 from hermes.policy.verdict import Verdict
@@ -57,14 +59,33 @@ async def test_with_one_fault_mended_nobody_looks_for_another(host: Host) -> Non
     assert (ending.outcome, host.ledger) == ("resolved", ["web-1"])
 
 
-async def test_whoever_is_asked_about_a_step_is_shown_its_own_way_back(host: Host) -> None:
-    class Asks:
-        def decide(self, action: Action) -> Verdict:
-            changes = "ledger" in str(action.call.arguments["command"])
-            return Verdict(verdict="ask" if changes else "allow", rule="test", hash="x")
+class Rules:
+    """Looks are free; of changes they say this."""
 
+    def __init__(self, verdict: Literal["ask", "deny"]) -> None:
+        self._verdict = verdict
+
+    def decide(self, action: Action) -> Verdict:
+        changes = "ledger" in str(action.call.arguments["command"])
+        return Verdict(verdict=self._verdict if changes else "allow", rule="test", hash="x")
+
+
+async def test_what_a_playbook_found_is_told_also_when_it_may_not_act(host: Host) -> None:
+    host.playbook("web", MEND)
+    case, rules = await host.opened(), Rules("deny")
+    async with host.ground() as ground:
+        executor = Executor({"terminal": make_terminal()}, rules, host.person, ground.bus)
+        ending = await Commander(replace(ground, executor=executor), case).command()
+    assert (ending.outcome, host.ledger) == ("escalated", [])
+    events = [each.event async for each in host.journal.read()]
+    *_, diagnosed = [each for each in events if isinstance(each, IncidentDiagnosed)]
+    assert (diagnosed.verdict, diagnosed.mechanism) == ("escalate", "web is put right")
+    assert diagnosed.evidence
+
+
+async def test_whoever_is_asked_about_a_step_is_shown_its_own_way_back(host: Host) -> None:
     host.playbook("web", ("touch well-web", "rm -f well-web; ls {{kept}}"))
-    case, rules = await host.opened(), Asks()
+    case, rules = await host.opened(), Rules("ask")
     async with host.ground() as ground:
         people = Approvals(ground.bus, rules.decide, Manners(), host.person)
         executor = Executor({"terminal": make_terminal()}, rules, people, ground.bus)

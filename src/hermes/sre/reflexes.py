@@ -131,7 +131,8 @@ class Reflexes:
             if played.outcome == "applied":
                 await self._tell(seen.candidate, played)
             return Acted(skill=name, played=played)
-        if played.outcome == "refused":
+        if played.outcome == "refused":  # whoever is woken by it should know what was found
+            await self._tell(seen.candidate, played)
             self.refused = f"{name} may not go on: {played.detail}"
         return None
 
