@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 from typing import Literal
 
 import anyio
-from msgspec.structs import replace
 
 from hermes.core.actions import HearsText
 from hermes.core.errors import HermesError, StoreError
@@ -34,6 +33,7 @@ from hermes.sre.attempts import Attempts, Made
 from hermes.sre.case import Case
 from hermes.sre.changes import take_back
 from hermes.sre.ground import Ground
+from hermes.sre.handing_over import hand_over
 from hermes.sre.incident import Incident, incident
 from hermes.sre.reflexes import Reflexes, numbers_of
 from hermes.sre.sizing_up import size_up
@@ -197,7 +197,8 @@ class Commander:
         now = await incident(self._ground.bus.journal, self._case.run)
         if now is None or not now.report:
             if ending.outcome == "escalated":
-                await self._call_people(now, ending)
+                said = now.diagnosis if now else None
+                await hand_over(self._ground, self._case, said, self._assessment, ending.reason)
             await self._unharmed("document", self._ground.report)
         if ending.outcome == "resolved":
             await self._unharmed("learn", self._ground.learn)
@@ -220,35 +221,6 @@ class Commander:
             raise
         except HermesError as error:
             await self._enter(phase, detail=f"failed: {error}"[:500])
-
-    async def _call_people(self, now: Incident | None, ending: Ending) -> None:
-        """What was thought of it until then stays, as what it is: not proved."""
-        said = now.diagnosis if now else None
-        if said is not None and said.verdict == "escalate":
-            return
-        said = said or await self._seen()
-        await self._ground.bus.publish(
-            replace(
-                said,
-                at=datetime.now(UTC),
-                verdict="escalate",
-                gaps=(*said.gaps, ending.reason[:300]),
-                confidence=said.confidence / 2,
-            )
-        )
-
-    async def _seen(self) -> IncidentDiagnosed:
-        """Where nobody has a diagnosis: what the first look saw, and where it stands."""
-        seen = self._assessment or Assessment(verdict="unknown")
-        return IncidentDiagnosed(
-            run=self._case.run,
-            incident=self._case.incident,
-            component=seen.component or self._case.service,
-            mechanism=seen.mechanism or "; ".join(seen.reasons)[:500],
-            value=seen.value,
-            evidence=await numbers_of(self._ground, self._case.run, seen.evidence),
-            confidence=0.2,
-        )
 
     async def _enter(self, phase: Phase, attempt: int = 0, detail: str = "") -> None:
         resumed, self._resumed = self._resumed, False

@@ -1,0 +1,52 @@
+"""What people are told who are called because it could not be mended: all that is known, as what
+it is."""
+
+from datetime import UTC, datetime
+
+from msgspec.structs import replace
+
+from hermes.core.events.incidents import IncidentDiagnosed
+from hermes.sre.assessing.assess import Assessment
+from hermes.sre.assessing.last_words import last_words
+from hermes.sre.case import Case
+from hermes.sre.ground import Ground
+from hermes.sre.reflexes import numbers_of
+
+
+async def hand_over(
+    ground: Ground,
+    case: Case,
+    said: IncidentDiagnosed | None,
+    assessment: Assessment | None,
+    reason: str,
+) -> None:
+    """What was thought of it until then stays: not proved, and with why it ended here."""
+    if said is not None and said.verdict == "escalate":
+        return
+    told = said or await _seen(ground, case, assessment or Assessment(verdict="unknown"))
+    await ground.bus.publish(
+        replace(
+            told,
+            at=datetime.now(UTC),
+            verdict="escalate",
+            gaps=(*told.gaps, reason[:300]),
+            confidence=told.confidence / 2,
+        )
+    )
+
+
+async def _seen(ground: Ground, case: Case, first: Assessment) -> IncidentDiagnosed:
+    """Where nobody has a diagnosis: what the first look saw, and what the service says itself."""
+    component = first.component or case.service
+    mechanism, looks = first.mechanism or "; ".join(first.reasons), first.evidence
+    if words := await last_words(ground.road(case.run), component):
+        mechanism, looks = f"{mechanism[:300]}; {words}", (*looks, words.call)
+    return IncidentDiagnosed(
+        run=case.run,
+        incident=case.incident,
+        component=component,
+        mechanism=mechanism[:500],
+        value=first.value,
+        evidence=await numbers_of(ground, case.run, looks),
+        confidence=0.2,
+    )
