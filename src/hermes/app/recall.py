@@ -142,20 +142,22 @@ class Past:
         return self._search
 
     async def _open_store(self) -> "RecallStore":
+        from hermes.memory.search.passages import Passages
+
         if not isinstance(self._loaded.store, Path):
-            from hermes.memory.postgres.search import PostgresPassages
+            from hermes.memory.postgres import answers as by_database
             from hermes.memory.postgres.vectors import PostgresVectors
 
             if await PostgresVectors(self._open(), self._loaded.store).filled():
                 await self._fill_shelf()
-            return PostgresPassages(self._open(), self._shelf)
-        from hermes.memory.search.passages import SqlitePassages
+            return Passages(self._open(), by_database, self._shelf)
+        from hermes.memory.search import answers as by_index
         from hermes.memory.search.shelf import vectors_of
 
         # Whoever never made vectors does not wait for what makes them to be loaded.
         if vectors_of(index_of(self._loaded.store)).exists():
             await self._fill_shelf()
-        return SqlitePassages(self._open(), self._shelf)
+        return Passages(self._open(), by_index, self._shelf)
 
     async def _fill_shelf(self) -> None:
         await self._open_shelf()

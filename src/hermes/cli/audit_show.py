@@ -1,18 +1,17 @@
 """`hermes audit show` and `export`: the log to read, and the log to hand over."""
 
-import sys
 from datetime import datetime
 from pathlib import Path
 
 import click
 
+from hermes.cli.events_out import write_events
 from hermes.cli.lazy import Examples
 from hermes.cli.loading import settings_for
-from hermes.cli.output import emit_json, json_option, note, say, table
+from hermes.cli.output import emit_json, json_option, note, table
 from hermes.cli.render_safe import clip, visible
 from hermes.cli.stored import ask_journal, existing_journal, find_run
 from hermes.cli.when import SINCE
-from hermes.core.errors import HermesError
 from hermes.core.protocols import Recorded
 from hermes.memory.opening import Store, exists
 from hermes.policy.audit_story import KINDS, Asked, Deed, tell
@@ -96,18 +95,6 @@ def export(ctx: click.Context, full: bool, output: Path | None) -> None:
     lines = export_proven(
         existing_journal(loaded), None if full else KINDS, clean=Veil(loaded).recorded
     )
-    if output is None:
-        sys.stdout.buffer.writelines(line + b"\n" for line in lines)
-        return
-    count = 0
-    try:
-        with output.open("xb") as file:
-            for line in lines:
-                file.write(line + b"\n")
-                count += 1
-    except FileExistsError as error:
-        raise HermesError(f"{output} is there already; evidence is not written over") from error
-    except OSError as error:
-        raise HermesError(f"cannot write {output}: {error.strerror}") from error
-    say(f"{count} events written to {output}")
-    note("hand over audit.pub and audit.head with it: they are what it is verified with")
+    write_events(lines, output, anew=True)
+    if output is not None:
+        note("hand over audit.pub and audit.head with it: they are what it is verified with")

@@ -1,11 +1,11 @@
 """`hermes journal`: looking after the record of everything that happened."""
 
-import sys
 from pathlib import Path
 
 import click
 
 from hermes.cli import exits
+from hermes.cli.events_out import write_events
 from hermes.cli.lazy import ExampleGroup, Examples
 from hermes.cli.loading import settings_for
 from hermes.cli.output import confirm, emit_json, fields, json_option, note, say
@@ -66,18 +66,7 @@ def export(ctx: click.Context, run: str | None, output: Path | None) -> None:
 
     loaded = settings_for(ctx)
     lines = map(Veil(loaded).line, lines_of(existing_journal(loaded), run=run))
-    if output is None:
-        sys.stdout.buffer.writelines(line + b"\n" for line in lines)
-        return
-    count = 0
-    try:
-        with output.open("wb") as file:
-            for line in lines:
-                file.write(line + b"\n")
-                count += 1
-    except OSError as error:
-        raise HermesError(f"cannot write {output}: {error.strerror}") from error
-    say(f"{count} events written to {output}")
+    write_events(lines, output)
 
 
 @click.command(cls=Examples, examples="hermes journal compact --json")

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import get_args
@@ -26,6 +26,7 @@ from hermes.cli.policy_gate import (
 )
 from hermes.cli.render_safe import clip, visible
 from hermes.cli.stored import ask_journal, find_run
+from hermes.cli.when import SINCE
 from hermes.core.actions import Action
 from hermes.core.events import Event
 from hermes.core.events.happening import Origin, Unknown
@@ -34,7 +35,6 @@ from hermes.core.events.tools import ToolDecided, ToolRequested
 from hermes.memory.opening import Store, exists
 from hermes.policy.decide import DocumentPolicy
 from hermes.policy.documents import Loaded as Documents
-from hermes.policy.durations import seconds
 from hermes.policy.examine import Difference, Past
 from hermes.policy.examine import replay as judge_anew
 from hermes.policy.examine import report as count
@@ -44,25 +44,7 @@ from hermes.settings.load import Loaded
 
 ORIGINS = get_args(Origin)
 KINDS = ("run.started", "tool.requested", "tool.decided", "tool.approved")
-
-
-def _since(ctx: click.Context, parameter: click.Parameter, text: str | None) -> datetime | None:
-    if not text:
-        return None
-    try:
-        return datetime.now(UTC) - timedelta(seconds=seconds(text))
-    except (ValueError, OverflowError):
-        pass
-    try:
-        return datetime.fromisoformat(text).astimezone()
-    except (ValueError, OverflowError) as error:
-        raise click.BadParameter(f"{text!r} is not like 7d, 12h or 2026-03-02") from error
-
-
 RUN = click.option("--run", help="Only one run and its subagents: an id, a title, or latest.")
-SINCE = click.option(
-    "--since", callback=_since, metavar="WHEN", help="Only from then on: 7d, 12h or 2026-03-02."
-)
 
 
 @click.command(

@@ -1,7 +1,7 @@
 """One pod, by kubectl: ours or somebody's, entered, asked how it is, and left."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 import anyio
@@ -36,15 +36,12 @@ class Pod:
     def __init__(
         self, client: Client, settings: TerminalSettings, *, name: str = "", container: str = ""
     ) -> None:
+        self.variables = client.variables
         self._client, self._settings = client, settings
         self._name, self._theirs = name, bool(name)
         self._container = container or settings.kubernetes_container if name else CONTAINER
         self._scope: list[str] = []
         self._starting = anyio.Lock()
-
-    @property
-    def variables(self) -> Mapping[str, str]:
-        return self._client.variables
 
     @property
     def place(self) -> str:

@@ -3,7 +3,7 @@
 import os
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import anyio
 import msgspec
@@ -29,13 +29,10 @@ class Instance:
     one that died is replaced, after that has been told."""
 
     def __init__(self, client: Client, settings: TerminalSettings, *, name: str = "") -> None:
+        self.variables = client.variables
         self._client, self._settings = client, settings
         self._name, self._found = name, bool(name)
         self._starting = anyio.Lock()
-
-    @property
-    def variables(self) -> Mapping[str, str]:
-        return self._client.variables
 
     @property
     def place(self) -> str:

@@ -1,8 +1,7 @@
 """The journal in one SQLite file that several processes share, write to and follow live."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -15,13 +14,12 @@ import apsw
 from hermes.core.errors import StoreError
 from hermes.core.events import Event
 from hermes.core.events.audit import CheckpointSigned
-from hermes.core.protocols import Recorded
 from hermes.memory.connection import PATIENCE, connect
 from hermes.memory.faults import explained
 from hermes.memory.listing import list_runs
-from hermes.memory.pages import Page, fetch, skip_older, wanted
+from hermes.memory.pages import fetch, last, skip_older
+from hermes.memory.reading import Questions, Reading
 from hermes.memory.rows import row_of
-from hermes.memory.runs import RunSummary
 from hermes.memory.schema import Opened, prepare
 from hermes.memory.sealing import Tip, seal
 from hermes.memory.watch import Watch
@@ -37,12 +35,13 @@ class SqliteJournal:
         self.path = opened.path
         self.backup = opened.backup
         """Copy of the file from before a migration, when opening it made one."""
-        self._newest = 0
         self._patience = patience
-        self._stirred = anyio.Event()
-        self._writer = Writer(opened, self._grown)
+        reading = Reading(self._ask, Questions(last, skip_older, fetch, list_runs))
+        self.read, self.last, self.runs = reading.read, reading.last, reading.runs
+        self._reading = reading
+        self._writer = Writer(opened, self._reading.reached)
         self._readers = Readers(opened.path, patience)
-        self._watch = Watch(opened.path, self._stir)
+        self._watch = Watch(opened.path, self._reading.stir)
         self._threads = anyio.CapacityLimiter(4)
         self._closed = False
 
@@ -66,49 +65,17 @@ class SqliteJournal:
             return range(0)
         return await self._writer.submit([row_of(event) for event in events])
 
-    async def read(
-        self,
-        *,
-        after: int = 0,
-        run: str | None = None,
-        kinds: Sequence[str] = (),
-        since: datetime | None = None,
-    ) -> AsyncIterator[Recorded]:
-        """Events in order. Those of a deleted run are left out once a compaction took its texts."""
-        want = wanted(run, kinds, since)
-        start: int | None = after
-        if want.since is not None:
-            start = await self._ask(partial(skip_older, after=after, since=want.since))
-        while start is not None:
-            page: Page = await self._ask(partial(fetch, after=start, want=want))
-            for recorded in page.records:
-                yield recorded
-            start = page.after
-
-    async def last(self) -> int:
-        return await self._ask(_last)
-
     async def changed(self, after: int) -> None:
         with self._watch:  # first the ear, then the look: nothing can slip in between
-            while True:
-                stirred = self._stirred
-                if self._newest > after or await self.last() > after:
-                    return
-                with anyio.move_on_after(self._watch.pause):
-                    await stirred.wait()
-
-    async def runs(
-        self, *, limit: int = 50, parent: str | None = "", deleted: bool = False
-    ) -> Sequence[RunSummary]:
-        """Runs, the last started first: without a parent, of one parent, or (None) all."""
-        return await self._ask(partial(list_runs, limit=limit, parent=parent, deleted=deleted))
+            while not await self._reading.passed(after, self._watch.pause):
+                pass
 
     async def seal(self, sign: Callable[[Tip], CheckpointSigned]) -> Tip | None:
         """Put a checkpoint behind everything that any process has written so far."""
         question = partial(seal, self.path, sign, patience=self._patience)
         sealed = await anyio.to_thread.run_sync(question, limiter=self._threads)
         if sealed is not None:
-            self._grown(max(self._newest, sealed.seq))
+            self._reading.reached(sealed.seq)
         return sealed
 
     async def close(self) -> None:
@@ -116,7 +83,7 @@ class SqliteJournal:
         if self._closed:
             return
         self._closed = True
-        self._stir()
+        self._reading.stir()
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self._readers.close, limiter=self._threads)
             await anyio.to_thread.run_sync(self._writer.stop, limiter=self._threads)
@@ -126,14 +93,6 @@ class SqliteJournal:
         if self._closed:
             raise StoreError("the journal is closed; nothing more can be read")
         return await anyio.to_thread.run_sync(self._readers.ask, question, limiter=self._threads)
-
-    def _grown(self, newest: int) -> None:
-        self._newest = newest
-        self._stir()
-
-    def _stir(self) -> None:
-        self._stirred.set()
-        self._stirred = anyio.Event()
 
 
 class Readers:
@@ -169,7 +128,3 @@ class Readers:
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
-
-
-def _last(connection: apsw.Connection) -> int:
-    return connection.execute("SELECT max(seq) FROM event").get or 0

@@ -41,6 +41,10 @@ def wanted(run: str | None, kinds: Sequence[str], since: datetime | None) -> Wan
     return Wanted(run, tuple(dict.fromkeys(kinds)), oldest)
 
 
+def last(connection: apsw.Connection) -> int:
+    return connection.execute("SELECT max(seq) FROM event").get or 0
+
+
 def skip_older(connection: apsw.Connection, after: int, since: int) -> int | None:
     """The number before the first event that is young enough; None when there is none."""
     first = connection.execute("SELECT min(seq) FROM event WHERE at >= ?", (since,)).get

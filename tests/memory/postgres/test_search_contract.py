@@ -16,9 +16,11 @@ from hermes.core.events.tools import ToolFinished, ToolRequested
 from hermes.core.messages import Message, ToolCall, ToolResult
 from hermes.core.recall import Search
 from hermes.memory.opening import Store, open_journal
-from hermes.memory.postgres.search import PostgresPassages, PostgresSearch
+from hermes.memory.postgres import answers as by_database
+from hermes.memory.postgres.search import PostgresSearch
 from hermes.memory.recall.store import RecallStore
-from hermes.memory.search.passages import SqlitePassages
+from hermes.memory.search import answers as by_index
+from hermes.memory.search.passages import Passages
 from hermes.memory.search.sessions import SessionSearch
 
 pytestmark = pytest.mark.anyio
@@ -45,13 +47,13 @@ async def both(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
         path = tmp_path / "journal.db"
         async with open_journal(path) as journal:
             search = SessionSearch(path, tmp_path / "search.db")
-            yield Both(journal, search, SqlitePassages(search))
+            yield Both(journal, search, Passages(search, by_index))
             search.close()
     else:
         url = request.getfixturevalue("database")
         async with open_journal(url) as journal:
             server = PostgresSearch(url)
-            yield Both(journal, server, PostgresPassages(server))
+            yield Both(journal, server, Passages(server, by_database))
             server.close()
 
 

@@ -19,8 +19,8 @@ from hermes.core.events.memory import (
 )
 from hermes.core.events.runs import RunDeleted
 from hermes.memory.journal import SqliteJournal
-from hermes.memory.search import index
-from hermes.memory.search.passages import SqlitePassages
+from hermes.memory.search import answers, index
+from hermes.memory.search.passages import Passages
 from hermes.memory.verification import verify
 
 
@@ -122,7 +122,7 @@ async def test_recall_sees_confirmation_and_leaves_out_what_ended(tmp_path: Path
         numbers = await journal.append(*notes)
         await journal.append(FactConfirmed(run="c", fact="f0", seen_at=NOON))
         await journal.append(FactEnded(run="c", fact="f1"))
-    store = SqlitePassages(home.past)
+    store = Passages(home.past, answers)
     found = await store.matching(["apple"], session=None, limit=10)
     assert {hit.seq for hit in found} == set(numbers)
     (passage,) = await store.around(numbers, 0)

@@ -1,14 +1,13 @@
-"""One search from words to hits: all the words first, then, when that is too little, some."""
+"""Lines of the database that hold all the words of a search, or some of them, the best first."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-
-from msgspec.structs import replace
+from functools import partial
 
 from hermes.core.errors import StoreCorrupt
 from hermes.core.events import Event
 from hermes.core.events.happening import Unknown
-from hermes.core.recall import Hit, Hits, Line, Search
+from hermes.core.recall import Hits, Line, Search
 from hermes.memory.postgres.finding import (
     EVERYWHERE,
     Narrow,
@@ -25,30 +24,20 @@ from hermes.memory.rows import read
 from hermes.memory.search.finding import rarity
 from hermes.memory.search.query import Query, Term, read_query, term_of
 from hermes.memory.search.ranking import score
-from hermes.memory.search.snippets import pattern, snippet
 from hermes.memory.search.told import told
+from hermes.memory.search.widening import MOST, Neighbours, Ranked, widened
 
 CANDIDATES = 120
 """Lines that hold all the words and are read to be ranked; the newest of them."""
-MOST = 200
-"""Hits that one search may have."""
-
-Ranked = list[tuple[Line, float]]
 
 
 def search(connection: Database, wording: Wording, wanted: Search) -> Hits:
-    limit = max(1, min(wanted.limit, MOST))
     query, narrow = read_query(wanted.words), narrowed(wanted)
     service = term_of(wanted.service)
     also = [] if service is None else [service]
-    ranked = _all(connection, wording, query, also, narrow)[:limit]
-    relaxed: Ranked = []
-    if len(ranked) < limit and (len(query.needed) > 1 or query.signatures):
-        known = {line.seq for line, _ in ranked}
-        some = _some(connection, wording, query, also, narrow, limit + len(known))
-        relaxed = [each for each in some if each[0].seq not in known][: limit - len(ranked)]
-    hits = _shown(connection, [*ranked, *relaxed], query.terms)
-    return Hits(hits=hits, relaxed=bool(relaxed))
+    ranked = _all(connection, wording, query, also, narrow)
+    some = partial(_some, connection, wording, query, also, narrow)
+    return widened(query, wanted.limit, ranked, some, partial(_beside, connection))
 
 
 def read_events(connection: Database, seqs: Iterable[int]) -> dict[int, Event | Unknown]:
@@ -111,29 +100,11 @@ def _some(
     return [(lines[seq], points) for seq, points in found if seq in lines]
 
 
-def _shown(connection: Database, ranked: Ranked, terms: Sequence[Term]) -> tuple[Hit, ...]:
-    words = pattern(terms)
-    near = places(connection, [line.seq for line, _ in ranked], 1)
-    at = {(run, position): seq for seq, (run, position, _) in near.items()}
+def _beside(connection: Database, seqs: Sequence[int]) -> Neighbours:
+    near = places(connection, seqs, 1)
     lines = read_lines(connection, near)
-    hits = []
-    for line, points in ranked:
-        piece, marks = snippet(line.text, words)
-        run, position, _ = near.get(line.seq, (line.run, -9, None))
-        before, after = (_short(lines.get(at.get((run, position + step), 0))) for step in (-1, 1))
-        hits.append(
-            Hit(
-                line=line,
-                score=round(points, 4),
-                snippet=piece,
-                marks=marks,
-                before=before,
-                after=after,
-            )
-        )
-    return tuple(hits)
-
-
-def _short(line: Line | None) -> Line | None:
-    """A neighbour is there to be recognised, not to be read in full."""
-    return None if line is None else replace(line, text=snippet(line.text, None)[0])
+    at = {(run, position): lines.get(seq) for seq, (run, position, _) in near.items()}
+    return {
+        seq: (at.get((run, position - 1)), at.get((run, position + 1)))
+        for seq, (run, position, _) in near.items()
+    }

@@ -19,6 +19,11 @@ _CUT: LiteralString = """
 """
 
 
+async def last(connection: Connection) -> int:
+    row = await (await connection.execute("SELECT last FROM hermes.head")).fetchone()
+    return int(row[0]) if row else 0
+
+
 async def skip_older(connection: Connection, after: int, since: int) -> int | None:
     """The number before the first event that is young enough; None when there is none."""
     # OFFSET 0 keeps the planner from walking the whole journal by number.

@@ -1,6 +1,6 @@
-"""Search and recall over the database: what is in the journal when it is asked can be found."""
+"""Search over the database: what is in the journal when it is asked can be found."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from threading import Lock
 from typing import TypeVar
@@ -9,19 +9,12 @@ import anyio.to_thread
 import psycopg
 from msgspec.structs import replace
 
-from hermes.core.events.memory import FactNoted
 from hermes.core.recall import Hits, Search
 from hermes.memory.postgres.connecting import PATIENCE, connect
 from hermes.memory.postgres.faults import explained
-from hermes.memory.postgres.finding import count, places, size, weighed, within
-from hermes.memory.postgres.hits import read_events, search
+from hermes.memory.postgres.hits import search
 from hermes.memory.postgres.indexing import Database, Progress, catch_up, is_ours, start_anew
 from hermes.memory.postgres.wording import Wording
-from hermes.memory.recall.store import Found, Passage
-from hermes.memory.rows import moment
-from hermes.memory.search.passages import SEEN, Vectors
-from hermes.memory.search.query import term_of
-from hermes.memory.search.told import told
 
 Answer = TypeVar("Answer")
 Question = Callable[[Database, Wording], Answer]
@@ -99,88 +92,6 @@ class PostgresSearch:
             self._connection, self._wording, seconds=seconds, progress=progress
         )
         return question(self._connection, self._wording)
-
-
-class PostgresPassages:
-    """Fulfils `recall.store.RecallStore`; without `vectors` it knows only words."""
-
-    def __init__(self, search: PostgresSearch, vectors: Vectors | None = None) -> None:
-        self._search = search
-        self._vectors = vectors
-
-    async def size(self, session: str | None) -> int:
-        return await self._search.ask(lambda connection, _: size(connection, within(session)))
-
-    async def frequencies(self, terms: Sequence[str], session: str | None) -> Sequence[int]:
-        return await self._search.ask(partial(_frequencies, terms=terms, session=session))
-
-    async def matching(
-        self, terms: Sequence[str], *, session: str | None, limit: int
-    ) -> Sequence[Found]:
-        return await self._search.ask(partial(_matching, terms=terms, session=session, limit=limit))
-
-    async def nearest(
-        self, vector: bytes, model: str, *, session: str | None, limit: int
-    ) -> Sequence[Found]:
-        if self._vectors is None:
-            return ()
-        return await self._vectors.nearest(vector, model, session=session, limit=limit)
-
-    async def similarities(
-        self, vector: bytes, model: str, seqs: Sequence[int]
-    ) -> Mapping[int, float]:
-        if self._vectors is None:
-            return {}
-        return await self._vectors.similarities(vector, model, seqs)
-
-    async def around(self, seqs: Sequence[int], reach: int) -> Sequence[Passage]:
-        return await self._search.ask(partial(_around, seqs=seqs, reach=reach))
-
-
-def _frequencies(
-    connection: Database, wording: Wording, *, terms: Sequence[str], session: str | None
-) -> Sequence[int]:
-    narrow = within(session)
-    read = [term_of(term) for term in terms]
-    return [0 if one is None else count(connection, wording.term(one), narrow) for one in read]
-
-
-def _matching(
-    connection: Database,
-    wording: Wording,
-    *,
-    terms: Sequence[str],
-    session: str | None,
-    limit: int,
-) -> Sequence[Found]:
-    ways = [wording.term(one) for one in map(term_of, terms) if one is not None]
-    return [Found(*each) for each in weighed(connection, ways, within(session), limit)]
-
-
-def _around(
-    connection: Database, _: Wording, *, seqs: Sequence[int], reach: int
-) -> Sequence[Passage]:
-    found = places(connection, seqs, reach)
-    passages = []
-    for seq, event in read_events(connection, found).items():
-        line = told(seq, event)
-        if line is None:
-            continue
-        _run, position, confirmed = found[seq]
-        passages.append(
-            Passage(
-                seq=seq,
-                source=line.source or str(seq),
-                session=line.run,
-                position=position,
-                at=line.at,
-                speaker=line.speaker or line.role,
-                text=line.text[:SEEN],
-                kind=event.memory if isinstance(event, FactNoted) else "episodic",
-                confirmed=None if confirmed is None else moment(confirmed),
-            )
-        )
-    return passages
 
 
 def _nothing(connection: Database, wording: Wording) -> None:

@@ -1,40 +1,30 @@
-"""One search from words to hits: all the words first, then, when that is too little, some."""
+"""Lines of a home that hold all the words of a search, or some of them, the best first."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import reduce
+from functools import partial, reduce
 
 import apsw
-from msgspec.structs import replace
 
-from hermes.core.recall import Hit, Hits, Line, Search
+from hermes.core.recall import Hits, Line, Search
 from hermes.memory.search.finding import Bounds, bounds, count, newest, rarity, weighed
 from hermes.memory.search.lines import neighbours, read_lines
 from hermes.memory.search.marks import marked, narrowed
 from hermes.memory.search.query import Query, Term, read_query, term_of
 from hermes.memory.search.ranking import score
-from hermes.memory.search.snippets import pattern, snippet
+from hermes.memory.search.widening import MOST, Neighbours, Ranked, widened
 
 CANDIDATES = 100
 """Lines that hold all the words and are read to be ranked; the newest of them."""
 TEXTS = "{body facts} : "
-MOST = 200
-"""Hits that one search may have."""
 
 
 def search(index: apsw.Connection, journal: apsw.Connection, wanted: Search) -> Hits:
-    limit = max(1, min(wanted.limit, MOST))
     query, narrow = _read(wanted)
     within = bounds(index, wanted.since, wanted.until)
-    ranked = _all(index, journal, query, narrow, within)[:limit]
-    relaxed: list[tuple[Line, float]] = []
-    if len(ranked) < limit and (len(query.needed) > 1 or query.signatures):
-        known = {line.seq for line, _ in ranked}
-        some = _some(index, journal, query, narrow, within, limit=limit + len(known))
-        relaxed = [(line, points) for line, points in some if line.seq not in known]
-        relaxed = relaxed[: limit - len(ranked)]
-    hits = _shown(index, journal, [*ranked, *relaxed], query.terms)
-    return Hits(hits=hits, relaxed=bool(relaxed))
+    ranked = _all(index, journal, query, narrow, within)
+    some = partial(_some, index, journal, query, narrow, within)
+    return widened(query, wanted.limit, ranked, some, partial(_beside, index, journal))
 
 
 def _read(wanted: Search) -> tuple[Query, list[str]]:
@@ -51,7 +41,7 @@ def _all(
     query: Query,
     narrow: Sequence[str],
     within: Bounds,
-) -> list[tuple[Line, float]]:
+) -> Ranked:
     if not query.needed and not narrow:
         return []
     if not query.needed:  # only filters: what happened there last
@@ -72,9 +62,8 @@ def _some(
     query: Query,
     narrow: Sequence[str],
     within: Bounds,
-    *,
     limit: int,
-) -> list[tuple[Line, float]]:
+) -> Ranked:
     """Part of the words, or the same error with other numbers in it."""
     ways = [f"{TEXTS}{term.expression}" for term in query.terms]
     ways += [marked("error", each) for each in query.signatures]
@@ -101,32 +90,10 @@ def _weights(index: apsw.Connection, terms: Sequence[Term]) -> dict[Term, float]
     return {term: rarity(count(index, term.expression), total) for term in terms}
 
 
-def _shown(
-    index: apsw.Connection,
-    journal: apsw.Connection,
-    ranked: Sequence[tuple[Line, float]],
-    terms: Sequence[Term],
-) -> tuple[Hit, ...]:
-    words = pattern(terms)
-    beside = neighbours(index, [line.seq for line, _ in ranked])
+def _beside(index: apsw.Connection, journal: apsw.Connection, seqs: Sequence[int]) -> Neighbours:
+    beside = neighbours(index, seqs)
     near = read_lines(journal, (seq for pair in beside.values() for seq in pair if seq is not None))
-    hits = []
-    for line, points in ranked:
-        piece, marks = snippet(line.text, words)
-        before, after = (_short(near.get(seq or 0)) for seq in beside[line.seq])
-        hits.append(
-            Hit(
-                line=line,
-                score=round(points, 4),
-                snippet=piece,
-                marks=marks,
-                before=before,
-                after=after,
-            )
-        )
-    return tuple(hits)
-
-
-def _short(line: Line | None) -> Line | None:
-    """A neighbour is there to be recognised, not to be read in full."""
-    return None if line is None else replace(line, text=snippet(line.text, None)[0])
+    return {
+        seq: (near.get(before or 0), near.get(after or 0))
+        for seq, (before, after) in beside.items()
+    }
