@@ -15,7 +15,7 @@ from pathlib import Path
 
 import anyio
 from msgspec.structs import replace
-from skill_corpus import made, read_corpus
+from skill_corpus import HERE, made, read_corpus
 
 from hermes.app.exchange_checks import shell_effects
 from hermes.environments.sandbox import SandboxEnvironment
@@ -87,6 +87,13 @@ def unchanged_digests(changes: int = 10_000) -> int:
     return same
 
 
+def _corpora() -> list[Path]:
+    """Those of one hand beside each other."""
+    return sorted(
+        HERE.glob("*.txt"), key=lambda file: (file.stem.rpartition("blind")[2], file.stem)
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--show", action="store_true")
@@ -96,30 +103,19 @@ def main() -> None:
     if options.folder is not None:
         measure_folder(options.folder)
         return
-    sets = {
-        "benign": read_corpus("benign.txt"),
-        "benign, blind": read_corpus("benign_blind.txt"),
-        "hostile": {**read_corpus("hostile.txt"), **made()},
-        "hostile, blind": read_corpus("hostile_blind.txt"),
-        "hostile, blind 2": read_corpus("hostile_blind_2.txt"),
-        "benign, blind 3": read_corpus("benign_blind_3.txt"),
-        "hostile, blind 3": read_corpus("hostile_blind_3.txt"),
-        "benign, blind 4": read_corpus("benign_blind_4.txt"),
-        "hostile, blind 4": read_corpus("hostile_blind_4.txt"),
-        "benign, blind 5": read_corpus("benign_blind_5.txt"),
-        "hostile, blind 5": read_corpus("hostile_blind_5.txt"),
-    }
+    sets = {file.stem.replace("_", " "): read_corpus(file.name) for file in _corpora()}
+    sets["hostile archives"] = made()
     for title, corpus in sets.items():
         started = time.perf_counter()
         found = stopped(corpus, sandbox=options.sandbox)
         each = 1000 * (time.perf_counter() - started) / len(corpus)
         share = 100 * len(found) / len(corpus)
         counted = f"{len(found):3} of {len(corpus):3} stopped, {share:5.1f} %"
-        print(f"{title:16} {counted}, {each:.0f} ms each")
+        print(f"{title:18} {counted}, {each:.0f} ms each")
         if options.show:
             odd = found if title.startswith("benign") else {n: "" for n in corpus if n not in found}
             print("".join(f"    {name}  {why}\n" for name, why in odd.items()), end="")
-    print(f"{'digest':16} {unchanged_digests()} of 10,000 random changes left it as it was")
+    print(f"{'digest':18} {unchanged_digests()} of 10,000 random changes left it as it was")
 
 
 if __name__ == "__main__":

@@ -19,13 +19,19 @@ _REMARK = re.compile(r"^[ \t]*(?:#(?!!)|//)[^\n]*", re.MULTILINE)
 class _Harm(Value, frozen=True):
     cause: str
     all: tuple[re.Pattern[str], ...]
+    where: re.Pattern[str]
+    """Over the path of the file."""
 
 
 @cache
 def _harms() -> tuple[_Harm, ...]:
     text = (Path(__file__).parent / "signs" / "anywhere.toml").read_text(encoding="utf-8")
     return tuple(
-        _Harm(row["cause"], tuple(_compiled(each) for each in row["all"]))
+        _Harm(
+            row["cause"],
+            tuple(_compiled(each) for each in row["all"]),
+            _compiled(row.get("where", "")),
+        )
         for row in tomllib.loads(text)["harm"]
     )
 
@@ -40,6 +46,8 @@ def look_anywhere(path: str, text: str, purpose: Purpose) -> Iterator[Finding]:
         return
     code = bounded(_REMARK.sub("", text[:LARGEST]))
     for harm in _harms():
+        if not harm.where.search(path):
+            continue
         places = [pattern.search(code) for pattern in harm.all]
         first = places[0]
         if first is None or not all(places):

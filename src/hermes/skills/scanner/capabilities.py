@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 
 from msgspec.structs import replace
 
+from hermes.skills.scanner.database import sql_deeds
 from hermes.skills.scanner.deed import Deed, far, weigh
 from hermes.skills.scanner.finding import Finding
 from hermes.skills.scanner.other_deeds import other_deeds
@@ -14,6 +15,7 @@ from hermes.skills.scanner.python_deeds import python_deeds
 from hermes.skills.scanner.run_by_others import is_settings
 from hermes.skills.scanner.shell_deeds import settings_deeds, shell_deeds
 from hermes.skills.scanner.shell_text import passages
+from hermes.skills.scanner.somebodys import constant_deeds
 
 _LANGUAGES = {"python": "python", "perl": "pl", "node": "js", "ruby": "rb", "php": "php",
               "lua": "lua", "osascript": "js"}  # fmt: skip
@@ -64,6 +66,8 @@ def deeds_of(path: str, text: str) -> Iterator[Deed]:
     if is_settings(path) and not text.startswith("#!"):
         yield from settings_deeds(path, text)
     yield from other_deeds(path, text)
+    yield from sql_deeds(path, text)
+    yield from constant_deeds(path, text)
 
 
 def _moved(deeds: Iterable[Deed], line: int, path: str = "") -> Iterator[Deed]:

@@ -5,9 +5,11 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from hermes.skills.scanner.clock import about_clock, is_fixed, recurs
 from hermes.skills.scanner.finding import Finding
 from hermes.skills.scanner.purpose import Purpose
 from hermes.skills.scanner.python_deeds import python_deeds
+from hermes.skills.scanner.python_folding import names_in
 from hermes.skills.scanner.python_tricks import dotted
 from hermes.skills.scanner.shell_text import LARGEST, bounded
 from hermes.skills.scanner.shell_unfolded import unlabelled
@@ -18,6 +20,7 @@ _TOLD = {
     "watched": "it looks whether it is being watched, and acts otherwise then",
     "count": "it counts its uses, and acts otherwise after some",
     "when": "it waits for a certain day, and acts then",
+    "again": "it waits for a certain weekday, month or hour, and acts then",
     "chance": "it acts by chance, so that a trial may not show it",
 }
 _HARM = {"system", "popen", "Popen", "exec", "eval", "rmtree", "unlink", "remove", "write_bytes",
@@ -27,6 +30,12 @@ _HARM = {"system", "popen", "Popen", "exec", "eval", "rmtree", "unlink", "remove
          "truncate"}  # fmt: skip
 _WEIGHTY = frozenset({"network", "delete", "credentials", "environment", "stays", "dynamic",
                       "agent", "tracks", "access", "workflows", "unreadable", "hooks"})  # fmt: skip
+_RUINS = {"rmtree", "unlink", "remove", "write_bytes", "truncate", "urandom", "exec", "eval",
+          "b64decode", "system", "execv", "sendto", "kill"}  # fmt: skip
+_SPOILS = re.compile(
+    r"(?:walk|rglob|expanduser|home)\([\s\S]*\bopen\([^\n]*['\"](?:w|r\+|a)b?\+?['\"]"
+)
+"""Files of a person, opened one after the other to be written."""
 _LEAVES = {"exit", "_exit", "quit"}
 _STATE = re.compile(
     r"json\.loads?\(|\.read_text\(|\bopen\(|\.read\(|getmtime|pickle\.loads?\(|"
@@ -39,7 +48,7 @@ def look_at_conditions(path: str, text: str, purpose: Purpose) -> Iterator[Findi
     excused = purpose.owns_up_to("watched", shortly=True)
     if suffix in (".py", ".pyw") or re.match(r"#!.*\bpython", text):
         try:
-            found = _Decides(ast.parse(text), path, text).found()
+            found = iter(list(_Decides(ast.parse(text), path, text).found()))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return
     elif suffix not in (".md", ".markdown", ".rst", ".txt", ".csv", ".html"):
@@ -48,6 +57,8 @@ def look_at_conditions(path: str, text: str, purpose: Purpose) -> Iterator[Findi
         return
     for line, kind in found:
         if kind == "watched" and excused:
+            continue
+        if kind == "again" and purpose.owns_up_to("recurs"):
             continue
         yield Finding(kind="capability", file=path, line=line, cause=_TOLD[kind])
         return
@@ -59,6 +70,7 @@ class _Decides:
     def __init__(self, tree: ast.Module, path: str, text: str) -> None:
         self._tree = tree
         self._known: dict[str, set[str]] = {}
+        self._constants = names_in(tree)
         self._counted = {
             _base(node.target) for node in ast.walk(tree) if isinstance(node, ast.AugAssign)
         } | {
@@ -95,6 +107,7 @@ class _Decides:
         }
         if _STATE.search(text):
             kinds.add("state")
+        kinds |= about_clock(value, text)
         for node in ast.walk(value):
             if isinstance(node, ast.Name):
                 kinds |= self._known.get(node.id, set())
@@ -120,6 +133,10 @@ class _Decides:
             yield line, "who"
         elif "state" in kinds and self._is_count(test):
             yield line, "count"
+        elif "clock" in kinds and is_fixed(test, kinds, self._constants):
+            yield line, "when"
+        elif "clock" in kinds and recurs(test, kinds) and self._ruins(body):
+            yield line, "again"
         elif "chance" in kinds and re.search(r"[<>]|==|% ", ast.unparse(test)):
             yield line, "chance"
 
@@ -133,6 +150,13 @@ class _Decides:
         large = any(not isinstance(number, bool) and number >= 2 for number in numbers)
         return large and bool(names & self._counted)
 
+    def _ruins(self, body: list[ast.AST]) -> bool:
+        return any(
+            isinstance(each, ast.Call) and dotted(each.func).rpartition(".")[2] in _RUINS
+            for part in body
+            for each in ast.walk(part)
+        )
+
     def _harmful(self, body: list[ast.AST]) -> bool:
         for part in body:
             first = getattr(part, "lineno", 1)
@@ -140,7 +164,9 @@ class _Decides:
             if any(first <= line <= last for line in self._deeds):
                 return True
             calls = (each for each in ast.walk(part) if isinstance(each, ast.Call))
-            if any(dotted(call.func).rpartition(".")[2] in _HARM for call in calls):
+            called = [dotted(call.func).rpartition(".")[2] for call in calls]
+            spoils = "open" in called and _SPOILS.search(ast.unparse(part))
+            if spoils or any(name in _HARM for name in called):
                 return True
         return False
 
@@ -177,6 +203,6 @@ def _in_other(text: str) -> Iterator[tuple[int, str]]:
     )
     if not signs("conditions", "harm")[0].pattern.search(code):
         return
-    for kind in ("watched", "who", "count", "when", "chance"):
+    for kind in ("watched", "who", "count", "when", "again", "chance"):
         if found := signs("conditions", f"shell_{kind}")[0].pattern.search(code):
             yield code.count("\n", 0, found.start()) + 1, kind

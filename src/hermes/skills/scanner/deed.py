@@ -20,6 +20,7 @@ _TOLD = {
     "trust": "it switches off a check of certificates or signatures",
     "names": "it changes where names lead",
     "access": "it lets somebody in",
+    "keys": "it brings a key that lets its owner in",
     "privilege": "it changes the system beyond the person's own files",
     "tracks": "it removes records of what was done",
     "money": "it moves money",
@@ -37,7 +38,7 @@ _TOLD = {
 }
 _SHORTLY = frozenset({"credentials", "stays", "spies", "agent", "trust", "access", "tracks",
                       "money", "proxy", "workflows", "names", "destroys", "asks",
-                      "unprotects"})  # fmt: skip
+                      "unprotects", "keys"})  # fmt: skip
 """Weighty ones: owned up to where nobody overlooks it, or not at all."""
 _NEVER = frozenset({"floods", "shadows", "unreadable", "brings"})
 """No description excuses these."""

@@ -20,15 +20,19 @@ _VALUED = {"-r", "-c", "-e", "-i", "--index-url", "--extra-index-url", "-t", "--
            "--prefix", "--registry", "--template", "--with", "-p", "--package", "-f",
            "--find-links", "--local-dir", "-n", "--name"}  # fmt: skip
 _PIP_ELSEWHERE = re.compile(
-    r"^\s*(?:--(?:extra-)?index-url|-i|--find-links|-f|--trusted-host)\b.*|"
-    r"(?:@|^)\s*(?:git\+)?(?:http://|https?://(?!(?:github|gitlab)\.com/|files\.pythonhosted))\S+|"
-    r"^\s*(?:extra-)?index-url\s*=.*",
+    r"(?:@|^)[ \t]*(?:git\+)?(?:http://|https?://(?!(?:github|gitlab)\.com/|files\.pythonhosted))\S+",
     re.MULTILINE,
 )
 _NPM_ELSEWHERE = re.compile(
     r"\"[\w@/.-]+\"\s*:\s*\"(?:http://|https?://(?!github\.com/|registry\.npmjs)|git\+http|file:\.\./)[^\"]*\.?(?:tgz|git|tar\.gz|/)[^\"]*\""
 )
+_REQUIREMENT = re.compile(
+    r"[A-Za-z0-9][\w.-]*(?:\[[\w, -]+\])?"
+    r"(?P<pin>\s*(?:[=~!<>]=?=?)\s*[\w.*+!-]+(?:\s*,\s*[=~!<>]=?\s*[\w.*+!-]+)*)?"
+    r"(?:\s*;[^\n]*|\s+#[^\n]*)?(?:\s*--hash=\S+)*\s*\\?"
+)
 _NAME = re.compile(r"^(?:@[\w.-]+/)?([A-Za-z0-9][\w.-]*)")
+LONGEST_LIST = 64 << 10
 _INLINE = re.compile(r"^# /// script\s*$(.*?)^# ///\s*$", re.MULTILINE | re.DOTALL)
 
 
@@ -57,9 +61,7 @@ def _sources(path: str, text: str) -> Iterator[Finding]:
     patterns: dict[str, tuple[re.Pattern[str], ...]] = {
         "package.json": (_NPM_ELSEWHERE,),
     }
-    if re.fullmatch(
-        r"(?:[\w-]*requirements[\w.-]*|constraints)\.(?:txt|in)|pyproject\.toml|pipfile", name
-    ):
+    if is_requirements(path, text) or name in ("pyproject.toml", "pipfile"):
         patterns[name] = (_PIP_ELSEWHERE,)
     for pattern in patterns.get(name, ()):
         for found in pattern.finditer(text):
@@ -71,7 +73,7 @@ def _sources(path: str, text: str) -> Iterator[Finding]:
 
 def wanted(path: str, text: str) -> Iterator[tuple[int, str]]:
     name = PurePosixPath(path).name.casefold()
-    if re.fullmatch(r"(?:dev-|test-)?requirements[\w.-]*\.(?:txt|in)|constraints\.txt", name):
+    if is_requirements(path, text):
         yield from _listed(text)
     elif name == "package.json":
         yield from _quoted(
@@ -91,6 +93,20 @@ def wanted(path: str, text: str) -> Iterator[tuple[int, str]]:
         yield from ((text.count("\n", 0, found.start()) + 1, each) for each in _words(found[1]))
     if path.endswith(".py"):
         yield from _imports(text)
+
+
+def is_requirements(path: str, text: str) -> bool:
+    """By its name, or because every line of it is one that pip understands."""
+    name = PurePosixPath(path).name.casefold()
+    if re.fullmatch(r"(?:[\w-]*requirements[\w.-]*|constraints)\.(?:txt|in)", name):
+        return True
+    if not name.endswith((".txt", ".in", ".pip", ".lst")) or len(text) > LONGEST_LIST:
+        return False
+    lines = [line.strip() for line in text.splitlines()]
+    lines = [line for line in lines if line and not line.startswith("#")]
+    rows = [_REQUIREMENT.fullmatch(line) for line in lines if not line.startswith("-")]
+    options = any(re.match(r"--?[a-z][\w-]*[ =]", line) for line in lines)
+    return bool(rows) and all(rows) and (options or any(row and row["pin"] for row in rows))
 
 
 def lookalike(name: str) -> str:

@@ -23,6 +23,11 @@ _LOOK_ALIKE = ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC")
 _OTHER_LETTERS = ("MATHEMATICAL", "FULLWIDTH LATIN", "CIRCLED LATIN", "PARENTHESIZED LATIN")
 
 
+_ENOUGH = 240
+_RUN = re.compile(rf"\s{{{_ENOUGH},}}|(\S)\1{{{_ENOUGH},}}")
+"""Nobody writes so many of one kind in a row but to make a reader slow."""
+
+
 def look_for_hidden_text(file: str, text: str) -> Iterator[Finding]:
     if text.startswith("\ufeff"):
         text = text[1:]
@@ -40,7 +45,12 @@ def plain(text: str) -> str:
         for letter in text
         if letter not in _INVISIBLE and letter not in _BIDI and letter not in _JOINERS
     )
-    return unicodedata.normalize("NFKC", shown)
+    return _RUN.sub(_shortened, unicodedata.normalize("NFKC", shown))
+
+
+def _shortened(run: re.Match[str]) -> str:
+    """By whole groups of four: what is packed in such letters can still be unpacked."""
+    return run[0][: _ENOUGH + (len(run[0]) - _ENOUGH) % 4]
 
 
 def _causes(line: str) -> Iterator[str]:

@@ -12,6 +12,7 @@ import msgspec
 from hermes.core.messages import Value
 from hermes.skills.scanner.finding import Finding
 from hermes.skills.scanner.purpose import Purpose
+from hermes.skills.scanner.signs import signs
 
 LONGEST = 400
 """A longer sentence is cut: ideas far apart do not belong together."""
@@ -33,6 +34,7 @@ _DESCRIBES = re.compile(
     r"let's (?:pretend|say|assume|suppose))\b[^,;:.]{0,40}$"
 )
 """What a program does or did is no order to whoever reads it."""
+_HOST = re.compile(r"(?<![\w-])[a-z0-9-]+(?:\.[a-z0-9-]+)+", re.IGNORECASE)
 _FLAGS = re.IGNORECASE | re.MULTILINE
 _QUOTES = "\"'`“”‘’«»"
 
@@ -51,6 +53,8 @@ class Rule(Value, kw_only=True, frozen=True):
     """An idea that has to be anywhere in the text."""
     act: str = ""
     purpose: str = ""
+    stranger: str = ""
+    """An idea that ends in a host: only where the description does not speak of whose it is."""
 
 
 class Sentence(Value, frozen=True):
@@ -61,13 +65,16 @@ class Sentence(Value, frozen=True):
 
 @cache
 def _known() -> tuple[dict[str, re.Pattern[str]], tuple[Rule, ...]]:
-    text = (Path(__file__).parent / "signs" / "meanings.toml").read_text(encoding="utf-8")
-    data = tomllib.loads(text)
-    ideas = {
-        name: re.compile(pattern.replace("\n", "").replace("[^.]", r"[^\n]"), _FLAGS)
-        for name, pattern in data["ideas"].items()
-    }
-    return ideas, msgspec.convert(data["rules"], tuple[Rule, ...])
+    ideas: dict[str, re.Pattern[str]] = {}
+    rules: list[Rule] = []
+    for name in ("meanings.toml", "giveaways.toml"):
+        text = (Path(__file__).parent / "signs" / name).read_text(encoding="utf-8")
+        data = tomllib.loads(text)
+        for idea, pattern in data["ideas"].items():
+            joined = pattern.replace("\n", "").replace("[^.]", r"[^\n]")
+            ideas[idea] = re.compile(joined, _FLAGS)
+        rules += msgspec.convert(data["rules"], list[Rule])
+    return ideas, tuple(rules)
 
 
 def look_at_meanings(file: str, text: str, purpose: Purpose) -> Iterator[Finding]:
@@ -81,7 +88,7 @@ def look_at_meanings(file: str, text: str, purpose: Purpose) -> Iterator[Finding
             continue
         where = paired if rule.wide else single
         for number in where.meeting(rule):
-            if _holds(rule, number, where):
+            if _holds(rule, number, where) and _strange(rule, number, where, purpose):
                 told.add(rule.cause)
                 said = where.read[number]
                 cause = f"{rule.cause}: {_short(said.text)}"
@@ -134,6 +141,20 @@ def _holds(rule: Rule, number: int, where: _Where) -> bool:
         return False
     places = where.of(rule.act or rule.meet[0])[number]
     return any(not _only_said(where.text, span, forbidden=bool(rule.act)) for span in places)
+
+
+def _strange(rule: Rule, number: int, where: _Where, purpose: Purpose) -> bool:
+    if not rule.stranger:
+        return True
+    hosts = [
+        host[0]
+        for begin, end in where.of(rule.stranger)[number]
+        for host in _HOST.finditer(where.text, begin, end)
+    ]
+    return any(
+        not purpose.speaks_of(host) and not signs("places", "public")[0].pattern.fullmatch(host)
+        for host in hosts
+    )
 
 
 def _in_order(rule: Rule, number: int, where: _Where) -> bool:

@@ -30,6 +30,12 @@ _LONG = re.compile(r"[^\n]{2000}")
 _FORBIDS = re.compile(
     r"\b(?:never|not|don't|avoid)\b(?!\s+(?:hesitate|forget|fail|stop|wait))[^.\n]{0,40}$"
 )
+_PUT = re.compile(
+    r"\b(?:say|write|answer|reply|respond|add|append|insert|put|include|embed|print|obey|follow|"
+    r"paste|tell|note|remember|store|state|instructions?|orders?|message)\b[^\"`“«]{0,60}[\"`“«][^\"`“«]*$"
+)
+"""What is quoted in order to be said or kept is meant."""
+_QUOTED = re.compile(r"\"[^\"\n]*\"|`[^`\n]*`|“[^”\n]*”")
 _QUOTES = "\"'`“”‘’«»"
 
 
@@ -68,11 +74,22 @@ def _only_shown(text: str, found: re.Match[str]) -> bool:
         return True
     if found[0].startswith(_DOES) and _FORBIDS.search(text[max(0, start - 60) : start]):
         return True
-    before = text[max(0, start - 3) : start].strip()
-    after = text[end : end + 40]
-    quoted = bool(before) and before[-1] in _QUOTES and any(mark in after for mark in _QUOTES)
+    begin = text.rfind("\n", 0, start) + 1
+    before = text[begin:start]
+    after = text[end : end + 40].partition("\n")[0]
+    opened = any(before.count(mark) % 2 for mark in '"`') or before.rfind("“") > before.rfind("”")
+    told = opened and any(mark in after for mark in '"`”') and "://" not in found[0]
+    if told and not _PUT.search(before) and _words_around(text, begin, end) > 2:
+        return True
+    quoted = before[-1:] in tuple(_QUOTES) and any(mark in after for mark in _QUOTES)
     around = text[max(0, start - 160) : start]
     return quoted and bool(signs("prose", "soft")[0].pattern.search(around))
+
+
+def _words_around(text: str, begin: int, end: int) -> int:
+    """How much the line says besides what it quotes."""
+    line = text[begin:end] + text[end : end + 200].partition("\n")[0]
+    return len(re.findall(r"\w{2,}", _QUOTED.sub("", line)))
 
 
 def _said(file: str, line: int, cause: str, *, blocks: bool = True) -> Finding:

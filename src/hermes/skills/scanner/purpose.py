@@ -47,6 +47,14 @@ class Purpose(Value, kw_only=True, frozen=True):
         spoken = re.escape(label).replace(r"\-", r"[\s_-]?")
         return bool(re.search(rf"\b{spoken}", self.prose))
 
+    def speaks_of(self, host: str) -> bool:
+        """Whose host it is stands in name, description or a heading."""
+        label = _label(host.casefold())
+        spoken = re.escape(label).replace(r"\-", r"[\s_-]?")
+        return host.casefold() in self.short or (
+            len(label) > 2 and bool(re.search(rf"\b{spoken}", self.short))
+        )
+
 
 def _label(host: str) -> str:
     """The word by which people know whose a host is: `acme` of `api.acme.co.uk`."""

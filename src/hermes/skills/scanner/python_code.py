@@ -1,4 +1,4 @@
-"""Python in a foreign skill: what it hides, what it reaches for, and what the two add up to."""
+"""Python in a foreign skill: what it hides, and what it runs that nobody can read."""
 
 import ast
 import re
@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterator
 
 from hermes.skills.scanner.finding import Finding
 from hermes.skills.scanner.python_folding import Folder, names_in
+from hermes.skills.scanner.python_sums import NETWORK, Sums
 from hermes.skills.scanner.python_tricks import (
-    dates_in,
     dotted,
     everything,
-    fixed_machine,
-    fixed_moment,
     is_trick,
     spelled_in_numbers,
     unpacks,
@@ -19,38 +17,14 @@ from hermes.skills.scanner.python_tricks import (
 from hermes.skills.scanner.signs import signs
 
 LARGEST = 512 << 10
-_NETWORK = {
-    "socket", "urllib", "http", "requests", "httpx", "aiohttp", "urllib3", "ftplib", "smtplib",
-    "telnetlib", "websocket", "websockets", "pycurl", "asyncio.streams", "xmlrpc", "imaplib",
-    "poplib", "nntplib", "boto3", "dns", "scapy",
-}  # fmt: skip
-_HIDES = _NETWORK | {
-    "os",
-    "subprocess",
-    "base64",
-    "builtins",
-    "zlib",
-    "codecs",
-    "marshal",
-    "ctypes",
-}
 _LOADERS = {"pickle", "cPickle", "dill", "marshal", "cloudpickle", "shelve", "jsonpickle"}
 _RUNS = {"exec", "eval", "compile", "__import__", "execfile"}
 _DEEP = {"__subclasses__", "__globals__", "__builtins__", "__mro__", "__bases__", "__code__",
          "f_globals", "f_builtins", "gi_frame", "__getattribute__", "__loader__"}  # fmt: skip
-_HARM = {
-    "rmtree", "system", "popen", "Popen", "exec", "eval", "call", "run", "remove", "unlink",
-    "check_call", "check_output", "urlopen", "connect", "execv", "execve", "spawn",
-}  # fmt: skip
 _COMMANDS = {
     "system", "popen", "run", "call", "Popen", "check_output", "check_call", "spawn", "getoutput",
     "getstatusoutput", "create_subprocess_shell", "create_subprocess_exec",
 }  # fmt: skip
-_WRITES = {
-    "write_text", "write_bytes", "write", "open", "copy", "copyfile", "symlink", "system", "run",
-    "writelines", "call", "Popen",
-}  # fmt: skip
-_MACHINE = {"mmap", "CFUNCTYPE", "memmove", "VirtualAlloc", "mprotect", "WINFUNCTYPE"}
 Shell = Callable[[str, int], Iterator[Finding]]
 """Looks at a command that Python would hand to a shell."""
 
@@ -76,24 +50,15 @@ class _Look:
     def __init__(self, file: str, tree: ast.Module, shell: Shell) -> None:
         self._file, self._tree, self._shell = file, tree, shell
         self._names = names_in(tree)
-        self._dates = dates_in(tree)
-        self._calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        self._called = {dotted(call.func) for call in self._calls}
-        self._last = {name.rpartition(".")[2] for name in self._called}
-        self._imports = {name for node in ast.walk(tree) for name in _imported(node)}
-        self._strings = list(_strings(tree))
-        self._network = bool({name.split(".")[0] for name in self._imports} & _NETWORK)
+        self._sums = Sums(file, tree)
 
     def findings(self) -> Iterator[Finding]:
-        for call in self._calls:
+        for call in self._sums.calls:
             yield from self._call(call)
         for node in ast.walk(self._tree):
             yield from self._deep(node)
         yield from self._folded()
-        yield from self._secrets()
-        yield from self._stays()
-        yield from self._moments()
-        yield from self._whole()
+        yield from self._sums.findings()
 
     def _call(self, call: ast.Call) -> Iterator[Finding]:
         name = dotted(call.func)
@@ -112,7 +77,9 @@ class _Look:
                 yield self._at(call, f"{last} with a name that is made up on the way")
         elif last in ("loads", "load") and name.split(".")[0] in _LOADERS:
             packed = first is not None and (self._fold(first) is not None or unpacks(first))
-            yield self._at(call, f"{name} runs what is in its data", blocks=packed or self._network)
+            yield self._at(
+                call, f"{name} runs what is in its data", blocks=packed or self._sums.network
+            )
         elif last == "rmtree" and first is not None and everything(first, self._fold(first)):
             yield self._at(call, "everything of a person, or of the machine, would be removed")
         yield from self._command(call, name, last, first)
@@ -121,7 +88,7 @@ class _Look:
         if first is None or name == "compile":
             return
         if isinstance(first, ast.Constant):
-            if name == "__import__" and str(first.value).split(".")[0] in _NETWORK | {
+            if name == "__import__" and str(first.value).split(".")[0] in NETWORK | {
                 "os",
                 "subprocess",
             }:
@@ -130,7 +97,9 @@ class _Look:
         listed = name == "__import__" and isinstance(first, ast.Name) and self._is_listed(first)
         hidden = self._tricky(first) or unpacks(first) or name in ("exec", "__import__")
         hidden = hidden and not listed
-        yield self._at(call, f"{name} of text that nobody has seen", blocks=hidden or self._network)
+        yield self._at(
+            call, f"{name} of text that nobody has seen", blocks=hidden or self._sums.network
+        )
 
     def _is_listed(self, wanted: ast.Name) -> bool:
         """Only names that stand in a list of the file's own get that far."""
@@ -180,87 +149,6 @@ class _Look:
                     yield self._at(node, f"a string hides {text[:60]!r}")
                     return
 
-    def _secrets(self) -> Iterator[Finding]:
-        found = [(line, text) for line, text in self._strings if _pattern("secret").search(text)]
-        for line, text in found:
-            if _pattern("always").search(text):
-                yield self._at(line, f"it reaches for {text[:60]!r}")
-        only_ssh = self._imports & {"paramiko", "fabric", "asyncssh"} and not self._network
-        if found and self._sends() and not only_ssh:
-            yield self._at(found[0][0], f"it reads {found[0][1][:60]!r} and talks to the network")
-        if self._sends() and self._whole_environment():
-            yield self._at(1, "it takes all environment variables and talks to the network")
-
-    def _sends(self) -> bool:
-        commands = any(re.search(r"\b(?:curl|wget|nc)\b\s", text) for _, text in self._strings)
-        return self._network or commands
-
-    def _whole_environment(self) -> bool:
-        for node in ast.walk(self._tree):
-            if isinstance(node, ast.Call):
-                inside = [dotted(each) for each in node.args]
-                inside += [
-                    dotted(each.value) for each in node.keywords if each.arg not in ("env", None)
-                ]
-                if "os.environ" in inside and dotted(node.func) not in ("len", "isinstance"):
-                    return True
-                if dotted(node.func) in (
-                    "os.environ.items",
-                    "os.environ.copy",
-                    "os.environ.values",
-                ):
-                    return True
-            elif isinstance(node, ast.Dict):
-                alone = [v for k, v in zip(node.keys, node.values, strict=True) if k is None]
-                if len(node.keys) == 1 and any(dotted(each) == "os.environ" for each in alone):
-                    return True
-        return False
-
-    def _stays(self) -> Iterator[Finding]:
-        writes = self._last & _WRITES
-        for line, text in self._strings:
-            if writes and _pattern("stays").search(text):
-                yield self._at(
-                    line, f"it would stay behind, by way of {_pattern('stays').findall(text)[0]!r}"
-                )
-                return
-
-    def _moments(self) -> Iterator[Finding]:
-        """A comparison with a fixed date, a host or a user decides over something harmful."""
-        for node in ast.walk(self._tree):
-            if isinstance(node, ast.If | ast.IfExp | ast.While):
-                if not (fixed_moment(node.test, self._dates) or fixed_machine(node.test)):
-                    continue
-                inside = {
-                    dotted(c.func).rpartition(".")[2]
-                    for c in ast.walk(node)
-                    if isinstance(c, ast.Call)
-                }
-                if inside & _HARM or (
-                    fixed_moment(node.test, self._dates)
-                    and self._last & (_HARM - {"run", "call", "connect"})
-                ):
-                    yield self._at(node, "it waits for a date, a machine or a user, and then acts")
-
-    def _whole(self) -> Iterator[Finding]:
-        if "dup2" in self._last and self._last & {"socket", "connect", "create_connection"}:
-            yield self._at(1, "a shell handed to somebody far away")
-        shells = any(re.search(r"/bin/(?:ba|z)?sh|cmd\.exe", text) for _, text in self._strings)
-        if "socket" in self._imports and (shells or "pty" in self._imports):
-            yield self._at(1, "a socket beside a shell")
-        if "ctypes" in self._imports and self._last & _MACHINE:
-            yield self._at(1, "machine code is put into memory and run")
-        if self._network and self._last & {"chmod", "execv", "execve", "execl", "startfile"}:
-            yield self._at(1, "what was fetched is made into a program")
-        for line, text in self._strings:
-            if (
-                self._sends()
-                and _pattern("far").search(text)
-                and not re.search(r"\d\.\d+ ?\.?[a-z]", text)
-            ):
-                yield self._at(line, f"a bare address of a far machine: {text[:60]!r}")
-                return
-
     def _fold(self, node: ast.AST) -> object:
         return Folder(self._names).fold(node)
 
@@ -279,21 +167,6 @@ class _Look:
     def _at(self, where: ast.AST | int, cause: str, *, blocks: bool = True) -> Finding:
         line = where if isinstance(where, int) else getattr(where, "lineno", 1)
         return _found(self._file, line, cause, blocks=blocks)
-
-
-def _imported(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Import):
-        yield from (each.name for each in node.names)
-    elif isinstance(node, ast.ImportFrom) and node.module:
-        yield node.module
-
-
-def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Text that is used; what only stands there is a comment."""
-    idle = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in idle:
-            yield node.lineno, node.value
 
 
 def _pattern(table: str) -> re.Pattern[str]:

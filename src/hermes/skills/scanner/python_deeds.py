@@ -11,8 +11,10 @@ from hermes.skills.scanner.dependencies import popular
 from hermes.skills.scanner.python_folding import Folder, names_in
 from hermes.skills.scanner.python_names import Names
 from hermes.skills.scanner.python_network import network_deed
+from hermes.skills.scanner.shell_unfolded import unfolded
 from hermes.skills.scanner.signs import signs
 
+_UNSIGNED = re.compile(r"['\"]verify_signature['\"]: False|^algorithms?=\[?['\"]none['\"]")
 _TELLING = ("agent", "workflows", "names", "access", "stays", "tracks", "privilege")
 
 
@@ -57,6 +59,8 @@ class _Reader:
             elif isinstance(node, ast.BinOp | ast.JoinedStr | ast.Constant):
                 yield from self._place(node)
                 yield from self._said(node)
+            elif isinstance(node, ast.List | ast.Tuple):
+                yield from self._listed(node)
             elif isinstance(node, ast.While):
                 yield from self._loop(node)
             elif isinstance(node, ast.Assign):
@@ -132,7 +136,8 @@ class _Reader:
             if each.arg in ("verify", "verify_ssl", "ssl", "check_hostname")
             and isinstance(each.value, ast.Constant)
         ]
-        if any(off) or last == "_create_unverified_context":
+        given = any(_UNSIGNED.search(ast.unparse(each)) for each in node.keywords)
+        if any(off) or given or last == "_create_unverified_context":
             yield self._did("trust", node, ast.unparse(node))
 
     def _written(self, node: ast.Call, name: str, last: str) -> Iterator[Deed]:
@@ -212,6 +217,17 @@ class _Reader:
             return
         for kind in ("stays", "access", "tracks", "shadows"):
             if found := signs("shell_deeds", kind)[0].pattern.search(text):
+                yield self._did(kind, node, found[0].strip())
+
+    def _listed(self, node: ast.List | ast.Tuple) -> Iterator[Deed]:
+        """`["git", "push", …]`: a command word by word, whatever starts it."""
+        first = node.elts[0] if node.elts else None
+        program = Folder(self._constants).fold(first) if first is not None else None
+        if not self._starts or not isinstance(program, str) or len(node.elts) < 2:
+            return
+        command = unfolded(self._names.path(node)[:400])
+        for kind in words.BY_COMMAND if re.fullmatch(r"[\w./-]{2,40}", program) else ():
+            if found := signs("shell_deeds", kind)[0].pattern.search(command):
                 yield self._did(kind, node, found[0].strip())
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> Iterator[Deed]:

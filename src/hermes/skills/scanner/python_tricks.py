@@ -105,9 +105,7 @@ def fixed_moment(test: ast.AST, dates: frozenset[str] = frozenset()) -> bool:
             return True
         if isinstance(each, ast.Call) and dotted(each.func).rpartition(".")[2] in _DATES:
             return True
-        if isinstance(each, ast.Constant) and (
-            _epoch(each.value) or re.match(r"20\d\d", str(each.value))
-        ):
+        if isinstance(each, ast.Constant) and (_epoch(each.value) or _year(each.value, test)):
             return True
     return False
 
@@ -122,6 +120,14 @@ def dates_in(tree: ast.AST) -> frozenset[str]:
             if called in _DATES or (isinstance(value, ast.Constant) and _epoch(value.value)):
                 found.add(node.targets[0].id)
     return frozenset(found)
+
+
+def _year(value: object, test: ast.AST) -> bool:
+    """Two thousand seconds are no year."""
+    if isinstance(value, str):
+        return bool(re.match(r"20\d\d", value))
+    counted = bool(re.search(r"year|%[YyG]|toordinal", ast.unparse(test)))
+    return counted and bool(re.match(r"20\d\d", str(value)))
 
 
 def _epoch(value: object) -> bool:

@@ -69,6 +69,8 @@ SENDS = frozenset(
     ]
 )
 PAYLOAD = frozenset({"data", "json", "files", "content", "body", "params", "msg"})
+BY_COMMAND = ("stays", "access", "tracks", "workflows", "trust", "proxy", "destroys", "agent",
+              "money", "unprotects", "names")  # fmt: skip
 REMOVES = frozenset(
     [
         "shutil.rmtree",
@@ -183,7 +185,7 @@ WAITS = frozenset(
     ["sleep", "wait", "get", "recv", "accept", "join", "select", "readline", "input", "read"]
 )
 SECRET_NAME = re.compile(
-    r"TOKEN|SECRET|PASSW|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIAL|_KEY$|_PAT$|SESSION",
+    r"TOKEN|SECRET|PASSW|PASSPH|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIAL|_KEY$|_PAT$|SESSION",
     re.IGNORECASE,
 )
 EVERYWHERE = re.compile(r"0\.0\.0\.0|\(\s*['\"]{2}\s*,|::")

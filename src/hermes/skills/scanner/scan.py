@@ -8,13 +8,16 @@ import msgspec
 from hermes.core.messages import Value
 from hermes.skills.scanner.anywhere import look_anywhere
 from hermes.skills.scanner.capabilities import look_at_deeds
+from hermes.skills.scanner.closely import look_closely
 from hermes.skills.scanner.conditions import look_at_conditions
 from hermes.skills.scanner.dependencies import look_at_dependencies
 from hermes.skills.scanner.encoded import unpacked
 from hermes.skills.scanner.excused import weighed, without_quotations
+from hermes.skills.scanner.faint import taken_together
 from hermes.skills.scanner.finding import Entry, Finding, Ruling, ruling_of
 from hermes.skills.scanner.growing import look_for_growth
 from hermes.skills.scanner.hidden_text import look_for_hidden_text, plain
+from hermes.skills.scanner.impostors import look_for_impostors
 from hermes.skills.scanner.installing import look_at_installing
 from hermes.skills.scanner.meanings import look_at_meanings
 from hermes.skills.scanner.other_code import look_at_other_code
@@ -77,9 +80,11 @@ def scan(entries: Sequence[Entry], name: str = "", effects: Effects | None = Non
         if not entry.link and _is_text(entry.data) and len(entry.data) <= LARGEST:
             found += _look(entry.path, entry.text, effects, purpose)
             found += look_at_installing(entry.path, entry.text, present)
+    found += look_for_impostors(entries)
     found += look_at_deeds(texts, purpose)
     found += look_at_addresses(texts, purpose)
-    return Scan(findings=tuple(_sorted(weighed(found, dict(texts), purpose))))
+    judged = taken_together(weighed(found, dict(texts), purpose))
+    return Scan(findings=tuple(_sorted(judged)))
 
 
 def _look(path: str, text: str, effects: Effects | None, purpose: Purpose) -> Iterator[Finding]:
@@ -90,6 +95,7 @@ def _look(path: str, text: str, effects: Effects | None, purpose: Purpose) -> It
     yield from look_at_dependencies(path, text)
     yield from look_at_conditions(path, text, purpose)
     yield from look_anywhere(path, text, purpose)
+    yield from look_closely(path, text, purpose)
     said = without_quotations(text, purpose) if _reads_as_prose(path) else _comments(text)
     yield from look_at_prose(path, said)
     if len(said) > LONGEST_PROSE and path.endswith((".md", ".markdown", ".mdx", ".rst", ".txt")):

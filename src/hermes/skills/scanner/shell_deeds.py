@@ -28,7 +28,9 @@ _BARE_HOST = re.compile(
     r"\b(?:curl|wget|http)\b[^\n;|]*\s[\"']?([\w-]+(?:\.[\w-]+)+)[/\"'\s]"
 )
 _LOOKUP = re.compile(
-    r"\b(?:dig|nslookup|host|ping|drill|resolvectl query)\b[^\n;|]*\$[^\n;|]*?\.([\w-]+\.[\w.-]+)"
+    r"\b(?:dig|kdig|delv|nslookup|host|ping6?|drill|getent\s+\w+|resolvectl|systemd-resolve|"
+    r"traceroute|tracepath|mtr|avahi-resolve\S*|Resolve-DnsName)\b"
+    r"[^\n;|$]{0,200}\$[^\n;|]{0,200}?\.([\w-]+\.[\w.-]+)"
 )
 _REMOVES = re.compile(
     r"(?:^|[\s;|&(`])(?:rm\s+(?:-\S+\s+)*-\w*[rR]\w*\s+([^\n;|&]+)|find\s+((?:[^\s-]\S*\s+)+)[^\n;|]*(?:-delete\b|-exec\s+(?:rm|shred)\b)|"

@@ -16,6 +16,12 @@ LARGEST = 256 << 10
 _FENCE = re.compile(
     r"^([ \t]*)(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*\n(.*?)^\1\2", re.DOTALL | re.MULTILINE
 )
+_INDENTED = re.compile(
+    r"(?:\A|\n[ \t]*)\n((?:(?: {4}|\t)[ \t]*(?:[$>] )?(?:sudo\s+|[A-Z_]+=\S+\s+)*"
+    r"(?:curl|wget|bash|sh|python3?|pip3?|npm|npx|node|git|export|echo|printf|cat|rm|chmod|ssh|scp|nc|dd|crontab|systemctl|eval|"
+    r"source|\./)\S*[ \t][^\n]+(?:\n(?: {4}|\t)[^\n]+)*(?:\n|\Z)))"
+)
+"""A block of commands without a fence."""
 _INLINE = re.compile(r"(?<!`)`([^`\n]{6,300})`(?!`)")
 _SPOKEN_OF = re.compile(
     r"\b(?:no|never|avoid|not|don't|instead of|rather than|is|are|means|becomes|like|such as|"
@@ -91,6 +97,8 @@ def passages(path: str, text: str) -> Iterator[Passage]:
             if found[3].casefold() in _SHELL_WORDS:
                 yield Passage(found[4], text.count("\n", 0, found.start()) + 2)
         bare = _FENCE.sub(_blank, text)
+        for found in _INDENTED.finditer(bare):
+            yield Passage(found[1], text.count("\n", 0, found.start(1)) + 1)
         for found in _INLINE.finditer(bare):
             if _SPOKEN_OF.search(bare[max(0, found.start() - 40) : found.start()]):
                 continue

@@ -19,6 +19,8 @@ _SLASHED = re.compile(r"(?<=\w)\\(?=[a-z])|(?<![\w\\])\\(?=[a-z]\w)")
 _SPACED = re.compile(r"\$\{?IFS\}?(?:\$\d)?|\{(\w+),([^{}\s]+)\}")
 _SLICE = re.compile(r"\$\{(\w+):(\d+):(\d+)\}")
 _NOTHING = re.compile(r"\$@|\$\*(?=\w)|\$\{@\}|\$\(\)|``")
+_ELSEWHERE = re.compile(r"\b(git|make)\s+(?:-C\s+\S+\s+)+")
+"""`git -C there push` is `git push`."""
 _LABEL = re.compile(
     r"((?:\bin|;;&?|;&)(?:[ \t]*(?:#[^\n]*)?\n)*\s*)\(?(?:[^()\n;#\"'`]|\"[^\"\n]*\"|'[^'\n]*')+\)"
 )
@@ -31,7 +33,7 @@ def unlabelled(text: str) -> str:
 
 def unfolded(text: str) -> str:
     """Never longer by much, and never run: only literal values are put in."""
-    text = unlabelled(text)
+    text = _ELSEWHERE.sub(r"\1 ", unlabelled(text))
     for _ in range(MOST_PASSES):
         fresh = _once(text)
         if fresh == text or len(fresh) > 4 * len(text) + 4096:

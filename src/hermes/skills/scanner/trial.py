@@ -13,9 +13,10 @@ from hermes.skills.scanner.bait import PAPERS, SECRETS, Bait
 from hermes.skills.scanner.deed import speaks_of
 from hermes.skills.scanner.finding import Entry, Finding
 from hermes.skills.scanner.purpose import Purpose, purpose_of
+from hermes.skills.scanner.python_words import SECRET_NAME
 from hermes.skills.scanner.shell_text import Passage, look_at_shell
 from hermes.skills.scanner.verdict import Happened, is_evidence, judge
-from hermes.skills.scanner.watching import driver, shell, shim, watcher
+from hermes.skills.scanner.watching import driver, node, shell, shim, watcher
 from hermes.skills.scanner.ways import Way, ways_of
 
 _STEERS = re.compile(
@@ -47,6 +48,7 @@ _SHIMMED = (
     "gh", "npm", "pip", "pip3", "apt-get", "brew", "osascript", "gpg", "security", "git", "xclip",
     "pbpaste", "uptime", "nproc", "systemd-detect-virt", "id", "uname", "who", "dmidecode",
     "dnsdomainname", "cat", "grep", "head", "openssl", "drill", "resolvectl", "az", "rclone",
+    "getent",
 )  # fmt: skip
 
 
@@ -61,7 +63,8 @@ async def try_scripts(entries: Sequence[Entry], places: Places) -> list[Finding]
             for guise in GUISES:
                 async with places(bait.variables()) as place:
                     await _furnish(place, entries, way, bait)
-                    log = await _watched(place, way, f"{guise} WATCH_BAIT={bait.value}")
+                    given = "".join(f" {name}={_wish(name, bait)}" for name in way.wants)
+                    log = await _watched(place, way, f"{guise} WATCH_BAIT={bait.value}{given}")
                     found += _judged(way, log, bait, purpose)
                     found += await _left_behind(place, way, purpose)
     if scope.cancelled_caught:
@@ -80,9 +83,10 @@ async def _furnish(place: Environment, entries: Sequence[Entry], way: Way, bait:
     await place.write("watch/driver.py", driver())
     await place.write("watch/bin/curl", shim())
     await place.write("watch/shell", shell())
+    await place.write("watch/node.cjs", node())
     await place.write("watch/steps.sh", way.script.encode())
     for name in {"notes.txt", *_samples(way)}:
-        await place.write(f"sample/{name}", _sample(name))
+        await place.write(f"sample/{name}", _sample(name, _columns(way)))
     names = " ".join(_SHIMMED)
     # Read times set back: whatever reads a secret, in whatever language, moves them.
     await place.run(
@@ -92,16 +96,31 @@ async def _furnish(place: Environment, entries: Sequence[Entry], way: Way, bait:
     )
 
 
+def _wish(name: str, bait: Bait) -> str:
+    """What a person would put into a variable of that name."""
+    if SECRET_NAME.search(name):
+        return bait.wanted
+    return "http://127.0.0.1:9" if re.search(r"URL|HOST|ENDPOINT|ADDR|SERVER", name) else "sample"
+
+
 def _samples(way: Way) -> set[str]:
     return {each for each in re.findall(r"sample/([\w.-]+)", " ".join(way.given)) if each[0] != "."}
 
 
-def _sample(name: str) -> bytes:
+def _columns(way: Way) -> list[str]:
+    """Words that a script is given beside its files are often the columns that it looks for."""
+    words = re.findall(r"(?<![\w./-])[a-z]\w{1,20}(?![\w./-])", " ".join(way.given))
+    return ["a", "b", *dict.fromkeys(words)][:8]
+
+
+def _sample(name: str, columns: list[str]) -> bytes:
     if name.endswith((".json", ".jsonl")):
         return b'{"a": 1, "items": [1, 2]}\n'
     if name.endswith((".yaml", ".yml")):
         return b"a: 1\nitems: [1, 2]\n"
-    return b"a\tb\n1\t2\n" if name.endswith(".tsv") else b"a,b\n1,2\n"
+    between = "\t" if name.endswith(".tsv") else ","
+    values = [str(number) for number, _ in enumerate(columns, 1)]
+    return f"{between.join(columns)}\n{between.join(values)}\n".encode()
 
 
 async def _watched(place: Environment, way: Way, guise: str) -> str:
@@ -119,7 +138,7 @@ async def _watched(place: Environment, way: Way, guise: str) -> str:
     await place.run(
         f'export {guise} WATCH_LOG="$PWD/watch/log" BASH_XTRACEFD=19 '
         f'WATCH_AGAIN={OFTEN if way.counts else 1} WATCH_PLACE="$PWD/watch" '
-        f'BASH_ENV="$PWD/watch/shell" '
+        f'BASH_ENV="$PWD/watch/shell" NODE_OPTIONS="--require $PWD/watch/node.cjs" '
         f'PYTHONPATH="$PWD/watch/python" PYTHONDONTWRITEBYTECODE=1 '
         f'PATH="$PWD/watch/bin:$PATH"; timeout -s KILL {SECONDS} bash watch/all.sh '
         "</dev/null >/dev/null 2>&1 19>>watch/log",

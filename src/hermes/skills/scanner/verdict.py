@@ -20,7 +20,7 @@ _SENDING = re.compile(r"\s-(?:d|F|T)\b|--data|--form|--upload|--post|POST|PUT|<<
 _HOSTS = re.compile(
     r"(?:https?|ftps?|tcp|udp|rsync|ldap|wss?)://(?:[^/@\s]*@)?([\w.-]+)|"
     r"(?<![\w./-])((?:\d{1,3}\.){3}\d{1,3})(?![\w.])|"
-    r"\b(?:nc|ncat|netcat|telnet|ssh|scp|sftp|socat|ping|dig|host|nslookup|drill)\b.*?[\s@:.]"
+    r"\b(?:nc|ncat|netcat|telnet|ssh|scp|sftp|socat|ping|dig|host|nslookup|drill|getent)\b.*?[\s@:.]"
     r"([\w-]+\.(?:[\w-]+\.)*[a-z]{2,})\b|-connect\s+([\w.-]+)"
 )
 _LOCAL = re.compile(r"sample|127\.|localhost|::1|0\.0\.0\.0|/|$")
@@ -79,8 +79,11 @@ def _for_its_own_host(text: str, bait: Bait, purpose: Purpose) -> bool:
     """A key of a service that goes to that service, which the text names: that is its use."""
     name = bait.variable_in(text).casefold()
     host = host_in(text) or re.sub(r"sample$", "", text.split(" ")[0])
-    if not name or not host or not purpose.names(host):
+    near = name == "" and host.startswith("127.0.0.1")
+    if not host or not (near or purpose.names(host)):
         return False
+    if not name:
+        return text.count(bait.value) == text.count(bait.wanted) > 0
     return name in purpose.whole or any(word in host for word in name.split("_") if len(word) > 3)
 
 

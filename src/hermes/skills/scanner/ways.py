@@ -14,6 +14,7 @@ from hermes.skills.scanner.run_by_others import commands_in
 
 MOST = 24
 _COUNTS = re.compile(r"\+\s*=?\s*1\b|\+\+|\bwc\b|st_size|getsize|\bstat\b|>>|\blen\(|\bsum\(")
+_WANTED = re.compile(r"\$\{([A-Z][A-Z0-9_]{2,40}):?\?")
 _PROGRAMS = {".js": "node", ".mjs": "node", ".cjs": "node", ".pl": "perl", ".rb": "ruby",
              ".php": "php", ".lua": "lua"}  # fmt: skip
 _HOOKS = (
@@ -35,6 +36,8 @@ class Way(Value, frozen=True):
     """What its own text hands to it, one call each."""
     counts: bool = False
     """It can tell how often it was used."""
+    wants: tuple[str, ...] = ()
+    """Variables without which it does not begin."""
     script: str = ""
     """Commands that stand among settings, to be run as one."""
 
@@ -50,6 +53,7 @@ def ways_of(entries: Sequence[Entry]) -> list[Way]:
         replace(
             way,
             given=tuple(_calls(texts, way.file)),
+            wants=tuple(dict.fromkeys(_WANTED.findall(entry.text)))[:8],
             counts=bool(_COUNTS.search(entry.text)) and not way.script,
         )
         for way, entry in found

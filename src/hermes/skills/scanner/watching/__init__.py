@@ -23,5 +23,10 @@ def shell() -> bytes:
     return _read("shell.txt")
 
 
+def node() -> bytes:
+    """What every node of the trial loads first."""
+    return _read("node.txt")
+
+
 def _read(name: str) -> bytes:
     return (Path(__file__).parent / name).read_bytes()
