@@ -227,3 +227,10 @@ def test_code_that_is_made_up_on_the_way_is_seen_in_other_languages(path: str, t
 )
 def test_plain_code_in_other_languages_passes(path: str, text: str) -> None:
     assert causes(path, text) == ""
+
+
+def test_a_command_that_the_caller_gives_is_theirs() -> None:
+    given = '#!/bin/bash\ncheck="${1:?command}"\nbash -c "$check" && echo good\n'
+    made = '#!/bin/bash\ncheck=$(cat assets/words.txt | rev)\nbash -c "$check"\n'
+    assert causes("scripts/run.sh", given) == ""
+    assert "runs code that is put together" in causes("scripts/run.sh", made)

@@ -20,6 +20,7 @@ _FETCHED = "what was fetched from an unknown address is run unseen"
 _HOST = re.compile(r"https://([a-z0-9-]+(?:\.[a-z0-9-]+)+)", re.IGNORECASE)
 _ROW = re.compile(r"\s*\|")
 _LISTED = re.compile(r"^[ \t]*(?:\||[-*+] |\d+[.)] )[^\n]*$", re.MULTILINE)
+_SET_APART = re.compile(r"^[ \t]*>[^\n]*$", re.MULTILINE)
 _QUOTED = re.compile(r"[\"“«][^\"”»\n]{4,200}[\"”»]")
 
 
@@ -95,7 +96,8 @@ def _is_taught(each: Finding, line: str, purpose: Purpose) -> bool:
 
 
 def without_quotations(text: str, purpose: Purpose) -> str:
-    """In tables and lists of a text about attacks, what others say is no order to its reader."""
+    """In a text about attacks, what others say is no order to its reader: where it is set apart,
+    or quoted in a table or a list."""
     if not purpose.owns_up_to("teaches", shortly=True):
         return text
-    return _LISTED.sub(lambda found: _QUOTED.sub("…", found[0]), text)
+    return _LISTED.sub(lambda found: _QUOTED.sub("…", found[0]), _SET_APART.sub("…", text))

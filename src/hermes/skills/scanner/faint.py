@@ -9,6 +9,9 @@ from msgspec.structs import replace
 
 from hermes.skills.scanner.finding import Finding
 
+_HEAD = 5
+"""Lines in which name and description stand."""
+
 
 @cache
 def _kinds() -> dict[str, str]:
@@ -26,4 +29,7 @@ def taken_together(found: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def _cause(finding: Finding) -> str:
-    return finding.cause.partition(":")[0] if finding.kind == "prose" else ""
+    """None where a description gives orders: it is read with every task, whoever uses the skill."""
+    described = finding.file == "SKILL.md" and finding.line <= _HEAD
+    spoken = finding.kind == "prose" and not described
+    return finding.cause.partition(":")[0] if spoken else ""

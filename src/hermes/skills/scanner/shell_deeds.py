@@ -69,7 +69,8 @@ def shell_deeds(file: str, passage: Passage, *, shown: bool = False) -> Iterator
             continue
         for kind in _BEFORE_EYES if shown else (*_BEFORE_EYES, *_IN_SCRIPTS):
             if found := signs("shell_deeds", kind)[0].pattern.search(line):
-                yield Deed(kind=kind, file=file, line=at, detail=found[0].strip(), shown=shown)
+                deed = Deed(kind=kind, file=file, line=at, detail=found[0].strip(), shown=shown)
+                yield from () if _is_given(kind, line, passage.text) else (deed,)
         if not shown and (secret := _secret_in(line)):
             yield Deed(kind="credentials", file=file, line=at, detail=secret)
         yield from _written(file, at, line, shown)
@@ -82,6 +83,12 @@ def shell_deeds(file: str, passage: Passage, *, shown: bool = False) -> Iterator
     if made := _MADE_AND_RUN.search(passage.text):
         at = passage.line + passage.text.count("\n", 0, made.start())
         yield Deed(kind="unreadable", file=file, line=at, detail=" ".join(made[0].split())[-60:])
+
+
+def _is_given(kind: str, line: str, text: str) -> bool:
+    """A command that whoever calls the script has written themselves."""
+    run = re.search(r"sh\s+-c\s+[\"']?\$\{?(\w+)", line) if kind == "dynamic" else None
+    return bool(run and re.search(rf"\b{run[1]}=[\"']?\$\{{?[1-9@*]", text))
 
 
 def settings_deeds(file: str, text: str) -> Iterator[Deed]:
