@@ -21,7 +21,7 @@ _HOST = re.compile(r"https://([a-z0-9-]+(?:\.[a-z0-9-]+)+)", re.IGNORECASE)
 _ROW = re.compile(r"\s*\|")
 _LISTED = re.compile(r"^[ \t]*(?:\||[-*+] |\d+[.)] )[^\n]*$", re.MULTILINE)
 _SET_APART = re.compile(r"^[ \t]*>[^\n]*$", re.MULTILINE)
-_QUOTED = re.compile(r"[\"“«][^\"”»\n]{4,200}[\"”»]")
+_QUOTED = re.compile(r"[\"“«][^\"”»\n]{4,200}[\"”»]|`[^`\n]{4,200}`")
 
 
 class _Excuse(Value, frozen=True):

@@ -23,7 +23,7 @@ _ADDRESSED = re.compile(
 _DOES = (
     "run", "execut", "fetch", "follow", "install", "download", "delete", "send", "upload", "do",
     "turn off", "disable", "switch off", "deactivate", "stop", "suspend", "mute", "clear",
-    "ignore", "disregard", "bypass", "skip", "override", "pretend",
+    "ignore", "disregard", "bypass", "skip", "override", "pretend", "ask", "request", "collect",
 )  # fmt: skip
 _LONG = re.compile(r"[^\n]{2000}")
 """No sentence is that long; patterns over endless lines would take for ever."""
