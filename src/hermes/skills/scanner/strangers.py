@@ -41,7 +41,7 @@ _TALKS = re.compile(
     re.IGNORECASE,
 )
 _GIVES = re.compile(
-    r"\b(?:post|put|patch|upload\w*|send\w*|storbinary|exec|eval|system|popen)\b|-d\s|--data|\s-F\s|"
+    r"\bheaders\s*=\s*\{[^}]*:\s*[a-z_]+\s*[,}]|\b(?:post|put|patch|upload\w*|send\w*|storbinary|exec|eval|system|popen)\b|-d\s|--data|\s-F\s|"
     r"\s-T\s|\|\s*(?:ba|z)?sh\b|\$\(\s*(?:curl|wget)|chmod|\btar\s+-?\w*x|\bunzip\b|extractall|/dev/(?:tcp|udp)|/inet|\bnc\b|ssh://",
     re.IGNORECASE,
 )
