@@ -88,10 +88,13 @@ def unchanged_digests(changes: int = 10_000) -> int:
 
 
 def _corpora() -> list[Path]:
-    """Those of one hand beside each other."""
-    return sorted(
-        HERE.glob("*.txt"), key=lambda file: (file.stem.rpartition("blind")[2], file.stem)
-    )
+    """Those of one hand beside each other, in the order in which they were written."""
+
+    def hand(file: Path) -> int:
+        _, blind, number = file.stem.partition("_blind")
+        return int(number.strip("_") or 1) if blind else 0
+
+    return sorted(HERE.glob("*.txt"), key=lambda file: (hand(file), file.stem))
 
 
 def main() -> None:

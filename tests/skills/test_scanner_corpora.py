@@ -105,15 +105,15 @@ def test_a_quoted_order_in_a_text_about_attacks_is_only_noted() -> None:
 def test_text_made_to_be_slow_is_read_in_bounded_time() -> None:
     started = time.process_time()
     for text in (
-        "a " * 40_000,
-        "curl " * 8_000,
-        "$(" * 20_000,
-        "ignore all " * 5_000,
-        "x=" * 20_000,
+        "a " * 20_000,
+        "curl " * 4_000,
+        "$(" * 10_000,
+        "ignore all " * 2_500,
+        "x=" * 10_000,
         "\n" * 60_000,
-        "a==1\n" * 9_000,
+        "a==1\n" * 4_500,
     ):
         looked(body=text)
         looked(("scripts/a.sh", text))
         looked(("scripts/a.js", text))
-    assert time.process_time() - started < 40
+    assert time.process_time() - started < 20

@@ -15,9 +15,13 @@ _UNSEEN = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _ADDRESSED = re.compile(
-    r"\b(?:assistant|agent|ai|llm|claude|gpt|hermes|you must|you should|"
+    r"\b(?:assistants?|agents?|ai|llms?|claude|gpt|hermes|you must|you should|"
     r"when you (?:see|read)|"
     r"run|execute|fetch|curl|send|follow|ignore|note to|instruction)\b",
+    re.IGNORECASE,
+)
+_ORDERED = re.compile(
+    r"\b(?:assistants?|agents?|llms?|ai|models?)\s+(?:must|shall|should|are to|have to)\b",
     re.IGNORECASE,
 )
 _DOES = (
@@ -55,7 +59,7 @@ def _unseen(file: str, text: str) -> Iterator[Finding]:
     for found in _COMMENT.finditer(text):
         inside = found[1]
         line = text.count("\n", 0, found.start()) + 1
-        if len(_ADDRESSED.findall(inside)) >= 2:
+        if _ORDERED.search(inside) or len(_ADDRESSED.findall(inside)) >= 2:
             cause = f"a comment that nobody sees speaks to the reader: {_short(inside)}"
             yield _said(file, line, cause)
     for found in _UNSEEN.finditer(text):

@@ -45,7 +45,12 @@ class Purpose(Value, kw_only=True, frozen=True):
         if len(label) < 3:
             return False
         spoken = re.escape(label).replace(r"\-", r"[\s_-]?")
-        return bool(re.search(rf"\b{spoken}", self.prose))
+        return bool(re.search(rf"\b{spoken}", self.prose)) or self._begins(label)
+
+    def _begins(self, label: str) -> bool:
+        """`openweather` in name, description or headings speaks of `openweathermap`."""
+        words = re.findall(r"[a-z]{7,}", self.short)
+        return any(label.startswith(word) and len(label) - len(word) <= 4 for word in words)
 
     def speaks_of(self, host: str) -> bool:
         """Whose host it is stands in name, description or a heading."""
