@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
 
@@ -18,6 +19,7 @@ from hermes.memory.in_memory import InMemoryJournal
 from hermes.skills.cards import Root
 from hermes.skills.library import Library, Skill
 from hermes.sre.case import Case, case_of
+from hermes.sre.commander import Commander, Ending
 from hermes.sre.eyes import Eyes
 from hermes.sre.ground import Ground
 from hermes.sre.looking import Seen
@@ -26,6 +28,8 @@ from hermes.sre.settings import SreSettings, VerifySettings
 from hermes.tools.executor import Executor
 from hermes.tools.terminal import make_terminal
 
+Kind = TypeVar("Kind")
+MEND = ("touch well-web", "rm -f well-web")
 QUICK = SreSettings(
     verify=VerifySettings(window=0.05, patience=0.2, every=0.02, timeout=0.5),
     time_limit=60.0,
@@ -170,3 +174,14 @@ class Host:
                 report=self.report,
                 learn=self.learn,
             )
+
+
+async def commanded(host: Host) -> Ending:
+    case = await host.opened()
+    async with host.ground() as ground:
+        return await Commander(ground, case).command()
+
+
+def events(host: Host, kind: type[Kind]) -> list[Kind]:
+    assert isinstance(host.journal, InMemoryJournal)
+    return [event for event in host.journal.events if isinstance(event, kind)]

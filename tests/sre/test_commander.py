@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
-from incident_house import Host
+from incident_house import MEND, Host, commanded, events
 from msgspec import structs
 
 from hermes.core.events import Event
@@ -26,24 +25,11 @@ from hermes.sre.minds import Hypothesis, Remedy, Synthesis, Tried
 from hermes.tools.executor import Executor
 
 pytestmark = pytest.mark.anyio
-Kind = TypeVar("Kind")
-MEND = ("touch well-web", "rm -f well-web")
 
 
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
     return Host(tmp_path)
-
-
-async def commanded(host: Host) -> Ending:
-    case = await host.opened()
-    async with host.ground() as ground:
-        return await Commander(ground, case).command()
-
-
-def events(host: Host, kind: type[Kind]) -> list[Kind]:
-    assert isinstance(host.journal, InMemoryJournal)
-    return [event for event in host.journal.events if isinstance(event, kind)]
 
 
 async def test_a_playbook_mends_it_and_checks_it_has_no_hand_in_say_so(host: Host) -> None:

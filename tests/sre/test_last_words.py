@@ -1,12 +1,22 @@
 """People who are called are told what the sick service says itself."""
 
-import pytest
+from dataclasses import replace
+from pathlib import Path
 
+import pytest
+from incident_house import Host, events
+
+from hermes.core.actions import Action, Decision
+from hermes.core.errors import PlaceFailed
+from hermes.core.events.incidents import IncidentDiagnosed
 from hermes.environments.confinement import probe
 from hermes.gym.episode import open_episode
 from hermes.gym.scenario import find
 from hermes.gym.stage import bare_stage, rules
 from hermes.sre.assessing.last_words import last_words
+from hermes.sre.handing_over import hand_over
+from hermes.tools.executor import Executor
+from hermes.tools.terminal import make_terminal
 
 pytestmark = [
     pytest.mark.anyio,
@@ -26,3 +36,19 @@ async def test_the_complaint_and_not_the_request_is_told(named: bool) -> None:
     assert words.unit == f"{story.alert.labels['service']}.service"
     assert story.faults[0].value[0] in words.line
     assert "/publish" not in words.line
+
+
+async def test_a_host_that_cannot_be_asked_keeps_nobody_from_being_called(tmp_path: Path) -> None:
+    class Silent:
+        def decide(self, action: Action) -> Decision:
+            if "words=1" in str(action.call.arguments["command"]):
+                raise PlaceFailed("the host does not answer")
+            return Decision(verdict="allow", rule="test")
+
+    host = Host(tmp_path)
+    case = await host.opened()
+    async with host.ground() as ground:
+        executor = Executor({"terminal": make_terminal()}, Silent(), host.person, ground.bus)
+        await hand_over(replace(ground, executor=executor), case, None, None, "nobody knows it")
+    (told,) = events(host, IncidentDiagnosed)
+    assert (told.verdict, told.gaps) == ("escalate", ("nobody knows it",))

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from incident_house import Host
+from incident_house import MEND, Host, commanded
 
 from hermes.core.actions import Action
 from hermes.core.events.approvals import ApprovalRequested
@@ -15,23 +15,16 @@ from hermes.policy.approvals_request import Manners
 from hermes.policy.verdict import Verdict
 from hermes.skills.playbook.facts import Facts
 from hermes.sre.case import without
-from hermes.sre.commander import Commander, Ending
+from hermes.sre.commander import Commander
 from hermes.tools.executor import Executor
 from hermes.tools.terminal import make_terminal
 
 pytestmark = pytest.mark.anyio
-MEND = ("touch well-web", "rm -f well-web")
 
 
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
     return Host(tmp_path)
-
-
-async def commanded(host: Host) -> Ending:
-    case = await host.opened()
-    async with host.ground() as ground:
-        return await Commander(ground, case).command()
 
 
 def counted(host: Host, name: str, expect: str) -> None:

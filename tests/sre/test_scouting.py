@@ -3,20 +3,17 @@
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeVar
 
 import anyio
 import anyio.lowlevel
 import pytest
-from incident_house import Host
+from incident_house import MEND, Host, commanded, events
 
 from hermes.core.events.happening import Happening
 from hermes.core.events.incidents import ChangeBegan, IncidentChecked, PhaseEntered
 from hermes.core.events.skills import PlaybookEnded, PlaybookStarted, PlaybookStepped
 from hermes.core.events.tools import ToolFinished, ToolRequested
-from hermes.memory.in_memory import InMemoryJournal
 from hermes.sre.case import Case
-from hermes.sre.commander import Commander, Ending
 from hermes.sre.eyes import Eyes
 from hermes.sre.incident import incident
 from hermes.sre.looking import Seen
@@ -24,8 +21,6 @@ from hermes.sre.reflexes import Reflexes
 from hermes.sre.scouting import Scouting
 
 pytestmark = pytest.mark.anyio
-Kind = TypeVar("Kind")
-MEND = ("touch well-web", "rm -f well-web")
 OTHER = "web-is-down-otherwise"
 """Comes behind `web` for an alert that web is down."""
 
@@ -33,17 +28,6 @@ OTHER = "web-is-down-otherwise"
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
     return Host(tmp_path)
-
-
-async def commanded(host: Host) -> Ending:
-    case = await host.opened()
-    async with host.ground() as ground:
-        return await Commander(ground, case).command()
-
-
-def events(host: Host, kind: type[Kind]) -> list[Kind]:
-    assert isinstance(host.journal, InMemoryJournal)
-    return [event for event in host.journal.events if isinstance(event, kind)]
 
 
 async def until(holds: Callable[[], bool]) -> None:

@@ -3,14 +3,18 @@ it is."""
 
 from datetime import UTC, datetime
 
+import anyio
 from msgspec.structs import replace
 
+from hermes.core.errors import HermesError, StoreError
 from hermes.core.events.incidents import IncidentDiagnosed
 from hermes.sre.assessing.assess import Assessment
-from hermes.sre.assessing.last_words import last_words
+from hermes.sre.assessing.last_words import LastWords, last_words
 from hermes.sre.case import Case
 from hermes.sre.ground import Ground
 from hermes.sre.reflexes import numbers_of
+
+PATIENCE = 20.0
 
 
 async def hand_over(
@@ -39,7 +43,7 @@ async def _seen(ground: Ground, case: Case, first: Assessment) -> IncidentDiagno
     """Where nobody has a diagnosis: what the first look saw, and what the service says itself."""
     component = first.component or case.service
     mechanism, looks = first.mechanism or "; ".join(first.reasons), first.evidence
-    if words := await last_words(ground.road(case.run), component):
+    if words := await _words(ground, case, component):
         mechanism, looks = f"{mechanism[:300]}; {words}", (*looks, words.call)
     return IncidentDiagnosed(
         run=case.run,
@@ -50,3 +54,15 @@ async def _seen(ground: Ground, case: Case, first: Assessment) -> IncidentDiagno
         evidence=await numbers_of(ground, case.run, looks),
         confidence=0.2,
     )
+
+
+async def _words(ground: Ground, case: Case, component: str) -> LastWords | None:
+    """A host that cannot be asked any more keeps nobody from being called."""
+    try:
+        with anyio.move_on_after(PATIENCE):
+            return await last_words(ground.road(case.run), component)
+    except StoreError:
+        raise
+    except HermesError:
+        pass
+    return None
