@@ -1,22 +1,12 @@
 """Code and data of a foreign skill: each idea with one that is hostile and one that is decent."""
 
 import pytest
+from foreign_skill import causes, looked
 
 from hermes.app.exchange_checks import shell_effects
 from hermes.skills.scanner.finding import Entry
-from hermes.skills.scanner.scan import Scan, scan
+from hermes.skills.scanner.scan import scan
 from hermes.skills.scanner.spelled import unspelled
-
-
-def looked(description: str, *files: tuple[str, str], body: str = "Run it on a file.") -> Scan:
-    skill = f"---\nname: tool\ndescription: {description}\n---\n# Tool\n\n{body}\n"
-    entries = [Entry(path="SKILL.md", data=skill.encode())]
-    entries += [Entry(path=path, data=text.encode()) for path, text in files]
-    return scan(entries, "tool", shell_effects)
-
-
-def causes(path: str, text: str, description: str = "Counts words in files.") -> str:
-    return "; ".join(each.cause for each in looked(description, (path, text)).reasons)
 
 
 def test_a_sound_that_can_be_read_is_a_script() -> None:

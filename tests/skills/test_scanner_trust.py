@@ -1,23 +1,9 @@
 """Keys, wallets, checks left out, SQL, digests and secrets: one hostile and one decent of each."""
 
 import pytest
-
-from hermes.app.exchange_checks import shell_effects
-from hermes.skills.scanner.finding import Entry
-from hermes.skills.scanner.scan import Scan, scan
+from foreign_skill import causes, looked
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + "B" * 43
-
-
-def looked(description: str, *files: tuple[str, str], body: str = "Run it on a file.") -> Scan:
-    skill = f"---\nname: tool\ndescription: {description}\n---\n# Tool\n\n{body}\n"
-    entries = [Entry(path="SKILL.md", data=skill.encode())]
-    entries += [Entry(path=path, data=text.encode()) for path, text in files]
-    return scan(entries, "tool", shell_effects)
-
-
-def causes(path: str, text: str, description: str = "Counts words in files.") -> str:
-    return "; ".join(each.cause for each in looked(description, (path, text)).reasons)
 
 
 def test_a_key_of_somebody_in_a_data_file_is_seen_and_a_host_key_is_not() -> None:
