@@ -1,5 +1,6 @@
 """Reads the corpora of secrets and look-alikes; the letters are drawn anew, always the same."""
 
+import base64
 import random
 import re
 import string
@@ -16,6 +17,7 @@ _LETTERS = {
 }
 _PLACE = re.compile(r"\{([ahbuld])(\d+)\}")
 _SECRET = re.compile("⟪(.*?)⟫", re.DOTALL)
+_BASE64 = re.compile(r"\{base64:(.*?)\}(?=⟫)")
 
 
 def lines(name: str, seed: int = 1) -> list[str]:
@@ -30,17 +32,26 @@ def lines(name: str, seed: int = 1) -> list[str]:
 
     text = (_HERE / name).read_text("utf-8")
     return [
-        _PLACE.sub(draw, line).replace("\\n", "\n")
+        _unescaped(_BASE64.sub(_encoded, _PLACE.sub(draw, line)))
         for line in text.splitlines()
         if line and not line.startswith("# ")
     ]
 
 
-def secrets(seed: int = 1) -> list[tuple[str, str, str, str]]:
+def _encoded(place: re.Match[str]) -> str:
+    return base64.b64encode(place[1].encode()).decode()
+
+
+def _unescaped(line: str) -> str:
+    return line.replace("\\n", "\n").replace("\\e", "\x1b").replace("\\z", "\u200b")
+
+
+def secrets(seed: int = 1, name: str = "secrets.txt") -> list[tuple[str, str, str, str]]:
     """Text, what stands before the secret, the secret, what stands after it."""
     found = []
-    for line in lines("secrets.txt", seed):
+    for line in lines(name, seed):
         before, secret, after = _SECRET.split(line, maxsplit=1)
+        after = _SECRET.sub(r"\1", after)
         found.append((before + secret + after, before, secret, after))
     return found
 

@@ -1,7 +1,10 @@
 """Secrets leave the text, look-alikes stay, and nobody waits for it."""
 
+import re
 import string
 import time
+from base64 import b64encode, urlsafe_b64encode
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +21,76 @@ def test_a_secret_in_its_surroundings_is_taken_out(
     cleaned = Redactor().clean(text)
     assert MARK in cleaned
     assert not [piece for piece in secret.split("\n") if len(piece) > 3 and piece in cleaned]
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "secret", "after"), secrets(name="secrets_disguised.txt")
+)
+def test_a_disguised_or_uncommon_secret_is_taken_out(
+    text: str, before: str, secret: str, after: str
+) -> None:
+    cleaned = _visible(Redactor().clean(text))
+    pieces = [piece for piece in re.split(r"[\n\\]\s*", _visible(secret)) if len(piece) > 3]
+    assert [piece for piece in pieces if piece in cleaned] == []
+
+
+@pytest.mark.parametrize("seed", range(2, 6))
+def test_disguised_secrets_are_found_whatever_their_letters(seed: int) -> None:
+    clean = Redactor().clean
+    drawn = secrets(seed, "secrets_disguised.txt")
+    assert [text for text, _, secret, _ in drawn if secret in clean(text)] == []
+
+
+OWN = "Kestrel+harbour/42"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        OWN.upper(),
+        OWN.encode().hex(),
+        OWN.encode().hex().upper(),
+        OWN.encode().hex(":"),
+        OWN.encode().hex(" "),
+        "".join(f"\\x{byte:02x}" for byte in OWN.encode()),
+        b64encode(OWN.encode()).decode(),
+        b64encode(b"x" + OWN.encode() + b"tail").decode(),
+        b64encode(b"xy" + OWN.encode() + b"t").decode(),
+        urlsafe_b64encode(b"user:" + OWN.encode()).decode(),
+        quote(OWN, safe=""),
+        quote(OWN, safe="").lower(),
+        OWN[::-1],
+        f"{OWN[:9]}\n    {OWN[9:]}",
+        f"{OWN[:5]}\x1b[0m{OWN[5:]}",
+        f"{OWN[:5]}\u200b{OWN[5:]}",
+    ],
+)
+def test_a_secret_of_ours_is_found_in_every_encoding(form: str) -> None:
+    cleaned = Redactor({"OWN": OWN}).clean(f"before {form} after")
+    assert "«redacted:OWN»" in cleaned
+    assert cleaned.startswith("before ")
+    assert cleaned.endswith(" after")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pass: 12, fail: 3",
+        "bypass=true COMPASS=north",
+        "1234 tests pass, 0 fail",
+        "the password is required",
+        "kind: ConfigMap\ndata:\n  greeting: open-sesame",
+        "- name: DB_PASSWORD\n  valueFrom:\n    secretKeyRef: {name: shop}",
+        "sha256 sums:\n" + "\n".join(["0123456789abcdef" * 4] * 3),
+        "-----BEGIN CERTIFICATE-----\n"
+        + "\n".join(["Zm9vYmFyMDEyMzQ1" * 4] * 3)
+        + "\n-----END CERTIFICATE-----",
+        "host.example.com:8080:up:ready:yes",
+        "# The requirepass is not compatible with aclfile",
+    ],
+)
+def test_ordinary_text_that_resembles_the_new_forms_is_left_alone(text: str) -> None:
+    assert Redactor().clean(text) == text
 
 
 @pytest.mark.parametrize("text", lines("harmless.txt"))
@@ -116,6 +189,12 @@ def test_a_text_made_to_be_slow_is_not() -> None:
         "-----BEGIN " * 2000,
         "://a:" * 5000,
         "a" * 60_000,
+        "ghp_\n" * 10_000,
+        ("A" * 64 + "\n") * 1_000,
+        "kind: Secret\ndata:\n" * 2_000,
+        "password>" * 5_000,
+        "password is " * 4_000,
+        "\x1b[0m" * 20_000,
     ):
         assert _timed(Redactor(), evil) < 2.0, evil[:20]
 
@@ -124,3 +203,7 @@ def _timed(redactor: Redactor, text: str) -> float:
     started = time.perf_counter()
     redactor.clean(text)
     return time.perf_counter() - started
+
+
+def _visible(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m|\u200b", "", text)

@@ -1,16 +1,17 @@
 """Takes secrets out of text before it is kept, shown, sent or exported. «redacted:…» stays."""
 
 import re
-from base64 import b64encode
 from collections.abc import Iterator, Mapping
-from urllib.parse import quote
 
 from hermes.policy import secret_guesses
-from hermes.policy.secret_patterns import CONTEXTS, ISSUED_REGEX, LONG
+from hermes.policy.folded_text import Span, fold_invisible, fold_line_breaks
+from hermes.policy.own_secrets import OwnSecrets
+from hermes.policy.secret_blocks import block_spans
+from hermes.policy.secret_patterns import CONTEXTS, ISSUED_REGEX, LONG, WRAPPED_PREFIX
 
 MARK = "«redacted:"
-_SHORTEST = 6
-_PLAIN = re.compile(r"(?:true|false|yes|no|on|off|none|null|localhost|\d{1,7})", re.IGNORECASE)
+MIN_WRAPPED_LENGTH, MAX_WRAPPED_LENGTH = 8, 600
+MAX_ENCODED_LENGTH = 8_000
 _PUBLIC = re.compile(
     r"-----BEGIN (?:CERTIFICATE|[A-Z ]*PUBLIC KEY)[^-]*-----.*?-----END [^-]+-----", re.DOTALL
 )
@@ -18,9 +19,6 @@ _DULL = re.compile(r"(?:\w{1,16}[:=])?[0-9a-f-]+|[0-9TZ:.,+-]+|/?[a-z0-9.-]+(?:/
 """Hashes, identifiers, paths: most of the long words there are. No issuer makes such."""
 _OPTION = re.compile(r"--[a-z-]*")
 _LOWER = {capital: capital + 32 for capital in range(ord("A"), ord("Z") + 1)}
-
-Span = tuple[int, int, str]
-"""From where to where, and what kind of secret."""
 
 
 def marker(name: str) -> str:
@@ -31,34 +29,45 @@ class Redactor:
     """Knows the values of our own `.env`, and what secrets of others look like."""
 
     def __init__(self, values: Mapping[str, str] | None = None) -> None:
-        self._own = _forms(values or {})
+        self._own = OwnSecrets(values or {})
 
     def clean(self, text: str) -> str:
         """The text without secrets; cleaning twice changes nothing more."""
-        for value, name in self._own:
-            if value in text:
-                text = text.replace(value, marker(name))
-        lower = text.lower()
-        if len(lower) != len(text):  # some letters grow when they become small
-            lower = text.translate(_LOWER)
-        spans = sorted([*_known(text, lower), *_guessed(text, lower), *_issued(text)])
-        return _without(text, spans) if spans else text
+        if own := self._own.spans(text):
+            text = _without(text, sorted(own))
+        spans = [*_spans(text), *_wrapped(text), *block_spans(text)]
+        view = fold_invisible(text)
+        if view is not None:
+            spans += (view.original(span) for span in _spans(view.text))
+        return _without(text, sorted(spans)) if spans else text
 
 
-def _forms(values: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Each value as it is, and as it travels in addresses and headers; the longest first."""
-    forms: dict[str, str] = {}
-    for name, given in values.items():
-        value = given.strip()
-        if len(value) < _SHORTEST or _PLAIN.fullmatch(value):
-            continue
-        encoded = b64encode(value.encode()).decode().rstrip("=")
-        for form in (value, quote(value, safe=""), encoded if len(value) >= 8 else value):
-            forms.setdefault(form, name)
-        for line in value.splitlines():  # a key of many lines is often quoted in part
-            if len(line) >= 20 and not line.startswith("-----"):
-                forms.setdefault(line, name)
-    return sorted(forms.items(), key=lambda form: -len(form[0]))
+def _spans(text: str) -> Iterator[Span]:
+    lower = text.lower()
+    if len(lower) != len(text):  # some letters grow when they become small
+        lower = text.translate(_LOWER)
+    yield from _known(text, lower)
+    yield from _guessed(text, lower)
+    yield from _issued(text)
+
+
+def _wrapped(text: str) -> Iterator[Span]:
+    """Tokens that go on in the next line: wrapped by a terminal, a mail or a column."""
+    end = text.find("\n")
+    while end >= 0:
+        word = max(text.rfind(" ", 0, end), text.rfind("\n", 0, end), end - MAX_WRAPPED_LENGTH) + 1
+        begun = WRAPPED_PREFIX.search(text[word:end]) if end - word >= MIN_WRAPPED_LENGTH else None
+        if begun is not None and not ISSUED_REGEX.match(begun.group()):
+            yield from _joined(text, end - len(begun.group()))
+        end = text.find("\n", end + 1)
+
+
+def _joined(text: str, start: int) -> Iterator[Span]:
+    view = fold_line_breaks(text[start : start + 2 * MAX_WRAPPED_LENGTH])
+    whole = ISSUED_REGEX.match(view.text) if view is not None else None
+    if view is not None and whole is not None:
+        _, end, name = view.original((0, whole.end(), _issuer(whole)))
+        yield start, start + end, name
 
 
 def _places(lower: str, word: str) -> Iterator[int]:
@@ -101,10 +110,34 @@ def _guessed(text: str, lower: str) -> Iterator[Span]:
             if place < done or (stem == "key" and not _is_key_of_something(lower, place)):
                 continue
             found = secret_guesses.KEYED.match(text, place)
-            span = _assigned(found) if found else _option(text, lower, place)
+            span = _assigned(found) if found else _elsewhere(text, lower, place)
             if span is not None:
                 done = span[1]  # a value may be full of such words
                 yield span
+
+
+def _elsewhere(text: str, lower: str, place: int) -> Span | None:
+    """The value of a telling word that no sign of assignment follows."""
+    for pattern in (secret_guesses.TAGGED, secret_guesses.PAIRED, secret_guesses.SPOKEN):
+        found = pattern.match(text, place)
+        if found is not None and _telling(found, spoken=pattern is secret_guesses.SPOKEN):
+            return _bare(text, *found.span("value"), _kind(found.group().lower()))
+    if '"' in text[place : place + 40] and "value" in lower[max(0, place - 300) : place]:
+        start = max(0, place - 300)
+        found = secret_guesses.PAIRED_BEFORE.search(text[start:place])
+        if found is not None and _telling(found, spoken=False):
+            first, last = found.span("value")
+            return start + first, start + last, "password"
+    return _option(text, lower, place)
+
+
+def _telling(found: re.Match[str], *, spoken: bool) -> bool:
+    value = found.group("value").strip("\"'")
+    if _spared(value) or MARK in value:
+        return False
+    if spoken and not (any(c.isdigit() for c in value) and any(c.isalpha() for c in value)):
+        return False
+    return secret_guesses.assigned("password", value, quoted=not spoken)
 
 
 def _option(text: str, lower: str, place: int) -> Span | None:
@@ -133,11 +166,23 @@ def _assigned(found: re.Match[str]) -> Span | None:
     shouting = name.upper() == found.string[found.start() : found.start("quote")]
     if MARK in value or found.string[found.start() - 1 : found.start()] == "$":
         return None
+    if name in secret_guesses.SHORT_NAMES and not _has_prefix(found, name, bare):
+        return None
     if not secret_guesses.assigned(
         name, bare, quoted=quoted, shouting=shouting and found.group("gap") == "="
     ):
         return None
     return start, end, _kind(name)
+
+
+def _has_prefix(found: re.Match[str], name: str, value: str) -> bool:
+    """`DB_PASS`, `smtp-pass` or `dbPass`, not `pass: 12` nor `bypass=1`."""
+    before = found.string[found.start() - 1 : found.start()]
+    if name == "psk":
+        return not before.isalnum() and len(value) >= 8
+    if name == "_pw" or (before and before in "_-."):
+        return True
+    return before.islower() and found.string[found.start()].isupper()
 
 
 def _inner(found: re.Match[str]) -> tuple[int, int]:
@@ -167,12 +212,10 @@ def _issued(text: str) -> Iterator[Span]:
         issued = False
         for found in ISSUED_REGEX.finditer(text, word.start(), word.end()):
             issued = True
-            yield (
-                found.start(),
-                found.end(),
-                (found.lastgroup or "telegram-token").replace("_", "-"),
-            )
-        if not issued and word.end() - word.start() >= 32:
+            yield found.start(), found.end(), _issuer(found)
+        if not issued and _hides_secret(word.group()):
+            yield word.start(), word.end(), "encoded"
+        elif not issued and word.end() - word.start() >= 32:
             chances += [
                 (found.start(), found.end(), "random")
                 for found in secret_guesses.RANDOM.finditer(text, word.start(), word.end())
@@ -183,6 +226,18 @@ def _issued(text: str) -> Iterator[Span]:
         for span in chances:
             if not any(first <= span[0] < last for first, last in public):
                 yield span
+
+
+def _issuer(found: re.Match[str]) -> str:
+    return (found.lastgroup or "telegram-token").replace("_", "-")
+
+
+def _hides_secret(word: str) -> bool:
+    """Whether a word is the base64 of a text with a secret in it."""
+    if len(word) > MAX_ENCODED_LENGTH:
+        return False
+    inner = secret_guesses.decoded(word)
+    return inner is not None and any(True for _ in _spans(inner))
 
 
 def _without(text: str, spans: list[Span]) -> str:

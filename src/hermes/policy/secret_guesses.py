@@ -7,16 +7,38 @@ from binascii import Error
 from collections import Counter
 from itertools import pairwise
 
-STEMS = ("passw", "pwd", "passphrase", "secret", "token", "credential", "key")
+STEMS = ("pass", "pwd", "_pw", "psk", "secret", "token", "credential", "key")
 """Words behind which a value may be a secret; `key` only behind another word, as in `api_key`."""
 
+_NAME = r"(?:passw(?:or)?d|passwd|pass(?:phrase|code)?|pwd|_pw|psk|secret|token|credentials?|key)"
 KEYED = re.compile(
-    r"(?:passw(?:or)?d|passwd|pwd|passphrase|secret|token|credentials?|key)"
-    r"(?:_?(?:base64|b64|base|value|old|new|prod|test)|\d{1,2})?"
+    _NAME + r"(?:_?(?:base64|b64|base|value|old|new|prod|test)|\d{1,2})?"
     r"(?P<quote>\\?[\"']?\]?)(?P<gap>\s*(?:=>|:=|[:=])\s*)"
-    r"(?P<value>b?\\?\"(?:[^\"\\\n]|\\.){0,1500}\"|'[^'\n]{0,1500}'|[^\s,;&\"'<>)}\]|]{1,1500})",
+    r"(?P<value>\\\"[^\"\\\n]{0,1500}\\\"|b?\\?\"(?:[^\"\\\n]|\\.){0,1500}\"|'[^'\n]{0,1500}'|[^\s,;&\"'<>)}\]|]{1,1500})",
     re.IGNORECASE,
 )
+TAGGED = re.compile(
+    _NAME + r"[\w.-]{0,20}[\"']?\s*>\s*(?P<value>[^<>\s,;][^<>\s]{2,300})\s*</", re.IGNORECASE
+)
+"""`<password>…</password>`, `<entry key="db.password">…</entry>`."""
+PAIRED = re.compile(
+    _NAME + r"[\w.-]{0,30}[\"']?,?\s{0,40}[\"']?value[\"']?\s*[:=]\s*"
+    r"(?P<value>\"[^\"\n]{1,500}\"|'[^'\n]{1,500}'|[^\s,;<>}\"'|]{1,500})",
+    re.IGNORECASE,
+)
+"""A name and its value as two fields, in YAML, JSON or XML: `name: DB_PASSWORD`, `value: …`."""
+PAIRED_BEFORE = re.compile(
+    r"\bvalue\"?\s*[:=]\s*\"(?P<value>[^\"\n]{3,200})\"\s*,?\s*\"?(?:name|key)\"?\s*[:=]\s*\"[\w.-]{0,40}$",
+    re.IGNORECASE,
+)
+"""The same with the value first; what stands before the telling word."""
+SPOKEN = re.compile(
+    r"pass(?:word|phrase|code)\b[^\n:=]{0,30}?\s(?:is|was)(?: now)?\s*:?\s+[\"'`]?"
+    r"(?P<value>[^\s\"'`,;]{5,80})",
+    re.IGNORECASE,
+)
+SHORT_NAMES = frozenset({"pass", "_pw", "psk"})
+"""These are other words, too: they count behind another word (`DB_PASS`, `dbPass`)."""
 FLAGGED = re.compile(
     r"(?:password|passwd|passphrase|secret|token|key)[ =]"
     r"(?P<value>\"[^\"\n]{1,500}\"|'[^'\n]{1,500}'|[^\s\"'-][^\s\"']{0,500})",
@@ -25,7 +47,7 @@ FLAGGED = re.compile(
 """Behind `--` and perhaps more words: an option of a command."""
 KEY_OF = re.compile(
     r"(?:api|access|auth|account|app|client|encryption|master|private|secret|service|signing"
-    r"|session|shared|storage|deploy|license|webhook|admin|root|hmac|aes|jwt|auth)[_-]?$"
+    r"|session|(?:pre)?shared|storage|deploy|license|webhook|admin|root|hmac|aes|jwt|auth)[_-]?$"
 )
 """What must stand right before `key`."""
 RANDOM = re.compile(r"(?<![A-Za-z0-9_/+.-])[A-Za-z0-9+/_-]{32,128}={0,2}(?![A-Za-z0-9_/+=-])")
@@ -52,6 +74,7 @@ _HARMLESS_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _HEX = re.compile(r"[0-9a-fA-F-]+")
+_ALTERNATIVES = b"-_"
 
 
 def assigned(name: str, value: str, *, quoted: bool, shouting: bool = False) -> bool:
@@ -63,7 +86,7 @@ def assigned(name: str, value: str, *, quoted: bool, shouting: bool = False) -> 
     plain = value.lower().rstrip(".!?:")
     if _ORDINARY.fullmatch(plain) or plain == name:
         return False
-    if any(mark in name for mark in ("passw", "pwd", "passphrase")):
+    if any(mark in name for mark in ("pass", "pwd", "_pw", "psk")):
         return quoted or shouting or not _WORDS.fullmatch(value)
     if value.isdecimal():
         return len(value) >= 12
@@ -107,10 +130,14 @@ def _changes(token: str) -> int:
 
 def _is_text(token: str) -> bool:
     """Base64 of words people can read."""
+    return decoded(token) is not None
+
+
+def decoded(token: str) -> str | None:
+    """The text of which a token is the base64; None when it is none."""
     try:
-        data = b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=False)
+        data = b64decode(token + "=" * (-len(token) % 4), altchars=_ALTERNATIVES, validate=False)
     except Error:
-        return False
-    return bool(data) and sum(
-        32 <= byte < 127 or byte in (9, 10, 13) for byte in data
-    ) > 0.95 * len(data)
+        return None
+    readable = sum(32 <= byte < 127 or byte in (9, 10, 13) for byte in data)
+    return data.decode("latin-1") if data and readable > 0.95 * len(data) else None

@@ -57,6 +57,12 @@ ISSUED: Mapping[str, str] = {
     "jwt": r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*",
 }
 
+WRAPPED_PREFIX = re.compile(
+    r"(?<![A-Za-z0-9_-])(?:sk-|gh[pousr]_|github_pat_|gl[a-z]{2,5}-|xox[abeoprs]|xapp-|A(?:KIA|SIA)"
+    r"|AIza|ya29\.|GOCSPX-|[sr]k_(?:live|test)_|SG\.|npm_|pypi-AgE|hf_|do[opr]_v1_|hv[sbr]\.|glsa_"
+    r"|dckr_|ATATT3|dapi|gsk_|xai-|nvapi-|lin_api_|ntn_|tskey-|eyJ)[A-Za-z0-9_.+/=~%-]*\\?\r?$"
+)
+"""How the tokens of `ISSUED` begin, where the end of a line cuts one off."""
 _NAMED = "|".join(f"(?P<{name.replace('-', '_')}>{regex})" for name, regex in ISSUED.items())
 ISSUED_REGEX = re.compile(rf"(?<![A-Za-z0-9_-])(?:{_NAMED})|(?<=/bot)\d{{8,10}}:AA[\w-]{{32,}}")
 
@@ -95,7 +101,18 @@ CONTEXTS: tuple[Context, ...] = (
         ("accountkey=", "sharedaccesskey="),
         r"(?:AccountKey|SharedAccessKey)=(?P<secret>[a-z0-9+/]{40,}={0,2})",
     ),
-    _context("signature", ("sig=",), r"(?<=[?&])sig=(?P<secret>[\w%+/-]{20,}={0,2})"),
+    _context("signature", ("sig=",), _WORD + r"sig=(?P<secret>[\w%+/-]{20,}={0,2})"),
+    _context(
+        "signature",
+        ("-signature=", "&signature=", "?signature=", "-security-token="),
+        r"[-&?](?:signature|security-token)=(?P<secret>[\w%+/~.-]{20,}={0,2})",
+    ),
+    _context("url-token", ("://",), r"://(?P<secret>(?=[\w-]*\d)[\w-]{20,200})@(?=[\w\[])"),
+    _context(
+        "teams-webhook",
+        ("webhook.office.com/",),
+        r"webhook\.office\.com/webhookb2/(?P<secret>[\w@/-]{40,})",
+    ),
     _context(
         "url-password",
         ("://",),
@@ -106,6 +123,14 @@ CONTEXTS: tuple[Context, ...] = (
         ("$1$", "$5$", "$6$", "$y$", "$2a$", "$2b$", "$2y$", "$apr1$", "$argon2", "$7$"),
         r"\$(?:1|5|6|y|7|2[aby]|apr1|argon2id?)\$[\w./$,=+-]{20,300}",
     ),
+    _context(
+        "password-hash",
+        ("{ssha", "{sha", "{smd5", "{crypt", "{pbkdf2"),
+        r"\{(?:SSHA\d*|SHA\d*|SMD5|CRYPT|PBKDF2[\w-]*)\}(?P<secret>[\w./$+=-]{20,300})",
+    ),
+    _context("password-hash", ("scram-sha-",), r"SCRAM-SHA-\d+\$\d+:(?P<secret>[\w+/=$:]{40,300})"),
+    _context("password-hash", ("md5",), _WORD + r"md5[0-9a-f]{32}(?![0-9a-f])"),
+    _context("password-hash", ("'*",), r"'\*[0-9a-f]{40}'"),
     _context(
         "authorization",
         ("authorization",),
@@ -118,9 +143,49 @@ CONTEXTS: tuple[Context, ...] = (
     ),
     _context("netrc", ("login ",), r"login\s+\S{1,100}\s+password\s+(?P<secret>\S{1,300})"),
     _context(
+        "netrc",
+        ("machine ",),
+        r"machine\s+\S{1,200}\s+(?:\w+\s+\S{1,100}\s+)?password\s+(?P<secret>\S{1,300})",
+    ),
+    _context(
+        "pgpass",
+        (":5432:", ":5433:", ":6432:", ":*:"),
+        r":(?:\d+|\*):[^:\s]{1,100}:[^:\s]{1,100}:(?P<secret>[^\s]{4,300})(?=\s|$)",
+    ),
+    _context(
+        "registry-auth",
+        ('"auth"', "_auth="),
+        r"(?:\"auth\"\s*:\s*\"|_auth=)(?P<secret>[a-z0-9+/]{8,}={0,2})",
+    ),
+    _context(
+        "client-key",
+        ("client-key-data",),
+        r"client-key-data[\"']?:\s*[\"']?(?P<secret>[\w+/=]{20,})",
+    ),
+    _context(
+        "redis-password",
+        ("requirepass ", "masterauth "),
+        r"(?:requirepass|masterauth)\s+(?P<secret>(?=\S*\d)\S{6,})",
+    ),
+    _context(
+        "terraform-output",
+        ('"sensitive"',),
+        r"\"sensitive\"\s*:\s*true[^{}]{0,300}?\"value\"\s*:\s*\"(?P<secret>[^\"\n]+)\"",
+    ),
+    _context(
+        "oracle-password",
+        ("sqlplus ", "jdbc:oracle:"),
+        r"(?:sqlplus\s+(?:-\w+\s+)*|jdbc:oracle:\w+:)[\w.-]+/(?P<secret>[^\s@/]{3,100})@",
+    ),
+    _context(
         "sql-password",
         ("identified ", "password '"),
         r"(?:identified\s+(?:with\s+\w+\s+)?by|password)\s+'(?P<secret>[^'\n]+)'",
+    ),
+    _context(
+        "sql-password",
+        ("set password ",),
+        r"set\s+password\s+for\s+[^=\n]{1,100}=\s*(?:password\()?'(?P<secret>[^'\n]+)'",
     ),
     _context(
         "curl-password",
@@ -134,8 +199,42 @@ CONTEXTS: tuple[Context, ...] = (
     ),
     _context(
         "command-password",
-        ("sshpass ", "redis-cli ", "docker login"),
+        ("sshpass ", "redis-cli ", "docker login", "ldap", "mongo", "az login", "unzip ", "zip "),
         r"(?:sshpass\s+-p|redis-cli\b[^\n|;&]{0,300}?\s-a"
-        r"|docker\s+login\b[^\n|;&]{0,300}?\s-p)[ =]?" + _QUOTED,
+        r"|(?:docker\s+login|az\s+login|mongo\w*)\b[^\n|;&]{0,300}?\s-p"
+        r"|ldap(?:search|modify|add|delete|passwd|whoami)\b[^\n|;&]{0,300}?\s-w"
+        r"|(?:un)?zip\s+(?:-\w+\s+)*-P)[ =]?" + _QUOTED,
+    ),
+    _context(
+        "command-password",
+        ("7z ", "7za "),
+        _WORD + r"7za?\s[^\n|;&]{0,200}?\s-p(?P<secret>[^\s-]\S*)",
+    ),
+    _context(
+        "command-password",
+        ("smbclient ", "rpcclient "),
+        r"(?:smb|rpc)client\b[^\n|;&]{0,300}?-U\s*[^\s%]+%(?P<secret>\S+)",
+    ),
+    _context(
+        "command-password",
+        ("htpasswd ",),
+        r"htpasswd\s+(?:-\w+\s+)*-\w*b\w*\s+(?:-\w+\s+)*\S+\s+\S+\s+" + _QUOTED,
+    ),
+    _context("command-password", ("pass:",), r"(?<=\s)pass:(?P<secret>\S{3,200})"),
+    _context(
+        "command-password",
+        ("snmp",),
+        _WORD + r"snmp\w+\b[^\n|;&]{0,200}?\s-A\s*(?P<secret>[^\s-]\S*)",
+    ),
+    _context(
+        "command-password",
+        ("snmp",),
+        _WORD + r"snmp\w+\b[^\n|;&]{0,200}?\s-X\s*(?P<secret>[^\s-]\S*)",
+    ),
+    _context(
+        "command-password",
+        ("echo ", "printf "),
+        r"(?:echo|printf)\s+(?:-\w+\s+)*(?:'%s\\?n?'\s+)?[\"']?(?:[\w.-]+:)?(?P<secret>[^\s\"'|]{3,200})"
+        r"[\"']?\s*\|\s*(?:sudo\s+(?:-\w+\s+)*)?(?:sudo\s+-S|-S\b|chpasswd|passwd\s+--stdin)",
     ),
 )
