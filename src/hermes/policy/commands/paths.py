@@ -241,6 +241,14 @@ class Places:
     def _short(self, own: str) -> str:
         return own.removeprefix(self.home + "/") if own.startswith(self.home + "/") else own
 
+    def writable(self, path: str) -> bool:
+        """Where an agent may have put a file: temporary folders, the work, the home folder."""
+        return any(
+            temporary(place) or place == root or place.startswith(f"{root}/")
+            for place in self.both(path)
+            for root in (self.home, self.work or self.home)
+        )
+
     def trusted_folder(self, folder: str) -> bool:
         """A folder from which programs are the system's own."""
         return folder in self._known.trusted
