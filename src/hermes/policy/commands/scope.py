@@ -38,6 +38,8 @@ class Scope:
     """Functions being called, outermost first."""
     seen: set[str] = field(default_factory=set)
     """Variables of the environment that the text has put to use."""
+    unpacked: set[str] = field(default_factory=set)
+    """Folders into which an archive or a repository was unpacked, links and all."""
     associative: set[str] = field(default_factory=set)
     """Arrays whose subscripts are words, not arithmetic."""
     multiplying: bool = False

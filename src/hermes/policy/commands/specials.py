@@ -25,6 +25,7 @@ Judge = Callable[[Call, Program], str]
 
 JUDGES: dict[str, Judge] = {
     "ad-hoc": remote.ad_hoc,
+    "allocate": files.allocate,
     "alias": shell.alias,
     "applet": wrappers.applet,
     "archive": files.archive,
@@ -56,6 +57,7 @@ JUDGES: dict[str, Judge] = {
     "interface": system.interface,
     "ip": system.internet,
     "items": wrappers.items,
+    "jq": one_liners.json_filter,
     "kubectl": containers.kubectl,
     "let": shell.let,
     "link": files.link,
@@ -105,4 +107,5 @@ JUDGES: dict[str, Judge] = {
     "watch": wrappers.watch,
     "wget": network.wget,
     "which": shell.where,
+    "yq": one_liners.json_filter,
 }

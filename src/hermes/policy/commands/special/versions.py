@@ -36,6 +36,13 @@ def git(call: Call, entry: Program) -> str:
         _config(call, words)
     elif verb in ("branch", "tag"):
         _named(call, verb, words)
+    elif verb == "fetch":
+        _fetch(call, words)
+    elif verb == "worktree" and words[:1] == ["add"]:
+        for word in words[1:2]:
+            call.writes(word, "git checks out a tree there")
+    if verb in ("clone", "checkout", "pull", "switch", "worktree", "submodule", "restore"):
+        call.scope.unpacked.add(call.scope.cwd)
     if any(re.match(r"ext::", word) for word in words):
         call.dynamic("ext:: is a transport that runs a command")
     if found.loose and not _is_reading(call):
@@ -52,6 +59,12 @@ def _set(call: Call, setting: str) -> None:
 
 def _is_reading(call: Call) -> bool:
     return set(call.effects) <= {"read"}
+
+
+def _fetch(call: Call, words: list[str]) -> None:
+    forced = {"-f", "--force"} & set(call.flags) or any(word.startswith("+") for word in words[1:])
+    if forced:
+        call.mark("delete", "git fetch overwrites branches, whatever they held")
 
 
 def _push(call: Call, words: list[str]) -> None:
@@ -73,6 +86,8 @@ def _named(call: Call, verb: str, words: list[str]) -> None:
     """`git branch x` and `git tag x` make one, unless they were asked to list."""
     if words and not _LISTING & set(call.flags):
         call.mark("write", f"git {verb} {shown(words[0])}")
+    if {"-f", "--force", "-M", "-C"} & set(call.flags):
+        call.mark("delete", f"git {verb} moves a name away from what it stood for")
 
 
 _READING = frozenset({"--get", "--list", "-l", "--get-all", "--get-regexp", "--show-origin",
