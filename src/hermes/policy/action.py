@@ -146,7 +146,9 @@ class Reader:
         """A file that this run wrote and now runs is only known at run time."""
         written = [path for path in run_by(step, folders) if self.remembered.digest(run, path)]
         if patterns := files_obeyed_by(step.program):
-            for folder in dict.fromkeys((*folders, *map(posixpath.dirname, step.paths), *step.paths)):
+            for folder in dict.fromkeys(
+                (*folders, *map(posixpath.dirname, step.paths), *step.paths)
+            ):
                 written += self.remembered.matching(run, folder, patterns)
         if not written:
             return step

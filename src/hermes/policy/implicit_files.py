@@ -1,8 +1,8 @@
 """Files that a program runs or obeys without being given their names.
 
-`python job.py` imports a `json.py` beside it, `terraform plan` runs what `main.tf` says, git runs what a
-repository's configuration names. A file of this kind that the agent wrote before counts as a script it
-wrote and now runs.
+`python job.py` imports a `json.py` beside it, `terraform plan` runs what `main.tf` says, git runs
+what a repository's configuration names. A file of this kind that the agent wrote before counts as
+a script that it wrote and now runs.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """Tells whether an arithmetic expression can run code.
 
-Bash evaluates the text of a variable as an expression again, and a subscript in it may hold a command
-substitution: `x='a[$(reboot)]'; echo $((x))`. An expression is harmless only when every value in it is
-known to be a number.
+Bash evaluates the text of a variable as an expression again, and a subscript in it may hold a
+command substitution: `x='a[$(reboot)]'; echo $((x))`. An expression is harmless only when every
+value in it is known to be a number.
 """
 
 import re
@@ -39,7 +39,7 @@ def unknown_operand(text: str, scope: Scope, outputs: Iterable[str] = ()) -> str
     plain = _BASE.sub("0", _LENGTH.sub("0", _outside_substitutions(text)))
     names = dict.fromkeys(_IDENTIFIER.findall(plain))
     counters = frozenset(_ASSIGNED.findall(plain))
-    for name in names:
+    for name in map(str, names):
         value = scope.value(name)
         if not is_number(value) and not (value is None and name in counters):
             return name
@@ -64,9 +64,7 @@ def unknown_in_test(text: str, scope: Scope, outputs: Iterable[str]) -> str:
         operands = _VARIABLE_TEST.findall(text)
     for operand in operands:
         bare = operand.strip("\"'")
-        if ("$" in bare or bare in scope.variables) and (
-            unknown := unknown_operand(bare, scope)
-        ):
+        if ("$" in bare or bare in scope.variables) and (unknown := unknown_operand(bare, scope)):
             return unknown
     return ""
 

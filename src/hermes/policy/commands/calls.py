@@ -158,7 +158,9 @@ class Call:
             self.mark("unknown", f"{shown(path)} has another name, whose file would change, too")
         for folder in self.scope.unpacked:
             if path.startswith(f"{folder}/"):
-                self.mark("unknown", f"{shown(path)} may lead elsewhere by a link that was unpacked")
+                self.mark(
+                    "unknown", f"{shown(path)} may lead elsewhere by a link that was unpacked"
+                )
 
     def _dangers(self, path: str, reason: str) -> None:
         places = self.analyst.places

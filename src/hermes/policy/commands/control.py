@@ -125,7 +125,7 @@ def _case_item(walk: Walk, node: Node, scope: Scope, stdin: str | None) -> str:
         elif behind:
             printed.append(walk.statement(child, scope, stdin))
         else:
-            walk.arithmetic(child, scope)
+            walk.substitutions(child, scope)
     return "".join(printed)
 
 
@@ -207,11 +207,12 @@ def counted(walk: Walk, node: Node, scope: Scope, stdin: str | None) -> str:
     for child in walk.children(node):
         if child.type == "variable_assignment" and child.children:
             first = child.children[0]
+            walk.arithmetic(child, scope)
             scope.variables[walk.text[first.start_byte : first.end_byte].decode()] = NAME
         elif child.type in ("do_group", "compound_statement"):
             printed.append(walk.statement(child, scope, stdin))
-        else:
-            walk.substitutions(child, scope)
+        elif child.type not in _NOISE:
+            walk.arithmetic(child, scope)
     return "".join(printed)
 
 

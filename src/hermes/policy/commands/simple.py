@@ -86,13 +86,14 @@ def redirected(walk: Walk, node: Node, scope: Scope, stdin: str | None) -> str:
         printed = command(walk, bodies[0], scope, stdin, opened)
     else:
         call = walk.call(node, scope)
-        redirects.apply(call, opened)
-        walk.keep(call)
         inside = opened.stdin if opened.stdin is not None else stdin
         if opened.words:
             raise Misread("words behind a redirection that belong to no command")
         for body in bodies:
             printed += walk.statement(body, scope, inside)
+        # The parser hangs the redirection of `a && b > f` on the whole list: b runs after a.
+        redirects.apply(call, opened)
+        walk.keep(call)
         printed = "" if opened.silent else printed
     for following in opened.following:
         printed = walk.statement(following, scope, printed)

@@ -35,7 +35,16 @@ def docker(call: Call, entry: Program) -> str:
 
 
 _SHOWS_ENVIRONMENT = re.compile(r"\.Env\b|\{\{\s*(?:json\s+)?\.(?:Config)?\s*\}\}|index\s+\.Config")
-_WITHOUT_ENVIRONMENT = ("network", "volume", "node", "image", "context", "manifest", "plugin", "pod")
+_WITHOUT_ENVIRONMENT = (
+    "network",
+    "volume",
+    "node",
+    "image",
+    "context",
+    "manifest",
+    "plugin",
+    "pod",
+)
 
 
 def _inspected(call: Call, verb: str, rest: list[str]) -> None:

@@ -139,7 +139,9 @@ def _gibibytes(size: str) -> float:
     found = _SIZE.match(size)
     if found is None:
         return 0.0 if not size else float("inf")
-    return int(found[1]) * 1024.0 ** ("KMGTPE".find(found[2].upper()) + 1 if found[2] else 0) / 2**30
+    return (
+        int(found[1]) * 1024.0 ** ("KMGTPE".find(found[2].upper()) + 1 if found[2] else 0) / 2**30
+    )
 
 
 def link(call: Call, entry: Program) -> str:
