@@ -10,6 +10,7 @@ from typing import Protocol, get_args, runtime_checkable
 import msgspec
 
 from hermes.agent.own_words import OWN_WORDS
+from hermes.agent.prompt import untrusted_parts
 from hermes.core.actions import Action, HearsText, Policy
 from hermes.core.errors import ToolError
 from hermes.core.events import Event
@@ -38,6 +39,8 @@ class Hearing:
         self._run = run
         self._person = origin in PEOPLE
         self._said: list[str] = []
+        self._read: list[str] = []
+        self.knows_prompt = False
         # A subagent only comes back with the run it belongs to, which reads for its whole family.
         self._earlier_life = resumed and "/" not in run
 
@@ -46,6 +49,11 @@ class Hearing:
         text = _said(event)
         if text and (self._person or text.startswith(RECALLED)):
             self._said.append(text)
+
+    def read_prompt(self, prompt: str) -> None:
+        """Notes and files of the working folder stand in the prompt; nobody vouches for them."""
+        self._read += untrusted_parts(prompt)
+        self.knows_prompt = True
 
     def answered(self, text: str) -> None:
         """By a person, to a question of ours."""
@@ -57,9 +65,11 @@ class Hearing:
         if self._earlier_life:
             self._earlier_life, self._said = False, []  # what was said is in the journal as well
             await Retelling(self._run, self._person, policy, artifacts).tell(journal)
+        for text in self._read:
+            policy.heard(self._run, text, False)
         for text in self._said:
             policy.heard(self._run, text, not text.startswith(RECALLED))
-        self._said = []
+        self._said, self._read = [], []
 
 
 class Retelling:

@@ -99,6 +99,9 @@ class Session:
     async def before_calls(self) -> None:
         """The gate is told what was said since it was last asked."""
         means = self.means
+        if not self.hearing.knows_prompt:
+            first = next(iter(self.history.view), None)
+            self.hearing.read_prompt(first.text if first and first.role == "system" else "")
         await self.hearing.tell(self.executor.policy, means.bus.journal, means.artifacts)
 
     async def _ask(self, question: str, choices: Sequence[str]) -> str | None:

@@ -25,6 +25,8 @@ class Proof(Value, kw_only=True, frozen=True):
     head: Head | None = None
     faults: tuple[str, ...] = ()
     """What is wrong with key or head themselves."""
+    doubts: tuple[str, ...] = ()
+    """Why they prove less than they seem to."""
 
 
 class AuditReport(Value, kw_only=True, frozen=True):
@@ -82,7 +84,7 @@ def _joined(report: Report, inspection: Inspection, proof: Proof) -> AuditReport
     # A walk that was given up in the middle did not come as far as the head.
     signed = found.problems if found.last >= report.last else ()
     problems = (*report.problems, *signed, *proof.faults)
-    doubts = () if problems else found.doubts
+    doubts = () if problems else (*found.doubts, *proof.doubts)
     return AuditReport(
         of=report.path,
         status="tampered" if problems else "unproven" if doubts else "verified",
@@ -100,12 +102,22 @@ def _joined(report: Report, inspection: Inspection, proof: Proof) -> AuditReport
 
 def proof_of_home(home: Path, head_at: Path) -> Proof:
     """What a home knows about itself. Raises `SettingsError` when its key cannot be used."""
-    from hermes.policy.audit_key import own_public
+    from hermes.policy.audit_key import KEY_FILE, PUBLIC_FILE, own_public
 
     public, wrong = own_public(home)
     faults = [wrong] if wrong and public is not None else []
     head, trouble = _head(head_at)
-    return Proof(public=public, head=head, faults=tuple([*faults, *trouble]))
+    alone = public is not None and not (home / KEY_FILE).exists()
+    doubt = (
+        f"{home / KEY_FILE} is missing: {PUBLIC_FILE} lies beside the journal and could have been "
+        "replaced with it; verify with a public key that is kept elsewhere (--key FILE)"
+    )
+    return Proof(
+        public=public,
+        head=head,
+        faults=tuple([*faults, *trouble]),
+        doubts=(doubt,) if alone else (),
+    )
 
 
 def proof_of_files(key: Path | None, head_at: Path | None) -> Proof:

@@ -18,5 +18,9 @@ class KeepsNotes(Protocol):
 
 HOUSE = "[Hermes:"
 """How everything begins that the house itself says in a conversation."""
+NOTES_HEAD = """\
+Notes from earlier sessions, as they were when this one began (the memory tool changes the files, \
+not this copy). They tell what was so; look before you rely on them, and what the person says now \
+counts more."""
 RECALLED = f"{HOUSE} recalled"
 """How recalled text begins: shown to the model, never learned from, never taken for a wish."""

@@ -11,6 +11,7 @@ from hermes.core.actions import Action
 from hermes.core.messages import Value
 from hermes.policy.commands.values import Analysis, Lookup, SimpleCommand
 from hermes.policy.deed import Deed, IncidentFacts, Step, Whereabouts, fingerprint
+from hermes.policy.implicit_files import files_obeyed_by
 from hermes.policy.remembered import Remembered
 from hermes.policy.tool_calls import Intent, intent_of
 
@@ -75,7 +76,7 @@ class Reader:
         if rendered:
             intent = msgspec.structs.replace(intent, command=rendered, effects=intent.declared)
         cwd = posixpath.normpath(posixpath.join(situation.cwd, intent.workdir))
-        steps, dynamic = self._steps(intent, cwd, situation)
+        steps, dynamic, variables = self._steps(intent, cwd, situation)
         folders = (cwd, *(path for s in steps if s.program in _MOVES for path in s.paths))
         scripts = sorted(set().union(*(self._scripts(action.run, s, folders) for s in steps)))
         steps = tuple(self._noticed(action.run, step, folders) for step in steps)
@@ -89,7 +90,8 @@ class Reader:
                 intent.command,
                 cwd,
                 (action.environment, action.target, where.host, where.namespace),
-                scripts,
+                # What a variable holds is not known here: leave given once is not given again.
+                (*scripts, *((variables, action.call.id) if variables else ())),
             ),
             command=intent.command,
             cwd=cwd,
@@ -120,9 +122,10 @@ class Reader:
 
     def _steps(
         self, intent: Intent, cwd: str, situation: Situation
-    ) -> tuple[tuple[Step, ...], tuple[str, ...]]:
+    ) -> tuple[tuple[Step, ...], tuple[str, ...], tuple[str, ...]]:
+        """The steps, why it cannot be known, and the variables that decide what it means."""
         if not intent.command:
-            return (intent.step(),), ()
+            return (intent.step(),), (), ()
         try:
             analysis = self.analyse(
                 intent.command,
@@ -134,14 +137,19 @@ class Reader:
         except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             # A reader that stumbles over a command must not let it pass, nor end the run.
             reason = f"it could not be read ({type(error).__name__})"
-            return (_opaque(intent.shown or intent.command, reason),), (reason,)
+            return (_opaque(intent.shown or intent.command, reason),), (reason,), ()
         steps = [_step(intent, command) for command in analysis.commands]
         steps += _leftovers(intent, analysis, steps)
-        return tuple(steps), (*analysis.dynamic, *analysis.problems)
+        return tuple(steps), (*analysis.dynamic, *analysis.problems), analysis.variables
 
     def _noticed(self, run: str, step: Step, folders: Sequence[str]) -> Step:
         """A file that this run wrote and now runs is only known at run time."""
         written = [path for path in run_by(step, folders) if self.remembered.digest(run, path)]
+        if patterns := files_obeyed_by(step.program):
+            for folder in dict.fromkeys(
+                (*folders, *map(posixpath.dirname, step.paths), *step.paths)
+            ):
+                written += self.remembered.matching(run, folder, patterns)
         if not written:
             return step
         why = f"exec-dynamic: {written[0]} was written in this run"

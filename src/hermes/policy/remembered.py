@@ -6,7 +6,8 @@ memory makes a script unknown, which asks.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 _RUNS = 500
@@ -44,6 +45,14 @@ class Remembered:
             if found := known.written.get(place):
                 return found
         return FORGOTTEN if known.overflowed else ""
+
+    def matching(self, run: str, folder: str, patterns: Iterable[str]) -> list[str]:
+        """Files below a folder that this run wrote, by patterns relative to the folder."""
+        known = self._runs.get(_family(run))
+        if known is None or not known.written:
+            return []
+        wanted = [f"{folder.rstrip('/')}/{pattern}" for pattern in patterns]
+        return [p for p in known.written if any(fnmatchcase(p, glob) for glob in wanted)]
 
     def typed(self, run: str, session: str, text: str) -> None:
         """Text went into a process; what follows its last line end is still to be completed."""

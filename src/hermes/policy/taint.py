@@ -69,15 +69,17 @@ class Taint:
 
     def started(self, action: Action, deed: Deed) -> None:
         """Files made from untrusted words are remembered: running them does what those said."""
-        known = self._runs.get(_family(action.run))
-        if known is None or not known.anything:
-            return
         changed = [path for step in deed.steps for path in step.changes]
         if not changed:
             return
-        known.digest()
-        for path in map(str.lower, changed):
+        known = self._of(action.run)
+        for path in map(
+            str.lower, changed
+        ):  # before anything was read as well: the tool will say it
             known.opened |= {path, path.rpartition("/")[2]}
+        if not known.anything:
+            return
+        known.digest()
         content = said_by(action.call, deed, whole=True)
         if any(_repeats(known, words) for words in content.variants):
             known.written.update(changed)

@@ -31,6 +31,8 @@ _COMMON = word_set(
     "lines word words key keys open close read write update version install apply delete create"
 )
 _GLOB = re.compile(r"[*?\[]")
+_SHORTEST_NUMBER = 3
+"""Digits below which a number stands in every text."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class Said:
                 continue
             if _GLOB.search(word):
                 word = word.rpartition("/")[0]
+            if word.isdecimal() and len(word) < _SHORTEST_NUMBER:
+                continue
             if TELLING.search(word) or (len(word) > 3 and word not in _COMMON):
                 yield word
 

@@ -3,13 +3,10 @@
 from collections.abc import Sequence
 
 from hermes.core.messages import Value
+from hermes.core.remembering import NOTES_HEAD as HEAD
 from hermes.memory.facts.hostile import seizes, visible
 from hermes.memory.notes.blocks import entries, parse
 
-HEAD = """\
-Notes from earlier sessions, as they were when this one began (the memory tool changes the files, \
-not this copy). They tell what was so; look before you rely on them, and what the person says now \
-counts more."""
 _TITLES = {"MEMORY.md": "MEMORY (what you noted)", "USER.md": "USER (about the person)"}
 
 

@@ -4,7 +4,7 @@
 long, or was made to deceive has the effect `exec-dynamic`, which asks.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from hermes.policy.commands import guards
 from hermes.policy.commands.paths import Places
@@ -47,9 +47,10 @@ def analyse(
     except UnicodeEncodeError:
         return _conclude({}, {**problems, "bytes that are no text": None})
     walker = Walker(Places(home, tuple(own_paths), lookup, cwd))
+    scope = Scope(home=home, cwd=cwd)
     if not guards.private(command):
         try:
-            walker.start(text, Scope(home=home, cwd=cwd))
+            walker.start(text, scope)
         except (TooMuch, Misread) as lost:
             walker.problem(str(lost))
         except RecursionError:
@@ -57,10 +58,12 @@ def analyse(
         except (LookupError, ValueError, TypeError, AttributeError, StopIteration) as bug:
             # A fault of ours must ask: it may neither allow the command nor stop the caller.
             walker.problem(f"the reader itself failed: {bug!r}")
-    return _conclude(walker.found, {**problems, **walker.problems})
+    return _conclude(walker.found, {**problems, **walker.problems}, scope.seen)
 
 
-def _conclude(found: dict[SimpleCommand, None], problems: dict[str, None]) -> Analysis:
+def _conclude(
+    found: dict[SimpleCommand, None], problems: dict[str, None], variables: Iterable[str] = ()
+) -> Analysis:
     effects = frozenset(effect for command in found for effect in command.effects)
     if problems:
         effects |= {"exec-dynamic"}
@@ -72,5 +75,6 @@ def _conclude(found: dict[SimpleCommand, None], problems: dict[str, None]) -> An
         commands=tuple(found),
         effects=effects or frozenset({"read"}),
         dynamic=(*problems, *dynamic),
+        variables=tuple(sorted(variables)),
         problems=tuple(problems),
     )

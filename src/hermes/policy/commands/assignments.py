@@ -3,6 +3,7 @@
 import re
 
 from hermes.policy.commands import paths
+from hermes.policy.commands.arithmetic import unknown_operand
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.marks import ANY, MAYBE, NAME, foreign, shown
 from hermes.policy.commands.scope import Bound, Scope
@@ -14,6 +15,8 @@ _LENGTH = 4000
 """Beyond this nobody reads along; and a=$b$b, b=$a$a, … would double without end."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _CODE = re.compile(r"\$\(|`|\$\{.*@P\}")
+_REMOTE = re.compile(r"\w+://(?!(?:localhost|127\.|\[::1\]))")
+_PATH = re.compile(r"(?:^|(?<=[:=,\s]))(?:~|\.{1,2})?/[^\s:,]*")
 
 
 def read(walk: Walk, node: Node, scope: Scope) -> tuple[str, Bound]:
@@ -22,7 +25,13 @@ def read(walk: Walk, node: Node, scope: Scope) -> tuple[str, Bound]:
     if found[0].type != "variable_name":
         walk.substitutions(node, scope)
         text = walk.text[found[0].start_byte : found[0].end_byte].decode("utf-8", "replace")
-        return text.partition("[")[0], ANY
+        name, _, index = text.partition("[")
+        unknown = "" if name in scope.associative else unknown_operand(index.rstrip("]"), scope)
+        if unknown:
+            call = walk.call(node, scope)
+            call.dynamic(f"a subscript of {unknown}, which the shell would run as code")
+            walk.keep(call)
+        return name, ANY
     name = walk.text[found[0].start_byte : found[0].end_byte].decode("utf-8", "replace")
     if not _NAME.match(name):
         raise Misread("an assignment to what is no variable")
@@ -72,6 +81,50 @@ def telling(name: str) -> bool:
         name == one or (one.endswith("*") and name.startswith(one[:-1]))
         for one in lists()["variables"]
     )
+
+
+def check_exported(call: Call, name: str, value: Bound) -> None:
+    """A variable that programs will see: unknown names may choose code by naming a file or a host.
+
+    The names that are known to do so are in the tables; this is for those that nobody listed.
+    """
+    if telling(name) or harmless_name(name):
+        return
+    if name.endswith(tuple(lists()["exported_variables"])):
+        call.dynamic(f"{name} may decide which code a program runs, or where it connects")
+    for text in _many(value):
+        if foreign(text):
+            call.dynamic(f"{name} is handed to programs, with a value only known at run time")
+        elif _REMOTE.search(text) or any(
+            call.analyst.places.writable(call.path(path)) for path in _PATH.findall(text)
+        ):
+            call.dynamic(f"{name} hands {shown(text)} to programs that may run or obey it")
+
+
+def check_name(call: Call, name: str) -> None:
+    """The name of a variable that a builtin sets; its subscript is evaluated."""
+    if foreign(name):
+        call.dynamic("the name of the variable is only known at run time, and may hold code")
+
+
+def harmless_name(name: str) -> bool:
+    """Whether it is known to change nothing but language, time zone, width or verbosity."""
+    return any(
+        name == one or (one.endswith("*") and name.startswith(one[:-1]))
+        for one in lists()["harmless_variables"]
+    )
+
+
+def exports(words: list[str]) -> bool:
+    """Whether options of `declare` make the variable visible to programs."""
+    return any(word.startswith("-") and "x" in word for word in words[1:])
+
+
+def bind(call: Call, name: str, value: Bound) -> None:
+    """What a builtin such as `read` puts into a variable."""
+    check_name(call, name)
+    check(call, name, value)
+    call.scope.variables[name] = value
 
 
 def _harmless(call: Call, name: str, value: Bound) -> bool:

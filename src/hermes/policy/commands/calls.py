@@ -148,8 +148,19 @@ class Call:
         reason = why or f"writes {shown(path)}"
         for place in self.analyst.places.both(path):
             self._dangers(place, reason)
-        self.changes.append(path)
+        self.changes += self.analyst.places.both(path)
+        self._aliased(path)
         self.mark("write", reason)
+
+    def _aliased(self, path: str) -> None:
+        """A file that can be reached by another name is not only what its path says."""
+        if self.analyst.places.has_other_names(path):
+            self.mark("unknown", f"{shown(path)} has another name, whose file would change, too")
+        for folder in self.scope.unpacked:
+            if path.startswith(f"{folder}/"):
+                self.mark(
+                    "unknown", f"{shown(path)} may lead elsewhere by a link that was unpacked"
+                )
 
     def _dangers(self, path: str, reason: str) -> None:
         places = self.analyst.places
@@ -170,8 +181,10 @@ class Call:
         path = self.names(word)
         if paths.nowhere(path):
             return
-        self.changes.append(path)
+        self.changes += self.analyst.places.both(path)
         self.mark("delete", why or f"removes {shown(path)}")
+        if self.analyst.places.is_socket(path):
+            self.mark("service-change", f"{shown(path)} is a socket that a service listens on")
         for place in self.analyst.places.both(path):
             self._losses(place, recursive)
 

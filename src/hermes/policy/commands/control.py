@@ -2,6 +2,7 @@
 
 import re
 
+from hermes.policy.commands import assignments
 from hermes.policy.commands.marks import ANY, LOOSE, NAME
 from hermes.policy.commands.scope import Scope
 from hermes.policy.commands.syntax import Misread, Node
@@ -46,7 +47,7 @@ def subshell(walk: Walk, node: Node, scope: Scope, stdin: str | None) -> str:
 def compound(walk: Walk, node: Node, scope: Scope, stdin: str | None) -> str:
     """`{ …; }`, and `((…))`, which looks the same to the parser."""
     if walk.text[node.start_byte : node.start_byte + 2] == b"((":
-        walk.substitutions(node, scope)
+        walk.arithmetic(node, scope)
         return ""
     return statements(walk, node, scope, stdin)
 
@@ -178,9 +179,12 @@ def for_each(walk: Walk, node: Node, scope: Scope, stdin: str | None) -> str:
         values = [ANY]
     printed = []
     start = scope.copy()
+    loop = walk.call(node, scope)
     for value in _few(values):
+        assignments.check(loop, name, value)
         scope.variables[name] = value
         printed += [walk.statement(body, scope, stdin) for body in bodies]
+    walk.keep(loop)
     start.variables[name] = scope.variables.get(name, ANY)
     scope.merge(start)
     return "".join(printed)[:4096]
@@ -203,11 +207,12 @@ def counted(walk: Walk, node: Node, scope: Scope, stdin: str | None) -> str:
     for child in walk.children(node):
         if child.type == "variable_assignment" and child.children:
             first = child.children[0]
+            walk.arithmetic(child, scope)
             scope.variables[walk.text[first.start_byte : first.end_byte].decode()] = NAME
         elif child.type in ("do_group", "compound_statement"):
             printed.append(walk.statement(child, scope, stdin))
-        else:
-            walk.substitutions(child, scope)
+        elif child.type not in _NOISE:
+            walk.arithmetic(child, scope)
     return "".join(printed)
 
 

@@ -6,8 +6,9 @@ from functools import cached_property
 from typing import Protocol
 
 from hermes.policy.commands import control, redirects, simple, syntax
+from hermes.policy.commands.arithmetic import assigned_names, unknown_operand
 from hermes.policy.commands.calls import Call
-from hermes.policy.commands.marks import ANY
+from hermes.policy.commands.marks import ANY, NAME
 from hermes.policy.commands.scope import Scope
 from hermes.policy.commands.syntax import Misread, Node
 from hermes.policy.commands.walking import TooMuch
@@ -16,6 +17,7 @@ from hermes.policy.commands.words import Fields, Reader
 _STEPS = {**control.STEPS, **simple.STEPS}
 _SUBSTITUTIONS = frozenset({"command_substitution", "process_substitution"})
 _EXPANSIONS = frozenset({*_SUBSTITUTIONS, "arithmetic_expansion", "expansion"})
+_SUBSCRIPT = re.compile(r"\$\{[!#]?([A-Za-z_]\w*)\[([^]@*][^]]*)\]", re.A)
 _DEPTH = 24
 _NODES = 6000
 _TWO_DOCUMENTS = re.compile(rb"(?<!<)<<-?[^<\n][^\n]*?(?<!<)<<(?!<)")
@@ -124,14 +126,28 @@ class Page:
     def body(self, node: Node, scope: Scope) -> str:
         return self._reader(scope).body(node.start_byte, node.end_byte)
 
-    def substitutions(self, node: Node, scope: Scope) -> None:
-        for found in syntax.descendants(node, _SUBSTITUTIONS):
-            self._output(found, scope)
+    def substitutions(self, node: Node, scope: Scope) -> list[str]:
+        """Judge the commands inside, and give what each of them prints."""
+        found = syntax.descendants(node, _SUBSTITUTIONS)
+        return [self._output(each, scope).rstrip("\n") for each in found]
+
+    def arithmetic(self, node: Node, scope: Scope) -> None:
+        """`$((…))` and `((…))`: numbers are harmless, other text is evaluated as code."""
+        outputs = self.substitutions(node, scope)
+        text = self.letters[node.start_byte : node.end_byte]
+        if unknown := unknown_operand(text, scope, outputs):
+            call = self.call(node, scope)
+            call.dynamic(f"arithmetic over {unknown}, which the shell would run as code")
+            self.keep(call)
+        scope.variables.update(dict.fromkeys(assigned_names(text), NAME))
 
     def _output(self, node: Node, scope: Scope) -> str:
         """What a substitution puts into the text."""
         if node.type == "arithmetic_expansion":
-            self.substitutions(node, scope)
+            self.arithmetic(node, scope)
+            return ""
+        if node.type == "expansion":
+            self._subscript(node, scope)
             return ""
         inner = scope.copy()
         text = self.text[node.start_byte : node.end_byte].lstrip()
@@ -148,6 +164,16 @@ class Page:
             elif child.type not in (";", "&", "\n", "comment"):
                 printed.append(self.statement(child, inner, stdin))
         return "".join(printed)[:4096]
+
+    def _subscript(self, node: Node, scope: Scope) -> None:
+        """`${name[index]}`: the index of an ordinary array is arithmetic."""
+        found = _SUBSCRIPT.match(self.letters[node.start_byte : node.end_byte].lstrip())
+        if found is None or found[1] in scope.associative:
+            return
+        if unknown := unknown_operand(found[2], scope):
+            call = self.call(node, scope)
+            call.dynamic(f"a subscript of {unknown}, which the shell would run as code")
+            self.keep(call)
 
     def _backticks(self, node: Node, text: bytes, scope: Scope) -> str:
         """Old substitution, in which backslashes are taken away before it is read."""

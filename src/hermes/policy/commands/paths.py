@@ -1,6 +1,8 @@
 """Where a path leads and what stands there: secrets, devices, system trees, our own files."""
 
+import os
 import re
+import stat
 from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
@@ -36,7 +38,7 @@ _TEMPORARY = re.compile(
     r"(?:/|\Z)"
 )
 
-
+_SOCKET = re.compile(r"\.sock(?:et)?\Z|/\.s\.PGSQL\.\d+\Z|/\.X11-unix/|/tmux-\d+/|/ssh-\w+/agent\.")
 _THROUGH_PROCESS = re.compile(r"/proc/[^/]+/(?:task/[^/]+/)?(?:root|cwd)(?=/|\Z)")
 
 
@@ -83,6 +85,22 @@ def kernel(path: str) -> bool:
 
 def temporary(path: str) -> bool:
     return _TEMPORARY.match(path) is not None
+
+
+def hard_links(path: str) -> int:
+    """How many names a regular file has; 0 when there is none."""
+    try:
+        status = os.lstat(path)
+    except (OSError, ValueError):
+        return 0
+    return status.st_nlink if stat.S_ISREG(status.st_mode) else 0
+
+
+def socket_at(path: str) -> bool:
+    try:
+        return stat.S_ISSOCK(os.lstat(path).st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def known(path: str) -> bool:
@@ -240,6 +258,23 @@ class Places:
 
     def _short(self, own: str) -> str:
         return own.removeprefix(self.home + "/") if own.startswith(self.home + "/") else own
+
+    def has_other_names(self, path: str) -> bool:
+        """Whether a file has hard links, where there is somebody to ask."""
+        return self.lookup is not None and known(path) and hard_links(path) > 1
+
+    def is_socket(self, path: str) -> bool:
+        if _SOCKET.search(path):
+            return True
+        return self.lookup is not None and known(path) and socket_at(path)
+
+    def writable(self, path: str) -> bool:
+        """Where an agent may have put a file: temporary folders, the work, the home folder."""
+        return any(
+            temporary(place) or place == root or place.startswith(f"{root}/")
+            for place in self.both(path)
+            for root in (self.home, self.work or self.home)
+        )
 
     def trusted_folder(self, folder: str) -> bool:
         """A folder from which programs are the system's own."""

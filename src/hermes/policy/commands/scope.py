@@ -1,5 +1,6 @@
 """The state of one shell as far as the text of a command tells it."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -14,7 +15,7 @@ _NAMES = word_set(
     "USER LOGNAME HOSTNAME HOSTTYPE OSTYPE MACHTYPE TERM LANG SHELL EPOCHSECONDS EPOCHREALTIME"
     " BASH_VERSION XDG_RUNTIME_DIR"
 )
-
+_COUNTED = re.compile(rf"-?(?:\d+|{NAME})\Z")
 
 Function = Callable[["Scope", str | None], str]
 """Walks the body of a shell function in a given state, with a given input."""
@@ -37,6 +38,10 @@ class Scope:
     """Functions being called, outermost first."""
     seen: set[str] = field(default_factory=set)
     """Variables of the environment that the text has put to use."""
+    unpacked: set[str] = field(default_factory=set)
+    """Folders into which an archive or a repository was unpacked, links and all."""
+    associative: set[str] = field(default_factory=set)
+    """Arrays whose subscripts are words, not arithmetic."""
     multiplying: bool = False
     """Inside a pipeline or a background job: calling oneself here is a fork bomb."""
 
@@ -84,8 +89,9 @@ class Scope:
     def merge(self, other: "Scope") -> None:
         """Afterwards either this or the other happened: what differs is not known."""
         for name in self.variables.keys() | other.variables.keys():
-            if self.value(name) != other.value(name):
-                self.variables[name] = ANY
+            mine, others = self.value(name), other.value(name)
+            if mine != others:
+                self.variables[name] = NAME if _counted(mine) and _counted(others) else ANY
         if self.cwd != other.cwd:
             self.cwd = ANY
         differing = {
@@ -96,3 +102,8 @@ class Scope:
         self.wavering |= other.wavering | differing
         self.functions = {**other.functions, **self.functions}
         self.aliases = {**other.aliases, **self.aliases}
+
+
+def _counted(value: Bound | None) -> bool:
+    """A number, whichever: either way it stays one."""
+    return isinstance(value, str) and _COUNTED.match(value) is not None

@@ -1,6 +1,7 @@
 """Simple commands and the statements that are almost one: tests, declarations, assignments."""
 
 from hermes.policy.commands import assignments, redirects
+from hermes.policy.commands.arithmetic import unknown_in_test
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.marks import ANY
 from hermes.policy.commands.redirects import Opened
@@ -61,6 +62,8 @@ def _finish(
         call.stdin = one.stdin if one.stdin is not None else call.stdin
     for name, value in extra.items():
         assignments.check(call, name, value)
+        if call.argv:
+            assignments.check_exported(call, name, value)
     if call.argv:
         call.program = call.argv[0]
     for one in opened:
@@ -83,13 +86,14 @@ def redirected(walk: Walk, node: Node, scope: Scope, stdin: str | None) -> str:
         printed = command(walk, bodies[0], scope, stdin, opened)
     else:
         call = walk.call(node, scope)
-        redirects.apply(call, opened)
-        walk.keep(call)
         inside = opened.stdin if opened.stdin is not None else stdin
         if opened.words:
             raise Misread("words behind a redirection that belong to no command")
         for body in bodies:
             printed += walk.statement(body, scope, inside)
+        # The parser hangs the redirection of `a && b > f` on the whole list: b runs after a.
+        redirects.apply(call, opened)
+        walk.keep(call)
         printed = "" if opened.silent else printed
     for following in opened.following:
         printed = walk.statement(following, scope, printed)
@@ -121,11 +125,19 @@ def declaration(walk: Walk, node: Node, scope: Scope, stdin: str | None) -> str:
         if child.type == "variable_assignment":
             name, value = assignments.read(walk, child, scope)
             assignments.check(call, name, value)
+            if call.program == "export" or assignments.exports(call.argv):
+                assignments.check_exported(call, name, value)
+            _note_kind(call, name)
             scope.variables[name] = value
         else:
             _declared(call, walk.fields(child, scope).words, scope)
     walk.keep(call)
     return ANY
+
+
+def _note_kind(call: Call, name: str) -> None:
+    if any(word.startswith("-") and "A" in word for word in call.argv[1:]):
+        call.scope.associative.add(name)
 
 
 def _declared(call: Call, words: list[str], scope: Scope) -> None:
@@ -134,11 +146,17 @@ def _declared(call: Call, words: list[str], scope: Scope) -> None:
         call.argv.append(word)
         if "$(" in word or "`" in word:
             call.dynamic("a subscript that the shell runs as code")
+        assignments.check_name(call, name)
+        _note_kind(call, name)
         if equals:
             assignments.check(call, name, value)
+            if call.program == "export" or assignments.exports(call.argv):
+                assignments.check_exported(call, name, value)
             scope.variables[name] = value
         elif word.startswith("-") and "n" in word and call.program != "export":
             call.dynamic("a variable that stands for another one")
+        elif call.program == "export" and (known := scope.variables.get(name)) is not None:
+            assignments.check_exported(call, name, known)
 
 
 def forget(walk: Walk, node: Node, scope: Scope, stdin: str | None) -> str:
@@ -149,6 +167,7 @@ def forget(walk: Walk, node: Node, scope: Scope, stdin: str | None) -> str:
         words = walk.fields(child, scope).words
         call.argv += words
         for word in words:
+            assignments.check_name(call, word)
             scope.variables[word] = ""
             if assignments.telling(word):
                 call.dynamic(f"{word} decides what runs, or what is remembered of it")
@@ -160,12 +179,16 @@ def forget(walk: Walk, node: Node, scope: Scope, stdin: str | None) -> str:
 
 def test(walk: Walk, node: Node, scope: Scope, stdin: str | None) -> str:
     """`[ … ]` and `[[ … ]]`: nothing happens but what is substituted."""
-    walk.substitutions(node, scope)
+    outputs = walk.substitutions(node, scope)
     call = walk.call(node, scope)
-    text = walk.text[node.start_byte : node.end_byte]
+    text = walk.text[node.start_byte : node.end_byte].decode("utf-8", "replace")
     call.program = "["
-    call.argv = ["[", text[:200].decode("utf-8", "replace")]
-    if b"'" in text and (b"[$(" in text or b"[`" in text):
+    call.argv = ["[", text[:200]]
+    if text.startswith("(("):
+        walk.arithmetic(node, scope)
+    elif unknown := unknown_in_test(text, scope, outputs):
+        call.dynamic(f"a comparison of {unknown}, which the shell would run as code")
+    if "'" in text and ("[$(" in text or "[`" in text):
         call.dynamic("a subscript that is run")
     walk.keep(call)
     return ""

@@ -75,6 +75,8 @@ class Analysis(Value, kw_only=True, frozen=True):
     effects: frozenset[str] = frozenset()
     dynamic: tuple[str, ...] = ()
     """Why parts of it are only known at run time."""
+    variables: tuple[str, ...] = ()
+    """Variables of the environment whose values decide what it means."""
     problems: tuple[str, ...] = ()
     """What kept us from reading it properly; each of them makes it `exec-dynamic`."""
 

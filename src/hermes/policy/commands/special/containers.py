@@ -29,7 +29,34 @@ def docker(call: Call, entry: Program) -> str:
     if verb in ("run", "create"):
         return _start(call, rest)
     by_table(call, entry)
+    if verb == "inspect" or rest[:1] == ["inspect"]:
+        _inspected(call, verb, rest)
     return ANY
+
+
+_SHOWS_ENVIRONMENT = re.compile(r"\.Env\b|\{\{\s*(?:json\s+)?\.(?:Config)?\s*\}\}|index\s+\.Config")
+_WITHOUT_ENVIRONMENT = (
+    "network",
+    "volume",
+    "node",
+    "image",
+    "context",
+    "manifest",
+    "plugin",
+    "pod",
+)
+
+
+def _inspected(call: Call, verb: str, rest: list[str]) -> None:
+    """A container's environment holds its passwords; a format that names other fields does not."""
+    if verb in _WITHOUT_ENVIRONMENT:
+        return
+    spec = split(call.argv[1:], Grammar(frozenset({"-f", "--format", "--type"})))
+    form = spec.value("-f", "--format")
+    if spec.value("--type") in _WITHOUT_ENVIRONMENT:
+        return
+    if form is None or foreign(form) or _SHOWS_ENVIRONMENT.search(form):
+        call.mark("secret-read", "prints the environment of a container, passwords and all")
 
 
 def _exec(call: Call, rest: list[str]) -> str:
@@ -128,6 +155,8 @@ def kubectl(call: Call, entry: Program) -> str:
     if verb in ("get", "describe", "view-secret"):
         _secrets(call, inner)
         raw = inner.value("--raw") or ""
+        if re.search(r"/secrets?\b", raw):
+            call.mark("secret-read", f"prints {shown(raw)}")
         if "/proxy" in raw or foreign(raw):
             call.mark("network-out", f"passes a request on to {shown(raw)}")
     changes = "service-change" in call.effects

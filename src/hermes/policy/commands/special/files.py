@@ -59,8 +59,11 @@ def move(call: Call, entry: Program) -> str:
 def copy(call: Call, entry: Program) -> str:
     found = _arguments(call, entry)
     target = found.value("-t", "--target-directory")
+    linked = found.has("-l", "--link", "-s", "--symbolic-link") and call.program == "cp"
     for word in found.words if target else found.words[:-1]:
         call.reads(word)
+        if linked:
+            call.changes.append(call.path(word))
         if call.path(word) == "/dev/null" and found.words:
             call.deletes(found.words[-1], why="emptied by copying /dev/null over it")
     _mode(call, found.value("-m", "--mode") or "")
@@ -108,10 +111,37 @@ def unpack(call: Call, entry: Program) -> str:
     found = _arguments(call, entry)
     by_table(call, entry)
     if "write" in call.effects:
-        call.writes(found.value("-d") or ".", "unpacks files")
+        _unpacked(call, found.value("-d") or ".")
     if found.has("-:"):
         call.dynamic("the archive may write outside of the folder")
     return ANY
+
+
+def _unpacked(call: Call, folder: str) -> None:
+    call.writes(folder, "unpacks files")
+    call.scope.unpacked.add(call.path(folder))
+
+
+def allocate(call: Call, entry: Program) -> str:
+    """fallocate: a disk that is full hurts everything on it."""
+    found = _arguments(call, entry)
+    by_table(call, entry)
+    if _gibibytes(found.value("-l", "--length") or "") >= 1:
+        call.mark("unknown", "may fill the disk")
+    return ""
+
+
+_SIZE = re.compile(r"(\d+)([KMGTPE]?)(?:i?B)?\Z", re.IGNORECASE)
+
+
+def _gibibytes(size: str) -> float:
+    """Infinite where the size is only known at run time."""
+    found = _SIZE.match(size)
+    if found is None:
+        return 0.0 if not size else float("inf")
+    return (
+        int(found[1]) * 1024.0 ** ("KMGTPE".find(found[2].upper()) + 1 if found[2] else 0) / 2**30
+    )
 
 
 def link(call: Call, entry: Program) -> str:
@@ -124,6 +154,9 @@ def link(call: Call, entry: Program) -> str:
             call.mark("secret-read", f"a second name for {shown(path)}")
     target = found.value("-t", "--target-directory")
     call.writes(target or (found.words[-1] if found.words else ANY))
+    for word in found.words if target else found.words[:-1]:
+        # Whatever is done to the new name is done to the old one.
+        call.changes.append(call.names(word))
     return ""
 
 
@@ -165,6 +198,7 @@ def _mode(call: Call, mode: str) -> None:
 def convert(call: Call, entry: Program) -> str:
     """`dd if=… of=…`."""
     call.mark("read", "dd copies")
+    blocks = 1.0
     for word in call.argv[1:]:
         key, equals, value = word.partition("=")
         if key == "of" and equals:
@@ -172,10 +206,14 @@ def convert(call: Call, entry: Program) -> str:
             if paths.emptied(call.path(value)) == "/dev":
                 call.wipe("the device to overwrite is only known at run time")
             _emptied(call, value)
+        elif key in ("count", "bs") and equals:
+            blocks *= _gibibytes(value) * 2**30
         elif key == "if" and equals:
             call.reads(value)
         elif FOREIGN.match(word[:1]):
             call.dynamic("a word only known at run time may be of=")
+    if blocks >= 2**30 and call.changes:
+        call.mark("unknown", "may fill the disk")
     return ANY
 
 
@@ -212,7 +250,7 @@ def archive(call: Call, entry: Program) -> str:
         return ANY
     if letters & {"-x", "--extract", "--get"}:
         if not letters & {"-O", "--to-stdout"}:
-            call.writes(found.value("-C", "--directory") or ".", "unpacks files")
+            _unpacked(call, found.value("-C", "--directory") or ".")
         return ANY
     if letters & {"-c", "--create", "-r", "--append", "-u", "--update", "-A", "--delete"}:
         _packed(call, found, file)

@@ -115,3 +115,18 @@ def _fits(kind: str, text: str, before: str, previous: str) -> bool:
     if text == "<":
         return previous in ("variable", "number") or before in (")", "]")
     return True
+
+
+_ENVIRONMENT = re.compile(r"\benv\b|\$ENV\b|\bstrenv\b|\benvsubst\b")
+_LOADS = re.compile(r"\bload(?:_\w+)?\s*\(")
+
+
+def json_filter(call: Call, entry: Program) -> str:
+    """jq and yq: a filter may print the environment; that of yq may read any file."""
+    by_table(call, entry)
+    for word in map(literal, call.argv[1:]):
+        if _ENVIRONMENT.search(word):
+            call.mark("secret-read", "the filter prints variables of the environment")
+        if call.program == "yq" and _LOADS.search(word):
+            call.mark("secret-read", "the filter reads files of its own choice")
+    return ANY

@@ -1,8 +1,10 @@
 """Builtins of the shell that change its state, print known text, or run text as code."""
 
 import re
+from itertools import pairwise
 
 from hermes.policy.commands import assignments, tables
+from hermes.policy.commands.arithmetic import assigned_names, unknown_operand
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.escapes import echoed, formatted
 from hermes.policy.commands.generic import by_table
@@ -48,6 +50,8 @@ def printf(call: Call, entry: Program) -> str:
         variable, words = words[1], words[2:]
         if "$(" in variable or "`" in variable:
             call.dynamic("a subscript that is run")
+    elif words and words[0].startswith("-v") and len(words[0]) > 2:
+        variable, words = words[0][2:], words[1:]
     words = words[1:] if words[:1] == ["--"] else words
     call.mark("read", "printf prints")
     _secrets(call)
@@ -55,7 +59,7 @@ def printf(call: Call, entry: Program) -> str:
     if known is None:
         known = ANY if any(map(foreign, words)) or "%" in words[0] else NAME
     if variable:
-        call.scope.variables[variable] = known
+        assignments.bind(call, variable, known)
         return ""
     return known
 
@@ -121,16 +125,63 @@ def read_variable(call: Call, entry: Program) -> str:
         value = call.stdin.strip()
     for word in call.argv[1:]:
         if re.fullmatch(r"[A-Za-z_]\w*", word):
-            call.scope.variables[word] = value
+            assignments.bind(call, word, value)
         elif "$(" in word or "`" in word:
             call.dynamic("a subscript that is run")
+        else:
+            assignments.check_name(call, word)
     return ""
+
+
+def read_array(call: Call, entry: Program) -> str:
+    """`mapfile x`: the lines of somebody's text; without a name they go to MAPFILE."""
+    by_table(call, entry)
+    for word in call.argv[1:]:
+        if re.fullmatch(r"[A-Za-z_]\w*", word):
+            assignments.bind(call, word, ANY)
+        else:
+            assignments.check_name(call, word)
+    return ""
+
+
+def next_option(call: Call, entry: Program) -> str:
+    """`getopts abc: name` puts a letter into `name`, and the argument into OPTARG."""
+    call.mark("read", "reads an option")
+    if len(call.argv) > 2:
+        assignments.bind(call, call.argv[2], "?")
+    call.scope.variables["OPTARG"] = ANY
+    return ""
+
+
+def wait(call: Call, entry: Program) -> str:
+    """`wait -p name` puts the number of a process into `name`."""
+    call.mark("read", "waits for a process")
+    words = call.argv[1:]
+    if "-p" in words and (rest := words[words.index("-p") + 1 :]):
+        assignments.bind(call, rest[0], NAME)
+    return ""
+
+
+def compare(call: Call, entry: Program) -> str:
+    """`test -v name` evaluates the subscript of the name; nothing else in it is code."""
+    by_table(call, entry)
+    words = call.argv[1:]
+    for option, word in pairwise(words):
+        if option in ("-v", "-R"):
+            assignments.check_name(call, word)
+    return ""
+
+
+_EXPORTING = re.compile(r"-[A-Za-z]*[ak][A-Za-z]*\Z")
 
 
 def set_options(call: Call, entry: Program) -> str:
     """`set -- a b` replaces the positional parameters."""
     words = call.argv[1:]
     call.mark("read", "set")
+    before = words[: words.index("--")] if "--" in words else words
+    if any(_EXPORTING.match(word) or word in ("allexport", "keyword") for word in before):
+        call.dynamic("from now on programs see every variable that is set")
     if "--" in words:
         rest = words[words.index("--") + 1 :]
         call.scope.arguments = ("bash", *rest)
@@ -182,8 +233,11 @@ def export(call: Call, entry: Program) -> str:
     call.mark("read", call.program)
     for word in call.argv[1:]:
         name, equals, value = word.partition("=")
+        assignments.check_name(call, name)
         if equals:
             assignments.check(call, name, value)
+            if call.program == "export" or assignments.exports(call.argv):
+                assignments.check_exported(call, name, value)
             call.scope.variables[name] = value
     return ANY
 
@@ -201,6 +255,8 @@ def shift(call: Call, entry: Program) -> str:
 
 def let(call: Call, entry: Program) -> str:
     call.mark("read", "arithmetic")
-    if any(UNKNOWN.search(word) or "[" in literal(word) for word in call.argv[1:]):
-        call.dynamic("arithmetic over text that is only known at run time")
+    for word in call.argv[1:]:
+        if UNKNOWN.search(word) or "[" in literal(word) or unknown_operand(word, call.scope):
+            call.dynamic("arithmetic over text that is only known at run time")
+        call.scope.variables.update(dict.fromkeys(assigned_names(literal(word)), NAME))
     return ""

@@ -1,6 +1,7 @@
 """git: configuration on the command line runs programs, refspecs with a plus overwrite history."""
 
 import re
+from collections.abc import Callable
 
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.generic import by_table
@@ -30,12 +31,10 @@ def git(call: Call, entry: Program) -> str:
         call.names(folder)
     by_table(call, entry)
     verb, words = (found.words[0], found.words[1:]) if found.words else ("", [])
-    if verb == "push":
-        _push(call, words)
-    elif verb == "config":
-        _config(call, words)
-    elif verb in ("branch", "tag"):
-        _named(call, verb, words)
+    if judge := _VERBS.get(verb):
+        judge(call, words)
+    if verb in _UNPACKING:
+        call.scope.unpacked.add(call.scope.cwd)
     if any(re.match(r"ext::", word) for word in words):
         call.dynamic("ext:: is a transport that runs a command")
     if found.loose and not _is_reading(call):
@@ -54,6 +53,18 @@ def _is_reading(call: Call) -> bool:
     return set(call.effects) <= {"read"}
 
 
+def _worktree(call: Call, words: list[str]) -> None:
+    if words[:1] == ["add"]:
+        for word in words[1:2]:
+            call.writes(word, "git checks out a tree there")
+
+
+def _fetch(call: Call, words: list[str]) -> None:
+    forced = {"-f", "--force"} & set(call.flags) or any(word.startswith("+") for word in words[1:])
+    if forced:
+        call.mark("delete", "git fetch overwrites branches, whatever they held")
+
+
 def _push(call: Call, words: list[str]) -> None:
     for word in words:
         if word.startswith("+"):
@@ -69,10 +80,12 @@ _LISTING = word_set(
 )
 
 
-def _named(call: Call, verb: str, words: list[str]) -> None:
+def _named(call: Call, words: list[str]) -> None:
     """`git branch x` and `git tag x` make one, unless they were asked to list."""
     if words and not _LISTING & set(call.flags):
-        call.mark("write", f"git {verb} {shown(words[0])}")
+        call.mark("write", f"git names {shown(words[0])}")
+    if {"-f", "--force", "-M", "-C"} & set(call.flags):
+        call.mark("delete", "git moves a name away from what it stood for")
 
 
 _READING = frozenset({"--get", "--list", "-l", "--get-all", "--get-regexp", "--show-origin",
@@ -90,6 +103,17 @@ def _config(call: Call, words: list[str]) -> None:
     call.mark("write", "git config changes settings")
     if not _HARMLESS.match(values[0] if values else "x"):
         call.dynamic(f"git config {shown(literal(values[0])) if values else ''} can run a program")
+
+
+_VERBS: dict[str, Callable[[Call, list[str]], None]] = {
+    "branch": _named,
+    "config": _config,
+    "fetch": _fetch,
+    "push": _push,
+    "tag": _named,
+    "worktree": _worktree,
+}
+_UNPACKING = word_set("clone checkout pull switch worktree submodule restore")
 
 
 def github(call: Call, entry: Program) -> str:

@@ -1,0 +1,58 @@
+"""Files that a program runs or obeys without being given their names.
+
+`python job.py` imports a `json.py` beside it, `terraform plan` runs what `main.tf` says, git runs
+what a repository's configuration names. A file of this kind that the agent wrote before counts as
+a script that it wrote and now runs.
+"""
+
+from collections.abc import Mapping
+
+_PYTHON = ("*.py", "*.pth", "*.so", "*.pyc", "*.zip", "pyproject.toml", "setup.cfg", "tox.ini")
+_GIT = (
+    ".git",
+    ".git/*",
+    ".gitattributes",
+    ".gitmodules",
+    "config",
+    "hooks/*",
+    "HEAD",
+    ".lfsconfig",
+)
+_NODE = ("*.js", "*.mjs", "*.cjs", "*.ts", "package.json", ".npmrc", ".yarnrc*", ".pnpmfile.cjs")
+_MAKE = ("Makefile", "makefile", "GNUmakefile", "*.mk")
+_TERRAFORM = ("*.tf", "*.tf.json", "*.tfvars", "*.tofu", "terragrunt.hcl", ".terraform/*", "*.hcl")
+_ANSIBLE = ("ansible.cfg", "*.yml", "*.yaml", "*_plugins/*", "library/*", "roles/*", "hosts")
+_DOCKER = ("Dockerfile*", "*.dockerfile", "docker-compose*", "compose*", ".env", ".dockerignore")
+_JAVA = ("pom.xml", "*.gradle*", "gradle.properties", "gradlew", "mvnw", ".mvn/*", "build.xml")
+_RUBY = ("*.rb", "Gemfile*", "Rakefile", "Vagrantfile", ".bundle/*")
+
+IMPLICIT_FILES: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("python", "pypy", "pytest", "tox", "nox", "ipython", "pip", "uv"), _PYTHON),
+    **dict.fromkeys(("django-admin", "flask", "gunicorn", "uvicorn", "celery", "mypy"), _PYTHON),
+    **dict.fromkeys(("git", "gh", "glab", "pre-commit", "tig"), _GIT),
+    **dict.fromkeys(("node", "nodejs", "npm", "npx", "yarn", "pnpm", "deno", "bun"), _NODE),
+    **dict.fromkeys(("make", "gmake", "cmake", "ninja", "just", "task"), (*_MAKE, "*.cmake")),
+    **dict.fromkeys(("terraform", "tofu", "terragrunt", "packer"), _TERRAFORM),
+    **dict.fromkeys(("ansible", "ansible-playbook", "ansible-inventory"), _ANSIBLE),
+    **dict.fromkeys(("ansible-lint", "ansible-galaxy", "molecule"), _ANSIBLE),
+    **dict.fromkeys(("docker", "docker compose", "docker-compose", "podman"), _DOCKER),
+    **dict.fromkeys(("mvn", "gradle", "ant", "java"), (*_JAVA, "*.class", "*.jar")),
+    **dict.fromkeys(("ruby", "rake", "bundle", "irb", "vagrant", "rails"), _RUBY),
+    **dict.fromkeys(("cargo", "rustc"), ("Cargo.toml", "build.rs", ".cargo/*", "*.rs")),
+    **dict.fromkeys(("go", "gofmt"), ("*.go", "go.mod", "go.work")),
+    "perl": ("*.pm", "*.pl"),
+    "php": ("*.php", "php.ini", ".user.ini"),
+    "composer": ("composer.json", "*.php"),
+    "helm": ("Chart.yaml", "templates/*", "*.tgz"),
+    "gdb": (".gdbinit",),
+    "psql": (".psqlrc",),
+    "vim": (".vimrc", ".exrc"),
+    "curl": (".curlrc",),
+    "wget": (".wgetrc",),
+}
+
+
+def files_obeyed_by(program: str) -> tuple[str, ...]:
+    """Patterns, relative to the folder it runs in or the folder of its script."""
+    name = program.rpartition("/")[2]
+    return IMPLICIT_FILES.get(name) or IMPLICIT_FILES.get(name.rstrip("0123456789."), ())
