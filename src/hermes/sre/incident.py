@@ -19,6 +19,7 @@ from hermes.core.events.incidents import (
     IncidentDiagnosed,
     IncidentGraded,
     IncidentOpened,
+    IncidentRecovered,
     IncidentReopened,
     IncidentVerified,
     Phase,
@@ -32,6 +33,10 @@ from hermes.core.protocols import Journal, Recorded
 from hermes.sre.case import Case, case_of
 
 Status = Literal["open", "resolved", "escalated", "no-incident", "recovered", "closed"]
+ENDED = ("resolved", "recovered", "closed")
+"""Outcomes after which the problem is over."""
+QUESTION = "question"
+"""The label of an alert that asks people instead of being worked on."""
 
 
 class Change(Value, kw_only=True, frozen=True):
@@ -54,6 +59,10 @@ class Incident(Value, kw_only=True, frozen=True):
     reason: str = ""
     """Why this severity."""
     alerts: int = 1
+    fingerprints: tuple[str, ...] = ()
+    """Of the alerts that were ever part of it, in the order in which they came."""
+    parts: tuple[str, ...] = ()
+    """Names of services, or hosts, that joined it after it was opened."""
     began_at: datetime | None = None
     """When somebody began to work on it."""
     acknowledged_by: str = ""
@@ -73,6 +82,8 @@ class Incident(Value, kw_only=True, frozen=True):
     report: str = ""
     report_path: str = ""
     closed: IncidentClosed | None = None
+    recovered: IncidentRecovered | None = None
+    """Written when an escalated problem, or the reason of a question, has ended."""
     last_at: datetime | None = None
     """Of the last thing that was written about it."""
     gaps: tuple[tuple[datetime, float], ...] = ()
@@ -86,6 +97,45 @@ class Incident(Value, kw_only=True, frozen=True):
             for change in self.changes
             if change.attempt > self.kept_attempt and change.taken_back != "yes"
         )
+
+    @property
+    def unresolved(self) -> bool:
+        """It still fails, is worked on, or waits for people."""
+        return self.status in ("open", "escalated")
+
+    @property
+    def question(self) -> str:
+        """What people are asked, where it is not worked on: `is this intended?`."""
+        return self.case.labels.get(QUESTION, "")
+
+    @property
+    def outage_began_at(self) -> datetime:
+        """By the source of the alert where it knows, else when the incident was opened."""
+        since, opened = self.case.since, self.case.opened_at
+        return since if since is not None and since <= opened else opened
+
+    @property
+    def over_at(self) -> datetime | None:
+        """When the problem was over: by checks that held, by its alerts, or by its end."""
+        if self.recovered is not None:
+            return self.recovered.recovered_at
+        if self.status == "escalated":
+            return None
+        if self.verified is not None and self.verified.ok:
+            return self.verified.at
+        closed = self.closed
+        return closed.at if closed is not None and closed.outcome in ENDED else None
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """None while it goes on: an escalation hands a problem over and does not end it."""
+        if self.closed is None or self.status == "escalated":
+            return self.over_at
+        return self.over_at or self.closed.at
+
+    def duration_s(self, now: datetime) -> float:
+        """Seconds from the beginning of the outage to its end, or until now."""
+        return max(0.0, ((self.ended_at or now) - self.outage_began_at).total_seconds())
 
 
 def folded(records: Iterable[Recorded]) -> dict[str, Incident]:
@@ -108,6 +158,7 @@ def take(found: dict[str, Incident], recorded: Recorded) -> None:
                 reason=event.reason,
                 last_at=event.at,
                 alerts=max(1, len(event.alerts)),
+                fingerprints=(event.fingerprint,) if event.fingerprint else (),
             )
         return
     key = getattr(event, "incident", "") or _of_run(found, event.run.partition("/")[0])
@@ -177,7 +228,7 @@ def _told(incident: Incident, event: object) -> Incident:
     """What was heard and said about it, beside the work."""
     match event:
         case AlertsJoined():
-            return replace(incident, alerts=incident.alerts + event.count)
+            return _joined(incident, event)
         case IncidentGraded():
             reason = event.reason or incident.reason
             return replace(incident, severity=event.severity, reason=reason)
@@ -185,12 +236,25 @@ def _told(incident: Incident, event: object) -> Incident:
             return replace(incident, acknowledged_by=event.by, acknowledged_at=event.at)
         case IncidentClosed() if event.by != "oracle":
             return replace(incident, status=event.outcome, closed=event)
+        case IncidentRecovered() if incident.unresolved:
+            return replace(incident, status="recovered", recovered=event)
         case IncidentReopened():
             # What was proved and told before is history: else the work would end where it began.
             again = replace(incident, status="open", closed=None, phase=None, failing=None)
-            return replace(again, verified=None, report="", report_path="")
+            return replace(again, verified=None, recovered=None, report="", report_path="")
         case _:
             return incident
+
+
+def _joined(incident: Incident, event: AlertsJoined) -> Incident:
+    known = dict.fromkeys(incident.fingerprints)
+    parts = dict.fromkeys((*incident.parts, *(part.name for part in event.parts)))
+    return replace(
+        incident,
+        alerts=incident.alerts + event.count,
+        fingerprints=tuple(known | dict.fromkeys(event.fingerprints)),
+        parts=tuple(parts),
+    )
 
 
 def _taken_back(changes: Sequence[Change], event: ChangesUndone) -> tuple[Change, ...]:
@@ -233,6 +297,7 @@ KINDS = (
     "incident.diagnosed",
     "incident.verified",
     "incident.closed",
+    "incident.recovered",
     "change.began",
     "changes.undone",
     "incident.checked",

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Literal
 
 from hermes.core.events.happening import Happening
+from hermes.core.messages import Value
 
 Severity = Literal["P0", "P1", "P2", "P3"]
 Verdict = Literal["fix", "no-incident", "recovered", "escalate"]
@@ -60,6 +61,16 @@ class IncidentOpened(Happening, tag="incident.opened", kw_only=True, frozen=True
     since: datetime | None = None
 
 
+class JoinedPart(Value, kw_only=True, frozen=True):
+    """A service, or a problem of a host, that an incident had not been about until then."""
+
+    fingerprint: str
+    name: str
+    """The service; for an alert that names no service its host."""
+    title: str = ""
+    severity: Severity = "P2"
+
+
 class AlertsJoined(Happening, tag="incident.joined", kw_only=True, frozen=True):
     """More alerts of the same trouble; a storm is counted, not told one by one."""
 
@@ -71,6 +82,8 @@ class AlertsJoined(Happening, tag="incident.joined", kw_only=True, frozen=True):
     """Why they belong together."""
     up_to: int = 0
     """Alerts of these fingerprints up to this number are counted; 0 for all before it."""
+    parts: tuple[JoinedPart, ...] = ()
+    """What became part of the incident with them; each is reported by name."""
 
 
 class IncidentGraded(Happening, tag="incident.graded", kw_only=True, frozen=True):
@@ -197,6 +210,16 @@ class IncidentClosed(Happening, tag="incident.closed", kw_only=True, frozen=True
     reason: str = ""
 
 
+class IncidentRecovered(Happening, tag="incident.recovered", kw_only=True, frozen=True):
+    """The problem of an incident that people had to take over has ended, by whatever means."""
+
+    incident: str
+    recovered_at: datetime
+    """When the last of its alerts was resolved; the event itself comes a settle time later."""
+    how: str = ""
+    """How we know: which sources resolved which alerts. It names no actor, because none is known."""
+
+
 IncidentEvent = (
     AlertRaised
     | AlertSuppressed
@@ -214,4 +237,5 @@ IncidentEvent = (
     | IncidentVerified
     | ReportWritten
     | IncidentClosed
+    | IncidentRecovered
 )

@@ -16,6 +16,7 @@ LISTED = (
     "incident.acknowledged",
     "incident.reopened",
     "incident.closed",
+    "incident.recovered",
 )
 """Enough for a listing: how the work went is read for those that are looked at."""
 MEASURED = (*LISTED, "incident.phase", "incident.verified")

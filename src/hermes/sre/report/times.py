@@ -8,7 +8,6 @@ from hermes.core.messages import Value
 from hermes.sre.incident import Incident
 
 LATELY = timedelta(days=14)
-MENDED = ("resolved", "recovered", "closed")
 
 
 class Times(Value, kw_only=True, frozen=True):
@@ -42,11 +41,8 @@ def times_of(incident: Incident) -> Times:
 
 
 def over_at(incident: Incident) -> datetime | None:
-    """When it was over: the checks held, or it was ended as something that needed no mending."""
-    verified, closed = incident.verified, incident.closed
-    if verified is not None and verified.ok:
-        return verified.at
-    return closed.at if closed is not None and closed.outcome in MENDED else None
+    """When it was over, as the fold of the incident has it."""
+    return incident.over_at
 
 
 def recurrence(incident: Incident, opened: Sequence[IncidentOpened]) -> Recurrence:
