@@ -8,9 +8,12 @@ from incident_story import BEGAN, RUN, Tale, resolved
 from hermes.core.events import Event
 from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested, ApprovalSettled
 from hermes.core.events.incidents import (
+    AlertsJoined,
     IncidentGraded,
     IncidentOpened,
+    IncidentRecovered,
     IncidentReopened,
+    JoinedPart,
     ReportWritten,
 )
 from hermes.core.events.runs import RunStarted
@@ -248,3 +251,92 @@ def test_hostile_titles_stay_one_line_of_words(text: str) -> None:
     title = teller.titles[0]
     assert title.isprintable()
     assert len(title) < 200
+
+
+def joined(at: datetime, *names: str, severity: str = "P1") -> AlertsJoined:
+    parts = tuple(
+        JoinedPart(fingerprint=name, name=name, title=f"{name}: no answer", severity=severity)  # type: ignore[arg-type]
+        for name in names
+    )
+    return AlertsJoined(
+        run="incident-1", incident="incident-1", at=at, count=len(names), parts=parts,
+        fingerprints=names, why="the same host, h, within 60 s",
+    )  # fmt: skip
+
+
+def test_a_service_that_joins_an_incident_is_reported_by_name_to_those_whom_it_concerns() -> None:
+    teller = Teller()
+    teller.hear(opened(1, "P3"), joined(BEGAN + timedelta(seconds=20), "nginx"))
+    last = teller.told[-1]
+    assert last.title == "🚨 P1 ALSO FAILING: nginx"
+    assert last.sinks == ("terminal", "phone"), "the incident itself was a P3"
+    for part in ("P1 nginx: nginx: no answer", "incident-1: trouble 1", "the same host, h"):
+        assert part in last.text
+    count = len(teller.told)
+    teller.hear(joined(BEGAN + timedelta(seconds=21)))
+    assert len(teller.told) == count, "the same service again is no news"
+
+
+def test_a_part_that_joined_just_before_the_kill_is_reported_by_the_next_watch() -> None:
+    first, second = Teller(), Teller()
+    events = [opened(1), joined(BEGAN + timedelta(seconds=20), "nginx", "mail")]
+    for at, event in enumerate(events, start=1):
+        first.ledger.apply(Recorded(at, event))
+    told = first.look(BEGAN + timedelta(seconds=30))
+    assert [each.title for each in told][-1] == "🚨 P1 ALSO FAILING: nginx, mail"
+    for at, event in enumerate([*events, *told], start=1):
+        second.ledger.apply(Recorded(at, event))
+    assert second.look(BEGAN + timedelta(seconds=31)) == []
+
+
+def test_forty_services_that_join_at_once_are_all_named() -> None:
+    teller = Teller()
+    names = [f"service-{number}" for number in range(40)]
+    teller.hear(opened(1), joined(BEGAN + timedelta(seconds=20), *names))
+    assert all(name in teller.told[-1].text for name in names)
+
+
+def test_the_recovery_of_an_escalated_incident_is_reported_with_the_length_of_the_outage() -> None:
+    teller, tale = Teller(), Tale()
+    tale.opened()
+    tale.closed("escalated", "nobody", reason="no playbook matched")
+    teller.hear(*tale.events)
+    assert teller.told[-1].about == "escalated" and "failing for: 43 s" in teller.told[-1].text
+    tale.now += timedelta(hours=3)
+    recovered = IncidentRecovered(
+        run=RUN, incident=RUN, at=tale.now + timedelta(seconds=30), recovered_at=tale.now,
+        how="resolved by probe disk; no failure for 30 s",
+    )  # fmt: skip
+    teller.hear(recovered)
+    last = teller.told[-1]
+    assert last.about == "resolved" and last.title == "✅ RECOVERED: disk of web-1 is full"
+    for part in ("duration: 3 h 0 min", "resolved by probe disk", "escalated to people"):
+        assert part in last.text
+    count = len(teller.told)
+    teller.look(recovered.at + timedelta(seconds=70))
+    assert len(teller.told) == count
+
+
+def test_recoveries_that_an_older_journal_never_wrote_are_not_told_years_later() -> None:
+    teller, tale = Teller(), Tale()
+    tale.opened()
+    tale.closed("escalated", "nobody")
+    for at, event in enumerate(tale.events, start=1):
+        teller.ledger.apply(Recorded(at, event))
+    later = tale.now + timedelta(days=30)
+    teller.seq = len(tale.events)
+    teller.hear(IncidentRecovered(run=RUN, incident=RUN, at=later, recovered_at=tale.now))
+    assert teller.told == []
+
+
+def test_a_question_is_asked_once_and_says_how_to_answer() -> None:
+    teller, tale = Teller(), Tale()
+    facts = (("question", "is this intended?"), ("text", "/data is not mounted any more"))
+    tale.opened("h: /data is not mounted any more", severity="P3", facts=facts)
+    teller.hear(*tale.events)
+    for minutes in range(1, 10):
+        teller.look(tale.now + timedelta(minutes=minutes))
+    (asked,) = teller.told
+    assert asked.title == "❓ P3 is this intended?: h: /data is not mounted any more"
+    assert asked.sinks == ("terminal",)
+    assert f"hermes incident close {RUN} --as no-incident" in asked.text

@@ -55,6 +55,7 @@ class World:
         """An alert is written down; nobody has heard it yet."""
         source, severity = labels.pop("source", "probe"), labels.pop("severity", "")
         resolved = labels.pop("resolved", "") == "yes"
+        check = labels.pop("check", "")
         self.write(
             AlertRaised(
                 run="watch",
@@ -66,6 +67,7 @@ class World:
                 labels=tuple(labels.items()),
                 severity=severity,
                 resolved=resolved,
+                check=check,
             )
         )
 

@@ -77,8 +77,8 @@ class Watch:
         return tuple(self._working)
 
     def by_severity(self) -> dict[str, int]:
-        """Open incidents, counted."""
-        return dict(Counter(each.severity for each in self._known.values() if _open(each)))
+        """Incidents that are worked on or wait for people, counted."""
+        return dict(Counter(each.severity for each in self._known.values() if each.unresolved))
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Until cancelled. Raises `StoreError`: without a journal nobody may act."""
@@ -109,7 +109,7 @@ class Watch:
         await self._bus.publish(WatchStarted(run=RUN, quiet=_quiet(records), probes=self._probes))
         self._known = folded(records)
         for each in self._known.values():
-            if _open(each):
+            if _to_work_on(each):
                 self._begin(group, each.case)
         return records[-1].seq if records else 0
 
@@ -125,8 +125,9 @@ class Watch:
                 continue
             take(self._known, recorded)
             if isinstance(event, IncidentOpened | IncidentReopened):
-                if event.incident in self._known:
-                    self._begin(group, self._known[event.incident].case)
+                known = self._known.get(event.incident)
+                if known is not None and _to_work_on(known):
+                    self._begin(group, known.case)
             elif isinstance(event, IncidentClosed) and event.by:
                 self._leave(event.incident)
 
@@ -170,8 +171,9 @@ class Watch:
             self._working.pop(case.incident, None)
 
 
-def _open(incident: Incident) -> bool:
-    return incident.status == "open"
+def _to_work_on(incident: Incident) -> bool:
+    """A question is for people: no playbook acts on what may be intended."""
+    return incident.status == "open" and not incident.question
 
 
 def _of_a_drill(event: object) -> bool:

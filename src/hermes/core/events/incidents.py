@@ -217,7 +217,7 @@ class IncidentRecovered(Happening, tag="incident.recovered", kw_only=True, froze
     recovered_at: datetime
     """When the last of its alerts was resolved; the event itself comes a settle time later."""
     how: str = ""
-    """How we know: which sources resolved which alerts. It names no actor, because none is known."""
+    """How we know: which sources resolved which alerts. It names no actor: none is known."""
 
 
 IncidentEvent = (

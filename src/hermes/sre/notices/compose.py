@@ -11,10 +11,11 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from hermes.core.events.incidents import AlertsJoined
 from hermes.core.events.watching import NoticeKind, NoticeQueued
 from hermes.sre.incident import Incident
 from hermes.sre.notices import words
-from hermes.sre.notices.ledger import Ledger
+from hermes.sre.notices.ledger import Ledger, part_id
 from hermes.sre.notices.settings import NoticeSettings
 from hermes.sre.notices.sink import Wanted
 from hermes.sre.notices.words import Said
@@ -60,7 +61,10 @@ class Composer:
     def _debts(self, ledger: Ledger, now: datetime) -> Iterator[_Debt]:
         for id in ledger.live:
             incident = ledger.incidents[id]
-            if incident.status == "open":
+            if incident.recovered is not None:
+                end = f"resolved:{ledger.ended[id]}"
+                yield _of(incident, "resolved", end, partial(words.recovered, incident))
+            elif incident.status == "open":
                 yield from _begun(ledger, id, incident)
             elif incident.closed is not None:
                 kind: NoticeKind = (
@@ -68,12 +72,14 @@ class Composer:
                 )
                 end = f"{kind}:{ledger.ended[id]}"
                 yield _of(incident, kind, end, partial(words.ended, incident))
+        for seq, event in ledger.parts.items():
+            yield _part(ledger.incidents[event.incident], seq, event)
         for approval, (asked, id) in ledger.asked.items():
             incident = ledger.incidents[id]
             say = partial(words.approval, asked, incident)
             yield _of(incident, "approval-needed", f"approval:{approval}", say)
-        for seq, event in ledger.missed.items():
-            yield _Debt(f"health:missed:{seq}", "health", partial(words.missed, event))
+        for seq, missed in ledger.missed.items():
+            yield _Debt(f"health:missed:{seq}", "health", partial(words.missed, missed))
         yield from self._updates(ledger, now)
         yield from self._briefing(ledger, now)
 
@@ -84,7 +90,7 @@ class Composer:
         due = []
         for incident in (ledger.incidents[id] for id in ledger.live):
             passed = int((now - incident.case.opened_at).total_seconds() // every)
-            if incident.status == "open" and passed >= 1:
+            if incident.status == "open" and not incident.question and passed >= 1:
                 due.append((incident, f"update:{passed}"))
         if len(due) > MANY:
             gravest = min(incident.severity for incident, _ in due)
@@ -160,12 +166,23 @@ class Composer:
 def _begun(ledger: Ledger, id: str, incident: Incident) -> Iterator[_Debt]:
     seq, again = ledger.begun[id]
     first = f"declared:{seq}"
+    if incident.question:
+        yield _of(incident, "declared", first, partial(words.question, incident))
+        return
     yield _of(incident, "declared", first, partial(words.declared, incident, again=again))
     number, before = ledger.graver.get(id, (0, ""))
     if number > seq and f"{id}:{first}" in ledger.queued:
         # Told as a declaration: it may now concern those whom it did not wake before.
         say = partial(words.declared, incident, before=before)
         yield _of(incident, "declared", f"graver:{number}", say)
+
+
+def _part(incident: Incident, seq: int, event: AlertsJoined) -> _Debt:
+    """A declaration of its own: whoever wants to hear of outages wants to hear of this one."""
+    gravest = min(part.severity for part in event.parts)
+    say = partial(words.joined, incident, event)
+    id = incident.case.incident
+    return _Debt(part_id(seq, event), "declared", say, incident=id, severity=gravest)
 
 
 def _of(incident: Incident, kind: NoticeKind, name: str, say: Callable[[], Said]) -> _Debt:
@@ -181,6 +198,7 @@ def _urgent(notice: NoticeQueued) -> bool:
 
 
 def _of_late(incident: Incident, since: datetime) -> bool:
-    if incident.status == "open" or incident.case.opened_at >= since:
+    if incident.unresolved or incident.case.opened_at >= since:
         return True
-    return incident.closed is not None and incident.closed.at >= since
+    last = incident.recovered or incident.closed
+    return last is not None and last.at >= since

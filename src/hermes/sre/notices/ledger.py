@@ -1,15 +1,17 @@
 """What the stream says that matters to people: the state from which notices are composed."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
 from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested, ApprovalSettled
 from hermes.core.events.incidents import (
+    AlertsJoined,
     ChangeBegan,
     IncidentClosed,
     IncidentGraded,
     IncidentOpened,
+    IncidentRecovered,
     IncidentReopened,
     LayerInvestigated,
     PhaseEntered,
@@ -34,6 +36,8 @@ KINDS = (
 )
 """Enough to know what is owed after a start; what is being done is learned as it is done."""
 Asked = ApprovalRequested | ActionAnnounced
+OLD_RECOVERY = timedelta(days=1)
+"""A recovery that was noticed so much later is history; journals of older versions have many."""
 
 
 class Ledger:
@@ -51,6 +55,8 @@ class Ledger:
         self.doing: dict[str, str] = {}
         self.asked: dict[str, tuple[Asked, str]] = {}
         """By approval: the question, and the incident it belongs to."""
+        self.parts: dict[int, AlertsJoined] = {}
+        """By the number of the event: what became part of an incident and must be named."""
         self.missed: dict[int, HealthMissed] = {}
         self.queued: set[str] = set()
         self.queued_at: list[datetime] = []
@@ -85,14 +91,18 @@ class Ledger:
         if notice.notice not in self.queued:
             self.queued_at = [*self.queued_at[-99:], notice.at]
         self.queued |= {notice.notice, *notice.covers}
+        self.parts = {
+            seq: each for seq, each in self.parts.items() if part_id(seq, each) not in self.queued
+        }
         self._settle(notice)
 
     def forget(self, before: datetime) -> None:
         """What ended or was missed before that, and was never told, is history."""
         for id in tuple(self.live):
-            closed = self.incidents[id].closed
-            if closed is not None and closed.at < before:
+            last = self.incidents[id].recovered or self.incidents[id].closed
+            if last is not None and last.at < before:
                 del self.live[id]
+        self.parts = {seq: each for seq, each in self.parts.items() if each.at >= before}
         self.missed = {seq: each for seq, each in self.missed.items() if each.at >= before}
 
     def _settle(self, notice: NoticeQueued) -> None:
@@ -119,11 +129,23 @@ class Ledger:
                 self.live[id] = None
             case IncidentGraded() if event.severity < event.before:
                 self.graver[id] = (recorded.seq, event.before)
-            case IncidentClosed() if event.by != "oracle":
-                self.ended[id] = recorded.seq
-                self._over(id)
+            case IncidentClosed() | IncidentRecovered():
+                self._end(recorded.seq, id, event)
+            case AlertsJoined():
+                if event.parts and part_id(recorded.seq, event) not in self.queued:
+                    self.parts[recorded.seq] = event
             case _:
                 self._work(id, event)
+
+    def _end(self, seq: int, id: str, event: IncidentClosed | IncidentRecovered) -> None:
+        if isinstance(event, IncidentRecovered):
+            self.live[id] = None
+            if event.at - event.recovered_at >= OLD_RECOVERY:
+                del self.live[id]
+        elif event.by == "oracle":
+            return
+        self.ended[id] = seq
+        self._over(id)
 
     def _over(self, id: str) -> None:
         """A year of reports is not kept in memory for the sake of a notice."""
@@ -145,3 +167,8 @@ class Ledger:
                 self.doing[id] = f"asked for: {command_of(event)}"
             case _:
                 pass
+
+
+def part_id(seq: int, event: AlertsJoined) -> str:
+    """Of the notice that names what joined with this event."""
+    return f"{event.incident}:part:{seq}"

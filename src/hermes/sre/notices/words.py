@@ -8,13 +8,18 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested
+from hermes.core.events.incidents import AlertsJoined
 from hermes.core.events.watching import HealthMissed
 from hermes.core.messages import Value
 from hermes.sre.incident import Incident
 from hermes.sre.report.markdown import one_line, visible
-from hermes.sre.report.times import lasting, ordinal, over_at, times_of
+from hermes.sre.report.times import lasting, ordinal, times_of
 
 TITLE, LINE, TEXT = 120, 300, 4_000
+PARTS, NAMES = 10, 8
+"""Parts that are told with their titles; names on each line for the others."""
+TOGETHER, SHORT_TITLE = 60, 60
+"""Notices that one names, and how much of each title when there are many."""
 ENDED = {
     "resolved": "✅ INCIDENT RESOLVED",
     "recovered": "✅ RECOVERED BY ITSELF",
@@ -43,6 +48,50 @@ def declared(incident: Incident, *, again: str = "", before: str = "") -> Said:
         ("follow", f"hermes incident watch {case.incident}"),
     ]
     return Said(_title(f"🚨 {incident.severity} {what}", case.title), _lines(lines))
+
+
+def joined(incident: Incident, event: AlertsJoined) -> Said:
+    """What became part of an incident that was about something else: each by name."""
+    parts = sorted(event.parts, key=lambda part: part.severity)
+    names = list(dict.fromkeys(part.name for part in parts))
+    lines = [(f"{part.severity} {part.name}", part.title) for part in parts[:PARTS]]
+    others = [part.name for part in parts[PARTS:]]
+    lines += [
+        ("also", ", ".join(others[start : start + NAMES])) for start in range(0, len(others), NAMES)
+    ]
+    case = incident.case
+    lines.insert(0, ("part of", f"{case.incident}: {case.title}"))
+    lines.insert(1, ("why", event.why))
+    lines.insert(2, ("follow", f"hermes incident show {case.incident}"))
+    return Said(_title(f"🚨 {parts[0].severity} ALSO FAILING", ", ".join(names)), _lines(lines))
+
+
+def recovered(incident: Incident) -> Said:
+    """The problem is over. By whose work is not known, and not said."""
+    event, case = incident.recovered, incident.case
+    assert event is not None  # asked of those that have recovered
+    escalated = incident.closed is not None and incident.closed.outcome == "escalated"
+    lines = [
+        ("duration", lasting(incident.duration_s(event.at))),
+        ("outage began", f"{incident.outage_began_at:%Y-%m-%d %H:%M:%S} UTC"),
+        ("recovered", f"{event.recovered_at:%Y-%m-%d %H:%M:%S} UTC"),
+        ("how we know", event.how),
+        ("before", "it was escalated to people" if escalated else ""),
+        ("service", case.service),
+        ("also", ", ".join(incident.parts)),
+        ("report", f"hermes incident report {case.incident}"),
+    ]
+    return Said(_title("✅ RECOVERED", case.title), _lines(lines))
+
+
+def question(incident: Incident) -> Said:
+    case = incident.case
+    lines = [
+        ("what we saw", case.text.partition("\n")[0] or case.title),
+        ("if it is intended", f"hermes incident close {case.incident} --as no-incident"),
+        ("if it is not", "restore it; its recovery is reported"),
+    ]
+    return Said(_title(f"❓ {incident.severity} {incident.question}", case.title), _lines(lines))
 
 
 def update(incident: Incident, doing: str, waiting: int, now: datetime) -> Said:
@@ -98,9 +147,9 @@ def ended(incident: Incident) -> Said:
     closed = incident.closed
     assert closed is not None  # asked of those that are closed
     by = closed.by or ("" if closed.answered_by == "nobody" else f"a {closed.answered_by}")
-    over = over_at(incident) or closed.at
+    failing = "failing for" if incident.unresolved else "duration"
     lines = [
-        ("duration", lasting((over - incident.case.opened_at).total_seconds())),
+        (failing, lasting(incident.duration_s(closed.at))),
         ("root cause", cause(incident)),
         ("by", by),
         ("MTTR", lasting(repair) if (repair := times_of(incident).repair) is not None else ""),
@@ -133,15 +182,16 @@ def missed(event: HealthMissed) -> Said:
 
 def briefing(known: Sequence[Incident], day: str) -> Said:
     """`known`: those that were opened or ended within the day, and those still open."""
-    still = [each for each in known if each.status == "open"]
+    still = [each for each in known if each.unresolved]
     outcomes = [each.status for each in known if each.status != "open"]
     counts = ", ".join(f"{outcomes.count(name)} {name}" for name in ENDED if name in outcomes)
     repairs = sorted(repair for each in known if (repair := times_of(each).repair) is not None)
     lines = [("incidents", counts or "none ended")]
     if repairs:
         lines.append(("median MTTR", lasting(repairs[len(repairs) // 2])))
-    for each in still:
-        lines.append(("open", f"{each.severity} {each.case.title}: {phase(each)}"))
+    for each in known:
+        if each.status == "open":
+            lines.append(("open", f"{each.severity} {each.case.title}: {phase(each)}"))
     lines += [
         ("escalated", f"{each.severity} {each.case.title} ({each.case.incident})")
         for each in known
@@ -152,13 +202,14 @@ def briefing(known: Sequence[Incident], day: str) -> Said:
 
 
 def together(titles: Sequence[str]) -> Said:
-    return Said(
-        f"🌊 {len(titles)} notices at once",
-        "\n".join([*titles[:25], *([f"and {len(titles) - 25} more"] if len(titles) > 25 else [])]),
-    )
+    shown = [one_line(each, SHORT_TITLE) for each in titles] if len(titles) > 25 else titles
+    more = [f"and {len(titles) - TOGETHER} more"] if len(titles) > TOGETHER else []
+    return Said(f"🌊 {len(titles)} notices at once", "\n".join([*shown[:TOGETHER], *more]))
 
 
 def phase(incident: Incident) -> str:
+    if incident.question:
+        return "waits for an answer"
     if incident.phase is None:
         return "waits for somebody to begin"
     return incident.phase + (f", attempt {incident.attempt}" if incident.attempt > 1 else "")

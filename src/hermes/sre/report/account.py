@@ -14,7 +14,7 @@ from hermes.core.events.incidents import (
 from hermes.core.messages import Value
 from hermes.core.protocols import Recorded
 from hermes.sre.incident import Incident, folded
-from hermes.sre.report.times import Recurrence, Times, over_at, recurrence, times_of
+from hermes.sre.report.times import Recurrence, Times, recurrence, times_of
 from hermes.sre.report.told import Cost, Deed, Refused, cost, deeds, of_kind, refusals
 
 
@@ -36,8 +36,7 @@ class Account(Value, kw_only=True, frozen=True):
 
     @property
     def ended_at(self) -> datetime:
-        closed = self.incident.closed
-        return over_at(self.incident) or (closed.at if closed is not None else self.now)
+        return self.incident.ended_at or self.now
 
 
 def account(
@@ -78,6 +77,8 @@ def outcome(incident: Incident) -> str:
         if incident.phase in ("document", "learn"):
             return "not resolved; people are called"
         return "not resolved; work goes on"
+    if incident.recovered is not None and incident.closed is not None:
+        return "recovered after it was escalated"
     if incident.status == "closed":
         return "resolved" if held else "not resolved by checks; closed by a person"
     return _ENDINGS[incident.status]

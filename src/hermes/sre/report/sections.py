@@ -173,8 +173,7 @@ def _because(reason: str) -> str:
 
 
 def _duration(account: Account) -> str:
-    seconds = (account.ended_at - account.incident.case.opened_at).total_seconds()
-    return lasting(max(0.0, seconds))
+    return lasting(account.incident.duration_s(account.now))
 
 
 def _section(heading: str, body: str) -> str:

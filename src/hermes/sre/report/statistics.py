@@ -59,7 +59,7 @@ def statistics(incidents: Sequence[Incident]) -> Statistics:
     times = [times_of(each) for each in incidents]
     return Statistics(
         incidents=len(incidents),
-        open=sum(each.status == "open" for each in incidents),
+        open=sum(each.unresolved for each in incidents),
         severity=_counted(each.severity for each in incidents),
         outcome=_counted(each.status for each in incidents),
         answered_by=_counted(_who(each) for each in incidents if each.closed is not None),
@@ -89,7 +89,8 @@ def _percentile(known: Sequence[float], share: float) -> float:
 
 def _repair(incident: Incident) -> float | None:
     """Only of what was mended: a false alarm takes no repair, nor what nobody could mend."""
-    return times_of(incident).repair if incident.status in ("resolved", "closed") else None
+    ended = incident.status in ("resolved", "closed") or incident.recovered is not None
+    return times_of(incident).repair if ended and not incident.question else None
 
 
 def _who(incident: Incident) -> str:

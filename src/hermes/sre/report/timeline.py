@@ -13,6 +13,7 @@ from hermes.core.events.incidents import (
     IncidentDiagnosed,
     IncidentGraded,
     IncidentOpened,
+    IncidentRecovered,
     IncidentReopened,
     IncidentVerified,
     LayerInvestigated,
@@ -28,6 +29,7 @@ from hermes.sre.report.told import Deed, deeds, refusals
 MOST = 60
 LINE = 140
 SHORT = 80
+PARTS = 8
 
 
 class Moment(Value, kw_only=True, frozen=True):
@@ -125,7 +127,10 @@ def _opened(event: IncidentOpened) -> str:
 
 def _joined(event: AlertsJoined) -> str:
     why = f": {one_line(event.why, LINE)}" if event.why else ""
-    return f"more alerts of the same trouble: {event.count}{why}"
+    parts = ", ".join(one_line(part.name, 40) for part in event.parts[:PARTS])
+    more = f" and {len(event.parts) - PARTS} more" if len(event.parts) > PARTS else ""
+    also = f"also failing: {parts}{more}; " if parts else ""
+    return f"{also}alerts that joined: {event.count}{why}"
 
 
 def _graded(event: IncidentGraded) -> str:
@@ -188,6 +193,11 @@ def _closed(event: IncidentClosed) -> str:
     return f"closed{by} as {event.outcome}{reason}"
 
 
+def _recovered(event: IncidentRecovered) -> str:
+    how = f": {one_line(event.how, LINE)}" if event.how else ""
+    return f"recovered at {clock(event.recovered_at)}{how}"
+
+
 def _played(event: PlaybookStarted) -> str:
     return "" if event.dry else f"playbook {one_line(event.skill, 60)} begins"
 
@@ -221,6 +231,7 @@ _TELLERS: dict[type, Callable[..., str]] = {
     ChangesUndone: _undone,
     IncidentVerified: _verified,
     IncidentClosed: _closed,
+    IncidentRecovered: _recovered,
     PlaybookStarted: _played,
     PlaybookEnded: _ended,
     ApprovalRequested: _requested,

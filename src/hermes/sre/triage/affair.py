@@ -5,13 +5,18 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from hermes.core.events.incidents import (
+    AlertRaised,
     AlertsJoined,
     IncidentClosed,
     IncidentGraded,
     IncidentOpened,
+    IncidentRecovered,
+    JoinedPart,
+    Phase,
     Severity,
 )
-from hermes.sre.triage.impact import graver, impact_of
+from hermes.sre.incident import QUESTION
+from hermes.sre.triage.impact import graver, impact_of, problem_of
 from hermes.sre.triage.recurrence import alarm_of
 from hermes.sre.triage.settings import GroupSettings, Weight
 from hermes.sre.triage.toll import Toll
@@ -20,8 +25,13 @@ from hermes.sre.triage.voice import Voice
 
 TITLES, REASONS, NAMES = 5, 3, 1_000
 """How many of each one event carries."""
+TITLE = 200
 PLACES = 1_000
 """By which an incident can be found; a storm of more hosts says nothing new."""
+PARTS = 10_000
+"""Names that are known to be part of an incident; more than that no notification can carry."""
+SETTLED: tuple[Phase, ...] = ("remediate", "verify", "undo", "document", "learn")
+"""Phases in which the work is on a problem that is known."""
 
 
 class Batch:
@@ -32,8 +42,11 @@ class Batch:
         self.fingerprints: dict[str, None] = {}
         self.titles: dict[str, None] = {}
         self.reasons: dict[str, None] = {}
+        self.parts: dict[str, JoinedPart] = {}
 
-    def add(self, voice: Voice, why: str) -> None:
+    def add(self, voice: Voice, why: str, part: JoinedPart | None) -> None:
+        if part is not None:
+            self.parts[voice.fingerprint] = part
         self.count += len(voice.waiting)
         self.up_to = max(self.up_to, *voice.waiting)
         self.fingerprints[voice.fingerprint] = None
@@ -45,15 +58,17 @@ class Batch:
     def told(self, incident: str, now: datetime) -> Iterator[AlertsJoined]:
         names = list(self.fingerprints)
         for start in range(0, len(names), NAMES):
+            some = names[start : start + NAMES]
             yield AlertsJoined(
                 run=incident,
                 at=now,
                 incident=incident,
                 count=0 if start else self.count,
-                fingerprints=tuple(names[start : start + NAMES]),
+                fingerprints=tuple(some),
                 titles=() if start else tuple(self.titles),
                 why="; ".join(self.reasons),
                 up_to=self.up_to,
+                parts=tuple(self.parts[name] for name in some if name in self.parts),
             )
 
 
@@ -74,11 +89,24 @@ class Affair:
         self.members: set[str] = set()
         self.lost = 0
         """Members that were forgotten while they fired: there were too many."""
+        self.acknowledged = False
+        self.phase: Phase | None = None
+        self.checks: set[str] = set()
+        """Checks that failed before anything was changed: the work is about these, too."""
+        self.question = labels.get(QUESTION, "")
+        self.calm_at: datetime | None = None
+        """When the last of its alerts was resolved; None while one fires."""
+        self.named: set[str] = set()
+        """Services and host problems that notifications have named."""
+        self._weights = weights
         self.toll, self.batch = Toll(weights), Batch()
         self.places: dict[str, Place] = {}
         """By each key under which it is found: one place for each is enough."""
         place = place_of(labels)
-        self.widen(Place(event.service or place.service, place.host, place.namespace))
+        self.place = Place(event.service or place.service, place.host, place.namespace)
+        alert = AlertRaised(run="", fingerprint="", title=event.title, labels=event.facts)
+        self.problem = problem_of(alert, self.alarm)
+        self.widen(self.place)
 
     @property
     def holds(self) -> bool:
@@ -93,6 +121,53 @@ class Affair:
             and now - self.opened_at <= timedelta(seconds=settings.longest)
         )
 
+    @property
+    def narrow(self) -> bool:
+        """People have it in hand, or are asked: nothing but its own problem is heard by them."""
+        return self.state == "escalated" or self.acknowledged or bool(self.question)
+
+    def absorbs(self, voice: Voice, by_service: bool) -> bool:
+        """Whether a related alert may be part of it as it is worked on now.
+
+        `by_service`: it is related by its service or a dependency, not only by its host.
+        """
+        if self.state == "open" and voice.place.service and voice.place.service == self.service:
+            return True  # two commanders must not work on one service
+        if self.narrow:
+            return self.same_problem(voice)
+        return by_service or self.phase not in SETTLED
+
+    def same_problem(self, voice: Voice) -> bool:
+        if voice.fingerprint == self.fingerprint:
+            return True
+        there, here = voice.place, self.place
+        same = there.service == here.service and (here.service or there.host == here.host)
+        return bool(same) and voice.problem == self.problem
+
+    def worked_on(self, voice: Voice) -> bool:
+        """Its own check was among those that had failed when the work began."""
+        return voice.alert is not None and voice.alert.check in self.checks
+
+    def part_of(self, voice: Voice) -> JoinedPart | None:
+        """What this alert adds to what notifications have named; None when it adds nothing."""
+        if len(self.named) >= PARTS or self._name(voice) in self.named:
+            return None
+        toll = Toll(self._weights)
+        if voice.alert is not None:
+            toll.add(voice.place, impact_of(voice.alert))
+        return JoinedPart(
+            fingerprint=voice.fingerprint,
+            name=voice.place.name[:TITLE],
+            title=voice.title[:TITLE],
+            severity=toll.grade()[0],
+        )
+
+    def _name(self, voice: Voice) -> str:
+        service = voice.place.service
+        if not service:
+            return f"{voice.place.name}\n{voice.alarm}"
+        return f"{service}\n{voice.problem}" if self.acknowledged else service
+
     def widen(self, place: Place) -> None:
         for key in keys_of(place):
             known = key in self.places
@@ -106,6 +181,11 @@ class Affair:
         if voice.alert is not None:
             self.toll.add(voice.place, impact_of(voice.alert))
             self.widen(voice.place)
+            if len(self.named) < PARTS:
+                service = voice.place.service
+                self.named.update((self._name(voice), service, f"{service}\n{voice.problem}"))
+        if voice.firing:
+            self.calm_at = None
 
     def tell(self, now: datetime, every: float) -> list[AlertsJoined | IncidentGraded]:
         """What joined, at most once in `every` seconds; and the grade, where it became graver."""
@@ -132,8 +212,14 @@ class Affair:
         self.state = "escalated" if event.outcome == "escalated" else "over"
         self.reckoned = False
 
+    def recover(self, event: IncidentRecovered) -> None:
+        self.outcome, self.over_at, self.state = "recovered", event.at, "over"
+        self.reckoned = True  # nothing of it fires
+
     def open_again(self) -> None:
         self.state, self.outcome, self.over_at, self.acted = "open", "", None, False
+        self.acknowledged, self.phase, self.calm_at = False, None, None
+        self.checks.clear()
 
 
 def keys_of(place: Place) -> list[str]:

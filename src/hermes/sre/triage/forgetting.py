@@ -50,6 +50,7 @@ class Forgetting:
             affair.members.discard(voice.fingerprint)
             affair.lost += voice.firing
         self._ledger.muted.pop(voice.fingerprint, None)
+        self._ledger.released.pop(voice.fingerprint, None)
         del self._ledger.voices[voice.fingerprint]
 
     def _old_affairs(self, now: datetime) -> None:

@@ -13,6 +13,7 @@ from typing import Literal
 
 from hermes.core.events.incidents import AlertRaised, Severity
 from hermes.core.messages import Value
+from hermes.sre.incident import QUESTION
 from hermes.sre.triage.settings import Weight
 from hermes.sre.triage.topology import place_of
 
@@ -33,6 +34,8 @@ HINTS: dict[str, Severity] = {
 LEVELS: tuple[Severity, ...] = ("P0", "P1", "P2", "P3")
 SHARES = ("failing_share", "error_ratio", "error_rate", "failing")
 RISK = ("data_at_risk", "data_loss")
+APART = ("disk", "inodes", "tls", "certificate")
+"""Kinds that keep a problem of their own however bad it is: a full disk is no dead service."""
 FULL = 98.0
 """Percent of a disk in use at which nothing can be written any more."""
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:%|percent)")
@@ -70,6 +73,19 @@ def impact_of(alert: AlertRaised) -> Impact:
     return Impact(effect, why, share, HINTS.get(hint.lower()), hint[:40])
 
 
+def problem_of(alert: AlertRaised, alarm: str) -> str:
+    """Which problem it is, beside its service: all that says that it is down is one problem."""
+    labels = dict(alert.labels)
+    if labels.get("kind") in APART:
+        return alarm
+    return "down" if _effect(alert, labels)[0] in ("data", "down") else alarm
+
+
+def question_of(alert: AlertRaised) -> str:
+    """What a probe of ours asks people; the label of another monitor is no question."""
+    return dict(alert.labels).get(QUESTION, "") if alert.source == "probe" else ""
+
+
 def at_risk(alert: AlertRaised) -> bool:
     """Said by a label, not by words: these may come from anywhere."""
     labels = dict(alert.labels)
@@ -81,6 +97,8 @@ def _effect(alert: AlertRaised, labels: Mapping[str, str]) -> tuple[Effect, str,
     name = place_of(labels).name
     if at_risk(alert):
         return "data", f"data of {name} is at risk, by its label", None
+    if question := question_of(alert):
+        return "warning", question, None
     share = _share(labels, alert.title)
     if share is not None:
         told = f"{share:.0%} of what is asked of {name} fails"

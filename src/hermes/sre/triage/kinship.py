@@ -35,7 +35,8 @@ class Kinship:
         self._refresh()
         for key in self._keys(voice):
             for affair in self._open(self._by_key.get(key, ()), now):
-                if why := self._ledger.topology.related(voice.place, affair.places[key]):
+                why = self._ledger.topology.related(voice.place, affair.places[key])
+                if why and affair.absorbs(voice, key.startswith("service\n")):
                     return affair, f"{why}, within {self._ledger.settings.group.window:g} s"
         return self._same_alarm(voice, now)
 
@@ -65,11 +66,12 @@ class Kinship:
         span = timedelta(seconds=self._ledger.settings.group.window)
         ringing = list(self._open(self._by_alarm.get(voice.alarm, ()), now))
         for affair in ringing:
-            if not voice.place.service and not affair.service:
+            if not voice.place.service and not affair.service and affair.absorbs(voice, False):
                 return affair, f"the same alarm, {voice.alarm}, within {span.total_seconds():g} s"
         lately = [each for each in ringing if now - each.opened_at <= span]
-        if len(lately) >= self._ledger.settings.group.storm:
-            return lately[0], f"a storm: {len(lately)} incidents of {voice.alarm} are open"
+        taking = [each for each in lately if not each.narrow]
+        if taking and len(lately) >= self._ledger.settings.group.storm:
+            return taking[0], f"a storm: {len(lately)} incidents of {voice.alarm} are open"
         return None
 
     def _open(self, ids: Iterable[str], now: datetime) -> Iterable[Affair]:

@@ -13,11 +13,15 @@ from hermes.core.events.incidents import (
     AlertsJoined,
     AlertSuppressed,
     ChangeBegan,
+    IncidentAcknowledged,
+    IncidentChecked,
     IncidentClosed,
     IncidentDiagnosed,
     IncidentGraded,
     IncidentOpened,
+    IncidentRecovered,
     IncidentReopened,
+    PhaseEntered,
 )
 from hermes.core.events.watching import MaintenanceAdded, MaintenanceEnded
 from hermes.core.protocols import Recorded
@@ -45,6 +49,8 @@ class Ledger:
         self.waiting: dict[str, None] = {}
         """Fingerprints with alerts that nobody has answered."""
         self.muted: dict[str, None] = {}
+        self.released: dict[str, tuple[datetime, str]] = {}
+        """Fingerprints that fire on after they left an incident: when they are due, and which."""
         self.tell_ends: set[str] = {"probe", "prometheus"}
         """Sources that say when it is over: of others, silence proves nothing."""
         self._services: dict[str, None] = {}
@@ -56,7 +62,11 @@ class Ledger:
             AlertsJoined: self._joined,
             IncidentGraded: self._graded,
             IncidentClosed: self._closed,
+            IncidentRecovered: self._recovered,
             IncidentReopened: self._reopened,
+            IncidentAcknowledged: self._acknowledged,
+            PhaseEntered: self._entered,
+            IncidentChecked: self._checked,
             IncidentDiagnosed: self._diagnosed,
             ChangeBegan: self._changed,
             MaintenanceAdded: lambda _, event: self.calendar.take(event),
@@ -94,7 +104,7 @@ class Ledger:
     def lasts(self, voice: Voice, now: datetime) -> bool:
         """Whether what keeps it quiet still does."""
         if voice.stretch == FLAPPING:
-            return voice.flapping
+            return voice.flapping and not voice.steady(now, self.settings.flapping)
         if (affair := self.affairs.get(voice.stretch)) is not None:
             unbroken = affair.over_at is not None and voice.raised_at <= affair.over_at
             hushed = affair.over_at is not None and voice.left_over
@@ -128,6 +138,7 @@ class Ledger:
             before.members.discard(voice.fingerprint)
         affair.admit(voice)
         self.muted.pop(voice.fingerprint, None)
+        self.released.pop(voice.fingerprint, None)
 
     def answered(self, voice: Voice, up_to: int) -> None:
         voice.answered(up_to)
@@ -158,11 +169,18 @@ class Ledger:
         self.tell_ends.add(alert.source)
         if voice.stretch in self.affairs:
             voice.stretch = ""
+        self.released.pop(voice.fingerprint, None)
         affair = self.affair_of(voice)
-        if affair is None or affair.state != "escalated":
+        if affair is None or not affair.holds:
             return
-        if not affair.lost and not any(each.firing for each in self.members(affair)):
-            affair.state, affair.over_at = "over", alert.at
+        if not any(each.firing for each in self.members(affair)):
+            affair.calm_at = alert.at
+        if affair.state == "escalated" and not affair.same_problem(voice):
+            self._leave(affair, voice)  # if it fails again, that is an incident of its own
+
+    def _leave(self, affair: Affair, voice: Voice) -> None:
+        affair.members.discard(voice.fingerprint)
+        voice.incident = ""
 
     def _suppressed(self, recorded: Recorded, event: AlertSuppressed) -> None:
         voice = self.voices.get(event.fingerprint)
@@ -200,9 +218,45 @@ class Ledger:
         if affair is None or event.by == "oracle":
             return
         affair.end(event)
+        self._release(affair, event)
+        if affair.holds and not any(each.firing for each in self.members(affair)):
+            turned = [each.turned_at for each in self.members(affair)]
+            affair.calm_at = max(turned, default=affair.calm_at)
         if event.outcome == "resolved" and affair.service:
             words = affair.component.replace("/", " ").replace(":", " ").split()
             self.topology.learn(affair.service, [each for each in words if each in self._services])
+
+    def _release(self, affair: Affair, event: IncidentClosed) -> None:
+        """Members that nobody worked on leave it; those that fire are incidents of their own."""
+        later = {"closed": self.settings.settle, "escalated": 0.0, "no-incident": 0.0}
+        due = event.at + timedelta(seconds=later.get(event.outcome, self.settings.release))
+        for voice in list(self.members(affair)):
+            if affair.same_problem(voice):
+                continue
+            own = bool(affair.service) and voice.place.service == affair.service
+            kept = event.outcome != "no-incident" and (own or affair.worked_on(voice))
+            if kept and voice.firing:
+                continue
+            self._leave(affair, voice)
+            if voice.firing:
+                self.released[voice.fingerprint] = (due, affair.id)
+
+    def _recovered(self, recorded: Recorded, event: IncidentRecovered) -> None:
+        if affair := self.affairs.get(event.incident):
+            affair.recover(event)
+
+    def _acknowledged(self, recorded: Recorded, event: IncidentAcknowledged) -> None:
+        if affair := self.affairs.get(event.incident):
+            affair.acknowledged = True
+
+    def _entered(self, recorded: Recorded, event: PhaseEntered) -> None:
+        if affair := self.affairs.get(event.incident):
+            affair.phase = event.phase
+
+    def _checked(self, recorded: Recorded, event: IncidentChecked) -> None:
+        affair = self.affairs.get(event.incident)
+        if affair is not None and event.when == "before" and not event.ok:
+            affair.checks.add(event.check)
 
     def _reopened(self, recorded: Recorded, event: IncidentReopened) -> None:
         affair = self.affairs.get(event.incident)

@@ -37,6 +37,8 @@ class FlapSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fie
     """Seconds."""
     calm: float = 600.0
     """Seconds without a change after which flapping is over."""
+    steady: float = 120.0
+    """Seconds that one which flaps must fire without a break to be an outage all the same."""
 
 
 class TriageSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -50,6 +52,10 @@ class TriageSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_f
     """Whether an alert labelled as data at risk opens an incident even in maintenance."""
     settle: float = 300.0
     """Seconds that monitors have to see that an incident is over."""
+    release: float = 60.0
+    """Seconds after a fix in which alerts that had joined may end; then they are incidents."""
+    recovery: float = 30.0
+    """Seconds without a failure after which the recovery of an escalated incident is reported."""
     hush: float = 14_400.0
     """Seconds for which what was found to be no incident is not taken up again."""
     reopen: float = 1_800.0

@@ -4,17 +4,25 @@ A state machine without a clock: the time is given to it. What it answers is to 
 comes back through `apply` like everything else that is written down.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from msgspec.structs import replace
+
 from hermes.core.events import Event
-from hermes.core.events.incidents import AlertRaised, AlertSuppressed, IncidentOpened
+from hermes.core.events.incidents import (
+    AlertRaised,
+    AlertSuppressed,
+    IncidentOpened,
+    IncidentRecovered,
+)
 from hermes.core.ids import new_id
 from hermes.core.protocols import Recorded
 from hermes.sre.case import TEXT
+from hermes.sre.incident import QUESTION
 from hermes.sre.triage.affair import Affair
 from hermes.sre.triage.forgetting import Forgetting
-from hermes.sre.triage.impact import at_risk, impact_of
+from hermes.sre.triage.impact import at_risk, impact_of, question_of
 from hermes.sre.triage.kinship import Kinship
 from hermes.sre.triage.ledger import FLAPPING, PASSED, WATCH, Ledger
 from hermes.sre.triage.recurrence import Before, signature_of
@@ -25,6 +33,8 @@ from hermes.sre.triage.voice import Voice
 NUMBERS = 50
 """Alerts that an incident names when it is opened; further ones are counted."""
 PERSON = "person"
+SOURCES = 5
+"""Alerts that a recovery names."""
 
 
 class Triage:
@@ -63,7 +73,8 @@ class Triage:
 
     def tick(self, now: datetime) -> tuple[Event, ...]:
         """What became due by the passing of time."""
-        answers = [*self._over(now), *self._left(now), *self._held(now)]
+        answers = [*self._over(now), *self._left(now), *self._split(now), *self._held(now)]
+        answers += self._recoveries(now)
         for affair in self._ledger.affairs.values():
             if affair.batch.count:
                 answers += affair.tell(now, self._settings.group.batch)
@@ -91,7 +102,8 @@ class Triage:
 
     def _answer(self, voice: Voice, now: datetime, *, ripe: bool = False) -> list[Event]:
         affair = self._ledger.affair_of(voice)
-        told = voice.flapping and voice.flap_told
+        steady = voice.steady(now, self._settings.flapping)
+        told = voice.flapping and voice.flap_told and not steady
         if affair is not None and affair.holds:
             if told:
                 return self._mute(voice, FLAPPING, f"{voice.flaps()}; {affair.id} says so", now)
@@ -125,7 +137,7 @@ class Triage:
     def _join(self, affair: Affair, voice: Voice, why: str, now: datetime) -> list[Event]:
         if not voice.waiting:  # nothing was said: it had been kept quiet, and still fires
             voice.waiting.append(voice.number)
-        affair.batch.add(voice, why)
+        affair.batch.add(voice, why, affair.part_of(voice))
         affair.last = max(affair.last, now)
         self._ledger.answered(voice, voice.waiting[-1])
         self._ledger.admit(affair, voice)
@@ -133,6 +145,9 @@ class Triage:
         return list(affair.tell(now, self._settings.group.batch))
 
     def _open(self, voice: Voice, alert: AlertRaised, now: datetime) -> list[Event]:
+        if not self._is_question(voice, alert):
+            labels = tuple(each for each in alert.labels if each[0] != QUESTION)
+            alert = replace(alert, labels=labels)
         numbers = tuple(voice.waiting[:NUMBERS]) or (voice.number,)
         service = voice.place.service
         signature = signature_of(service, dict(alert.labels), alert.title)
@@ -166,6 +181,8 @@ class Triage:
         facts = {name: value for name, value in alert.labels if name != TEXT}
         if words := before.words(self._settings.days):
             facts["recurrence"] = words
+        if voice.fingerprint in self._ledger.released:
+            facts["split_from"] = self._ledger.released[voice.fingerprint][1]
         last = self._ledger.affair_of(voice)
         span = timedelta(seconds=self._settings.reopen)
         if last is not None and last.over_at is not None and now - last.over_at <= span:
@@ -232,6 +249,54 @@ class Triage:
                     answers += self._answer(voice, now, ripe=True)
         return answers
 
+    def _split(self, now: datetime) -> list[Event]:
+        """What fires on after it left an incident that was about something else."""
+        answers: list[Event] = []
+        for fingerprint, (due, _) in list(self._ledger.released.items()):
+            voice = self._ledger.voices.get(fingerprint)
+            if now < due:
+                continue
+            if voice is not None and voice.firing and not voice.stretch:
+                answers += self._answer(voice, now, ripe=True)
+            self._ledger.released.pop(fingerprint, None)
+        return answers
+
+    def _recoveries(self, now: datetime) -> list[Event]:
+        """Incidents with people whose problem has been over for the settle time."""
+        found: list[Event] = []
+        span = timedelta(seconds=self._settings.recovery)
+        for affair in self._ledger.affairs.values():
+            waits = affair.state == "escalated" or (affair.holds and bool(affair.question))
+            if not waits or affair.lost or affair.calm_at is None or now - affair.calm_at < span:
+                continue
+            voices = list(self._ledger.members(affair))
+            if any(not self._well(each, now) for each in voices):
+                continue
+            event = IncidentRecovered(
+                run=affair.id,
+                at=now,
+                incident=affair.id,
+                recovered_at=affair.calm_at,
+                how=f"{_sources(voices)}; no failure for {span.total_seconds():g} s",
+            )
+            affair.recover(event)
+            found.append(event)
+        return found
+
+    def _well(self, voice: Voice, now: datetime) -> bool:
+        voice.calm_by(now, self._settings.flapping)
+        return not (voice.firing or voice.flapping or voice.withdrawn)
+
+    def _is_question(self, voice: Voice, alert: AlertRaised) -> bool:
+        """Only while nothing else on that host fails: else it may well be the cause."""
+        if not question_of(alert):
+            return False
+        return not any(
+            each.firing and each is not voice and each.place.host == voice.place.host
+            for each in self._ledger.voices.values()
+            if each.alert is not None and impact_of(each.alert).effect != "warning"
+        )
+
     def _held(self, now: datetime) -> list[Event]:
         """Those that waited for others: when one is due all are, what others stand on first."""
         voices = [self._ledger.voices[each] for each in self._ledger.waiting]
@@ -247,6 +312,13 @@ class Triage:
 
 def _again(voice: Voice) -> str:
     return voice.flaps() if voice.flapping else "the same alert again"
+
+
+def _sources(voices: Sequence[Voice]) -> str:
+    """Who says that it is over, for the record: `resolved by probe port-80, alertmanager Down`."""
+    named = [f"{each.source or 'its source'} {each.alarm}".strip() for each in voices[:SOURCES]]
+    more = f" and {len(voices) - SOURCES} more" if len(voices) > SOURCES else ""
+    return f"resolved by {', '.join(named)}{more}" if named else "its alerts were resolved"
 
 
 def _while(why: str, alert: AlertRaised) -> str:

@@ -6,12 +6,15 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from hermes.core.events.incidents import AlertRaised
+from hermes.sre.triage.impact import problem_of
 from hermes.sre.triage.recurrence import alarm_of
 from hermes.sre.triage.settings import FlapSettings
 from hermes.sre.triage.topology import Place, place_of
 
 TEXT = 1_000
 """Of the text that is remembered while nobody has taken it up."""
+WITHDRAWN = "withdrawn"
+"""The label of an alert that ended because its probe is not asked any more."""
 
 
 class Voice:
@@ -35,6 +38,7 @@ class Voice:
         "turned_at",
         "turns",
         "waiting",
+        "withdrawn",
     )
 
     def __init__(self, fingerprint: str, at: datetime, times: int) -> None:
@@ -43,6 +47,7 @@ class Voice:
         self.number = 0
         self.place, self.alarm = Place(), ""
         self.firing = self.flapping = self.flap_told = self.left_over = False
+        self.withdrawn = False
         self.incident = self.stretch = ""
         self.last = self.since = self.raised_at = self.turned_at = at
         self.turns: deque[datetime] = deque(maxlen=max(2, times))
@@ -55,10 +60,11 @@ class Voice:
             if self.firing:
                 self.turned_at = alert.at
             self.firing = self.left_over = False
+            self.withdrawn = bool(dict(alert.labels).get(WITHDRAWN))
             return
         if not self.firing or self.alert is None:
             self._turn(alert.at, flap)
-        self.firing, self.number = True, number
+        self.firing, self.number, self.withdrawn = True, number, False
         self.alert = replace(alert, text=alert.text[:TEXT])
         labels = dict(alert.labels)
         self.place, self.alarm = place_of(labels), alarm_of(labels, alert.title, alert.check)
@@ -87,6 +93,18 @@ class Voice:
         self.flapping = self.flap_told = False
         self.turns.clear()
         return True
+
+    def steady(self, now: datetime, flap: FlapSettings) -> bool:
+        """It has fired without a break for so long that it is an outage, however it flapped."""
+        return self.firing and now - self.turned_at >= timedelta(seconds=flap.steady)
+
+    @property
+    def problem(self) -> str:
+        return problem_of(self.alert, self.alarm) if self.alert is not None else self.alarm
+
+    @property
+    def source(self) -> str:
+        return self.alert.source if self.alert is not None else ""
 
     @property
     def title(self) -> str:

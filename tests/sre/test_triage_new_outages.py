@@ -1,0 +1,301 @@
+"""A new outage is never absorbed by an incident about something else."""
+
+from datetime import timedelta
+
+import pytest
+from triage_world import World
+
+from hermes.core.events.incidents import (
+    AlertsJoined,
+    IncidentAcknowledged,
+    IncidentChecked,
+    IncidentOpened,
+    IncidentRecovered,
+    Phase,
+    PhaseEntered,
+)
+from hermes.sre.triage.settings import TriageSettings
+
+DISK = {"host": "h", "kind": "disk"}
+NGINX = {"host": "h", "kind": "port", "service": "nginx"}
+MAIL = {"host": "h", "kind": "port", "service": "mail"}
+
+
+def named(world: World) -> list[str]:
+    """Services and hosts that a notification names, in the order of the journal."""
+    found: list[str] = []
+    for recorded in world.journal:
+        if isinstance(recorded.event, IncidentOpened):
+            found.append(recorded.event.service or dict(recorded.event.facts)["host"])
+        elif isinstance(recorded.event, AlertsJoined):
+            found += [part.name for part in recorded.event.parts]
+    return found
+
+
+def acknowledge(world: World, incident: str) -> None:
+    world.write(IncidentAcknowledged(run=incident, at=world.now, incident=incident, by="ann"))
+    world.pump()
+
+
+def enter(world: World, incident: str, phase: Phase) -> None:
+    world.write(PhaseEntered(run=incident, at=world.now, incident=incident, phase=phase))
+    world.pump()
+
+
+def failed_before(world: World, incident: str, check: str) -> None:
+    world.write(
+        IncidentChecked(
+            run=incident, at=world.now, incident=incident, check=check, ok=False, when="before"
+        )
+    )
+    world.pump()
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_nginx_that_stops_after_the_disk_was_escalated_gets_its_own_incident(crash: bool) -> None:
+    world = World()
+    disk = world.open("d", "h: 100 percent of /data are in use", **DISK)
+    world.close(disk.incident, "escalated")
+    if crash:
+        world.crash()
+    world.wait(20)
+    nginx = world.open("n", "nginx: connection refused", **NGINX)
+    assert nginx.incident != disk.incident and nginx.service == "nginx"
+
+
+def test_nginx_that_stops_beside_an_escalated_alert_of_the_host_gets_its_own_incident() -> None:
+    world = World()
+    host = world.open("am", alertname="HostHighLoad", instance="h:9100", source="alertmanager")
+    world.close(host.incident, "escalated")
+    assert world.open("n", **NGINX).service == "nginx"
+
+
+def test_an_acknowledged_incident_of_a_host_absorbs_no_service() -> None:
+    world = World()
+    disk = world.open("d", **DISK)
+    acknowledge(world, disk.incident)
+    assert world.open("n", **NGINX).service == "nginx"
+
+
+@pytest.mark.parametrize("phase", ["remediate", "verify", "document"])
+def test_work_on_a_host_that_is_past_its_diagnosis_absorbs_no_service(phase: Phase) -> None:
+    world = World()
+    disk = world.open("d", **DISK)
+    enter(world, disk.incident, phase)
+    assert world.open("n", **NGINX).service == "nginx"
+
+
+def test_a_service_that_joins_an_open_incident_is_reported_by_name_once() -> None:
+    world = World()
+    disk = world.open("d", **DISK)
+    for fingerprint in ("n", "n2", "n"):
+        world.hear(fingerprint, "nginx: connection refused", **NGINX)
+        world.wait(2)
+    world.hear("m", **MAIL)
+    world.wait(2)
+    assert len(world.all(IncidentOpened)) == 1
+    parts = [part for each in world.all(AlertsJoined) for part in each.parts]
+    assert [(part.name, part.severity) for part in parts] == [("nginx", "P1"), ("mail", "P1")]
+    assert world.incidents()[disk.incident].parts == ("nginx", "mail")
+
+
+def test_another_problem_of_the_host_that_joins_an_open_incident_is_reported() -> None:
+    world = World()
+    world.open("d", **DISK)
+    world.hear("m", "h: 99 percent of the memory are in use", host="h", kind="memory")
+    world.wait(2)
+    (joined,) = world.all(AlertsJoined)
+    assert [(part.name, part.title) for part in joined.parts] == [
+        ("h", "h: 99 percent of the memory are in use")
+    ]
+
+
+def test_the_same_problem_of_the_same_service_joins_what_people_have_in_hand() -> None:
+    world = World()
+    opened = world.open("n80", **NGINX)
+    world.close(opened.incident, "escalated")
+    world.hear("n443", **NGINX)
+    world.wait(2)
+    assert len(world.all(IncidentOpened)) == 1
+    world.hear("slow", "nginx: answers took 9 s", host="h", kind="http", service="nginx")
+    world.wait(2)
+    assert len(world.all(IncidentOpened)) == 2, "the same service, and another problem"
+
+
+def test_members_that_fail_and_were_not_worked_on_get_an_incident_when_theirs_is_escalated() -> (
+    None
+):
+    world = World()
+    disk = world.open("d", **DISK)
+    world.hear("n", check="port-80", **NGINX)
+    world.hear("m", check="port-25", **MAIL)
+    world.wait(2)
+    failed_before(world, disk.incident, "port-25")
+    world.close(disk.incident, "escalated")
+    world.wait(2)
+    second = world.all(IncidentOpened)[1:]
+    assert [each.service for each in second] == ["nginx"], "mail was part of the work"
+    assert dict(second[0].facts)["split_from"] == disk.incident
+
+
+@pytest.mark.parametrize(
+    ("outcome", "seconds"),
+    [("resolved", 70), ("recovered", 70), ("no-incident", 2), ("closed", 310)],
+)
+def test_members_that_fail_and_were_not_worked_on_get_an_incident_however_theirs_ends(
+    outcome: str, seconds: float
+) -> None:
+    world = World()
+    disk = world.open("d", **DISK)
+    world.hear("n", **NGINX)
+    world.wait(2)
+    world.resolve("d", **DISK)
+    world.close(disk.incident, outcome)  # type: ignore[arg-type]
+    world.crash()
+    world.wait(seconds)
+    assert [each.service for each in world.all(IncidentOpened)] == ["", "nginx"]
+
+
+def test_members_that_recover_soon_after_the_fix_get_no_incident() -> None:
+    world = World()
+    disk = world.open("d", **DISK)
+    world.hear("n", **NGINX)
+    world.wait(2)
+    world.close(disk.incident, "resolved")
+    world.wait(20)
+    world.resolve("n", **NGINX)
+    world.resolve("d", **DISK)
+    world.wait(3600, step=30)
+    assert len(world.all(IncidentOpened)) == 1
+
+
+def test_a_service_that_recovered_and_fails_again_is_not_held_by_an_escalated_host() -> None:
+    world = World()
+    disk = world.open("d", **DISK)
+    world.hear("n", check="port-80", **NGINX)
+    world.wait(2)
+    failed_before(world, disk.incident, "port-80")
+    world.close(disk.incident, "escalated")
+    world.wait(600)
+    assert len(world.all(IncidentOpened)) == 1
+    world.resolve("n", **NGINX)
+    world.wait(600)
+    assert world.open("n", **NGINX).service == "nginx"
+
+
+def test_one_that_flapped_and_then_stays_down_waits_two_minutes_and_not_ten() -> None:
+    world = World()
+    for _ in range(6):
+        world.hear("n", **NGINX)
+        world.wait(20)
+        world.resolve("n", **NGINX)
+        world.wait(20)
+    for incident in world.open_now():
+        world.close(incident, "recovered")
+    world.wait(1)
+    world.hear("n", **NGINX)
+    world.wait(100)
+    assert not world.open_now()
+    world.wait(30)
+    assert len(world.open_now()) == 1
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_the_recovery_of_an_escalated_incident_is_written_once_it_has_held(crash: bool) -> None:
+    world = World()
+    opened = world.open("n", **NGINX)
+    world.close(opened.incident, "escalated")
+    world.wait(600)
+    world.resolve("n", **NGINX)
+    over = world.now
+    if crash:
+        world.crash()
+    world.wait(29)
+    assert not world.all(IncidentRecovered)
+    world.wait(600)
+    (recovered,) = world.all(IncidentRecovered)
+    assert recovered.recovered_at == over and "probe" in recovered.how
+    assert world.incidents()[opened.incident].status == "recovered"
+    again = world.open("n", **NGINX)
+    assert again.incident != opened.incident, "one that comes back is reported again"
+
+
+def test_a_pause_shorter_than_the_settle_time_is_no_recovery() -> None:
+    world = World()
+    opened = world.open("n", **NGINX)
+    world.close(opened.incident, "escalated")
+    for _ in range(20):
+        world.resolve("n", **NGINX)
+        world.wait(10)
+        world.hear("n", **NGINX)
+        world.wait(60)
+    assert not world.all(IncidentRecovered) and len(world.all(IncidentOpened)) == 1
+    world.resolve("n", **NGINX)
+    over = world.now
+    world.wait(700)
+    assert [each.recovered_at for each in world.all(IncidentRecovered)] == [over]
+
+
+def test_what_ended_before_it_was_escalated_is_reported_as_recovered_too() -> None:
+    world = World()
+    opened = world.open("n", **NGINX)
+    world.resolve("n", **NGINX)
+    over = world.now
+    world.wait(120)
+    world.close(opened.incident, "escalated")
+    world.wait(2)
+    assert [each.recovered_at for each in world.all(IncidentRecovered)] == [over]
+
+
+def test_a_probe_that_is_not_asked_any_more_proves_no_recovery() -> None:
+    world = World()
+    opened = world.open("n", **NGINX)
+    world.close(opened.incident, "escalated")
+    world.resolve("n", withdrawn="yes", **NGINX)
+    world.wait(3600, step=30)
+    assert not world.all(IncidentRecovered)
+    assert world.incidents()[opened.incident].unresolved
+
+
+def test_the_settle_time_is_a_setting() -> None:
+    world = World(TriageSettings(recovery=300))
+    opened = world.open("n", **NGINX)
+    world.close(opened.incident, "escalated")
+    world.resolve("n", **NGINX)
+    world.wait(290)
+    assert not world.all(IncidentRecovered)
+    world.wait(20)
+    (recovered,) = world.all(IncidentRecovered)
+    assert recovered.at - recovered.recovered_at >= timedelta(seconds=300)
+
+
+def test_what_a_person_closed_is_not_reported_as_recovered() -> None:
+    world = World()
+    opened = world.open("n", **NGINX)
+    world.close(opened.incident, "escalated")
+    world.close(opened.incident, "closed")
+    world.resolve("n", **NGINX)
+    world.wait(600)
+    assert not world.all(IncidentRecovered)
+
+
+def test_a_question_is_asked_while_nothing_else_fails_and_is_over_when_its_reason_is() -> None:
+    world = World()
+    gone = {"host": "h", "kind": "disk", "question": "is this intended?"}
+    opened = world.open("m", "h: /data is not mounted any more", **gone)
+    assert opened.severity == "P3"
+    assert dict(opened.facts)["question"] == "is this intended?"
+    assert world.open("n", **NGINX).service == "nginx", "a question absorbs nothing"
+    world.resolve("m", **gone)
+    world.wait(60)
+    assert [each.incident for each in world.all(IncidentRecovered)] == [opened.incident]
+
+
+def test_a_mount_that_is_missing_while_a_service_fails_is_a_problem_and_no_question() -> None:
+    world = World()
+    world.open("n", **NGINX)
+    world.wait(120)
+    gone = {"host": "h", "kind": "disk", "question": "is this intended?"}
+    opened = world.open("m", "h: /data is not mounted any more", **gone)
+    assert opened.severity == "P2"
+    assert "question" not in dict(opened.facts)
