@@ -299,3 +299,18 @@ def test_a_mount_that_is_missing_while_a_service_fails_is_a_problem_and_no_quest
     opened = world.open("m", "h: /data is not mounted any more", **gone)
     assert opened.severity == "P2"
     assert "question" not in dict(opened.facts)
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_service_that_joined_while_its_incident_was_escalated_gets_an_incident(
+    crash: bool,
+) -> None:
+    world = World()
+    disk = world.open("d", **DISK)
+    world.hear("m", **MAIL)
+    world.hear("n", **NGINX)  # counted with the next batch, a second later
+    world.close(disk.incident, "escalated")
+    if crash:
+        world.crash()
+    world.wait(3)
+    assert {each.service for each in world.all(IncidentOpened)} == {"", "mail", "nginx"}

@@ -11,9 +11,13 @@ from hermes.core.events.incidents import (
     IncidentClosed,
     IncidentOpened,
 )
-from hermes.core.events.watching import MaintenanceAdded, MaintenanceEnded
+from hermes.core.events.watching import MaintenanceAdded, MaintenanceEnded, NoticeQueued
 from hermes.core.protocols import Recorded
 from hermes.sre.incident import Incident, folded
+from hermes.sre.notices.compose import Composer
+from hermes.sre.notices.ledger import Ledger
+from hermes.sre.notices.settings import NoticeSettings
+from hermes.sre.notices.sink import Wanted
 from hermes.sre.triage.settings import TriageSettings
 from hermes.sre.triage.triage import Triage
 
@@ -122,15 +126,32 @@ class World:
     def open_now(self) -> list[str]:
         return [name for name, each in self.incidents().items() if each.status == "open"]
 
-    def holding(self, fingerprint: str) -> list[str]:
+    def holding(self, fingerprint: str, *, escalated: bool = False) -> list[str]:
         """Open incidents that this alert belongs to, by the journal alone."""
         found = {e.incident for e in self.all(IncidentOpened) if e.fingerprint == fingerprint}
         found |= {e.incident for e in self.all(AlertsJoined) if fingerprint in e.fingerprints}
+        if escalated:
+            return [
+                name for name, each in self.incidents().items() if name in found and each.unresolved
+            ]
         return [name for name in self.open_now() if name in found]
 
     def counted(self) -> int:
         opened = sum(len(each.alerts) for each in self.all(IncidentOpened))
         return opened + sum(each.count for each in self.all(AlertsJoined))
+
+    def notices(self) -> list[NoticeQueued]:
+        """What people are told of this journal, without any limit on how much."""
+        told = NoticeSettings(update=0, briefing="", most=1_000_000)
+        ledger, composer = Ledger(), Composer(told, [Wanted(sink="log")])
+        found: list[NoticeQueued] = []
+        for recorded in self.journal:
+            ledger.apply(recorded)
+            owed = composer.owed(ledger, recorded.event.at)
+            for notice in owed:
+                ledger.note(notice)
+            found += owed
+        return found
 
     def suppressed(self) -> list[AlertSuppressed]:
         return self.all(AlertSuppressed)

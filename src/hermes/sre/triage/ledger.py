@@ -204,9 +204,16 @@ class Ledger:
             voice = self.voice(fingerprint, event.at)
             if voice.alert is None and not voice.incident:
                 voice.firing = True  # its words are older than what was read
-            if voice.incident != affair.id:
+            if affair.state != "open" and not affair.same_problem(voice):
+                self._came_late(affair, voice, event.at)
+            elif voice.incident != affair.id:
                 self.admit(affair, voice)
             self.answered(voice, event.up_to or recorded.seq)
+
+    def _came_late(self, affair: Affair, voice: Voice, at: datetime) -> None:
+        """It joined while the incident ended, so nobody worked on it."""
+        if voice.firing and not voice.incident:
+            self.released.setdefault(voice.fingerprint, (at, affair.id))
 
     def _graded(self, recorded: Recorded, event: IncidentGraded) -> None:
         if affair := self.affairs.get(event.incident):
