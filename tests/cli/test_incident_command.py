@@ -15,7 +15,14 @@ from hermes_command import Hermes
 
 from hermes.app.claims import Claims
 from hermes.core.events import Event
-from hermes.core.events.incidents import AlertRaised, IncidentOpened
+from hermes.core.events.incidents import (
+    AlertRaised,
+    AlertsJoined,
+    IncidentOpened,
+    IncidentRecovered,
+    JoinedPart,
+    ReportWritten,
+)
 from hermes.memory.journal import SqliteJournal
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "sre"))
@@ -236,3 +243,75 @@ def test_the_shell_is_offered_ids(filled: Hermes) -> None:
     }
     done = filled.process(env=words)
     assert OTHER in done.stdout and "last" in done.stdout
+
+
+def raised(fingerprint: str, service: str, at: datetime, *, resolved: bool = False) -> AlertRaised:
+    return AlertRaised(
+        run="watch", at=at, fingerprint=fingerprint, title=f"{service}: no answer", source="probe",
+        labels=(("service", service), ("host", "h")), resolved=resolved,
+    )  # fmt: skip
+
+
+def escalated_with_nginx() -> Tale:
+    """The disk was escalated; nginx joined while it was open, and has recovered since."""
+    tale = Tale(OTHER, NOW - timedelta(hours=3))
+    tale.opened()
+    tale.add(raised("n", "nginx", tale.at()))
+    part = JoinedPart(fingerprint="n", name="nginx", title="nginx: no answer", severity="P1")
+    tale.add(
+        AlertsJoined(
+            run=OTHER, incident=OTHER, at=tale.at(), count=1, fingerprints=("n",), parts=(part,)
+        )
+    )
+    tale.closed("escalated", "nobody", reason="no playbook matched")
+    tale.now += timedelta(minutes=10)
+    tale.add(raised("n", "nginx", tale.at(), resolved=True))
+    return tale
+
+
+def test_what_was_escalated_and_still_fails_is_listed_as_open(hermes: Hermes) -> None:
+    write(hermes, *escalated_with_nginx().events)
+    (listed,) = answer(hermes, "list", "--open")
+    assert (listed["incident"], listed["state"]) == (OTHER, "escalated")
+    assert listed["unresolved"] is True
+    assert 3 * 3600 < listed["duration_s"] < 3 * 3600 + 120, "not until its escalation"
+    assert answer(hermes, "stats")["open"] == 1
+
+
+def test_show_lists_every_alert_with_its_service_its_state_and_its_times(hermes: Hermes) -> None:
+    write(hermes, *escalated_with_nginx().events)
+    disk, nginx = answer(hermes, "show", "last")["alert_details"]
+    assert (disk["fingerprint"], disk.get("state", "firing")) == ("disk:web-1", "firing")
+    assert (nginx["service"], nginx["state"]) == ("nginx", "resolved")
+    took = datetime.fromisoformat(nginx["resolved_at"]) - datetime.fromisoformat(nginx["raised_at"])
+    assert took.total_seconds() == 603
+    shown = hermes("incident", "show", "last").stdout
+    assert "✓ resolved: nginx  nginx: no answer" in shown
+    assert "✗ firing: no service  disk of web-1 is full" in shown
+    assert "not over" in shown
+
+
+def test_an_incident_that_has_recovered_says_so_everywhere(hermes: Hermes) -> None:
+    tale = escalated_with_nginx()
+    over = tale.now + timedelta(minutes=30)
+    tale.add(
+        ReportWritten(run=OTHER, incident=OTHER, at=tale.at(), text="escalated\n", path="x.md"),
+        IncidentRecovered(
+            run=OTHER, incident=OTHER, at=over + timedelta(seconds=30), recovered_at=over,
+            how="resolved by probe disk; no failure for 30 s",
+        ),
+    )  # fmt: skip
+    write(hermes, *tale.events)
+    assert answer(hermes, "list", "--open") == []
+    shown = answer(hermes, "show", "last")
+    assert (shown["state"], shown["outcome"]) == ("recovered", "recovered after it was escalated")
+    assert shown["duration_s"] == 40 + 5 + 600 + 1 + 1800
+    assert datetime.fromisoformat(shown["recovered_at"]) == over
+    assert "resolved by probe disk" in hermes("incident", "timeline", "last").stdout
+    assert "40 min 46 s" in answer(hermes, "report", "last")["text"]
+    told = answer(hermes, "stats")
+    assert told["outcome"] == {"recovered": 1}
+    assert told["repair"]["count"] == 1
+    done = hermes("incident", "close", "last")
+    assert done.returncode == 1
+    assert "is over already: recovered" in done.stderr

@@ -69,7 +69,7 @@ def test_time_passes_until_it_is_over() -> None:
     scene = scene_of(recorded(*tale.events))
     out = StringIO()
     Console(file=out, width=100).print(view(scene, tale.now + timedelta(seconds=185)))
-    assert "3 min 5 s" in out.getvalue()
+    assert "3 min 47 s" in out.getvalue(), "from the beginning of the outage on"
     whole = resolved()
     whole.closed()
     assert "✅ resolved by playbook" in drawn(whole)

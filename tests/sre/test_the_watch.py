@@ -13,6 +13,7 @@ from hermes.core.events.incidents import (
     AlertRaised,
     IncidentClosed,
     IncidentOpened,
+    IncidentRecovered,
     IncidentReopened,
     PhaseEntered,
 )
@@ -24,7 +25,7 @@ from hermes.sre.watch import Watch
 
 pytestmark = pytest.mark.anyio
 MEND = ("touch well-web", "rm -f well-web")
-QUICK = TriageSettings(group=GroupSettings(delay=0.0, window=0.1, longest=0.1))
+QUICK = TriageSettings(group=GroupSettings(delay=0.0, window=0.1, longest=0.1), recovery=0.2)
 
 
 @pytest.fixture
@@ -41,13 +42,18 @@ async def watched(host: Host, *, at_once: int = 20) -> AsyncGenerator[Bus, None]
         group.cancel_scope.cancel()
 
 
-async def raised(bus: Bus, service: str, *, run: str = "watch") -> None:
+async def raised(
+    bus: Bus, service: str, *, run: str = "watch", resolved: bool = False, question: str = ""
+) -> None:
+    asked = (("question", question),) if question else ()
     await bus.publish(
         AlertRaised(
             run=run,
             fingerprint=service,
             title=f"{service} is down",
-            labels=(("service", service), ("host", service)),
+            source="probe",
+            labels=(("service", service), ("host", service), *asked),
+            resolved=resolved,
         )
     )
 
@@ -153,3 +159,40 @@ async def test_twenty_at_once_and_none_starves(host: Host) -> None:
             begun[event.incident] = (event.at - opened[event.incident]).total_seconds()
     assert len(begun) == 20
     assert max(begun.values()) < 5.0
+
+
+async def test_the_recovery_of_what_was_escalated_is_written_by_the_watch(host: Host) -> None:
+    async with watched(host) as bus:
+        await raised(bus, "web")
+        await until(host, lambda events: bool(closed(events)))
+        assert [each.outcome for each in closed(events_of(host))] == ["escalated"]
+        await raised(bus, "web", resolved=True)
+        await until(host, lambda events: bool(recoveries(events)))
+    (recovered,) = recoveries(events_of(host))
+    assert recovered.incident == closed(events_of(host))[0].incident
+
+
+async def test_a_watch_that_starts_after_the_recovery_reports_it(host: Host) -> None:
+    async with watched(host) as bus:
+        await raised(bus, "web")
+        await until(host, lambda events: bool(closed(events)))
+    await raised(Bus(host.journal), "web", resolved=True)
+    async with watched(host):
+        await until(host, lambda events: bool(recoveries(events)))
+    assert len(recoveries(events_of(host))) == 1
+
+
+async def test_a_question_is_not_worked_on(host: Host) -> None:
+    host.playbook("web", MEND)
+    async with watched(host) as bus:
+        await raised(bus, "web", question="is this intended?")
+        await raised(bus, "mail")
+        await until(host, lambda events: bool(closed(events)))
+    worked = {e.incident for e in events_of(host) if isinstance(e, PhaseEntered)}
+    titles = {e.incident: e.title for e in events_of(host) if isinstance(e, IncidentOpened)}
+    assert {titles[each] for each in worked} == {"mail is down"}
+    assert not host.well()
+
+
+def recoveries(events: list[object]) -> list[IncidentRecovered]:
+    return [event for event in events if isinstance(event, IncidentRecovered)]

@@ -1,6 +1,6 @@
 """`hermes incident list` and `show`: read from the journal, whoever works on it."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 import click
 
@@ -16,10 +16,11 @@ from hermes.memory.opening import Store, exists
 from hermes.sre.incident import Incident, folded
 from hermes.sre.report.account import Account, account, answered_by, outcome
 from hermes.sre.report.reading import LISTED, earlier, listed, records_of
-from hermes.sre.report.times import lasting, over_at, times_of
+from hermes.sre.report.times import lasting, times_of
+from hermes.sre.triage.alerts import IncidentAlert, alerts_of
 
 SEVERITIES = ("P0", "P1", "P2", "P3")
-CHECKS = 20
+ALERTS = CHECKS = 20
 
 
 @click.command(
@@ -31,7 +32,9 @@ hermes incident list --severity P0 --severity P1 --since 7d
 hermes incident list --service web --limit 100 --json
 """,
 )
-@click.option("--open", "only_open", is_flag=True, help="Only those that are not over.")
+@click.option(
+    "--open", "only_open", is_flag=True, help="Only what still fails or waits for people."
+)
 @click.option(
     "--severity", multiple=True, type=click.Choice(SEVERITIES), help="Only these; may be repeated."
 )
@@ -56,7 +59,7 @@ def list_(
 
     def wanted(each: Incident) -> bool:
         return (
-            (not only_open or each.status == "open")
+            (not only_open or each.unresolved)
             and (not severity or each.severity in severity)
             and (not service or each.case.service == service)
             and (since is None or each.case.opened_at >= since)
@@ -78,7 +81,7 @@ def list_(
                 f"{each.case.opened_at.astimezone():%Y-%m-%d %H:%M}",
                 each.severity,
                 _state(each),
-                lasting(_age(each)),
+                lasting(each.duration_s(datetime.now(UTC))),
                 clip(each.case.service, 20),
                 clip(clean(each.case.title), 60),
             )
@@ -97,13 +100,14 @@ def list_(
 def show(ctx: click.Context, id: str, as_json: bool) -> None:
     """Show the incident ID: what it was, what was done, whether it holds."""
 
-    async def ask(journal: Store) -> Account:
+    async def ask(journal: Store) -> tuple[Account, list[IncidentAlert]]:
         records = await records_of(journal, (await find(journal, id)).run)
-        return account(records, earlier=await earlier(journal, records))
+        whole = account(records, earlier=await earlier(journal, records))
+        return whole, await alerts_of(journal, whole.incident)
 
-    whole = ask_journal(settings_for(ctx), ask)
+    whole, alerts = ask_journal(settings_for(ctx), ask)
     if as_json:
-        emit_json(_all_words(whole))
+        emit_json({**_all_words(whole), "alert_details": alerts})
         return
     incident, case = whole.incident, whole.incident.case
     say(clean(clip(case.title, 100)), bold=True)
@@ -117,6 +121,7 @@ def show(ctx: click.Context, id: str, as_json: bool) -> None:
             "severity": incident.severity + (f" ({incident.reason})" if incident.reason else ""),
             "service": case.service,
             "opened": f"{case.opened_at.astimezone():%Y-%m-%d %H:%M:%S}",
+            "outage": _outage(incident, whole.now),
             "alerts": incident.alerts,
             "acknowledged by": incident.acknowledged_by,
             "cause": clip(" · ".join(part for part in cause if part), 200),
@@ -129,6 +134,10 @@ def show(ctx: click.Context, id: str, as_json: bool) -> None:
             "report": incident.report_path,
         }
     )
+    for alert in alerts[:ALERTS]:
+        say(clean(f"  {_alert_line(alert)}"))
+    if len(alerts) > ALERTS:
+        say(f"  and {len(alerts) - ALERTS} more alerts; --json has them all", dim=True)
     for check in whole.checks[-CHECKS:]:
         mark = "✓" if check.ok else "✗"
         say(clean(f"  {mark} {check.when}: {clip(check.check, 60)}  {clip(check.detail, 60)}"))
@@ -137,7 +146,7 @@ def show(ctx: click.Context, id: str, as_json: bool) -> None:
 def in_words(incident: Incident) -> dict[str, object]:
     """One line of a listing, for programs."""
     case, times = incident.case, times_of(incident)
-    over = over_at(incident)
+    over, recovered = incident.over_at, incident.recovered
     return {
         "incident": case.incident,
         "run": case.run,
@@ -151,6 +160,13 @@ def in_words(incident: Incident) -> dict[str, object]:
         "opened_at": case.opened_at.isoformat(),
         "closed_at": incident.closed.at.isoformat() if incident.closed else None,
         "over_at": over.isoformat() if over else None,
+        "recovered_at": recovered.recovered_at.isoformat() if recovered else None,
+        "recovered_how": recovered.how if recovered else "",
+        "unresolved": incident.unresolved,
+        "outage_began_at": incident.outage_began_at.isoformat(),
+        "duration_s": incident.duration_s(datetime.now(UTC)),
+        "question": incident.question,
+        "parts": incident.parts,
         "answered_by": incident.closed.answered_by if incident.closed else None,
         "acknowledged_by": incident.acknowledged_by,
         "alerts": incident.alerts,
@@ -193,10 +209,28 @@ async def _as_it_is(journal: Journal, incident: Incident) -> Incident:
 def _state(incident: Incident) -> str:
     if incident.status != "open":
         return incident.status
+    if incident.question:
+        return "open, question"
     return f"open, {incident.phase}" if incident.phase else "open"
 
 
-def _age(incident: Incident) -> float:
-    over = over_at(incident) or (incident.closed.at if incident.closed else None)
-    end = over or datetime.now(incident.case.opened_at.tzinfo)
-    return max(0.0, (end - incident.case.opened_at).total_seconds())
+def _outage(incident: Incident, now: datetime) -> str:
+    """How long, from the first failure on, and how we know that it is over."""
+    lasted = lasting(incident.duration_s(now))
+    if incident.unresolved:
+        return f"{lasted}, not over"
+    recovered = incident.recovered
+    if recovered is None:
+        return lasted
+    at = recovered.recovered_at.astimezone()
+    return f"{lasted}, recovered {at:%Y-%m-%d %H:%M:%S} ({recovered.how})"
+
+
+def _alert_line(alert: IncidentAlert) -> str:
+    mark = "✗" if alert.state == "firing" else "✓" if alert.state == "resolved" else "?"
+    about = alert.service or alert.host or "no service"
+    since = (alert.since or alert.raised_at).astimezone()
+    end = f" to {alert.resolved_at.astimezone():%H:%M:%S}" if alert.resolved_at else ""
+    times = f", raised {alert.times} times" if alert.times > 1 else ""
+    when = f"{since:%Y-%m-%d %H:%M:%S}{end}{times}"
+    return f"{mark} {alert.state}: {clip(about, 30)}  {clip(alert.title, 70)}  ({when})"

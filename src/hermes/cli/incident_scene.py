@@ -94,7 +94,8 @@ class Scene(Value, kw_only=True, frozen=True):
 
     @property
     def over(self) -> bool:
-        return self.incident is not None and self.incident.closed is not None
+        known = self.incident
+        return known is not None and (known.closed or known.recovered) is not None
 
 
 def scene_of(records: Iterable[Recorded]) -> Scene:

@@ -18,7 +18,7 @@ from hermes.cli.render_safe import cells, clean, clip
 from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested
 from hermes.core.events.incidents import LayerInvestigated
 from hermes.sre.incident import Incident
-from hermes.sre.report.times import lasting, over_at
+from hermes.sre.report.times import lasting
 
 RAIL = ("assess", "reflex", "investigate", "remediate", "verify", "document", "learn")
 COMMANDS, CHECKS, NOTICES = 8, 10, 4
@@ -90,8 +90,7 @@ def _header(
     scene: Scene, incident: Incident, now: datetime, width: int
 ) -> Iterator[RenderableType]:
     case = incident.case
-    end = over_at(incident) or (incident.closed.at if incident.closed else now)
-    passed = lasting(max(0.0, (end - case.opened_at).total_seconds()))
+    passed = lasting(incident.duration_s(now))
     first = Text(f" {incident.severity} ", style=GRAVE[incident.severity])
     first += Text(" " + _line(case.title, width - 6), style="bold")
     facts = [case.incident, case.service, passed]

@@ -65,7 +65,8 @@ def watch(ctx: click.Context, id: str, once: bool, as_json: bool) -> None:
 
 
 async def _newest_open(journal: Journal) -> IncidentOpened | None:
-    running = {each.case.incident for each in await listed(journal) if each.status == "open"}
+    known = await listed(journal)
+    running = {e.case.incident for e in known if e.status == "open" and not e.question}
     return next(
         (event for _, event in reversed(await opened(journal)) if event.incident in running), None
     )
