@@ -11,7 +11,7 @@ from hermes.cli.output import emit_json, json_option, note, say
 from hermes.cli.render_safe import clean, clip
 from hermes.cli.stored import ask_journal
 from hermes.core.errors import HermesError
-from hermes.core.events.incidents import IncidentOpened, IncidentRecovered, ReportWritten
+from hermes.core.events.incidents import IncidentOpened, ReportWritten
 from hermes.core.protocols import Recorded
 from hermes.memory.opening import Store
 from hermes.settings.load import Loaded
@@ -73,9 +73,7 @@ def report(ctx: click.Context, id: str, fresh: bool, to_file: bool, as_json: boo
 
     found, records, now = ask_journal(loaded, ask)
     kept = written(records)
-    # A report that was written at the escalation does not know of the recovery.
-    later = any(isinstance(each.event, IncidentRecovered) for each in records)
-    text = now if fresh or later or kept is None else kept.text
+    text = now if fresh or kept is None else kept.text
     if as_json:
         emit_json({"incident": found.incident, "path": kept.path if kept else "", "text": text})
         return

@@ -13,12 +13,13 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from hermes.core.bus import Bus
-from hermes.core.errors import StoreError
+from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import Event
 from hermes.core.events.incidents import (
     AlertRaised,
     IncidentClosed,
     IncidentOpened,
+    IncidentRecovered,
     IncidentReopened,
 )
 from hermes.core.events.watching import WatchStarted, WatchStopped
@@ -130,6 +131,8 @@ class Watch:
                     self._begin(group, known.case)
             elif isinstance(event, IncidentClosed) and event.by:
                 self._leave(event.incident)
+            elif isinstance(event, IncidentRecovered) and event.incident in self._known:
+                group.start_soon(self._document, self._known[event.incident].case)
 
     async def _ripen(self) -> None:
         while True:
@@ -150,6 +153,15 @@ class Watch:
         """A person has closed it: whoever works on it stops where they are."""
         if incident in self._working:
             self._working[incident].cancel()
+
+    async def _document(self, case: Case) -> None:
+        """The report from its escalation does not know of the recovery."""
+        try:
+            await self._ground(case).report(case)
+        except StoreError:
+            raise
+        except HermesError:
+            return  # the journal has everything, and `hermes incident report` reads that
 
     async def _command(self, case: Case) -> None:
         try:

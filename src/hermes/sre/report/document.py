@@ -17,7 +17,12 @@ import anyio
 import anyio.to_thread
 
 from hermes.core.bus import Bus
-from hermes.core.events.incidents import IncidentOpened, IncidentReopened, ReportWritten
+from hermes.core.events.incidents import (
+    IncidentOpened,
+    IncidentRecovered,
+    IncidentReopened,
+    ReportWritten,
+)
 from hermes.core.protocols import Journal, Recorded
 from hermes.sre.case import Case, case_of
 from hermes.sre.report.markdown import slug
@@ -89,14 +94,15 @@ async def _text(journal: Journal, records: Sequence[Recorded]) -> str:
 
 
 def written(records: Sequence[Recorded]) -> ReportWritten | None:
-    """The report of the incident as it now is; one from before it was opened again is history.
+    """The report of the incident as it now is; one from before it was opened again, or before it
+    recovered, is history.
 
     What an agent wrote by itself has neither a path nor a reason for having none.
     """
     found: ReportWritten | None = None
     for each in records:
         event = each.event
-        if isinstance(event, IncidentReopened):
+        if isinstance(event, IncidentReopened | IncidentRecovered):
             found = None
         elif isinstance(event, ReportWritten) and (event.path or event.trouble):
             found = event
