@@ -314,3 +314,17 @@ def test_a_service_that_joined_while_its_incident_was_escalated_gets_an_incident
         world.crash()
     world.wait(3)
     assert {each.service for each in world.all(IncidentOpened)} == {"", "mail", "nginx"}
+
+
+def test_a_question_that_a_person_answered_is_not_asked_again_while_nothing_changes() -> None:
+    world = World()
+    gone = {"host": "h", "kind": "disk", "question": "is this intended?"}
+    opened = world.open("m", **gone)
+    world.close(opened.incident, "no-incident")
+    world.wait(86_400, step=300)
+    assert len(world.all(IncidentOpened)) == 1
+    world.resolve("m", **gone)
+    world.wait(60)
+    assert len(world.all(IncidentOpened)) == 1
+    world.open("m", **gone)
+    assert len(world.all(IncidentOpened)) == 2

@@ -12,6 +12,10 @@ from hermes.skills.playbook.facts import Facts
 
 TEXT = "text"
 """Under this name the words of the alert stand among the facts of `incident.opened`."""
+QUESTION = "question"
+"""The label of an alert that asks people instead of being worked on."""
+WITHDRAWN = "withdrawn"
+"""The label of an alert that ended because its probe is not asked any more: no recovery."""
 
 
 class Case(Value, kw_only=True, frozen=True):

@@ -30,13 +30,11 @@ from hermes.core.events.incidents import (
 from hermes.core.events.skills import PlaybookEnded, PlaybookStarted
 from hermes.core.messages import Value
 from hermes.core.protocols import Journal, Recorded
-from hermes.sre.case import Case, case_of
+from hermes.sre.case import QUESTION, Case, case_of
 
 Status = Literal["open", "resolved", "escalated", "no-incident", "recovered", "closed"]
 ENDED = ("resolved", "recovered", "closed")
 """Outcomes after which the problem is over."""
-QUESTION = "question"
-"""The label of an alert that asks people instead of being worked on."""
 
 
 class Change(Value, kw_only=True, frozen=True):

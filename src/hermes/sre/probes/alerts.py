@@ -1,9 +1,12 @@
 """What a probe tells the world when it changes its mind, and how it stood when the watch ended."""
 
-from datetime import datetime
+from datetime import UTC, datetime
+
+from msgspec.structs import replace
 
 from hermes.core.events.incidents import AlertRaised
 from hermes.core.protocols import Environment, Journal
+from hermes.sre.case import QUESTION, WITHDRAWN
 from hermes.sre.probes.admission import RUN
 from hermes.sre.probes.marks import NOW, SUPPOSED
 from hermes.sre.probes.probe import Probe
@@ -23,7 +26,9 @@ def alert(
     *,
     resolved: bool = False,
     since: datetime | None = None,
+    question: str = "",
 ) -> AlertRaised:
+    """`question`: what people are asked, because it may be intended."""
     about = probe.service or environment.target
     title = f"{about}: {probe.name} is fine again" if resolved else f"{about}: {detail}"
     lines = [detail, f"asked by the probe {probe.name} ({probe.kind} {probe.what})".strip()]
@@ -35,11 +40,23 @@ def alert(
         title=title[:_TITLE],
         text="\n".join(lines)[:_TEXT],
         source=SOURCE,
-        labels=_labels(probe, environment),
+        labels=_labels(probe, environment) + (((QUESTION, question),) if question else ()),
         resolved=resolved,
         check=probe.name,
         severity=probe.severity,
         since=since,
+    )
+
+
+def withdrawn(earlier: AlertRaised) -> AlertRaised:
+    """Its probe is not asked any more, which says nothing about how it is."""
+    return replace(
+        earlier,
+        at=datetime.now(UTC),
+        title=f"{earlier.check} is not watched any more"[:_TITLE],
+        text="this probe is not asked any more; nothing is known of how it is now",
+        labels=(*earlier.labels, (WITHDRAWN, "yes")),
+        resolved=True,
     )
 
 

@@ -15,7 +15,8 @@ from hermes.core.bus import Bus
 from hermes.core.errors import PlaceFailed, StoreError
 from hermes.core.events.incidents import AlertRaised
 from hermes.core.protocols import Environment
-from hermes.sre.probes.alerts import alert, fingerprint, standing
+from hermes.sre.case import QUESTION
+from hermes.sre.probes.alerts import alert, fingerprint, standing, withdrawn
 from hermes.sre.probes.judging import Verdict, judge, learned
 from hermes.sre.probes.memory import Past, only_one, recall, remember
 from hermes.sre.probes.probe import SUSTAINED, Probe
@@ -40,6 +41,8 @@ class _Beat:
         self.bad = 0
         self.since: datetime | None = None
         self.alerted = False
+        self.question = ""
+        """What people are asked with the alert that stands."""
         self.verdict: Verdict | None = None
 
     @property
@@ -118,9 +121,10 @@ class Patrol:
         for beat in (*self._beats, self._place):
             if earlier := raised.pop(fingerprint(beat.probe, self._environment), None):
                 beat.alerted, beat.since = True, earlier.since
-        why, ours = "this probe is not asked any more", fingerprint(PLACE, self._environment)
+                beat.question = dict(earlier.labels).get(QUESTION, "")
+        ours = fingerprint(PLACE, self._environment)
         gone = [
-            alert(Probe(name=each.check, kind="command"), self._environment, why, resolved=True)
+            withdrawn(each)
             for each in raised.values()
             if each.fingerprint.startswith(ours.removesuffix(PLACE.name))
         ]
@@ -209,7 +213,7 @@ class Patrol:
         judged = []
         for beat, reading, looks in taken:
             probe, past = beat.probe, self._past.get(beat.probe.name, Past())
-            verdict = judge(probe, reading, past.values, self._settings)
+            verdict = judge(probe, reading, past.values, self._settings, alerted=beat.alerted)
             keep = reading.keep or past.keep
             values = learned(past.values, verdict, probe)
             self._past[probe.name] = Past(keep=keep, values=values)
@@ -234,6 +238,7 @@ class Patrol:
                 return
             for beat, event in changes:
                 beat.alerted = not event.resolved
+                beat.question = "" if event.resolved else dict(event.labels).get(QUESTION, "")
 
     def _change(self, beat: _Beat, verdict: Verdict, looks: int) -> AlertRaised | None:
         probe = beat.probe
@@ -246,10 +251,14 @@ class Patrol:
             return alert(probe, self._environment, verdict.detail, resolved=True)
         beat.bad += looks
         beat.since = beat.since or datetime.now(UTC)
+        if beat.alerted and beat.question and not verdict.question:
+            why = f"what was asked about is over; {verdict.detail}"
+            return alert(probe, self._environment, why, resolved=True)
         if beat.alerted:
             return None
         if beat.bad >= probe.fails:
-            return alert(probe, self._environment, verdict.detail, since=beat.since)
+            detail, question = verdict.detail, verdict.question
+            return alert(probe, self._environment, detail, since=beat.since, question=question)
         if probe.kind not in SUSTAINED and beat is not self._place:
             beat.again = anyio.current_time() + self._settings.confirm
             self._wake.set()

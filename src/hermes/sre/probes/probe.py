@@ -36,6 +36,17 @@ SUSTAINED = ("cpu", "load", "memory", "processes", "zombies", "log")
 """A second look at once would say nothing new: these are confirmed on their rhythm."""
 UNKNOWN = 3
 """The exit code of a look that could not be had."""
+ASKS = 4
+"""The exit code of a look that found what a person may have done on purpose."""
+USUAL_LIMITS = {
+    "cpu": 95.0,
+    "load": 4.0,
+    "memory": 95.0,
+    "disk": 90.0,
+    "inodes": 90.0,
+    "zombies": 50.0,
+}
+"""Where bad begins for a probe of the host that names no limit, by kind; in what it measures."""
 
 
 class Probe(Value, kw_only=True, frozen=True, forbid_unknown_fields=True):

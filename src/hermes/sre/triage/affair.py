@@ -15,7 +15,7 @@ from hermes.core.events.incidents import (
     Phase,
     Severity,
 )
-from hermes.sre.incident import QUESTION
+from hermes.sre.case import QUESTION
 from hermes.sre.triage.impact import graver, impact_of, problem_of
 from hermes.sre.triage.recurrence import alarm_of
 from hermes.sre.triage.settings import GroupSettings, Weight
@@ -210,7 +210,7 @@ class Affair:
     def end(self, event: IncidentClosed) -> None:
         self.outcome, self.over_at = event.outcome, event.at
         self.state = "escalated" if event.outcome == "escalated" else "over"
-        self.reckoned = False
+        self.reckoned = bool(self.question)  # an answer holds until what was asked about is over
 
     def recover(self, event: IncidentRecovered) -> None:
         self.outcome, self.over_at, self.state = "recovered", event.at, "over"

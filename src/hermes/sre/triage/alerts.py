@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from hermes.core.events.incidents import AlertRaised
 from hermes.core.messages import Value
 from hermes.core.protocols import Journal
+from hermes.sre.case import WITHDRAWN
 from hermes.sre.incident import Incident
 from hermes.sre.triage.topology import place_of
-from hermes.sre.triage.voice import WITHDRAWN
 
 RAISED_BEFORE = timedelta(days=1)
 """How long before an incident its alerts may have been raised: in maintenance, for instance."""

@@ -13,7 +13,7 @@ from typing import Literal
 
 from hermes.core.events.incidents import AlertRaised, Severity
 from hermes.core.messages import Value
-from hermes.sre.incident import QUESTION
+from hermes.sre.case import QUESTION
 from hermes.sre.triage.settings import Weight
 from hermes.sre.triage.topology import place_of
 

@@ -18,8 +18,7 @@ from hermes.core.events.incidents import (
 )
 from hermes.core.ids import new_id
 from hermes.core.protocols import Recorded
-from hermes.sre.case import TEXT
-from hermes.sre.incident import QUESTION
+from hermes.sre.case import QUESTION, TEXT
 from hermes.sre.triage.affair import Affair
 from hermes.sre.triage.forgetting import Forgetting
 from hermes.sre.triage.impact import at_risk, impact_of, question_of

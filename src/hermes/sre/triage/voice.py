@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from hermes.core.events.incidents import AlertRaised
+from hermes.sre.case import WITHDRAWN
 from hermes.sre.triage.impact import problem_of
 from hermes.sre.triage.recurrence import alarm_of
 from hermes.sre.triage.settings import FlapSettings
@@ -13,8 +14,6 @@ from hermes.sre.triage.topology import Place, place_of
 
 TEXT = 1_000
 """Of the text that is remembered while nobody has taken it up."""
-WITHDRAWN = "withdrawn"
-"""The label of an alert that ended because its probe is not asked any more."""
 
 
 class Voice:

@@ -2,7 +2,7 @@
 
 from shlex import quote
 
-from hermes.sre.probes.probe import Probe
+from hermes.sre.probes.probe import ASKS, USUAL_LIMITS, Probe
 
 _CPU = r"""
 printf '%s\n%s\n' "$a" "$b" | awk -v limit="$limit" '
@@ -33,6 +33,25 @@ awk -v limit="$limit" '
   END { if (!t) exit 3; u = 100 * (1 - a / t)
     printf "value=%.1f percent of the memory are in use\n", u; exit u >= limit }' /proc/meminfo
 """
+_MOUNT = r"""
+now=$(awk -v p="$p" '
+  { gsub(/\\040/, " ", $2) } $2 == p { print "mounted"; exit }' /proc/self/mounts)
+"""
+_GONE = r"""
+if [ "$before" = mounted ] && [ -z "$now" ]; then
+  f=$(awk -v p="$p" '$1 !~ /^#/ && $2 == p && $4 !~ /(^|,)noauto(,|$)/ { print "yes"; exit }' \
+    /etc/fstab 2>/dev/null)
+  [ -n "$f" ] && how="although /etc/fstab names it" || how="and /etc/fstab does not ask for it"
+  printf '%s is not mounted any more, %s\nkeep=mounted\n' "$p" "$how"; exit ASKS
+fi
+[ -n "$now" ] && echo keep=mounted
+"""
+_INODES_GONE = r"""
+if [ "$before" = mounted ] && [ -z "$now" ]; then
+  printf '%s is not mounted any more\nkeep=mounted\n' "$p"; exit 3
+fi
+[ -n "$now" ] && echo keep=mounted
+"""
 _DISK = r"""
 d=$(df -P -- "$p" 2>&1) || { echo "$p cannot be looked at: ${d##*: }"; exit 1; }
 printf '%s\n' "$d" | awk -v limit="$limit" -v p="$p" 'NR == 2 { u = $5 + 0
@@ -58,7 +77,7 @@ cat /proc/[0-9]*/stat 2>/dev/null | awk -v limit="$limit" '
 
 def cpu(probe: Probe, before: str | None) -> str:
     """Since the look before this one where there was one; else over a moment."""
-    head = f"limit={_limit(probe, 95)}\n"
+    head = f"limit={_limit(probe, USUAL_LIMITS['cpu'])}\n"
     if probe.what:
         return f"{head}u={quote(probe.what)}{_CPU_OF_UNIT}"
     now = "b=$(head -n 1 /proc/stat)"
@@ -68,19 +87,26 @@ def cpu(probe: Probe, before: str | None) -> str:
 
 
 def load(probe: Probe, before: str | None) -> str:
-    return f"limit={_limit(probe, 4)}{_LOAD}"
+    return f"limit={_limit(probe, USUAL_LIMITS['load'])}{_LOAD}"
 
 
 def memory(probe: Probe, before: str | None) -> str:
-    return f"limit={_limit(probe, 95)}{_MEMORY}"
+    return f"limit={_limit(probe, USUAL_LIMITS['memory'])}{_MEMORY}"
 
 
 def disk(probe: Probe, before: str | None) -> str:
-    return f"limit={_limit(probe, 90)} p={quote(probe.what or '/')}{_DISK}"
+    gone = _GONE.replace("ASKS", str(ASKS))
+    return f"{_mounted(probe, before)}{_MOUNT}{gone}{_DISK}"
 
 
 def inodes(probe: Probe, before: str | None) -> str:
-    return f"limit={_limit(probe, 90)} p={quote(probe.what or '/')}{_INODES}"
+    return f"{_mounted(probe, before)}{_MOUNT}{_INODES_GONE}{_INODES}"
+
+
+def _mounted(probe: Probe, before: str | None) -> str:
+    """`before` says whether it was a mount point when it was last looked at."""
+    path, known = quote(probe.what or "/"), quote(before or "")
+    return f"limit={_limit(probe, USUAL_LIMITS[probe.kind])} p={path} before={known}"
 
 
 def processes(probe: Probe, before: str | None) -> str:
@@ -88,7 +114,7 @@ def processes(probe: Probe, before: str | None) -> str:
 
 
 def zombies(probe: Probe, before: str | None) -> str:
-    return f"limit={_limit(probe, 50)}{_ZOMBIES}"
+    return f"limit={_limit(probe, USUAL_LIMITS['zombies'])}{_ZOMBIES}"
 
 
 def _limit(probe: Probe, usual: float) -> str:

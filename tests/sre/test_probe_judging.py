@@ -1,0 +1,103 @@
+"""Limits with hysteresis, and a filesystem that may have been unmounted on purpose."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hermes.sre.probes.command import command_of
+from hermes.sre.probes.judging import INTENDED, Verdict, judge, learned
+from hermes.sre.probes.probe import ASKS, Kind, Probe
+from hermes.sre.probes.round import Reading
+from hermes.sre.probes.settings import ProbeSettings
+
+LOAD = Probe(name="load", kind="load", limit=4)
+
+
+class Looks:
+    """One probe over time, with an alert that stands from its first bad look to its end."""
+
+    def __init__(self, probe: Probe) -> None:
+        self.probe = probe
+        self.past: tuple[float, ...] = ()
+        self.alerted = False
+
+    def at(self, *values: float) -> list[str]:
+        return [self.look(value).state for value in values]
+
+    def look(self, value: float) -> Verdict:
+        code = int(value >= (self.probe.limit or 0))
+        reading = Reading(probe=self.probe.name, code=code, text=f"{value:g} wait", value=value)
+        verdict = judge(self.probe, reading, self.past, ProbeSettings(), alerted=self.alerted)
+        self.past = learned(self.past, verdict, self.probe)
+        self.alerted = verdict.state == "failing"
+        return verdict
+
+
+def test_a_load_just_above_its_limit_is_fine_unless_it_stays_there() -> None:
+    looks = Looks(LOAD)
+    seen = looks.look(4.01)
+    assert (seen.state, seen.value) == ("fine", 4.01)
+    assert "just above its limit of 4" in seen.detail
+    assert looks.at(3.9, *[4.01] * 19) == ["fine"] * 20
+    assert looks.at(4.01) == ["failing"]
+
+
+def test_a_load_well_above_its_limit_is_bad_until_it_is_well_below() -> None:
+    looks = Looks(LOAD)
+    assert looks.at(4.5, 3.9, 4.1, 3.7) == ["failing"] * 4
+    assert looks.at(3.5, 3.9, 4.1) == ["fine"] * 3
+
+
+def test_a_value_that_settles_just_below_its_limit_is_over_after_a_while() -> None:
+    looks = Looks(Probe(name="disk", kind="disk", limit=90))
+    assert looks.at(91) == ["failing"]
+    assert looks.at(*[89] * 9) == ["failing"] * 9
+    assert looks.at(89) == ["fine"]
+
+
+@pytest.mark.parametrize("kind", ["disk", "memory", "inodes", "cpu"])
+def test_what_fills_up_is_bad_at_its_limit(kind: Kind) -> None:
+    looks = Looks(Probe(name="it", kind=kind, limit=90))
+    assert looks.at(89.9, 90) == ["fine", "failing"]
+
+
+def test_a_disk_without_free_space_is_bad_whatever_its_share() -> None:
+    """Of a small one, a megabyte may be less than the limit leaves."""
+    reading = Reading(probe="disk", code=1, text="50 percent, 900 kB are free", value=50)
+    probe = Probe(name="disk", kind="disk")
+    assert judge(probe, reading, (), ProbeSettings()).state == "failing"
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="util-linux is not installed")
+@pytest.mark.parametrize("kind", ["disk", "inodes"])
+def test_a_filesystem_that_was_unmounted_is_a_question(tmp_path: Path, kind: Kind) -> None:
+    place = tmp_path / "a mount"
+    place.mkdir()
+    probe = Probe(name="it", kind=kind, what=str(place))
+    script = f"""
+        mount -t tmpfs -o size=4m none '{place}' || exit 77
+        ( {command_of(probe, "")} ); echo "code=$?"; umount '{place}'
+        ( {command_of(probe, "mounted")} ); echo "code=$?"
+        ( {command_of(probe, "")} ); echo "code=$?"
+    """
+    done = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "--mount", "bash", "-c", script],
+        capture_output=True, text=True, timeout=20, check=False,
+    )  # fmt: skip
+    if done.returncode == 77:
+        pytest.skip("nothing may be mounted here")
+    first, second, third, _ = done.stdout.split("code=")
+    assert "keep=mounted" in first and second.startswith("0")
+    assert "is not mounted any more" in second and "keep=mounted" in second
+    assert third.startswith(str(ASKS if kind == "disk" else 3))
+    assert "keep=" not in third.partition("\n")[2], "it was no mount point when first seen"
+
+
+def test_only_a_disk_that_is_gone_asks() -> None:
+    gone = Reading(probe="disk", code=ASKS, text="/data is not mounted any more")
+    verdict = judge(Probe(name="disk", kind="disk"), gone, (), ProbeSettings())
+    assert (verdict.state, verdict.question) == ("failing", INTENDED)
+    command = Probe(name="own", kind="command", what="exit 4")
+    assert judge(command, gone, (), ProbeSettings()).question == ""
