@@ -110,6 +110,26 @@ def test_another_problem_of_the_host_that_joins_an_open_incident_is_reported() -
     ]
 
 
+def test_a_second_disk_of_the_host_is_another_problem() -> None:
+    world = World()
+    first = world.open("d1", "h: 100 percent of /data are in use", **DISK)
+    world.hear("d2", "h: 97 percent of /var are in use", **DISK)
+    world.wait(2)
+    assert [part.title for each in world.all(AlertsJoined) for part in each.parts] == [
+        "h: 97 percent of /var are in use"
+    ]
+    world.close(first.incident, "escalated")
+    world.wait(2)
+    assert len(world.all(IncidentOpened)) == 2, "nobody worked on /var"
+    world.hear("d3", "h: 98 percent of /srv are in use", **DISK)
+    world.wait(2)
+    second = world.all(IncidentOpened)[-1].incident
+    assert [part.title for part in world.all(AlertsJoined)[-1].parts] == [
+        "h: 98 percent of /srv are in use"
+    ]
+    assert world.all(AlertsJoined)[-1].incident == second
+
+
 def test_the_same_problem_of_the_same_service_joins_what_people_have_in_hand() -> None:
     world = World()
     opened = world.open("n80", **NGINX)

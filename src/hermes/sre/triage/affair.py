@@ -138,11 +138,11 @@ class Affair:
         return by_service or self.phase not in SETTLED
 
     def same_problem(self, voice: Voice) -> bool:
+        """Two alerts of a host that name no service are two problems: two disks, for instance."""
         if voice.fingerprint == self.fingerprint:
             return True
-        there, here = voice.place, self.place
-        same = there.service == here.service and (here.service or there.host == here.host)
-        return bool(same) and voice.problem == self.problem
+        same = bool(self.place.service) and voice.place.service == self.place.service
+        return same and voice.problem == self.problem
 
     def worked_on(self, voice: Voice) -> bool:
         """Its own check was among those that had failed when the work began."""
@@ -165,7 +165,7 @@ class Affair:
     def _name(self, voice: Voice) -> str:
         service = voice.place.service
         if not service:
-            return f"{voice.place.name}\n{voice.alarm}"
+            return f"\n{voice.fingerprint}"
         return f"{service}\n{voice.problem}" if self.acknowledged else service
 
     def widen(self, place: Place) -> None:

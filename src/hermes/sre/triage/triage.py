@@ -315,7 +315,9 @@ def _again(voice: Voice) -> str:
 
 def _sources(voices: Sequence[Voice]) -> str:
     """Who says that it is over, for the record: `resolved by probe port-80, alertmanager Down`."""
-    named = [f"{each.source or 'its source'} {each.alarm}".strip() for each in voices[:SOURCES]]
+    named = [
+        f"{each.source or 'its source'} {each.check or each.alarm}" for each in voices[:SOURCES]
+    ]
     more = f" and {len(voices) - SOURCES} more" if len(voices) > SOURCES else ""
     return f"resolved by {', '.join(named)}{more}" if named else "its alerts were resolved"
 

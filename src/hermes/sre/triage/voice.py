@@ -102,6 +102,11 @@ class Voice:
         return problem_of(self.alert, self.alarm) if self.alert is not None else self.alarm
 
     @property
+    def check(self) -> str:
+        """The probe of ours that raised it."""
+        return self.alert.check if self.alert is not None else ""
+
+    @property
     def source(self) -> str:
         return self.alert.source if self.alert is not None else ""
 
