@@ -274,7 +274,7 @@ def test_what_was_escalated_and_still_fails_is_listed_as_open(hermes: Hermes) ->
     (listed,) = answer(hermes, "list", "--open")
     assert (listed["incident"], listed["state"]) == (OTHER, "escalated")
     assert listed["unresolved"] is True
-    assert 3 * 3600 < listed["duration_s"] < 3 * 3600 + 120, "not until its escalation"
+    assert listed["duration_s"] > 3 * 3600, "it did not end with its escalation"
     assert answer(hermes, "stats")["open"] == 1
 
 
