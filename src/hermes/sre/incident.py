@@ -189,7 +189,7 @@ def _after(incident: Incident, event: object) -> Incident:
         case IncidentVerified() if event.by != "oracle":
             kept = event.attempt if event.ok or event.kept else incident.kept_attempt
             return replace(incident, verified=event, kept_attempt=kept)
-        case IncidentChecked() if event.when == "before":
+        case IncidentChecked() if event.when == "before" and not event.unknown:
             failing = incident.failing or frozenset()
             return replace(incident, failing=failing if event.ok else failing | {event.check})
         case ReportWritten():

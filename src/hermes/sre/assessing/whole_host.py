@@ -58,6 +58,8 @@ class State(Value, kw_only=True, frozen=True):
     memory: int | None = None
     """Percent that is left."""
     disks: dict[str, int] = {}
+    unchecked: str = ""
+    """Why the services could not be listed; empty when they were."""
 
 
 class Monitor(Value, kw_only=True, frozen=True):
@@ -82,7 +84,7 @@ _KEYED = re.compile(r"([A-Za-z]+)=(\S*)")
 
 def read_state(text: str) -> State:
     units, full, busy, expired, ports, disks = [], [], [], [], [], {}
-    memory = None
+    memory, unchecked = None, ""
     for line in text.splitlines():
         kind, _, rest = line.partition("=")
         found = dict(_KEYED.findall(line))
@@ -104,6 +106,8 @@ def read_state(text: str) -> State:
             ports.append(_int(rest))
         elif kind == "memory":
             memory = _int(rest)
+        elif kind == "unchecked":
+            unchecked = rest[:160]
     return State(
         units=tuple(units),
         full=tuple(dict.fromkeys(full)),
@@ -112,6 +116,7 @@ def read_state(text: str) -> State:
         ports=tuple(ports),
         memory=memory,
         disks=disks,
+        unchecked=unchecked,
     )
 
 
