@@ -113,13 +113,22 @@ class Incident(Value, kw_only=True, frozen=True):
         return since if since is not None and since <= opened else opened
 
     @property
+    def resolved_by_checks(self) -> bool:
+        """Checks passed after the work on it, and it was not handed over to people afterwards."""
+        verified, found = self.verified, self.diagnosis
+        if verified is None or not verified.ok or self.status == "escalated":
+            return False
+        escalated = found is not None and found.verdict == "escalate"
+        return not (escalated and found is not None and found.at >= verified.at)
+
+    @property
     def over_at(self) -> datetime | None:
         """When the problem was over: by checks that held, by its alerts, or by its end."""
         if self.recovered is not None:
             return self.recovered.recovered_at
         if self.status == "escalated":
             return None
-        if self.verified is not None and self.verified.ok:
+        if self.verified is not None and self.resolved_by_checks:
             return self.verified.at
         closed = self.closed
         return closed.at if closed is not None and closed.outcome in ENDED else None
@@ -239,7 +248,8 @@ def _told(incident: Incident, event: object) -> Incident:
         case IncidentReopened():
             # What was proved and told before is history: else the work would end where it began.
             again = replace(incident, status="open", closed=None, phase=None, failing=None)
-            return replace(again, verified=None, recovered=None, report="", report_path="")
+            again = replace(again, verified=None, recovered=None, diagnosis=None)
+            return replace(again, report="", report_path="")
         case _:
             return incident
 

@@ -79,12 +79,13 @@ class Seen(Value, kw_only=True, frozen=True):
 
 
 _FULL, _FULL_SHARED, _LITTLE = 90, 60, 1024
+_UNCHECKED = re.compile(r"^unchecked=(.{1,160})", re.MULTILINE)
 _KEYED = re.compile(r"([A-Za-z]+)=(\S*)")
 
 
 def read_state(text: str) -> State:
     units, full, busy, expired, ports, disks = [], [], [], [], [], {}
-    memory, unchecked = None, ""
+    memory = None
     for line in text.splitlines():
         kind, _, rest = line.partition("=")
         found = dict(_KEYED.findall(line))
@@ -106,8 +107,6 @@ def read_state(text: str) -> State:
             ports.append(_int(rest))
         elif kind == "memory":
             memory = _int(rest)
-        elif kind == "unchecked":
-            unchecked = rest[:160]
     return State(
         units=tuple(units),
         full=tuple(dict.fromkeys(full)),
@@ -116,7 +115,7 @@ def read_state(text: str) -> State:
         ports=tuple(ports),
         memory=memory,
         disks=disks,
-        unchecked=unchecked,
+        unchecked=why[1] if (why := _UNCHECKED.search(text)) else "",
     )
 
 

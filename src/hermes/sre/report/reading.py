@@ -17,17 +17,19 @@ LISTED = (
     "incident.reopened",
     "incident.closed",
     "incident.recovered",
+    "incident.phase",
+    "incident.diagnosed",
+    "incident.verified",
+    "change.began",
+    "changes.undone",
 )
-"""Enough for a listing: how the work went is read for those that are looked at."""
-MEASURED = (*LISTED, "incident.phase", "incident.verified")
+"""Enough for a listing and the statistics to say what `show` says of the same incident."""
 ALERTS = 5
 
 
-async def listed(
-    journal: Journal, *, drills: bool = False, kinds: Sequence[str] = LISTED
-) -> list[Incident]:
+async def listed(journal: Journal, *, drills: bool = False) -> list[Incident]:
     """In the order in which they were opened; in a drill the run has a name of its own."""
-    found = folded([recorded async for recorded in journal.read(kinds=kinds)])
+    found = folded([recorded async for recorded in journal.read(kinds=LISTED)])
     return [each for each in found.values() if drills or each.case.run == each.case.incident]
 
 
