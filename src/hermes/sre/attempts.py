@@ -80,7 +80,7 @@ class Attempts:
     async def _model(self, number: int) -> Made:
         minds = self._ground.minds
         if minds is None or not self._ground.settings.agents:
-            why = self.why or "no playbook knows it, and there is no model to ask"
+            why = self.why or "no playbook matched, and there is no model to ask"
             return Made(why=why, last=True)
         if self._synthesis is None:
             await self._enter("investigate", number, "")

@@ -20,7 +20,9 @@ from hermes.skills.playbook.template import fill
 
 UNDO = "/var/tmp/hermes-undo"
 _UNCHECKED = re.compile(r"^unchecked=(.{1,160})$", re.MULTILINE)
-_ABSENT = re.compile(r"^(?:\S+: (?:line \d+|\d+): )?([\w.-]+): (?:command )?not found$", re.MULTILINE)
+_ABSENT = re.compile(
+    r"^(?:\S+: (?:line \d+|\d+): )?([\w.-]+): (?:command )?not found$", re.MULTILINE
+)
 
 
 class Found(Value, kw_only=True, frozen=True):

@@ -73,6 +73,4 @@ def _again(whole: Account) -> list[str]:
     repair = whole.times.repair
     took = f" (time to repair: {lasting(repair)})" if repair is not None else ""
     title = one_line(whole.incident.case.title, 80)
-    return [
-        f"{title!r} came the {ordinal(times)} time in {whole.again.days} days{took}"
-    ]
+    return [f"{title!r} came the {ordinal(times)} time in {whole.again.days} days{took}"]

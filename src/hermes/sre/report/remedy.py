@@ -125,9 +125,7 @@ def _undone(account: Account, most: int) -> str:
         for call in event.calls:
             lines.append(f"- undone: {_call(by_call.get(call), call)}")
         for call in event.failed:
-            lines.append(
-                f"- still in force, could not be undone: {_call(by_call.get(call), call)}"
-            )
+            lines.append(f"- still in force, could not be undone: {_call(by_call.get(call), call)}")
     return _section("Undone", _at_most(lines, 2 * most)) if lines else ""
 
 

@@ -114,14 +114,14 @@ def models_of(records: Sequence[Recorded]) -> tuple[str, ...]:
 
 def not_matched(records: Sequence[Recorded]) -> tuple[str, ...]:
     """Playbooks that looked for their signature on the host and did not find it."""
-    return tuple(skill for skill, end in _looked(records).items() if _absent(end))
+    return tuple(skill for skill, end in _looked(records).items() if found_nothing(end))
 
 
 def unchecked(records: Sequence[Recorded]) -> tuple[Unchecked, ...]:
     """By reason, the reason of most playbooks first."""
     by_reason: dict[str, list[str]] = {}
     for skill, end in _looked(records).items():
-        if not _absent(end):
+        if not found_nothing(end):
             by_reason.setdefault(end.unchecked or end.detail or end.outcome, []).append(skill)
     groups = [Unchecked(why=why, skills=tuple(names)) for why, names in by_reason.items()]
     return tuple(sorted(groups, key=lambda each: -len(each.skills)))
@@ -138,7 +138,8 @@ def _looked(records: Sequence[Recorded]) -> dict[str, PlaybookEnded]:
     }
 
 
-def _absent(end: PlaybookEnded) -> bool:
+def found_nothing(end: PlaybookEnded) -> bool:
+    """It looked for its fault on the host, completely, and did not find it."""
     return end.outcome == "declined" and not end.unchecked and bool(end.step)
 
 
@@ -187,4 +188,3 @@ def not_run(checks: Sequence[IncidentChecked]) -> list[str]:
     """Checks that could not be run, with the reason."""
     found = {each.check: each.detail for each in checks if each.unknown}
     return [f"check {name}: {why or 'no reason is recorded'}" for name, why in found.items()]
-

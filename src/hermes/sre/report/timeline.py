@@ -122,8 +122,9 @@ def _said(event: object) -> str:
 
 
 def _raised(event: AlertRaised) -> str:
-    what = "alert over" if event.resolved else "alert"
-    return f"{what} from {one_line(event.source or 'an unknown source', 40)}: {one_line(event.title, LINE)}"
+    what = "alert resolved" if event.resolved else "alert"
+    source = one_line(event.source or "an unknown source", 40)
+    return f"{what} from {source}: {one_line(event.title, LINE)}"
 
 
 def _opened(event: IncidentOpened) -> str:
