@@ -158,7 +158,8 @@ def test_people_take_note_close_and_open_again(filled: Hermes) -> None:
     assert answer(filled, "show", OTHER)["acknowledged_by"] == me
     answer(filled, "close", OTHER, "--reason", "a cable\nwas out")
     told = answer(filled, "show", OTHER)
-    assert (told["state"], told["answered_by"]) == ("closed", "a person")
+    assert (told["state"], told["answered_by"]) == ("closed", "person")
+    assert told["answered_by_name"] == me
     again = filled("incident", "close", OTHER)
     assert again.returncode == 1 and "over already" in again.stderr
     reopened = filled("incident", "reopen", OTHER, "--reason", "it is back")

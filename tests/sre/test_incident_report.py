@@ -49,13 +49,13 @@ def test_a_report_of_a_resolved_incident_is_whole_and_true() -> None:
         "event 9: `df -h /var` gave `/dev/vda1 100% /var`",
         "a leak of deleted files",
         "who switched it on is not known",
-        "`systemctl restart web` by disk-full, attempt 1: done, taken back later",
+        "`systemctl restart web` by disk-full, attempt 1: done, undone later",
         "`truncate -s 0 /var/log/web/debug.log`",
         "the rule no-data-loss forbids it",
-        "before fails (no answer), after holds, with the trigger holds",
+        "before failed (no answer), after passed, with the trigger passed",
         "MTTD): 42 s",
         "MTTA): 1.0 s",
-        "Answered by: model small-1",
+        "Answered by: playbook disk-full",
         "1 model calls, 1,000 tokens",
     ):
         assert said in text, said
@@ -140,7 +140,7 @@ def test_hostile_words_make_no_heading_no_outcome_no_command_and_no_time(truth: 
     assert headings.count("## Verification") == 1
     outcomes = [line for line in lines if line.lower().startswith("outcome")]
     assert outcomes == [
-        "Outcome: resolved" if truth == "fix" else "Outcome: not resolved; work goes on"
+        "Outcome: resolved" if truth == "fix" else "Outcome: not resolved yet"
     ]
     assert "\x1b" not in text
     assert "<script>" not in text.replace("`", "") or "\\<script" in text
@@ -195,8 +195,8 @@ def test_a_watcher_that_was_killed_leaves_a_gap_that_is_told() -> None:
     tale.ran("c1", "df -h /")
     text, share = judged(tale, "open")
     assert share == 1.0
-    assert "The watcher was gone for 1 min 35 s from 23:58:03 on" in text
-    assert "Run the watcher under a supervisor" in text
+    assert "Nothing was recorded for 1 min 35 s from 23:58:03 on" in text
+    assert "Run the watch under a supervisor" in text
 
 
 def test_what_waits_for_approval_is_named_with_the_way_to_answer() -> None:
@@ -265,8 +265,8 @@ def test_notes_are_made_of_what_was_proved_only() -> None:
     tale = resolved()
     proved = notes_of(numbered(tale))
     assert any("came from /var/log/web/debug.log" in note for note in proved)
-    assert any("`systemctl restart web` did not help" in note for note in proved)
-    assert any("truncate" in note and "ended it" in note for note in proved)
+    assert any("`systemctl restart web` was undone" in note for note in proved)
+    assert any("truncate" in note and "the checks passed" in note for note in proved)
     guessed = Tale()
     guessed.opened()
     guessed.diagnosed()

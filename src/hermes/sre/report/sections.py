@@ -129,7 +129,7 @@ def again(account: Account) -> str:
     days = account.again.days
     if times > 1:
         names = ", ".join(code(name) for name in account.again.before[-3:])
-        line = f"{ordinal(times)} incident of the same kind in {days} days. Before: {names}."
+        line = f"{ordinal(times)} time in {days} days. Before: {names}."
     elif before:
         line = f"Seen {before} times before, but not in the last {days} days."
     else:
@@ -140,7 +140,7 @@ def again(account: Account) -> str:
 def _named(incident: Incident, *, found: bool) -> str:
     diagnosis = incident.diagnosis
     if diagnosis is None or not (diagnosis.mechanism or diagnosis.verdict in _QUIET):
-        return "The cause is not known."
+        return "The cause of this incident is not known."
     said = [_QUIET[diagnosis.verdict]] if diagnosis.verdict in _QUIET else []
     if diagnosis.verdict == "recovered" and not incident.changes:
         said.append("Hermes had changed nothing.")
