@@ -64,7 +64,9 @@ class Incident(Value, kw_only=True, frozen=True):
     began_at: datetime | None = None
     """When somebody began to work on it."""
     acknowledged_by: str = ""
+    """The last person who did."""
     acknowledged_at: datetime | None = None
+    """For the first time."""
     diagnosis: IncidentDiagnosed | None = None
     changes: tuple[Change, ...] = ()
     played: tuple[str, ...] = ()
@@ -240,7 +242,8 @@ def _told(incident: Incident, event: object) -> Incident:
             reason = event.reason or incident.reason
             return replace(incident, severity=event.severity, reason=reason)
         case IncidentAcknowledged():
-            return replace(incident, acknowledged_by=event.by, acknowledged_at=event.at)
+            first = incident.acknowledged_at or event.at
+            return replace(incident, acknowledged_by=event.by, acknowledged_at=first)
         case IncidentClosed() if event.by != "oracle":
             return replace(incident, status=event.outcome, closed=event)
         case IncidentRecovered() if incident.unresolved:
