@@ -4,7 +4,7 @@ nothing is taken from the code that does."""
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from hermes.core.events import Event
 from hermes.core.events.incidents import (
@@ -148,6 +148,7 @@ def facts_of(run: str, events: Sequence[Event]) -> Facts:
             continue
         _note_alert(found, event)
         _note_work(found, event)
+        _note_looks(found, event)
         _note_end(found, event)
     return found
 
@@ -184,6 +185,12 @@ def _note_work(found: Facts, event: Event) -> None:
         case ChangesUndone():
             for call in event.calls:
                 found.changes.pop(call, None)
+        case _:
+            pass
+
+
+def _note_looks(found: Facts, event: Event) -> None:
+    match event:
         case ModelAnswered():
             found.models.append(event.model)
         case PlaybookStarted():
@@ -223,7 +230,3 @@ def same_span(text: str, seconds: float) -> bool:
     said = sum(float(number) * _SECONDS[unit] for number, unit in parts)
     slack = _SECONDS[parts[-1][1]] if parts else 0.0
     return bool(parts) and abs(said - seconds) <= slack
-
-
-def ago(seconds: float) -> timedelta:
-    return timedelta(seconds=seconds)

@@ -139,9 +139,7 @@ def test_hostile_words_make_no_heading_no_outcome_no_command_and_no_time(truth: 
     headings = [line for line in lines if line.startswith("#")]
     assert headings.count("## Verification") == 1
     outcomes = [line for line in lines if line.lower().startswith("outcome")]
-    assert outcomes == [
-        "Outcome: resolved" if truth == "fix" else "Outcome: not resolved yet"
-    ]
+    assert outcomes == ["Outcome: resolved" if truth == "fix" else "Outcome: not resolved yet"]
     assert "\x1b" not in text
     assert "<script>" not in text.replace("`", "") or "\\<script" in text
 

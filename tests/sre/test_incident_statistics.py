@@ -13,7 +13,6 @@ from hermes.sre.report.plot import svg, terminal
 from hermes.sre.report.statistics import WITH_SKILLS, WITHOUT, spread, statistics
 from hermes.sre.report.times import lasting, ordinal, times_of
 
-
 FIXERS = {"playbook": "disk-full", "model": "{}/remediator"}
 """By kind: whom its change names."""
 

@@ -140,7 +140,7 @@ def show(ctx: click.Context, id: str, as_json: bool) -> None:
             f" · to repair {repaired}",
             "answered by": answered_by(whole),
             "model calls": whole.cost.calls or "none",
-            "recurrence": f"{ordinal(whole.again.times)} in {whole.again.days} days",
+            "recurrence": f"{ordinal(whole.again.times)} time in {whole.again.days} days",
             "report": incident.report_path,
         }
     )

@@ -19,6 +19,9 @@ from hermes.sre.report.reading import listed
 from hermes.sre.report.statistics import Spread, Statistics, statistics
 from hermes.sre.report.times import lasting
 
+UNKNOWN = "nobody or not known"
+"""A recovery is observed; who brought it about is not recorded."""
+
 
 @click.command(
     cls=Examples,
@@ -80,12 +83,17 @@ def _tell(told: Statistics) -> None:
             "incidents": f"{told.incidents}, {told.open} not resolved",
             "severity": _counts(told.severity),
             "outcome": _counts(told.outcome),
-            "answered by": _counts(told.answered_by),
+            "answered by": _counts(
+                {UNKNOWN if name == "nobody" else name: n for name, n in told.answered_by.items()}
+            ),
         }
     )
     say()
     named = {"MTTD": told.detect, "MTTA": told.acknowledge, "MTTR": told.repair}
-    named |= {f"MTTR, {name}": spread for name, spread in told.repaired_by.items()}
+    named |= {
+        f"MTTR, {UNKNOWN if name == 'nobody' else name}": spread
+        for name, spread in told.repaired_by.items()
+    }
     table(("time", "median", "p90", "of"), [_row(name, each) for name, each in named.items()])
     say()
     say(terminal(told))

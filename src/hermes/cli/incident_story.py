@@ -77,7 +77,8 @@ def report(ctx: click.Context, id: str, fresh: bool, to_file: bool, as_json: boo
 
     found, records, now = ask_journal(loaded, ask)
     kept = written(records)
-    text = now if fresh or kept is None or _outdated(records) else kept.text
+    anew = fresh or kept is None or _outdated(records)
+    text = now if anew or kept is None else kept.text
     if as_json:
         emit_json({"incident": found.incident, "path": kept.path if kept else "", "text": text})
         return
@@ -85,7 +86,7 @@ def report(ctx: click.Context, id: str, fresh: bool, to_file: bool, as_json: boo
     if kept is not None and kept.trouble:
         note(kept.trouble)
     elif kept is not None:
-        note(_where(loaded, kept))
+        note(_where(loaded, kept, anew=anew))
 
 
 def _outdated(records: Sequence[Recorded]) -> bool:
@@ -112,9 +113,11 @@ async def _to_file(journal: Store, loaded: Loaded, run: str) -> None:
         raise HermesError(why.trouble if why else "the report could not be written")
 
 
-def _where(loaded: Loaded, kept: ReportWritten) -> str:
+def _where(loaded: Loaded, kept: ReportWritten, *, anew: bool) -> str:
     file: Path = loaded.home / kept.path
-    return f"kept in {file}" if file.exists() else f"{file} is gone; --write makes it again"
+    if not file.exists():
+        return f"{file} is gone; --write makes it again"
+    return f"as of now; {file} has the report as it was written then" if anew else f"kept in {file}"
 
 
 def _words(moment: Moment) -> dict[str, object]:

@@ -83,7 +83,7 @@ def _sections(scene: Scene, now: datetime, width: int, most: int) -> Iterator[Re
     yield from _list("checks", _checks(scene, width, min(most + 2, CHECKS)))
     yield from _waiting(list(scene.waiting.values()), width)
     told = list(scene.notices.values())[-min(most, NOTICES) :]
-    yield from _list("told", (_told(each, width) for each in told))
+    yield from _list("notices", (_told(each, width) for each in told))
     yield from _end(incident, width)
 
 
@@ -130,8 +130,8 @@ def _cause(incident: Incident, width: int) -> Iterator[RenderableType]:
     if found is None:
         return
     heading, text = cause_line(incident)
-    sure = f"{found.verdict}, {found.confidence:.0%}"
-    yield from _list(heading, [Text(_line(f"{text} ({sure})", width - 2))])
+    sure = f" ({found.verdict}, {found.confidence:.0%})" if found.mechanism else ""
+    yield from _list(heading, [Text(_line(text + sure, width - 2))])
 
 
 def _layers(layers: Sequence[LayerInvestigated], width: int) -> Iterator[RenderableType]:

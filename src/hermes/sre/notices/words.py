@@ -172,7 +172,9 @@ def _found(incident: Incident) -> list[tuple[str, str]]:
     found = incident.diagnosis
     lines = [("impact", incident.reason), ("failing", ", ".join(sorted(incident.failing or ())))]
     lines += [("excluded by the model", each) for each in (found.ruled_out if found else ())]
-    lines += [("open question", each) for each in (found.gaps if found else ())]
+    told = {incident.closed.reason, incident.closed.reason[:300]}
+    gaps = [each for each in (found.gaps if found else ()) if each not in told]
+    lines += [("not checked or not known", each) for each in gaps]
     for change in incident.changes:
         how = {"yes": "undone", "failed": "COULD NOT BE UNDONE", "": "in force"}
         lines.append(("tried", f"{change.command} ({how[change.taken_back]})"))

@@ -70,6 +70,8 @@ def answered_by(account: Account) -> str:
     answer = answer_of(account.incident)
     if answer.by == "nobody" and account.incident.status == "open":
         return "nobody yet"
+    if answer.by == "nobody" and account.incident.status == "recovered":
+        return "not known"  # that it is over was seen, and not by whose work
     if answer.by == "model":
         answer = replace(answer, name=", ".join(account.cost.models))
     return str(answer)

@@ -77,11 +77,21 @@ def cause(account: Account, most: int) -> str:
     """A root cause only where one was found; else what is known."""
     diagnosis, found = account.incident.diagnosis, cause_of(account.incident) == "found"
     lines = [_named(account.incident, found=found)]
+    if not found:
+        lines += _failing(account, most)
     if diagnosis is not None and (diagnosis.evidence or found):
         lines += ["", *_evidence(account, diagnosis.evidence, most)]
     lines += _found(account, most)
     heading = "Root cause" if found else "What is known"
     return _section(heading, "\n".join(lines).rstrip()) + _ruled_out(account, most)
+
+
+def _failing(account: Account, most: int) -> list[str]:
+    """Checks that failed before anything was changed, with what they saw."""
+    names = failed_before(account.checks)
+    seen = {each.check: each.detail for each in account.checks if each.when == "before"}
+    lines = [f"- {words(name, 80)}: {words(seen[name] or 'failed', 200)}" for name in names]
+    return ["", "Checks that failed:", *lines[:most]] if lines else []
 
 
 def _ruled_out(account: Account, most: int) -> str:

@@ -179,9 +179,12 @@ def _layer(event: LayerInvestigated) -> str:
 
 
 def _diagnosed(event: IncidentDiagnosed) -> str:
-    named = " ".join(part for part in (event.component, event.mechanism) if part)
-    what = f": {one_line(named, LINE)}" if named else ""
-    return f"diagnosis ({event.verdict}, confidence {event.confidence:.0%}){what}"
+    what = one_line(" ".join(part for part in (event.component, event.mechanism) if part), LINE)
+    if event.verdict == "escalate":
+        known = f"; seen so far, not proved: {what}" if event.mechanism else "; no cause is known"
+        return f"handed over to people{known}"
+    named = f": {what}" if event.mechanism else ""
+    return f"diagnosis ({event.verdict}, confidence {event.confidence:.0%}){named}"
 
 
 def _undone(event: ChangesUndone) -> str:
@@ -202,6 +205,8 @@ def _closed(event: IncidentClosed) -> str:
         return ""
     by = f" by {one_line(event.by, 40)}" if event.by else ""
     reason = f": {one_line(event.reason, LINE)}" if event.reason else ""
+    if event.outcome == "escalated":
+        return f"escalated to people{reason}"
     return f"closed{by} as {event.outcome}{reason}"
 
 
