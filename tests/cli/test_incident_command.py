@@ -169,6 +169,15 @@ def test_people_take_note_close_and_open_again(filled: Hermes) -> None:
     assert "closed by" in filled("incident", "timeline", OTHER).stdout
 
 
+def test_a_report_is_written_anew_where_a_person_ended_it_later(filled: Hermes) -> None:
+    answer(filled, "report", OTHER, "--write")
+    answer(filled, "close", OTHER, "--as", "resolved", "--reason", "a cable was out")
+    text = answer(filled, "report", OTHER)["text"]
+    assert "Outcome: not resolved by checks; closed by a person" in text
+    assert "Outcome: resolved" not in text
+    assert "resolved, not verified" in filled("incident", "list").stdout
+
+
 def test_secrets_in_what_a_person_says_are_not_kept(filled: Hermes) -> None:
     secret = "ghp_" + "a1B2" * 9
     answer(filled, "close", OTHER, "--reason", f"used {secret}")

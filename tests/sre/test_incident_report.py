@@ -10,11 +10,13 @@ from hermes.core.events.approvals import ApprovalRequested
 from hermes.core.events.incidents import (
     AlertsJoined,
     ChangesUndone,
+    IncidentChecked,
     IncidentOpened,
     IncidentReopened,
     LayerInvestigated,
     ReportWritten,
 )
+from hermes.core.events.skills import PlaybookEnded
 from hermes.core.protocols import Recorded
 from hermes.gym.reward_report import judge_report, said_outcome, sections
 from hermes.gym.tally import deeds
@@ -269,3 +271,71 @@ def test_notes_are_made_of_what_was_proved_only() -> None:
     guessed.opened()
     guessed.diagnosed()
     assert notes_of(numbered(guessed)) == ()
+
+
+def test_without_a_cause_that_was_found_there_is_no_root_cause() -> None:
+    """As it was on a host without systemd: looks that showed nothing were shown as evidence."""
+    tale = Tale()
+    tale.opened()
+    seen = tale.ran("c1", "systemctl list-units", "")
+    tale.checked("port-80", ok=False, when="before")
+    tale.add(
+        PlaybookEnded(
+            run=RUN, at=tale.at(), skill="config-restore", outcome="declined", step="find",
+            unchecked="no systemctl on this host",
+        ),
+        PlaybookEnded(run=RUN, at=tale.at(), skill="stale-lock", outcome="declined", step="find"),
+    )  # fmt: skip
+    tale.diagnosed(seen, verdict="escalate", mechanism="web says: no space", ruled_out=())
+    tale.phase("document")
+    text, share = judged(tale, "escalate")
+    assert share == 1.0
+    assert "## Root cause" not in text and "## What is known" in text
+    ruled_out = text.partition("## Ruled out")[2].partition("##")[0]
+    assert "stale-lock" in ruled_out and "config-restore" not in ruled_out
+    unchecked = text.partition("## What could not be checked")[2].partition("##")[0]
+    assert "no systemctl on this host (config-restore)" in unchecked
+    assert "no model was called" in text
+
+
+def test_a_check_that_could_not_be_run_has_not_failed() -> None:
+    tale = Tale()
+    tale.opened()
+    tale.add(
+        IncidentChecked(
+            run=RUN, incident=RUN, at=tale.at(), check="tls-443", ok=False, unknown=True,
+            detail="no openssl", when="before",
+        )
+    )  # fmt: skip
+    text, _ = judged(tale, "open")
+    assert "these checks failed" not in text
+    assert "check tls-443: no openssl" in text.partition("## What could not be checked")[2]
+    assert "before not run (no openssl)" in text
+
+
+def test_what_a_model_excludes_without_a_look_is_not_ruled_out() -> None:
+    tale = Tale()
+    tale.opened()
+    claim = LayerInvestigated(
+        run=RUN, incident=RUN, at=tale.at(), layer="network", agent=f"{RUN}/network",
+        ruled_out=("the firewall",),
+    )  # fmt: skip
+    tale.add(claim)
+    text, _ = judged(tale, "open")
+    assert "## Ruled out" not in text
+    assert "the firewall (excluded by the model without evidence)" in text
+
+
+def test_what_was_verified_and_then_handed_over_is_not_resolved() -> None:
+    """No check of ours had seen the trouble, so that checks which pass prove nothing."""
+    tale = Tale()
+    tale.opened()
+    seen = tale.ran("c1", "df -h", "100%")
+    tale.diagnosed(seen)
+    tale.ran("c2", "truncate -s 0 /var/log/a.log", undo="true", attempt=1)
+    tale.verified(attempt=1)
+    tale.diagnosed(seen, verdict="escalate")
+    tale.phase("document")
+    text, _ = judged(tale, "escalate")
+    assert "Outcome: escalated" in text and "Outcome: resolved" not in text
+    assert "so far" in text

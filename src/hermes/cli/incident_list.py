@@ -218,6 +218,8 @@ def _ending(whole: Account, deed: Deed) -> str:
 
 
 def _state(incident: Incident) -> str:
+    if incident.status == "resolved" and not incident.resolved_by_checks:
+        return "resolved, not verified"  # a person said so
     if incident.status != "open":
         return incident.status
     if incident.question:
