@@ -44,6 +44,9 @@ class Facts:
     phase: str | None = None
     diagnosis: IncidentDiagnosed | None = None
     verified: IncidentVerified | None = None
+    passed: int = 0
+    failed: int = 0
+    """Verifications, of all its lives."""
     closed: IncidentClosed | None = None
     recovered: IncidentRecovered | None = None
     changes: dict[str, str] = field(default_factory=dict)
@@ -180,6 +183,7 @@ def _note_work(found: Facts, event: Event) -> None:
             found.diagnosis = event
         case IncidentVerified():
             found.verified = event
+            found.passed, found.failed = found.passed + event.ok, found.failed + (not event.ok)
         case ChangeBegan():
             found.changes[event.call_id] = event.by
         case ChangesUndone():

@@ -92,10 +92,10 @@ def _turned_down(records: Sequence[Recorded]) -> list[Moment]:
 
 def _did_not_match(records: Sequence[Recorded]) -> list[Moment]:
     """Dozens of playbooks look: that is one moment, and one for each reason not to have looked."""
-    ends = [each for each in records if _ended_before_acting(each.event)]
+    ends = [each for each in records if isinstance(each.event, PlaybookEnded)]
     if not ends:
         return []
-    last = ends[-1]
+    last = next((each for each in reversed(ends) if _declined(each.event)), ends[-1])
     texts = [f"playbooks that could not be checked: {len(e.skills)} ({one_line(e.why, LINE)})"
              for e in unchecked(records)]  # fmt: skip
     if absent := not_matched(records):
@@ -105,7 +105,7 @@ def _did_not_match(records: Sequence[Recorded]) -> list[Moment]:
     ]
 
 
-def _ended_before_acting(event: object) -> bool:
+def _declined(event: object) -> bool:
     return isinstance(event, PlaybookEnded) and event.outcome == "declined"
 
 
@@ -216,7 +216,7 @@ def _played(event: PlaybookStarted) -> str:
 
 def _ended(event: PlaybookEnded) -> str:
     detail = f": {one_line(event.detail, LINE)}" if event.detail else ""
-    if event.dry or _ended_before_acting(event):
+    if event.dry or _declined(event):
         return ""
     return f"playbook {one_line(event.skill, 60)} {event.outcome}{detail}"
 
