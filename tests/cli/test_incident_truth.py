@@ -151,7 +151,9 @@ def check_show(text: str, facts: Facts, now: datetime) -> None:
     state = facts.status
     assert field(text, "state").split(",")[0] == state
     assert bool(field(text, "root cause")) == facts.root_cause, text
-    assert same_span(field(text, "duration"), facts.duration(now)), text
+    outage = field(text, "outage")
+    assert same_span(outage.partition(",")[0], facts.duration(now)), text
+    assert outage.endswith("not over") == facts.ongoing, text
     assert field(text, "severity").startswith(facts.severity)
     assert field(text, "alerts") == str(facts.alerts)
     assert field(text, "model calls") == str(len(facts.models) or "none")
