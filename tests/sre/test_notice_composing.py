@@ -176,7 +176,7 @@ def test_an_escalation_hands_over_everything_that_was_found() -> None:
     for part in (
         "3 attempts did not hold",
         "excluded by the model: a leak of deleted files",
-        "open question: who switched it on is not known",
+        "not checked or not known: who switched it on is not known",
         "tried: systemctl restart web (undone)",
         "failing: web answers",
     ):
