@@ -176,7 +176,7 @@ class Commander:
         now = await incident(self._ground.bus.journal, self._case.run)
         untouched = now is None or not now.changes
         if untouched and await healed(self._ground, self._case, baseline):
-            why = f"these checks pass without a change: {', '.join(sorted(baseline.failing))}"
+            why = f"it passed by itself: {', '.join(sorted(baseline.failing))}"
             await self._diagnose(Assessment(verdict="recovered", reasons=(why,)), "recovered")
             return Ending(outcome="recovered", reason=why)
         return Ending(outcome="escalated", answered_by=tried.by_whom, reason=tried.why)

@@ -1,5 +1,6 @@
 """The first half of a report: what it was, when, and why."""
 
+from hermes.core.events.incidents import IncidentChecked
 from hermes.sre.incident import Incident
 from hermes.sre.report.account import Account
 from hermes.sre.report.markdown import code, timeless, words
@@ -174,17 +175,19 @@ _QUIET = {
 
 def _evidence(account: Account, numbers: tuple[int, ...], most: int) -> list[str]:
     """Numbers of events, with the gist of what they hold; only such as are in this incident."""
-    known = {deed.seq: deed for deed in account.deeds if deed.seq}
-    lines = [_shown(number, known.get(number)) for number in dict.fromkeys(numbers)]
+    known = {deed.seq: _result(deed) for deed in account.deeds if deed.seq}
+    for each in account.records:
+        if isinstance(each.event, IncidentChecked):
+            how = "passed" if each.event.ok else "failed"
+            known[each.seq] = f": check {words(each.event.check, 80)} {how}"
+    lines = [f"- event {number}{known.get(number, '')}" for number in dict.fromkeys(numbers)]
     more = [f"- … and {len(lines) - most} more"] if len(lines) > most else []
     return ["Evidence, by the numbers of its events in the journal:", *lines[:most], *more]
 
 
-def _shown(number: int, deed: Deed | None) -> str:
-    if deed is None:
-        return f"- event {number}"
+def _result(deed: Deed) -> str:
     output = code(deed.output, 200) if deed.output.strip() else "no output"
-    return f"- event {number}: {code(deed.command, 160)} gave {output}"
+    return f": {code(deed.command, 160)} gave {output}"
 
 
 def _found(account: Account, most: int) -> list[str]:
