@@ -42,6 +42,9 @@ def remediation(account: Account, most: int) -> str:
 def verification(account: Account, most: int) -> str:
     incident = account.incident
     lines = [_word(incident.verified)]
+    if over := incident.recovered:
+        how = f": {words(over.how, 200)}" if over.how else ""
+        lines.append(f"The problem ended at {over.recovered_at:%Y-%m-%d %H:%M:%S} UTC{how}.")
     lines += _checked(account, most)
     lines += ["", f"Outcome: {outcome(incident)}"]
     return _section("Verification", "\n".join(lines))
