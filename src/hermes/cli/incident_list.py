@@ -14,7 +14,15 @@ from hermes.cli.when import SINCE
 from hermes.memory.opening import Store, exists
 from hermes.sre.incident import Incident
 from hermes.sre.report.account import Account, account, answered_by
-from hermes.sre.report.reading import earlier, listed, records_of
+from hermes.sre.report.reading import (
+    LISTED,
+    ONE_BY_ONE,
+    STATES,
+    completed,
+    earlier,
+    listed,
+    records_of,
+)
 from hermes.sre.report.statements import (
     answer_of,
     cause_line,
@@ -74,8 +82,10 @@ def list_(
         )
 
     async def ask(journal: Store) -> list[Incident]:
-        found = [each for each in await listed(journal, drills=drills) if wanted(each)]
-        return list(reversed(found[-max(limit, 0) :]))
+        few = limit <= ONE_BY_ONE
+        known = await listed(journal, drills=drills, kinds=STATES if few else LISTED)
+        found = [each for each in known if wanted(each)][::-1][:limit]
+        return await completed(journal, found) if few else found
 
     found = ask_journal(loaded, ask) if exists(loaded.store) and limit > 0 else []
     if as_json:
