@@ -158,7 +158,8 @@ def test_people_take_note_close_and_open_again(filled: Hermes) -> None:
     assert answer(filled, "show", OTHER)["acknowledged_by"] == me
     answer(filled, "close", OTHER, "--reason", "a cable\nwas out")
     told = answer(filled, "show", OTHER)
-    assert (told["state"], told["answered_by"]) == ("closed", "a person")
+    assert (told["state"], told["answered_by"]) == ("closed", "person")
+    assert told["answered_by_name"] == me
     again = filled("incident", "close", OTHER)
     assert again.returncode == 1 and "over already" in again.stderr
     reopened = filled("incident", "reopen", OTHER, "--reason", "it is back")
@@ -166,6 +167,15 @@ def test_people_take_note_close_and_open_again(filled: Hermes) -> None:
     assert answer(filled, "show", OTHER)["state"] == "open"
     assert filled("incident", "reopen", OTHER).returncode == 1
     assert "closed by" in filled("incident", "timeline", OTHER).stdout
+
+
+def test_a_report_is_written_anew_where_a_person_ended_it_later(filled: Hermes) -> None:
+    answer(filled, "report", OTHER, "--write")
+    answer(filled, "close", OTHER, "--as", "resolved", "--reason", "a cable was out")
+    text = answer(filled, "report", OTHER)["text"]
+    assert "Outcome: not resolved by checks; closed by a person" in text
+    assert "Outcome: resolved" not in text
+    assert "resolved, not verified" in filled("incident", "list").stdout
 
 
 def test_secrets_in_what_a_person_says_are_not_kept(filled: Hermes) -> None:

@@ -61,6 +61,7 @@ def test_a_watch_tells_what_it_found_before_it_ends(hermes: Hermes) -> None:
     lines = (hermes.home / "notices.log").read_text().splitlines()
     told = [json.loads(line) for line in lines]
     assert [each["about"] for each in told] == ["declared", "escalated"]
+    assert "no model: playbooks and checks only" in shown
     assert "🚨 P" in shown
     assert "INCIDENT DECLARED" in shown
     assert "INCIDENT ESCALATED" in shown

@@ -148,6 +148,27 @@ async def test_nothing_is_changed_when_a_probe_does_not_confirm(tmp_path: Path) 
     assert not played.changed
 
 
+@pytest.mark.parametrize(
+    ("probe", "why"),
+    [
+        ("echo unchecked=no systemctl on this host", "no systemctl on this host"),
+        ("no-such-program-here", "no no-such-program-here on this host"),
+        ("sleep 60", "timed out"),
+        ("cat state", ""),
+    ],
+)
+async def test_a_signature_that_could_not_be_looked_for_is_not_called_absent(
+    tmp_path: Path, probe: str, why: str
+) -> None:
+    house = House(tmp_path)
+    playbook = book(tmp_path, probe=probe, expect="{contains: something else}, timeout: 1")
+    played = await house.play(playbook)
+    assert played.outcome == "declined"
+    (ended,) = [e for e in house.journal.events if isinstance(e, PlaybookEnded)]
+    assert ended.unchecked == played.unchecked
+    assert why in ended.unchecked and bool(why) == bool(ended.unchecked)
+
+
 async def test_it_stops_at_the_first_step_that_does_not_do_what_it_should(tmp_path: Path) -> None:
     house = House(tmp_path)
     played = await house.play(book(tmp_path, step="echo half > state; exit 3"))
@@ -213,6 +234,7 @@ async def test_a_missing_parameter_is_told_before_anything_is_run(tmp_path: Path
     played = await house.play(playbook)
     assert (played.outcome, played.done) == ("declined", ())
     assert "service is missing" in played.detail
+    assert "service is missing" in played.unchecked
     wrong = await house.play(playbook, Facts(labels={"service": "-rf /"}))
     assert "is no word" in wrong.detail
 

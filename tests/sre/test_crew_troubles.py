@@ -209,6 +209,23 @@ async def test_after_a_crash_they_begin_again_under_other_names(tmp_path: Path) 
     assert {"incident-1/processes", "incident-1/processes-2", "incident-1/fix-1-2"} <= runs_of
 
 
+async def test_the_diagnosis_is_the_hypothesis_that_is_acted_on(tmp_path: Path) -> None:
+    """Else a fix of the second would be reported as the proof of the first."""
+    mender = ScriptedModel([calls(("done", {"summary": "nothing to do"}))])
+    judge = ScriptedModel([concludes("fix", GUESS)])
+    house = House({"processes": finder(), "synthesis": judge, "remediator": mender},
+                  replace(SETTINGS, layers=("processes",)))  # fmt: skip
+    async with house.folder(tmp_path) as crew:
+        case, road = await house.opened(), crew.means.executor
+        [first] = (await crew.investigate(case, ())).hypotheses
+        second = replace(first, component="/etc/other.conf", mechanism="a wrong port")
+        await crew.remediate(case, second, 2, (), road)
+    said = house.events(IncidentDiagnosed)
+    assert [each.component for each in said] == [first.component, "/etc/other.conf"]
+    assert said[-1].evidence == second.evidence
+    assert said[-1].gaps == said[0].gaps
+
+
 async def test_what_they_are_told_is_never_taken_for_a_persons_wish(tmp_path: Path) -> None:
     judge = ScriptedModel([concludes("fix", GUESS)])
     house = House(

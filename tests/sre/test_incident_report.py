@@ -10,11 +10,13 @@ from hermes.core.events.approvals import ApprovalRequested
 from hermes.core.events.incidents import (
     AlertsJoined,
     ChangesUndone,
+    IncidentChecked,
     IncidentOpened,
     IncidentReopened,
     LayerInvestigated,
     ReportWritten,
 )
+from hermes.core.events.skills import PlaybookEnded
 from hermes.core.protocols import Recorded
 from hermes.gym.reward_report import judge_report, said_outcome, sections
 from hermes.gym.tally import deeds
@@ -49,13 +51,13 @@ def test_a_report_of_a_resolved_incident_is_whole_and_true() -> None:
         "event 9: `df -h /var` gave `/dev/vda1 100% /var`",
         "a leak of deleted files",
         "who switched it on is not known",
-        "`systemctl restart web` by disk-full, attempt 1: done, taken back later",
+        "`systemctl restart web` by disk-full, attempt 1: done, undone later",
         "`truncate -s 0 /var/log/web/debug.log`",
         "the rule no-data-loss forbids it",
-        "before fails (no answer), after holds, with the trigger holds",
+        "before failed (no answer), after passed, with the trigger passed",
         "MTTD): 42 s",
         "MTTA): 1.0 s",
-        "Answered by: model small-1",
+        "Answered by: playbook disk-full",
         "1 model calls, 1,000 tokens",
     ):
         assert said in text, said
@@ -139,9 +141,7 @@ def test_hostile_words_make_no_heading_no_outcome_no_command_and_no_time(truth: 
     headings = [line for line in lines if line.startswith("#")]
     assert headings.count("## Verification") == 1
     outcomes = [line for line in lines if line.lower().startswith("outcome")]
-    assert outcomes == [
-        "Outcome: resolved" if truth == "fix" else "Outcome: not resolved; work goes on"
-    ]
+    assert outcomes == ["Outcome: resolved" if truth == "fix" else "Outcome: not resolved yet"]
     assert "\x1b" not in text
     assert "<script>" not in text.replace("`", "") or "\\<script" in text
 
@@ -195,8 +195,8 @@ def test_a_watcher_that_was_killed_leaves_a_gap_that_is_told() -> None:
     tale.ran("c1", "df -h /")
     text, share = judged(tale, "open")
     assert share == 1.0
-    assert "The watcher was gone for 1 min 35 s from 23:58:03 on" in text
-    assert "Run the watcher under a supervisor" in text
+    assert "Nothing was recorded for 1 min 35 s from 23:58:03 on" in text
+    assert "Run the watch under a supervisor" in text
 
 
 def test_what_waits_for_approval_is_named_with_the_way_to_answer() -> None:
@@ -265,9 +265,77 @@ def test_notes_are_made_of_what_was_proved_only() -> None:
     tale = resolved()
     proved = notes_of(numbered(tale))
     assert any("came from /var/log/web/debug.log" in note for note in proved)
-    assert any("`systemctl restart web` did not help" in note for note in proved)
-    assert any("truncate" in note and "ended it" in note for note in proved)
+    assert any("`systemctl restart web` was undone" in note for note in proved)
+    assert any("truncate" in note and "the checks passed" in note for note in proved)
     guessed = Tale()
     guessed.opened()
     guessed.diagnosed()
     assert notes_of(numbered(guessed)) == ()
+
+
+def test_without_a_cause_that_was_found_there_is_no_root_cause() -> None:
+    """As it was on a host without systemd: looks that showed nothing were shown as evidence."""
+    tale = Tale()
+    tale.opened()
+    seen = tale.ran("c1", "systemctl list-units", "")
+    tale.checked("port-80", ok=False, when="before")
+    tale.add(
+        PlaybookEnded(
+            run=RUN, at=tale.at(), skill="config-restore", outcome="declined", step="find",
+            unchecked="no systemctl on this host",
+        ),
+        PlaybookEnded(run=RUN, at=tale.at(), skill="stale-lock", outcome="declined", step="find"),
+    )  # fmt: skip
+    tale.diagnosed(seen, verdict="escalate", mechanism="web says: no space", ruled_out=())
+    tale.phase("document")
+    text, share = judged(tale, "escalate")
+    assert share == 1.0
+    assert "## Root cause" not in text and "## What is known" in text
+    ruled_out = text.partition("## Ruled out")[2].partition("##")[0]
+    assert "stale-lock" in ruled_out and "config-restore" not in ruled_out
+    unchecked = text.partition("## What could not be checked")[2].partition("##")[0]
+    assert "no systemctl on this host (config-restore)" in unchecked
+    assert "no model was called" in text
+
+
+def test_a_check_that_could_not_be_run_has_not_failed() -> None:
+    tale = Tale()
+    tale.opened()
+    tale.add(
+        IncidentChecked(
+            run=RUN, incident=RUN, at=tale.at(), check="tls-443", ok=False, unknown=True,
+            detail="no openssl", when="before",
+        )
+    )  # fmt: skip
+    text, _ = judged(tale, "open")
+    assert "these checks failed" not in text
+    assert "check tls-443: no openssl" in text.partition("## What could not be checked")[2]
+    assert "before not run (no openssl)" in text
+
+
+def test_what_a_model_excludes_without_a_look_is_not_ruled_out() -> None:
+    tale = Tale()
+    tale.opened()
+    claim = LayerInvestigated(
+        run=RUN, incident=RUN, at=tale.at(), layer="network", agent=f"{RUN}/network",
+        ruled_out=("the firewall",),
+    )  # fmt: skip
+    tale.add(claim)
+    text, _ = judged(tale, "open")
+    assert "## Ruled out" not in text
+    assert "the firewall (excluded by the model without evidence)" in text
+
+
+def test_what_was_verified_and_then_handed_over_is_not_resolved() -> None:
+    """No check of ours had seen the trouble, so that checks which pass prove nothing."""
+    tale = Tale()
+    tale.opened()
+    seen = tale.ran("c1", "df -h", "100%")
+    tale.diagnosed(seen)
+    tale.ran("c2", "truncate -s 0 /var/log/a.log", undo="true", attempt=1)
+    tale.verified(attempt=1)
+    tale.diagnosed(seen, verdict="escalate")
+    tale.phase("document")
+    text, _ = judged(tale, "escalate")
+    assert "Outcome: escalated" in text and "Outcome: resolved" not in text
+    assert "so far" in text

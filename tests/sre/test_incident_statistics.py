@@ -6,12 +6,15 @@ from xml.etree import ElementTree
 import pytest
 from incident_story import BEGAN, Tale
 
-from hermes.core.events.incidents import IncidentAcknowledged
+from hermes.core.events.incidents import ChangeBegan, IncidentAcknowledged
 from hermes.core.protocols import Recorded
 from hermes.sre.incident import Incident, folded
 from hermes.sre.report.plot import svg, terminal
 from hermes.sre.report.statistics import WITH_SKILLS, WITHOUT, spread, statistics
 from hermes.sre.report.times import lasting, ordinal, times_of
+
+FIXERS = {"playbook": "disk-full", "model": "{}/remediator"}
+"""By kind: whom its change names."""
 
 
 def incident(number: int, by: str, seconds: float, *, title: str = "t", **more: object) -> Incident:
@@ -19,6 +22,13 @@ def incident(number: int, by: str, seconds: float, *, title: str = "t", **more: 
     name = f"incident-{number:03}"
     tale = Tale(name, BEGAN + timedelta(days=number))
     tale.opened(title, **more)
+    if by in FIXERS:
+        tale.add(
+            ChangeBegan(
+                run=name, incident=name, at=tale.now, call_id="c1", command="fix", attempt=1,
+                by=FIXERS[by].format(name),
+            )
+        )  # fmt: skip
     tale.now += timedelta(seconds=seconds - 1)
     tale.verified()
     tale.closed("resolved", by)

@@ -13,6 +13,7 @@ from hermes.environments.confinement import probe
 from hermes.gym.episode import open_episode
 from hermes.gym.scenario import find
 from hermes.gym.stage import bare_stage, rules
+from hermes.sre.assessing.assess import Assessment
 from hermes.sre.assessing.last_words import last_words
 from hermes.sre.handing_over import hand_over
 from hermes.tools.executor import Executor
@@ -52,3 +53,15 @@ async def test_a_host_that_cannot_be_asked_keeps_nobody_from_being_called(tmp_pa
         await hand_over(replace(ground, executor=executor), case, None, None, "nobody knows it")
     (told,) = events(host, IncidentDiagnosed)
     assert (told.verdict, told.gaps) == ("escalate", ("nobody knows it",))
+
+
+async def test_why_nothing_could_be_seen_is_a_gap_and_not_a_cause(tmp_path: Path) -> None:
+    why = "the services could not be listed: no systemctl on this host"
+    host = Host(tmp_path)
+    case = await host.opened()
+    first = Assessment(verdict="unknown", reasons=(why,))
+    async with host.ground() as ground:
+        await hand_over(ground, case, None, first, "no playbook matched")
+    (told,) = events(host, IncidentDiagnosed)
+    assert why in told.gaps
+    assert (told.mechanism, told.evidence, told.confidence) == ("", (), 0.0)

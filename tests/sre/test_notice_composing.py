@@ -175,9 +175,9 @@ def test_an_escalation_hands_over_everything_that_was_found() -> None:
     assert last.about == "escalated"
     for part in (
         "3 attempts did not hold",
-        "ruled out: a leak of deleted files",
-        "open question: who switched it on is not known",
-        "tried: systemctl restart web (taken back)",
+        "excluded by the model: a leak of deleted files",
+        "not checked or not known: who switched it on is not known",
+        "tried: systemctl restart web (undone)",
         "failing: web answers",
     ):
         assert part in last.text
@@ -193,7 +193,7 @@ def test_one_that_is_opened_again_is_told_again_and_so_is_its_second_end() -> No
         "🚨 P1 INCIDENT DECLARED",
         "✅ INCIDENT RESOLVED",
         "🚨 P1 INCIDENT REOPENED",
-        "✅ RECOVERED BY ITSELF",
+        "✅ RECOVERED",
     ]
 
 

@@ -5,9 +5,9 @@ from functools import partial
 
 from hermes.app.house import House
 from hermes.app.lessons import learn
+from hermes.app.models import is_bundled
 from hermes.app.shelf import Shelf
 from hermes.gym.conclude import make_conclude
-from hermes.settings.detect import ON_BOARD
 from hermes.sre.agents.alone import Alone
 from hermes.sre.agents.crew import Crew, check_settings, models_by_role
 from hermes.sre.case import Case
@@ -51,9 +51,9 @@ def ground_in(
 
 
 def minds_in(house: House) -> Minds | None:
-    """Models at work, where one is set up that can use tools; the small one on board cannot."""
+    """Models at work, where one is set up that can use tools; the bundled one cannot."""
     settings, means = house.loaded.settings, house.means
-    if means.model.name == ON_BOARD or not settings.sre.agents:
+    if is_bundled(means.model.name) or not settings.sre.agents:
         return None
     if settings.sre.minds == "alone":
         return alone_in(house)

@@ -15,6 +15,7 @@ from hermes.app.claims import RunTaken, claim
 from hermes.app.gate import Gate
 from hermes.app.health import probes_of, rounds_of
 from hermes.app.house import House, open_house
+from hermes.app.models import ModelReach
 from hermes.app.oncall import ground_in, minds_in
 from hermes.app.shelf import Shelf
 from hermes.core.errors import SettingsError
@@ -53,10 +54,15 @@ class Watching:
     refused: tuple[str, ...] = ()
     """Probes that do more than look, with the reason: they are not asked."""
 
+    reach: ModelReach | None = None
+    """None where no model is asked."""
+
     @property
     def answers(self) -> str:
-        """Who works on what no playbook knows."""
-        return "playbooks alone" if self.alone else f"playbooks, then {self.house.means.model.name}"
+        """What works on an incident, as far as it is known."""
+        if self.reach is None:
+            return "no model: playbooks and checks only"
+        return f"playbooks, then {self.reach.words}"
 
 
 @asynccontextmanager
@@ -129,6 +135,7 @@ async def watching(
                 asked_for.found_now,
                 address,
                 refused=asked_for.refused,
+                reach=ModelReach(loaded, house.means.model.name) if minds is not None else None,
             )
             with anyio.move_on_after(LAST_WORDS):
                 await herald.until_told()

@@ -12,6 +12,7 @@ from hermes.cli import exits
 from hermes.cli.lazy import Examples
 from hermes.cli.output import note, say, table
 from hermes.settings.load import load
+from hermes.sre.report.statements import answer_of, cause_line
 
 if TYPE_CHECKING:
     from hermes.app.demo import Round
@@ -75,10 +76,9 @@ async def _play(home: Path, model: str, plain: bool) -> int:
 def tell(done: "Round") -> None:
     incident = done.incident
     say(f"\nWhat was done to {done.host}, unknown to the watch: {done.broken}")
-    said = incident.diagnosis
-    if said is not None:
-        say(f"What it found: {said.component}: {said.mechanism}")
-    say(f"Who mended it: {who(done)}")
+    heading, cause = cause_line(incident)
+    say(f"What it found: {heading}: {cause}")
+    say(f"Fixed by: {who(done)}")
     say(
         f"{'✓' if done.mended else '✗'} an oracle outside of its reach says: "
         f"{'; '.join(done.oracle) or 'it is still broken'}"
@@ -86,12 +86,12 @@ def tell(done: "Round") -> None:
 
 
 def who(done: "Round") -> str:
-    answered = done.incident.closed.answered_by if done.incident.closed else "nobody"
+    answered = answer_of(done.incident).by
     if answered == "playbook":
         return f"the playbook {done.by}, which comes with Hermes; no model was asked"
     if answered == "model":
         return f"a model, in {done.model_calls} calls and {done.tokens:,} tokens"
-    return "nobody: people were called"
+    return "nobody: it was escalated to people"
 
 
 def compare(done: Sequence["Round"]) -> None:

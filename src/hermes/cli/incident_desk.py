@@ -166,7 +166,8 @@ def _say(
     if as_json:
         emit_json({"incident": name, "by": who, "state": done})
     else:
-        say(f"{name}: {done} by {who}")
+        closed = done if done in ("acknowledged", "open again", "closed") else f"closed as {done}"
+        say(f"{name}: {closed} by {who}")
     return loaded
 
 

@@ -32,13 +32,13 @@ def _own(scene: Scene, event: object) -> str | None:
             id = event.result.call_id if isinstance(event, ToolFinished) else event.call_id
             return _command(scene.commands.get(id), event)
         case ChangeBegan():
-            return f"a change, with its way back: {event.undo}" if event.undo else ""
+            return f"a change, with its undo: {event.undo}" if event.undo else ""
         case PlaybookEnded(outcome="declined"):
-            return ""
+            return ""  # counted once for all, not one by one
         case IncidentChecked():
             if event.ok and scene.checks[event.check].before is not False:
                 return ""  # it was never in doubt
-            how = "✓" if event.ok else "✗"
+            how = "?" if event.unknown else "✓" if event.ok else "✗"
             return f"{how} {event.when}: {event.check}" + ("" if event.ok else f" {event.detail}")
         case ApprovalRequested() | ActionAnnounced():
             return _asked(event)
@@ -74,11 +74,11 @@ def _asked(event: ApprovalRequested | ActionAnnounced) -> str:
 
 def _told(scene: Scene, event: NoticeQueued | NoticeSent | NoticeTried) -> str:
     if isinstance(event, NoticeQueued):
-        return f"told: {event.title}"
+        return f"notice: {event.title}"
     title = scene.notices[event.notice].title if event.notice in scene.notices else event.notice
     if isinstance(event, NoticeSent):
         return ""
     if not event.error:
         return ""
     end = "given up" if event.given_up else "tried again"
-    return f"{event.sink} could not be told {title!r}: {event.error}; {end}"
+    return f"{event.sink} did not accept {title!r}: {event.error}; {end}"

@@ -11,12 +11,28 @@ from hermes.cli.output import emit_json, fields, json_option, say, table
 from hermes.cli.render_safe import clean, clip
 from hermes.cli.stored import ask_journal
 from hermes.cli.when import SINCE
-from hermes.core.protocols import Journal
 from hermes.memory.opening import Store, exists
-from hermes.sre.incident import Incident, folded
-from hermes.sre.report.account import Account, account, answered_by, outcome
-from hermes.sre.report.reading import LISTED, earlier, listed, records_of
-from hermes.sre.report.times import lasting, times_of
+from hermes.sre.incident import Incident
+from hermes.sre.report.account import Account, account, answered_by
+from hermes.sre.report.reading import (
+    LISTED,
+    ONE_BY_ONE,
+    STATES,
+    completed,
+    earlier,
+    listed,
+    records_of,
+)
+from hermes.sre.report.statements import (
+    answer_of,
+    cause_line,
+    cause_of,
+    not_matched,
+    outcome,
+    unchecked,
+)
+from hermes.sre.report.times import lasting, ordinal, times_of
+from hermes.sre.report.told import Deed
 from hermes.sre.triage.alerts import IncidentAlert, alerts_of
 
 SEVERITIES = ("P0", "P1", "P2", "P3")
@@ -66,8 +82,10 @@ def list_(
         )
 
     async def ask(journal: Store) -> list[Incident]:
-        found = [each for each in await listed(journal, drills=drills) if wanted(each)]
-        return [await _as_it_is(journal, each) for each in reversed(found[-max(limit, 0) :])]
+        few = limit <= ONE_BY_ONE
+        known = await listed(journal, drills=drills, kinds=STATES if few else LISTED)
+        found = [each for each in known if wanted(each)][::-1][:limit]
+        return await completed(journal, found) if few else found
 
     found = ask_journal(loaded, ask) if exists(loaded.store) and limit > 0 else []
     if as_json:
@@ -111,8 +129,9 @@ def show(ctx: click.Context, id: str, as_json: bool) -> None:
         return
     incident, case = whole.incident, whole.incident.case
     say(clean(clip(case.title, 100)), bold=True)
-    diagnosis = incident.diagnosis
-    cause = [diagnosis.component, diagnosis.mechanism, diagnosis.value] if diagnosis else []
+    heading, cause = cause_line(incident)
+    changed, times = whole.changes, whole.times
+    repaired = lasting(times.repair) if times.repair is not None else "not defined"
     fields(
         {
             "incident": case.incident,
@@ -124,13 +143,14 @@ def show(ctx: click.Context, id: str, as_json: bool) -> None:
             "outage": _outage(incident, whole.now),
             "alerts": incident.alerts,
             "acknowledged by": incident.acknowledged_by,
-            "cause": clip(" · ".join(part for part in cause if part), 200),
-            "changes": [f"{clip(deed.command, 80)} [{deed.ending}]" for deed in whole.changes],
+            heading: clip(cause, 200),
+            "changes": [f"{clip(deed.command, 80)} [{_ending(whole, deed)}]" for deed in changed],
             "refused": [f"{clip(each.command, 80)} ({each.why})" for each in whole.refused],
-            "times": f"noticed {lasting(whole.times.detect)} · begun "
-            f"{lasting(whole.times.acknowledge)} · mended {lasting(whole.times.repair)}",
+            "times": f"to detect {lasting(times.detect)} · to begin {lasting(times.acknowledge)}"
+            f" · to repair {repaired}",
             "answered by": answered_by(whole),
-            "again": f"{whole.again.times} times in {whole.again.days} days",
+            "model calls": whole.cost.calls or "none",
+            "recurrence": f"{ordinal(whole.again.times)} time in {whole.again.days} days",
             "report": incident.report_path,
         }
     )
@@ -139,14 +159,14 @@ def show(ctx: click.Context, id: str, as_json: bool) -> None:
     if len(alerts) > ALERTS:
         say(f"  and {len(alerts) - ALERTS} more alerts; --json has them all", dim=True)
     for check in whole.checks[-CHECKS:]:
-        mark = "✓" if check.ok else "✗"
+        mark = "?" if check.unknown else "✓" if check.ok else "✗"
         say(clean(f"  {mark} {check.when}: {clip(check.check, 60)}  {clip(check.detail, 60)}"))
 
 
 def in_words(incident: Incident) -> dict[str, object]:
     """One line of a listing, for programs."""
     case, times = incident.case, times_of(incident)
-    over, recovered = incident.over_at, incident.recovered
+    over, recovered, answer = incident.over_at, incident.recovered, answer_of(incident)
     return {
         "incident": case.incident,
         "run": case.run,
@@ -167,7 +187,9 @@ def in_words(incident: Incident) -> dict[str, object]:
         "duration_s": incident.duration_s(datetime.now(UTC)),
         "question": incident.question,
         "parts": incident.parts,
-        "answered_by": incident.closed.answered_by if incident.closed else None,
+        "answered_by": answer.by if incident.closed else None,
+        "outcome": outcome(incident),
+        "cause_found": cause_of(incident) == "found",
         "acknowledged_by": incident.acknowledged_by,
         "alerts": incident.alerts,
         "seen_before": case.seen_before,
@@ -181,7 +203,6 @@ def _all_words(whole: Account) -> dict[str, object]:
     incident = whole.incident
     return {
         **in_words(incident),
-        "outcome": outcome(incident),
         "text": incident.case.text,
         "labels": incident.case.labels,
         "diagnosis": incident.diagnosis,
@@ -192,21 +213,23 @@ def _all_words(whole: Account) -> dict[str, object]:
         "times_in_14_days": whole.again.times,
         "before": whole.again.before,
         "cost": whole.cost,
-        "answered_by": answered_by(whole),
+        "answered_by_name": answered_by(whole),
+        "did_not_match": not_matched(whole.records),
+        "unchecked": unchecked(whole.records),
         "report": incident.report_path,
     }
 
 
-async def _as_it_is(journal: Journal, incident: Incident) -> Incident:
-    """Of one that is worked on also how far the work is; it is in the records of its run."""
-    if incident.status != "open":
-        return incident
-    kinds = (*LISTED, "incident.phase")
-    records = [each async for each in journal.read(run=incident.case.run, kinds=kinds)]
-    return folded(records).get(incident.case.incident, incident)
+def _ending(whole: Account, deed: Deed) -> str:
+    """How the change ended, and whether it was undone."""
+    undone = {each.call_id: each.taken_back for each in whole.incident.changes}
+    more = {"yes": ", undone", "failed": ", could not be undone"}
+    return deed.ending + more.get(undone.get(deed.call_id, ""), "")
 
 
 def _state(incident: Incident) -> str:
+    if incident.status == "resolved" and not incident.resolved_by_checks:
+        return "resolved, not verified"  # a person said so
     if incident.status != "open":
         return incident.status
     if incident.question:
@@ -217,7 +240,7 @@ def _state(incident: Incident) -> str:
 def _outage(incident: Incident, now: datetime) -> str:
     """How long, from the first failure on, and how we know that it is over."""
     lasted = lasting(incident.duration_s(now))
-    if incident.unresolved:
+    if incident.ended_at is None:
         return f"{lasted}, not over"
     recovered = incident.recovered
     if recovered is None:

@@ -20,7 +20,7 @@ from hermes.core.events.incidents import (
     PhaseEntered,
 )
 from hermes.core.events.runs import ModelAnswered
-from hermes.core.events.skills import PlaybookEnded
+from hermes.core.events.skills import PlaybookEnded, PlaybookStarted
 from hermes.core.events.tools import (
     ToolApproved,
     ToolDecided,
@@ -33,6 +33,7 @@ from hermes.core.messages import Value
 from hermes.core.protocols import Recorded
 from hermes.skills.playbook.ending import ended
 from hermes.sre.incident import Incident, take
+from hermes.sre.report.statements import found_nothing
 from hermes.sre.report.told import SPOKEN, command_of
 
 KEPT = 200
@@ -88,8 +89,10 @@ class Scene(Value, kw_only=True, frozen=True):
     checks: Mapping[str, Check] = field(default_factory=dict)
     waiting: Mapping[str, ApprovalRequested | ActionAnnounced] = field(default_factory=dict)
     notices: Mapping[str, Told] = field(default_factory=dict)
-    declined: int = 0
-    """Playbooks whose signature was not on the host."""
+    declined: frozenset[str] = frozenset()
+    """Playbooks that looked for their fault and did not find it."""
+    unchecked: frozenset[str] = frozenset()
+    """Playbooks that could not look, or not completely."""
     model_calls: int = 0
 
     @property
@@ -153,12 +156,24 @@ def _worked(scene: Scene, event: object) -> Scene:
             return replace(scene, checks={**scene.checks, event.check: seen})
         case ModelAnswered():
             return replace(scene, model_calls=scene.model_calls + 1)
-        case PlaybookEnded() if event.outcome == "declined":
-            return replace(scene, declined=scene.declined + 1)
+        case PlaybookEnded() | PlaybookStarted() if not event.dry:
+            return _looked(scene, event)
         case IncidentReopened():  # what was proved before is history
             return replace(scene, phases=(), checks={}, layers={})
         case _:
             return scene
+
+
+def _looked(scene: Scene, event: PlaybookEnded | PlaybookStarted) -> Scene:
+    """Each playbook once, by how its last look ended; not those that went on to act."""
+    name = frozenset({event.skill})
+    scene = replace(scene, declined=scene.declined - name, unchecked=scene.unchecked - name)
+    played = scene.incident.played if scene.incident is not None else ()
+    if isinstance(event, PlaybookStarted) or event.skill in played:
+        return scene
+    if found_nothing(event):
+        return replace(scene, declined=scene.declined | name)
+    return replace(scene, unchecked=scene.unchecked | name)
 
 
 def _called(

@@ -15,9 +15,12 @@ from hermes.core.errors import HermesError
 from hermes.memory.opening import Store, exists
 from hermes.sre.incident import Incident
 from hermes.sre.report.plot import svg, terminal
-from hermes.sre.report.reading import MEASURED, listed
+from hermes.sre.report.reading import listed
 from hermes.sre.report.statistics import Spread, Statistics, statistics
 from hermes.sre.report.times import lasting
+
+UNKNOWN = "nobody or not known"
+"""A recovery is observed; who brought it about is not recorded."""
 
 
 @click.command(
@@ -44,14 +47,15 @@ def stats(
 ) -> None:
     """Count incidents, and plot the time to repair by week, with and without skills.
 
-    MTTD: from the beginning of the trouble, where its source knows it, to the incident. MTTA: from
-    the incident to the first work on it or to a person who took it. MTTR: from the incident to
-    checks that hold, or to its end by a person.
+    MTTD: from the beginning of the problem, where its source knows it, to the incident. MTTA: from
+    the incident to the first work on it or to a person who acknowledged it. MTTR: from the incident
+    to checks that passed after a fix, or to a recovery that was observed; an incident for which
+    neither is recorded has none.
     """
     loaded = settings_for(ctx)
 
     async def ask(journal: Store) -> list[Incident]:
-        return await listed(journal, drills=drills, kinds=MEASURED)
+        return await listed(journal, drills=drills)
 
     found = ask_journal(loaded, ask) if exists(loaded.store) else []
     told = statistics(
@@ -76,15 +80,20 @@ def stats(
 def _tell(told: Statistics) -> None:
     fields(
         {
-            "incidents": f"{told.incidents}, {told.open} open",
+            "incidents": f"{told.incidents}, {told.open} not resolved",
             "severity": _counts(told.severity),
             "outcome": _counts(told.outcome),
-            "answered by": _counts(told.answered_by),
+            "answered by": _counts(
+                {UNKNOWN if name == "nobody" else name: n for name, n in told.answered_by.items()}
+            ),
         }
     )
     say()
     named = {"MTTD": told.detect, "MTTA": told.acknowledge, "MTTR": told.repair}
-    named |= {f"MTTR, {name}": spread for name, spread in told.repaired_by.items()}
+    named |= {
+        f"MTTR, {UNKNOWN if name == 'nobody' else name}": spread
+        for name, spread in told.repaired_by.items()
+    }
     table(("time", "median", "p90", "of"), [_row(name, each) for name, each in named.items()])
     say()
     say(terminal(told))
@@ -97,8 +106,8 @@ def _tell(told: Statistics) -> None:
                     f"{each.last_at.astimezone():%Y-%m-%d}",
                     each.times,
                     each.by_skill,
-                    lasting(each.first),
-                    lasting(each.last),
+                    lasting(each.first) if each.first is not None else "–",
+                    lasting(each.last) if each.last is not None else "–",
                     clip(each.title, 60),
                 )
                 for each in told.recurring
@@ -107,6 +116,8 @@ def _tell(told: Statistics) -> None:
 
 
 def _row(name: str, spread: Spread) -> tuple[object, ...]:
+    if not spread.count:
+        return name, "not defined", "not defined", 0
     return name, lasting(spread.median), lasting(spread.p90), spread.count
 
 

@@ -1,5 +1,6 @@
 """`hermes incident timeline` and `report`: one incident, told from the journal."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -11,10 +12,11 @@ from hermes.cli.output import emit_json, json_option, note, say
 from hermes.cli.render_safe import clean, clip
 from hermes.cli.stored import ask_journal
 from hermes.core.errors import HermesError
-from hermes.core.events.incidents import IncidentOpened, ReportWritten
+from hermes.core.events.incidents import IncidentClosed, IncidentOpened, ReportWritten
 from hermes.core.protocols import Recorded
 from hermes.memory.opening import Store
 from hermes.settings.load import Loaded
+from hermes.sre.report.account import account
 from hermes.sre.report.document import document, written
 from hermes.sre.report.reading import earlier, records_of
 from hermes.sre.report.timeline import Moment, clock
@@ -61,7 +63,9 @@ hermes incident report 4f2a1c --write          the file, where it could not be w
 @json_option
 @click.pass_context
 def report(ctx: click.Context, id: str, fresh: bool, to_file: bool, as_json: bool) -> None:
-    """Print the report of the incident ID, as Markdown."""
+    """Print the report of the incident ID, as Markdown.
+
+    It is the one that was written at its end, or a new one where more was recorded since."""
     loaded = settings_for(ctx)
 
     async def ask(journal: Store) -> tuple[IncidentOpened, list[Recorded], str]:
@@ -73,7 +77,8 @@ def report(ctx: click.Context, id: str, fresh: bool, to_file: bool, as_json: boo
 
     found, records, now = ask_journal(loaded, ask)
     kept = written(records)
-    text = now if fresh or kept is None else kept.text
+    anew = fresh or kept is None or _outdated(records)
+    text = now if anew or kept is None else kept.text
     if as_json:
         emit_json({"incident": found.incident, "path": kept.path if kept else "", "text": text})
         return
@@ -81,7 +86,21 @@ def report(ctx: click.Context, id: str, fresh: bool, to_file: bool, as_json: boo
     if kept is not None and kept.trouble:
         note(kept.trouble)
     elif kept is not None:
-        note(_where(loaded, kept))
+        note(_where(loaded, kept, anew=anew))
+
+
+def _outdated(records: Sequence[Recorded]) -> bool:
+    """Whether it still goes on, or more than its closing was recorded since the report."""
+    if account(records).incident.unresolved:
+        return True
+    events = [each.event for each in records]
+    last = max(place for place, event in enumerate(events) if isinstance(event, ReportWritten))
+    return any(
+        event.kind.startswith(("incident.", "change"))
+        and event.kind != "incident.phase"
+        and not (isinstance(event, IncidentClosed) and event.answered_by != "person")
+        for event in events[last:]
+    )
 
 
 async def _to_file(journal: Store, loaded: Loaded, run: str) -> None:
@@ -94,9 +113,11 @@ async def _to_file(journal: Store, loaded: Loaded, run: str) -> None:
         raise HermesError(why.trouble if why else "the report could not be written")
 
 
-def _where(loaded: Loaded, kept: ReportWritten) -> str:
+def _where(loaded: Loaded, kept: ReportWritten, *, anew: bool) -> str:
     file: Path = loaded.home / kept.path
-    return f"kept in {file}" if file.exists() else f"{file} is gone; --write makes it again"
+    if not file.exists():
+        return f"{file} is gone; --write makes it again"
+    return f"as of now; {file} has the report as it was written then" if anew else f"kept in {file}"
 
 
 def _words(moment: Moment) -> dict[str, object]:

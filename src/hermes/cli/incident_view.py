@@ -18,6 +18,7 @@ from hermes.cli.render_safe import cells, clean, clip
 from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested
 from hermes.core.events.incidents import LayerInvestigated
 from hermes.sre.incident import Incident
+from hermes.sre.report.statements import answer_of, cause_line
 from hermes.sre.report.times import lasting
 
 RAIL = ("assess", "reflex", "investigate", "remediate", "verify", "document", "learn")
@@ -28,10 +29,10 @@ READ = 2_000
 GRAVE = {"P0": "bold white on red", "P1": "bold red", "P2": "bold yellow", "P3": "bold blue"}
 ENDINGS = {
     "resolved": ("✅ resolved", "bold green"),
-    "escalated": ("📣 people are called", "bold red"),
-    "no-incident": ("✓ nothing was wrong", "green"),
-    "recovered": ("✓ it recovered by itself", "green"),
-    "closed": ("✓ closed by a person", "green"),
+    "escalated": ("📣 escalated", "bold red"),
+    "no-incident": ("✓ no incident", "green"),
+    "recovered": ("✓ recovered", "green"),
+    "closed": ("✓ closed", "green"),
 }
 MARKS = {
     "asked": ("·", "dim"),
@@ -82,7 +83,7 @@ def _sections(scene: Scene, now: datetime, width: int, most: int) -> Iterator[Re
     yield from _list("checks", _checks(scene, width, min(most + 2, CHECKS)))
     yield from _waiting(list(scene.waiting.values()), width)
     told = list(scene.notices.values())[-min(most, NOTICES) :]
-    yield from _list("told", (_told(each, width) for each in told))
+    yield from _list("notices", (_told(each, width) for each in told))
     yield from _end(incident, width)
 
 
@@ -96,7 +97,7 @@ def _header(
     facts = [case.incident, case.service, passed]
     facts += [f"alerts: {incident.alerts}"] if incident.alerts > 1 else []
     facts += [f"model calls: {scene.model_calls}"] if scene.model_calls else []
-    facts += [f"seen by {incident.acknowledged_by}"] if incident.acknowledged_by else []
+    facts += [f"acknowledged by {incident.acknowledged_by}"] if incident.acknowledged_by else []
     yield first
     yield Text(_line(" · ".join(fact for fact in facts if fact), width), style="dim")
     if incident.reason:
@@ -128,11 +129,9 @@ def _cause(incident: Incident, width: int) -> Iterator[RenderableType]:
     found = incident.diagnosis
     if found is None:
         return
-    parts = [part for part in (found.component, found.mechanism, found.value) if part]
-    sure = f"{found.verdict}, {found.confidence:.0%}"
-    yield from _list(
-        "cause", [Text(_line(f"{' · '.join(parts) or 'unknown'} ({sure})", width - 2))]
-    )
+    heading, text = cause_line(incident)
+    sure = f" ({found.verdict}, {found.confidence:.0%})" if found.mechanism else ""
+    yield from _list(heading, [Text(_line(text + sure, width - 2))])
 
 
 def _layers(layers: Sequence[LayerInvestigated], width: int) -> Iterator[RenderableType]:
@@ -172,9 +171,11 @@ def _commands(scene: Scene, width: int, most: int) -> Iterator[Text]:
     looks = [each for each in everything if each not in kept]
     shown = {each.call_id for each in (*looks[max(0, len(looks) + len(kept) - most) :], *kept)}
     left = len(everything) - len(shown)
-    if left > 0 or scene.declined:
-        declined = f", {scene.declined} playbooks did not fit" if scene.declined else ""
-        yield Text(_line(f"{max(left, 0)} earlier{declined}", width - 2), style="dim")
+    earlier = [f"{left} earlier"] if left > 0 else []
+    earlier += [f"playbooks that did not match: {len(scene.declined)}"] if scene.declined else []
+    earlier += [f"not checked: {len(scene.unchecked)}"] if scene.unchecked else []
+    if earlier:
+        yield Text(_line(", ".join(earlier), width - 2), style="dim")
     for each in everything:
         if each.call_id in shown:
             yield from _command(each, width)
@@ -182,7 +183,7 @@ def _commands(scene: Scene, width: int, most: int) -> Iterator[Text]:
 
 def _command(command: Command, width: int) -> Iterator[Text]:
     mark, style = MARKS[command.doing]
-    notes = [{"": "", "yes": "taken back", "failed": "NOT taken back"}[command.taken_back]]
+    notes = [{"": "", "yes": "undone", "failed": "NOT undone"}[command.taken_back]]
     notes += [command.detail, command.decision, command.who]
     notes += [f"{command.seconds:.1f} s"] if command.seconds else []
     words = _line(" · ".join(note for note in notes if note), max(width // 2, 12))
@@ -228,7 +229,7 @@ def _waiting(
     asked: Sequence[ApprovalRequested | ActionAnnounced], width: int
 ) -> Iterator[RenderableType]:
     for each in asked:
-        says = "goes on by itself" if isinstance(each, ActionAnnounced) else "waits for a person"
+        says = "runs unless stopped" if isinstance(each, ActionAnnounced) else "waits for a person"
         answer = "stop" if isinstance(each, ActionAnnounced) else "approve"
         lines = Text(f"? {says}: ", style="bold yellow")
         lines.append(_line(each.shown, width * 2) + "\n")
@@ -248,11 +249,13 @@ def _end(incident: Incident, width: int) -> Iterator[RenderableType]:
     closed = incident.closed
     if closed is None:
         return
-    words, style = ENDINGS[closed.outcome]
+    answer, status = answer_of(incident), incident.status
+    verified = incident.resolved_by_checks or status != "resolved"
+    words, style = ENDINGS[status if verified and status in ENDINGS else "closed"]
     end = Text(f"\n{words}", style=style)
-    by = closed.by or (closed.answered_by if closed.answered_by != "nobody" else "")
-    end.append(f" by {_line(by, 40)}" if by else "", style="")
-    end.append(f": {_line(closed.reason, width * 2)}" if closed.reason else "", style="")
+    end.append(f" by {_line(str(answer), 40)}" if answer.by != "nobody" else "", style="")
+    reason = closed.reason if incident.recovered is None else incident.recovered.how
+    end.append(f": {_line(reason, width * 2)}" if reason else "", style="")
     if incident.report_path:
         end.append(f"\nreport: {_line(incident.report_path, width - 8)}", style="dim")
     yield end

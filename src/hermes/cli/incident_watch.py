@@ -24,7 +24,7 @@ from hermes.core.events.incidents import IncidentOpened
 from hermes.core.protocols import Journal, Recorded
 from hermes.memory.opening import Store
 from hermes.settings import process
-from hermes.sre.report.reading import listed, opened, records_of
+from hermes.sre.report.reading import STATES, listed, opened, records_of
 
 BEAT = 0.25
 LINGER = 0.7
@@ -65,7 +65,7 @@ def watch(ctx: click.Context, id: str, once: bool, as_json: bool) -> None:
 
 
 async def _newest_open(journal: Journal) -> IncidentOpened | None:
-    known = await listed(journal)
+    known = await listed(journal, kinds=STATES)
     running = {e.case.incident for e in known if e.status == "open" and not e.question}
     return next(
         (event for _, event in reversed(await opened(journal)) if event.incident in running), None

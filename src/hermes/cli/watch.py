@@ -2,6 +2,7 @@
 
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 import click
@@ -13,6 +14,9 @@ from hermes.cli.output import json_option, note, say
 from hermes.cli.watch_discover import discovering
 from hermes.settings.load import Loaded
 
+if TYPE_CHECKING:
+    from hermes.app.models import ModelReach
+
 NONE = "none"
 
 
@@ -23,7 +27,7 @@ hermes watch --discover                what there is to watch here
 hermes watch --discover --write        and keep it in probes.yaml, to be edited
 hermes watch                           on call, until Ctrl-C
 hermes watch --once                    answer what is open now, then end
-hermes watch --model none              playbooks alone, no model is asked
+hermes watch --model none              no model: playbooks and checks only
 """,
 )
 @click.option("--discover", is_flag=True, help="Look around, say what deserves a probe, and end.")
@@ -31,7 +35,9 @@ hermes watch --model none              playbooks alone, no model is asked
 @click.option("--merge", is_flag=True, help="With --discover: add what is new to probes.yaml.")
 @click.option("--yes", is_flag=True, help="With --discover: replace an edited file unasked.")
 @click.option("--once", is_flag=True, help="End when nothing is open any more.")
-@click.option("--model", default="", help="A model; `none` for playbooks alone; else as set up.")
+@click.option(
+    "--model", default="", help="A model; `none`: playbooks and checks only; else as set up."
+)
 @click.option("--no-listen", is_flag=True, help="Take no alerts over HTTP.")
 @json_option
 @click.pass_context
@@ -61,12 +67,12 @@ async def _watch(loaded: Loaded, options: dict[str, object], as_json: bool) -> N
             if at.found_now:
                 note("no probes.yaml yet: these were found by a look around; `--discover --write`")
             for each in at.refused:
-                note(f"not asked: {each}")
-            for each in at.refused:
                 note(f"a probe is left out: {each}")
             if at.address:
                 note(f"alerts are taken at {at.address}/alerts")
         async with anyio.create_task_group() as group:
+            if not as_json and at.reach is not None:
+                group.start_soon(_say_whether_reached, at.reach)
             if as_json:
                 group.start_soon(_stream, at.house.bus, await at.house.journal.last())
             if options["once"]:
@@ -74,6 +80,12 @@ async def _watch(loaded: Loaded, options: dict[str, object], as_json: bool) -> N
             else:
                 await _signalled()
             group.cancel_scope.cancel()
+
+
+async def _say_whether_reached(reach: "ModelReach") -> None:
+    """Beside the watch: a server that does not answer must not delay the start."""
+    if why := await reach.trouble():
+        note(f"{reach.name}: {why}; until it answers, playbooks and checks only")
 
 
 async def _signalled() -> None:

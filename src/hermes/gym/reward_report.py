@@ -10,7 +10,7 @@ from hermes.gym.tally import Deed
 SECTIONS = {
     "impact": ("impact", "summary", "what happened"),
     "timeline": ("timeline", "chronology", "sequence of events"),
-    "cause": ("root cause", "cause", "diagnosis"),
+    "cause": ("root cause", "cause", "diagnosis", "what is known"),
     "remediation": ("remediation", "resolution", "fix", "actions taken", "what was done"),
     "verification": ("verification", "verified", "outcome", "result"),
     "prevention": ("prevention", "follow-up", "follow up", "lessons", "next steps"),

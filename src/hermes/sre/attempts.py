@@ -15,6 +15,7 @@ from hermes.sre.ground import Ground
 from hermes.sre.looking import look
 from hermes.sre.minds import Hypothesis, Synthesis, Tried
 from hermes.sre.reflexes import Reflexes
+from hermes.sre.report.statements import unchecked
 from hermes.sre.snapshot import units_in
 from hermes.sre.verify import Baseline, Proof, restarts, verify
 
@@ -80,7 +81,7 @@ class Attempts:
     async def _model(self, number: int) -> Made:
         minds = self._ground.minds
         if minds is None or not self._ground.settings.agents:
-            why = self.why or "no playbook knows it, and there is no model to ask"
+            why = self.why or f"{await self._no_match()}, and there is no model to ask"
             return Made(why=why, last=True)
         if self._synthesis is None:
             await self._enter("investigate", number, "")
@@ -93,6 +94,15 @@ class Attempts:
             why = "; ".join(self._synthesis.gaps) or "the models found no cause to act on"
             return Made(by_whom="model", why=why, last=True)
         return await self._remedy(number, self._hypotheses.pop(0))
+
+    async def _no_match(self) -> str:
+        """That no playbook matched says little where they could not look."""
+        kinds = ("playbook.ended", "playbook.started")
+        journal, run = self._ground.bus.journal, self._case.run
+        skipped = unchecked([each async for each in journal.read(run=run, kinds=kinds)])
+        count = sum(len(each.skills) for each in skipped)
+        why = f" ({count} could not be checked: {skipped[0].why[:160]})" if skipped else ""
+        return f"no playbook matched{why}"
 
     async def _nothing(self, number: int, verdict: Literal["no-incident", "recovered"]) -> Made:
         """A model that says all is well is asked for proof like one that says it is fixed."""

@@ -1,5 +1,4 @@
-"""What people are told who are called because it could not be mended: all that is known, as what
-it is."""
+"""What people who take over an incident get to know: what was seen, and what could not be."""
 
 from datetime import UTC, datetime
 
@@ -41,18 +40,22 @@ async def hand_over(
 
 async def _seen(ground: Ground, case: Case, first: Assessment) -> IncidentDiagnosed:
     """Where nobody has a diagnosis: what the first look saw, and what the service says itself."""
-    component = first.component or case.service
-    mechanism, looks = first.mechanism or "; ".join(first.reasons), first.evidence
+    component, reasons = first.component or case.service, "; ".join(first.reasons)
+    # Why nothing could be seen is not what was seen: it belongs to the gaps.
+    seen = first.verdict != "unknown"
+    mechanism, looks = first.mechanism or (reasons if seen else ""), first.evidence
     if words := await _words(ground, case, component):
-        mechanism, looks = f"{mechanism[:300]}; {words}", (*looks, words.call)
+        mechanism = f"{mechanism[:300]}; {words}" if mechanism else str(words)
+        looks = (*looks, words.call)
     return IncidentDiagnosed(
         run=case.run,
         incident=case.incident,
         component=component,
         mechanism=mechanism[:500],
         value=first.value,
-        evidence=await numbers_of(ground, case.run, looks),
-        confidence=0.2,
+        evidence=await numbers_of(ground, case.run, looks) if mechanism else (),
+        gaps=(reasons[:300],) if reasons and not seen else (),
+        confidence=0.2 if mechanism else 0.0,
     )
 
 

@@ -64,7 +64,9 @@ class Incident(Value, kw_only=True, frozen=True):
     began_at: datetime | None = None
     """When somebody began to work on it."""
     acknowledged_by: str = ""
+    """The last person who did."""
     acknowledged_at: datetime | None = None
+    """For the first time."""
     diagnosis: IncidentDiagnosed | None = None
     changes: tuple[Change, ...] = ()
     played: tuple[str, ...] = ()
@@ -113,13 +115,22 @@ class Incident(Value, kw_only=True, frozen=True):
         return since if since is not None and since <= opened else opened
 
     @property
+    def resolved_by_checks(self) -> bool:
+        """Checks passed after the work on it, and it was not handed over to people afterwards."""
+        verified, found = self.verified, self.diagnosis
+        if verified is None or not verified.ok or self.status == "escalated":
+            return False
+        escalated = found is not None and found.verdict == "escalate"
+        return not (escalated and found is not None and found.at >= verified.at)
+
+    @property
     def over_at(self) -> datetime | None:
         """When the problem was over: by checks that held, by its alerts, or by its end."""
         if self.recovered is not None:
             return self.recovered.recovered_at
         if self.status == "escalated":
             return None
-        if self.verified is not None and self.verified.ok:
+        if self.verified is not None and self.resolved_by_checks:
             return self.verified.at
         closed = self.closed
         return closed.at if closed is not None and closed.outcome in ENDED else None
@@ -189,7 +200,7 @@ def _after(incident: Incident, event: object) -> Incident:
         case IncidentVerified() if event.by != "oracle":
             kept = event.attempt if event.ok or event.kept else incident.kept_attempt
             return replace(incident, verified=event, kept_attempt=kept)
-        case IncidentChecked() if event.when == "before":
+        case IncidentChecked() if event.when == "before" and not event.unknown:
             failing = incident.failing or frozenset()
             return replace(incident, failing=failing if event.ok else failing | {event.check})
         case ReportWritten():
@@ -231,7 +242,8 @@ def _told(incident: Incident, event: object) -> Incident:
             reason = event.reason or incident.reason
             return replace(incident, severity=event.severity, reason=reason)
         case IncidentAcknowledged():
-            return replace(incident, acknowledged_by=event.by, acknowledged_at=event.at)
+            first = incident.acknowledged_at or event.at
+            return replace(incident, acknowledged_by=event.by, acknowledged_at=first)
         case IncidentClosed() if event.by != "oracle":
             return replace(incident, status=event.outcome, closed=event)
         case IncidentRecovered() if incident.unresolved:
@@ -239,7 +251,8 @@ def _told(incident: Incident, event: object) -> Incident:
         case IncidentReopened():
             # What was proved and told before is history: else the work would end where it began.
             again = replace(incident, status="open", closed=None, phase=None, failing=None)
-            return replace(again, verified=None, recovered=None, report="", report_path="")
+            again = replace(again, verified=None, recovered=None, diagnosis=None)
+            return replace(again, report="", report_path="")
         case _:
             return incident
 

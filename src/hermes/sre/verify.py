@@ -187,4 +187,5 @@ def _checked(case: Case, seen: Seen, when: Moment, attempt: int) -> IncidentChec
         detail=seen.detail,
         when=when,
         attempt=attempt,
+        unknown=seen.unknown,
     )

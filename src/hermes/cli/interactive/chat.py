@@ -18,6 +18,7 @@ from hermes.settings.load import Loaded
 async def converse(loaded: Loaded, run: str | None, options: dict[str, Any]) -> int:
     """`run` is a conversation to go on with, empty for the latest; None begins a new one."""
     from hermes.app import open_house
+    from hermes.app.models import ModelReach
 
     settings = loaded.settings
     sitting = Sitting(*take_seat(settings.display, loaded.home))
@@ -45,6 +46,11 @@ async def converse(loaded: Loaded, run: str | None, options: dict[str, Any]) -> 
         others = carry_on_in_background(loaded, await open_runs(house.journal))
         warnings = [*house.warnings, *others]
         await sitting.chat(
-            house, facts, resume=run, model=options.get("model", ""), warnings=warnings
+            house,
+            facts,
+            resume=run,
+            model=options.get("model", ""),
+            warnings=warnings,
+            reach=lambda name: ModelReach(loaded, name),
         )
     return exits.OK

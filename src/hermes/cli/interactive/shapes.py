@@ -29,6 +29,16 @@ class House(Protocol):
     def open_model(self, reference: str) -> Model: ...
 
 
+class Reach(Protocol):
+    """Whether the server of a model can be reached."""
+
+    name: str
+
+    @property
+    def words(self) -> str: ...
+    async def trouble(self) -> str: ...
+
+
 class Facts(Value, kw_only=True, frozen=True):
     """What the banner and /status tell about the house."""
 

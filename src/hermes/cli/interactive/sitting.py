@@ -1,6 +1,6 @@
 """A chat from the greeting to the goodbye."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import anyio
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from hermes.cli.interactive.prompt import PromptTerminal
 from hermes.cli.interactive.questions import Questions
 from hermes.cli.interactive.reception import Reception
 from hermes.cli.interactive.resuming import welcome_back
-from hermes.cli.interactive.shapes import Facts, House, Look, Terminal
+from hermes.cli.interactive.shapes import Facts, House, Look, Reach, Terminal
 from hermes.cli.render_safe import clean
 from hermes.cli.stored import run_to_resume
 
@@ -35,8 +35,10 @@ class Sitting:
         resume: str | None = None,
         model: str = "",
         warnings: Sequence[str] = (),
+        reach: Callable[[str], Reach] | None = None,
     ) -> None:
-        """`resume` is a run, or empty for the newest; None begins a new session."""
+        """`resume` is a run, or empty for the newest; None begins a new session. `reach` tells
+        whether the model of this name can be reached."""
         if resume is None:
             conversation = await house.begin()
         else:
@@ -54,11 +56,14 @@ class Sitting:
         )
         if isinstance(self.terminal, PromptTerminal):
             self.terminal.completer = SlashCompleter(desk)
-        await self._greet(desk, warnings)
+        reached = reach(conversation.model.name) if reach is not None else None
+        await self._greet(desk, warnings, reached.words if reached else "")
         async with anyio.create_task_group() as group:
             await group.start(desk.watcher.run)
             group.start_soon(self.terminal.run)
             group.start_soon(desk.animate)
+            if reached is not None:
+                group.start_soon(_say_whether_reached, desk, reached)
             if resume is not None:
                 desk.start(group, TURN, lambda: welcome_back(desk))
             await Reception(desk, group).serve()
@@ -66,10 +71,11 @@ class Sitting:
             group.cancel_scope.cancel()
         await self._goodbye(desk)
 
-    async def _greet(self, desk: Desk, warnings: Sequence[str]) -> None:
+    async def _greet(self, desk: Desk, warnings: Sequence[str], model: str) -> None:
         if self.look.banner:
             run, width = desk.conversation.run, self.terminal.width
-            greeting = banner(desk.facts, run=run, width=width, ink=self.look.ink)
+            facts = replace(desk.facts, model=model or desk.facts.model)
+            greeting = banner(facts, run=run, width=width, ink=self.look.ink)
             await self.terminal.print(greeting + "\n")
         for warning in warnings:
             await desk.note(clean(warning), "error")
@@ -80,3 +86,9 @@ class Sitting:
             await self.terminal.print(
                 self.look.ink.dim(f"to go on with this: hermes --resume {conversation.run}")
             )
+
+
+async def _say_whether_reached(desk: Desk, reach: Reach) -> None:
+    """Beside the chat: a server that does not answer must not delay the prompt."""
+    if why := await reach.trouble():
+        await desk.note(clean(f"{reach.name}: {why}"), "error")

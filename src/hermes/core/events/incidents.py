@@ -142,6 +142,8 @@ class IncidentChecked(Happening, tag="incident.checked", kw_only=True, frozen=Tr
     detail: str = ""
     when: Moment = "after"
     attempt: int = 0
+    unknown: bool = False
+    """The check could not be run, so `ok` is false without anything having failed."""
 
 
 class IncidentDiagnosed(Happening, tag="incident.diagnosed", kw_only=True, frozen=True):

@@ -98,6 +98,8 @@ class PlaybookEnded(Happening, tag="playbook.ended", kw_only=True, frozen=True):
     not_undone: tuple[str, ...] = ()
     """Steps that are still in force although they should have been taken back."""
     dry: bool = False
+    unchecked: str = ""
+    """Why its signature could not be looked for, or not completely; empty when it was."""
 
 
 class SkillShown(Happening, tag="skill.shown", kw_only=True, frozen=True):

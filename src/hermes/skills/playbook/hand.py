@@ -32,10 +32,12 @@ class Done(Value, kw_only=True, frozen=True):
 class Stop(Exception):
     """The first thing that is not as expected; the playbook goes no further."""
 
-    def __init__(self, outcome: Outcome, step: str, detail: str) -> None:
+    def __init__(self, outcome: Outcome, step: str, detail: str, *, hindered: bool = False) -> None:
         super().__init__(detail)
         self.outcome: Outcome = outcome
         self.step = step
+        self.hindered = hindered
+        """The command did not run to its end, so its result shows nothing."""
 
 
 class Hand:

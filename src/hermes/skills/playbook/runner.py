@@ -45,6 +45,8 @@ class Played(Value, kw_only=True, frozen=True):
     seconds: float = 0.0
     not_undone: tuple[str, ...] = ()
     dry: bool = False
+    unchecked: str = ""
+    """Why its signature could not be looked for, or not completely."""
 
     @property
     def changed(self) -> bool:
@@ -92,6 +94,7 @@ class Runner:
             done=tuple(self._done),
             seconds=found.seconds + time.monotonic() - max(began, found.at),
             dry=dry,
+            unchecked=found.unchecked,
         )
         await self._hand.tell(self._end(played))
         return played
@@ -190,6 +193,7 @@ class Runner:
             steps=sum(each.phase == "step" for each in played.done) if played.changed else 0,
             not_undone=played.not_undone,
             dry=played.dry,
+            unchecked=played.unchecked,
         )
 
 

@@ -3,6 +3,7 @@
 Playbooks may look side by side; what more than one of them wants to see is looked at once.
 """
 
+import re
 import time
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
@@ -18,6 +19,10 @@ from hermes.skills.playbook.schema import KEPT, Playbook, Probe
 from hermes.skills.playbook.template import fill
 
 UNDO = "/var/tmp/hermes-undo"
+_UNCHECKED = re.compile(r"^unchecked=(.{1,160})$", re.MULTILINE)
+_ABSENT = re.compile(
+    r"^(?:\S+: (?:line \d+|\d+): )?([\w.-]+): (?:command )?not found$", re.MULTILINE
+)
 
 
 class Found(Value, kw_only=True, frozen=True):
@@ -29,6 +34,8 @@ class Found(Value, kw_only=True, frozen=True):
     """How the playbook ends without having begun; None when its signature is there."""
     step: str = ""
     detail: str = ""
+    unchecked: str = ""
+    """Why the signature could not be looked for, or not completely; empty when it was."""
     at: float = 0.0
     """By the monotonic clock: what was seen long ago may no longer be so."""
     seconds: float = 0.0
@@ -67,7 +74,7 @@ async def find(playbook: Playbook, facts: Facts, hand: Hand, looks: Looks) -> Fo
     values: dict[str, str] = {}
     seen: list[Done] = []
     missing: Outcome | None = None
-    step = detail = ""
+    step = detail = unchecked = ""
     try:
         values |= _given(playbook, facts)
         for probe in playbook.signature.probes:
@@ -78,15 +85,29 @@ async def find(playbook: Playbook, facts: Facts, hand: Hand, looks: Looks) -> Fo
                 raise Stop("declined", probe.name, why)
     except Stop as stop:
         missing, step, detail = stop.outcome, stop.step, str(stop)
+        unchecked = _unchecked(stop, seen)
     return Found(
         values=values,
         done=tuple(seen),
         missing=missing,
         step=step,
         detail=detail,
+        unchecked=unchecked,
         at=time.monotonic(),
         seconds=time.monotonic() - began,
     )
+
+
+def _unchecked(stop: Stop, seen: list[Done]) -> str:
+    """A probe that lacks a program says so with a line `unchecked=REASON`."""
+    for each in seen:
+        if said := _UNCHECKED.search(each.output):
+            return said[1].strip()
+    last = seen[-1].output if seen else ""
+    if program := _ABSENT.search(last):
+        return f"no {program[1]} on this host"
+    looked = bool(stop.step) and stop.outcome == "declined" and not stop.hindered
+    return "" if looked else str(stop)
 
 
 def _given(playbook: Playbook, facts: Facts) -> dict[str, str]:
@@ -109,5 +130,6 @@ async def _probe(probe: Probe, command: str, hand: Hand, looks: Looks, seen: lis
         await hand.stepped(probe.name, "probe", result, not why, why)
     seen.append(done(probe.name, "probe", result, ok=not why))
     if why:
-        raise Stop(hindered(result, "declined"), probe.name, why)
+        late = bool(hindrance(result))
+        raise Stop(hindered(result, "declined"), probe.name, why, hindered=late)
     return result

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from functools import cache
 
 import anyio
+from msgspec.structs import replace as restructured
 
 from hermes.agent.means import Means
 from hermes.core.errors import PermanentModelError, SettingsError, StoreError
@@ -26,6 +27,7 @@ from hermes.sre.agents.settings import CrewSettings
 from hermes.sre.agents.synthesis import NAME, Found, judged
 from hermes.sre.agents.wording import LAYERS
 from hermes.sre.case import Case
+from hermes.sre.incident import incident
 from hermes.sre.looking import Seen, look
 from hermes.sre.minds import Hypothesis, Remedy, Synthesis, Tried
 from hermes.tools.executor import Executor
@@ -91,9 +93,31 @@ class Crew:
         tried: Sequence[Tried],
         executor: Executor,
     ) -> Remedy:
+        await self._restate(case, hypothesis)
         model = self._model(REMEDIATOR)
         return await mended(
             self.means, model, self.settings, case, hypothesis, attempt, tried, executor
+        )
+
+    async def _restate(self, case: Case, hypothesis: Hypothesis) -> None:
+        """The diagnosis is what is acted on: a later attempt follows another hypothesis."""
+        known = await incident(self.means.bus.journal, case.run)
+        said = known.diagnosis if known is not None else None
+        if said is None or (said.component, said.mechanism) == (
+            hypothesis.component,
+            hypothesis.mechanism,
+        ):
+            return
+        await self.means.bus.publish(
+            restructured(
+                said,
+                at=datetime.now(UTC),
+                component=hypothesis.component,
+                mechanism=hypothesis.mechanism,
+                value=hypothesis.value,
+                evidence=hypothesis.evidence,
+                confidence=hypothesis.confidence,
+            )
         )
 
     async def _side_by_side(

@@ -62,7 +62,8 @@ async def assess(
     looks = _Looks(execute)
     before = await looks.all()
     if not before.state.units:
-        return looks.says("unknown", "the supervisor of this host could not be asked")
+        why = before.state.unchecked or "the look at this host was refused or did not end in time"
+        return looks.says("unknown", f"the services could not be listed: {why}")
     if found := symptoms(facts, before):
         return looks.says("wrong", *found)
     if not may_be_well(facts, before):

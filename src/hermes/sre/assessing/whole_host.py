@@ -58,6 +58,8 @@ class State(Value, kw_only=True, frozen=True):
     memory: int | None = None
     """Percent that is left."""
     disks: dict[str, int] = {}
+    unchecked: str = ""
+    """Why the services could not be listed; empty when they were."""
 
 
 class Monitor(Value, kw_only=True, frozen=True):
@@ -77,6 +79,7 @@ class Seen(Value, kw_only=True, frozen=True):
 
 
 _FULL, _FULL_SHARED, _LITTLE = 90, 60, 1024
+_UNCHECKED = re.compile(r"^unchecked=(.{1,160})", re.MULTILINE)
 _KEYED = re.compile(r"([A-Za-z]+)=(\S*)")
 
 
@@ -112,6 +115,7 @@ def read_state(text: str) -> State:
         ports=tuple(ports),
         memory=memory,
         disks=disks,
+        unchecked=why[1] if (why := _UNCHECKED.search(text)) else "",
     )
 
 

@@ -13,6 +13,8 @@ from hermes.core.events.watching import HealthMissed
 from hermes.core.messages import Value
 from hermes.sre.incident import Incident
 from hermes.sre.report.markdown import one_line, visible
+from hermes.sre.report.statements import answer_of, cause_line, outcome
+from hermes.sre.report.statistics import spread
 from hermes.sre.report.times import lasting, ordinal, times_of
 
 TITLE, LINE, TEXT = 120, 300, 4_000
@@ -22,7 +24,7 @@ TOGETHER, SHORT_TITLE = 60, 60
 """Notices that one names, and how much of each title when there are many."""
 ENDED = {
     "resolved": "✅ INCIDENT RESOLVED",
-    "recovered": "✅ RECOVERED BY ITSELF",
+    "recovered": "✅ RECOVERED",
     "no-incident": "✅ NO INCIDENT",
     "closed": "✅ INCIDENT CLOSED",
     "escalated": "📣 INCIDENT ESCALATED",
@@ -97,11 +99,11 @@ def question(incident: Incident) -> Said:
 def update(incident: Incident, doing: str, waiting: int, now: datetime) -> Said:
     lines = [("phase", phase(incident)), ("now", doing)]
     if incident.diagnosis is not None:
-        lines.append(("cause so far", cause(incident)))
+        lines.append(cause_line(incident))
     if waiting:
         lines.append(("waits for a person", f"{waiting} (`hermes approvals`)"))
-    passed = lasting((now - incident.case.opened_at).total_seconds())
-    title = _title(f"⏳ {incident.severity} open for {passed}", incident.case.title)
+    passed = lasting(incident.duration_s(now))
+    title = _title(f"⏳ {incident.severity} failing for {passed}", incident.case.title)
     return Said(title, _lines(lines))
 
 
@@ -109,7 +111,7 @@ def updates(open_ones: Sequence[Incident], now: datetime) -> Said:
     """Many at once: one notice, a line each."""
     shown = [
         f"{each.severity} {one_line(each.case.title, 80)}: {phase(each)}, "
-        f"{lasting((now - each.case.opened_at).total_seconds())}"
+        f"failing for {lasting(each.duration_s(now))}"
         for each in open_ones[:20]
     ]
     more = len(open_ones) - len(shown)
@@ -146,30 +148,35 @@ def approval(asked: ApprovalRequested | ActionAnnounced, incident: Incident) -> 
 def ended(incident: Incident) -> Said:
     closed = incident.closed
     assert closed is not None  # asked of those that are closed
-    by = closed.by or ("" if closed.answered_by == "nobody" else f"a {closed.answered_by}")
+    answer = answer_of(incident)
     failing = "failing for" if incident.unresolved else "duration"
+    unverified = closed.outcome in ("resolved", "closed") and not incident.resolved_by_checks
     lines = [
         (failing, lasting(incident.duration_s(closed.at))),
-        ("root cause", cause(incident)),
-        ("by", by),
+        cause_line(incident),
+        ("by", str(answer) if answer.by != "nobody" else ""),
+        ("verified", outcome(incident) if unverified else ""),
         ("MTTR", lasting(repair) if (repair := times_of(incident).repair) is not None else ""),
         ("reason", closed.reason),
         *_found(incident),
         ("report", incident.report_path or f"hermes incident report {incident.case.incident}"),
     ]
-    return Said(_title(ENDED[closed.outcome], incident.case.title), _lines(lines))
+    title = ENDED["closed"] if unverified else ENDED[closed.outcome]
+    return Said(_title(title, incident.case.title), _lines(lines))
 
 
 def _found(incident: Incident) -> list[tuple[str, str]]:
-    """For the person who takes over: everything that is known, tried and left."""
+    """For the person who takes over: everything that is known, was tried and is left."""
     if incident.closed is None or incident.closed.outcome != "escalated":
         return []
     found = incident.diagnosis
     lines = [("impact", incident.reason), ("failing", ", ".join(sorted(incident.failing or ())))]
-    lines += [("ruled out", each) for each in (found.ruled_out if found else ())]
-    lines += [("open question", each) for each in (found.gaps if found else ())]
+    lines += [("excluded by the model", each) for each in (found.ruled_out if found else ())]
+    told = {incident.closed.reason, incident.closed.reason[:300]}
+    gaps = [each for each in (found.gaps if found else ()) if each not in told]
+    lines += [("not checked or not known", each) for each in gaps]
     for change in incident.changes:
-        how = {"yes": "taken back", "failed": "COULD NOT BE TAKEN BACK", "": "in force"}
+        how = {"yes": "undone", "failed": "COULD NOT BE UNDONE", "": "in force"}
         lines.append(("tried", f"{change.command} ({how[change.taken_back]})"))
     return lines
 
@@ -185,10 +192,10 @@ def briefing(known: Sequence[Incident], day: str) -> Said:
     still = [each for each in known if each.unresolved]
     outcomes = [each.status for each in known if each.status != "open"]
     counts = ", ".join(f"{outcomes.count(name)} {name}" for name in ENDED if name in outcomes)
-    repairs = sorted(repair for each in known if (repair := times_of(each).repair) is not None)
+    repairs = spread(times_of(each).repair for each in known)
     lines = [("incidents", counts or "none ended")]
-    if repairs:
-        lines.append(("median MTTR", lasting(repairs[len(repairs) // 2])))
+    if repairs.count:
+        lines.append(("median MTTR", f"{lasting(repairs.median)} (of {repairs.count})"))
     for each in known:
         if each.status == "open":
             lines.append(("open", f"{each.severity} {each.case.title}: {phase(each)}"))
@@ -211,16 +218,8 @@ def phase(incident: Incident) -> str:
     if incident.question:
         return "waits for an answer"
     if incident.phase is None:
-        return "waits for somebody to begin"
+        return "the work has not begun"
     return incident.phase + (f", attempt {incident.attempt}" if incident.attempt > 1 else "")
-
-
-def cause(incident: Incident) -> str:
-    found = incident.diagnosis
-    if found is None:
-        return "unknown"
-    parts = [part for part in (found.component, found.mechanism, found.value) if part]
-    return " · ".join(parts) or "unknown"
 
 
 def _title(what: str, about: str) -> str:

@@ -1,9 +1,10 @@
-"""Everything that a report speaks of, gathered once."""
+"""Everything that a report is about, gathered once."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from msgspec import field
+from msgspec.structs import replace
 
 from hermes.core.errors import HermesError
 from hermes.core.events.incidents import (
@@ -14,6 +15,7 @@ from hermes.core.events.incidents import (
 from hermes.core.messages import Value
 from hermes.core.protocols import Recorded
 from hermes.sre.incident import Incident, folded
+from hermes.sre.report.statements import answer_of
 from hermes.sre.report.times import Recurrence, Times, recurrence, times_of
 from hermes.sre.report.told import Cost, Deed, Refused, cost, deeds, of_kind, refusals
 
@@ -35,8 +37,8 @@ class Account(Value, kw_only=True, frozen=True):
         return tuple(deed for deed in self.deeds if deed.changed)
 
     @property
-    def ended_at(self) -> datetime:
-        return self.incident.ended_at or self.now
+    def duration_s(self) -> float:
+        return self.incident.duration_s(self.now)
 
 
 def account(
@@ -63,42 +65,13 @@ def account(
     )
 
 
-def outcome(incident: Incident) -> str:
-    """In the words of a report. The checks say that it is resolved; nobody else can."""
-    held = incident.verified is not None and incident.verified.ok
-    verdict = incident.diagnosis.verdict if incident.diagnosis is not None else ""
-    if incident.status == "open":
-        if held:
-            return "resolved"
-        if verdict in _QUIET and not incident.standing:
-            return _QUIET[verdict]
-        if verdict == "escalate":
-            return "escalated"
-        if incident.phase in ("document", "learn"):
-            return "not resolved; people are called"
-        return "not resolved; work goes on"
-    if incident.recovered is not None and incident.closed is not None:
-        return "recovered after it was escalated"
-    if incident.status == "closed":
-        return "resolved" if held else "not resolved by checks; closed by a person"
-    return _ENDINGS[incident.status]
-
-
-_QUIET = {"no-incident": "no incident", "recovered": "recovered"}
-_ENDINGS = {**_QUIET, "resolved": "resolved", "escalated": "escalated"}
-
-
 def answered_by(account: Account) -> str:
-    """Who mended it, or tried to."""
-    incident = account.incident
-    said = incident.closed.answered_by if incident.closed is not None else "nobody"
-    if said == "person":
-        return "a person"
-    if said == "playbook" or (said == "nobody" and incident.played and not account.cost.calls):
-        return f"playbook {incident.played[-1]}" if incident.played else "a playbook"
-    if account.cost.models:
-        return f"model {', '.join(account.cost.models)}"
-    return {
-        "model": "a model",
-        "nobody": "nobody yet" if incident.status == "open" else "nobody",
-    }.get(said, said)
+    """Who ended it, by name where the records have it."""
+    answer = answer_of(account.incident)
+    if answer.by == "nobody" and account.incident.status == "open":
+        return "nobody yet"
+    if answer.by == "nobody" and account.incident.status == "recovered":
+        return "not known"  # that it is over was seen, and not by whose work
+    if answer.by == "model":
+        answer = replace(answer, name=", ".join(account.cost.models))
+    return str(answer)

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 from hermes.core.events.incidents import AlertsJoined, IncidentOpened
 from hermes.core.protocols import Recorded
-from hermes.sre.report.account import Account, account, outcome
+from hermes.sre.report.account import Account, account
 from hermes.sre.report.markdown import one_line
+from hermes.sre.report.statements import cause_of, outcome
 from hermes.sre.report.times import lasting, ordinal
 from hermes.sre.report.told import of_kind
 
@@ -27,18 +28,18 @@ def notes_of(
 
 
 def _cause(whole: Account) -> list[str]:
-    """Only where the checks agree: a diagnosis that mended nothing is a guess."""
+    """Only a cause that was found: any other diagnosis is a guess."""
     incident = whole.incident
     diagnosis, name = incident.diagnosis, incident.case.incident
-    if diagnosis is None or not diagnosis.component:
+    if diagnosis is None or not diagnosis.component or cause_of(incident) != "found":
         return []
     what = one_line(diagnosis.component, 80)
     how = one_line(diagnosis.mechanism, LINE)
-    if outcome(incident) == "resolved" and how:
+    if outcome(incident) == "resolved":
         service = f" of {one_line(incident.case.service, 40)}" if incident.case.service else ""
-        return [f"Trouble{service} came from {what}: {how} (proved by checks in {name})"]
+        return [f"Trouble{service} came from {what}: {how} (verified by checks in {name})"]
     if diagnosis.verdict == "no-incident":
-        return [f"An alarm about {what} was false: {how} (looked at in {name})"]
+        return [f"An alert about {what} was false: {how} (checked in {name})"]
     return []
 
 
@@ -49,8 +50,8 @@ def _helped(whole: Account) -> list[str]:
     back = [c for c in incident.changes if c.taken_back == "yes"]
     lines = []
     if outcome(incident) == "resolved" and kept:
-        lines.append(f"`{one_line(kept[-1].command, LINE)}` ended it for good in {name}")
-    lines += [f"`{one_line(c.command, LINE)}` did not help in {name}" for c in back[:2]]
+        lines.append(f"after `{one_line(kept[-1].command, LINE)}` the checks passed in {name}")
+    lines += [f"`{one_line(c.command, LINE)}` was undone in {name}" for c in back[:2]]
     return lines
 
 
@@ -69,8 +70,7 @@ def _again(whole: Account) -> list[str]:
     times = whole.again.times
     if times < 2:
         return []
-    repair = lasting(whole.times.repair)
+    repair = whole.times.repair
+    took = f" (time to repair: {lasting(repair)})" if repair is not None else ""
     title = one_line(whole.incident.case.title, 80)
-    return [
-        f"{title!r} came the {ordinal(times)} time in {whole.again.days} days (repair: {repair})"
-    ]
+    return [f"{title!r} came the {ordinal(times)} time in {whole.again.days} days{took}"]

@@ -7,6 +7,7 @@ from hermes.core.events.incidents import ReportWritten
 from hermes.core.protocols import Recorded
 from hermes.sre.incident import Incident
 from hermes.sre.report.markdown import one_line, words
+from hermes.sre.report.statements import QUIET, cause_of
 from hermes.sre.report.times import Recurrence, lasting, ordinal, times_of
 from hermes.sre.report.told import Refused, of_kind
 
@@ -57,12 +58,12 @@ def hints(incident: Incident, again: Recurrence, refused: Sequence[Refused]) -> 
     """Sentences of our own; nothing in them comes from outside."""
     found = [*_of_course(incident, again, refused), *_of_mechanism(incident)]
     if not found:
-        found = ["Nothing in the journal points at a particular prevention; a person should look."]
+        found = ["Nothing in the journal points at a particular prevention."]
     return list(dict.fromkeys(found))[:MOST]
 
 
 def said(records: Sequence[Recorded]) -> str:
-    """What a model wrote about it, where one did; marked as such by whoever shows it."""
+    """What a model wrote about it, where one did; the section marks it as such."""
     for event in reversed(of_kind(records, ReportWritten)):
         if not event.path and not event.trouble and (match := _PREVENTION.search(event.text)):
             return words(one_line(match.group(1), 500), 500)
@@ -70,12 +71,12 @@ def said(records: Sequence[Recorded]) -> str:
 
 
 def _of_mechanism(incident: Incident) -> list[str]:
-    """By the diagnosis alone: the words of an alert are symptoms."""
+    """From a cause that was found: the words of an alert are symptoms."""
     diagnosis = incident.diagnosis
-    if diagnosis is not None and diagnosis.verdict in ("no-incident", "recovered"):
+    if incident.status == "recovered" or (diagnosis and diagnosis.verdict in QUIET):
         return []
-    if diagnosis is None or not (diagnosis.mechanism or diagnosis.component):
-        return ["The cause is not known: what keeps it from coming back begins with finding it."]
+    if diagnosis is None or cause_of(incident) != "found":
+        return ["The cause is not known: find it first."]
     text = " ".join((diagnosis.component, diagnosis.mechanism, diagnosis.value)).lower()
     return [hint for pattern, hint in _HINTS if re.search(pattern, text)][:2]
 
@@ -85,19 +86,19 @@ def _of_course(incident: Incident, again: Recurrence, refused: Sequence[Refused]
     diagnosis, times = incident.diagnosis, times_of(incident)
     if again.times > 1:
         found.append(
-            f"It is the {ordinal(again.times)} time in {again.days} days: what was done before "
-            "brings relief, and the cause behind it needs somebody."
+            f"It is the {ordinal(again.times)} time in {again.days} days: look for a cause that "
+            "the work on the earlier ones did not remove."
         )
     if diagnosis is not None and diagnosis.verdict == "no-incident":
-        found.append("Mend the check that raised it: nothing was wrong.")
+        found.append("Correct the check that raised the alert: no fault was found.")
     if diagnosis is not None and diagnosis.verdict == "recovered":
         found.append("Find out why it failed for a while; it may come back.")
     if times.detect is not None and times.detect > SLOW:
-        found.append(f"It took {lasting(times.detect)} to be noticed: add a probe for it.")
+        found.append(f"It took {lasting(times.detect)} to be detected: add a probe for it.")
     if refused:
-        found.append("Decide beforehand, by a rule, what may be done without a person.")
+        found.append("Decide beforehand, by a rule, what may be done without asking.")
     if any(change.taken_back == "failed" for change in incident.changes):
-        found.append("A change could not be taken back: look at the host by hand.")
+        found.append("A change could not be undone: look at the host by hand.")
     if incident.gaps:
-        found.append("Run the watcher under a supervisor: it was gone during the incident.")
+        found.append("Run the watch under a supervisor: the work on the incident was interrupted.")
     return found

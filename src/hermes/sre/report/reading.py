@@ -9,7 +9,7 @@ from hermes.core.protocols import Journal, Recorded
 from hermes.sre.incident import Incident, folded
 from hermes.sre.report.times import LATELY
 
-LISTED = (
+STATES = (
     "incident.opened",
     "incident.joined",
     "incident.graded",
@@ -18,9 +18,19 @@ LISTED = (
     "incident.closed",
     "incident.recovered",
 )
-"""Enough for a listing: how the work went is read for those that are looked at."""
-MEASURED = (*LISTED, "incident.phase", "incident.verified")
+"""Enough to choose what is listed."""
+LISTED = (
+    *STATES,
+    "incident.phase",
+    "incident.diagnosed",
+    "incident.verified",
+    "change.began",
+    "changes.undone",
+)
+"""Enough for a listing and the statistics to say what `show` says of the same incident."""
 ALERTS = 5
+ONE_BY_ONE = 200
+"""Incidents up to which a query for each is quicker than reading them all."""
 
 
 async def listed(
@@ -29,6 +39,15 @@ async def listed(
     """In the order in which they were opened; in a drill the run has a name of its own."""
     found = folded([recorded async for recorded in journal.read(kinds=kinds)])
     return [each for each in found.values() if drills or each.case.run == each.case.incident]
+
+
+async def completed(journal: Journal, chosen: Sequence[Incident]) -> list[Incident]:
+    """Those that were chosen by their states, with the rest of what a listing says of them."""
+    found = []
+    for each in chosen:
+        records = [one async for one in journal.read(run=each.case.run, kinds=LISTED)]
+        found.append(folded(records).get(each.case.incident, each))
+    return found
 
 
 async def opened(journal: Journal) -> list[tuple[int, IncidentOpened]]:

@@ -1,13 +1,14 @@
 """The second half of a report: what was done about it, whether it holds, and what it cost.
 
-Under "Remediation" only what really ran stands in backticks: ways back that were not taken, and
+Under "Remediation" only what really ran stands in backticks: undo commands that were not run, and
 what was refused, have sections of their own.
 """
 
 from hermes.core.events.incidents import ChangesUndone, IncidentVerified
-from hermes.sre.report.account import Account, answered_by, outcome
+from hermes.sre.report.account import Account, answered_by
 from hermes.sre.report.markdown import begin_of, code, command, words
 from hermes.sre.report.prevention import hints, said
+from hermes.sre.report.statements import outcome
 from hermes.sre.report.times import lasting
 from hermes.sre.report.told import Deed, of_kind
 
@@ -26,7 +27,7 @@ def remediation(account: Account, most: int) -> str:
         looks = [deed for deed in account.deeds if deed.ending == "ok" and not deed.changed]
         lines = ["Nothing was changed on the host."]
         if looks:
-            lines.append("It was only looked at, among others with:")
+            lines.append("Commands that only read, among others:")
             lines += [f"- {begin_of(deed.command)}" for deed in looks[: min(most, LOOKS)]]
     text = _section("Remediation", "\n".join(lines))
     return (
@@ -41,6 +42,9 @@ def remediation(account: Account, most: int) -> str:
 def verification(account: Account, most: int) -> str:
     incident = account.incident
     lines = [_word(incident.verified)]
+    if over := incident.recovered:
+        how = f": {words(over.how, 200)}" if over.how else ""
+        lines.append(f"The problem ended at {over.recovered_at:%Y-%m-%d %H:%M:%S} UTC{how}.")
     lines += _checked(account, most)
     lines += ["", f"Outcome: {outcome(incident)}"]
     return _section("Verification", "\n".join(lines))
@@ -56,18 +60,24 @@ def prevention(account: Account) -> str:
 def figures(account: Account) -> str:
     times, cost = account.times, account.cost
     spent = f"{cost.calls} model calls, {cost.usage.tokens:,} tokens"
+    spent = spent if cost.calls else "no model was called"
     if cost.usage.cost_usd:
         spent += f", ${cost.usage.cost_usd:.4f}"
     lines = [
         f"- Time to detect (MTTD): {lasting(times.detect)}",
         f"- Time to begin (MTTA): {lasting(times.acknowledge)}",
-        f"- Time to repair (MTTR): {lasting(times.repair)}",
+        f"- Time to repair (MTTR): {_repair(account)}",
         f"- Answered by: {words(answered_by(account), 120)}",
         f"- Cost: {spent}; {len(account.deeds)} commands, {len(account.changes)} of them changes",
-        # Said last once more: whoever reads only one such line reads one that is ours.
+        # Repeated at the end, because texts of others above may contain such a line.
         f"- Outcome: {outcome(account.incident)}",
     ]
     return _section("Figures", "\n".join(lines))
+
+
+def _repair(account: Account) -> str:
+    seconds = account.times.repair
+    return lasting(seconds) if seconds is not None else "not defined, no repair was verified"
 
 
 def _step(place: int, deed: Deed, taken_back: str) -> str:
@@ -75,9 +85,9 @@ def _step(place: int, deed: Deed, taken_back: str) -> str:
     attempt = f", attempt {deed.attempt}" if deed.attempt else ""
     how = "done" if deed.ending == "ok" else words(deed.detail, 80)
     if deed.way_back:
-        how += ", to take a change back"
+        how += ", to undo a change"
     if taken_back:
-        how += ", taken back later" if taken_back == "yes" else ", could not be taken back"
+        how += ", undone later" if taken_back == "yes" else ", could not be undone"
     return f"{place}. {command(deed.command)}{by}{attempt}: {how} (event {deed.seq})"
 
 
@@ -86,13 +96,13 @@ def _ways_back(ran: list[Deed]) -> str:
     if not known:
         return ""
     lines = [f"{place}. {command(deed.undo)}" for place, deed in known]
-    return _section("Ways back", "By the number of the step:\n\n" + "\n".join(lines))
+    return _section("Undo commands", "By the number of the step:\n\n" + "\n".join(lines))
 
 
 def _cut_off(account: Account, most: int) -> str:
     lines = [
         f"- {command(deed.command)} began and no result was ever written: it may have run. "
-        f"Way back: {command(deed.undo) if deed.undo else 'none was known'}"
+        f"Undo: {command(deed.undo) if deed.undo else 'none is known'}"
         for deed in account.changes
         if deed.ending == "cut off"
     ]
@@ -114,13 +124,11 @@ def _undone(account: Account, most: int) -> str:
     lines = []
     for event in of_kind(account.records, ChangesUndone):
         why = f": {words(event.reason, 200)}" if event.reason else ""
-        lines.append(f"Changes were taken back{why}.\n")
+        lines.append(f"Changes were undone{why}.\n")
         for call in event.calls:
-            lines.append(f"- taken back: {_call(by_call.get(call), call)}")
+            lines.append(f"- undone: {_call(by_call.get(call), call)}")
         for call in event.failed:
-            lines.append(
-                f"- still in force, could not be taken back: {_call(by_call.get(call), call)}"
-            )
+            lines.append(f"- still in force, could not be undone: {_call(by_call.get(call), call)}")
     return _section("Undone", _at_most(lines, 2 * most)) if lines else ""
 
 
@@ -130,20 +138,21 @@ def _call(deed: Deed | None, call: str) -> str:
 
 def _word(verified: IncidentVerified | None) -> str:
     if verified is None:
-        return "No check has said that it is mended."
-    again = f" after {words(verified.trigger, 120)} was set off again" if verified.trigger else ""
+        return "No check has verified a repair."
+    again = f" after {words(verified.trigger, 120)} was run again" if verified.trigger else ""
     if verified.ok:
-        return f"Every check held for {lasting(verified.seconds)}{again}."
+        return f"The checks passed{again}; the verification took {lasting(verified.seconds)}."
     wrong = "; ".join(words(check, 160) for check in verified.checks[:5])
-    return f"The checks do not hold{again}" + (f": {wrong}." if wrong else ".")
+    return f"The checks did not pass{again}" + (f": {wrong}." if wrong else ".")
 
 
 def _checked(account: Account, most: int) -> list[str]:
-    """Of each check the last look of its kind: before, after, and after the trigger."""
+    """Of each check the last result of its kind: before, after, and after the trigger."""
     last: dict[str, dict[str, str]] = {}
     for event in account.checks:
+        state = "not run" if event.unknown else "passed" if event.ok else "failed"
         detail = "" if event.ok else f" ({words(event.detail, 120)})" if event.detail else ""
-        last.setdefault(event.check, {})[event.when] = ("holds" if event.ok else "fails") + detail
+        last.setdefault(event.check, {})[event.when] = state + detail
     if not last:
         return []
     names = {"before": "before", "after": "after", "trigger": "with the trigger"}

@@ -1,12 +1,20 @@
 """The first half of a report: what it was, when, and why."""
 
-from hermes.core.events.incidents import IncidentDiagnosed
-from hermes.core.events.skills import PlaybookEnded
+from hermes.core.events.incidents import IncidentChecked
+from hermes.sre.incident import Incident
 from hermes.sre.report.account import Account
 from hermes.sre.report.markdown import code, timeless, words
+from hermes.sre.report.statements import (
+    cause_of,
+    exclusions,
+    failed_before,
+    not_matched,
+    not_run,
+    unchecked,
+)
 from hermes.sre.report.timeline import clock, shortened, timeline
 from hermes.sre.report.times import lasting, ordinal
-from hermes.sre.report.told import Deed, of_kind
+from hermes.sre.report.told import Deed
 
 FEW = 8
 NAMES = 12
@@ -24,27 +32,27 @@ def head(account: Account) -> str:
     ]
     if case.service:
         rows.append(f"- Service: {words(case.service, 80)}")
-    # Underlined, not marked with `#`: the title is somebody else's words.
+    # Underlined, not marked with `#`: the title was written by others.
     return f"{title}\n{'=' * 20}\n\n" + "\n".join(rows)
 
 
 def impact(account: Account) -> str:
     incident, case = account.incident, account.incident.case
-    what = f"The service {words(case.service, 80)} was concerned" if case.service else "Noticed"
-    lines = [f"{what}: {words(case.title)}."]
+    named = f"The alert names the service {words(case.service, 80)}: " if case.service else ""
+    lines = [f"{named}{words(case.title)}."]
     if incident.reason:
         lines.append(f"Graded {incident.severity}: {words(incident.reason)}.")
-    failing = list(
-        dict.fromkeys(c.check for c in account.checks if c.when == "before" and not c.ok)
-    )
-    if failing:
+    if incident.parts:
+        names = ", ".join(words(name, 80) for name in incident.parts)
+        lines.append(f"Joined later by alerts about: {names}.")
+    if failing := failed_before(account.checks):
         names = ", ".join(words(name, 80) for name in failing[:FEW])
         more = f" and {len(failing) - FEW} more" if len(failing) > FEW else ""
         lines.append(f"Before anything was changed these checks failed: {names}{more}.")
     count = incident.alerts
-    lines.append(f"{count} alert{'s' if count != 1 else ''} told of it, for {_duration(account)}.")
+    lines.append(f"{count} alert{'s were' if count != 1 else ' was'} received.")
     if case.text:
-        lines.append(f"The alert said: {words(case.text, _TEXT)}")
+        lines.append(f"The first alert said: {words(case.text, _TEXT)}")
     return _section("Impact", "\n".join(lines))
 
 
@@ -57,40 +65,60 @@ def times(account: Account, most: int) -> str:
         )
     lines.append(f"- {clock(account.now)} this report was written")
     began = account.times.detect
-    since = f" By its source the trouble began {lasting(began)} earlier." if began else ""
+    since = ""
+    if began:
+        since = (
+            f" According to the alert, the problem began {lasting(began)} before the incident "
+            "was opened."
+        )
     return _section("Timeline", f"Times of day in UTC.{since}\n\n" + "\n".join(lines))
 
 
 def cause(account: Account, most: int) -> str:
-    diagnosis = account.incident.diagnosis
-    lines = [_named(diagnosis)]
-    if diagnosis is not None:
+    """A root cause only where one was found; else what is known."""
+    diagnosis, found = account.incident.diagnosis, cause_of(account.incident) == "found"
+    lines = [_named(account.incident, found=found)]
+    if not found:
+        lines += _failing(account, most)
+    if diagnosis is not None and (diagnosis.evidence or found):
         lines += ["", *_evidence(account, diagnosis.evidence, most)]
     lines += _found(account, most)
-    return _section("Root cause", "\n".join(lines).rstrip()) + _ruled_out(account, most)
+    heading = "Root cause" if found else "What is known"
+    return _section(heading, "\n".join(lines).rstrip()) + _ruled_out(account, most)
+
+
+def _failing(account: Account, most: int) -> list[str]:
+    """Checks that failed before anything was changed, with what they saw."""
+    names = failed_before(account.checks)
+    seen = {each.check: each.detail for each in account.checks if each.when == "before"}
+    lines = [f"- {words(name, 80)}: {words(seen[name] or 'failed', 200)}" for name in names]
+    return ["", "Checks that failed:", *lines[:most]] if lines else []
 
 
 def _ruled_out(account: Account, most: int) -> str:
-    diagnosis = account.incident.diagnosis
-    found = list(diagnosis.ruled_out) if diagnosis is not None else []
-    found += [one for layer in account.layers for one in layer.ruled_out]
-    ended = of_kind(account.records, PlaybookEnded)
-    declined = list(dict.fromkeys(e.skill for e in ended if e.outcome == "declined"))
-    if declined:
-        names = ", ".join(declined[:NAMES]) + (", …" if len(declined) > NAMES else "")
-        found.insert(0, f"{len(declined)} known faults whose signature is not there: {names}")
+    """Only what was looked at in this incident, with a result."""
+    found = list(exclusions(account.incident, account.layers, account.records).shown)
+    if absent := not_matched(account.records):
+        found.insert(0, _skills(absent, "playbooks looked for their fault and did not find it"))
     return _section("Ruled out", _listed(found, most)) if found else ""
 
 
 def gaps(account: Account, most: int) -> str:
-    """What is not known, and the times in which nobody looked."""
+    """What could not be checked, what is not known, and when nothing looked."""
     diagnosis = account.incident.diagnosis
-    found = list(diagnosis.gaps) if diagnosis is not None else []
+    found = [
+        _skills(each.skills, f"playbooks could not be checked completely: {each.why}")
+        for each in unchecked(account.records)
+    ]
+    found += not_run(account.checks)
+    found += list(diagnosis.gaps) if diagnosis is not None else []
     found += [one for layer in account.layers for one in layer.gaps]
+    claimed = exclusions(account.incident, account.layers, account.records).claimed
+    found += [f"{text} (excluded by the model without evidence)" for text in claimed]
     lines = [_listed(found, most)] if found else []
     lines += [
-        f"- The watcher was gone for {lasting(seconds)} from {clock(since)} on; "
-        "what it had done until then was in the journal, and no change was made twice."
+        f"- Nothing was recorded for {lasting(seconds)} from {clock(since)} on, until the work "
+        "resumed."
         for since, seconds in account.incident.gaps[:most]
     ]
     lines += [
@@ -98,54 +126,68 @@ def gaps(account: Account, most: int) -> str:
         for layer in account.layers
         if layer.status == "failed"
     ]
-    return _section("Gaps", "\n".join(lines)) if lines else ""
+    return _section("What could not be checked", "\n".join(lines)) if lines else ""
+
+
+def _skills(names: tuple[str, ...], what: str) -> str:
+    listed = ", ".join(names[:NAMES]) + (", …" if len(names) > NAMES else "")
+    one = what.replace("playbooks", "playbook", 1) if len(names) == 1 else what
+    return f"{len(names)} {one} ({listed})"
 
 
 def again(account: Account) -> str:
     times, before = account.again.times, account.incident.case.seen_before
+    days = account.again.days
     if times > 1:
         names = ", ".join(code(name) for name in account.again.before[-3:])
-        line = f"{ordinal(times)} time in {account.again.days} days. Before: {names}."
+        line = f"{ordinal(times)} time in {days} days. Before: {names}."
     elif before:
-        line = f"Seen {before} times before, none of them in the last {account.again.days} days."
+        line = f"Seen {before} times before, but not in the last {days} days."
     else:
-        line = f"First time in {account.again.days} days."
+        line = f"No other incident of the same kind in the last {days} days."
     return _section("Recurrence", line)
 
 
-def _named(diagnosis: IncidentDiagnosed | None) -> str:
-    if diagnosis is None:
-        return "Unknown: nobody came to a diagnosis that points at evidence."
-    sure = f" (confidence {diagnosis.confidence:.0%})" if diagnosis.confidence else ""
-    quiet = {
-        "no-incident": "Nothing was wrong with the service: the alarm was.",
-        "recovered": "It had been wrong and was well again before anything was done.",
-    }
-    said = [quiet[diagnosis.verdict]] if diagnosis.verdict in quiet else []
+def _named(incident: Incident, *, found: bool) -> str:
+    diagnosis = incident.diagnosis
+    if diagnosis is None or not (diagnosis.mechanism or diagnosis.verdict in _QUIET):
+        return "The cause of this incident is not known."
+    said = [_QUIET[diagnosis.verdict]] if diagnosis.verdict in _QUIET else []
+    if diagnosis.verdict == "recovered" and not incident.changes:
+        said.append("Hermes had changed nothing.")
+    if not found and diagnosis.mechanism:
+        said.append("No cause is proved. What was seen:")
     if diagnosis.component:
         said.append(f"Component: {words(diagnosis.component)}.")
     if diagnosis.mechanism:
         said.append(f"Mechanism: {words(diagnosis.mechanism, 400)}.")
     if diagnosis.value:
         said.append(f"Value: {words(diagnosis.value)}.")
-    return (" ".join(said) or "No component or mechanism could be named with certainty.") + sure
+    sure = f" (confidence {diagnosis.confidence:.0%})" if diagnosis.confidence else ""
+    return " ".join(said) + sure
+
+
+_QUIET = {
+    "no-incident": "No fault was found.",
+    "recovered": "The problem ended.",
+}
 
 
 def _evidence(account: Account, numbers: tuple[int, ...], most: int) -> list[str]:
     """Numbers of events, with the gist of what they hold; only such as are in this incident."""
-    known = {deed.seq: deed for deed in account.deeds if deed.seq}
-    lines = [_shown(number, known.get(number)) for number in dict.fromkeys(numbers)]
-    if not lines:
-        return ["No evidence was named."]
+    known = {deed.seq: _result(deed) for deed in account.deeds if deed.seq}
+    for each in account.records:
+        if isinstance(each.event, IncidentChecked):
+            how = "passed" if each.event.ok else "failed"
+            known[each.seq] = f": check {words(each.event.check, 80)} {how}"
+    lines = [f"- event {number}{known.get(number, '')}" for number in dict.fromkeys(numbers)]
     more = [f"- … and {len(lines) - most} more"] if len(lines) > most else []
     return ["Evidence, by the numbers of its events in the journal:", *lines[:most], *more]
 
 
-def _shown(number: int, deed: Deed | None) -> str:
-    if deed is None:
-        return f"- event {number}"
+def _result(deed: Deed) -> str:
     output = code(deed.output, 200) if deed.output.strip() else "no output"
-    return f"- event {number}: {code(deed.command, 160)} gave {output}"
+    return f": {code(deed.command, 160)} gave {output}"
 
 
 def _found(account: Account, most: int) -> list[str]:
@@ -173,7 +215,8 @@ def _because(reason: str) -> str:
 
 
 def _duration(account: Account) -> str:
-    return lasting(account.incident.duration_s(account.now))
+    going_on = "" if account.incident.ended_at is not None else " so far"
+    return lasting(account.duration_s) + going_on
 
 
 def _section(heading: str, body: str) -> str:

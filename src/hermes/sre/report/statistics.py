@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from hermes.core.messages import Value
 from hermes.sre.incident import Incident
+from hermes.sre.report.statements import answer_of
 from hermes.sre.report.times import times_of
 
 WITH_SKILLS, WITHOUT = "with skills", "without"
@@ -44,6 +45,7 @@ class Again(Value, kw_only=True, frozen=True):
 class Statistics(Value, kw_only=True, frozen=True):
     incidents: int
     open: int
+    """Worked on, or waiting for people."""
     severity: dict[str, int]
     outcome: dict[str, int]
     answered_by: dict[str, int]
@@ -88,13 +90,11 @@ def _percentile(known: Sequence[float], share: float) -> float:
 
 
 def _repair(incident: Incident) -> float | None:
-    """Only of what was mended: a false alarm takes no repair, nor what nobody could mend."""
-    ended = incident.status in ("resolved", "closed") or incident.recovered is not None
-    return times_of(incident).repair if ended and not incident.question else None
+    return times_of(incident).repair
 
 
 def _who(incident: Incident) -> str:
-    return incident.closed.answered_by if incident.closed is not None else "nobody"
+    return answer_of(incident).by
 
 
 def _apart(incidents: Sequence[Incident]) -> dict[str, Spread]:

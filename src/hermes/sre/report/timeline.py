@@ -23,6 +23,7 @@ from hermes.core.events.skills import PlaybookEnded, PlaybookStarted
 from hermes.core.messages import Value
 from hermes.core.protocols import Recorded
 from hermes.sre.report.markdown import one_line
+from hermes.sre.report.statements import not_matched, unchecked
 from hermes.sre.report.times import lasting
 from hermes.sre.report.told import Deed, deeds, refusals
 
@@ -36,7 +37,7 @@ class Moment(Value, kw_only=True, frozen=True):
     at: datetime
     seq: int
     text: str
-    """Plain words, some of them by others: whoever shows it makes it safe."""
+    """Plain words, some of them by others: every view escapes them."""
     kind: str = ""
 
 
@@ -54,7 +55,7 @@ def timeline(records: Sequence[Recorded]) -> list[Moment]:
         if deed.changed
     ]
     told += _turned_down(records)
-    told += _did_not_fit(records)
+    told += _did_not_match(records)
     return sorted(told, key=lambda moment: (moment.at, moment.seq))
 
 
@@ -89,14 +90,19 @@ def _turned_down(records: Sequence[Recorded]) -> list[Moment]:
     return found
 
 
-def _did_not_fit(records: Sequence[Recorded]) -> list[Moment]:
-    """Dozens of playbooks look and decline: that is one moment."""
-    declined = [each for each in records if _declined(each.event)]
-    if not declined:
+def _did_not_match(records: Sequence[Recorded]) -> list[Moment]:
+    """Dozens of playbooks look: that is one moment, and one for each reason not to have looked."""
+    ends = [each for each in records if isinstance(each.event, PlaybookEnded)]
+    if not ends:
         return []
-    last = declined[-1]
-    text = f"playbooks whose signature is not on the host: {len(declined)}"
-    return [Moment(at=last.event.at, seq=last.seq, text=text, kind=last.event.kind)]
+    last = next((each for each in reversed(ends) if _declined(each.event)), ends[-1])
+    texts = [f"playbooks that could not be checked: {len(e.skills)} ({one_line(e.why, LINE)})"
+             for e in unchecked(records)]  # fmt: skip
+    if absent := not_matched(records):
+        texts.insert(0, f"playbooks that did not find their fault: {len(absent)}")
+    return [
+        Moment(at=last.event.at, seq=last.seq, text=text, kind=last.event.kind) for text in texts
+    ]
 
 
 def _declined(event: object) -> bool:
@@ -116,8 +122,9 @@ def _said(event: object) -> str:
 
 
 def _raised(event: AlertRaised) -> str:
-    what = "alert over" if event.resolved else "alert"
-    return f"{what} from {one_line(event.source or 'somebody', 40)}: {one_line(event.title, LINE)}"
+    what = "alert resolved" if event.resolved else "alert"
+    source = one_line(event.source or "an unknown source", 40)
+    return f"{what} from {source}: {one_line(event.title, LINE)}"
 
 
 def _opened(event: IncidentOpened) -> str:
@@ -140,7 +147,7 @@ def _graded(event: IncidentGraded) -> str:
 
 
 def _acknowledged(event: IncidentAcknowledged) -> str:
-    return f"{one_line(event.by, 40)} has taken note of it"
+    return f"acknowledged by {one_line(event.by, 40)}"
 
 
 def _reopened(event: IncidentReopened) -> str:
@@ -148,12 +155,17 @@ def _reopened(event: IncidentReopened) -> str:
     return f"opened again by {one_line(event.by, 40)}{reason}"
 
 
+def _recovered(event: IncidentRecovered) -> str:
+    how = f": {one_line(event.how, LINE)}" if event.how else ""
+    return f"recovered at {clock(event.recovered_at)} UTC{how}"
+
+
 def _phase(event: PhaseEntered) -> str:
     attempt = f", attempt {event.attempt}" if event.attempt else ""
     detail = f": {one_line(event.detail, LINE)}" if event.detail else ""
     gap = ""
     if event.resumed:
-        gap = f"the watcher was gone for {lasting(event.gap)}; the work goes on with "
+        gap = f"resumed after {lasting(event.gap)} in which nothing was recorded: "
     return f"{gap}{event.phase}{attempt}{detail}"
 
 
@@ -167,22 +179,25 @@ def _layer(event: LayerInvestigated) -> str:
 
 
 def _diagnosed(event: IncidentDiagnosed) -> str:
-    named = " ".join(part for part in (event.component, event.mechanism) if part)
-    what = f": {one_line(named, LINE)}" if named else ""
-    return f"diagnosis ({event.verdict}, confidence {event.confidence:.0%}){what}"
+    what = one_line(" ".join(part for part in (event.component, event.mechanism) if part), LINE)
+    if event.verdict == "escalate":
+        known = f"; seen so far, not proved: {what}" if event.mechanism else "; no cause is known"
+        return f"handed over to people{known}"
+    named = f": {what}" if event.mechanism else ""
+    return f"diagnosis ({event.verdict}, confidence {event.confidence:.0%}){named}"
 
 
 def _undone(event: ChangesUndone) -> str:
     failed = f", {len(event.failed)} could not be" if event.failed else ""
     reason = f": {one_line(event.reason, LINE)}" if event.reason else ""
-    return f"changes taken back: {len(event.calls)}{failed}{reason}"
+    return f"changes undone: {len(event.calls)}{failed}{reason}"
 
 
 def _verified(event: IncidentVerified) -> str:
     if event.by == "oracle":
         return ""
-    held = f"held for {lasting(event.seconds)}" if event.seconds else "held"
-    return f"checks {held}" if event.ok else "checks do not hold"
+    took = f" (the verification took {lasting(event.seconds)})" if event.seconds else ""
+    return f"checks passed{took}" if event.ok else "checks did not pass"
 
 
 def _closed(event: IncidentClosed) -> str:
@@ -190,12 +205,9 @@ def _closed(event: IncidentClosed) -> str:
         return ""
     by = f" by {one_line(event.by, 40)}" if event.by else ""
     reason = f": {one_line(event.reason, LINE)}" if event.reason else ""
+    if event.outcome == "escalated":
+        return f"escalated to people{reason}"
     return f"closed{by} as {event.outcome}{reason}"
-
-
-def _recovered(event: IncidentRecovered) -> str:
-    how = f": {one_line(event.how, LINE)}" if event.how else ""
-    return f"recovered at {clock(event.recovered_at)}{how}"
 
 
 def _played(event: PlaybookStarted) -> str:
@@ -225,13 +237,13 @@ _TELLERS: dict[type, Callable[..., str]] = {
     IncidentGraded: _graded,
     IncidentAcknowledged: _acknowledged,
     IncidentReopened: _reopened,
+    IncidentRecovered: _recovered,
     PhaseEntered: _phase,
     LayerInvestigated: _layer,
     IncidentDiagnosed: _diagnosed,
     ChangesUndone: _undone,
     IncidentVerified: _verified,
     IncidentClosed: _closed,
-    IncidentRecovered: _recovered,
     PlaybookStarted: _played,
     PlaybookEnded: _ended,
     ApprovalRequested: _requested,

@@ -1,4 +1,4 @@
-"""How long it took to notice, to begin, to mend; and how often it has come back."""
+"""How long it took to detect, to begin and to repair; and how often it has come back."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -16,9 +16,9 @@ class Times(Value, kw_only=True, frozen=True):
     detect: float | None = None
     """From when the trouble began, by its source, to the incident."""
     acknowledge: float | None = None
-    """From the incident to the first work on it, or to a person who took it."""
+    """From the incident to the first work on it, or to a person who acknowledged it."""
     repair: float | None = None
-    """From the incident to checks that hold, or to its end."""
+    """From the incident to checks that passed, or to a recovery that was observed."""
 
 
 class Recurrence(Value, kw_only=True, frozen=True):
@@ -36,13 +36,20 @@ def times_of(incident: Incident) -> Times:
     return Times(
         detect=_between(incident.case.since, opened),
         acknowledge=_between(opened, min(begun, default=None)),
-        repair=_between(opened, over_at(incident)),
+        repair=_between(opened, repaired_at(incident)),
     )
 
 
-def over_at(incident: Incident) -> datetime | None:
-    """When it was over, as the fold of the incident has it."""
-    return incident.over_at
+def repaired_at(incident: Incident) -> datetime | None:
+    """When checks verified a fix, or when an escalated problem was seen to have ended.
+
+    None for a false alarm, for what passed before anything was repaired, and where only a person
+    says that it is over: no time to repair is known for these.
+    """
+    if incident.recovered is not None:
+        return None if incident.question else incident.recovered.recovered_at
+    fixed = incident.resolved_by_checks and incident.status in ("open", "resolved", "closed")
+    return incident.verified.at if fixed and incident.verified is not None else None
 
 
 def recurrence(incident: Incident, opened: Sequence[IncidentOpened]) -> Recurrence:

@@ -1,5 +1,6 @@
 one=$(cat /proc/[0-9]*/stat 2>/dev/null); from=$(cut -d ' ' -f 1 /proc/uptime)
 rows=$(systemctl list-units --type=service --all --no-legend --plain 2>/dev/null | sed 's/^[^A-Za-z0-9]*//' | awk '$1~/[.]service$/')
+[ -n "$rows" ] || { command -v systemctl >/dev/null 2>&1 && echo 'unchecked=systemctl lists no service on this host' || echo 'unchecked=no systemctl on this host'; }
 printf '%s\n' "$rows" | awk '$3=="inactive"{print "unit=" $1 " ActiveState=inactive"}'
 units=$(printf '%s\n' "$rows" | awk '$3!="inactive"{print $1}' | head -n 60 | xargs -r systemctl show -p Id,ActiveState,NRestarts,MainPID 2>/dev/null |
   awk -F= 'function out() { if (id) print "unit=" id " ActiveState=" a " NRestarts=" n " MainPID=" m; id = a = n = m = "" }

@@ -1,0 +1,319 @@
+"""No view of an incident says anything that the journal does not show.
+
+Random incidents are written to a real journal, every view is rendered by the real command, and each
+statement is compared with what the events show.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from io import StringIO
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import anyio
+from hermes_command import Hermes
+from hypothesis import HealthCheck, given, settings
+from rich.console import Console
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "sre"))
+from incident_facts import Facts, facts_of, same_span
+from incident_life import MODELS, PLAYBOOKS, SERVICES, Life, events_of, lives
+
+from hermes.cli.incident_lines import line
+from hermes.cli.incident_scene import after, belongs, scene_of
+from hermes.cli.incident_view import view
+from hermes.core.events.watching import NoticeQueued
+from hermes.core.protocols import Recorded
+from hermes.memory.journal import SqliteJournal
+from hermes.sre.notices.compose import Composer
+from hermes.sre.notices.ledger import Ledger
+from hermes.sre.notices.settings import NoticeSettings
+
+NO_MODEL = re.compile(
+    r"no model was called|model calls +none|there is no model to ask|\"?models?\"?: \[\]"
+)
+"""Sentences that say that no model was called."""
+MODEL = re.compile(r"\bmodels?\b|\bmdl-\w+", re.IGNORECASE)
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def numbered(events: Sequence[Any]) -> list[Recorded]:
+    return [Recorded(number, event) for number, event in enumerate(events, start=1)]
+
+
+async def fill(home: Path, events: Sequence[Any]) -> None:
+    async with SqliteJournal.open(home / "journal.db") as journal:
+        await journal.append(*events)
+
+
+def said(hermes: Hermes, *words: str, colour: bool = False) -> str:
+    done = hermes("incident", *words, env={"FORCE_COLOR": "1"} if colour else {"NO_COLOR": "1"})
+    assert done.returncode == 0, (words, done.stderr)
+    return done.stdout
+
+
+def answer(hermes: Hermes, *words: str) -> Any:
+    return json.loads(said(hermes, *words, "--json"))
+
+
+def without_model(text: str, facts: Facts) -> None:
+    """Model mention ⇔ model event; a named model answered in this incident."""
+    rest = NO_MODEL.sub("", text)
+    if not facts.models:
+        assert not MODEL.search(rest), (MODEL.search(rest), text)
+    for name in MODELS:
+        assert name in facts.models or name not in rest, (name, text)
+
+
+def only_known_names(text: str, facts: Facts) -> None:
+    for service in SERVICES:
+        assert service in facts.services or service not in text, (service, text)
+    shown = facts.not_matched | facts.unchecked | facts.acted
+    for playbook in PLAYBOOKS:
+        assert playbook in shown or playbook not in text, (playbook, text)
+
+
+def section(report: str, heading: str) -> str:
+    """The text below a heading; empty when it is not there."""
+    found = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", report, re.MULTILINE | re.DOTALL)
+    return found[1] if found else ""
+
+
+def field(text: str, name: str) -> str:
+    """Of `incident show`, a report or a notice: what stands behind this name."""
+    found = re.search(rf"^(?:- )?{re.escape(name)}(?:: | {{2,}})(.*)$", text, re.MULTILINE)
+    return found[1].strip() if found else ""
+
+
+def check_report(text: str, facts: Facts, now: datetime) -> None:
+    without_model(text, facts)
+    only_known_names(text, facts)
+    assert ("## Root cause" in text) == facts.root_cause, text
+    assert ("## What is known" in text) != facts.root_cause, text
+    ruled_out = section(text, "Ruled out")
+    for playbook in PLAYBOOKS:
+        assert (playbook in ruled_out) == (playbook in facts.not_matched), text
+        gaps = section(text, "What could not be checked")
+        assert (playbook in gaps) == (playbook in facts.unchecked), text
+    for claim in ("data", "network", "judge"):
+        name = f"excluded-by-{claim}"
+        assert (name in ruled_out) == (name in facts.excluded), text
+    duration = field(text, "Duration")
+    assert same_span(duration, facts.duration(now)), (duration, facts.duration(now))
+    assert duration.endswith("so far") == facts.ongoing
+    assert field(text, "Severity").startswith(facts.severity)
+    assert re.search(rf"^{facts.alerts} alerts? w", section(text, "Impact"), re.MULTILINE)
+    check_times(field(text, "Time to repair (MTTR)"), facts.repair)
+    check_outcome(field(text, "Outcome"), facts)
+    check_answer(field(text, "Answered by"), facts)
+
+
+def check_times(shown: str, seconds: float | None) -> None:
+    if seconds is None:
+        assert shown.startswith("not defined"), shown
+    else:
+        assert same_span(shown, seconds), (shown, seconds)
+
+
+def check_outcome(shown: str, facts: Facts) -> None:
+    fixed = facts.held and facts.status in ("open", "resolved", "closed")
+    assert (shown == "resolved") == fixed, (shown, facts)
+    assert (shown == "escalated") == (
+        facts.status == "escalated"
+        or (
+            facts.status == "open"
+            and not facts.held
+            and facts.diagnosis is not None
+            and facts.diagnosis.verdict == "escalate"
+        )
+    ), (shown, facts)
+
+
+def check_answer(shown: str, facts: Facts) -> None:
+    by, name = facts.answered_by
+    if by == "nobody":
+        known = {"open": "nobody yet", "recovered": "not known"}
+        assert shown == known.get(facts.status, "nobody"), shown
+    elif by == "model":
+        assert all(model in shown for model in facts.models), shown
+    else:
+        assert name in shown, (shown, name)
+
+
+def check_show(text: str, facts: Facts, now: datetime) -> None:
+    without_model(text, facts)
+    only_known_names(text, facts)
+    state = facts.status
+    assert field(text, "state").split(",")[0] == state
+    assert bool(field(text, "root cause")) == facts.root_cause, text
+    outage = field(text, "outage")
+    assert same_span(outage.partition(",")[0], facts.duration(now)), text
+    assert outage.endswith("not over") == facts.ongoing, text
+    assert field(text, "severity").startswith(facts.severity)
+    assert field(text, "alerts") == str(facts.alerts)
+    assert field(text, "model calls") == str(len(facts.models) or "none")
+    check_outcome(field(text, "outcome"), facts)
+    check_answer(field(text, "answered by"), facts)
+    repair = field(text, "times").rpartition("to repair ")[2]
+    check_times(repair, facts.repair)
+
+
+def check_row(row: dict[str, Any], facts: Facts, now: datetime) -> None:
+    """What a listing and `show` say to programs, of one incident."""
+    assert facts.opened_at is not None
+    by, _ = facts.answered_by
+    assert row["state"] == facts.status
+    assert row["phase"] == facts.phase
+    assert row["severity"] == facts.severity
+    assert row["alerts"] == facts.alerts
+    assert row["answered_by"] == (by if facts.closed else None)
+    assert row["cause_found"] == facts.root_cause
+    assert row["mttr"] == facts.repair
+    begun = facts.begun_at
+    assert row["mtta"] == ((begun - facts.opened_at).total_seconds() if begun else None)
+    since = facts.since
+    assert row["mttd"] == ((facts.opened_at - since).total_seconds() if since else None)
+    assert abs(row["duration_s"] - facts.duration(now)) < 120
+    assert row["service"] in facts.services
+    check_outcome(row["outcome"], facts)
+
+
+def check_statistics(told: dict[str, Any], known: list[Facts]) -> None:
+    assert told["incidents"] == len(known)
+    assert told["open"] == sum(each.status in ("open", "escalated") for each in known)
+    for name, of in (
+        ("outcome", [each.status for each in known]),
+        ("severity", [each.severity for each in known]),
+        ("answered_by", [each.answered_by[0] for each in known if each.closed]),
+    ):
+        assert told[name] == {each: of.count(each) for each in set(of)}, name
+    repairs = [each.repair for each in known if each.repair is not None]
+    assert told["repair"].get("count", 0) == len(repairs)
+    assert told["repair"].get("median") == (median(repairs) if repairs else None)
+
+
+def check_timeline(text: str, facts: Facts) -> None:
+    without_model(text, facts)
+    only_known_names(text, facts)
+    found = re.search(r"did not find their fault: (\d+)", text)
+    assert int(found[1] if found else 0) == len(facts.not_matched), text
+    skipped = sum(map(int, re.findall(r"could not be checked: (\d+)", text)))
+    assert skipped == len(facts.unchecked), text
+    assert text.count("checks passed") == facts.passed
+    assert text.count("checks did not pass") == facts.failed
+
+
+def check_notice(notice: NoticeQueued, facts: Facts, now: datetime) -> None:
+    text = f"{notice.title}\n{notice.text}"
+    without_model(text, facts)
+    only_known_names(text, facts)
+    assert bool(field(text, "root cause")) <= facts.root_cause, text
+    if "INCIDENT RESOLVED" in notice.title:
+        assert facts.held and facts.status == "resolved", text
+    if "RECOVERED" in notice.title:
+        assert facts.status == "recovered", text
+    if "ESCALATED" in notice.title:
+        assert facts.status == "escalated", text
+    for name in ("duration", "failing for"):
+        if shown := field(text, name):
+            assert same_span(shown, facts.duration(now)), (text, facts.duration(now))
+    if shown := field(text, "MTTR"):
+        assert facts.repair is not None and same_span(shown, facts.repair), text
+    if shown := field(text, "by"):
+        by, name = facts.answered_by
+        assert by != "nobody" and name in shown, text
+
+
+def check_notices(life: Life) -> None:
+    """Each as it is composed: compared with the events up to then."""
+    ledger = Ledger()
+    composer = Composer(NoticeSettings(update=300.0, most=100), ())
+    for number, event in enumerate(life.events, start=1):
+        ledger.apply(Recorded(life.number + number, event))
+        for notice in composer.owed(ledger, event.at):
+            ledger.note(notice)
+            if notice.incident:
+                check_notice(notice, facts_of(life.run, life.events[:number]), event.at)
+
+
+def check_live(life: Life, facts: Facts, now: datetime) -> None:
+    """The picture of `incident watch`, with and without colour, and its plain lines."""
+    records = [Recorded(life.number + n, event) for n, event in enumerate(life.events, start=1)]
+    scene = scene_of(records)
+    drawn = {}
+    for colour in (True, False):
+        out = StringIO()
+        Console(file=out, width=120, force_terminal=colour, no_color=not colour).print(
+            view(scene, now)
+        )
+        drawn[colour] = ANSI.sub("", out.getvalue())
+    assert drawn[True] == drawn[False]
+    text = drawn[False]
+    without_model(text, facts)
+    only_known_names(text, facts)
+    assert bool(re.search(r"^root cause$", text, re.MULTILINE)) == facts.root_cause, text
+    assert ("✅ resolved" in text) == (facts.held and facts.status == "resolved"), text
+    found = re.search(r"playbooks that did not match: (\d+)", text)
+    assert int(found[1] if found else 0) == len(facts.not_matched), text
+    found = re.search(r"not checked: (\d+)", text)
+    assert int(found[1] if found else 0) == len(facts.unchecked), text
+    scene = scene_of(())
+    for recorded in records:
+        if belongs(scene, recorded.event):
+            scene = after(scene, recorded)
+            only_known_names(line(scene, recorded), facts)
+
+
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(known=lives())
+def test_every_view_agrees_with_the_journal(known: list[Life]) -> None:
+    with TemporaryDirectory() as folder:
+        hermes = Hermes(Path(folder))
+        hermes.home.mkdir(exist_ok=True)
+        anyio.run(fill, hermes.home, events_of(known))
+        of = {life.run: facts_of(life.run, life.events) for life in known}
+        rows = answer(hermes, "list")
+        rows += answer(hermes, "list", "--limit", "1000")  # read in another way
+        check_statistics(answer(hermes, "stats"), list(of.values()))
+        said(hermes, "stats")
+        unresolved = [run for run, facts in of.items() if facts.status in ("open", "escalated")]
+        assert sorted(row["incident"] for row in answer(hermes, "list", "--open")) == unresolved
+        for colour in (True, False):
+            listing = said(hermes, "list", colour=colour)
+            assert all(run in listing for run in of)
+        for row in rows:
+            check_row(row, of[row["incident"]], datetime.now(UTC))
+        for life in known:
+            check_one(hermes, life, of[life.run])
+
+
+def check_one(hermes: Hermes, life: Life, facts: Facts) -> None:
+    now = datetime.now(UTC)
+    shown = said(hermes, "show", life.run)
+    check_show(shown, facts, now)
+    assert (
+        ANSI.sub("", said(hermes, "show", life.run, colour=True)).split()[:8] == shown.split()[:8]
+    )
+    told = answer(hermes, "show", life.run)
+    check_row(told, facts, now)
+    check_answer(told["answered_by_name"], facts)
+    assert told["cost"].get("calls", 0) == len(facts.models)
+    assert set(told["did_not_match"]) == facts.not_matched
+    assert {name for each in told["unchecked"] for name in each["skills"]} == facts.unchecked
+    check_report(said(hermes, "report", life.run), facts, now)
+    check_report(answer(hermes, "report", life.run)["text"], facts, now)
+    check_timeline(said(hermes, "timeline", life.run), facts)
+    moments = answer(hermes, "timeline", life.run)
+    assert [each["at"] for each in moments] == sorted(each["at"] for each in moments)
+    said(hermes, "watch", life.run, "--once")
+    check_live(life, facts, now)
+    check_notices(life)
