@@ -93,6 +93,10 @@ class House:
     def open_model(self, reference: str) -> Model:
         return self.models.open(reference)
 
+    async def checked_model(self, reference: str) -> Model:
+        """Like `open_model`, after a test that it can be used. Raises `ModelError` as well."""
+        return await self.models.checked(reference)
+
     async def _latest(self) -> str:
         runs: Sequence[RunSummary] = await self.journal.runs(limit=LOOK_BACK)
         own = [run.id for run in runs if run.origin != "gym"]
