@@ -3,9 +3,11 @@
 import json
 import os
 import pty
+import re
 import signal
 import stat
 import subprocess
+from pathlib import Path
 
 from hermes_command import Hermes
 
@@ -247,3 +249,43 @@ def test_the_doctor_names_each_problem_and_its_cure(hermes: Hermes) -> None:
     (hermes.home / "config.yaml").write_text("agnt: 1\n")
     found = findings(hermes)
     assert found["settings"][0]["fix"] == "did you mean agent?"
+
+
+def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
+    return {
+        str(path): (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
+        for path in folder.rglob("*")
+    }
+
+
+def test_the_doctor_creates_and_changes_nothing(hermes: Hermes) -> None:
+    hermes.process("doctor", "--offline")
+    assert not hermes.home.exists()
+    hermes("config", "set", "agent.max_depth", "3")
+    hermes("incident", "open", "something is slow")
+    before = contents(hermes.home)
+    hermes.process("doctor", "--offline")
+    assert contents(hermes.home) == before
+
+
+def test_the_doctor_names_file_and_line_of_every_broken_file(hermes: Hermes) -> None:
+    skill = hermes.home / "skills" / "broken"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("no front matter\n")
+    policies, tools = hermes.home / "policies", hermes.home / "tools"
+    policies.mkdir()
+    tools.mkdir()
+    (policies / "mine.yaml").write_text("apiVersion: hermes/v1\nkind: ActionPolcy\n")
+    (hermes.home / "probes.yaml").write_text("probes:\n- name: web\n  kind: nosuch\n")
+    (tools / "deploy.yaml").write_text("name: [\n")
+    assert hermes("doctor", "--offline").returncode == exits.FAILED
+    found = findings(hermes, "--offline")
+    for about, file in (
+        ("policy", policies / "mine.yaml"),
+        ("probes", hermes.home / "probes.yaml"),
+        ("skills", skill / "SKILL.md"),
+        ("tools", tools / "deploy.yaml"),
+    ):
+        broken = [finding for finding in found[about] if finding["state"] == "problem"]
+        assert re.search(rf"{re.escape(str(file))}:\d+: ", broken[0]["text"]), broken
+        assert broken[0]["fix"]

@@ -1,6 +1,7 @@
 """Which places to work are ready on this machine, and what the others lack."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import anyio
 import msgspec
@@ -56,8 +57,9 @@ def tried(loaded: Loaded) -> Place:
     name = loaded.settings.terminal.backend
 
     async def enter() -> Place:
-        with anyio.fail_after(PATIENCE):
-            async with place(loaded, Path.cwd()) as here:
+        with TemporaryDirectory() as folder, anyio.fail_after(PATIENCE):
+            elsewhere = msgspec.structs.replace(loaded, home=Path(folder))  # ours stays untouched
+            async with place(elsewhere, Path.cwd()) as here:
                 done = await here.run("true", timeout=PATIENCE)
         return Place(name) if done.exit_code == 0 else Place(name, f"it says: {done.output}")
 
