@@ -1,5 +1,7 @@
 """Models by reference, each with its retries and the fallbacks behind it."""
 
+from pathlib import Path
+
 from hermes.core.bus import Bus
 from hermes.core.errors import ModelError, SettingsError
 from hermes.core.events.runs import ModelFailed
@@ -9,7 +11,10 @@ from hermes.models.chain import open_chain
 from hermes.models.connections import Connections
 from hermes.models.reference import resolve
 from hermes.models.trial import try_model
-from hermes.settings.load import Loaded
+from hermes.settings.load import DEFAULT_MODEL, Loaded
+
+CHECKS = "built-in:checks"
+"""The name under which answers from checks and the journal are written down."""
 
 
 class Models:
@@ -24,6 +29,15 @@ class Models:
         return open_chain(
             reference, loaded.settings.model, loaded.secrets, self._connections, self._failed
         )
+
+    def instead_of(self, reference: str, folder: Path) -> Model | None:
+        """What answers in a conversation when that model is not capable; None when it is."""
+        resumed = reference == CHECKS  # then, what can answer now counts
+        if lacks_capable_model(self._loaded, "" if resumed else reference):
+            from hermes.app.host_answers import HostAnswers
+
+            return HostAnswers(CHECKS, self._loaded, folder, self._bus.journal)
+        return self.open("") if resumed else None
 
     async def checked(self, reference: str) -> Model:
         """The model, once it is known to be usable: its key is there, and it is in the catalogue
@@ -46,3 +60,17 @@ class Models:
         await self._bus.publish(
             ModelFailed(run=whose_run(), model=model, error=str(error), next=following, wait=wait)
         )
+
+
+def lacks_capable_model(loaded: Loaded, reference: str) -> bool:
+    """True for the small bundled model, and where no model was chosen and no key is there."""
+    settings = loaded.settings.model
+    target = resolve(reference, settings)
+    if target.provider.dialect == "local":
+        return not settings.local.path and not target.model.endswith(".gguf")
+    variable = target.provider.key_variable
+    unset = bool(variable) and not loaded.secrets.get(variable)
+    chosen = loaded.origin(DEFAULT_MODEL).source != "default" or target.reference != (
+        resolve("", settings).reference
+    )
+    return unset and not chosen and not settings.fallbacks

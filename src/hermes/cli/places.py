@@ -38,7 +38,7 @@ def places(loaded: Loaded) -> list[Place]:
 
 
 async def _lack(name: str, loaded: Loaded) -> str:
-    from hermes.app.house import opening
+    from hermes.app.environment import opening
     from hermes.environments.open import why_not
 
     try:
@@ -52,7 +52,7 @@ async def _lack(name: str, loaded: Loaded) -> str:
 
 def tried(loaded: Loaded) -> Place:
     """The chosen place, entered and asked to run a command that does nothing."""
-    from hermes.app.house import place
+    from hermes.app.environment import place
 
     name = loaded.settings.terminal.backend
 
