@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import anyio
 import msgspec
 
+from hermes.app.models import lacks_capable_model
 from hermes.cli.completion import installed_files
 from hermes.cli.setup_choice import missing_extra
 from hermes.core.errors import HermesError
@@ -109,6 +110,10 @@ def model(loaded: Loaded, *, offline: bool) -> Iterator[Finding]:
         return
     if missing := missing_extra(target.provider.name):
         yield Finding("model", "problem", f"{target.reference} cannot be used", missing)
+        return
+    if lacks_capable_model(loaded, ""):
+        text = "none that can investigate: a chat answers from checks and the journal only"
+        yield Finding("model", "warning", text, "hermes setup")
         return
     yield Finding("model", "ok", target.reference)
     variable = target.provider.key_variable
