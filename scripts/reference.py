@@ -4,7 +4,9 @@ A page says `<!-- events -->` where the table of events belongs; nothing generat
 """
 
 import inspect
-from typing import Any
+import json
+from collections.abc import Iterator
+from typing import Any, get_args
 
 import msgspec
 
@@ -12,6 +14,10 @@ from hermes.cli import exits
 from hermes.cli.commands import help_text
 from hermes.core.events import KINDS
 from hermes.core.events.happening import Happening
+from hermes.settings.describe import docs_of, values
+from hermes.settings.kinds import describe, fields_of, struct_in
+from hermes.settings.schema import Settings
+from hermes.settings.variables import names_for
 
 
 def events() -> str:
@@ -35,7 +41,55 @@ def exit_codes() -> str:
     return "\n".join(["| Exit code | |", "|---|---|", *rows])
 
 
-PARTS = {"events": events, "commands": commands, "exit codes": exit_codes}
+def settings() -> str:
+    """Every key of the configuration, section by section."""
+    lines: list[str] = []
+    defaults = values(Settings())
+    for section, field in fields_of(Settings).items():
+        kind = struct_in(field.type)
+        assert kind is not None
+        lines += ["", f"## {section}", "", docs_of(Settings).get(section, ""), ""]
+        lines += ["| key | type | default | meaning | variables |", "|---|---|---|---|---|"]
+        for key, type_, default, about in _keys(kind, section):
+            shown = (
+                f"`{json.dumps(default, ensure_ascii=False)}`" if default is not ... else "required"
+            )
+            own = key in defaults  # not below a name, or in a list, of the operator's own
+            names = ", ".join(f"`{name}`" for name in names_for(key)) if own else ""
+            cells = (f"`{key}`", describe(type_), shown, about, names)
+            lines.append("| " + " | ".join(map(_cell, cells)) + " |")
+    return "\n".join(lines)
+
+
+def _keys(kind: type[msgspec.Struct], above: str) -> Iterator[tuple[str, Any, Any, str]]:
+    """Key, type, default (`...` without one) and meaning of everything in a section."""
+    for name, field in fields_of(kind).items():
+        key, section = f"{above}.{name}", struct_in(field.type)
+        if section is not None:
+            yield from _keys(section, key)
+            continue
+        yield key, field.type, _default(field), docs_of(kind).get(field.name, "")
+        for below in filter(None, map(struct_in, get_args(field.type))):
+            listed = "[]" if describe(field.type) == "a list" else ".NAME"
+            yield from _keys(below, key + listed)
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return msgspec.to_builtins(field.default_factory())
+    return ... if field.default is msgspec.NODEFAULT else msgspec.to_builtins(field.default)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+PARTS = {
+    "events": events,
+    "commands": commands,
+    "exit codes": exit_codes,
+    "settings": settings,
+}
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.models import ModelReach, is_bundled
+from hermes.app.model_reach import ModelReach, is_bundled
 from hermes.settings.load import Loaded, load
 
 pytestmark = pytest.mark.anyio

@@ -120,6 +120,13 @@ async def test_a_question_about_something_else_recalls_nothing(home: Home) -> No
     assert await home.recalled() == []
 
 
+async def test_a_request_without_content_recalls_nothing(home: Home) -> None:
+    said = "Remember that we please continue the deploy on db-7 after lunch."
+    await home.session((said, [says("noted")]))
+    await home.session(("please continue", [says("with what?")]))
+    assert await home.recalled() == []
+
+
 async def test_recall_can_be_turned_off(home: Home) -> None:
     await home.session(("Remember that the primary of orders is db-7.", [says("noted")]))
     await home.session(

@@ -58,6 +58,15 @@ async def test_a_pasted_key_reaches_neither_journal_nor_model_and_the_person_is_
     assert not any(PASTED in event or KEPT in event for event in events)
 
 
+async def test_the_same_sentence_twice_is_no_secret(tmp_path: Path) -> None:
+    reply: dict[str, object] = {"role": "assistant", "text": "noted"}
+    async with open_house(house_of(tmp_path, reply, reply), directory=tmp_path) as house:
+        conversation = await house.begin()
+        for _ in range(2):
+            await conversation.say(" ".join(["how is nginx", "doing today?"]))
+        assert not [note for note in conversation.notes if "secret" in note]
+
+
 async def test_what_a_command_prints_and_what_a_call_holds_is_cleaned_everywhere(
     tmp_path: Path,
 ) -> None:

@@ -13,7 +13,7 @@ from hermes_command import Hermes
 
 from hermes import __version__
 from hermes.cli import exits
-from hermes.cli.commands import COMMANDS
+from hermes.cli.commands import COMMANDS, GROUPS, help_text
 from hermes.core import errors
 
 
@@ -46,6 +46,16 @@ def test_help_names_every_command_and_is_the_same_by_both_roads(hermes: Hermes) 
         assert line in quick.stdout
     slow = hermes.process("--set", "display.color=never", "--help")
     assert slow.stdout == quick.stdout
+
+
+def test_help_begins_with_the_main_job_and_gives_an_example_for_each_group() -> None:
+    text = help_text()
+    order = [text.index(f"\n  {name} ") for name in ("watch", "incident", "health", "approvals")]
+    assert order == sorted(order)
+    assert order[-1] < min(text.index(f"\n  {name} ") for name in ("chat", "setup", "drill"))
+    for _, example, table in GROUPS:
+        assert f"  example: {example}" in text
+        assert example.split()[1] in table, "an example of a group uses a command of that group"
 
 
 def test_a_misspelt_command_is_told_the_nearest(hermes: Hermes) -> None:

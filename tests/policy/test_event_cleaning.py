@@ -87,6 +87,14 @@ def test_names_by_which_things_are_found_again_stay() -> None:
     assert cleaner()(thinking) is thinking
 
 
+def test_an_equal_text_that_was_cleaned_before_counts_as_unchanged() -> None:
+    clean = cleaner()
+    words = ["please look", "at nginx"]
+    for _ in range(2):
+        event = MessageAdded(run="r", message=Message(role="user", text=" ".join(words)))
+        assert clean(event) is event
+
+
 @pytest.mark.parametrize("text", lines("harmless.txt"))
 def test_a_look_alike_in_a_command_is_left_alone(text: str) -> None:
     event = ToolRequested(run="r", call=ToolCall("c", "terminal", {"command": text}))

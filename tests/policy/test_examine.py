@@ -122,7 +122,7 @@ def test_replay_shows_only_what_would_change() -> None:
 
 
 def test_replay_remembers_what_was_run_then() -> None:
-    script = past("echo 'rm -rf /srv' > x.sh", "ask")
+    script = past("echo 'rm -rf /srv' > x.sh", "allow")
     (difference,) = replay(gate(), [script, past("bash x.sh", "allow")])
     assert difference.after_rule == "written-then-run"
 

@@ -85,12 +85,8 @@ class Session:
         for given, (_, kept) in zip(events, await self.means.bus.record(*events), strict=True):
             self.history.apply(kept)
             self.hearing.note(kept)
-            if kept is not given and isinstance(given, MessageAdded):
-                self._withheld(given.message)
-
-    def _withheld(self, message: Message) -> None:
-        if message.role == "user":
-            self.note(WITHHELD)
+            if isinstance(given, MessageAdded) and given.message.role == "user" and kept != given:
+                self.note(WITHHELD)
 
     def shown(self) -> tuple[Message, ...]:
         """The conversation as the model sees it: what tools brought along is marked as data."""

@@ -84,6 +84,6 @@ def _detected(model: str, why: str) -> str:
     if model != ON_BOARD:
         return f"{model} answers, because {why}"
     return (
-        f"{why}: the small model on board answers. It only talks, and it is no expert; "
-        "`hermes setup` adds a better one"
+        f"{why}: answers come from checks and the journal only; `hermes setup` adds a model that "
+        "can investigate"
     )

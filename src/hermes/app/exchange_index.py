@@ -62,7 +62,7 @@ def heed(statements: Sequence[Sealed], keyring: Keyring) -> list[str]:
 @asynccontextmanager
 async def cloned(loaded: Loaded, source: str) -> AsyncIterator[Path]:
     """A git repository that holds an index, for as long as the block lasts."""
-    from hermes.app.house import opening
+    from hermes.app.environment import opening
     from hermes.environments.local import LocalEnvironment
 
     with tempfile.TemporaryDirectory(prefix="hermes-skills-") as made:

@@ -48,8 +48,8 @@ async def probes_of(loaded: Loaded, environment: Environment, policy: Policy) ->
 
 async def health_now(loaded: Loaded, folder: Path) -> tuple[HealthChecked, Sequence[Looked], Asked]:
     """One round by hand, written down like any other."""
+    from hermes.app.environment import place
     from hermes.app.gate import Gate
-    from hermes.app.house import place
     from hermes.memory.opening import open_journal
 
     async with place(loaded, folder) as here, open_journal(loaded.store) as journal:

@@ -12,6 +12,7 @@ from hermes.agent.means import Means
 from hermes.app.approving import People, nobody
 from hermes.app.audit import Notary
 from hermes.app.claims import Claims, claim
+from hermes.app.environment import place
 from hermes.app.equipment import Equipment, equip, own_tools
 from hermes.app.gate import Gate
 from hermes.app.learning import skill_tools
@@ -27,9 +28,7 @@ from hermes.core.events.happening import Origin
 from hermes.core.events.runs import RunStarted
 from hermes.core.ids import new_id
 from hermes.core.protocols import Environment, Model, Tool
-from hermes.environments.open import Opening, open_environment
 from hermes.environments.registry import ProcessRegistry
-from hermes.environments.variables import child_variables
 from hermes.memory.artifacts import FileArtifacts
 from hermes.memory.opening import Store, open_journal, shown
 from hermes.models.catalogue import price
@@ -45,6 +44,9 @@ if TYPE_CHECKING:
 
 LOOK_BACK = 50
 """Runs among which the latest conversation is sought; drills do not count."""
+
+CHAT_ORIGINS = ("cli", "python", "chat")
+"""Where people ask; a drill or a batch gets the model that it names, however small."""
 
 Ask = Callable[[str, Sequence[str]], Awaitable[str | None]]
 
@@ -74,7 +76,8 @@ class House:
         run = new_id("run")
         await claim(run, self.claims, self.journal)
         self.memory.follow(run)
-        means = replace(self.means, sections=(*self.means.sections, *self.memory.sections()))
+        sections = (*self.means.sections, *self.memory.sections())
+        means = replace(self._for_chat(), sections=sections)
         return await Conversation.begin(
             means, task=task, run=run, directory=self.directory, unattended=unattended
         )
@@ -88,10 +91,23 @@ class House:
         await self._refuse_a_drill(run)
         await claim(run, self.claims, self.journal)
         self.memory.follow(run)
-        return await Conversation.resume(self.means, run)
+        return await Conversation.resume(self._for_chat(), run)
 
     def open_model(self, reference: str) -> Model:
-        return self.models.open(reference)
+        """For a conversation. Raises `SettingsError`."""
+        instead = self.models.instead_of(reference, Path(self.directory))
+        return instead or self.models.open(reference)
+
+    async def checked_model(self, reference: str) -> Model:
+        """Like `open_model`, after a test that it can be used. Raises `ModelError` as well."""
+        await self.models.checked(reference)
+        return self.open_model(reference)
+
+    def _for_chat(self) -> Means:
+        if self.means.origin not in CHAT_ORIGINS:
+            return self.means
+        instead = self.models.instead_of(self.means.model.name, Path(self.directory))
+        return replace(self.means, model=instead or self.means.model, open_model=self.open_model)
 
     async def _latest(self) -> str:
         runs: Sequence[RunSummary] = await self.journal.runs(limit=LOOK_BACK)
@@ -175,22 +191,3 @@ async def open_house(
         claims = Claims(loaded.home / "locks")
         stack.callback(claims.close)
         yield House(loaded, journal, bus, means, models, equipment, str(folder), claims, memory)
-
-
-def place(loaded: Loaded, folder: Path) -> Environment:
-    """The environment that the settings name, not yet entered."""
-    return open_environment(opening(loaded, folder))
-
-
-def opening(loaded: Loaded, folder: Path) -> Opening:
-    """What a kind of place may know."""
-    terminal = loaded.settings.terminal
-    return Opening(
-        settings=terminal,
-        directory=folder,
-        home=loaded.home,
-        variables=child_variables(
-            loaded.secrets, terminal.pass_variables, withheld=loaded.secrets.kept
-        ),
-        secrets=loaded.secrets,
-    )

@@ -5,7 +5,7 @@ from functools import partial
 
 from hermes.app.house import House
 from hermes.app.lessons import learn
-from hermes.app.models import is_bundled
+from hermes.app.model_reach import is_bundled
 from hermes.app.shelf import Shelf
 from hermes.gym.conclude import make_conclude
 from hermes.sre.agents.alone import Alone

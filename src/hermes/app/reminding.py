@@ -14,6 +14,7 @@ from hermes.memory.facts.hostile import seizes, visible, wants_keeping
 from hermes.memory.facts.passages import FactPassages
 from hermes.memory.facts.sqlite_facts import SqliteFacts
 from hermes.memory.notes.section import count_tokens
+from hermes.memory.recall.question import is_contentless
 from hermes.memory.recall.recall import recall
 from hermes.policy.data_marks import as_data
 
@@ -46,6 +47,8 @@ async def remind(
 ) -> tuple[Event, ...]:
     """The message that shows it and the event that says what was shown; nothing if nothing fits."""
     text = text[:ASKED].encode(errors="replace").decode()  # half a letter is no query
+    if is_contentless(text):
+        return ()
     found = await _facts(facts, text) if facts is not None else []
     if past is not None:
         known = {one.text for one in found}

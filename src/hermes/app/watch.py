@@ -15,7 +15,7 @@ from hermes.app.claims import RunTaken, claim
 from hermes.app.gate import Gate
 from hermes.app.health import probes_of, rounds_of
 from hermes.app.house import House, open_house
-from hermes.app.models import ModelReach
+from hermes.app.model_reach import ModelReach
 from hermes.app.oncall import ground_in, minds_in
 from hermes.app.shelf import Shelf
 from hermes.core.errors import SettingsError

@@ -12,9 +12,12 @@ from urllib.parse import urlsplit
 import anyio
 import msgspec
 
+from hermes.app.models import lacks_capable_model
 from hermes.cli.completion import installed_files
+from hermes.cli.setup_choice import missing_extra
 from hermes.core.errors import HermesError
 from hermes.models.reference import resolve
+from hermes.policy.opening import SETS
 from hermes.settings.load import Loaded
 
 ROOM = 500 * 1024 * 1024
@@ -86,7 +89,9 @@ def _file(path: Path) -> Iterator[Finding]:
         yield Finding("journal", "ok", text, "`hermes journal verify` looks at all of it")
         return
     try:
-        report = verify(path)
+        report = verify(path, read_only=True)
+        if report.problems:  # or a writer started meanwhile: the ordinary way cannot be misled
+            report = verify(path)
     except HermesError as error:  # says itself what to do
         yield Finding("journal", "problem", str(error))
         return
@@ -102,6 +107,13 @@ def model(loaded: Loaded, *, offline: bool) -> Iterator[Finding]:
         target = resolve(settings.default, settings)
     except HermesError as error:
         yield Finding("model", "problem", str(error), "choose one: hermes model set REF")
+        return
+    if missing := missing_extra(target.provider.name):
+        yield Finding("model", "problem", f"{target.reference} cannot be used", missing)
+        return
+    if lacks_capable_model(loaded, ""):
+        text = "none that can investigate: a chat answers from checks and the journal only"
+        yield Finding("model", "warning", text, "hermes setup")
         return
     yield Finding("model", "ok", target.reference)
     variable = target.provider.key_variable
@@ -148,7 +160,57 @@ def tools(loaded: Loaded) -> Iterator[Finding]:
     offered = [*equipment.catalogue.tools, *equipment.catalogue.elsewhere]
     yield Finding("tools", "ok", ", ".join(offered) or "none: it only talks")
     for mistake in equipment.mistakes:
-        yield Finding("tools", "problem", mistake, "mend the file, or take it away")
+        yield Finding("tools", "problem", mistake, "correct the file, or remove it")
+
+
+def policy(loaded: Loaded) -> Iterator[Finding]:
+    """Every policy file that counts here, parsed as the gate parses it."""
+    from hermes.app.gate import effective
+    from hermes.policy.opening import gather
+
+    settings = effective(loaded, isolated=False)
+    found = gather(settings, loaded.home, Path.cwd())
+    for problem in found.problems:
+        state: State = "problem" if problem.fatal else "warning"
+        fix = "correct it; `hermes policy lint` checks policy files"
+        yield Finding("policy", state, str(problem), fix)
+    if not any(problem.fatal for problem in found.problems):
+        own = {placed.file for placed in found.documents} - {str(SETS / f"{settings.set}.yaml")}
+        text = f"set {settings.set}, {len(own)} file{'' if len(own) == 1 else 's'} of your own"
+        yield Finding("policy", "ok", text)
+
+
+def probes(loaded: Loaded) -> Iterator[Finding]:
+    from hermes.sre.probes.reading import load_probes
+
+    file = loaded.home / loaded.settings.sre.probes.file
+    try:
+        found = load_probes(file)
+    except HermesError as error:
+        for line in str(error).splitlines():
+            yield Finding("probes", "problem", line, f"correct {file}")
+        return
+    if found is None:
+        fix = "hermes watch --discover"
+        yield Finding("probes", "absent", f"no {file}; a watch looks for services", fix)
+    else:
+        yield Finding("probes", "ok", f"{len(found)} in {file}")
+
+
+def skills(loaded: Loaded) -> Iterator[Finding]:
+    from hermes.app.skills import open_library
+    from hermes.skills.lint import lint
+
+    library = open_library(loaded, Path.cwd(), {})
+    own = [skill for skill in library.all.values() if skill.origin != "bundled"]
+    found = [*library.mistakes, *(each for skill in own for each in lint(skill.folder))]
+    fatal = [problem for problem in found if problem.fatal]
+    for problem in fatal:
+        fix = "correct it; `hermes skills lint` checks skills"
+        yield Finding("skills", "problem", str(problem), fix)
+    if not fatal:
+        bundled = len(library.all) - len(own)
+        yield Finding("skills", "ok", f"{bundled} bundled, {len(own)} of your own")
 
 
 def programs() -> Iterator[Finding]:

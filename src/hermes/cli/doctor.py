@@ -1,4 +1,4 @@
-"""`hermes doctor`: finds what is wrong, and says how to mend it."""
+"""`hermes doctor`: finds what is wrong, says how to correct it, and changes nothing."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from hermes.cli.loading import home, overrides_of
 from hermes.cli.output import emit_json, json_option, say
 from hermes.cli.render_safe import clean
 from hermes.core.errors import SettingsError
-from hermes.settings.load import Loaded, examine
+from hermes.settings.load import CONFIG, Loaded, examine
 from hermes.settings.origins import Problem
 
 MARKS = {
@@ -34,7 +34,11 @@ hermes doctor --json | jq '.findings[] | select(.state != "ok")'
 @json_option
 @click.pass_context
 def doctor(ctx: click.Context, offline: bool, as_json: bool) -> int:
-    """Look at everything Hermes needs. Exit code 1 when there is a problem."""
+    """Check everything Hermes needs, and every file it reads. Nothing is created or changed.
+
+    Mistakes in configuration, policy, probe, tool and skill files are reported with file and line.
+    Exit code 1 when there is a problem.
+    """
     findings = list(_examine(ctx, offline))
     problems = [finding for finding in findings if finding.state == "problem"]
     if as_json:
@@ -62,7 +66,8 @@ def _examine(ctx: click.Context, offline: bool) -> Iterator[Finding]:
         yield Finding("settings", "problem", text, problem.hint or "hermes config edit")
     if loaded is None:
         return
-    yield Finding("settings", "ok", str(loaded.home / "config.yaml"))
+    file = loaded.home / CONFIG
+    yield Finding("settings", "ok", str(file) if file.exists() else f"no {file}: defaults apply")
     for warning in loaded.warnings:
         yield Finding("settings", "warning", warning)
     yield from checks.journal(loaded.store)
@@ -73,6 +78,9 @@ def _examine(ctx: click.Context, offline: bool) -> Iterator[Finding]:
             place = tried(loaded)
         state: State = "ok" if not place.why else "problem" if wanted else "absent"
         yield Finding("place", state, f"{place.name}: {place.why or 'ready'}")
+    yield from checks.policy(loaded)
+    yield from checks.probes(loaded)
+    yield from checks.skills(loaded)
     yield from checks.tools(loaded)
     yield from checks.programs()
 

@@ -132,9 +132,12 @@ def set_(ctx: click.Context, reference: str, role: str) -> None:
 @click.pass_context
 def test(ctx: click.Context, reference: str | None, as_json: bool) -> None:
     """Ask REF (or the default model) one tiny question. Exit code 4 when it does not answer."""
-    from hermes.cli.trial import try_model
+    import anyio
 
-    trial = try_model(settings_for(ctx), reference or "")
+    from hermes.models.trial import try_model
+
+    loaded = settings_for(ctx)
+    trial = anyio.run(try_model, reference or "", loaded.settings.model, loaded.secrets)
     if as_json:
         emit_json(trial)
     else:

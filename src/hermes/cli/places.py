@@ -1,6 +1,7 @@
 """Which places to work are ready on this machine, and what the others lack."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import anyio
 import msgspec
@@ -37,7 +38,7 @@ def places(loaded: Loaded) -> list[Place]:
 
 
 async def _lack(name: str, loaded: Loaded) -> str:
-    from hermes.app.house import opening
+    from hermes.app.environment import opening
     from hermes.environments.open import why_not
 
     try:
@@ -51,13 +52,14 @@ async def _lack(name: str, loaded: Loaded) -> str:
 
 def tried(loaded: Loaded) -> Place:
     """The chosen place, entered and asked to run a command that does nothing."""
-    from hermes.app.house import place
+    from hermes.app.environment import place
 
     name = loaded.settings.terminal.backend
 
     async def enter() -> Place:
-        with anyio.fail_after(PATIENCE):
-            async with place(loaded, Path.cwd()) as here:
+        with TemporaryDirectory() as folder, anyio.fail_after(PATIENCE):
+            elsewhere = msgspec.structs.replace(loaded, home=Path(folder))  # ours stays untouched
+            async with place(elsewhere, Path.cwd()) as here:
                 done = await here.run("true", timeout=PATIENCE)
         return Place(name) if done.exit_code == 0 else Place(name, f"it says: {done.output}")
 

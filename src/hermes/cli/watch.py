@@ -15,7 +15,7 @@ from hermes.cli.watch_discover import discovering
 from hermes.settings.load import Loaded
 
 if TYPE_CHECKING:
-    from hermes.app.models import ModelReach
+    from hermes.app.model_reach import ModelReach
 
 NONE = "none"
 

@@ -50,7 +50,7 @@ def probes_file(loaded: Loaded, settings: ProbeSettings | None = None) -> Path:
 
 
 async def _look(loaded: Loaded) -> Discovery:
-    from hermes.app.house import place
+    from hermes.app.environment import place
 
     async with place(loaded, Path.cwd()) as here:
         return await discover(here, patience=1.0)

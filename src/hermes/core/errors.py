@@ -6,6 +6,7 @@ HermesError
 │   ├── TemporaryModelError  worth another try
 │   │   ├── RateLimited      `wait` says how long the provider asked for
 │   │   ├── Overloaded       5xx, "try later"
+│   │   ├── Unreachable      no connection to the provider
 │   │   ├── ModelTimedOut    no answer, or no next token, in time
 │   │   └── MalformedReply   HTML, half a stream, broken JSON
 │   └── PermanentModelError  asking again changes nothing
@@ -51,6 +52,10 @@ class RateLimited(TemporaryModelError):
 
 class Overloaded(TemporaryModelError):
     """The provider answers that it cannot answer now."""
+
+
+class Unreachable(TemporaryModelError):
+    """There is no connection to the provider: no network, a firewall, or nothing listens there."""
 
 
 class ModelTimedOut(TemporaryModelError):

@@ -15,12 +15,24 @@ from hermes.core.errors import SettingsError
 
 
 def load(group: str, name: str) -> Any:
-    """The object behind `hermes.<group>: name`. Raises `SettingsError` naming what exists."""
-    target = _own().get(group, {}).get(name) or _installed(group).get(name)
+    """The object behind `hermes.<group>: name`. Raises `SettingsError` naming what exists.
+
+    A built-in whose optional package is missing raises one that names the extra to install.
+    """
+    own = _own().get(group, {}).get(name)
+    target = own or _installed(group).get(name)
     if target is None:
         raise SettingsError(f"no {group} named {name!r}; there are: {', '.join(names(group))}")
     module, _, attribute = target.partition(":")
-    return getattr(import_module(module), attribute)
+    try:
+        return getattr(import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if own is None or (error.name or "").startswith("hermes"):
+            raise
+        raise SettingsError(
+            f"{name} needs the package {error.name}, which is not installed: "
+            f"pip install 'hermes[{name}]'"
+        ) from error
 
 
 def names(group: str) -> list[str]:

@@ -16,8 +16,14 @@ PATIENCE = 10.0
 """Seconds to wait for another process's transaction; ours take milliseconds."""
 
 
-def connect(path: Path, *, patience: float = PATIENCE) -> apsw.Connection:
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+def connect(path: Path, *, patience: float = PATIENCE, read_only: bool = False) -> apsw.Connection:
+    """`read_only` leaves no trace: unless another process has the file open, SQLite is told that
+    it cannot change, and so makes neither a log nor a shared memory file beside it.
+    """
+    name, flags = str(path), apsw.SQLITE_OPEN_READWRITE
+    if read_only and not path.with_name(f"{path.name}-wal").exists():
+        name, flags = f"{path.absolute().as_uri()}?immutable=1", apsw.SQLITE_OPEN_READONLY
+    connection = apsw.Connection(name, flags=flags | apsw.SQLITE_OPEN_URI)
     connection.set_busy_handler(_waiting(patience))
     connection.create_scalar_function("plain", plain, 1, deterministic=True)
     return connection

@@ -73,13 +73,15 @@ def prepare(path: Path, *, steps: Sequence[str] = STEPS, patience: float = PATIE
 
 
 @contextmanager
-def opened(path: Path, *, patience: float = PATIENCE) -> Iterator[apsw.Connection]:
+def opened(
+    path: Path, *, patience: float = PATIENCE, read_only: bool = False
+) -> Iterator[apsw.Connection]:
     """A connection for looking after a journal that is there; it is not made and not migrated."""
     with explained(path):
         check_log(path)
         if not path.exists():
             raise StoreError(f"there is no journal at {path}")
-        connection = connect(path, patience=patience)
+        connection = connect(path, patience=patience, read_only=read_only)
         try:
             version = _version(connection, path, STEPS)
             if version < len(STEPS):

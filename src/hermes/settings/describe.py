@@ -75,11 +75,12 @@ def unknown(key: str) -> SettingsError:
 def about(path: Path) -> str:
     """The line under the field, where its room declared it."""
     section = struct_in(type_at(Settings, path[:-1]))
-    return "" if section is None else _docs(section).get(str(path[-1]), "")
+    return "" if section is None else docs_of(section).get(str(path[-1]), "")
 
 
 @cache
-def _docs(kind: type[msgspec.Struct]) -> Mapping[str, str]:
+def docs_of(kind: type[msgspec.Struct]) -> Mapping[str, str]:
+    """The texts under the fields of a section."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
     assert isinstance(tree, ast.ClassDef)
     found = {}

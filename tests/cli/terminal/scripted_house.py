@@ -166,6 +166,9 @@ class ScriptedHouse:
             raise SettingsError("no:such is not a model")
         return ScriptedModel([Message(role="assistant", text="from the other")], name=reference)
 
+    async def checked_model(self, reference: str) -> ScriptedModel:
+        return self.open_model(reference)
+
 
 def says(text: str, *, reasoning: str = "") -> Message:
     return Message(role="assistant", text=text, reasoning=reasoning)

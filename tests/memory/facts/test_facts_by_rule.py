@@ -164,8 +164,10 @@ def test_a_change_after_which_it_still_fails_is_told_as_well() -> None:
         ("echo 1 > /etc/motd", "/etc/motd"),
     ],
 )
-def test_edits_by_hand_are_noted_by_what_was_edited(command: str, what: str) -> None:
-    assert texts(of(ran(command, "")), "edited") == [f"{what} was edited by hand"]
+def test_edits_of_the_agent_are_noted_as_its_own_by_what_was_edited(
+    command: str, what: str
+) -> None:
+    assert texts(of(ran(command, "")), "edited") == [f"{what} was edited by the agent"]
 
 
 @pytest.mark.parametrize(

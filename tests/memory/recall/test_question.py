@@ -3,6 +3,7 @@
 import pytest
 
 from hermes.memory.recall.question import (
+    is_contentless,
     is_identifier,
     named_in,
     read_question,
@@ -90,3 +91,15 @@ def test_operators_words_for_one_thing_are_known(stemmer: Stemmer) -> None:
 def test_chinese_and_japanese_runs_become_pairs() -> None:
     assert words("磁盘已满 now") == ["磁盘", "盘已", "已满", "now"]
     assert words("エラー42") == ["エラ", "ラー", "42"]
+
+
+@pytest.mark.parametrize(
+    "text", ["please continue", "Yes, go on!", "ok", "try it again, please", ""]
+)
+def test_a_request_without_content_is_known_as_such(text: str) -> None:
+    assert is_contentless(text)
+
+
+@pytest.mark.parametrize("text", ["continue with nginx", "go to db-1", "why?!  redis", "重启服务"])
+def test_a_request_that_names_something_has_content(text: str) -> None:
+    assert not is_contentless(text)

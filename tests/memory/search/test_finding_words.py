@@ -35,6 +35,11 @@ FOUND = [
     ("방화벽", "방화벽 규칙을 변경했다"),
     ("cafe", "the café is closed"),
     ("straße", "an der Straße"),
+    ("rm -rf", "it ran rm -rf /srv/cache"),
+    ('"rm -rf"', "it ran rm -rf /srv/cache"),
+    ('"find -name"', "it ran find -name core"),
+    ("git push --force", "it ran git push --force origin"),
+    ("kill -9", "it ran kill -9 4711"),
     ("this OR upstream", "the connection was refused by upstream"),
     ("connection (AND", "the connection was refused by upstream"),
 ]

@@ -18,7 +18,7 @@ from hermes.settings.load import Loaded
 async def converse(loaded: Loaded, run: str | None, options: dict[str, Any]) -> int:
     """`run` is a conversation to go on with, empty for the latest; None begins a new one."""
     from hermes.app import open_house
-    from hermes.app.models import ModelReach
+    from hermes.app.model_reach import ModelReach
 
     settings = loaded.settings
     sitting = Sitting(*take_seat(settings.display, loaded.home))

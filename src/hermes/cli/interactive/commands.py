@@ -40,7 +40,12 @@ COMMANDS = (
     Command("clear", "clear the screen; the conversation stays", deeds.clear),
     Command("new", "begin a new session", deeds.new, doing="opening", aliases=("reset",)),
     Command(
-        "model", "show the model, or switch to another", deeds.model, "[ref]", views.model_names
+        "model",
+        "show the model, or test another and switch to it",
+        deeds.model,
+        "[ref]",
+        views.model_names,
+        doing="testing the model",
     ),
     Command("tools", "what the agent can do", views.tools),
     Command("skills", "what it has learned", views.skills),

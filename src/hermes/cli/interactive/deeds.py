@@ -7,6 +7,7 @@ from hermes.cli.interactive.saving import save_conversation
 from hermes.cli.interactive.views import table
 from hermes.cli.render_safe import clean, clip
 from hermes.cli.stored import run_to_resume
+from hermes.core.errors import HermesError
 from hermes.core.events.runs import RunRenamed
 
 
@@ -23,10 +24,13 @@ async def model(desk: Desk, argument: str) -> None:
     if not argument:
         await table(desk, [("model", desk.conversation.model.name)])
         return
-    if desk.busy:
-        await desk.note("a turn is running: /stop it first", "error")
+    try:
+        chosen = await desk.house.checked_model(argument)
+    except HermesError as error:
+        still = f"the model is still {desk.conversation.model.name}"
+        await desk.note(f"{clean(str(error))}\n{still}", "error")
         return
-    await desk.conversation.switch(desk.house.open_model(argument))
+    await desk.conversation.switch(chosen)
 
 
 async def compress(desk: Desk, argument: str) -> None:

@@ -1,11 +1,12 @@
 """Slash commands that only show something, and the words their arguments complete to."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from hermes.cli.interactive.desk import Desk
 from hermes.cli.render_lines import usage_words
 from hermes.cli.render_safe import cells, clean, clip
-from hermes.core.events.runs import RunDeleted, RunStarted
+from hermes.core.events.runs import ModelAnswered, RunDeleted, RunStarted
 from hermes.core.messages import Message
 from hermes.core.remembering import RECALLED
 
@@ -37,10 +38,13 @@ async def skills(desk: Desk, argument: str) -> None:
 
 
 async def usage(desk: Desk, argument: str) -> None:
-    answers = sum(message.role == "assistant" for message in desk.conversation.messages)
-    words = usage_words(desk.conversation.usage)
-    by = f"{answers} by {desk.conversation.model.name}"
-    await table(desk, [("session", words), ("answers", by)])
+    run, answers = desk.conversation.run, Counter[str]()
+    async for recorded in desk.house.journal.read(run=run, kinds=("model.answered",)):
+        if isinstance(recorded.event, ModelAnswered):
+            answers[recorded.event.model] += 1
+    by = ", ".join(f"{count} by {model}" for model, count in answers.items())
+    rows = [("session", usage_words(desk.conversation.usage)), ("answers", by or "none yet")]
+    await table(desk, rows)
 
 
 async def status(desk: Desk, argument: str) -> None:

@@ -121,7 +121,7 @@ def failures(deeds: Iterable[Deed]) -> Iterator[Candidate]:
 
 
 def edits(deeds: Iterable[Deed]) -> Iterator[Candidate]:
-    """Files and objects changed by hand: what comes back again and again is found by these."""
+    """Files and objects that the agent edited: what keeps coming back is found by these."""
     for deed in deeds:
         if deed.failed:
             continue
@@ -131,7 +131,7 @@ def edits(deeds: Iterable[Deed]) -> Iterator[Candidate]:
         for what in dict.fromkeys(found):
             yield Candidate(
                 memory="episodic",
-                text=f"{what} was edited by hand",
+                text=f"{what} was edited by the agent",
                 quote=deed.shown,
                 sources=(deed.requested, deed.finished),
                 about=(what,),

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from hermes.memory.recall.jargon import Jargon
-from hermes.memory.recall.words import STOP_WORDS, Stemmer, words
+from hermes.memory.recall.words import CONTENTLESS_WORDS, STOP_WORDS, Stemmer, words
 
 _QUOTED = re.compile(r"[\"“`]([^\"”`]{2,200})[\"”`]|(?<!\w)'([^']{2,200})'(?!\w)")
 _TOKEN = re.compile(r"[^\s,;!?\"“”`()\[\]{}<>]+")
@@ -58,6 +58,11 @@ def read_question(text: str, stemmer: Stemmer) -> Question:
         bool(_WANTS_SEVERAL.search(text)),
         bool(_WANTS_TIME.match(text)),
     )
+
+
+def is_contentless(text: str) -> bool:
+    """True for requests such as "please continue": whatever is recalled for them is unrelated."""
+    return all(word in CONTENTLESS_WORDS for word in words(text))
 
 
 def is_identifier(word: str) -> bool:

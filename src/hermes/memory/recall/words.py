@@ -12,6 +12,13 @@ _SAY_NOTHING = """
     may might must about into over after before during some any all each both either
 """
 STOP_WORDS = frozenset(_SAY_NOTHING.split())
+_CONVERSATIONAL = """
+    please continue go going ahead proceed carry keep on resume finish retry try again next more
+    yes yeah yep no nope ok okay sure right fine good great nice perfect thanks thank hello hi hey
+    now just let lets do it think works agreed done wait stop further up back
+"""
+CONTENTLESS_WORDS = STOP_WORDS | frozenset(_CONVERSATIONAL.split())
+"""Words of requests such as "please continue" that name nothing one could remember."""
 _WORD = re.compile(r"\w+")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
 

@@ -75,6 +75,8 @@ STOP_WORDS = frozenset(
 )
 _PIECE = re.compile(r'(-?)"([^"]*)"?|(-?)(\S+)')
 _WORD = re.compile(r"[^\W_]+")
+_OPTION = re.compile(r"-\S*|\S{1,2}|\d+|\S+=\S*")
+"""What follows the dash in `--force`, `-rf`, `-100`, `-n=3`: options of commands, no exclusions."""
 _SHORTEST = 2
 """Letters that a beginning must have: `a*` would be half of the index."""
 
@@ -133,7 +135,7 @@ def read_query(text: str) -> Query:
         term = term_of(phrase or word)
         if term is None:
             continue
-        if minus or (minus_word and len(word) > 1) or negated:
+        if minus or negated or (minus_word and not _OPTION.fullmatch(word)):
             unwanted.append(term)
         elif joined:
             needed[-1] = (*needed[-1], term)

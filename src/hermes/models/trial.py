@@ -1,6 +1,7 @@
-"""Asks a model one tiny question: the only honest test of a key."""
+"""Asks a model one tiny question: the only honest test of a key or of a model's name."""
 
 import time
+from collections.abc import Mapping
 
 import anyio
 import msgspec
@@ -11,9 +12,10 @@ from hermes.core.protocols import Model
 from hermes.models.connections import Connections
 from hermes.models.open import open_model
 from hermes.models.reference import resolve
-from hermes.settings.load import Loaded
+from hermes.models.settings import ModelSettings
 
-PATIENCE = 60.0
+ANSWER_TIMEOUT_S = 60.0
+ANSWER_LIMIT_TOKENS = 256
 QUESTION = Message(role="user", text="Answer with the single word: ready")
 
 
@@ -26,28 +28,31 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     cost_usd: float
 
 
-def try_model(loaded: Loaded, reference: str = "", key: str = "") -> Trial:
+async def try_model(
+    reference: str,
+    settings: ModelSettings,
+    secrets: Mapping[str, str],
+    *,
+    key: str = "",
+) -> Trial:
     """Raises `ModelError` or `SettingsError`. `key` is tried in place of the one that is kept."""
-    settings = msgspec.structs.replace(loaded.settings.model, max_output_tokens=256)
+    settings = msgspec.structs.replace(settings, max_output_tokens=ANSWER_LIMIT_TOKENS)
     target = resolve(reference or settings.default, settings)
-    secrets = dict(loaded.secrets)
     if key and target.provider.key_variable:
-        secrets[target.provider.key_variable] = key
-
-    async def ask() -> Trial:
-        async with Connections() as connections:
-            return await _ask(open_model(target.reference, settings, secrets, connections))
-
-    return anyio.run(ask)
+        secrets = {**secrets, target.provider.key_variable: key}
+    async with Connections() as connections:
+        return await _ask(open_model(target.reference, settings, secrets, connections))
 
 
 async def _ask(model: Model) -> Trial:
     started = time.monotonic()
     try:
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(ANSWER_TIMEOUT_S):
             completion = await model.complete([QUESTION])
     except TimeoutError as error:
-        raise ModelTimedOut(f"{model.name} gave no answer within {PATIENCE:.0f} seconds") from error
+        raise ModelTimedOut(
+            f"{model.name} gave no answer within {ANSWER_TIMEOUT_S:.0f} seconds"
+        ) from error
     return Trial(
         model=completion.model or model.name,
         answer=completion.message.text.strip(),
