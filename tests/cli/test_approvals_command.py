@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hermes_command import Hermes
 
-RUNS = "touch begun; $UNKNOWN true"
+RUNS = "touch begun; seq 0 | sh"
 """A command whose effect cannot be known before it runs, so it is asked about."""
 
 

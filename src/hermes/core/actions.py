@@ -42,6 +42,8 @@ class Decision(Value, kw_only=True, frozen=True):
     """Of exactly this action; empty when the policy does not look that closely."""
     tainted: str = ""
     """Its words that came from text nobody vouches for."""
+    variables: tuple[str, ...] = ()
+    """Variables whose values, unknown here, decide what it means."""
     audited: tuple[Audited, ...] = ()
 
 
@@ -124,6 +126,8 @@ def not_for_good(request: ApprovalRequested) -> str:
         return f"it is {lost[0]}: such a thing is approved one by one"
     if request.tainted:
         return "its words come from text that nobody vouches for: it is approved one by one"
+    if request.variables:
+        return f"what it does depends on ${request.variables[0]}: it is approved one by one"
     if not request.hash:
         return "this policy does not look closely enough to know it again"
     return ""

@@ -90,8 +90,7 @@ class Reader:
                 intent.command,
                 cwd,
                 (action.environment, action.target, where.host, where.namespace),
-                # What a variable holds is not known here: leave given once is not given again.
-                (*scripts, *((variables, action.call.id) if variables else ())),
+                (*scripts, *variables),
             ),
             command=intent.command,
             cwd=cwd,
@@ -102,6 +101,7 @@ class Reader:
             tainted=situation.tainted,
             where=where,
             incident=situation.incident,
+            variables=variables,
             dynamic=dynamic,
         )
 

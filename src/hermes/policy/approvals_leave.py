@@ -47,11 +47,11 @@ class Leave:
     ) -> tuple[Event, ...]:
         """What the answer allows beyond this once, to be written down; this use is the first.
 
-        Words that nobody vouches for are looked at each time.
+        Words that nobody vouches for, and variables, are looked at each time.
         """
         session = tally.scope == "session" or ask.grant_scope == "session"
         uses = 0 if session and ask.grant_uses == 1 else ask.grant_uses
-        if request.tainted or uses == 1 or not tally.yes:
+        if request.tainted or request.variables or uses == 1 or not tally.yes:
             return ()
         grant = Grant(
             id=new_id("grant"),

@@ -73,6 +73,7 @@ def request_of(
         until=now + timedelta(seconds=ask.timeout),
         place=place_of(action),
         tainted=redact(decision.tainted),
+        variables=decision.variables,
         prompted=prompted,
     )
 

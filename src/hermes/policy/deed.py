@@ -69,6 +69,8 @@ class Deed(Value, kw_only=True, frozen=True):
     """Its words that came from text nobody vouches for, as far as they are known."""
     where: Whereabouts = Whereabouts()
     incident: IncidentFacts = IncidentFacts()
+    variables: tuple[str, ...] = ()
+    """Variables whose values, unknown here, decide what it means."""
     dynamic: tuple[str, ...] = ()
     """Why it cannot be known before it runs."""
 

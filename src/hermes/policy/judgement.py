@@ -168,6 +168,7 @@ def _sum_up(
         reason=_told(first, deed),
         effects=tuple(sorted(deed.effects)),
         tainted=deed.carried,
+        variables=deed.variables,
         node=first.step.node,
         why="; ".join(first.step.why),
         hash=deed.hash,

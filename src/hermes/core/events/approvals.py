@@ -31,6 +31,8 @@ class ApprovalRequested(Happening, tag="approval.requested", kw_only=True, froze
     place: str = ""
     """Where it would be done: environment, target, folder."""
     tainted: str = ""
+    variables: tuple[str, ...] = ()
+    """Variables whose values, unknown when it was asked, decide what it means."""
     prompted: bool = False
     """Somebody sits at the terminal of the process that asks, and sees it there."""
 
