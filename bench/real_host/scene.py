@@ -1,0 +1,295 @@
+"""One host played from its start to its end, with everything that was seen written down."""
+
+import re
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from real_host.namespace import CommandError, Namespace
+from real_host.observer import Observer, Slowdown
+from real_host.outages import BY_NAME, NAMES, Outage, Stage
+from real_host.plans import Plan, Scene
+from real_host.services import Services
+from real_host.watch import Killer, Notice, Watch
+
+DETECTION_LIMIT_S = 30.0
+RECOVERY_LIMIT_S = 60.0
+PATIENCE_S = 10.0  # how long beyond a limit is waited, to know how late it was
+SETTLE_S = 15.0  # a watch is left alone for so long before anything breaks
+OUTAGE_VISIBLE_S = 15.0
+FINE_AGAIN_S = 40.0
+KILL_GAP_S = (8.0, 20.0)
+KILLS_PER_HOST = 12
+NEWS_OF_RECOVERY = re.compile(r"recover|resolved|is over|fine again|back to normal", re.I)
+
+
+@dataclass
+class Record:
+    """One outage: what was done to the host, and when the watch said what."""
+
+    plan: Plan
+    outage: Outage
+    partners: int
+    caused: float = 0.0
+    seen: float = 0.0
+    ended: float = 0.0
+    fine: float = 0.0
+    detected: Notice | None = None
+    named: Notice | None = None
+    recovery: Notice | None = None
+    incidents: set[str] = field(default_factory=set)
+    healed_early: bool = False
+    slowdown: float = 1.0
+    load: float = 0.0
+    invalid: str = ""
+
+    def after(self, notice: Notice | None, since: float) -> float | None:
+        return round(notice.arrived - since, 1) if notice else None
+
+    @property
+    def detection_s(self) -> float | None:
+        return self.after(self.detected, self.caused)
+
+    @property
+    def naming_s(self) -> float | None:
+        return self.after(self.named, self.caused)
+
+    @property
+    def recovery_s(self) -> float | None:
+        return self.after(self.recovery, self.fine)
+
+
+@dataclass
+class View:
+    """What the commands of the product said at one moment."""
+
+    at: float
+    records: list[Record]
+    during: bool
+    open_incidents: Any
+    health: Any
+    health_code: int
+
+
+@dataclass
+class Played:
+    """Everything about one host that the judge needs."""
+
+    plan: Plan
+    records: list[Record]
+    observer: Observer
+    notices: list[Notice]
+    kills: int
+    starts: list[float]
+    deaths: list[str]
+    views: list[View]
+    incidents: Any = None
+    shows: dict[str, Any] = field(default_factory=dict)
+    reports: dict[str, str] = field(default_factory=dict)
+    stats: Any = None
+    audit_code: int = -1
+    journal_code: int = -1
+    problem: str = ""
+
+
+def tells_recovery(notice: Notice) -> bool:
+    return bool(NEWS_OF_RECOVERY.search(f"{notice.about} {notice.title.splitlines()[0]}"))
+
+
+def names(outage: Outage, text: str, *, weak: bool = False) -> bool:
+    return any(re.search(NAMES[service][weak], text, re.I) for service in outage.services)
+
+
+class Player:
+    """Plays one plan."""
+
+    def __init__(self, plan: Plan, folder: Path, slowdown: Slowdown, seed: int) -> None:
+        self.plan = plan
+        self._folder = folder
+        self._slowdown = slowdown
+        self._seed = seed
+        self._records: list[Record] = []
+        self._views: list[View] = []
+
+    def play(self) -> Played:
+        host = Namespace(self.plan.name, self._folder / self.plan.name)
+        try:
+            services = Services(host, self.plan.manager, self._folder / "shared")
+            services.install()
+            services.start_all()
+            services.create_database()
+            self._observer = Observer(host)
+            self._watch = Watch(host)
+            self._stage = Stage(host, services, self._watch)
+            return self._play_scenes()
+        finally:
+            host.end()
+
+    def _play_scenes(self) -> Played:
+        watch, problem = self._watch, ""
+        watch.start()
+        time.sleep(SETTLE_S)
+        killer = Killer(watch, self._seed, KILL_GAP_S, KILLS_PER_HOST) if self.plan.kills else None
+        try:
+            for scene in self.plan.scenes:
+                self._play_scene(scene)
+        except CommandError as error:
+            problem = str(error)
+        finally:
+            if killer:
+                killer.stop()
+        played = Played(
+            self.plan, self._records, self._observer, watch.notices, len(watch.kills),
+            watch.starts, watch.deaths, self._views, problem=problem,
+        )
+        self._collect(played)
+        self._observer.stop()
+        return played
+
+    def _play_scene(self, scene: Scene) -> None:
+        records = [Record(self.plan, BY_NAME[name], len(scene.outages)) for name in scene.outages]
+        self._observer.wait(tuple(self._observer.samples), False, time.time(), FINE_AGAIN_S)
+        for number, record in enumerate(records):
+            if number:
+                self._follow(records, scene.gap_s, until_detected=False)
+            self._cause(record)
+        self._follow(records, DETECTION_LIMIT_S + PATIENCE_S, until_detected=True)
+        self._look(records, during=True)
+        for record in reversed(records):
+            self._end(record)
+        everything = tuple(check for record in records for check in record.outage.checks)
+        fine = self._observer.wait(everything, False, time.time(), FINE_AGAIN_S)
+        for record in records:
+            record.fine = fine or time.time()
+            if not fine:
+                record.invalid = f"the bench could not end it: {self._observer.problems()}"
+        self._follow(records, RECOVERY_LIMIT_S + PATIENCE_S, until_recovered=True)
+        self._look(records, during=False)
+
+    def _cause(self, record: Record) -> None:
+        self._records.append(record)
+        record.caused = time.time()
+        record.outage.cause(self._stage)
+        if record.outage.kind in ("reboot", "home of the watch"):
+            record.caused = max(record.caused, self._watch.starts[-1])
+        seen = self._observer.wait(record.outage.checks, True, record.caused, OUTAGE_VISIBLE_S)
+        record.seen = seen
+        if not seen:
+            record.invalid = "the bench itself saw nothing fail"
+
+    def _end(self, record: Record) -> None:
+        record.ended = time.time()
+        fails = [self._observer.fails_at(check, record.ended) for check in record.outage.checks]
+        record.healed_early = not any(fails)
+        record.outage.end(self._stage)
+
+    def _follow(
+        self,
+        records: list[Record],
+        seconds: float,
+        until_detected: bool = False,
+        until_recovered: bool = False,
+    ) -> None:
+        """Wait, sorting what arrives, for so long or until everything has been said."""
+        deadline = time.time() + seconds
+        while time.time() < deadline:
+            self._watch.revive()
+            for record in records:
+                sort_notices(record, self._watch.notices)
+            if until_detected and all(r.named and self._was_detected_for(r, 8) for r in records):
+                break
+            if until_recovered and all(r.recovery for r in records):
+                break
+            time.sleep(0.3)
+        for record in records:
+            until = record.detected.arrived if record.detected else time.time()
+            record.slowdown, record.load = self._slowdown.between(record.caused, until)
+
+    def _was_detected_for(self, record: Record, seconds: float) -> bool:
+        """An incident is given a moment to be escalated before the bench ends the outage."""
+        return bool(record.named) and time.time() - record.named.arrived > seconds  # type: ignore[union-attr]
+
+    def _look(self, records: list[Record], during: bool) -> None:
+        at = time.time()
+        open_incidents = self._watch.ask_json("incident list --open --limit 200")
+        code, _ = self._watch.ask("health")
+        health = self._watch.ask_json("health")
+        self._views.append(View(at, list(records), during, open_incidents, health, code))
+
+    def _collect(self, played: Played) -> None:
+        """Read every view of every incident after the last scene, while the watch still runs."""
+        watch = self._watch
+        played.incidents = watch.ask_json("incident list --limit 500")
+        for incident in played.incidents or []:
+            name = incident["incident"]
+            played.shows[name] = watch.ask_json(f"incident show {name}")
+            played.reports[name] = watch.ask(f"incident report {name}")[1]
+        played.stats = watch.ask_json("incident stats")
+        watch.end()
+        played.audit_code = watch.ask("audit verify")[0]
+        played.journal_code = watch.ask("journal verify")[0]
+
+
+def sort_notices(record: Record, notices: list[Notice]) -> None:
+    """Find what was said about an outage: that it is there, its name, that it is over."""
+    for notice in list(notices):
+        if notice.arrived < record.caused:
+            continue
+        if tells_recovery(notice):
+            about_it = notice.incident in record.incidents or names(record.outage, notice.words)
+            if about_it and record.ended and notice.arrived >= record.ended:
+                record.recovery = record.recovery or notice
+            continue
+        if record.ended and notice.arrived > record.fine > 0:
+            continue
+        if names(record.outage, notice.words, weak=True):
+            record.detected = record.detected or notice
+            if notice.incident:
+                record.incidents.add(notice.incident)
+        if names(record.outage, notice.words):
+            record.named = record.named or notice
+
+
+class Crew:
+    """Plays plans side by side, so many hosts at a time, each in a thread of its own."""
+
+    def __init__(self, plans: list[Plan], folder: Path, at_once: int, seed: int) -> None:
+        self._waiting = list(enumerate(plans))
+        self._folder = folder
+        self._seed = seed
+        self._slowdown = Slowdown()
+        self._lock = threading.Lock()
+        self._at_once = at_once
+        self.played: list[Played] = []
+
+    def play(self) -> list[Played]:
+        threads = [threading.Thread(target=self._work) for _ in range(self._at_once)]
+        for thread in threads:
+            thread.start()
+            time.sleep(1)
+        for thread in threads:
+            thread.join()
+        self._slowdown.stop()
+        return sorted(self.played, key=lambda played: played.plan.name)
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    return
+                number, plan = self._waiting.pop(0)
+            played = Player(plan, self._folder, self._slowdown, self._seed + number).play()
+            self.played.append(played)
+            print(progress(played), flush=True)
+
+
+def progress(played: Played) -> str:
+    detected = sum(bool(r.detected) for r in played.records)
+    recovered = sum(bool(r.recovery) for r in played.records)
+    count = len(played.records)
+    return (
+        f"{played.plan.name} ({played.plan.manager}, {played.kills} kills): {detected} of {count} "
+        f"detected, {recovered} recoveries reported {played.problem}"
+    )

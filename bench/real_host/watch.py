@@ -1,0 +1,203 @@
+"""The watch of a host as its user has it: the command line, the notifications, and kills."""
+
+import json
+import random
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from real_host.namespace import Namespace, clean_environment
+
+HERMES = str(Path(sys.executable).with_name("hermes"))
+NOTICES = "/var/log/hermes-notices.log"
+POLL_S = 0.2
+RESTART_DELAY_S = 0.3
+COMMAND_TIMEOUT_S = 60.0
+CONFIG = f"""\
+sre:
+  notices:
+    sinks:
+      - kind: log
+        name: bench
+        path: {NOTICES}
+        severity: P3
+"""
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A notification as it arrived; `arrived` is the clock of the bench."""
+
+    arrived: float
+    id: str
+    about: str
+    title: str
+    text: str
+    incident: str
+    severity: str
+    repeated: bool
+
+    @property
+    def words(self) -> str:
+        return f"{self.title}\n{self.text}"
+
+
+class Watch:
+    """One `hermes watch`: started, killed, started again; what it says is collected."""
+
+    def __init__(self, host: Namespace) -> None:
+        self._host = host
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log = (host.folder.parent / f"{host.name}.watch").open("ab")
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._read_to = 0
+        self.notices: list[Notice] = []
+        self.starts: list[float] = []
+        self.kills: list[float] = []
+        self.deaths: list[str] = []
+        host.path("/root/.hermes/config.yaml").write_text(CONFIG)
+        self._reader = threading.Thread(target=self._follow, daemon=True)
+        self._reader.start()
+
+    def start(self) -> None:
+        with self._lock:
+            self._start()
+
+    def _start(self) -> None:
+        self._process = subprocess.Popen(
+            self._host.enter([HERMES, "watch", "--model", "none"]),
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            env=clean_environment(),
+        )
+        self.starts.append(time.time())
+
+    def kill(self, restart: bool = True) -> bool:
+        """kill -9, at whatever it is doing; a supervisor starts it again at once."""
+        with self._lock:
+            if not self._process:
+                return False
+            self._signal("KILL")
+            self._process.wait(10)
+            self._process = None
+            self.kills.append(time.time())
+            if restart:
+                time.sleep(RESTART_DELAY_S)
+                self._start()
+            return True
+
+    def _signal(self, name: str) -> None:
+        """To the watch itself: nsenter only waits for it."""
+        process = self._process
+        if process is None:
+            return
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        try:
+            child = children.read_text().split()
+        except OSError:
+            return
+        if child:
+            subprocess.run(["kill", f"-{name}", child[0]], check=False)
+
+    def revive(self) -> None:
+        """Start it again where it has ended without being asked to; that is a finding."""
+        with self._lock:
+            if self._process and self._process.poll() is not None:
+                self.deaths.append(f"the watch ended with exit code {self._process.returncode}")
+                self._start()
+
+    def end(self) -> None:
+        """Ask it to end, as Ctrl-C does."""
+        with self._lock:
+            if self._process:
+                self._signal("INT")
+                try:
+                    self._process.wait(20)
+                except subprocess.TimeoutExpired:
+                    self.deaths.append("the watch did not end within 20 s of Ctrl-C")
+                    self._signal("KILL")
+                    self._process.wait(10)
+                self._process = None
+        self._ended.set()
+        self._reader.join(5)
+
+    def _follow(self) -> None:
+        while not self._ended.wait(POLL_S):
+            self._read()
+        self._read()
+
+    def _read(self) -> None:
+        """Take new whole lines from the log that the watch's sink writes."""
+        try:
+            with self._host.path(NOTICES).open("rb") as handle:
+                handle.seek(self._read_to)
+                new = handle.read()
+        except OSError:
+            return
+        whole = new[: new.rfind(b"\n") + 1]
+        self._read_to += len(whole)
+        for line in whole.splitlines():
+            try:
+                value = json.loads(line)
+            except ValueError:
+                self.deaths.append(f"a line of the log sink is no JSON: {line[:80]!r}")
+                continue
+            fields = {key: value.get(key, "") or "" for key in ("id", "about", "title", "text")}
+            more = {key: value.get(key, "") or "" for key in ("incident", "severity")}
+            repeated = bool(value.get("repeated"))
+            self.notices.append(Notice(time.time(), repeated=repeated, **fields, **more))
+
+    def ask(self, words: str) -> tuple[int, str]:
+        """Another command of the same home: exit code and standard output."""
+        command = f"{HERMES} {words}"
+        try:
+            done = self._host.run(command, check=False, timeout=COMMAND_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            return 124, ""
+        return done.returncode, done.stdout
+
+    def ask_json(self, words: str) -> Any:
+        """What a command prints with --json; None where it is no JSON."""
+        try:
+            return json.loads(self.ask(f"{words} --json")[1])
+        except ValueError:
+            return None
+
+
+class Killer:
+    """Kills a watch at random moments, so many times; a third just after a notification."""
+
+    def __init__(self, watch: Watch, seed: int, gap: tuple[float, float], count: int) -> None:
+        self._watch = watch
+        self._left = count
+        self._random = random.Random(seed)
+        self._gap = gap
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        while not self._ended.wait(self._random.uniform(*self._gap)):
+            if self._random.random() < 0.33:
+                self._wait_for_notice(self._random.uniform(0, 0.4))
+            if self._ended.is_set() or not self._left:
+                return
+            self._left -= self._watch.kill()
+
+    def _wait_for_notice(self, more_seconds: float) -> None:
+        known = len(self._watch.notices)
+        deadline = time.monotonic() + 8
+        while len(self._watch.notices) == known and time.monotonic() < deadline:
+            if self._ended.wait(0.05):
+                return
+        time.sleep(more_seconds)
+
+    def stop(self) -> None:
+        self._ended.set()
+        self._thread.join(30)
