@@ -8,6 +8,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 CLONE_NEWNET = 0x40000000
+UNSHARE = [
+    "setpriv",
+    "--pdeathsig",
+    "KILL",
+    "unshare",
+    "-m",
+    "-p",
+    "-n",
+    "-u",
+    "-i",
+    "--fork",
+    "--kill-child",
+]
 START_TIMEOUT_S = 20.0
 COMMAND_TIMEOUT_S = 60.0
 
@@ -52,8 +65,7 @@ class Namespace:
         self.folder = folder
         folder.mkdir(parents=True)
         self._unshare = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", "unshare", "-m", "-p", "-n", "-u", "-i", "--fork"]
-            + ["--kill-child", "bash", "-c", INIT, "init", str(folder), name, home_size],
+            [*UNSHARE, "bash", "-c", INIT, "init", str(folder), name, home_size],
             stdout=subprocess.DEVNULL,
             stderr=(folder.parent / f"{name}.init").open("w"),
         )

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import psycopg
 from cryptography import x509
@@ -17,7 +18,6 @@ from real_host.namespace import Namespace
 INTERVAL_S = 1.0
 TIMEOUT_S = 2.5
 PROBED_DISKS = ("/var/lib/redis", "/var/lib/postgresql", "/var/log/nginx", "/root/.hermes")
-BURN_LOOPS = 200_000
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,11 @@ def check_certificate() -> str:
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    with socket.create_connection(("127.0.0.1", 443), timeout=TIMEOUT_S) as plain:
-        with context.wrap_socket(plain, server_hostname="localhost") as secure:
-            der = secure.getpeercert(binary_form=True) or b""
+    with (
+        socket.create_connection(("127.0.0.1", 443), timeout=TIMEOUT_S) as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as secure,
+    ):
+        der = secure.getpeercert(binary_form=True) or b""
     ends = x509.load_der_x509_certificate(der).not_valid_after_utc.timestamp()
     return "" if ends > time.time() else "the certificate has expired"
 
@@ -151,8 +153,8 @@ class Observer:
             thread.join(10)
 
 
-class Slowdown:
-    """How much slower than at its best this machine runs: a fixed piece of work, every second."""
+class Pressure:
+    """How busy this machine is: the load, and the share of time in which work waited for a CPU."""
 
     def __init__(self) -> None:
         self.samples: list[tuple[float, float, float]] = []
@@ -161,21 +163,26 @@ class Slowdown:
         self._thread.start()
 
     def _measure(self) -> None:
-        best = float("inf")
         while not self._ended.wait(1.0):
-            began = time.perf_counter()
-            sum(range(BURN_LOOPS))
-            took = time.perf_counter() - began
-            best = min(best, took)
-            self.samples.append((time.time(), took / best, os.getloadavg()[0]))
+            self.samples.append((time.time(), stalled_s(), os.getloadavg()[0]))
 
     def between(self, begin: float, end: float) -> tuple[float, float]:
-        """The mean factor and the highest load of a span."""
-        found = [sample for sample in self.samples if begin <= sample[0] <= end]
-        if not found:
-            return 1.0, os.getloadavg()[0]
-        return sum(s[1] for s in found) / len(found), max(s[2] for s in found)
+        """The share of a span in which something waited for a CPU, and its highest load."""
+        found = [sample for sample in self.samples if begin - 1 <= sample[0] <= end + 1]
+        if len(found) < 2:
+            return 0.0, os.getloadavg()[0]
+        first, last = found[0], found[-1]
+        return (last[1] - first[1]) / (last[0] - first[0]), max(sample[2] for sample in found)
 
     def stop(self) -> None:
         self._ended.set()
         self._thread.join(5)
+
+
+def stalled_s() -> float:
+    """Seconds since boot in which some process waited for a CPU; 0 where the kernel cannot say."""
+    try:
+        words = Path("/proc/pressure/cpu").read_text().split()
+    except OSError:
+        return 0.0
+    return float(words[4].partition("=")[2]) / 1e6

@@ -49,12 +49,16 @@ class Stage:
 
     def background(self, name: str, command: str) -> None:
         """A process of the host that lives until `end_background`."""
-        self.sh(f"mkdir -p /run/bench; setsid {command} >/dev/null 2>&1 </dev/null & "
-                f"echo $! > /run/bench/{name}")
+        self.sh(
+            f"mkdir -p /run/bench; setsid {command} >/dev/null 2>&1 </dev/null & "
+            f"echo $! > /run/bench/{name}"
+        )
 
     def end_background(self, name: str) -> None:
-        self.sh(f"kill -KILL -- -$(cat /run/bench/{name}) $(cat /run/bench/{name}); "
-                f"rm /run/bench/{name}; true")
+        self.sh(
+            f"kill -KILL -- -$(cat /run/bench/{name}) $(cat /run/bench/{name}); "
+            f"rm /run/bench/{name}; true"
+        )
 
     def python(self, name: str, code: str) -> None:
         self.host.path(f"/tmp/{name}.py").write_text(code)
@@ -82,8 +86,12 @@ class Outage:
 
 def stopped(service: str, *checks: str) -> Outage:
     return Outage(
-        f"{service}-stopped", "stopped", (service,), checks or (service,),
-        lambda s: s.services.stop(service), lambda s: s.services.start(service),
+        f"{service}-stopped",
+        "stopped",
+        (service,),
+        checks or (service,),
+        lambda s: s.services.stop(service),
+        lambda s: s.services.start(service),
     )
 
 
@@ -96,7 +104,9 @@ def killed_in_a_loop(service: str) -> Outage:
         s.end_background("loop")
         s.services.start(service)
 
-    return Outage(f"{service}-killed-in-a-loop", "killed in a loop", (service,), (service,), cause, end)
+    return Outage(
+        f"{service}-killed-in-a-loop", "killed in a loop", (service,), (service,), cause, end
+    )
 
 
 def bad_config(service: str, path: str, old: str, new: str) -> Outage:
@@ -131,14 +141,21 @@ def port_taken(service: str, port: int) -> Outage:
 
 def hang(service: str) -> Outage:
     return Outage(
-        f"{service}-hangs", "hang", (service,), (service,),
-        lambda s: s.services.kill(service, "STOP"), lambda s: s.services.kill(service, "CONT"),
+        f"{service}-hangs",
+        "hang",
+        (service,),
+        (service,),
+        lambda s: s.services.kill(service, "STOP"),
+        lambda s: s.services.kill(service, "CONT"),
     )
 
 
 def disk_full(service: str, path: str, *checks: str) -> Outage:
     return Outage(
-        f"{service}-disk-full", "disk full", (service,), (f"disk:{path}", *checks),
+        f"{service}-disk-full",
+        "disk full",
+        (service,),
+        (f"disk:{path}", *checks),
         lambda s: s.sh(f"cat /dev/zero > {path}/core.4711 2>/dev/null; true"),
         lambda s: (s.sh(f"rm {path}/core.4711"), s.services.start(service))[0],
     )
@@ -148,8 +165,13 @@ def firewalled(service: str, port: int) -> Outage:
     rule = f"nft add rule inet bench input tcp dport {port} drop"
     chain = "'{ type filter hook input priority 0; }'"
     return Outage(
-        f"{service}-firewalled", "firewall", (service,), (service,),
-        lambda s: s.sh(f"nft add table inet bench && nft add chain inet bench input {chain} && {rule}"),
+        f"{service}-firewalled",
+        "firewall",
+        (service,),
+        (service,),
+        lambda s: s.sh(
+            f"nft add table inet bench && nft add chain inet bench input {chain} && {rule}"
+        ),
         lambda s: s.sh("nft delete table inet bench"),
     )
 
@@ -162,8 +184,12 @@ def limited(name: str, limit: str, lift: str) -> Outage:
             s.sh(f"prlimit --pid {pid} {limit}")
 
     return Outage(
-        f"shop-api-{name}", f"{lift} limit", ("shop-api",), ("shop-api",),
-        cause, lambda s: s.services.restart("shop-api"),
+        f"shop-api-{name}",
+        f"{lift} limit",
+        ("shop-api",),
+        ("shop-api",),
+        cause,
+        lambda s: s.services.restart("shop-api"),
     )
 
 
@@ -177,8 +203,12 @@ def reboot_without(service: str, *checks: str) -> Outage:
         s.watch.start()
 
     return Outage(
-        f"reboot-without-{service}", "reboot", (service,), checks,
-        cause, lambda s: s.services.start(service),
+        f"reboot-without-{service}",
+        "reboot",
+        (service,),
+        checks,
+        cause,
+        lambda s: s.services.start(service),
     )
 
 
@@ -212,8 +242,10 @@ def _upstream(old: int, new: int) -> Callable[[Stage], None]:
 def _leave_stale_pid_file(s: Stage) -> None:
     s.services.kill("postgres")
     s.background("stranger", "setpriv --reuid postgres --regid postgres --clear-groups sleep 3600")
-    s.sh(f"echo $(cat /run/bench/stranger) > /tmp/pid; sed -i 1d {POSTGRES_DATA}/postmaster.pid;"
-         f"cat {POSTGRES_DATA}/postmaster.pid >> /tmp/pid; cat /tmp/pid > {POSTGRES_DATA}/postmaster.pid")
+    s.sh(
+        f"cd {POSTGRES_DATA}; sed 1d postmaster.pid > /tmp/rest;"
+        "cat /run/bench/stranger /tmp/rest > postmaster.pid"
+    )
     s.services.start("postgres", check=False)
 
 
@@ -266,57 +298,157 @@ OUTAGES = [
     killed_in_a_loop("redis"),
     bad_config("nginx", "/etc/nginx/nginx.conf", "proxy_pass http", "proxy_pas http"),
     bad_config("redis", "/etc/redis/redis.conf", "port 6379", "port six"),
-    bad_config("postgres", f"{POSTGRES_DATA}/postgresql.conf", "max_connections = 20", "max_connections = x"),
+    bad_config(
+        "postgres",
+        f"{POSTGRES_DATA}/postgresql.conf",
+        "max_connections = 20",
+        "max_connections = x",
+    ),
     bad_config("shop-api", "/etc/shop/shop.env", "PORT=8000", "PORT=80OO"),
     port_taken("shop-api", 8000),
     port_taken("nginx", 80),
     disk_full("redis", "/var/lib/redis"),
     disk_full("nginx", "/var/log/nginx"),
     disk_full("postgres", "/var/lib/postgresql"),
-    Outage("redis-read-only", "read-only", ("redis",), ("redis",), _mount_read_only, _mount_writable),
-    shell("redis-memory-full", "memory limit of redis", ("redis",), ("redis",),
-          "redis-cli config set maxmemory-policy noeviction; redis-cli config set maxmemory 100kb",
-          "redis-cli config set maxmemory 0"),
-    Outage("postgres-connections", "connections exhausted", ("postgres",), ("postgres", "shop-api"),
-           *_hold("holder", HOLDER)),
-    Outage("shop-password-rotated", "wrong password", ("shop-api", "postgres"), ("shop-api",),
-           _rotate("rotated"), _rotate("shop-secret")),
-    shell("redis-password-set", "wrong password", ("redis", "shop-api"), ("redis", "cart"),
-          "redis-cli config set requirepass hunter2", "redis-cli -a hunter2 config set requirepass ''"),
-    Outage("shop-broken-release", "error 500", ("shop-api",), ("shop-api", "items"),
-           _release(True), _release(False)),
+    Outage(
+        "redis-read-only", "read-only", ("redis",), ("redis",), _mount_read_only, _mount_writable
+    ),
+    shell(
+        "redis-memory-full",
+        "memory limit of redis",
+        ("redis",),
+        ("redis",),
+        "redis-cli config set maxmemory-policy noeviction; redis-cli config set maxmemory 100kb",
+        "redis-cli config set maxmemory 0",
+    ),
+    Outage(
+        "postgres-connections",
+        "connections exhausted",
+        ("postgres",),
+        ("postgres", "shop-api"),
+        *_hold("holder", HOLDER),
+    ),
+    Outage(
+        "shop-password-rotated",
+        "wrong password",
+        ("shop-api", "postgres"),
+        ("shop-api",),
+        _rotate("rotated"),
+        _rotate("shop-secret"),
+    ),
+    shell(
+        "redis-password-set",
+        "wrong password",
+        ("redis", "shop-api"),
+        ("redis", "cart"),
+        "redis-cli config set requirepass hunter2",
+        "redis-cli -a hunter2 config set requirepass ''",
+    ),
+    Outage(
+        "shop-broken-release",
+        "error 500",
+        ("shop-api",),
+        ("shop-api", "items"),
+        _release(True),
+        _release(False),
+    ),
     hang("shop-api"),
     hang("redis"),
     hang("postgres"),
     hang("nginx"),
-    Outage("nginx-upstream-removed", "wrong upstream", ("nginx",), ("items", "cart"),
-           _upstream(8000, 8001), _upstream(8001, 8000)),
-    shell("nginx-certificate-expired", "certificate expired", ("nginx",), ("tls",),
-          "cp -p /etc/nginx/server.crt /srv/www/new.crt; cp /srv/www/old.crt /etc/nginx/server.crt;"
-          "nginx -s reload", "cp /srv/www/new.crt /etc/nginx/server.crt; nginx -s reload"),
-    shell("database-name-wrong", "wrong address of a name", ("shop-api", "postgres"), ("shop-api",),
-          "sed 's/ db.internal//' /etc/hosts > /tmp/h; echo 127.0.0.66 db.internal >> /tmp/h;"
-          "cat /tmp/h > /etc/hosts", "echo 127.0.0.1 localhost db.internal cache.internal > /etc/hosts"),
-    shell("catalogue-deleted", "data file deleted", ("shop-api", "nginx"), ("items",),
-          "mv /srv/shop/catalogue.json /var/tmp/", "mv /var/tmp/catalogue.json /srv/shop/"),
+    Outage(
+        "nginx-upstream-removed",
+        "wrong upstream",
+        ("nginx",),
+        ("items", "cart"),
+        _upstream(8000, 8001),
+        _upstream(8001, 8000),
+    ),
+    shell(
+        "nginx-certificate-expired",
+        "certificate expired",
+        ("nginx",),
+        ("tls",),
+        "cp -p /etc/nginx/server.crt /srv/www/new.crt; cp /srv/www/old.crt /etc/nginx/server.crt;"
+        "nginx -s reload",
+        "cp /srv/www/new.crt /etc/nginx/server.crt; nginx -s reload",
+    ),
+    shell(
+        "database-name-wrong",
+        "wrong address of a name",
+        ("shop-api", "postgres"),
+        ("shop-api",),
+        "sed 's/ db.internal//' /etc/hosts > /tmp/h; echo 127.0.0.66 db.internal >> /tmp/h;"
+        "cat /tmp/h > /etc/hosts",
+        "echo 127.0.0.1 localhost db.internal cache.internal > /etc/hosts",
+    ),
+    shell(
+        "catalogue-deleted",
+        "data file deleted",
+        ("shop-api", "nginx"),
+        ("items",),
+        "mv /srv/shop/catalogue.json /var/tmp/",
+        "mv /var/tmp/catalogue.json /srv/shop/",
+    ),
     limited("descriptor-limit", "--nofile=6:6", "descriptor"),
     limited("memory-limit", "--as=1000000:1000000", "memory"),
-    Outage("postgres-stale-pid-file", "stale pid file", ("postgres",), ("postgres",),
-           _leave_stale_pid_file, _remove_stale_pid_file),
-    Outage("postgres-wrong-owner", "permission", ("postgres",), ("postgres",),
-           _own_data_by_root, _own_data_by_postgres),
-    shell("nginx-pages-unreadable", "permission", ("nginx",), ("nginx",),
-          "chmod 700 /srv/www/static", "chmod 755 /srv/www/static"),
+    Outage(
+        "postgres-stale-pid-file",
+        "stale pid file",
+        ("postgres",),
+        ("postgres",),
+        _leave_stale_pid_file,
+        _remove_stale_pid_file,
+    ),
+    Outage(
+        "postgres-wrong-owner",
+        "permission",
+        ("postgres",),
+        ("postgres",),
+        _own_data_by_root,
+        _own_data_by_postgres,
+    ),
+    shell(
+        "nginx-pages-unreadable",
+        "permission",
+        ("nginx",),
+        ("nginx",),
+        "chmod 700 /srv/www/static",
+        "chmod 755 /srv/www/static",
+    ),
     firewalled("redis", 6379),
     firewalled("postgres", 5432),
-    Outage("items-table-locked", "lock in the database", ("shop-api", "postgres", "nginx"), ("items",),
-           *_hold("locker", LOCKER)),
-    shell("redis-became-a-replica", "wrong role", ("redis", "shop-api"), ("redis", "cart"),
-          "redis-cli replicaof 127.0.0.1 1", "redis-cli replicaof no one"),
-    shell("home-full", "home of the watch", ("home",), (f"disk:{HOME}",),
-          f"cat /dev/zero > {HOME}/core.4711 2>/dev/null; true", f"rm {HOME}/core.4711"),
-    Outage("home-read-only", "home of the watch", ("home",), (f"disk:{HOME}",),
-           _make_home_read_only, lambda s: s.sh(f"mount -o remount,rw {HOME}")),
+    Outage(
+        "items-table-locked",
+        "lock in the database",
+        ("shop-api", "postgres", "nginx"),
+        ("items",),
+        *_hold("locker", LOCKER),
+    ),
+    shell(
+        "redis-became-a-replica",
+        "wrong role",
+        ("redis", "shop-api"),
+        ("redis", "cart"),
+        "redis-cli replicaof 127.0.0.1 1",
+        "redis-cli replicaof no one",
+    ),
+    shell(
+        "home-full",
+        "home of the watch",
+        ("home",),
+        (f"disk:{HOME}",),
+        f"cat /dev/zero > {HOME}/core.4711 2>/dev/null; true",
+        f"rm {HOME}/core.4711",
+    ),
+    Outage(
+        "home-read-only",
+        "home of the watch",
+        ("home",),
+        (f"disk:{HOME}",),
+        _make_home_read_only,
+        lambda s: s.sh(f"mount -o remount,rw {HOME}"),
+    ),
     reboot_without("redis", "redis", "cart"),
     reboot_without("nginx", "nginx", "tls", "items"),
 ]

@@ -26,71 +26,136 @@ def one(name: str) -> Scene:
 
 
 PLANS = (
-    Plan("box-01", "supervisord", False, (
-        one("nginx-stopped"),
-        one("shop-broken-release"),
-        Scene(("redis-stopped", "nginx-hangs")),
-    )),
-    Plan("box-02", "daemons", True, (
-        one("redis-stopped"),
-        one("nginx-upstream-removed"),
-        one("postgres-hangs"),
-    )),
-    Plan("box-03", "supervisord", False, (
-        Scene(("redis-disk-full", "nginx-stopped")),
-        one("postgres-connections"),
-        one("catalogue-deleted"),
-    )),
-    Plan("box-04", "daemons", True, (
-        Scene(("home-full", "nginx-stopped"), 12.0),
-        one("redis-memory-full"),
-        one("shop-api-hangs"),
-    )),
-    Plan("box-05", "supervisord", True, (
-        one("postgres-stopped"),
-        one("nginx-certificate-expired"),
-        one("redis-killed-in-a-loop"),
-    )),
-    Plan("box-06", "daemons", False, (
-        one("reboot-without-redis"),
-        one("nginx-bad-config"),
-        Scene(("shop-api-stopped", "postgres-disk-full", "redis-hangs"), 18.0),
-    )),
-    Plan("box-07", "supervisord", True, (
-        one("reboot-without-nginx"),
-        one("redis-password-set"),
-        one("shop-api-bad-config"),
-    )),
-    Plan("box-08", "daemons", True, (
-        Scene(("nginx-disk-full", "redis-bad-config")),
-        one("shop-password-rotated"),
-        one("nginx-pages-unreadable"),
-    )),
-    Plan("box-09", "supervisord", False, (
-        Scene(("home-read-only", "redis-stopped"), 12.0),
-        one("nginx-port-taken"),
-        one("shop-api-killed-in-a-loop"),
-    )),
-    Plan("box-10", "daemons", True, (
-        one("postgres-stale-pid-file"),
-        one("redis-became-a-replica"),
-        one("shop-api-port-taken"),
-    )),
-    Plan("box-11", "supervisord", True, (
-        one("redis-firewalled"),
-        Scene(("postgres-wrong-owner", "nginx-hangs")),
-        one("items-table-locked"),
-    )),
-    Plan("box-12", "daemons", True, (
-        one("shop-api-descriptor-limit"),
-        Scene(("postgres-firewalled", "nginx-stopped", "redis-stopped"), 18.0),
-        one("database-name-wrong"),
-    )),
-    Plan("box-13", "supervisord", True, (
-        one("redis-read-only"),
-        one("postgres-bad-config"),
-        one("shop-api-memory-limit"),
-    )),
+    Plan(
+        "box-01",
+        "supervisord",
+        False,
+        (
+            one("nginx-stopped"),
+            one("shop-broken-release"),
+            Scene(("redis-stopped", "nginx-hangs")),
+        ),
+    ),
+    Plan(
+        "box-02",
+        "daemons",
+        True,
+        (
+            one("redis-stopped"),
+            one("nginx-upstream-removed"),
+            one("postgres-hangs"),
+        ),
+    ),
+    Plan(
+        "box-03",
+        "supervisord",
+        False,
+        (
+            Scene(("redis-disk-full", "nginx-stopped")),
+            one("postgres-connections"),
+            one("catalogue-deleted"),
+        ),
+    ),
+    Plan(
+        "box-04",
+        "daemons",
+        True,
+        (
+            Scene(("home-full", "nginx-stopped"), 12.0),
+            one("redis-memory-full"),
+            one("shop-api-hangs"),
+        ),
+    ),
+    Plan(
+        "box-05",
+        "supervisord",
+        True,
+        (
+            one("postgres-stopped"),
+            one("nginx-certificate-expired"),
+            one("redis-killed-in-a-loop"),
+        ),
+    ),
+    Plan(
+        "box-06",
+        "daemons",
+        False,
+        (
+            one("reboot-without-redis"),
+            one("nginx-bad-config"),
+            Scene(("shop-api-stopped", "postgres-disk-full", "redis-hangs"), 18.0),
+        ),
+    ),
+    Plan(
+        "box-07",
+        "supervisord",
+        True,
+        (
+            one("reboot-without-nginx"),
+            one("redis-password-set"),
+            one("shop-api-bad-config"),
+        ),
+    ),
+    Plan(
+        "box-08",
+        "daemons",
+        True,
+        (
+            Scene(("nginx-disk-full", "redis-bad-config")),
+            one("shop-password-rotated"),
+            one("nginx-pages-unreadable"),
+        ),
+    ),
+    Plan(
+        "box-09",
+        "supervisord",
+        False,
+        (
+            Scene(("home-read-only", "redis-stopped"), 12.0),
+            one("nginx-port-taken"),
+            one("shop-api-killed-in-a-loop"),
+        ),
+    ),
+    Plan(
+        "box-10",
+        "daemons",
+        True,
+        (
+            one("postgres-stale-pid-file"),
+            one("redis-became-a-replica"),
+            one("shop-api-port-taken"),
+        ),
+    ),
+    Plan(
+        "box-11",
+        "supervisord",
+        True,
+        (
+            one("redis-firewalled"),
+            Scene(("postgres-wrong-owner", "nginx-hangs")),
+            one("items-table-locked"),
+        ),
+    ),
+    Plan(
+        "box-12",
+        "daemons",
+        True,
+        (
+            one("shop-api-descriptor-limit"),
+            Scene(("postgres-firewalled", "nginx-stopped", "redis-stopped"), 18.0),
+            one("database-name-wrong"),
+        ),
+    ),
+    Plan(
+        "box-13",
+        "supervisord",
+        True,
+        (
+            one("redis-read-only"),
+            one("postgres-bad-config"),
+            one("shop-api-memory-limit"),
+        ),
+    ),
 )
 QUICK = (
     Plan("box-01", "supervisord", False, (Scene(("redis-disk-full", "nginx-stopped")),)),

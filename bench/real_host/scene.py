@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from real_host.namespace import CommandError, Namespace
-from real_host.observer import Observer, Slowdown
+from real_host.observer import Observer, Pressure
 from real_host.outages import BY_NAME, NAMES, Outage, Stage
 from real_host.plans import Plan, Scene
 from real_host.services import Services
@@ -16,12 +16,13 @@ from real_host.watch import Killer, Notice, Watch
 
 DETECTION_LIMIT_S = 30.0
 RECOVERY_LIMIT_S = 60.0
-PATIENCE_S = 10.0  # how long beyond a limit is waited, to know how late it was
+PATIENCE_S = 6.0  # how long beyond a limit is waited, to know how late it was
 SETTLE_S = 15.0  # a watch is left alone for so long before anything breaks
 OUTAGE_VISIBLE_S = 15.0
 FINE_AGAIN_S = 40.0
-KILL_GAP_S = (8.0, 20.0)
+KILL_GAP_S = (12.0, 30.0)
 KILLS_PER_HOST = 12
+VICTIMS = ("nginx", "shop-api", "redis", "postgres")
 NEWS_OF_RECOVERY = re.compile(r"recover|resolved|is over|fine again|back to normal", re.I)
 
 
@@ -36,12 +37,13 @@ class Record:
     seen: float = 0.0
     ended: float = 0.0
     fine: float = 0.0
+    noticed: Notice | None = None
     detected: Notice | None = None
     named: Notice | None = None
     recovery: Notice | None = None
     incidents: set[str] = field(default_factory=set)
     healed_early: bool = False
-    slowdown: float = 1.0
+    pressure: float = 0.0
     load: float = 0.0
     invalid: str = ""
 
@@ -51,6 +53,11 @@ class Record:
     @property
     def detection_s(self) -> float | None:
         return self.after(self.detected, self.caused)
+
+    @property
+    def notice_s(self) -> float | None:
+        """Until anything that the outage harms was named, if only a victim."""
+        return self.after(self.noticed, self.caused)
 
     @property
     def naming_s(self) -> float | None:
@@ -105,10 +112,10 @@ def names(outage: Outage, text: str, *, weak: bool = False) -> bool:
 class Player:
     """Plays one plan."""
 
-    def __init__(self, plan: Plan, folder: Path, slowdown: Slowdown, seed: int) -> None:
+    def __init__(self, plan: Plan, folder: Path, pressure: Pressure, seed: int) -> None:
         self.plan = plan
         self._folder = folder
-        self._slowdown = slowdown
+        self._pressure = pressure
         self._seed = seed
         self._records: list[Record] = []
         self._views: list[View] = []
@@ -141,8 +148,15 @@ class Player:
             if killer:
                 killer.stop()
         played = Played(
-            self.plan, self._records, self._observer, watch.notices, len(watch.kills),
-            watch.starts, watch.deaths, self._views, problem=problem,
+            self.plan,
+            self._records,
+            self._observer,
+            watch.notices,
+            len(watch.kills),
+            watch.starts,
+            watch.deaths,
+            self._views,
+            problem=problem,
         )
         self._collect(played)
         self._observer.stop()
@@ -205,7 +219,7 @@ class Player:
             time.sleep(0.3)
         for record in records:
             until = record.detected.arrived if record.detected else time.time()
-            record.slowdown, record.load = self._slowdown.between(record.caused, until)
+            record.pressure, record.load = self._pressure.between(record.caused, until)
 
     def _was_detected_for(self, record: Record, seconds: float) -> bool:
         """An incident is given a moment to be escalated before the bench ends the outage."""
@@ -244,6 +258,8 @@ def sort_notices(record: Record, notices: list[Notice]) -> None:
             continue
         if record.ended and notice.arrived > record.fine > 0:
             continue
+        if any(re.search(NAMES[name][1], notice.words, re.I) for name in VICTIMS):
+            record.noticed = record.noticed or notice
         if names(record.outage, notice.words, weak=True):
             record.detected = record.detected or notice
             if notice.incident:
@@ -259,7 +275,7 @@ class Crew:
         self._waiting = list(enumerate(plans))
         self._folder = folder
         self._seed = seed
-        self._slowdown = Slowdown()
+        self._pressure = Pressure()
         self._lock = threading.Lock()
         self._at_once = at_once
         self.played: list[Played] = []
@@ -271,7 +287,7 @@ class Crew:
             time.sleep(1)
         for thread in threads:
             thread.join()
-        self._slowdown.stop()
+        self._pressure.stop()
         return sorted(self.played, key=lambda played: played.plan.name)
 
     def _work(self) -> None:
@@ -280,7 +296,7 @@ class Crew:
                 if not self._waiting:
                     return
                 number, plan = self._waiting.pop(0)
-            played = Player(plan, self._folder, self._slowdown, self._seed + number).play()
+            played = Player(plan, self._folder, self._pressure, self._seed + number).play()
             self.played.append(played)
             print(progress(played), flush=True)
 

@@ -108,7 +108,8 @@ openssl req -x509 -newkey rsa:2048 -nodes -keyout server.key -out server.crt -da
   -subj /CN=localhost -addext subjectAltName=DNS:localhost 2>/dev/null
 mkdir -p ca/new && touch ca/index && echo 01 > ca/serial
 openssl req -new -key server.key -subj /CN=localhost -out server.csr
-printf '[ca]\\ndefault_ca=d\\n[d]\\ndatabase=ca/index\\nserial=ca/serial\\nnew_certs_dir=ca/new\\n' > c
+printf '[ca]\\ndefault_ca=d\\n[d]\\ndatabase=ca/index\\nserial=ca/serial\\n' > c
+printf 'new_certs_dir=ca/new\\n' >> c
 printf 'default_md=sha256\\npolicy=p\\n[p]\\ncommonName=supplied\\n' >> c
 openssl ca -batch -config c -selfsign -keyfile server.key -in server.csr -out expired.crt \
   -startdate 20250101000000Z -enddate 20250201000000Z 2>/dev/null

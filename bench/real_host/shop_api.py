@@ -1,4 +1,4 @@
-"""The shop: a small HTTP API on redis and PostgreSQL, the service that the bench's users ask for."""
+"""The shop: a small HTTP API on redis and PostgreSQL, the service that users ask for."""
 
 import json
 import os
@@ -80,7 +80,10 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(text)
 
     def log_message(self, form: str, *words: object) -> None:
-        print(f'{self.client_address[0]} - - [{self.log_date_time_string()}] {form % words}', flush=True)
+        print(
+            f"{self.client_address[0]} - - [{self.log_date_time_string()}] {form % words}",
+            flush=True,
+        )
 
 
 class Server(ThreadingHTTPServer):

@@ -1,0 +1,217 @@
+"""Real services on real hosts without systemd, broken in real ways; what `hermes watch` says of it.
+
+usage: python bench/real_host.py [--quick] [--only KIND|OUTAGE|HOST] [--hosts 4] [--seed 0] [--json]
+
+nginx, redis, PostgreSQL and a small HTTP API run under supervisord or as plain daemons, each host
+in namespaces of its own (root is needed; nothing touches the real host). The watch runs with the
+default policy and without a model, and is killed with -9 about a hundred times. The bench breaks
+things, ends each outage itself, and compares everything that the product says with its own checks.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from real_host.judge import Finding, judge
+from real_host.outages import BY_NAME
+from real_host.plans import PLANS, QUICK, Plan
+from real_host.scene import DETECTION_LIMIT_S, RECOVERY_LIMIT_S, Crew, Played, Record
+from real_host.services import prepare
+
+NEEDED = (
+    "nginx",
+    "redis-server",
+    "psql",
+    "nft",
+    "openssl",
+    "unshare",
+    "nsenter",
+    "setpriv",
+    "tini",
+)
+LEGEND = """\
+* the watch was killed meanwhile. Seconds from the outage until: the bench's own check saw it, any
+service that it harms was named, it was found, it was named; recovery: seconds from the moment all
+was fine. load: the highest average / the share of time in which something waited for a processor
+"""
+WORST = ("untrue", "duplicate", "lost", "contradiction", "ended")
+
+
+def choose(arguments: argparse.Namespace) -> list[Plan]:
+    """The plans that are wanted, less the scenes that are not."""
+    plans = QUICK if arguments.quick else PLANS
+    only = arguments.only
+    if not only:
+        return list(plans)
+    chosen = []
+    for plan in plans:
+        kinds = {name: BY_NAME[name].kind for scene in plan.scenes for name in scene.outages}
+        scenes = tuple(
+            scene
+            for scene in plan.scenes
+            if only == plan.name or any(only in (name, kinds[name]) for name in scene.outages)
+        )
+        if scenes:
+            chosen.append(replace(plan, scenes=scenes))
+    return chosen
+
+
+def row_of(record: Record) -> dict[str, Any]:
+    return {
+        "host": record.plan.name,
+        "manager": record.plan.manager,
+        "kills": record.plan.kills,
+        "together": record.partners,
+        "outage": record.outage.name,
+        "kind": record.outage.kind,
+        "anything_said_s": record.notice_s,
+        "detected_s": record.detection_s,
+        "named_s": record.naming_s,
+        "bench_saw_it_s": round(record.seen - record.caused, 1) if record.seen else None,
+        "recovery_s": record.recovery_s,
+        "outage_s": round(record.fine - record.caused, 1) if record.fine else None,
+        "healed_before_the_bench": record.healed_early,
+        "cpu_pressure": round(record.pressure, 2),
+        "load": round(record.load, 1),
+        "invalid": record.invalid,
+    }
+
+
+def totals_of(
+    rows: list[dict[str, Any]], played: list[Played], findings: list[Finding]
+) -> dict[str, Any]:
+    valid = [row for row in rows if not row["invalid"]]
+
+    def within(key: str, limit: float) -> int:
+        return sum(row[key] is not None and row[key] <= limit for row in valid)
+
+    faults = Counter(finding.fault for finding in findings)
+    changes = [
+        f"{one.plan.name}: {change.get('command') or change}"
+        for one in played
+        for show in one.shows.values()
+        for change in (show or {}).get("changes", [])
+    ]
+    return {
+        "outages": len(valid),
+        "kinds": len({row["kind"] for row in valid}),
+        "not_broken_by_the_bench": len(rows) - len(valid),
+        "detected_within_30_s": within("detected_s", DETECTION_LIMIT_S),
+        "named_within_30_s": within("named_s", DETECTION_LIMIT_S),
+        "recovery_reported_within_60_s": within("recovery_s", RECOVERY_LIMIT_S),
+        "kills": sum(one.kills for one in played),
+        **{fault: faults[fault] for fault in WORST},
+        "audit_verify": dict(Counter(str(one.audit_code) for one in played)),
+        "journal_verify": dict(Counter(str(one.journal_code) for one in played)),
+        "changes_made": changes,
+    }
+
+
+def cell(value: Any) -> str:
+    return "-" if value is None else f"{value}"
+
+
+def print_table(rows: list[dict[str, Any]]) -> None:
+    form = "{:<7}{:<13}{:<27}{:<24}{:>5}{:>6}{:>6}{:>6}{:>6}{:>9}{:>10}"
+    heads = ("host", "manager", "outage", "kind", "with", "bench", "any", "found", "named")
+    print(form.format(*heads, "recovery", "load"))
+    for row in rows:
+        manager = row["manager"] + ("*" if row["kills"] else "")
+        times = ("bench_saw_it_s", "anything_said_s", "detected_s", "named_s", "recovery_s")
+        cells = [row["host"], manager, row["outage"], row["kind"], row["together"]]
+        cells += [cell(row[key]) for key in times]
+        line = form.format(*cells, f"{row['load']:.0f}/{row['cpu_pressure']:.0%}")
+        print(f"{line}  NOT COUNTED: {row['invalid']}" if row["invalid"] else line)
+    print(LEGEND)
+
+
+def print_findings(findings: list[Finding]) -> None:
+    for finding in findings:
+        print(f"{finding.host} {finding.fault}: {finding.text}")
+
+
+def succeeded(totals: dict[str, Any]) -> bool:
+    wanted = ("detected_within_30_s", "named_within_30_s", "recovery_reported_within_60_s")
+    complete = all(totals[key] == totals["outages"] for key in wanted)
+    return complete and not any(totals[fault] for fault in WORST)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="5 outages, less than two minutes")
+    parser.add_argument("--only", help="a kind, an outage or a host")
+    parser.add_argument("--hosts", type=int, default=4, help="hosts at the same time")
+    parser.add_argument("--seed", type=int, default=0, help="for the moments of the kills")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--keep", type=Path, help="a folder for everything that was said")
+    arguments = parser.parse_args()
+    missing = [program for program in NEEDED if not shutil.which(program)]
+    if os.geteuid() or missing:
+        print(f"this needs root and these programs: {' '.join(missing or NEEDED)}", file=sys.stderr)
+        return 2
+    began = time.time()
+    folder = Path(tempfile.mkdtemp(prefix="real-host-"))
+    sys.stdout, out = (sys.stderr, sys.stdout) if arguments.json else (sys.stdout, sys.stdout)
+    try:
+        prepare(folder / "shared")
+        played = Crew(choose(arguments), folder, arguments.hosts, arguments.seed).play()
+        if arguments.keep:
+            keep(played, folder, arguments.keep)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    sys.stdout = out
+    rows = [row_of(record) for one in played for record in one.records]
+    findings = [finding for one in played for finding in judge(one)]
+    totals = totals_of(rows, played, findings) | {"seconds": round(time.time() - began)}
+    if arguments.json:
+        print(
+            json.dumps(
+                {"outages": rows, "findings": [vars(f) for f in findings], "totals": totals},
+                indent=2,
+            )
+        )
+    else:
+        print_table(rows)
+        print_findings(findings)
+        for key, value in totals.items():
+            print(f"{key.replace('_', ' '):<32} {value}")
+    return not succeeded(totals)
+
+
+def keep(played: list[Played], folder: Path, target: Path) -> None:
+    """What the watches said, for one who looks into a finding."""
+    target.mkdir(parents=True, exist_ok=True)
+    for one in played:
+        name = one.plan.name
+        shutil.copy(folder / f"{name}.watch", target / f"{name}.watch.log")
+        said = {
+            "notices": [vars(notice) for notice in one.notices],
+            "incidents": one.incidents,
+            "shows": one.shows,
+            "reports": one.reports,
+            "stats": one.stats,
+            "starts": one.starts,
+            "outages": [
+                row_of(r) | {"caused": r.caused, "ended": r.ended, "fine": r.fine}
+                for r in one.records
+            ],
+            "views": [
+                {"at": v.at, "during": v.during, "open": v.open_incidents, "health": v.health}
+                for v in one.views
+            ],
+        }
+        (target / f"{name}.json").write_text(json.dumps(said, indent=1))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
