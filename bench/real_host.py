@@ -141,7 +141,7 @@ def print_findings(findings: list[Finding]) -> None:
 def succeeded(totals: dict[str, Any]) -> bool:
     wanted = ("detected_within_30_s", "named_within_30_s", "recovery_reported_within_60_s")
     complete = all(totals[key] == totals["outages"] for key in wanted)
-    return complete and not any(totals[fault] for fault in WORST)
+    return complete and not totals["hosts_not_played"] and not any(totals[fault] for fault in WORST)
 
 
 def main() -> int:
@@ -164,7 +164,8 @@ def main() -> int:
     sys.stdout, out = (sys.stderr, sys.stdout) if arguments.json else (sys.stdout, sys.stdout)
     try:
         prepare(folder / "shared")
-        played = Crew(choose(arguments), folder, arguments.hosts, arguments.seed).play()
+        crew = Crew(choose(arguments), folder, arguments.hosts, arguments.seed)
+        played = crew.play()
         if arguments.keep:
             keep(played, folder, arguments.keep)
     finally:
@@ -172,7 +173,10 @@ def main() -> int:
     sys.stdout = out
     rows = [row_of(record) for one in played for record in one.records]
     findings = [finding for one in played for finding in judge(one)]
-    totals = totals_of(rows, played, findings) | {"seconds": round(time.time() - began)}
+    totals = totals_of(rows, played, findings) | {
+        "hosts_not_played": crew.failed,
+        "seconds": round(time.time() - began),
+    }
     if arguments.json:
         print(
             json.dumps(

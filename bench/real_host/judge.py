@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from real_host.outages import NAMES, Outage
+from real_host.faults import NAMES, Outage
 from real_host.scene import Played, Record, View, names, tells_recovery
 from real_host.watch import Notice
 

@@ -1,15 +1,17 @@
 """One host played from its start to its end, with everything that was seen written down."""
 
 import re
+import subprocess
 import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from real_host.faults import NAMES, Outage, Stage
 from real_host.namespace import CommandError, Namespace
 from real_host.observer import Observer, Pressure
-from real_host.outages import BY_NAME, NAMES, Outage, Stage
+from real_host.outages import BY_NAME
 from real_host.plans import Plan, Scene
 from real_host.services import Services
 from real_host.watch import Killer, Notice, Watch
@@ -20,6 +22,7 @@ PATIENCE_S = 6.0  # how long beyond a limit is waited, to know how late it was
 SETTLE_S = 15.0  # a watch is left alone for so long before anything breaks
 OUTAGE_VISIBLE_S = 15.0
 FINE_AGAIN_S = 40.0
+ESCALATION_S = 8.0  # an incident is given so long to be escalated before the outage is ended
 KILL_GAP_S = (12.0, 30.0)
 KILLS_PER_HOST = 12
 VICTIMS = ("nginx", "shop-api", "redis", "postgres")
@@ -101,6 +104,10 @@ class Played:
     problem: str = ""
 
 
+def was_named_for(record: Record, seconds: float) -> bool:
+    return bool(record.named and time.time() - record.named.arrived > seconds)
+
+
 def tells_recovery(notice: Notice) -> bool:
     return bool(NEWS_OF_RECOVERY.search(f"{notice.about} {notice.title.splitlines()[0]}"))
 
@@ -142,7 +149,7 @@ class Player:
         try:
             for scene in self.plan.scenes:
                 self._play_scene(scene)
-        except CommandError as error:
+        except (CommandError, LookupError, subprocess.SubprocessError) as error:
             problem = str(error)
         finally:
             if killer:
@@ -212,7 +219,7 @@ class Player:
             self._watch.revive()
             for record in records:
                 sort_notices(record, self._watch.notices)
-            if until_detected and all(r.named and self._was_detected_for(r, 8) for r in records):
+            if until_detected and all(was_named_for(record, ESCALATION_S) for record in records):
                 break
             if until_recovered and all(r.recovery for r in records):
                 break
@@ -220,10 +227,6 @@ class Player:
         for record in records:
             until = record.detected.arrived if record.detected else time.time()
             record.pressure, record.load = self._pressure.between(record.caused, until)
-
-    def _was_detected_for(self, record: Record, seconds: float) -> bool:
-        """An incident is given a moment to be escalated before the bench ends the outage."""
-        return bool(record.named) and time.time() - record.named.arrived > seconds  # type: ignore[union-attr]
 
     def _look(self, records: list[Record], during: bool) -> None:
         at = time.time()
@@ -279,6 +282,7 @@ class Crew:
         self._lock = threading.Lock()
         self._at_once = at_once
         self.played: list[Played] = []
+        self.failed: list[str] = []
 
     def play(self) -> list[Played]:
         threads = [threading.Thread(target=self._work) for _ in range(self._at_once)]
@@ -296,7 +300,12 @@ class Crew:
                 if not self._waiting:
                     return
                 number, plan = self._waiting.pop(0)
-            played = Player(plan, self._folder, self._pressure, self._seed + number).play()
+            try:
+                played = Player(plan, self._folder, self._pressure, self._seed + number).play()
+            except (CommandError, OSError, subprocess.SubprocessError) as error:
+                print(f"{plan.name} could not be played: {error}", flush=True)
+                self.failed.append(plan.name)
+                continue
             self.played.append(played)
             print(progress(played), flush=True)
 

@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import socket
-import sys
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -94,4 +93,4 @@ class Server(ThreadingHTTPServer):
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     print(f"{time.strftime('%F %T')} listening on {SETTINGS['PORT']}", flush=True)
-    sys.exit(Server(("127.0.0.1", int(SETTINGS["PORT"])), Handler).serve_forever())
+    Server(("127.0.0.1", int(SETTINGS["PORT"])), Handler).serve_forever()
