@@ -1,5 +1,6 @@
 """One host played from its start to its end, with everything that was seen written down."""
 
+import json
 import re
 import subprocess
 import threading
@@ -48,6 +49,7 @@ class Record:
     healed_early: bool = False
     pressure: float = 0.0
     load: float = 0.0
+    waited_s: float = 0.0
     invalid: str = ""
 
     def after(self, notice: Notice | None, since: float) -> float | None:
@@ -227,12 +229,13 @@ class Player:
         for record in records:
             until = record.detected.arrived if record.detected else time.time()
             record.pressure, record.load = self._pressure.between(record.caused, until)
+            record.waited_s = self._watch.waited_s(record.caused, until)
 
     def _look(self, records: list[Record], during: bool) -> None:
         at = time.time()
         open_incidents = self._watch.ask_json("incident list --open --limit 200")
-        code, _ = self._watch.ask("health")
-        health = self._watch.ask_json("health")
+        code, text = self._watch.ask("health --json")
+        health = json.loads(text) if text.startswith("{") else None
         self._views.append(View(at, list(records), during, open_incidents, health, code))
 
     def _collect(self, played: Played) -> None:

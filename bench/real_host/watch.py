@@ -60,6 +60,7 @@ class Watch:
         self.starts: list[float] = []
         self.kills: list[float] = []
         self.deaths: list[str] = []
+        self._waits: list[tuple[float, int, float]] = []
         host.path("/root/.hermes/config.yaml").write_text(CONFIG)
         self._reader = threading.Thread(target=self._follow, daemon=True)
         self._reader.start()
@@ -130,7 +131,28 @@ class Watch:
     def _follow(self) -> None:
         while not self._ended.wait(POLL_S):
             self._read()
+            self._measure_wait()
         self._read()
+
+    def _measure_wait(self) -> None:
+        """Note how long the watch has been ready to run without being given a processor."""
+        process = self._process
+        try:
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children") if process else None
+            pid = children.read_text().split()[0] if children else "none"
+            waited = Path(f"/proc/{pid}/schedstat").read_text().split()[1]
+        except (OSError, IndexError):
+            return
+        self._waits.append((time.time(), int(pid), int(waited) / 1e9))
+
+    def waited_s(self, begin: float, end: float) -> float:
+        """Seconds of a span in which the watch waited for a processor: the load, not its fault."""
+        total, last = 0.0, {pid: waited for at, pid, waited in self._waits if at < begin}
+        for at, pid, waited in self._waits:
+            if begin <= at <= end:
+                total += waited - last.get(pid, 0.0)
+                last[pid] = waited
+        return total
 
     def _read(self) -> None:
         """Take new whole lines from the log that the watch's sink writes."""
