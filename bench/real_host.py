@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -166,6 +167,7 @@ def main() -> int:
     if os.geteuid() or missing:
         print(f"this needs root and these programs: {' '.join(missing or NEEDED)}", file=sys.stderr)
         return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     began = time.time()
     folder = Path(tempfile.mkdtemp(prefix="real-host-"))
     sys.stdout, out = (sys.stderr, sys.stdout) if arguments.json else (sys.stdout, sys.stdout)

@@ -288,7 +288,7 @@ class Crew:
         self.failed: list[str] = []
 
     def play(self) -> list[Played]:
-        threads = [threading.Thread(target=self._work) for _ in range(self._at_once)]
+        threads = [threading.Thread(target=self._work, daemon=True) for _ in range(self._at_once)]
         for thread in threads:
             thread.start()
             time.sleep(1)
