@@ -146,6 +146,7 @@ class Player:
     def _play_scenes(self) -> Played:
         watch, problem = self._watch, ""
         watch.start()
+        watch.wait_until_on_call()
         time.sleep(SETTLE_S)
         killer = Killer(watch, self._seed, KILL_GAP_S, KILLS_PER_HOST) if self.plan.kills else None
         try:

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from real_host.namespace import Namespace, clean_environment
+from real_host.namespace import CommandError, Namespace, clean_environment
 
 HERMES = str(Path(sys.executable).with_name("hermes"))
 NOTICES = "/var/log/hermes-notices.log"
 POLL_S = 0.2
 RESTART_DELAY_S = 0.3
 COMMAND_TIMEOUT_S = 60.0
+ON_CALL_TIMEOUT_S = 120.0
 CONFIG = f"""\
 sre:
   notices:
@@ -52,7 +53,8 @@ class Watch:
     def __init__(self, host: Namespace) -> None:
         self._host = host
         self._process: subprocess.Popen[bytes] | None = None
-        self._log = (host.folder.parent / f"{host.name}.watch").open("ab")
+        self._output = host.folder.parent / f"{host.name}.watch"
+        self._log = self._output.open("ab")
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._read_to = 0
@@ -68,6 +70,14 @@ class Watch:
     def start(self) -> None:
         with self._lock:
             self._start()
+
+    def wait_until_on_call(self) -> None:
+        """The watch says so when it has looked around; what breaks before that it cannot know."""
+        deadline = time.monotonic() + ON_CALL_TIMEOUT_S
+        while b"on call" not in self._output.read_bytes():
+            if time.monotonic() > deadline:
+                raise CommandError(f"{self._host.name}: the watch is not on call")
+            time.sleep(POLL_S)
 
     def _start(self) -> None:
         self._process = subprocess.Popen(
