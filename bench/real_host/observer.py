@@ -78,38 +78,12 @@ CHECKS: dict[str, Callable[[], str]] = {
 }
 
 
-class Observer:
-    """All checks of one host, each in a thread of its own, until it is stopped."""
+class Truth:
+    """What the bench's checks saw of one host, and what follows from it."""
 
-    def __init__(self, host: Namespace) -> None:
-        self._host = host
-        self._ended = threading.Event()
+    def __init__(self) -> None:
         self.samples: dict[str, list[Sample]] = {name: [] for name in CHECKS}
         self.samples |= {f"disk:{path}": [] for path in PROBED_DISKS}
-        self._threads = [
-            threading.Thread(target=self._watch, args=(name,), daemon=True) for name in self.samples
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def _watch(self, name: str) -> None:
-        check = CHECKS.get(name)
-        if check:
-            self._host.join_network()
-        while not self._ended.wait(INTERVAL_S):
-            began = time.time()
-            try:
-                problem = check() if check else self._check_disk(name.removeprefix("disk:"))
-            except (OSError, http.client.HTTPException, psycopg.Error, ssl.SSLError) as error:
-                problem = f"{type(error).__name__}: {error}".strip() or "failed"
-            self.samples[name].append(Sample(began, time.time(), problem))
-
-    def _check_disk(self, path: str) -> str:
-        space = os.statvfs(self._host.path(path))
-        if space.f_flag & os.ST_RDONLY:
-            return "read-only"
-        free, total = space.f_bavail * space.f_frsize, space.f_blocks * space.f_frsize
-        return "" if free > total * 0.09 else f"{free // 1024} kB free"
 
     def fails_at(self, check: str, when: float) -> bool:
         """Whether the looks around a moment both failed: the truth is only then beyond doubt."""
@@ -146,6 +120,39 @@ class Observer:
         """What fails now."""
         latest = {name: samples[-1] for name, samples in self.samples.items() if samples}
         return {name: sample.problem for name, sample in latest.items() if sample.problem}
+
+
+class Observer(Truth):
+    """All checks of one host, each in a thread of its own, until it is stopped."""
+
+    def __init__(self, host: Namespace) -> None:
+        super().__init__()
+        self._host = host
+        self._ended = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._watch, args=(name,), daemon=True) for name in self.samples
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _watch(self, name: str) -> None:
+        check = CHECKS.get(name)
+        if check:
+            self._host.join_network()
+        while not self._ended.wait(INTERVAL_S):
+            began = time.time()
+            try:
+                problem = check() if check else self._check_disk(name.removeprefix("disk:"))
+            except (OSError, http.client.HTTPException, psycopg.Error, ssl.SSLError) as error:
+                problem = f"{type(error).__name__}: {error}".strip() or "failed"
+            self.samples[name].append(Sample(began, time.time(), problem))
+
+    def _check_disk(self, path: str) -> str:
+        space = os.statvfs(self._host.path(path))
+        if space.f_flag & os.ST_RDONLY:
+            return "read-only"
+        free, total = space.f_bavail * space.f_frsize, space.f_blocks * space.f_frsize
+        return "" if free > total * 0.09 else f"{free // 1024} kB free"
 
     def stop(self) -> None:
         self._ended.set()

@@ -11,7 +11,7 @@ from typing import Any
 
 from real_host.faults import NAMES, Outage, Stage
 from real_host.namespace import CommandError, Namespace
-from real_host.observer import Observer, Pressure
+from real_host.observer import Observer, Pressure, Truth
 from real_host.outages import BY_NAME
 from real_host.plans import Plan, Scene
 from real_host.services import Services
@@ -91,7 +91,7 @@ class Played:
 
     plan: Plan
     records: list[Record]
-    observer: Observer
+    observer: Truth
     notices: list[Notice]
     kills: int
     starts: list[float]

@@ -1,0 +1,166 @@
+"""The judge of bench/real_host.py finds each kind of false statement, and accuses no true one."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from real_host.judge import judge, seconds_of
+from real_host.observer import Sample, Truth
+from real_host.outages import BY_NAME
+from real_host.plans import PLANS
+from real_host.scene import Played, Record, View, sort_notices
+from real_host.watch import Notice
+
+CAUSED, FINE, END = 1000.0, 1060.0, 1150.0
+INCIDENT = "incident-20260306-031500-4f2a1c"
+
+
+def iso(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).isoformat()
+
+
+def a_notice(about: str, arrived: float, title: str, text: str = "", **more: Any) -> Notice:
+    values: dict[str, Any] = {"severity": "P1", "repeated": False, "incident": INCIDENT} | more
+    return Notice(arrived, f"{INCIDENT}:{about}:{arrived}", about, title, text, **values)
+
+
+def a_host(*more: Notice, duration: str = "58 s") -> Played:
+    """nginx was stopped for a minute, and everything that was said about it is true."""
+    truth = Truth()
+    for name, samples in truth.samples.items():
+        harmed = name in BY_NAME["nginx-stopped"].checks
+        for second in range(900, 1150):
+            fails = harmed and CAUSED <= second < FINE
+            samples.append(Sample(second, second + 0.1, "refused" if fails else ""))
+    record = Record(PLANS[0], BY_NAME["nginx-stopped"], 1, caused=CAUSED, ended=1059.0, fine=FINE)
+    notices = [
+        a_notice("declared", 1008.0, "P1 INCIDENT DECLARED: nginx: nothing answers"),
+        a_notice("recovered", 1075.0, "INCIDENT RECOVERED: nginx", "duration: 58 s"),
+        *more,
+    ]
+    record.incidents.add(INCIDENT)
+    sort_notices(record, notices)
+    row = {
+        "incident": INCIDENT,
+        "title": "nginx: nothing answers",
+        "state": "recovered",
+        "severity": "P1",
+        "service": "nginx",
+        "opened_at": iso(1007.0),
+        "mttr": None,
+    }
+    health = {"probes": [{"probe": "port-80", "ok": False, "detail": "nothing answers"}]}
+    return Played(
+        PLANS[0],
+        [record],
+        truth,
+        notices,
+        0,
+        [900.0],
+        [],
+        [View(1030.0, [record], True, [row], health, 1)],
+        incidents=[row],
+        shows={INCIDENT: dict(row)},
+        reports={INCIDENT: f"- Duration: {duration}\n"},
+        stats={"incidents": 1, "severity": {"P1": 1}},
+        audit_code=0,
+        journal_code=0,
+    )
+
+
+def faults(played: Played) -> list[str]:
+    return [finding.fault for finding in judge(played)]
+
+
+def test_true_statements_are_not_accused() -> None:
+    assert judge(a_host()) == []
+
+
+def test_the_times_of_an_outage_are_those_of_its_notifications() -> None:
+    record = a_host().records[0]
+    assert (record.detection_s, record.naming_s, record.recovery_s) == (8.0, 8.0, 15.0)
+
+
+def test_a_recovery_while_the_service_still_fails_is_untrue() -> None:
+    assert faults(a_host(a_notice("resolved", 1030.0, "INCIDENT RESOLVED: nginx"))) == ["untrue"]
+
+
+def test_a_model_where_there_is_none_is_untrue() -> None:
+    said = a_notice("escalated", 1012.0, "INCIDENT ESCALATED: nginx", "answered by a model")
+    assert faults(a_host(said)) == ["untrue"]
+
+
+def test_a_root_cause_that_was_not_found_is_untrue() -> None:
+    said = a_notice(
+        "escalated", 1012.0, "INCIDENT ESCALATED: nginx", "root cause: nginx · bad luck"
+    )
+    assert faults(a_host(said)) == ["untrue"]
+
+
+def test_saying_that_no_root_cause_was_found_is_true() -> None:
+    said = a_notice("escalated", 1012.0, "INCIDENT ESCALATED: nginx", "root cause: not found")
+    assert judge(a_host(said)) == []
+
+
+def test_a_duration_of_the_work_in_place_of_the_outage_is_untrue() -> None:
+    assert faults(a_host(duration="6.4 s")) == ["untrue"]
+
+
+def test_health_that_shows_nothing_during_an_outage_is_untrue() -> None:
+    played = a_host()
+    played.views[0].health, played.views[0].health_code = {"probes": []}, 0
+    assert faults(played) == ["untrue"]
+
+
+def test_an_open_list_without_the_outage_is_untrue() -> None:
+    played = a_host()
+    played.views[0].open_incidents = []
+    assert faults(played) == ["untrue"]
+
+
+def test_an_incident_about_a_service_that_was_fine_is_untrue() -> None:
+    played = a_host()
+    redis = dict(played.shows[INCIDENT], incident="other", service="redis", title="redis is gone")
+    played.incidents.append(redis)
+    played.shows["other"] = redis
+    played.stats = {"incidents": 2, "severity": {"P1": 2}}
+    played.notices.append(a_notice("declared", 1007.5, "redis is gone", incident="other"))
+    assert faults(played) == ["untrue"]
+
+
+def test_a_notification_that_comes_twice_must_be_marked() -> None:
+    first = a_host().notices[0]
+    assert set(faults(a_host(first))) == {"duplicate"}
+
+
+def test_a_repeated_notification_that_is_marked_is_no_duplicate() -> None:
+    again = a_notice("declared", 1008.0, "nginx: nothing answers (repeated)", repeated=True)
+    assert judge(a_host(again)) == []
+
+
+def test_an_incident_without_a_notification_is_lost() -> None:
+    played = a_host()
+    played.notices.clear()
+    assert faults(played) == ["lost"]
+
+
+def test_a_notification_about_an_incident_that_is_not_kept_is_a_loss() -> None:
+    assert faults(a_host(a_notice("declared", 1009.0, "nginx", incident="gone"))) == ["lost"]
+
+
+def test_counts_that_disagree_are_a_contradiction() -> None:
+    played = a_host()
+    played.stats = {"incidents": 2, "severity": {"P1": 1}}
+    assert faults(played) == ["contradiction"]
+
+
+def test_a_watch_that_ended_without_being_killed_is_a_finding() -> None:
+    played = a_host()
+    played.deaths.append("the watch ended with exit code 6")
+    assert faults(played) == ["ended"]
+
+
+def test_durations_are_read_in_all_their_units() -> None:
+    assert seconds_of("1 min 1 s") == 61
+    assert seconds_of("2 h 3 min") == 7380
+    assert seconds_of("6.4 s") == 6.4
+    assert seconds_of("unknown") is None
