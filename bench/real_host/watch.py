@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ POLL_S = 0.2
 RESTART_DELAY_S = 0.3
 COMMAND_TIMEOUT_S = 60.0
 ON_CALL_TIMEOUT_S = 120.0
+NOTICE_TIMEOUT_S = 8.0
+SHARE_OF_KILLS_AT_START = 0.2
+SHARE_OF_KILLS_AFTER_NOTICES = 0.33
 CONFIG = f"""\
 sre:
   notices:
@@ -55,6 +59,7 @@ class Watch:
         self._process: subprocess.Popen[bytes] | None = None
         self._output = host.folder.parent / f"{host.name}.watch"
         self._log = self._output.open("ab")
+        self._output_before = 0
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._read_to = 0
@@ -71,15 +76,20 @@ class Watch:
         with self._lock:
             self._start()
 
+    def is_on_call(self) -> bool:
+        """Whether the watch that runs now has said that it has looked around."""
+        return b"on call" in self._output.read_bytes()[self._output_before :]
+
     def wait_until_on_call(self) -> None:
         """The watch says so when it has looked around; what breaks before that it cannot know."""
         deadline = time.monotonic() + ON_CALL_TIMEOUT_S
-        while b"on call" not in self._output.read_bytes():
+        while not self.is_on_call():
             if time.monotonic() > deadline:
                 raise CommandError(f"{self._host.name}: the watch is not on call")
             time.sleep(POLL_S)
 
     def _start(self) -> None:
+        self._output_before = self._output.stat().st_size
         self._process = subprocess.Popen(
             self._host.enter([HERMES, "watch", "--model", "none"]),
             stdin=subprocess.DEVNULL,
@@ -203,7 +213,7 @@ class Watch:
 
 
 class Killer:
-    """Kills a watch at random moments, so many times; a third just after a notification."""
+    """Kills a watch at random moments: some while it starts, some just after a notification."""
 
     def __init__(self, watch: Watch, seed: int, gap: tuple[float, float], count: int) -> None:
         self._watch = watch
@@ -215,20 +225,25 @@ class Killer:
         self._thread.start()
 
     def _work(self) -> None:
-        while not self._ended.wait(self._random.uniform(*self._gap)):
-            if self._random.random() < 0.33:
-                self._wait_for_notice(self._random.uniform(0, 0.4))
-            if self._ended.is_set() or not self._left:
-                return
-            self._left -= self._watch.kill()
+        while self._left and not self._ended.is_set():
+            if self._random.random() > SHARE_OF_KILLS_AT_START:
+                self._wait_for(self._watch.is_on_call, ON_CALL_TIMEOUT_S)
+            self._ended.wait(self._random.uniform(*self._gap))
+            if self._random.random() < SHARE_OF_KILLS_AFTER_NOTICES:
+                self._wait_for(self._notice_comes(), NOTICE_TIMEOUT_S)
+                self._ended.wait(self._random.uniform(0, 0.4))
+            if not self._ended.is_set():
+                self._left -= self._watch.kill()
 
-    def _wait_for_notice(self, more_seconds: float) -> None:
+    def _notice_comes(self) -> Callable[[], bool]:
         known = len(self._watch.notices)
-        deadline = time.monotonic() + 8
-        while len(self._watch.notices) == known and time.monotonic() < deadline:
-            if self._ended.wait(0.05):
+        return lambda: len(self._watch.notices) > known
+
+    def _wait_for(self, condition: Callable[[], bool], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition() and time.monotonic() < deadline:
+            if self._ended.wait(0.1):
                 return
-        time.sleep(more_seconds)
 
     def stop(self) -> None:
         self._ended.set()
