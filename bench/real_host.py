@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -167,16 +168,15 @@ def main() -> int:
     if os.geteuid() or missing:
         print(f"this needs root and these programs: {' '.join(missing or NEEDED)}", file=sys.stderr)
         return 2
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a partial table, not none
     began = time.time()
     folder = Path(tempfile.mkdtemp(prefix="real-host-"))
     sys.stdout, out = (sys.stderr, sys.stdout) if arguments.json else (sys.stdout, sys.stdout)
     try:
         prepare(folder / "shared")
-        crew = Crew(choose(arguments), folder, arguments.hosts, arguments.seed)
+        ended = partial(keep, folder, arguments.keep)
+        crew = Crew(choose(arguments), folder, arguments.hosts, arguments.seed, ended)
         played = crew.play()
-        if arguments.keep:
-            keep(played, folder, arguments.keep)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     sys.stdout = out
@@ -201,10 +201,10 @@ def main() -> int:
     return not succeeded(totals)
 
 
-def keep(played: list[Played], folder: Path, target: Path) -> None:
-    """What the watches said, for one who looks into a finding."""
-    target.mkdir(parents=True, exist_ok=True)
-    for one in played:
+def keep(folder: Path, target: Path | None, one: Played) -> None:
+    """What the watch of a host said, for one who looks into a finding; written as it ends."""
+    if target:
+        target.mkdir(parents=True, exist_ok=True)
         name = one.plan.name
         shutil.copy(folder / f"{name}.watch", target / f"{name}.watch.log")
         said = {

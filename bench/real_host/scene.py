@@ -5,6 +5,7 @@ import re
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -278,7 +279,15 @@ def sort_notices(record: Record, notices: list[Notice]) -> None:
 class Crew:
     """Plays plans side by side, so many hosts at a time, each in a thread of its own."""
 
-    def __init__(self, plans: list[Plan], folder: Path, at_once: int, seed: int) -> None:
+    def __init__(
+        self,
+        plans: list[Plan],
+        folder: Path,
+        at_once: int,
+        seed: int,
+        ended: Callable[[Played], None],
+    ) -> None:
+        self._on_end = ended
         self._waiting = list(enumerate(plans))
         self._folder = folder
         self._seed = seed
@@ -293,8 +302,12 @@ class Crew:
         for thread in threads:
             thread.start()
             time.sleep(1)
-        for thread in threads:
-            thread.join()
+        try:
+            for thread in threads:
+                thread.join()
+        except KeyboardInterrupt:
+            self.failed += [plan.name for _, plan in self._waiting]
+            self.failed.append("the hosts under way: the run was interrupted")
         self._pressure.stop()
         return sorted(self.played, key=lambda played: played.plan.name)
 
@@ -311,6 +324,7 @@ class Crew:
                 self.failed.append(plan.name)
                 continue
             self.played.append(played)
+            self._on_end(played)
             print(progress(played), flush=True)
 
 
