@@ -241,21 +241,23 @@ class Player:
         self._views.append(View(at, list(records), during, open_incidents, health, code))
 
     def _collect(self, played: Played) -> None:
-        """Read every view of every incident after the last scene, while the watch still runs."""
+        """Read every view of every incident when the watch has ended: nothing changes between."""
         watch = self._watch
+        watch.end()
         played.incidents = watch.ask_json("incident list --limit 500")
         for incident in played.incidents or []:
             name = incident["incident"]
             played.shows[name] = watch.ask_json(f"incident show {name}")
             played.reports[name] = watch.ask(f"incident report {name}")[1]
         played.stats = watch.ask_json("incident stats")
-        watch.end()
         played.audit_code = watch.ask("audit verify")[0]
         played.journal_code = watch.ask("journal verify")[0]
 
 
 def sort_notices(record: Record, notices: list[Notice]) -> None:
     """Find what was said about an outage: that it is there, its name, that it is over."""
+    if not record.caused:
+        return
     for notice in list(notices):
         if notice.arrived < record.caused:
             continue

@@ -80,6 +80,15 @@ def test_the_times_of_an_outage_are_those_of_its_notifications() -> None:
     assert (record.detection_s, record.naming_s, record.recovery_s) == (8.0, 8.0, 15.0)
 
 
+def test_what_was_said_before_an_outage_does_not_count_for_it() -> None:
+    notice = a_notice("declared", 1008.0, "P1 INCIDENT DECLARED: nginx: nothing answers")
+    not_yet = Record(PLANS[0], BY_NAME["nginx-stopped"], 2)
+    sort_notices(not_yet, [notice])
+    later = Record(PLANS[0], BY_NAME["nginx-stopped"], 2, caused=1010.0)
+    sort_notices(later, [notice])
+    assert not_yet.detected is later.detected is not_yet.noticed is None
+
+
 def test_a_recovery_while_the_service_still_fails_is_untrue() -> None:
     assert faults(a_host(a_notice("resolved", 1030.0, "INCIDENT RESOLVED: nginx"))) == ["untrue"]
 
