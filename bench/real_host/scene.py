@@ -258,24 +258,24 @@ def sort_notices(record: Record, notices: list[Notice]) -> None:
     """Find what was said about an outage: that it is there, its name, that it is over."""
     if not record.caused:
         return
-    for notice in list(notices):
-        if notice.arrived < record.caused:
-            continue
+    for notice in [notice for notice in notices if notice.arrived >= record.caused]:
         if tells_recovery(notice):
             about_it = notice.incident in record.incidents or names(record.outage, notice.words)
             if about_it and record.ended and notice.arrived >= record.ended:
                 record.recovery = record.recovery or notice
-            continue
-        if record.ended and notice.arrived > record.fine > 0:
-            continue
-        if any(re.search(NAMES[name][1], notice.words, re.I) for name in VICTIMS):
-            record.noticed = record.noticed or notice
-        if names(record.outage, notice.words, weak=True):
-            record.detected = record.detected or notice
-            if notice.incident:
-                record.incidents.add(notice.incident)
-        if names(record.outage, notice.words):
-            record.named = record.named or notice
+        elif not record.fine or notice.arrived <= record.fine:
+            sort_report(record, notice)
+
+
+def sort_report(record: Record, notice: Notice) -> None:
+    """What one notification says while the outage lasts."""
+    if any(re.search(NAMES[name][1], notice.words, re.I) for name in VICTIMS):
+        record.noticed = record.noticed or notice
+    if names(record.outage, notice.words, weak=True):
+        record.detected = record.detected or notice
+        record.incidents |= {notice.incident} - {""}
+    if names(record.outage, notice.words):
+        record.named = record.named or notice
 
 
 class Crew:
