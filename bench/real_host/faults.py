@@ -21,7 +21,7 @@ NAMES = {
     "redis": (r"\bredis\b|redis-server", r"redis|:6379\b"),
     "postgres": (r"\bpostgres", r"postgres|:5432\b"),
     "shop-api": (r"\bshop[-_]api\b", r"\bshop[-_]api\b|\bpython\b|\b8000\b"),
-    "home": (r"/root/\.hermes|disk-root-hermes|home (?:folder|directory|disk)", r"journal"),
+    "home": (r"/var/lib/hermes|disk-var-lib-hermes|home (?:folder|directory|disk)", r"journal"),
 }
 
 

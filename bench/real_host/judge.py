@@ -1,5 +1,6 @@
 """Compares what the product said with what the bench knows: what is untrue, duplicate or lost."""
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -229,9 +230,7 @@ def open_lists(played: Played) -> Found:
         if not isinstance(listed, list):
             yield "untrue", "incident list --open --json gave no list during an outage"
             continue
-        text = "\n".join(
-            f"{row.get('service')} {row.get('title')} {row.get('services', '')}" for row in listed
-        )
+        text = json.dumps(listed)
         for record in view.records:
             if record.detected and not record.invalid and not names(record.outage, text, weak=True):
                 yield (
@@ -270,12 +269,10 @@ def duplicates(played: Played) -> Found:
     for key, count in ids.items():
         if count > 1:
             yield "duplicate", f"notification {key} came {count} times without being marked"
-    declared = Counter(
-        (n.incident, n.severity) for n in played.notices if n.about == "declared" and not n.repeated
-    )
-    for (name, _), count in declared.items():
+    said = Counter((n.incident, n.title, n.text) for n in played.notices if not n.repeated)
+    for (name, title, _), count in said.items():
         if count > 1 and name:
-            yield "duplicate", f"incident {name[-6:]} was declared {count} times"
+            yield "duplicate", f"{title!r} of incident {name[-6:]} came {count} times"
     for record in played.records:
         opened = [
             show["service"]

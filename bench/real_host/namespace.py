@@ -21,6 +21,7 @@ UNSHARE = [
     "--fork",
     "--kill-child",
 ]
+WATCH_HOME = "/var/lib/hermes"
 START_TIMEOUT_S = 20.0
 COMMAND_TIMEOUT_S = 60.0
 
@@ -40,8 +41,8 @@ mount --rbind /sys sys
 for folder in run tmp; do mount -t tmpfs -o size=32m tmpfs $folder; done
 chmod 1777 tmp
 rm -rf var/log/* srv/* var/lib/redis/* usr/bin/systemctl bin/systemctl
-mkdir -p root/.hermes mnt/old
-mount -t tmpfs -o "size=$3,mode=700" watch-home root/.hermes
+mkdir -p var/lib/hermes mnt/old
+mount -t tmpfs -o "size=$3,mode=700" watch-home var/lib/hermes
 pivot_root . mnt/old
 umount -l /mnt/old
 rmdir /mnt/old
@@ -77,7 +78,7 @@ class Namespace:
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline and self._unshare.poll() is None:
             found = children.read_text().split()
-            if found and Path(f"/proc/{found[0]}/root/run/host-is-up").exists():
+            if found and Path("/proc", found[0], "root", "run/host-is-up").exists():
                 return int(found[0])
             time.sleep(0.05)
         problem = (self.folder.parent / f"{self.name}.init").read_text()
@@ -138,6 +139,7 @@ def clean_environment() -> dict[str, str]:
     return {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": "/root",
+        "HERMES_HOME": WATCH_HOME,
         "LANG": "C.UTF-8",
         "USER": "root",
         "LOGNAME": "root",

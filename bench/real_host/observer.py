@@ -13,11 +13,11 @@ from pathlib import Path
 import psycopg
 from cryptography import x509
 
-from real_host.namespace import Namespace
+from real_host.namespace import WATCH_HOME, Namespace
 
 INTERVAL_S = 1.0
 TIMEOUT_S = 2.5
-PROBED_DISKS = ("/var/lib/redis", "/var/lib/postgresql", "/var/log/nginx", "/root/.hermes")
+PROBED_DISKS = ("/var/lib/redis", "/var/lib/postgresql", "/var/log/nginx", WATCH_HOME)
 
 
 @dataclass(frozen=True)

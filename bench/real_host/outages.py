@@ -16,9 +16,9 @@ from real_host.faults import (
     shell,
     stopped,
 )
+from real_host.namespace import WATCH_HOME
 from real_host.services import POSTGRES_DATA
 
-HOME = "/root/.hermes"
 HOLDER = (
     "import psycopg,time; w='host=127.0.0.1 dbname=shop user=shop password=shop-secret'; c=[]\n"
     "while 1:\n"
@@ -97,7 +97,7 @@ def _mount_writable(s: Stage) -> None:
 def _make_home_read_only(s: Stage) -> None:
     """The journal is open for writing while a watch runs, so it is down for that moment."""
     s.watch.kill(restart=False)
-    s.sh(f"mount -o remount,ro {HOME}")
+    s.sh(f"mount -o remount,ro {WATCH_HOME}")
     s.watch.start()
 
 
@@ -253,17 +253,17 @@ OUTAGES = [
         "home-full",
         "home of the watch",
         ("home",),
-        (f"disk:{HOME}",),
-        f"cat /dev/zero > {HOME}/core.4711 2>/dev/null; true",
-        f"rm {HOME}/core.4711",
+        (f"disk:{WATCH_HOME}",),
+        f"cat /dev/zero > {WATCH_HOME}/core.4711 2>/dev/null; true",
+        f"rm {WATCH_HOME}/core.4711",
     ),
     Outage(
         "home-read-only",
         "home of the watch",
         ("home",),
-        (f"disk:{HOME}",),
+        (f"disk:{WATCH_HOME}",),
         _make_home_read_only,
-        lambda s: s.sh(f"mount -o remount,rw {HOME}"),
+        lambda s: s.sh(f"mount -o remount,rw {WATCH_HOME}"),
     ),
     reboot_without("redis", "redis", "cart"),
     reboot_without("nginx", "nginx", "tls", "items"),

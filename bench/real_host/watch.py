@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from real_host.namespace import CommandError, Namespace, clean_environment
+from real_host.namespace import WATCH_HOME, CommandError, Namespace, clean_environment
 
 HERMES = str(Path(sys.executable).with_name("hermes"))
 NOTICES = "/var/log/hermes-notices.log"
@@ -68,7 +68,7 @@ class Watch:
         self.kills: list[float] = []
         self.deaths: list[str] = []
         self._waits: list[tuple[float, int, float]] = []
-        host.path("/root/.hermes/config.yaml").write_text(CONFIG)
+        host.path(f"{WATCH_HOME}/config.yaml").write_text(CONFIG)
         self._reader = threading.Thread(target=self._follow, daemon=True)
         self._reader.start()
 

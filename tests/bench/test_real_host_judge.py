@@ -146,6 +146,15 @@ def test_a_repeated_notification_that_is_marked_is_no_duplicate() -> None:
     assert judge(a_host(again)) == []
 
 
+def test_a_new_part_of_an_incident_is_no_duplicate() -> None:
+    assert judge(a_host(a_notice("declared", 1020.0, "P1 ALSO FAILING: nginx", "tls-443"))) == []
+
+
+def test_the_same_words_under_another_id_are_a_duplicate() -> None:
+    again = a_notice("declared", 1020.0, "P1 INCIDENT DECLARED: nginx: nothing answers")
+    assert faults(a_host(again)) == ["duplicate"]
+
+
 def test_an_incident_without_a_notification_is_lost() -> None:
     played = a_host()
     played.notices.clear()
