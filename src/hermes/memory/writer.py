@@ -14,6 +14,7 @@ import apsw
 from hermes.core.errors import StoreError, StoreTooNew
 from hermes.core.events import DURABLE
 from hermes.memory.chain import GENESIS
+from hermes.memory.connection import close_untouched
 from hermes.memory.faults import explain
 from hermes.memory.packing import pack
 from hermes.memory.rows import Row
@@ -80,7 +81,7 @@ class Writer:
                 tickets = self._gather(wait=False)
             raise
         finally:
-            self._connection.close()
+            self._close()
 
     def _gather(self, *, wait: bool = True) -> list[Ticket]:
         """The next group; empty when it is time to end."""
@@ -112,7 +113,8 @@ class Writer:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-        ring(self._path)
+        with suppress(OSError):  # it is committed: a failure here must not have it written again
+            ring(self._path)
         self._check()
         numbers = []
         for ticket in tickets:
@@ -124,6 +126,17 @@ class Writer:
         """What went into a file that was removed or replaced is not kept: do not acknowledge it."""
         if _identity(self._path) != self._file:
             raise StoreError(f"the journal {self._path} was replaced while in use; start again")
+
+    def _close(self) -> None:
+        """The last connection to leave removes the log by its name, which may be another's now."""
+        try:
+            ours = _identity(self._path) == self._file
+        except OSError:
+            ours = False
+        if ours:
+            self._connection.close()
+        else:
+            close_untouched(self._connection)
 
     def _settle(self, tickets: Sequence[Ticket], outcome: list[range] | StoreError) -> None:
         with suppress(RuntimeError):  # the event loop is gone, and everyone who waited with it
