@@ -56,6 +56,12 @@ def watch(ctx: click.Context, /, as_json: bool, **options: object) -> int:
 
 
 async def _watch(loaded: Loaded, options: dict[str, object], as_json: bool) -> None:
+    while await _watch_journal(loaded, options, as_json):
+        note("the journal is another one than before: the watch takes it up anew")
+
+
+async def _watch_journal(loaded: Loaded, options: dict[str, object], as_json: bool) -> bool:
+    """True when the watch must begin anew on the journal as it is now."""
     from hermes.app.watch import watching
 
     model = str(options["model"])
@@ -75,11 +81,21 @@ async def _watch(loaded: Loaded, options: dict[str, object], as_json: bool) -> N
                 group.start_soon(_say_whether_reached, at.reach)
             if as_json:
                 group.start_soon(_stream, at.house.bus, await at.house.journal.last())
+            rebuilt = False
+
+            async def until_rebuilt() -> None:
+                nonlocal rebuilt
+                await at.until_rebuilt()
+                rebuilt = True
+                group.cancel_scope.cancel()
+
+            group.start_soon(until_rebuilt)
             if options["once"]:
                 await at.watch.until_idle()
             else:
                 await _signalled()
             group.cancel_scope.cancel()
+    return rebuilt
 
 
 async def _say_whether_reached(reach: "ModelReach") -> None:

@@ -201,6 +201,10 @@ class BufferedJournal:
                     await self._try(self.outage)
         return self.outage is None
 
+    async def until_writable(self) -> None:
+        while self.outage is not None:
+            await self._stirred.wait()
+
     async def restore_reserve(self) -> None:
         """Set the reserve aside if there is space. That it is in use or whole is recorded once."""
         reserve = self.reserve
