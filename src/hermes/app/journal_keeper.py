@@ -1,8 +1,8 @@
 """Looks after the journal of a watch: notices trouble, tries again, says so on standard error."""
 
 import sys
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -24,7 +24,21 @@ def open_buffered(loaded: Loaded) -> AbstractAsyncContextManager[Store]:
     reserve = None
     if settings.reserve_mib > 0:
         reserve = Reserve(store.parent / FILE, size_bytes=settings.reserve_mib * MIB)
-    return BufferedJournal.open(store, patience=settings.patience, reserve=reserve)
+    return _accounted(BufferedJournal.open(store, patience=settings.patience, reserve=reserve))
+
+
+@asynccontextmanager
+async def _accounted(
+    opening: AbstractAsyncContextManager[BufferedJournal],
+) -> AsyncGenerator[Store, None]:
+    """What was never recorded is said at the end."""
+    journal = None
+    try:
+        async with opening as journal:
+            yield journal
+    finally:
+        if journal is not None and journal.lost:
+            warn(f"it ends with {journal.lost} events in memory that could not be recorded")
 
 
 def warn(text: str) -> None:

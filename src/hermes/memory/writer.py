@@ -23,6 +23,9 @@ from hermes.memory.schema import Opened, last_link, version_of
 GROUP = 512
 """Events that one transaction may hold before others get their turn."""
 
+SPARE_BYTES = 16 * 1024 * 1024
+"""With so much free space the log may grow to its usual size."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ticket:
@@ -42,7 +45,7 @@ class Writer:
         self._committed = committed
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[Ticket | None] = SimpleQueue()
-        self._closed = False
+        self._closed = self._tight = False
         # A daemon: a process that forgets to close still ends, and loses only what nobody was
         # told is kept.
         self._thread = Thread(target=self._work, name="journal-writer", daemon=True)
@@ -109,10 +112,13 @@ class Writer:
                 raise StoreTooNew(f"a later Hermes has migrated {self._path}; start this one again")
             first = insert(connection, rows)
             connection.execute("COMMIT")
-        except BaseException:
+        except BaseException as error:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
+            self._tight = self._tight or isinstance(error, apsw.FullError | apsw.IOError)
             raise
+        if self._tight:
+            self._save_space()
         with suppress(OSError):  # it is committed: a failure here must not have it written again
             ring(self._path)
         self._check()
@@ -121,6 +127,15 @@ class Writer:
             numbers.append(range(first, first + len(ticket.rows)))
             first += len(ticket.rows)
         return numbers
+
+    def _save_space(self) -> None:
+        """On a disk that was full a moment ago: the log begins anew after a checkpoint, in blocks
+        that it has already, instead of growing to several megabytes."""
+        with suppress(apsw.Error):
+            self._connection.wal_checkpoint()
+        with suppress(OSError):
+            disk = os.statvfs(self._path)
+            self._tight = disk.f_bavail * disk.f_frsize < SPARE_BYTES
 
     def _check(self) -> None:
         """What went into a file that was removed or replaced is not kept: do not acknowledge it."""
