@@ -8,7 +8,6 @@ from pathlib import Path
 
 import anyio
 import pytest
-from small_disk import breakable_disk, fail, fill, mount, read_only, repair, small_disk, unmount
 
 from hermes.core.bus import Bus
 from hermes.core.errors import StoreCorrupt, StoreError
@@ -24,6 +23,7 @@ from hermes.memory.held_events import HeldEvents
 from hermes.memory.journal import SqliteJournal
 from hermes.memory.reserve import MIB, Reserve
 from hermes.memory.verification import verify
+from small_disk import breakable_disk, fail, fill, mount, read_only, repair, small_disk, unmount
 
 pytestmark = pytest.mark.anyio
 
@@ -101,10 +101,13 @@ async def test_on_a_full_disk_events_are_held_and_appended_in_order_when_there_i
 async def test_a_follower_sees_every_event_exactly_once_across_an_outage(disk: Path) -> None:
     path, ballast = disk / "journal.db", nearly_full(disk)
     seen: list[Recorded] = []
+    all_seen = anyio.Event()
 
     async def follow(bus: Bus) -> None:
         async for recorded in bus.follow():
             seen.append(recorded)
+            if len(seen) == 302:
+                all_seen.set()
 
     async with BufferedJournal.open(path) as journal, anyio.create_task_group() as group:
         bus = Bus(journal)
@@ -116,8 +119,7 @@ async def test_a_follower_sees_every_event_exactly_once_across_an_outage(disk: P
                 ballast.unlink()
                 assert await journal.try_again()
         with anyio.fail_after(10):
-            while len(seen) < 302:
-                await anyio.sleep(0.01)
+            await all_seen.wait()
         group.cancel_scope.cancel()
     assert [each.seq for each in seen] == list(range(1, 303))
     assert [each.event for each in seen] == await stored(path)

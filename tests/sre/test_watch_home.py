@@ -1,11 +1,13 @@
 """A full, read-only or missing home directory never silences the watch."""
 
+import json
 import shutil
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from notice_server import Door, door
@@ -43,6 +45,12 @@ def watch(tmp_path: Path, shop: Shop, webhook: Door) -> Iterator[WatchProcess]:
         yield process
 
 
+def hermes_health(watch: WatchProcess) -> tuple[int, dict[str, Any]]:
+    command = [sys.executable, "-m", "hermes.cli", "health", "--json"]
+    done = subprocess.run(command, env=watch.env, capture_output=True, text=True, check=False)
+    return done.returncode, json.loads(done.stdout)
+
+
 def complete(watch: WatchProcess) -> None:
     """Nothing lost, nothing twice, and the audit log verifies."""
     assert verify(watch.home / "journal.db").problems == ()
@@ -76,6 +84,9 @@ def test_a_disk_that_fills_up_while_the_watch_runs_hides_no_outage(
         watch.until(lambda: notified(webhook, "INCIDENT ESCALATED"))
         assert "no space left" in watch.errors
         assert "goes on from memory" in watch.errors
+        code, health = hermes_health(watch)
+        assert code == 1
+        assert set(health["failing"]) == {"shop", "journal"}
         ballast.unlink()
         watch.until(lambda: notified(webhook, RESUMED))
         assert watch.errors.count("the journal cannot be written") == 1
