@@ -38,9 +38,9 @@ def webhook() -> Iterator[Door]:
 
 @pytest.fixture
 def watch(tmp_path: Path, shop: Shop, webhook: Door) -> Iterator[WatchProcess]:
-    """With a home on a small disk of its own."""
+    """With its home and all temporary files on one small disk."""
     with small_disk(tmp_path / "disk", size="16m") as disk:
-        process = WatchProcess(tmp_path, disk / "home")
+        process = WatchProcess(tmp_path, disk / "home", temporary=disk)
         process.set_up(shop, webhook)
         yield process
 

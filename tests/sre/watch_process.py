@@ -59,8 +59,10 @@ class Shop:
 
 
 class WatchProcess:
-    def __init__(self, folder: Path, home: Path) -> None:
+    def __init__(self, folder: Path, home: Path, *, temporary: Path | None = None) -> None:
+        """`temporary`: where temporary files go, such as the same small disk."""
         self.home, self._folder = home, folder
+        self._temporary = temporary or folder
         self._process: subprocess.Popen[bytes] | None = None
         self._starts = 0
 
@@ -95,6 +97,7 @@ class WatchProcess:
         return {
             "HERMES_HOME": str(self.home),
             "HOME": str(self._folder),
+            "TMPDIR": str(self._temporary),
             "PATH": path,
             "LANG": "C.UTF-8",
         }
