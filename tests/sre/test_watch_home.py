@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -199,3 +200,43 @@ def test_a_watch_killed_in_memory_loses_only_what_was_in_memory_and_the_next_one
     assert any("could not write its journal" in each.why for each in missed)
     assert not any(isinstance(each.event, JournalResumed) for each in records)
     assert verify(watch.home / "journal.db").problems == ()
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.5, 1.0])
+def test_a_kill_while_the_journal_resumes_leaves_it_whole_and_tells_nothing_twice(
+    watch: WatchProcess, shop: Shop, webhook: Door, delay_s: float
+) -> None:
+    with watch.running():
+        ballast = fill(watch.home.parent)
+        shop.stop()
+        watch.until(lambda: notified(webhook, "INCIDENT DECLARED"))
+        watch.until(lambda: "cannot be written" in watch.errors)
+        ballast.unlink()
+        time.sleep(delay_s)
+        watch.kill()
+    with watch.running():
+        watch.until(lambda: any(e.event.kind == "incident.closed" for e in watch.records()))
+    assert alerts(watch) == [False]
+    complete(watch)
+
+
+def test_a_kill_while_the_reserve_is_in_use_loses_nothing(
+    watch: WatchProcess, shop: Shop, webhook: Door
+) -> None:
+    watch.set_up(shop, webhook, reserve_mib=16)
+    with watch.running():
+        watch.until((watch.home / "reserve").exists)
+        ballast = fill(watch.home.parent)
+        shop.stop()
+        watch.until(lambda: notified(webhook, "INCIDENT ESCALATED"))
+        watch.until(lambda: notified(webhook, "its reserve is in use"))
+        watch.kill()
+        before = len(webhook.bodies)
+    with watch.running():  # still on a full disk: what is left of the reserve lets it start
+        watch.until(lambda: watch.output.count("on call") == 1)
+        ballast.unlink()
+        watch.until(lambda: notified(webhook, "HAS SPACE AGAIN"))
+    assert alerts(watch) == [False]
+    again = titles(webhook)[before:]
+    assert not any("INCIDENT DECLARED" in each for each in again)
+    complete(watch)
