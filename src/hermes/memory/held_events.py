@@ -22,7 +22,7 @@ KEPT_LONGEST = ("alert.", "incident.", "change.", "notice.", "watch.", "journal.
 """What the story of an incident is told from. Everything else is dropped before it."""
 DROPPED_FIRST = frozenset({"incident.checked", "notice.tried"})
 """Parts of those that the story can do without."""
-_NUMBERED = re.compile(r"(?<=:)(declared|graver|resolved|escalated|missed):(\d+)$")
+_NUMBERED = re.compile(r"(?<=:)(declared|graver|part|resolved|escalated|missed):(\d+)$")
 
 Number = Callable[[int], int | None]
 """The number that an event has in the journal, by the one it had in memory; None: it has none."""

@@ -165,7 +165,10 @@ class Watch:
         try:
             await self._ground(case).report(case)
         except StoreError:
-            raise
+            if self._until_writable is None:
+                raise
+            await self._until_writable()
+            await self._document(case)
         except HermesError:
             return  # the journal has everything, and `hermes incident report` reads that
 
