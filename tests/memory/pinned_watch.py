@@ -16,11 +16,15 @@ from hermes.core.events.incidents import (
 from hermes.core.events.watching import (
     HealthChecked,
     HealthMissed,
+    JournalInterrupted,
+    JournalResumed,
     MaintenanceAdded,
     MaintenanceEnded,
     NoticeQueued,
     NoticeSent,
     NoticeTried,
+    ReserveReleased,
+    ReserveRestored,
     WatchStarted,
     WatchStopped,
 )
@@ -117,6 +121,23 @@ PINNED_WATCH: list[tuple[Event, str]] = [
     (
         HealthMissed(run="r", at=AT, rounds=2, since=AT, why="w"),
         '{"kind":"health.missed",HEAD,"rounds":2,"since":"2026-01-02T03:04:05.678901Z","why":"w"}',
+    ),
+    (
+        JournalInterrupted(run="r", at=AT, since=AT, reason="r"),
+        '{"kind":"journal.interrupted",HEAD,"since":"2026-01-02T03:04:05.678901Z","reason":"r"}',
+    ),
+    (
+        JournalResumed(run="r", at=AT, since=AT, held=2, dropped=3, again=4),
+        '{"kind":"journal.resumed",HEAD,"since":"2026-01-02T03:04:05.678901Z","held":2,'
+        '"dropped":3,"again":4}',
+    ),
+    (
+        ReserveReleased(run="r", at=AT, left_bytes=2, size_bytes=3),
+        '{"kind":"reserve.released",HEAD,"left_bytes":2,"size_bytes":3}',
+    ),
+    (
+        ReserveRestored(run="r", at=AT, size_bytes=2),
+        '{"kind":"reserve.restored",HEAD,"size_bytes":2}',
     ),
     (
         MaintenanceAdded(

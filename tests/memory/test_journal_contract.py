@@ -20,6 +20,7 @@ from hermes.core.events.runs import (
 )
 from hermes.core.messages import Message
 from hermes.core.protocols import Journal
+from hermes.memory.buffered_journal import BufferedJournal
 from hermes.memory.in_memory import InMemoryJournal
 from hermes.memory.journal import SqliteJournal
 from hermes.memory.postgres.journal import PostgresJournal
@@ -36,10 +37,13 @@ class ListingJournal(Journal, Protocol):
     ) -> Sequence[RunSummary]: ...
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "buffered", "postgres"])
 async def journal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ListingJournal]:
     if request.param == "memory":
         yield InMemoryJournal()
+    elif request.param == "buffered":
+        async with BufferedJournal.open(tmp_path / "home" / "journal.db") as buffered:
+            yield buffered
     elif request.param == "postgres":
         async with PostgresJournal.open(request.getfixturevalue("database")) as on_server:
             yield on_server

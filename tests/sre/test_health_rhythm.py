@@ -11,7 +11,7 @@ from hermes.core.errors import PlaceFailed, StoreFull
 from hermes.core.events import Event
 from hermes.core.events.watching import HealthChecked, HealthMissed
 from hermes.memory.in_memory import InMemoryJournal
-from hermes.sre.health import Health, Looked, look_once
+from hermes.sre.health import NOT_RECORDED, Health, Looked, look_once
 from hermes.sre.health_settings import HealthSettings
 
 pytestmark = pytest.mark.anyio
@@ -97,7 +97,7 @@ async def test_a_watch_that_was_killed_is_noticed_by_the_next_one() -> None:
     second.journal = first.journal
     await second.live()
     assert [event.rounds for event in second.missed] == [4]
-    assert second.missed[0].why == "no watch was running"
+    assert second.missed[0].why == NOT_RECORDED
 
 
 async def test_a_short_restart_misses_nothing() -> None:

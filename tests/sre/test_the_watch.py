@@ -18,10 +18,13 @@ from hermes.core.events.incidents import (
     PhaseEntered,
 )
 from hermes.core.events.watching import WatchStarted
+from hermes.memory.buffered_journal import BufferedJournal
 from hermes.memory.in_memory import InMemoryJournal
+from hermes.memory.verification import verify
 from hermes.sre.triage.settings import GroupSettings, TriageSettings
 from hermes.sre.triage.triage import Triage
-from hermes.sre.watch import Watch
+from hermes.sre.watch import WAITING, Watch
+from small_disk import fill, small_disk
 
 pytestmark = pytest.mark.anyio
 MEND = ("touch well-web", "rm -f well-web")
@@ -196,3 +199,40 @@ async def test_a_question_is_not_worked_on(host: Host) -> None:
 
 def recoveries(events: list[object]) -> list[IncidentRecovered]:
     return [event for event in events if isinstance(event, IncidentRecovered)]
+
+
+async def heard(bus: Bus, wanted: Callable[[object], bool]) -> None:
+    with anyio.fail_after(30):
+        async for recorded in bus.follow():
+            if wanted(recorded.event):
+                return
+
+
+async def test_a_change_waits_until_it_can_be_recorded_and_is_made_then(tmp_path: Path) -> None:
+    folder = tmp_path / "host"
+    folder.mkdir()
+    with small_disk(tmp_path / "disk", size="12m") as disk:
+        async with BufferedJournal.open(disk / "journal.db") as journal:
+            host = Host(folder, journal=journal)
+            host.playbook("web", MEND)
+            ballast = fill(disk)
+            while journal.outage is None:
+                await raised(Bus(journal), "other", run="drill")
+            async with host.ground() as ground, anyio.create_task_group() as group:
+                watch = Watch(
+                    ground.bus,
+                    Triage(QUICK),
+                    lambda case: ground,
+                    until_writable=journal.until_writable,
+                )
+                await group.start(watch.run)
+                await raised(ground.bus, "web")
+                await heard(ground.bus, lambda event: getattr(event, "detail", "") == WAITING)
+                assert host.ledger == []
+                ballast.unlink()
+                assert await journal.try_again()
+                await heard(ground.bus, lambda event: getattr(event, "outcome", "") == "resolved")
+                group.cancel_scope.cancel()
+            assert host.ledger == ["web-1"]
+            assert host.well()
+        assert verify(disk / "journal.db").problems == ()

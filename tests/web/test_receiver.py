@@ -16,10 +16,13 @@ import pytest
 from monitors import answers, free, held, running, until
 from test_reading_alerts import alert, payload
 
+from hermes.app.journal_keeper import JournalKeeper
 from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError
 from hermes.core.events import DURABLE
 from hermes.core.events.incidents import AlertRaised
+from hermes.core.protocols import Journal
+from hermes.memory.buffered_journal import BufferedJournal
 from hermes.memory.journal import SqliteJournal
 from hermes.web.serving import Watched, serve_alerts
 from hermes.web.settings import WebSettings
@@ -31,7 +34,7 @@ TOKEN = "s3cret-of-the-tests"
 @dataclass(frozen=True)
 class House:
     port: int
-    journal: SqliteJournal
+    journal: Journal
 
     async def raw(self, data: bytes) -> bytes:
         """Everything that comes back until the other side is done."""
@@ -105,6 +108,35 @@ async def test_a_store_that_fails_makes_the_sender_try_again(tmp_path: Path) -> 
             {"ok": True, "wrong": [], "heartbeat": None},
         )
         assert len(await web.alerts()) == 1
+
+
+async def test_an_alert_that_is_held_in_memory_is_taken_and_said_not_to_be_stored(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "home").write_text("a file where the home directory should be")
+    async with (
+        BufferedJournal.open(tmp_path / "home" / "journal.db") as journal,
+        anyio.create_task_group() as group,
+    ):
+        keeper = JournalKeeper(journal)
+        watched = Watched(gauges=keeper.gauges)
+        serve = partial(serve_alerts, Bus(journal), WebSettings(port=0), watched=watched)
+        web = House(int((await group.start(serve)).rpartition(":")[2]), journal)
+        status, said = await web.ask("POST", "/alerts", payload(alert()))
+        assert (status, said["accepted"], said["stored"]) == (202, 1, False)
+        status, said = await web.ask("GET", "/healthz")
+        assert status == 503 and "goes on from memory" in said["wrong"][0]
+        _, text = await web.ask("GET", "/metrics")
+        assert {"hermes_journal_writable 0", "hermes_journal_held_events 2"} <= set(
+            text.splitlines()
+        )
+        (tmp_path / "home").unlink()
+        assert await journal.try_again()
+        status, said = await web.ask("POST", "/alerts", payload(alert()))
+        assert status == 200 and "stored" not in said
+        assert (await web.ask("GET", "/healthz"))[0] == 200
+        assert len(await web.alerts()) == 2
+        group.cancel_scope.cancel()
 
 
 async def test_a_later_event_of_anybody_is_the_all_clear(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ class Notary:
         return sealed
 
     async def _work(self) -> None:
-        while self._trouble is None:
+        while self._trouble is None or isinstance(self._trouble, StoreError):
             with anyio.move_on_after(LATEST):
                 await self._due.wait()
             if self._heard_any or self._due.is_set():
@@ -119,9 +119,13 @@ class Notary:
     async def _try(self) -> None:
         try:
             await self.sign()
+            self._trouble = None
         except HermesError as error:
-            # The work goes on: what is not signed is chained, and verification says so.
+            # The work goes on: what is not signed is chained, and verification says so. A store
+            # that cannot be written now is tried again when there is more to sign.
             self._trouble = error
+        except OSError as error:
+            self._trouble = StoreError(f"cannot sign in {self._home}: {error.strerror}")
 
     def _stale(self) -> bool:
         try:

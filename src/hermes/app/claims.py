@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from hermes.core.errors import SettingsError
@@ -12,6 +13,10 @@ class RunTaken(SettingsError):
     """Another living process works on this run."""
 
 
+class LockFailed(SettingsError):
+    """The lock could not be taken because its file cannot be made."""
+
+
 class Claims:
     """The runs this process works on. Given back by `close`, by exit, and by `kill -9`."""
 
@@ -20,19 +25,27 @@ class Claims:
         self._held: dict[str, int] = {}
 
     def take(self, run: str) -> None:
-        """Raises `RunTaken`, naming the process that has it."""
+        """Raises `RunTaken`, naming the process that has it, and `LockFailed`."""
         if run in self._held:
             return
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        while (descriptor := _lock(self._file(run), run)) is None:
-            pass  # its holder removed the file between our opening and locking it
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, str(os.getpid()).encode())
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            while (descriptor := _lock(self._file(run), run)) is None:
+                pass  # its holder removed the file between our opening and locking it
+        except OSError as error:
+            raise LockFailed(
+                f"the lock of {run} cannot be made in {self._folder}: {error.strerror}; free some "
+                "space and make the folder writable"
+            ) from error
         self._held[run] = descriptor
+        with suppress(OSError):  # on a full disk the lock holds without the number
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, str(os.getpid()).encode())
 
     def give_back(self, run: str) -> None:
         descriptor = self._held.pop(run)
-        self._file(run).unlink(missing_ok=True)  # while still locked: see `_lock`
+        with suppress(OSError):
+            self._file(run).unlink(missing_ok=True)  # while still locked: see `_lock`
         os.close(descriptor)
 
     def close(self) -> None:

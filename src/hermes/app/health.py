@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from hermes.app.veil import Veil
 from hermes.core.actions import Policy
 from hermes.core.bus import Bus
-from hermes.core.events.watching import HealthChecked
+from hermes.core.errors import StoreError
+from hermes.core.events.watching import HealthChecked, ReserveRestored
 from hermes.core.messages import Value
-from hermes.core.protocols import Environment
+from hermes.core.protocols import Environment, Journal
 from hermes.settings.load import Loaded
 from hermes.sre.health import Looked, Rounds, look_once
 from hermes.sre.probes.admission import admit
@@ -17,6 +20,7 @@ from hermes.sre.probes.patrol import Patrol
 from hermes.sre.probes.probe import Probe
 from hermes.sre.probes.reading import load_probes
 
+JOURNAL = "journal"
 STATES = {"fine": True, "failing": False, "unknown": None}
 
 
@@ -47,16 +51,46 @@ async def probes_of(loaded: Loaded, environment: Environment, policy: Policy) ->
 
 
 async def health_now(loaded: Loaded, folder: Path) -> tuple[HealthChecked, Sequence[Looked], Asked]:
-    """One round by hand, written down like any other."""
+    """One round by hand, recorded like any other; a journal in trouble is one of its findings."""
     from hermes.app.environment import place
     from hermes.app.gate import Gate
+    from hermes.memory.in_memory import InMemoryJournal
+
+    settings = loaded.settings.sre
+    async with place(loaded, folder) as here:
+        asked = await probes_of(loaded, here, Gate(loaded, folder, isolated=here.isolated))
+        nowhere = Bus(InMemoryJournal())  # one look tells nobody
+        patrol = Patrol(asked.probes, here, nowhere, home=loaded.home, settings=settings.probes)
+        checked, looked = await look_once(rounds_of(patrol), settings.health.timeout)
+    if trouble := await _record(loaded, checked):
+        checked = _with_journal(checked)
+        looked = [*looked, Looked(name=JOURNAL, ok=False, detail=trouble)]
+    return checked, looked, asked
+
+
+async def _record(loaded: Loaded, checked: HealthChecked) -> str:
+    """What is wrong with the journal; empty when it can be written and its disk has space."""
     from hermes.memory.opening import open_journal
 
-    async with place(loaded, folder) as here, open_journal(loaded.store) as journal:
-        asked = await probes_of(loaded, here, Gate(loaded, folder, isolated=here.isolated))
-        bus = Bus(journal, clean=Veil(loaded).event)
-        settings = loaded.settings.sre
-        patrol = Patrol(asked.probes, here, bus, home=loaded.home, settings=settings.probes)
-        checked, looked = await look_once(rounds_of(patrol), settings.health.timeout)
-        await bus.publish(checked)
-    return checked, looked, asked
+    try:
+        async with open_journal(loaded.store) as journal:
+            trouble = await _reserve_in_use(journal)
+            found = _with_journal(checked) if trouble else checked
+            await Bus(journal, clean=Veil(loaded).event).publish(found)
+    except StoreError as error:
+        return str(error)
+    return trouble
+
+
+async def _reserve_in_use(journal: Journal) -> str:
+    trouble = ""
+    async for recorded in journal.read(kinds=("reserve.released", "reserve.restored")):
+        since = f"{recorded.event.at:%Y-%m-%d %H:%M:%S} UTC"
+        trouble = f"its disk is full: the watch uses its reserve since {since}; free some space"
+        if isinstance(recorded.event, ReserveRestored):
+            trouble = ""
+    return trouble
+
+
+def _with_journal(checked: HealthChecked) -> HealthChecked:
+    return replace(checked, ok=False, failing=(*checked.failing, JOURNAL))

@@ -15,6 +15,7 @@ from hermes.app.claims import Claims, claim
 from hermes.app.environment import place
 from hermes.app.equipment import Equipment, equip, own_tools
 from hermes.app.gate import Gate
+from hermes.app.journal_keeper import open_buffered
 from hermes.app.learning import skill_tools
 from hermes.app.models import Models
 from hermes.app.recall import Past, kept_up
@@ -138,12 +139,15 @@ async def open_house(
     """A house to work in. What is not said here is as the settings say."""
     settings, folder = loaded.settings, directory or Path.cwd()
     async with AsyncExitStack() as stack:
-        journal = await stack.enter_async_context(
-            open_journal(loaded.store, patience=settings.store.patience)
+        store = await stack.enter_async_context(
+            # A watch goes on without its file; whatever else works here must not.
+            open_buffered(loaded)
+            if origin == "incident"
+            else open_journal(loaded.store, patience=settings.store.patience)
         )
         veil = Veil(loaded)
-        notary = Notary(journal, loaded.home, shown(loaded.store))
-        bus = Bus(journal, clean=veil.event, heard=notary.heard)
+        notary = Notary(store, loaded.home, shown(loaded.store))
+        bus = Bus(store, clean=veil.event, heard=notary.heard)
         await stack.enter_async_context(notary)
         connections = await stack.enter_async_context(Connections())
         models = Models(loaded, connections, bus)
@@ -152,17 +156,17 @@ async def open_house(
             ProcessRegistry(loaded.home, bus.publish, settings=settings.terminal)
         )
         await processes.recover(environment)
-        memory = Memory(loaded.home, settings.memory, journal, bus)
+        memory = Memory(loaded.home, settings.memory, store, bus)
         await stack.enter_async_context(memory)
         past = Past(loaded)
         stack.callback(past.close)
-        await stack.enter_async_context(kept_up(past, journal))
+        await stack.enter_async_context(kept_up(past, store))
         memory.past = past if past.known else None
-        skills = HouseSkills(loaded, folder, journal)
+        skills = HouseSkills(loaded, folder, store)
         own = own_tools(loaded, memory, past, skills)
         strong = model or for_role("strong", settings.model)
         made: dict[str, Tool] = {}
-        own |= await skill_tools(loaded, journal, lambda: models.open(strong), made)
+        own |= await skill_tools(loaded, store, lambda: models.open(strong), made)
         equipment = equip(loaded, model=model, toolsets=toolsets, own=own)
         tools = ToolTable(equipment.catalogue.tools, made)
         gate = Gate(loaded, folder, isolated=environment.isolated)
@@ -184,10 +188,10 @@ async def open_house(
             estimate=estimate_tokens,
             origin=origin,
             recall=memory.recall,
-            ledger=Ledger(journal, settings.agent.limits),
+            ledger=Ledger(store, settings.agent.limits),
             sections=(skills.section(),) if SHOWN in equipment.catalogue.tools else (),
         )
         memory.serve(means)
         claims = Claims(loaded.home / "locks")
         stack.callback(claims.close)
-        yield House(loaded, journal, bus, means, models, equipment, str(folder), claims, memory)
+        yield House(loaded, store, bus, means, models, equipment, str(folder), claims, memory)

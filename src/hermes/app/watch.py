@@ -1,8 +1,8 @@
 """`hermes watch`, joined: probes, webhooks and Prometheus in; incidents commanded; notices out."""
 
 import sys
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,15 +11,17 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup, TaskStatus
 
-from hermes.app.claims import RunTaken, claim
+from hermes.app.claims import LockFailed, RunTaken, claim
 from hermes.app.gate import Gate
 from hermes.app.health import probes_of, rounds_of
 from hermes.app.house import House, open_house
+from hermes.app.journal_keeper import JournalKeeper, warn
 from hermes.app.model_reach import ModelReach
 from hermes.app.oncall import ground_in, minds_in
 from hermes.app.shelf import Shelf
-from hermes.core.errors import SettingsError
+from hermes.core.errors import SettingsError, StoreError
 from hermes.core.protocols import Environment
+from hermes.memory.buffered_journal import BufferedJournal
 from hermes.settings.load import Loaded
 from hermes.sre.case import Case
 from hermes.sre.ground import Ground
@@ -57,6 +59,10 @@ class Watching:
     reach: ModelReach | None = None
     """None where no model is asked."""
 
+    async def until_rebuilt(self) -> None:
+        """Return when the journal has to be taken up anew: leave the block, and enter another."""
+        await _rebuilt(self.house).wait()
+
     @property
     def answers(self) -> str:
         """What works on an incident, as far as it is known."""
@@ -89,10 +95,10 @@ async def watching(
         directory=folder,
         environment=environment,
     ) as house:
-        try:
-            await claim(RUN, house.claims, house.journal)
-        except RunTaken as taken:
-            raise SettingsError(TAKEN) from taken
+        keeper = None
+        if isinstance(house.journal, BufferedJournal):
+            keeper = JournalKeeper(house.journal)
+        await _claim_watch(house)
         asked_for = await probes_of(loaded, house.means.environment, house.means.executor.policy)
         probes = tuple(each for each in map(adapt, asked_for.probes) if each is not None)
         minds = None if model == NONE else minds_in(house)
@@ -110,13 +116,17 @@ async def watching(
             ground,
             at_once=settings.at_once,
             probes=len(probes),
+            until_writable=keeper.until_writable if keeper else None,
         )
         herald = _herald(house, lines=lines)
         async with anyio.create_task_group() as group:
-            group.start_soon(shelf.fill)
+            if keeper is not None:
+                group.start_soon(keeper.run)
+            group.start_soon(_fill, shelf)
             await group.start(herald.run)
             await group.start(watch.run)
-            address = await _open_ears(group, house, watch, listen=listen)
+            gauges = keeper.gauges if keeper else dict[str, float]
+            address = await _open_ears(group, house, watch, gauges, listen=listen)
             if probes:
                 patrol = Patrol(
                     probes,
@@ -137,9 +147,30 @@ async def watching(
                 refused=asked_for.refused,
                 reach=ModelReach(loaded, house.means.model.name) if minds is not None else None,
             )
-            with anyio.move_on_after(LAST_WORDS):
-                await herald.until_told()
+            if not _rebuilt(house).is_set():
+                with anyio.move_on_after(LAST_WORDS):
+                    await herald.until_told()
             group.cancel_scope.cancel()
+
+
+async def _claim_watch(house: House) -> None:
+    try:
+        await claim(RUN, house.claims, house.journal)
+    except RunTaken as taken:
+        raise SettingsError(TAKEN) from taken
+    except LockFailed as failed:  # rather two watches than none
+        warn(f"it goes on without its lock: {failed}")
+
+
+def _rebuilt(house: House) -> anyio.Event:
+    journal = house.journal
+    return journal.rebuild if isinstance(journal, BufferedJournal) else anyio.Event()
+
+
+async def _fill(shelf: Shelf) -> None:
+    """Ahead of the first alert; what cannot be read now is read when it is needed."""
+    with suppress(StoreError):
+        await shelf.fill()
 
 
 def _herald(house: House, *, lines: bool) -> Herald:
@@ -159,7 +190,14 @@ def _show(text: str) -> None:
     sys.stdout.flush()
 
 
-async def _open_ears(group: TaskGroup, house: House, watch: Watch, *, listen: bool) -> str:
+async def _open_ears(
+    group: TaskGroup,
+    house: House,
+    watch: Watch,
+    gauges: Callable[[], Mapping[str, float]],
+    *,
+    listen: bool,
+) -> str:
     from hermes.sre.prometheus.source import PrometheusSource
     from hermes.web.serving import Watched, serve_alerts
 
@@ -172,7 +210,9 @@ async def _open_ears(group: TaskGroup, house: House, watch: Watch, *, listen: bo
         group.start_soon(source.run)
     if not listen:
         return ""
-    watched = Watched(open_incidents=watch.by_severity, heartbeat=lambda: watch.alive_at)
+    watched = Watched(
+        open_incidents=watch.by_severity, heartbeat=lambda: watch.alive_at, gauges=gauges
+    )
     web = loaded.settings.web
     token = loaded.secrets.get(web.token_variable) or ""
 

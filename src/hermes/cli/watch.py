@@ -16,6 +16,7 @@ from hermes.settings.load import Loaded
 
 if TYPE_CHECKING:
     from hermes.app.model_reach import ModelReach
+    from hermes.app.watch import Watching
 
 NONE = "none"
 
@@ -56,23 +57,31 @@ def watch(ctx: click.Context, /, as_json: bool, **options: object) -> int:
 
 
 async def _watch(loaded: Loaded, options: dict[str, object], as_json: bool) -> None:
+    while await _watch_journal(loaded, options, as_json):
+        note("the journal is another one than before: the watch takes it up anew")
+
+
+async def _watch_journal(loaded: Loaded, options: dict[str, object], as_json: bool) -> bool:
+    """True when the watch must begin anew on the journal as it is now."""
     from hermes.app.watch import watching
 
-    model = str(options["model"])
+    model, rebuilt = str(options["model"]), False
     async with watching(
         loaded, model=model, folder=Path.cwd(), listen=not options["no_listen"], lines=not as_json
     ) as at:
         if not as_json:
-            say(f"on call: {len(at.probes)} probes, {at.answers}")
-            if at.found_now:
-                note("no probes.yaml yet: these were found by a look around; `--discover --write`")
-            for each in at.refused:
-                note(f"a probe is left out: {each}")
-            if at.address:
-                note(f"alerts are taken at {at.address}/alerts")
+            _greet(at)
         async with anyio.create_task_group() as group:
             if not as_json and at.reach is not None:
                 group.start_soon(_say_whether_reached, at.reach)
+
+            async def begin_anew() -> None:
+                nonlocal rebuilt
+                await at.until_rebuilt()
+                rebuilt = True
+                group.cancel_scope.cancel()
+
+            group.start_soon(begin_anew)
             if as_json:
                 group.start_soon(_stream, at.house.bus, await at.house.journal.last())
             if options["once"]:
@@ -80,12 +89,23 @@ async def _watch(loaded: Loaded, options: dict[str, object], as_json: bool) -> N
             else:
                 await _signalled()
             group.cancel_scope.cancel()
+    return rebuilt
 
 
 async def _say_whether_reached(reach: "ModelReach") -> None:
     """Beside the watch: a server that does not answer must not delay the start."""
     if why := await reach.trouble():
         note(f"{reach.name}: {why}; until it answers, playbooks and checks only")
+
+
+def _greet(at: "Watching") -> None:
+    say(f"on call: {len(at.probes)} probes, {at.answers}")
+    if at.found_now:
+        note("no probes.yaml yet: these were found by a look around; `--discover --write`")
+    for each in at.refused:
+        note(f"a probe is left out: {each}")
+    if at.address:
+        note(f"alerts are taken at {at.address}/alerts")
 
 
 async def _signalled() -> None:

@@ -7,6 +7,9 @@ from hermes.core.events.approvals import ApprovalRequested
 from hermes.core.events.happening import Origin
 from hermes.core.messages import Risk, ToolCall, Value
 
+READ_ONLY_EFFECTS = frozenset({"read", "read-as-root", "network-local", "network-read"})
+"""Effects of an action that changes nothing."""
+
 
 class Action(Value, kw_only=True, frozen=True):
     """A tool call as the policy sees it."""

@@ -31,6 +31,7 @@ from hermes.environments.sudo import VARIABLE, SudoDesk, desk_for
 
 _STATE = "hermes-shell-"
 _OLD = 3600.0
+_MEMORY = "/dev/shm"
 
 
 NO_BASH = (
@@ -89,19 +90,12 @@ class LocalEnvironment:
             raise PlaceFailed(NO_BASH)
         if not self._directory.is_dir():
             raise PlaceFailed(f"the working folder {self._directory} is not there; make it first")
-        _sweep(Path(tempfile.gettempdir()))
-        prefix = f"{_STATE}{os.getpid()}-"
-        state = self._stack.enter_context(
-            tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
-        )
+        state = self._stack.enter_context(_state_folder())
         if self._processes is not None:
             try:
                 self._processes.mkdir(mode=0o700, parents=True, exist_ok=True)
-            except OSError as error:
-                raise PlaceFailed(
-                    f"no folder for background processes at {self._processes}: {error.strerror}; "
-                    "make it writable, or set HERMES_HOME to a folder that is"
-                ) from error
+            except OSError:  # commands can run all the same; background processes end with us
+                self._processes = None
         self._open = Shell(state, str(self._directory.absolute()), bash)
         return self
 
@@ -222,6 +216,23 @@ class LocalEnvironment:
         script = Path(self._shell.folder) / f"{new_tree()}.sh"
         script.write_bytes(os.fsencode(command))
         return f". '{script}'", script
+
+
+def _state_folder() -> tempfile.TemporaryDirectory[str]:
+    """Where the session keeps its state: in memory when every usual place is full or read-only."""
+    try:
+        _sweep(Path(tempfile.gettempdir()))
+        folder = None
+    except FileNotFoundError:
+        folder = _MEMORY
+    prefix = f"{_STATE}{os.getpid()}-"
+    try:
+        return tempfile.TemporaryDirectory(prefix=prefix, dir=folder, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise PlaceFailed(
+            f"no folder for the state of the shell: {error}; free some space in /tmp, or set "
+            "TMPDIR to a folder that can be written"
+        ) from error
 
 
 def _keep(new: Path, state: Path) -> None:

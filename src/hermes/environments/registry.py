@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -57,7 +58,8 @@ class ProcessRegistry:
         group, self._group = self._group, None
         if group is None:
             return None
-        self._checkpoint.release()
+        with suppress(OSError):
+            self._checkpoint.release()
         group.cancel_scope.cancel()
         if error is None or isinstance(error, anyio.get_cancelled_exc_class()):
             return await group.__aexit__(kind, error, trace)
@@ -116,7 +118,7 @@ class ProcessRegistry:
         for environment in environments:
             if not isinstance(environment, StartsProcesses):
                 continue
-            for entry in self._checkpoint.claim(environment.name, environment.target):
+            for entry in self._claimed(environment):
                 try:
                     process = await environment.find(entry.handle)
                 except PlaceFailed:  # it cannot be reached now: somebody may try again later
@@ -130,8 +132,16 @@ class ProcessRegistry:
                 tracked = self._track(entry, process)
                 self._tend_to(tracked)
                 views.append(tracked.view)
-        self._save()
+        with suppress(OSError):
+            self._save()
         return views
+
+    def _claimed(self, environment: Environment) -> Sequence[Entry]:
+        """None where the file of processes cannot be written: a later life may find them."""
+        try:
+            return self._checkpoint.claim(environment.name, environment.target)
+        except OSError:
+            return ()
 
     def list(self, run: str | None = None) -> Sequence[ProcessView]:
         return [one.view for one in self._tracked.values() if run in (None, one.entry.run)]
@@ -243,7 +253,8 @@ class ProcessRegistry:
         ended = [one for one in self._tracked.values() if one.ended]
         for one in ended[:-_REMEMBERED]:
             del self._tracked[one.entry.id]
-        self._save()
+        with suppress(OSError):
+            self._save()
 
     def _save(self) -> None:
         self._checkpoint.save([one.entry for one in self._running()])

@@ -51,12 +51,17 @@ class SqliteJournal:
         cls, path: Path, *, patience: float = PATIENCE
     ) -> AsyncGenerator["SqliteJournal", None]:
         """Make, migrate or just open the file. `patience` bounds the wait for other writers."""
-        opened = await anyio.to_thread.run_sync(partial(prepare, path, patience=patience))
-        journal = cls(opened, patience=patience)
+        journal = await cls.begin(path, patience=patience)
         try:
             yield journal
         finally:
             await journal.close()
+
+    @classmethod
+    async def begin(cls, path: Path, *, patience: float = PATIENCE) -> "SqliteJournal":
+        """Like `open`, for those who close it themselves."""
+        opened = await anyio.to_thread.run_sync(partial(prepare, path, patience=patience))
+        return cls(opened, patience=patience)
 
     async def append(self, *events: Event) -> Sequence[int]:
         # The place in the order is taken before the first await. A caller that is cancelled while

@@ -14,6 +14,7 @@ import apsw
 from hermes.core.errors import StoreError, StoreTooNew
 from hermes.core.events import DURABLE
 from hermes.memory.chain import GENESIS
+from hermes.memory.connection import close_untouched
 from hermes.memory.faults import explain
 from hermes.memory.packing import pack
 from hermes.memory.rows import Row
@@ -21,6 +22,9 @@ from hermes.memory.schema import Opened, last_link, version_of
 
 GROUP = 512
 """Events that one transaction may hold before others get their turn."""
+
+SPARE_BYTES = 16 * 1024 * 1024
+"""With so much free space the log may grow to its usual size."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +45,7 @@ class Writer:
         self._committed = committed
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[Ticket | None] = SimpleQueue()
-        self._closed = False
+        self._closed = self._tight = False
         # A daemon: a process that forgets to close still ends, and loses only what nobody was
         # told is kept.
         self._thread = Thread(target=self._work, name="journal-writer", daemon=True)
@@ -80,7 +84,7 @@ class Writer:
                 tickets = self._gather(wait=False)
             raise
         finally:
-            self._connection.close()
+            self._close()
 
     def _gather(self, *, wait: bool = True) -> list[Ticket]:
         """The next group; empty when it is time to end."""
@@ -108,11 +112,15 @@ class Writer:
                 raise StoreTooNew(f"a later Hermes has migrated {self._path}; start this one again")
             first = insert(connection, rows)
             connection.execute("COMMIT")
-        except BaseException:
+        except BaseException as error:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
+            self._tight = self._tight or isinstance(error, apsw.FullError | apsw.IOError)
             raise
-        ring(self._path)
+        if self._tight:
+            self._save_space()
+        with suppress(OSError):  # it is committed: a failure here must not have it written again
+            ring(self._path)
         self._check()
         numbers = []
         for ticket in tickets:
@@ -120,10 +128,30 @@ class Writer:
             first += len(ticket.rows)
         return numbers
 
+    def _save_space(self) -> None:
+        """On a disk that was full a moment ago: the log begins anew after a checkpoint, in blocks
+        that it has already, instead of growing to several megabytes."""
+        with suppress(apsw.Error):
+            self._connection.wal_checkpoint()
+        with suppress(OSError):
+            disk = os.statvfs(self._path)
+            self._tight = disk.f_bavail * disk.f_frsize < SPARE_BYTES
+
     def _check(self) -> None:
         """What went into a file that was removed or replaced is not kept: do not acknowledge it."""
         if _identity(self._path) != self._file:
             raise StoreError(f"the journal {self._path} was replaced while in use; start again")
+
+    def _close(self) -> None:
+        """The last connection to leave removes the log by its name, which may be another's now."""
+        try:
+            ours = _identity(self._path) == self._file
+        except OSError:
+            ours = False
+        if ours:
+            self._connection.close()
+        else:
+            close_untouched(self._connection)
 
     def _settle(self, tickets: Sequence[Ticket], outcome: list[range] | StoreError) -> None:
         with suppress(RuntimeError):  # the event loop is gone, and everyone who waited with it

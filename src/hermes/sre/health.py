@@ -24,6 +24,9 @@ GRACE = 0.5
 """So much of an interval may pass before a round counts as missed."""
 
 
+NOT_RECORDED = "nothing was recorded: no watch was running, or it could not write its journal"
+
+
 class Looked(Value, kw_only=True, frozen=True):
     """One probe, asked once; `ok` is None when it could not be asked."""
 
@@ -96,7 +99,7 @@ class Health:
         if last is None or now - last < self._every * (1 + GRACE):
             return
         rounds = max(1, math.ceil((now - last) / self._every) - 1)
-        await self._missed(rounds, last + self._every, "no watch was running")
+        await self._missed(rounds, last + self._every, NOT_RECORDED)
 
     async def _until(self, due: datetime) -> None:
         while (left := (due - self._now()).total_seconds()) > 0:

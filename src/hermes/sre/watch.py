@@ -5,7 +5,7 @@ another process. Whatever was open when a watch ended is gone on with by the nex
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -21,6 +21,7 @@ from hermes.core.events.incidents import (
     IncidentOpened,
     IncidentRecovered,
     IncidentReopened,
+    PhaseEntered,
 )
 from hermes.core.events.watching import WatchStarted, WatchStopped
 from hermes.core.protocols import Recorded
@@ -33,6 +34,7 @@ from hermes.sre.incident import Incident, folded, take
 RUN = "watch"
 BEAT = 0.5
 """Seconds between two looks at what ripens by itself."""
+WAITING = "waiting: the journal cannot be written, so nothing is changed; a person must act"
 KINDS = (
     *INCIDENT_KINDS,
     "alert.raised",
@@ -65,12 +67,16 @@ class Watch:
         *,
         at_once: int = 20,
         probes: int = 0,
+        until_writable: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """`until_writable` returns once the journal can be written: where it is given, the work on
+        an incident waits for that instead of ending the watch."""
         self._bus, self._triage, self._ground = bus, triage, ground
         self._seats = anyio.CapacityLimiter(max(1, at_once))
         self._working: dict[str, anyio.CancelScope] = {}
         self._known: dict[str, Incident] = {}
         self._probes = probes
+        self._until_writable = until_writable
         self.alive_at: datetime | None = None
 
     @property
@@ -159,15 +165,17 @@ class Watch:
         try:
             await self._ground(case).report(case)
         except StoreError:
-            raise
+            if self._until_writable is None:
+                raise
+            await self._until_writable()
+            await self._document(case)
         except HermesError:
             return  # the journal has everything, and `hermes incident report` reads that
 
     async def _command(self, case: Case) -> None:
         try:
             with self._working[case.incident]:
-                async with self._seats:
-                    await Commander(self._ground(case), case).command()
+                await self._command_with_journal(case)
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - one incident's fault must not end the watch
@@ -181,6 +189,24 @@ class Watch:
             )
         finally:
             self._working.pop(case.incident, None)
+
+    async def _command_with_journal(self, case: Case) -> None:
+        """Changes are made only while they can be recorded. Until then the incident waits, stays
+        open, and is gone on with like one that an earlier watch left."""
+        while True:
+            try:
+                async with self._seats:
+                    await Commander(self._ground(case), case).command()
+                return
+            except StoreError:
+                if self._until_writable is None:
+                    raise
+            known = self._known.get(case.incident)
+            phase = known.phase if known is not None and known.phase is not None else "assess"
+            await self._bus.publish(
+                PhaseEntered(run=case.run, incident=case.incident, phase=phase, detail=WAITING)
+            )
+            await self._until_writable()
 
 
 def _to_work_on(incident: Incident) -> bool:

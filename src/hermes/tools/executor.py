@@ -122,7 +122,7 @@ class Executor:
         action, run = _action(call, tool, context), context.run
         decision = self.policy.decide(action)
         requested, decided = _requested(action), _decided(action, decision)
-        started = ToolStarted(run=run, call_id=call.id, risk=action.risk)
+        started = ToolStarted(run=run, call_id=call.id, risk=action.risk, effects=decision.effects)
         if decision.verdict == "allow" and self._before is None:  # one commit, the common case
             await self._begin(action, decision, requested, decided, started)
             return ""
@@ -244,8 +244,12 @@ def _refused(decision: Decision, how: str) -> str:
 async def _preview(
     call: ToolCall, status: Literal["ok", "error"], text: str, context: ToolContext
 ) -> ToolResult:
-    reference = await context.artifacts.save(context.run, call.id, text)
     half = PREVIEW // 2
+    try:
+        reference = await context.artifacts.save(context.run, call.id, text)
+    except StoreError as error:  # a full disk must not end the work of looking at it
+        content = f"{text[:half]}\n\n[… characters left out; {error} …]\n\n{text[-half:]}"
+        return ToolResult(call_id=call.id, status=status, content=content)
     return ToolResult(
         call_id=call.id,
         status=status,

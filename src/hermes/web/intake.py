@@ -1,9 +1,13 @@
-"""Alerts on their way into the journal: who sent them hears "yes" only once they are kept."""
+"""Alerts on their way into the journal: who sent them hears "yes" only once they are kept.
+
+While the watch goes on from memory, the answer is 202 and says that the alert is not stored yet.
+"""
 
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -18,6 +22,14 @@ from hermes.web.tally import Tally
 
 PIECE = 500
 """Alerts of one append: a giant payload must not hold up everybody else's."""
+
+
+@runtime_checkable
+class HoldsEvents(Protocol):
+    """A journal that goes on in memory: what it took is acted upon, and not yet stored."""
+
+    @property
+    def outage(self) -> object | None: ...
 
 
 class Trouble(Value, kw_only=True, frozen=True):
@@ -67,8 +79,15 @@ class Intake:
             self._trouble = None
         self._tally.took(time.monotonic() - began)
         self._count(found)
-        told = {"accepted": len(found.alerts), "refused": found.refused[:SAID]}
-        return Reply(body=msgspec.json.encode(told))
+        journal = self._bus.journal
+        held = isinstance(journal, HoldsEvents) and journal.outage is not None
+        told = {
+            "accepted": len(found.alerts),
+            "refused": found.refused[:SAID],
+            **({"stored": False} if held else {}),
+        }
+        status = HTTPStatus.ACCEPTED if held else HTTPStatus.OK
+        return Reply(status=status, body=msgspec.json.encode(told))
 
     async def _keep(self, alerts: Sequence[AlertRaised]) -> None:
         for first in range(0, len(alerts), PIECE):

@@ -31,6 +31,8 @@ class Watched:
     """Open incidents by severity."""
     heartbeat: Callable[[], datetime | None] = lambda: None
     """Its last sign of life; None where it gives none."""
+    gauges: Callable[[], Mapping[str, float]] = dict
+    """Further figures by name; `journal_writable` is 0 while the watch runs from memory."""
 
 
 async def serve_alerts(
@@ -128,6 +130,8 @@ class AlertDoor:
                 newest = await self._bus.journal.last()
         except (StoreError, TimeoutError):
             return "the journal cannot be read"
+        if not self._watched.gauges().get("journal_writable", 1.0):
+            return "the journal cannot be written; the watch goes on from memory"
         trouble = self._intake.still_in_trouble(newest)
         return f"the journal refused alerts at {trouble.at:%H:%M:%S} UTC" if trouble else ""
 
@@ -139,7 +143,7 @@ class AlertDoor:
         return f"no sign of life for {silent:.0f} seconds" if silent > self._silence else ""
 
     async def _metrics(self, request: Request) -> Reply:
-        text = self._tally.text(self._watched.open_incidents())
+        text = self._tally.text(self._watched.open_incidents(), self._watched.gauges())
         return Reply(body=text.encode(), media=MEDIA)
 
 

@@ -5,6 +5,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+GAUGES = {
+    "journal_writable": "1 while the journal can be written, 0 while the watch runs from memory.",
+    "journal_held_events": "Events that wait in memory for the journal.",
+    "journal_dropped_events": "Events of the last outage that did not fit into memory.",
+    "reserve_bytes": "Disk space set aside for a full disk, as far as it is left.",
+}
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -34,8 +40,11 @@ class Tally:
         self._buckets[bisect_left(BUCKETS, seconds)] += 1
         self._seconds += seconds
 
-    def text(self, open_incidents: Mapping[str, int]) -> str:
-        return "".join(f"{line}\n" for line in self._lines(open_incidents))
+    def text(
+        self, open_incidents: Mapping[str, int], gauges: Mapping[str, float] | None = None
+    ) -> str:
+        lines = [*self._lines(open_incidents), *_gauges(gauges or {})]
+        return "".join(f"{line}\n" for line in lines)
 
     def _lines(self, open_incidents: Mapping[str, int]) -> Iterator[str]:
         yield from _named("hermes_alerts_received_total", "counter", "Alerts kept in the journal.")
@@ -64,6 +73,12 @@ class Tally:
             yield f'{name}_bucket{{le="{bound}"}} {reached}'
         yield f"{name}_sum {self._seconds:.6f}"
         yield f"{name}_count {reached}"
+
+
+def _gauges(gauges: Mapping[str, float]) -> Iterator[str]:
+    for name, value in sorted(gauges.items()):
+        yield from _named(f"hermes_{name}", "gauge", GAUGES.get(name, name.replace("_", " ")))
+        yield f"hermes_{name} {value:g}"
 
 
 def _named(name: str, kind: str, words: str) -> Iterator[str]:

@@ -46,6 +46,8 @@ class ToolStarted(Happening, tag="tool.started", kw_only=True, frozen=True):
 
     call_id: str
     risk: Risk
+    effects: tuple[str, ...] = ()
+    """What the policy expects it to do, in one word each; empty where nothing is known."""
 
 
 class ToolFinished(Happening, tag="tool.finished", kw_only=True, frozen=True):

@@ -43,6 +43,38 @@ class HealthMissed(Happening, tag="health.missed", kw_only=True, frozen=True):
     why: str = ""
 
 
+class JournalInterrupted(Happening, tag="journal.interrupted", kw_only=True, frozen=True):
+    """The journal could not be written from `since` on; the watch went on from memory."""
+
+    since: datetime
+    reason: str = ""
+
+
+class JournalResumed(Happening, tag="journal.resumed", kw_only=True, frozen=True):
+    """The journal can be written again, and what was held in memory is in it."""
+
+    since: datetime
+    held: int = 0
+    """Events that waited in memory and were recorded afterwards."""
+    dropped: int = 0
+    """Events that did not fit into memory and are lost."""
+    again: int = 0
+    """Events that had been recorded, were lost by the disk, and were recorded again."""
+
+
+class ReserveReleased(Happening, tag="reserve.released", kw_only=True, frozen=True):
+    """The disk of the journal is full; space that was set aside for this is in use."""
+
+    left_bytes: int = 0
+    size_bytes: int = 0
+
+
+class ReserveRestored(Happening, tag="reserve.restored", kw_only=True, frozen=True):
+    """There is space again, and the reserve is set aside again."""
+
+    size_bytes: int = 0
+
+
 class MaintenanceAdded(Happening, tag="maintenance.added", kw_only=True, frozen=True):
     """Until then, alerts of what `target` names are heard and not acted upon."""
 
@@ -99,6 +131,10 @@ WatchEvent = (
     | WatchStopped
     | HealthChecked
     | HealthMissed
+    | JournalInterrupted
+    | JournalResumed
+    | ReserveReleased
+    | ReserveRestored
     | MaintenanceAdded
     | MaintenanceEnded
     | NoticeQueued

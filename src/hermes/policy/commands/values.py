@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Literal
 
+from hermes.core.actions import READ_ONLY_EFFECTS
 from hermes.core.messages import Value
 
 Effect = Literal[
@@ -24,7 +25,7 @@ Effect = Literal[
     "fork-bomb",
 ]
 
-PLAIN: frozenset[str] = frozenset({"read", "read-as-root", "network-local", "network-read"})
+PLAIN: frozenset[str] = READ_ONLY_EFFECTS
 """Looking, and nothing else. Anything beyond this is held unless a rule says otherwise."""
 
 FLOOR: frozenset[str] = frozenset({"wipe", "fork-bomb", "self-change"})

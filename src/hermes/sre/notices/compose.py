@@ -39,6 +39,8 @@ class _Debt:
     say: Callable[[], Said]
     incident: str = ""
     severity: str = ""
+    everywhere: bool = False
+    """It concerns the watch itself: every sink is told, whatever it wants to be told about."""
 
 
 class Composer:
@@ -80,6 +82,9 @@ class Composer:
             yield _of(incident, "approval-needed", f"approval:{approval}", say)
         for seq, missed in ledger.missed.items():
             yield _Debt(f"health:missed:{seq}", "health", partial(words.missed, missed))
+        for notice, happened in ledger.home.items():
+            say = partial(words.home, happened)
+            yield _Debt(notice, "health", say, everywhere=True)
         yield from self._updates(ledger, now)
         yield from self._briefing(ledger, now)
 
@@ -149,7 +154,11 @@ class Composer:
 
     def _notice(self, debt: _Debt, now: datetime) -> NoticeQueued:
         said = debt.say()
-        takers = (each.sink for each in self._wanted if each.takes(debt.kind, debt.severity))
+        takers = (
+            each.sink
+            for each in self._wanted
+            if debt.everywhere or each.takes(debt.kind, debt.severity)
+        )
         return NoticeQueued(
             run=debt.incident or RUN,
             at=now,

@@ -19,7 +19,14 @@ from hermes.core.events.incidents import (
 from hermes.core.events.runs import RunStarted
 from hermes.core.events.skills import PlaybookStarted
 from hermes.core.events.tools import ToolRequested
-from hermes.core.events.watching import HealthMissed, NoticeQueued
+from hermes.core.events.watching import (
+    HealthMissed,
+    JournalInterrupted,
+    JournalResumed,
+    NoticeQueued,
+    ReserveReleased,
+    ReserveRestored,
+)
 from hermes.core.protocols import Recorded
 from hermes.sre.incident import KINDS as INCIDENT_KINDS
 from hermes.sre.incident import Incident, take
@@ -31,10 +38,15 @@ KINDS = (
     "approval.settled",
     "action.announced",
     "health.missed",
+    "journal.interrupted",
+    "journal.resumed",
+    "reserve.released",
+    "reserve.restored",
     "notice.queued",
     "run.started",
 )
 """Enough to know what is owed after a start; what is being done is learned as it is done."""
+HomeEvent = JournalInterrupted | JournalResumed | ReserveReleased | ReserveRestored
 Asked = ApprovalRequested | ActionAnnounced
 OLD_RECOVERY = timedelta(days=1)
 """A recovery that was noticed so much later is history; journals of older versions have many."""
@@ -58,6 +70,8 @@ class Ledger:
         self.parts: dict[int, AlertsJoined] = {}
         """By the number of the event: what became part of an incident and must be named."""
         self.missed: dict[int, HealthMissed] = {}
+        self.home: dict[str, HomeEvent] = {}
+        """By notice: what happened to the home directory of the watch itself."""
         self.queued: set[str] = set()
         self.queued_at: list[datetime] = []
         """Of late, to see a storm."""
@@ -78,6 +92,8 @@ class Ledger:
                 self.note(event)
             case HealthMissed():
                 self.missed[recorded.seq] = event
+            case JournalInterrupted() | JournalResumed() | ReserveReleased() | ReserveRestored():
+                self.home[f"health:{event.kind}:{event.at:%Y-%m-%dT%H:%M:%S.%f}"] = event
             case ApprovalRequested() | ActionAnnounced():
                 if event.approval and run in self.incidents:
                     self.asked[event.approval] = (event, run)
@@ -103,6 +119,7 @@ class Ledger:
             if last is not None and last.at < before:
                 del self.live[id]
         self.parts = {seq: each for seq, each in self.parts.items() if each.at >= before}
+        self.home = {id: each for id, each in self.home.items() if each.at >= before}
         self.missed = {seq: each for seq, each in self.missed.items() if each.at >= before}
 
     def _settle(self, notice: NoticeQueued) -> None:

@@ -9,7 +9,13 @@ from datetime import datetime
 
 from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested
 from hermes.core.events.incidents import AlertsJoined
-from hermes.core.events.watching import HealthMissed
+from hermes.core.events.watching import (
+    HealthMissed,
+    JournalInterrupted,
+    JournalResumed,
+    ReserveReleased,
+    ReserveRestored,
+)
 from hermes.core.messages import Value
 from hermes.sre.incident import Incident
 from hermes.sre.report.markdown import one_line, visible
@@ -206,6 +212,39 @@ def briefing(known: Sequence[Incident], day: str) -> Said:
     ]
     title = f"📋 BRIEFING {day}: {len(known)} incidents, {len(still)} open"
     return Said(title if known else f"📋 BRIEFING {day}: a quiet day", _lines(lines))
+
+
+def home(
+    event: JournalInterrupted | JournalResumed | ReserveReleased | ReserveRestored,
+) -> Said:
+    """What happened to the home directory of the watch, and what to do about it."""
+    match event:
+        case JournalInterrupted():
+            lines = [
+                ("why", event.reason),
+                ("since", f"{event.since:%Y-%m-%d %H:%M:%S} UTC"),
+                (
+                    "now",
+                    "it goes on from memory: it probes and notifies, it changes nothing",
+                ),
+                ("if it is killed", "what happened since then is lost"),
+            ]
+            return Said("⚠️ THE WATCH CANNOT WRITE ITS JOURNAL", _lines(lines))
+        case JournalResumed():
+            passed = lasting((event.at - event.since).total_seconds())
+            lost = f"{event.dropped} events did not fit into memory" if event.dropped else "nothing"
+            lines = [("recorded afterwards", f"{event.held} events"), ("lost", lost)]
+            return Said(f"✅ THE WATCH WRITES ITS JOURNAL AGAIN after {passed}", _lines(lines))
+        case ReserveReleased():
+            lines = [
+                ("left of the reserve", f"{event.left_bytes // 1024} KiB"),
+                ("now", "incidents are recorded and handled as long as the reserve lasts"),
+                ("what to do", "free some space on the disk of the home directory"),
+            ]
+            return Said("⚠️ THE DISK OF THE WATCH IS FULL: its reserve is in use", _lines(lines))
+        case ReserveRestored():
+            size = f"{event.size_bytes // 1024} KiB are set aside again"
+            return Said("✅ THE DISK OF THE WATCH HAS SPACE AGAIN", size)
 
 
 def together(titles: Sequence[str]) -> Said:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
 
 FILE = "probes.state.json"
@@ -41,14 +40,16 @@ def remember(home: Path, past: dict[str, Past]) -> None:
 
 @contextmanager
 def only_one(home: Path) -> Iterator[bool]:
-    """True when nobody else watches for this home; it ends with us, however we end."""
+    """True when nobody else watches for this home; it ends with us, however we end.
+
+    True as well when the home cannot be written: rather two watches than none.
+    """
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(home / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise SettingsError(
-            f"no place for the memory of the watch at {home}: {error.strerror}; make it writable"
-        ) from error
+    except OSError:
+        yield True
+        return
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
