@@ -10,6 +10,7 @@ import msgspec
 
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
+from hermes.sre.probes.forecast import Samples
 
 FILE = "probes.state.json"
 LOCK = "probes.lock"
@@ -19,6 +20,8 @@ class Past(Value, kw_only=True, frozen=True):
     keep: str = ""
     """Where the next look goes on: a place in a log, a counter."""
     values: tuple[float, ...] = ()
+    samples: Samples = ()
+    """Figures with their times, for a forecast."""
 
 
 def recall(home: Path) -> dict[str, Past]:
