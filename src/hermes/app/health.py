@@ -107,7 +107,7 @@ def _explained(looked: Looked, why: str) -> Looked:
 
 async def forget_service(loaded: Loaded, folder: Path, name: str) -> bool:
     """Whether the service was known; either way it is not asked about any more."""
-    from hermes.app.house import place
+    from hermes.app.environment import place
 
     async with place(loaded, folder) as here:
         known = inventory.load(loaded.home, here.target)
