@@ -215,6 +215,8 @@ EVERY = [
     a("port", "8080"),
     a("http", "http://127.0.0.1:8080/a?b=c", contains="it's fine", limit=2),
     a("tls", "127.0.0.1:443/shop.example"),
+    *(a("config", name) for name in ("nginx", "sshd", "apache2", "haproxy", "named")),
+    a("forecast", "/data"),
     a("certificate", "/etc/nginx/it's.crt"),
     a("unit", "nginx.service"),
     a("unit", "once.service", status="ended-well"),

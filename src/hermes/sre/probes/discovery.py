@@ -1,16 +1,19 @@
 """Which probes a host deserves, found by looking at it once."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from msgspec.structs import replace
 
 from hermes.core.messages import Value
 from hermes.core.protocols import Environment
+from hermes.sre.probes.inventory import Sighting
 from hermes.sre.probes.kinds.logs import JOURNAL
 from hermes.sre.probes.marks import NOW, SUPPOSED, name_of, now
 from hermes.sre.probes.probe import Kind, Probe
-from hermes.sre.probes.survey import Survey, Unit, read_survey, survey_script
+from hermes.sre.probes.sightings import process_probes, provisional_probe, sightings
+from hermes.sre.probes.survey import Installed, Survey, Unit, read_survey, survey_script
 from hermes.sre.probes.web import web_probes
 
 _STORES: dict[str, Kind] = {
@@ -20,6 +23,17 @@ _STORES: dict[str, Kind] = {
     "mariadbd": "mysql",
 }
 _CLIENTS: dict[Kind, str] = {"postgres": "pg_isready", "redis": "redis-cli", "mysql": "mysqladmin"}
+SETTLE_S = 300.0
+_CONFIGURED = {
+    "nginx": "-c",
+    "apache2": "-f",
+    "httpd": "-f",
+    "haproxy": "-f",
+    "named": "-c",
+    "sshd": "-f",
+    "postgres": "-D",
+}
+"""Servers whose configuration can be checked, and the option that names it."""
 _LIVELY = 3600.0
 """Seconds since somebody wrote to a log that is worth reading."""
 
@@ -28,36 +42,61 @@ class Discovery(Value, kw_only=True, frozen=True):
     probes: tuple[Probe, ...] = ()
     notes: tuple[str, ...] = ()
     """What was seen and is not watched, and why."""
+    services: tuple[Sighting, ...] = ()
+    """What runs now."""
+    installed: tuple[Installed, ...] = ()
+    """What is installed and does not run."""
+    stopped: tuple[str, ...] = ()
+    """Programs of supervisord that do not run, and that it does not try to start."""
 
 
 async def discover(
-    environment: Environment, *, patience: float = 0.4, timeout: float = 15.0
+    environment: Environment,
+    *,
+    patience: float = 0.4,
+    timeout: float = 15.0,
+    settle: float = SETTLE_S,
+    failing_too: bool = False,
 ) -> Discovery:
-    """Looks once and changes nothing. `patience`: seconds for a web server to say something."""
+    """Looks once and changes nothing. `patience`: seconds for a web server to say something;
+    `settle`: age in seconds at which an unsupervised process is meant to stay; `failing_too`: also
+    pages that fail now."""
     result = await environment.run(survey_script(patience), timeout=timeout, cwd="/")
-    found = proposed(read_survey(result.output))
+    found = proposed(read_survey(result.output), settle, failing_too=failing_too)
     if result.timed_out:
         late = f"the look was cut short after {timeout:g} s: there may be more"
         return replace(found, notes=(*found.notes, late))
     return found
 
 
-def proposed(survey: Survey) -> Discovery:
+def proposed(survey: Survey, settle: float = SETTLE_S, *, failing_too: bool = False) -> Discovery:
     notes = list(_notes(survey))
+    services = tuple(sightings(survey, settle))
+    provisional = {each.name for each in services if not each.why}
     probes = _named(
         (
             *_host(survey),
             *_units(survey),
             *_ports(survey),
-            *web_probes(survey),
+            *web_probes(survey, failing_too=failing_too),
             *_stores(survey),
+            *process_probes(survey),
             *_certificates(survey),
+            *_configurations(survey),
             *_jobs(survey),
             *_logs(survey),
             *_journals(survey),
         )
     )
-    return Discovery(probes=probes, notes=tuple(notes))
+    return Discovery(
+        probes=tuple(
+            provisional_probe(each) if each.service in provisional else each for each in probes
+        ),
+        notes=tuple(notes),
+        services=services,
+        installed=survey.installed,
+        stopped=tuple(each.name for each in survey.supervised if each.state == "STOPPED"),
+    )
 
 
 def _host(survey: Survey) -> Iterator[Probe]:
@@ -73,6 +112,15 @@ def _host(survey: Survey) -> Iterator[Probe]:
             state = {NOW: "full"}
         name = name_of("disk", path)
         yield Probe(name=name, kind="disk", what=path, limit=limit, labels=state)
+        if not path.startswith(("/dev", "/run")):
+            yield Probe(
+                name=name_of("forecast", path),
+                kind="forecast",
+                what=path,
+                interval=60.0,
+                fails=3,
+                severity="P3",
+            )
     for path, used in survey.inodes.items():
         yield Probe(
             name=name_of("inodes", path),
@@ -101,8 +149,7 @@ def _expected(unit: Unit) -> bool:
     """Meant to run, or broken: what nobody enabled and nobody started is nobody's loss."""
     if unit.ends and unit.active == "inactive" and unit.result in ("success", ""):
         return False
-    on = unit.enabled in ("enabled", "enabled-runtime", "generated", "linked")
-    return unit.active in ("failed", "activating") or on or (unit.active == "active" and not on)
+    return unit.active in ("failed", "activating", "active") or unit.is_enabled
 
 
 def _ports(survey: Survey) -> Iterator[Probe]:
@@ -155,9 +202,44 @@ def _certificates(survey: Survey) -> Iterator[Probe]:
             kind="certificate",
             what=path,
             interval=300.0,
-            limit=7 if days >= 7 else 1,
             labels=now(days > 0),
         )
+
+
+def _configurations(survey: Survey) -> Iterator[Probe]:
+    """Of servers that run here, where their process may be seen: its arguments name the file."""
+    for each in survey.listeners:
+        if each.program in _CONFIGURED and each.process is not None:
+            words = each.process.command.split()
+            option = _CONFIGURED[each.program]
+            path = next((after for word, after in pairwise(words) if word == option), "")
+            if not path.startswith("/"):
+                path = ""
+            if each.program == "postgres" and not path:
+                continue
+            yield _configuration(each.program, path, each.service, words, each.process.executable)
+    if "visudo" in survey.programs:
+        yield _configuration("sudo", "", "", [], "")
+
+
+def _configuration(
+    program: str, path: str, service: str, words: Sequence[str], executable: str
+) -> Probe:
+    labels = {}
+    if program == "postgres":
+        file = next((w.partition("=")[2] for w in words if w.startswith("config_file=")), "")
+        labels = {"program": executable} | ({"config_file": file} if file else {})
+    return Probe(
+        name=name_of("config", service or program),
+        kind="config",
+        what=f"{program}:{path}" if path else program,
+        service=service,
+        interval=60.0,
+        timeout=20.0,
+        fails=1,
+        severity="P3",
+        labels=labels,
+    )
 
 
 def _jobs(survey: Survey) -> Iterator[Probe]:

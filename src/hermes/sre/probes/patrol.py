@@ -4,6 +4,7 @@ A look leaves nothing in the journal, or it would drown in them; only a change o
 """
 
 import math
+import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,8 +18,11 @@ from hermes.core.events.incidents import AlertRaised
 from hermes.core.protocols import Environment
 from hermes.sre.case import QUESTION
 from hermes.sre.probes.alerts import alert, fingerprint, standing, withdrawn
+from hermes.sre.probes.forecast import HORIZON_H, Samples, forecast, sampled
 from hermes.sre.probes.judging import Verdict, judge, learned
+from hermes.sre.probes.marks import PROVISIONAL
 from hermes.sre.probes.memory import Past, only_one, recall, remember
+from hermes.sre.probes.native import NativeLooks
 from hermes.sre.probes.probe import SUSTAINED, Probe
 from hermes.sre.probes.round import Reading, ask
 from hermes.sre.probes.settings import ProbeSettings
@@ -78,6 +82,7 @@ class Patrol:
         self._beats: list[_Beat] = []
         self._place = _Beat(PLACE, math.inf)
         self._wake = anyio.Event()
+        self._native = NativeLooks()
         self._alone = anyio.CapacityLimiter(8)
         self._telling = anyio.Lock()
         self.rounds = 0
@@ -91,14 +96,43 @@ class Patrol:
         """The last word of each probe."""
         return tuple(beat.verdict for beat in self._beats if beat.verdict is not None)
 
+    @property
+    def probes(self) -> tuple[Probe, ...]:
+        return self._probes
+
+    async def adopt(self, probes: Sequence[Probe]) -> None:
+        """Ask these from now on. An alert of a probe that is not among them is resolved."""
+        self._probes = tuple(probes)
+        if not self._beats:
+            return  # it has not begun yet
+        before = {beat.probe.name: beat for beat in self._beats}
+        start = anyio.current_time()
+        self._beats = [
+            before.pop(each.name) if each.name in before else _Beat(each, start) for each in probes
+        ]
+        for beat, probe in zip(self._beats, probes, strict=True):
+            beat.probe = probe
+        self._wake.set()
+        gone = [
+            withdrawn(alert(beat.probe, self._environment, ""))
+            for beat in before.values()
+            if beat.alerted
+        ]
+        if not gone:
+            return
+        try:
+            await self._bus.publish(*gone)
+        except StoreError:  # the next watch finds them in the journal and resolves them
+            self.untold += len(gone)
+
     async def once(self) -> tuple[Verdict, ...]:
         """Raises `PlaceFailed`. Nothing is remembered and nobody is told."""
         past = recall(self._home)
         before = {name: each.keep for name, each in past.items()}
         seats = self._settings.side_by_side
-        found = await ask(self._environment, self._probes, before, seats=seats)
+        found = await ask(self._environment, self._probes, before, seats=seats, native=self._native)
         return tuple(
-            judge(probe, found[probe.name], past.get(probe.name, Past()).values, self._settings)
+            self._judged(probe, found[probe.name], past.get(probe.name, Past()))[0]
             for probe in self._probes
         )
 
@@ -191,7 +225,14 @@ class Patrol:
         before = {each.name: self._past.get(each.name, Past()).keep for each in probes}
         seats = self._settings.side_by_side
         try:
-            found = await ask(self._environment, probes, before, patience=patience, seats=seats)
+            found = await ask(
+                self._environment,
+                probes,
+                before,
+                patience=patience,
+                seats=seats,
+                native=self._native,
+            )
         except PlaceFailed as error:
             for beat in beats:
                 beat.busy = False
@@ -212,14 +253,26 @@ class Patrol:
     async def _take(self, taken: Sequence[tuple[_Beat, Reading, int]]) -> None:
         judged = []
         for beat, reading, looks in taken:
-            probe, past = beat.probe, self._past.get(beat.probe.name, Past())
-            verdict = judge(probe, reading, past.values, self._settings, alerted=beat.alerted)
-            keep = reading.keep or past.keep
-            values = learned(past.values, verdict, probe)
-            self._past[probe.name] = Past(keep=keep, values=values)
+            past = self._past.get(beat.probe.name, Past())
+            verdict, self._past[beat.probe.name] = self._judged(
+                beat.probe, reading, past, alerted=beat.alerted
+            )
             beat.busy, beat.verdict = False, verdict
             judged.append((beat, verdict, looks))
         await self._tell(judged)
+
+    def _judged(
+        self, probe: Probe, reading: Reading, past: Past, *, alerted: bool = False
+    ) -> tuple[Verdict, Past]:
+        """The verdict, and what is remembered after it."""
+        verdict = judge(probe, reading, past.values, self._settings, alerted=alerted)
+        samples = past.samples
+        if probe.kind == "forecast":
+            if reading.value is not None and verdict.state == "fine":
+                samples = sampled(samples, time.time(), reading.value)
+            return _foreseen(probe, verdict, samples), Past(samples=samples)
+        values = learned(past.values, verdict, probe)
+        return verdict, Past(keep=reading.keep or past.keep, values=values)
 
     async def _tell(self, judged: Sequence[tuple[_Beat, Verdict, int]]) -> None:
         """One at a time: two rounds that end together must not both tell the same change."""
@@ -242,7 +295,8 @@ class Patrol:
 
     def _change(self, beat: _Beat, verdict: Verdict, looks: int) -> AlertRaised | None:
         probe = beat.probe
-        if verdict.state == "unknown":
+        dropped = beat is not self._place and beat not in self._beats
+        if verdict.state == "unknown" or dropped:
             return None
         if verdict.state == "fine":
             beat.bad, beat.since = 0, None
@@ -254,7 +308,7 @@ class Patrol:
         if beat.alerted and beat.question and not verdict.question:
             why = f"what was asked about is over; {verdict.detail}"
             return alert(probe, self._environment, why, resolved=True)
-        if beat.alerted:
+        if beat.alerted or PROVISIONAL in probe.labels:
             return None
         if beat.bad >= probe.fails:
             detail, question = verdict.detail, verdict.question
@@ -263,3 +317,13 @@ class Patrol:
             beat.again = anyio.current_time() + self._settings.confirm
             self._wake.set()
         return None
+
+
+def _foreseen(probe: Probe, verdict: Verdict, samples: Samples) -> Verdict:
+    """Bad when the space will be used up within the limit, in hours."""
+    ahead = forecast(samples)
+    limit = HORIZON_H if probe.limit is None else probe.limit
+    if verdict.state != "fine" or ahead is None or ahead.hours > limit:
+        return verdict
+    words = ahead.words(probe.what or "/", samples[-1][1])
+    return Verdict(probe=probe.name, state="failing", detail=words, value=verdict.value)

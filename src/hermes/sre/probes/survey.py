@@ -1,11 +1,14 @@
 """The script that looks over a host, and what it printed, read into values."""
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import field
+from msgspec.structs import replace
 
 from hermes.core.messages import Value
+from hermes.sre.probes.processes import Process, read_process, service_of
 
 
 class Unit(Value, kw_only=True, frozen=True):
@@ -26,6 +29,10 @@ class Unit(Value, kw_only=True, frozen=True):
         return self.name.removesuffix(".service")
 
     @property
+    def is_enabled(self) -> bool:
+        return self.enabled in ("enabled", "enabled-runtime", "generated", "linked")
+
+    @property
     def well(self) -> bool:
         if self.ends:
             return self.active != "failed" and self.result in ("success", "")
@@ -37,6 +44,28 @@ class Listener(Value, kw_only=True, frozen=True):
     port: int
     program: str = ""
     service: str = ""
+    process: Process | None = None
+    """The one that holds the port; None where it may not be seen."""
+    unit: bool = False
+    """Whether the service manager has it."""
+
+
+class Installed(Value, kw_only=True, frozen=True):
+    """A server that is installed here, and of which no process runs."""
+
+    name: str
+    program: str
+    enabled: bool = False
+    """By the init system that started this host."""
+
+
+class Supervised(Value, kw_only=True, frozen=True):
+    """A program of supervisord."""
+
+    name: str
+    state: str
+    """In supervisord's own word: RUNNING, STOPPED, FATAL..."""
+    process: Process | None = None
 
 
 class Asked(Value, kw_only=True, frozen=True):
@@ -71,6 +100,9 @@ class Survey(Value, kw_only=True, frozen=True):
     logs: tuple[tuple[str, int, float], ...] = ()
     """Path, size, and when it was last written."""
     sqlite: tuple[tuple[str, str], ...] = ()
+    pid_files: dict[int, str] = field(default_factory=dict)
+    installed: tuple[Installed, ...] = ()
+    supervised: tuple[Supervised, ...] = ()
     at: float = 0.0
     """The time there."""
 
@@ -107,6 +139,12 @@ def read_survey(text: str) -> Survey:
         logs=tuple((path, _int(size), float(at)) for path, size, at in _of(rows, "log", 3)),
         at=max((float(_int(row[0])) for row in rows.get("at", ())), default=0.0),
         sqlite=tuple((unit, path) for unit, path in _of(rows, "sqlite", 2)),
+        pid_files={_int(pid): path for path, pid in _of(rows, "pidfile", 2)},
+        installed=tuple(
+            Installed(name=name, program=program, enabled=on == "enabled")
+            for name, program, on in _of(rows, "installed", 3)
+        ),
+        supervised=tuple(_supervised(rows)),
     )
 
 
@@ -133,10 +171,38 @@ def _units(rows: Rows) -> Iterator[Unit]:
 def _listeners(rows: Rows, units: Sequence[Unit]) -> Iterator[Listener]:
     parents = {pid: (parent, unit) for pid, parent, unit in _of(rows, "parent", 3)}
     owners = {str(unit.pid): unit.service for unit in units if unit.pid}
+    processes = _processes(rows)
     for host, port, program, pids in _of(rows, "listen", 4):
-        found = (_owner(pid, parents, owners) for pid in pids.split())
-        service = next(filter(None, found), "") or program
-        yield Listener(host=host, port=_int(port), program=program, service=service)
+        owner = next(filter(None, (_owner(pid, parents, owners) for pid in pids.split())), "")
+        held = [processes[pid] for pid in pids.split() if pid in processes]
+        # Of a server and its workers the oldest is the one that was started.
+        main = max(held, key=lambda each: (each.age_s, -each.pid), default=None)
+        service = owner or (service_of(main, program) if main is not None else program)
+        yield Listener(
+            host=host,
+            port=_int(port),
+            program=program,
+            service=service,
+            process=main,
+            unit=bool(owner),
+        )
+
+
+def _processes(rows: Rows) -> dict[str, Process]:
+    """By number. supervisord knows the names of those that have overwritten their own."""
+    read = (read_process(list(row)) for row in _of(rows, "process", 9))
+    found = {str(each.pid): each for each in read if each is not None}
+    names = {pid: name for name, _, pid in _of(rows, "supervised", 3) if pid}
+    for pid, each in found.items():
+        if name := names.get(pid) or names.get(str(each.parent)):
+            found[pid] = replace(each, supervised_as=name)
+    return found
+
+
+def _supervised(rows: Rows) -> Iterator[Supervised]:
+    processes = _processes(rows)
+    for name, state, pid in _of(rows, "supervised", 3):
+        yield Supervised(name=re.sub(r"_\d+$", "", name), state=state, process=processes.get(pid))
 
 
 def _owner(pid: str, parents: dict[str, tuple[str, str]], owners: dict[str, str]) -> str:
