@@ -7,7 +7,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Mapping
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -25,11 +25,12 @@ from hermes.environments.processes.leftover import Leftovers
 from hermes.environments.processes.local import LocalProcess
 from hermes.environments.processes.pty import PtyProcess
 from hermes.environments.processes.run import run_to_end
+from hermes.environments.processes.session import Session
 from hermes.environments.settings import TerminalSettings
-from hermes.environments.shell import LONGEST, Shell, check, folder_in, new_tree
+from hermes.environments.shell import Shell, new_tree
 from hermes.environments.sudo import VARIABLE, SudoDesk, desk_for
 
-_STATE = "hermes-shell-"
+_TEMPORARY = "hermes-shell-"
 _OLD = 3600.0
 
 
@@ -81,7 +82,7 @@ class LocalEnvironment:
         self._leftovers = Leftovers()
         self._started: list[LocalProcess | PtyProcess] = []
         self._stack = contextlib.ExitStack()
-        self._open: Shell | None = None
+        self._open: Session | None = None
 
     async def __aenter__(self) -> Self:
         bash = shutil.which("bash", path=self._variables.get("PATH", os.defpath))
@@ -90,10 +91,6 @@ class LocalEnvironment:
         if not self._directory.is_dir():
             raise PlaceFailed(f"the working folder {self._directory} is not there; make it first")
         _sweep(Path(tempfile.gettempdir()))
-        prefix = f"{_STATE}{os.getpid()}-"
-        state = self._stack.enter_context(
-            tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
-        )
         if self._processes is not None:
             try:
                 self._processes.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -102,7 +99,8 @@ class LocalEnvironment:
                     f"no folder for background processes at {self._processes}: {error.strerror}; "
                     "make it writable, or set HERMES_HOME to a folder that is"
                 ) from error
-        self._open = Shell(state, str(self._directory.absolute()), bash)
+        shell = Shell("", str(self._directory.absolute()), bash)
+        self._open = Session(shell, self._variables)
         return self
 
     async def __aexit__(
@@ -134,26 +132,18 @@ class LocalEnvironment:
     async def _run(
         self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
     ) -> CommandResult:
-        tree, folder = new_tree(), Path(self._shell.folder)
-        command, script = self._short(command)
-        launch = self._shell.launch(command, tree=tree, cwd=cwd, caller_keeps=True)
-        state = folder / f"new.{tree}"
-        try:
+        tree = new_tree()
+        with self._session.prepare(command, tree=tree, cwd=cwd) as prepared:
             result = await run_to_end(
-                launch.argv,
-                {**self._variables, **launch.variables},
+                prepared,
                 tree=tree,
                 timeout=min(timeout, self._settings.max_timeout),
                 stdin=stdin,
                 let_go=self._leftovers.take,
             )
             if not result.timed_out:
-                _keep(state, folder / "state")
+                prepared.finish()
             return result
-        finally:
-            for path in (state, script):
-                if path is not None:
-                    path.unlink(missing_ok=True)
 
     async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
         read = partial(read_bytes, self._path(path), offset=offset, limit=limit)
@@ -168,18 +158,14 @@ class LocalEnvironment:
         self._started = [process for process in self._started if not process.closed]
         process: LocalProcess | PtyProcess
         if pty:
-            command, _ = self._short(command)
-            process = process_pty.start(self._shell, command, self._variables, cwd=cwd)
+            process = await process_pty.start(self._session, command, cwd=cwd)
         else:
             process = await self._keep_running(command, cwd=cwd)
         self._started.append(process)
         return process
 
     async def _keep_running(self, command: str, *, cwd: str = "") -> LocalProcess:
-        command, _ = self._short(command)
-        return process_local.start(
-            self._shell, command, self._variables, self._process_folder, cwd=cwd
-        )
+        return await process_local.start(self._session, command, self._process_folder, cwd=cwd)
 
     async def find(self, handle: str) -> Process | None:
         process = process_local.find(self._process_folder, handle)
@@ -188,23 +174,26 @@ class LocalEnvironment:
         return process
 
     @property
-    def _shell(self) -> Shell:
+    def _session(self) -> Session:
         if self._open is None:
             raise PlaceFailed("the environment is not open")
         return self._open
 
     @property
     def _process_folder(self) -> Path:
-        return self._processes or Path(self._shell.folder)
+        return self._processes or self._temporary
 
     @property
     def folder(self) -> str:
         """Where the session is now."""
-        try:
-            found = folder_in((Path(self._shell.folder) / "state").read_bytes())
-        except FileNotFoundError:
-            found = None
-        return found or self._shell.start
+        return self._session.state.folder or self._session.shell.start
+
+    @cached_property
+    def _temporary(self) -> Path:
+        """A folder of this session alone, removed with it."""
+        prefix = f"{_TEMPORARY}{os.getpid()}-"
+        made = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
+        return Path(os.path.realpath(self._stack.enter_context(made)))
 
     def _path(self, path: str) -> Path:
         """As the session's shell would see it: relative to where it is now."""
@@ -214,28 +203,12 @@ class LocalEnvironment:
             return Path(self._variables.get("HOME", "/") + path[1:])
         return Path(self.folder) / path
 
-    def _short(self, command: str) -> tuple[str, Path | None]:
-        """A command that is too long for an argument is read from a file instead."""
-        check(command)
-        if len(command) <= LONGEST and len(os.fsencode(command)) <= LONGEST:
-            return command, None
-        script = Path(self._shell.folder) / f"{new_tree()}.sh"
-        script.write_bytes(os.fsencode(command))
-        return f". '{script}'", script
-
-
-def _keep(new: Path, state: Path) -> None:
-    """Take over the state of a shell that came to its end; one that was killed left only half."""
-    with contextlib.suppress(FileNotFoundError):
-        if folder_in(new.read_bytes()) is not None:
-            new.replace(state)
-
 
 def _sweep(folder: Path) -> None:
-    """Remove the state of sessions whose owner was killed. Only what is old, too: an owner in
+    """Remove the folders of sessions whose owner was killed. Only what is old, too: an owner in
     another container that shares this folder merely seems to be gone."""
-    for state in folder.glob(f"{_STATE}*-*"):
-        owner = state.name.removeprefix(_STATE).partition("-")[0]
+    for state in folder.glob(f"{_TEMPORARY}*-*"):
+        owner = state.name.removeprefix(_TEMPORARY).partition("-")[0]
         with contextlib.suppress(OSError):
             old = time.time() - state.stat().st_mtime > _OLD
             if old and owner.isdigit() and not Path(f"/proc/{owner}").exists():

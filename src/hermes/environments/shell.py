@@ -15,6 +15,7 @@ What holds, on purpose:
 """
 
 import secrets
+from collections.abc import Mapping
 
 from hermes.core.errors import ToolError
 from hermes.core.messages import Value
@@ -50,6 +51,7 @@ __hermes_save() {
   case $- in *x*) __hermes_flags+='set -x; ' ;; esac
   case $- in *v*) __hermes_flags+='set -v; ' ;; esac
   builtin set +exv
+  builtin eval "$__hermes_undo"
   builtin unset -f __hermes_save __hermes_end __hermes_enter __hermes_status
   [[ -n $__hermes_cwd ]] || __hermes_at=$PWD __hermes_old=${OLDPWD-}
   __hermes_shopts=$BASHOPTS
@@ -63,7 +65,9 @@ __hermes_save() {
     builtin printf '\nbuiltin shopt -s extglob\n'  # functions may need it to be read
     builtin declare -p __hermes_first
     builtin umask -p
+    builtin printf "$__hermes_cut"
     builtin declare -p "${__hermes_names[@]}"
+    builtin printf "$__hermes_cut"
     builtin declare -f
     builtin declare -F
     builtin alias -p
@@ -74,6 +78,7 @@ __hermes_save() {
       builtin shopt -p
     fi
     [[ $SHELLOPTS == "$__hermes_usual_options" ]] || builtin set +o
+    builtin printf "$__hermes_cut"
     builtin printf '%s=%q ' __hermes_flags "$__hermes_flags" __hermes_last "$1" \
       __hermes_at "$__hermes_at" __hermes_old "$__hermes_old"
     builtin printf '\nreturn 0 # the working folder follows\n%s' "$__hermes_at"
@@ -100,6 +105,17 @@ __hermes_enter() {
   builtin printf '[the working folder %s is gone; now in %s]\n' "$1" "$PWD" >&2
 }
 __hermes_status() { return "$__hermes_last"; }
+__hermes_prefer() {
+  builtin local IFS=' ' each
+  for each in $__hermes_preferred; do
+    if [[ $each == TMPDIR=* && -v TMPDIR ]]; then
+      __hermes_undo+="builtin export TMPDIR=${TMPDIR@Q};"
+    elif [[ ! -v ${each%%=*} ]]; then __hermes_undo+="builtin unset -v ${each%%=*};"
+    else continue; fi
+    builtin export "$each"
+  done
+  builtin unset -f __hermes_prefer
+}
 {
   __hermes_folder=$HERMES_FOLDER __hermes_at=$HERMES_START __hermes_cwd=$HERMES_CWD
   __hermes_command=$HERMES_COMMAND __hermes_exit=$HERMES_EXIT __hermes_tty=$HERMES_TTY
@@ -109,18 +125,27 @@ __hermes_status() { return "$__hermes_last"; }
   [[ -z $__hermes_tty ]] || builtin exec 0<>"$__hermes_tty" 1>&0 2>&0
   builtin shopt -s expand_aliases
   __hermes_done= __hermes_flags= __hermes_last=0 __hermes_old=
-  __hermes_usual_shopts=$BASHOPTS __hermes_usual_options=$SHELLOPTS
-  __hermes_new=$__hermes_folder/new.$HERMES_TREE
-  if [[ -r $__hermes_folder/state ]]; then
-    builtin source "$__hermes_folder/state" >/dev/null 2>&1
+  __hermes_usual_shopts=$BASHOPTS __hermes_usual_options=$SHELLOPTS __hermes_undo= __hermes_cut=
+  __hermes_new=$__hermes_folder/new.$HERMES_TREE __hermes_state=$__hermes_folder/state
+  if [[ -n $HERMES_STATE_OUT ]]; then
+    __hermes_new=$HERMES_STATE_OUT __hermes_state=$HERMES_STATE_IN __hermes_cut='\0'
+  fi
+  __hermes_preferred=$HERMES_PREFERRED
+  builtin unset -v HERMES_STATE_IN HERMES_STATE_OUT HERMES_PREFERRED
+  if [[ -r $__hermes_state ]]; then
+    __hermes_from=$__hermes_state
+    builtin source "$__hermes_state" >/dev/null 2>&1
+    case $__hermes_from in /proc/self/fd/*) builtin eval "exec ${__hermes_from##*/}<&-" ;; esac
   else
-    [[ -d $__hermes_folder ]] || builtin command -p mkdir -p -m 700 -- "$__hermes_folder"
+    [[ -n $__hermes_cut || -d $__hermes_folder ]] ||
+      builtin command -p mkdir -p -m 700 -- "$__hermes_folder"
     builtin shopt -s extglob
     builtin compgen -e -X '@(HERMES_TREE|PWD|OLDPWD|SHLVL|_)' >| "$__hermes_new"
     builtin shopt -u extglob
     builtin mapfile -t __hermes_first < "$__hermes_new"
   fi
   [[ -z $__hermes_tty ]] || builtin export TERM=xterm-256color
+  __hermes_prefer
   __hermes_enter "$__hermes_at"
   __hermes_at=$PWD
   if [[ -n $__hermes_old ]]; then OLDPWD=$__hermes_old; else builtin unset -v OLDPWD; fi
@@ -183,13 +208,16 @@ class Shell(Value, frozen=True):
         cwd: str = "",
         exit_file: str = "",
         tty: str = "",
-        caller_keeps: bool = False,
+        files: tuple[str, str] | None = None,
+        preferred: Mapping[str, str] | None = None,
     ) -> Launch:
         """How to run `command`, marked as `tree`. With `exit_file`, its exit code is written
         there and the state is left alone: a background process is not the session's shell.
 
-        A caller that shares a file system with the place may do the last step itself, which
-        saves starting `mv`: rename `new.<tree>` in the folder to `state`.
+        A caller that shares the machine may keep the state itself: `files` are then the paths of
+        the state (empty: there is none yet) and of the file for the new one, in the form that
+        `ShellState.take` reads. `preferred` are variables for this
+        command alone; all but TMPDIR yield to what the session has set.
         """
         check(command)
         check(cwd)
@@ -201,7 +229,10 @@ class Shell(Value, frozen=True):
             "HERMES_COMMAND": command,
             "HERMES_EXIT": exit_file,
             "HERMES_TTY": tty,
-            "HERMES_CALLER": "1" if caller_keeps else "",
+            "HERMES_CALLER": "1" if files else "",
+            "HERMES_STATE_IN": files[0] if files else "",
+            "HERMES_STATE_OUT": files[1] if files else "",
+            "HERMES_PREFERRED": " ".join(f"{name}={v}" for name, v in (preferred or {}).items()),
             TREE: tree,
         }
         return Launch((self.bash, "-c", _RUN, "bash"), variables)

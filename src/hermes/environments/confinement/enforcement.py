@@ -1,0 +1,172 @@
+"""Confines the calling process to the rules of its verdict, in the moment before its exec.
+
+Landlock refuses every change outside of the granted folders and devices, TCP, abstract sockets and
+signals to processes outside. A system-call filter hands what Landlock does not know to a supervisor
+(modes, owners, times, unix sockets, and files that are granted by their exact name), and refuses
+what no judged command needs. Root also loses the capabilities that these calls would use.
+"""
+
+import ctypes
+import os
+
+from hermes.environments.confinement import kernel, landlock, privileges, seccomp
+from hermes.environments.confinement.seccomp import Notification, Refusal, When, any_bit
+from hermes.environments.confinement.verdict_rules import DEVICES, VerdictRules
+
+WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+CHANGES = """
+chmod chown creat fchmod fchmodat fchmodat2 fchown fchownat file_setattr fremovexattr fsetxattr
+futimesat lchown link linkat lremovexattr lsetxattr mkdir mkdirat mknod mknodat removexattr
+removexattrat rename renameat renameat2 rmdir setxattr setxattrat symlink symlinkat truncate unlink
+unlinkat utime utimensat utimes
+"""
+"""Calls that change a file, a folder or its attributes; opening for writing comes on top."""
+
+FORBIDDEN = """
+acct bpf chroot clock_settime delete_module finit_module fsconfig fsmount fsopen fspick init_module
+kexec_file_load kexec_load mount mount_setattr move_mount mq_open mq_unlink msgrcv msgsnd
+open_by_handle_at open_tree_attr pivot_root reboot semop semtimedop setdomainname sethostname setns
+settimeofday shmat swapoff swapon umount2 unshare vhangup
+"""
+"""Calls that change the machine or other programs. The supervisor refuses and reports them."""
+
+SYSTEM_V_CONTROL = ("msgctl", "semctl", "shmctl")
+REMOVE_OR_SET = (0, 1)
+SETTING_SEMAPHORES = (16, 17)
+
+NET_ADMIN, NET_RAW, SYS_MODULE, SYS_RAWIO, SYS_ADMIN, SYS_BOOT, SYS_TIME = (
+    12,
+    13,
+    16,
+    17,
+    21,
+    22,
+    25,
+)
+AF_PACKET, SOCK_DGRAM, SOCK_RAW = 17, 2, 3
+NO_NEW_PRIVILEGES = 38
+
+
+def enforce(rules: VerdictRules) -> int:
+    """Returns the listener of the system-call filter, for the supervisor.
+
+    Raises `OSError` naming the step that the kernel refused; then nothing may be run.
+    """
+    grants = _grants(rules)
+    if not has_capability(SYS_ADMIN):
+        kernel.prctl(NO_NEW_PRIVILEGES, 1)
+    grants.restrict()
+    listener = seccomp.install_with_listener(seccomp.program(filter_for(rules)))
+    drop_capabilities(rules)
+    return listener
+
+
+def _grants(rules: VerdictRules) -> landlock.Grants:
+    abi = landlock.version()
+    scopes = 0
+    if abi >= landlock.VERSION_WITH_SCOPES:
+        scopes = landlock.ABSTRACT_SOCKETS | (0 if rules.may_signal else landlock.SIGNALS)
+    rights = landlock.CHANGE
+    if rules.device_control:
+        rights &= ~landlock.IOCTL_DEVICE
+    grants = landlock.Grants(network=False, scopes=scopes, rights=rights)
+    for path in rules.trees:
+        grants.writable(path)
+    for name in DEVICES:
+        grants.device(f"/dev/{name}")
+    for path in rules.files:
+        grants.device(path)
+    return grants
+
+
+def filter_for(rules: VerdictRules) -> list[Refusal]:
+    """The calls that are refused or handed to the supervisor, the frequent ones first."""
+    found: list[Refusal] = [
+        Notification("openat", any_bit(2, WRITE_FLAGS)),
+        Notification("open", any_bit(1, WRITE_FLAGS)),
+        Notification("connect"),
+        Notification("socket", *_refused_sockets(rules)),
+        Refusal("openat2", error=seccomp.ENOSYS),
+        *(Refusal(name) for name in ("io_uring_setup", "io_uring_enter", "io_uring_register")),
+        *(Notification(name) for name in CHANGES.split()),
+        *(Notification(name) for name in FORBIDDEN.split()),
+        *(Notification(name, When(1, *REMOVE_OR_SET)) for name in SYSTEM_V_CONTROL),
+        Notification("semctl", When(2, *SETTING_SEMAPHORES)),
+        Refusal("ioctl", When(1, seccomp.TIOCSTI, seccomp.TIOCLINUX)),
+        # A datagram can be sent from a pair to any named socket of the host.
+        Refusal(
+            "socketpair",
+            When(1, seccomp.SOCK_STREAM, seccomp.SOCK_SEQPACKET, unless=True, mask=0xF),
+        ),
+    ]
+    found += _datagrams_to_names(rules)
+    if not rules.may_signal:
+        found.append(Notification("kill"))
+        # To oneself (0) and to read a limit of another (no new one given) stays free.
+        found += [
+            Notification(name, any_bit(place, seccomp.ALL_BITS))
+            for name, place in seccomp.OF_OTHER_PROCESSES.items()
+            if name != "prlimit64"
+        ]
+        found.append(
+            Notification("prlimit64", any_bit(0, seccomp.ALL_BITS), any_bit(2, seccomp.ALL_BITS))
+        )
+    return found
+
+
+def _refused_sockets(rules: VerdictRules) -> tuple[When, ...]:
+    """Unix sockets must be connected, and the supervisor does that; netlink asks the kernel."""
+    families = [seccomp.AF_UNIX, seccomp.AF_NETLINK]
+    if rules.network or rules.interfaces:
+        families += [seccomp.AF_INET, seccomp.AF_INET6]
+    if rules.raw_sockets:
+        families.append(AF_PACKET)
+    return (When(0, *families, unless=True),)
+
+
+def _datagrams_to_names(rules: VerdictRules) -> list[Refusal]:
+    """Without a connection, a datagram names its receiver where no filter can look."""
+    kind = {"mask": 0xF}
+    refused: list[Refusal] = [
+        Refusal("socket", When(0, seccomp.AF_UNIX), When(1, SOCK_DGRAM, SOCK_RAW, **kind))
+    ]
+    inet = (seccomp.AF_INET, seccomp.AF_INET6)
+    if rules.interfaces and not rules.network:
+        refused.append(Refusal("socket", When(0, *inet), When(1, SOCK_DGRAM, unless=True, **kind)))
+    if rules.network and not rules.raw_sockets:
+        refused.append(Refusal("socket", When(0, *inet), When(1, SOCK_RAW, **kind)))
+    return refused
+
+
+class _Header(ctypes.Structure):
+    _fields_ = [("version", ctypes.c_uint32), ("pid", ctypes.c_int)]
+
+
+def _capabilities() -> "ctypes.Array[ctypes.c_uint32]":
+    """Effective, permitted and inheritable ones: the low words, then the high words."""
+    found = (ctypes.c_uint32 * 6)()
+    kernel.call("capget", ctypes.byref(_Header(0x20080522, 0)), ctypes.byref(found))
+    return found
+
+
+def has_capability(number: int) -> bool:
+    return bool(_capabilities()[0 if number < 32 else 3] >> (number % 32) & 1)
+
+
+def drop_capabilities(rules: VerdictRules) -> None:
+    """Those by which a change needs no file: clocks, modules, network interfaces, raw devices."""
+    dropped = [SYS_MODULE, SYS_BOOT, SYS_TIME]
+    dropped += [] if rules.network_control else [NET_ADMIN]
+    dropped += [] if rules.device_control else [SYS_RAWIO, SYS_ADMIN]
+    found = _capabilities()
+    if not any(found):
+        return
+    for number in dropped:
+        try:
+            kernel.prctl(privileges.DROP_FROM_BOUNDING_SET, number)
+        except OSError as error:
+            if error.errno != 1:  # not allowed to: then it cannot be regained by exec as root
+                raise
+        for word in range(3):
+            found[word] &= ~(1 << number)
+    kernel.call("capset", ctypes.byref(_Header(0x20080522, 0)), ctypes.byref(found))
