@@ -2,11 +2,13 @@
 
 import contextlib
 import os
+import pwd
 import shutil
 import socket
 import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
@@ -15,8 +17,10 @@ from typing import Self
 import anyio
 from anyio import to_thread
 
+from hermes.core.actions import Blocked, KernelSupport, Profile
 from hermes.core.errors import PlaceFailed, ToolError
-from hermes.core.protocols import CommandResult, Process
+from hermes.core.protocols import CommandResult, ConfinedEnvironment, Process
+from hermes.environments.confined import CommandConfinement, ForkServer
 from hermes.environments.files import read_bytes, write_bytes
 from hermes.environments.open import Opening
 from hermes.environments.processes import local as process_local
@@ -28,6 +32,7 @@ from hermes.environments.processes.run import run_to_end
 from hermes.environments.processes.session import Session
 from hermes.environments.settings import TerminalSettings
 from hermes.environments.shell import Shell, new_tree
+from hermes.environments.shell_state import ShellState
 from hermes.environments.sudo import VARIABLE, SudoDesk, desk_for
 
 _TEMPORARY = "hermes-shell-"
@@ -75,11 +80,12 @@ class LocalEnvironment:
     ) -> None:
         self.target = socket.gethostname()
         self._directory = directory
-        self._variables = dict(variables)
+        self._variables = {"SHELL": _login_shell(), **variables}
         self._settings = settings or TerminalSettings()
         self._processes = processes
         self._sudo = sudo
         self._leftovers = Leftovers()
+        self.server = ForkServer()
         self._started: list[LocalProcess | PtyProcess] = []
         self._stack = contextlib.ExitStack()
         self._open: Session | None = None
@@ -100,7 +106,7 @@ class LocalEnvironment:
                     "make it writable, or set HERMES_HOME to a folder that is"
                 ) from error
         shell = Shell("", str(self._directory.absolute()), bash)
-        self._open = Session(shell, self._variables)
+        self._open = Session(shell, self._variables, ShellState(self._variables))
         return self
 
     async def __aexit__(
@@ -119,21 +125,39 @@ class LocalEnvironment:
         for process in self._started:
             process.close()
         self._open = None
+        await self.server.close()
         self._leftovers.close()
         self._stack.close()
+
+    async def kernel_support(self) -> KernelSupport:
+        return await self.server.support()
+
+    def confined(self, profile: Profile) -> ConfinedEnvironment:
+        return ConfinedLocal(self, profile)
 
     async def run(
         self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
     ) -> CommandResult:
-        if self._sudo is not None:
-            await self._sudo.ready(command, self._run, self._keep_running)
-        return await self._run(command, timeout=timeout, stdin=stdin, cwd=cwd)
+        return await self.run_in(self.session, command, timeout=timeout, stdin=stdin, cwd=cwd)
+
+    async def run_in(
+        self, session: Session, command: str, *, timeout: float, stdin: bytes, cwd: str
+    ) -> CommandResult:
+        """`session` is that of this environment, perhaps under a confinement."""
+        await self._give_sudo(command)
+        return await self._run(command, timeout=timeout, stdin=stdin, cwd=cwd, session=session)
 
     async def _run(
-        self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
+        self,
+        command: str,
+        *,
+        timeout: float = 60.0,
+        stdin: bytes = b"",
+        cwd: str = "",
+        session: Session | None = None,
     ) -> CommandResult:
         tree = new_tree()
-        with self._session.prepare(command, tree=tree, cwd=cwd) as prepared:
+        with (session or self.session).prepare(command, tree=tree, cwd=cwd) as prepared:
             result = await run_to_end(
                 prepared,
                 tree=tree,
@@ -145,27 +169,33 @@ class LocalEnvironment:
                 prepared.finish()
             return result
 
+    async def _give_sudo(self, command: str) -> None:
+        if self._sudo is not None:
+            await self._sudo.ready(command, self._run, self._keep_running)
+
     async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
-        read = partial(read_bytes, self._path(path), offset=offset, limit=limit)
+        read = partial(read_bytes, self.path(path), offset=offset, limit=limit)
         return await to_thread.run_sync(read)
 
     async def write(self, path: str, data: bytes) -> None:
-        await to_thread.run_sync(write_bytes, self._path(path), data)
+        await to_thread.run_sync(write_bytes, self.path(path), data)
 
     async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> Process:
-        if self._sudo is not None:
-            await self._sudo.ready(command, self._run, self._keep_running)
+        return await self.start_in(self.session, command, pty=pty, cwd=cwd)
+
+    async def start_in(self, session: Session, command: str, *, pty: bool, cwd: str) -> Process:
+        await self._give_sudo(command)
         self._started = [process for process in self._started if not process.closed]
         process: LocalProcess | PtyProcess
         if pty:
-            process = await process_pty.start(self._session, command, cwd=cwd)
+            process = await process_pty.start(session, command, cwd=cwd)
         else:
-            process = await self._keep_running(command, cwd=cwd)
+            process = await process_local.start(session, command, self._process_folder, cwd=cwd)
         self._started.append(process)
         return process
 
-    async def _keep_running(self, command: str, *, cwd: str = "") -> LocalProcess:
-        return await process_local.start(self._session, command, self._process_folder, cwd=cwd)
+    async def _keep_running(self, command: str) -> LocalProcess:
+        return await process_local.start(self.session, command, self._process_folder, cwd="")
 
     async def find(self, handle: str) -> Process | None:
         process = process_local.find(self._process_folder, handle)
@@ -174,34 +204,102 @@ class LocalEnvironment:
         return process
 
     @property
-    def _session(self) -> Session:
+    def session(self) -> Session:
         if self._open is None:
             raise PlaceFailed("the environment is not open")
         return self._open
 
     @property
     def _process_folder(self) -> Path:
-        return self._processes or self._temporary
+        return self._processes or self.temporary
 
     @property
     def folder(self) -> str:
         """Where the session is now."""
-        return self._session.state.folder or self._session.shell.start
+        return self.session.state.folder or self.session.shell.start
 
     @cached_property
-    def _temporary(self) -> Path:
+    def temporary(self) -> Path:
         """A folder of this session alone, removed with it."""
         prefix = f"{_TEMPORARY}{os.getpid()}-"
         made = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
         return Path(os.path.realpath(self._stack.enter_context(made)))
 
-    def _path(self, path: str) -> Path:
+    def path(self, path: str) -> Path:
         """As the session's shell would see it: relative to where it is now."""
         if "\0" in path or not path:
             raise ToolError(f"{path!r} is no name of a file")
         if path == "~" or path.startswith("~/"):
             return Path(self._variables.get("HOME", "/") + path[1:])
         return Path(self.folder) / path
+
+
+def _login_shell() -> str:
+    """What bash would look up for itself, which costs a question to the name services."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh"
+    except KeyError:
+        return "/bin/sh"
+
+
+class ConfinedLocal:
+    """A `LocalEnvironment` whose commands are held to a profile, in the same shell session."""
+
+    isolated = False
+
+    def __init__(self, place: LocalEnvironment, profile: Profile) -> None:
+        self.name, self.target = place.name, place.target
+        self.blocked: list[Blocked] = []
+        self._place, self._profile = place, profile
+        self._confinement: CommandConfinement | None = None
+        if not profile.unrestricted:
+            self._confinement = CommandConfinement(profile, place.server, place.temporary)
+        self._session = replace(place.session, confinement=self._confinement)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """What still runs goes on; its refusals are no longer collected."""
+        if self._confinement is not None:
+            self.blocked += self._confinement.blocked()
+            self._confinement.close()
+
+    async def run(
+        self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
+    ) -> CommandResult:
+        self._look_from(cwd)
+        return await self._place.run_in(
+            self._session, command, timeout=timeout, stdin=stdin, cwd=cwd
+        )
+
+    async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
+        return await self._place.read(path, offset=offset, limit=limit)
+
+    async def write(self, path: str, data: bytes) -> None:
+        if self._confinement is not None:
+            self._confinement.check_write(str(self._place.path(path)))
+        await self._place.write(path, data)
+
+    async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> Process:
+        self._look_from(cwd)
+        return await self._place.start_in(self._session, command, pty=pty, cwd=cwd)
+
+    async def find(self, handle: str) -> Process | None:
+        return await self._place.find(handle)
+
+    @property
+    def folder(self) -> str:
+        return self._place.folder
+
+    def _look_from(self, cwd: str) -> None:
+        if self._confinement is not None:
+            self._confinement.folder = str(self._place.path(cwd)) if cwd else self.folder
 
 
 def _sweep(folder: Path) -> None:

@@ -9,6 +9,7 @@ and the working folder only; confined commands take over all of it.
 
 import os
 import re
+from collections.abc import Iterable
 from shlex import quote
 
 from hermes.environments.shell import FOLDER_MARK, folder_in
@@ -42,19 +43,22 @@ _STEERING = re.compile(
 class ShellState:
     """What the next command takes over. `confined` says under what a command runs, or ran."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        """`names` are those of the variables that the first command is given."""
+        given = " ".join(quote(name) for name in names)
+        self._first = f"__hermes_first=({given})".encode()
         self._latest = b""
         self._trusted: list[bytes] = []
 
     def source(self, *, confined: bool) -> bytes:
-        """Text for bash to source; empty while there is none."""
-        if confined or not self._latest:
-            return self._latest
-        return b"".join(self._trusted)
+        """Text for bash to source."""
+        if not self._latest:
+            return self._first
+        return self._latest if confined else b"".join(self._trusted)
 
     def take(self, returned: bytes, *, confined: bool) -> None:
         """One that is not whole leaves the state as it was: its command was killed."""
-        sections = returned.split(b"\0")
+        _, *sections = returned.split(b"\0")
         if len(returned) > LARGEST or len(sections) != 4 or folder_in(sections[3]) is None:
             return
         if confined:

@@ -10,8 +10,8 @@ import fcntl
 import os
 import select
 
-from hermes.environments.confinement import kernel, landlock, privileges, signals, wire
-from hermes.environments.confinement.enforcement import enforce
+from hermes.environments.confinement import kernel, privileges, signals, wire
+from hermes.environments.confinement.enforcement import Enforcement
 from hermes.environments.confinement.supervisor import Supervisor
 from hermes.environments.confinement.verdict_rules import VerdictRules
 from hermes.environments.confinement.wire import Request
@@ -32,17 +32,46 @@ def main() -> None:
     kernel.call("close_range", LINE + 1, 0xFFFFFFFF, 0)
     privileges.hide()
     kernel.libc().signal(SIGCHLD, 1)  # ignored: supervisors need nobody to bury them
-    link = _socket.socket(fileno=LINE)
-    while True:
-        data, files = wire.receive(link)
-        if not data:
+    try:
+        _Server(_socket.socket(fileno=LINE)).serve()
+    finally:
+        os._exit(0)
+
+
+class _Server:
+    def __init__(self, link: _socket.socket) -> None:
+        self._link, self._enforcement = link, Enforcement()
+        self._spare: _Spare | None = None
+
+    def serve(self) -> None:
+        """Until the line is closed. One command is always forked ahead, and waits for its request:
+        a fork and the first steps after it take longer than all the rest."""
+        while True:
+            data, files = wire.receive(self._link)
+            if not data:
+                return
+            try:
+                self._answer(Request.unpack(data), data, files)
+            except OSError as error:
+                _tell(files[0], wire.FAILED + str(error).encode())
+            for fd in files:
+                os.close(fd)
+            self._spare = self._spare or _Spare(self._enforcement, self._link)
+
+    def _answer(self, request: Request, data: bytes, files: list[int]) -> None:
+        if request.kind == "check":
+            _tell(files[0], wire.OK + check(self._enforcement).encode())
+        elif request.kind == "end":
+            spare = self._spare
+            _tell(files[0], wire.OK + str(spare.pid if spare else 0).encode())
             os._exit(0)
-        try:
-            _start(Request.unpack(data), files)
-        except OSError as error:
-            _tell(files[0], wire.FAILED + str(error).encode())
-        for fd in files:
-            os.close(fd)
+        else:
+            self._enforcement.prepare(VerdictRules.unpack(request.rules))
+            spare = self._spare or _Spare(self._enforcement, self._link)
+            self._spare = None
+            _tell(files[0], wire.OK + str(spare.pid).encode())
+            wire.send(spare.link, data, tuple(files))
+            spare.link.close()
 
 
 def _tell(fd: int, answer: bytes) -> None:
@@ -55,39 +84,61 @@ def _tell(fd: int, answer: bytes) -> None:
         link.close()
 
 
-def _start(request: Request, files: list[int]) -> None:
-    """`files`: the line of this request, the pipe for reports, then those of the command."""
-    ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
-    supervisor = os.fork()
-    if supervisor == 0:
-        try:
-            ours.close()
-            _supervise(theirs, request, files)
-        finally:
-            os._exit(0)
-    theirs.close()
-    try:
-        child = kernel.call("clone", CLONE_PARENT | SIGCHLD, 0, 0, 0, 0)
-        if child == 0:
+class _Spare:
+    """A process that becomes the next command, a child of Hermes, and its supervisor."""
+
+    def __init__(self, enforcement: Enforcement, line: _socket.socket) -> None:
+        self.link, theirs = _pair()
+        to_supervisor, from_command = _pair()
+        self.pid = kernel.call("clone", CLONE_PARENT | SIGCHLD, 0, 0, 0, 0)
+        if self.pid == 0:
             try:
-                _become(request, files, ours)
-            except OSError as error:
-                _tell(files[0], wire.FAILED + str(error).encode())
+                for each in (self.link, line, from_command):
+                    each.close()
+                _wait_and_become(theirs, to_supervisor, enforcement)
             finally:
                 os._exit(127)
-    finally:
-        ours.close()
-    _tell(files[0], wire.OK + str(child).encode())
+        theirs.close()
+        to_supervisor.close()
+        try:
+            if os.fork() == 0:
+                try:
+                    self.link.close()
+                    line.close()
+                    _supervise(from_command)
+                finally:
+                    os._exit(0)
+        finally:
+            from_command.close()
 
 
-def _become(request: Request, files: list[int], listener_to: _socket.socket) -> None:
+def _pair() -> tuple[_socket.socket, _socket.socket]:
+    ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+    return ours, theirs
+
+
+def _wait_and_become(
+    link: _socket.socket, supervisor: _socket.socket, enforcement: Enforcement
+) -> None:
+    """`files`: the line of the request, the pipe for reports, then those of the command."""
     signals.as_for_a_new_program()
     kernel.libc().signal(SIGCHLD, None)
     kernel.prctl(privileges.DUMPABLE, 1)
     os.setsid()
-    listener = enforce(VerdictRules.unpack(request.rules))
-    wire.send(listener_to, b"L", (listener,))
-    os.close(listener)
+    enforcement.rehearse()
+    data, files = wire.receive(link)
+    if not data:
+        os._exit(0)
+    try:
+        request = Request.unpack(data)
+        listener = enforcement.enforce(VerdictRules.unpack(request.rules))
+        wire.send(supervisor, request.rules, (listener, files[1]))
+        _become(request, files)
+    except OSError as error:
+        _tell(files[0], wire.FAILED + str(error).encode())
+
+
+def _become(request: Request, files: list[int]) -> None:
     # Copies far above the targets: else one could be overwritten before its turn comes.
     given = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, ABOVE) for fd in files[FIRST_GIVEN:]]
     for target, fd in zip(request.targets, given, strict=True):
@@ -96,34 +147,26 @@ def _become(request: Request, files: list[int], listener_to: _socket.socket) -> 
     os.execve(request.argv[0], request.argv, dict(request.variables))
 
 
-def _supervise(link: _socket.socket, request: Request, files: list[int]) -> None:
+def _supervise(link: _socket.socket) -> None:
     """Not part of the command: it holds nothing of it open but the listener and the reports."""
     os.setsid()
-    report = fcntl.fcntl(files[1], fcntl.F_DUPFD_CLOEXEC, ABOVE)
-    for fd in (LINE, *files):
-        os.close(fd)
-    found = wire.receive(link)[1]
+    data, found = wire.receive(link)
     link.close()
-    if not found:
+    if not data:
         return
-    (listener,) = found
+    listener, report = found
     os.set_blocking(report, False)
-    Supervisor(listener, VerdictRules.unpack(request.rules), report).serve()
+    Supervisor(listener, VerdictRules.unpack(data), report).serve()
 
 
-def check() -> str:
-    """Why this machine cannot confine a command; empty when it can. Run it in a process of its own.
-
-    It puts up the confinement of a reading command and asks a supervisor about one call.
-    """
-    if not landlock.version():
-        return "the kernel has no Landlock, or it is not switched on (lsm=landlock)"
+def check(enforcement: Enforcement) -> str:
+    """Why this machine cannot confine a command; empty when it can. A child of ours tries."""
     ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+    kernel.libc().signal(SIGCHLD, None)
     child = os.fork()
     if child == 0:
         try:
-            listener = enforce(VerdictRules())
-            wire.send(theirs, b"L", (listener,))
+            wire.send(theirs, b"L", (enforcement.enforce(VerdictRules()),))
             os._exit(0)
         except OSError as error:
             wire.send(theirs, wire.FAILED + str(error).encode())
@@ -133,6 +176,7 @@ def check() -> str:
     select.select([ours.fileno()], [], [], 5)
     data, files = wire.receive(ours)
     os.waitpid(child, 0)
+    kernel.libc().signal(SIGCHLD, 1)
     for fd in files:
         os.close(fd)
     return "" if files else f"the kernel refused it: {data[1:].decode('utf-8', 'replace')}"

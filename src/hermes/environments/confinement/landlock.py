@@ -46,6 +46,14 @@ def known_rights(abi: int) -> int:
     return (1 << (13 + (abi >= 2) + (abi >= 3) + (abi >= 5))) - 1
 
 
+def handle(path: str) -> int:
+    """A file to be granted, whatever its name leads to later; -1 when it is not there."""
+    try:
+        return os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except (FileNotFoundError, PermissionError):
+        return -1
+
+
 class Grants:
     """A set of grants in the making; `restrict` puts the calling process behind it, for ever."""
 
@@ -66,21 +74,30 @@ class Grants:
     def device(self, path: str) -> None:
         self._add(path, DEVICE)
 
+    def opened_device(self, fd: int) -> None:
+        """As `device`, for one that `handle` gave."""
+        self._grant(fd, DEVICE)
+
     def _add(self, path: str, access: int) -> None:
         """A path that is not there, or that we may not even reach, needs no grant."""
-        try:
-            fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        except (FileNotFoundError, PermissionError):
+        fd = handle(path)
+        if fd < 0:
             return
         try:
             if not os.path.isdir(path):  # noqa: PTH112 - pathlib costs the launcher 8 ms
                 access &= FILE_ONLY
-            rule = _Beneath(access & self._rights, fd)
-            kernel.call("landlock_add_rule", self._fd, 1, ctypes.byref(rule), 0)
+            self._grant(fd, access)
         finally:
             os.close(fd)
+
+    def _grant(self, fd: int, access: int) -> None:
+        rule = _Beneath(access & self._rights, fd)
+        kernel.call("landlock_add_rule", self._fd, 1, ctypes.byref(rule), 0)
 
     def restrict(self) -> None:
         """Needs no_new_privs or CAP_SYS_ADMIN."""
         kernel.call("landlock_restrict_self", self._fd, 0)
+        self.close()
+
+    def close(self) -> None:
         os.close(self._fd)

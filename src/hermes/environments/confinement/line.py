@@ -103,6 +103,13 @@ class Line:
                 await self._child.wait()
         self._complaints.close()
 
+    def send(self, data: bytes, files: tuple[int, ...]) -> None:
+        """Raises `BlockingIOError` while there is no room."""
+        wire.send(self._socket, data, files)
+
+    async def writable(self) -> None:
+        await anyio.wait_writable(self._socket)
+
     async def ask(self, request: Request, files: Sequence[int] = ()) -> "Call":
         """Hand over a request with the descriptors it needs."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

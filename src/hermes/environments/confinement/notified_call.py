@@ -68,8 +68,8 @@ class NotifiedCall:
         except FileNotFoundError:
             return
         except OSError:  # Linux before 5.14 cannot answer in the same step
-            data = struct.pack("=QIIII", self.id, 0, descriptor, 0, flags)
-            self.answer(fcntl.ioctl(self._listener, ADD_DESCRIPTOR, data))
+            given = bytearray(struct.pack("=QIIII", self.id, 0, descriptor, 0, flags))
+            self.answer(fcntl.ioctl(self._listener, ADD_DESCRIPTOR, given))
 
     def _send(self, value: int, error: int, flags: int) -> None:
         try:

@@ -151,8 +151,8 @@ class Changes:
                 )
             else:
                 flags = call.arguments[4] if name == "renameat2" else 0
-                words = (source.folder, os.fsencode(source.name))
-                words += (target.folder, os.fsencode(target.name))
+                old_name, new_name = os.fsencode(source.name), os.fsencode(target.name)
+                words = (source.folder, old_name, target.folder, new_name)
                 kernel.call("renameat2", *words, flags & 0xFFFFFFFF)
         self._made.add(new)
         return call.answer()

@@ -40,6 +40,12 @@ class VerdictRules:
     mark: str = ""
     """The value of HERMES_TREE among the variables of the command."""
 
+    @property
+    def shape(self) -> bytes:
+        """All that the system-call filter depends on."""
+        kinds = (self.network, self.interfaces, self.raw_sockets, self.may_signal)
+        return bytes(kinds)
+
     def pack(self) -> bytes:
         return marshal.dumps(vars(self))
 

@@ -9,8 +9,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Protocol
 
 from hermes.environments.confinement.fork_server import STATE_IN, STATE_OUT
@@ -57,7 +56,7 @@ class Prepared:
 class Session:
     shell: Shell
     variables: Mapping[str, str]
-    state: ShellState = field(default_factory=ShellState)
+    state: ShellState
     confinement: Confinement | None = None
 
     @contextmanager
@@ -65,56 +64,46 @@ class Session:
         self, command: str, *, tree: str, cwd: str = "", exit_file: str = "", tty: str = ""
     ) -> Iterator[Prepared]:
         confined = self.confinement is not None
-        source = self.state.source(confined=confined)
         with ExitStack() as stack:
             command, files = _short(stack, command)
-            taken = _File(stack, STATE_IN, source) if source else None
-            given = _File(stack, STATE_OUT)
+            files |= {STATE_IN: _file(stack, self.state.source(confined=confined))}
+            given = files[STATE_OUT] = _file(stack)
             launch = self.shell.launch(
                 command,
                 tree=tree,
                 cwd=cwd,
                 exit_file=exit_file,
                 tty=tty,
-                files=(taken.path if taken else "", given.path),
+                descriptors=(STATE_IN, STATE_OUT),
                 preferred=self.confinement.preferred if self.confinement else None,
             )
-            for each in (taken, given):
-                files |= each.files if each else {}
             own = tuple(path for path in (exit_file, tty) if path and path != os.devnull)
             begin = self.confinement.starter(tree, own) if self.confinement else start_freely
 
             def finish() -> None:
-                self.state.take(given.content(), confined=confined)
+                self.state.take(os.pread(given, LARGEST + 1, 0), confined=confined)
 
             yield Prepared(launch, self.variables, files, begin, finish)
 
 
-class _File:
-    """An open file without a name, where the system has such; else one in a private folder."""
-
-    def __init__(self, stack: ExitStack, number: int, content: bytes = b"") -> None:
-        self.files: dict[int, int] = {}
+def _file(stack: ExitStack, content: bytes | None = None) -> int:
+    """An open file without a name; with a content, one that nobody can change any more."""
+    if not hasattr(os, "memfd_create"):
+        made, path = tempfile.mkstemp(prefix="hermes-state-")
+        os.unlink(path)  # noqa: PTH108
+    else:
+        made = os.memfd_create("hermes", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    copy = fcntl.fcntl(made, fcntl.F_DUPFD_CLOEXEC, _ABOVE)
+    os.close(made)
+    stack.callback(os.close, copy)
+    if content is not None:
+        with open(copy, "wb", closefd=False) as file:
+            file.write(content)
         if hasattr(os, "memfd_create"):
-            made = os.memfd_create("hermes", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-            self._fd = fcntl.fcntl(made, fcntl.F_DUPFD_CLOEXEC, _ABOVE)
-            os.close(made)
-            self.path = f"/proc/self/fd/{number}"
-            self.files = {number: self._fd}
-        else:  # pragma: no cover - not on Linux
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="hermes-state-"))
-            self.path = str(Path(folder) / "state")
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        stack.callback(os.close, self._fd)
-        if content:
-            with open(self._fd, "wb", closefd=False) as file:
-                file.write(content)
-            if self.files:
-                seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK
-                fcntl.fcntl(self._fd, fcntl.F_ADD_SEALS, seals)
-
-    def content(self) -> bytes:
-        return os.pread(self._fd, LARGEST + 1, 0)
+            seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK
+            fcntl.fcntl(copy, fcntl.F_ADD_SEALS, seals)
+        os.lseek(copy, 0, os.SEEK_SET)
+    return copy
 
 
 def _short(stack: ExitStack, command: str) -> tuple[str, dict[int, int]]:
@@ -122,5 +111,4 @@ def _short(stack: ExitStack, command: str) -> tuple[str, dict[int, int]]:
     check(command)
     if len(command) <= LONGEST and len(os.fsencode(command)) <= LONGEST:
         return command, {}
-    script = _File(stack, SCRIPT, os.fsencode(command))
-    return f". '{script.path}'", script.files
+    return f". /dev/fd/{SCRIPT}", {SCRIPT: _file(stack, os.fsencode(command))}
