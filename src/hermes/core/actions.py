@@ -15,6 +15,8 @@ class Profile(Value, kw_only=True, frozen=True):
     """Paths that it may make, change and remove, with all below them."""
     beside: tuple[str, ...] = ()
     """Folders in which its program makes temporary files beside the one it changes."""
+    needs: tuple[str, ...] = ()
+    """Files that its program opens for writing even to read: locks, control devices."""
     repository: Literal["", "records", "files"] = ""
     """Whether it may change the records of the git repository it runs in, or its files as well."""
     network: Literal["none", "ports", "any"] = "none"

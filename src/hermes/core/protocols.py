@@ -129,8 +129,9 @@ class KnowsItsFolder(Protocol):
 class ConfinedEnvironment(Environment, Protocol):
     """An environment whose commands are held to a profile; its session is that of another."""
 
-    blocked: list[Blocked]
-    """What its commands tried beyond the profile, as far as they have ended."""
+    def collect(self) -> list[Blocked]:
+        """What its commands tried beyond the profile since this was last asked."""
+        ...
 
 
 @runtime_checkable

@@ -80,7 +80,9 @@ class ForkServer:
             request = Request()
             request.kind = "check"
             try:
-                reason = (await self._ask(request, ()))[0].decode("utf-8", "replace")
+                answer, link = await self._ask(request, ())
+                link.close()
+                reason = answer.decode("utf-8", "replace")
             except PlaceFailed as error:
                 reason = str(error)
         return KernelSupport(landlock=here.landlock, root=root, reason=reason)
@@ -125,7 +127,9 @@ class ForkServer:
         request = Request()
         request.kind = "end"
         with contextlib.suppress(OSError, TimeoutError, ValueError):
-            spare = int((await _exchange(line, request, ()))[0][1:])
+            answer, link = await _exchange(line, request, ())
+            link.close()
+            spare = int(answer[1:])
         await line.close()
         if spare:
             await Child(spare).wait()
@@ -271,6 +275,8 @@ def rules_for(profile: Profile, folder: str) -> VerdictRules:
     judged = [os.path.normpath(path) for path in profile.writable]
     for path in judged:
         _add_path(rules, real_of(path, judged))
+    for path in profile.needs:
+        _add_path(rules, os.path.realpath(path))
     if profile.repository:
         for path in repository_of(os.path.realpath(folder), files=profile.repository == "files"):
             _add_path(rules, path)

@@ -249,7 +249,6 @@ class ConfinedLocal:
 
     def __init__(self, place: LocalEnvironment, profile: Profile) -> None:
         self.name, self.target = place.name, place.target
-        self.blocked: list[Blocked] = []
         self._place, self._profile = place, profile
         self._confinement: CommandConfinement | None = None
         if not profile.unrestricted:
@@ -267,8 +266,10 @@ class ConfinedLocal:
     ) -> None:
         """What still runs goes on; its refusals are no longer collected."""
         if self._confinement is not None:
-            self.blocked += self._confinement.blocked()
             self._confinement.close()
+
+    def collect(self) -> list[Blocked]:
+        return self._confinement.blocked() if self._confinement is not None else []
 
     async def run(
         self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""

@@ -103,6 +103,7 @@ class Reader:
             where=where,
             incident=situation.incident,
             dynamic=dynamic,
+            kernel=action.kernel,
         )
 
     def started(self, action: Action, deed: Deed) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from hermes.core.actions import Action
+from hermes.core.actions import Action, Decision
 from hermes.core.events import Event
 from hermes.core.events.tools import ToolApproved, ToolDecided
 from hermes.core.messages import Value
@@ -32,7 +32,17 @@ def check(
         "node": verdict.node,
         "hash": verdict.hash,
         "announce": verdict.ask.announce if verdict.ask else 0.0,
+        "profile": msgspec.to_builtins(verdict.profile),
+        "enforced": enforced_in_json(verdict),
+        "enforced_reason": verdict.unenforced,
     }
+
+
+def enforced_in_json(decision: Decision) -> bool | str | None:
+    """`true`, `"partly"` or `false`; `null` when the place was not asked."""
+    if decision.enforced in ("", "partly"):
+        return decision.enforced or None
+    return decision.enforced == "yes"
 
 
 def explain(

@@ -18,8 +18,6 @@ from hermes.environments.confinement.wire import Request
 
 LINE = 3
 """The descriptor of the line to Hermes."""
-STATE_IN, STATE_OUT = 186, 187
-"""Descriptors through which a shell takes over its session's state and gives it back."""
 FIRST_GIVEN = 2
 ABOVE = 200
 CLONE_PARENT = 0x8000

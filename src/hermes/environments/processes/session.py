@@ -12,13 +12,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-from hermes.environments.confinement.fork_server import STATE_IN, STATE_OUT
 from hermes.environments.processes.spawn import Start, start_freely
 from hermes.environments.shell import LONGEST, Launch, Shell, check
 from hermes.environments.shell_state import LARGEST, ShellState
 
-SCRIPT = 185
-"""The descriptor of a command that is too long for an argument."""
+SCRIPT, STATE_IN, STATE_OUT = 185, 186, 187
+"""Descriptors of a shell: a command too long for an argument, the state before and after it."""
 _ABOVE = 200
 """Our own copies get numbers from here on, so that none is overwritten on the way."""
 
