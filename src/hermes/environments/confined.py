@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import anyio
+from msgspec import structs
 
 from hermes.core.actions import Blocked, KernelSupport, Profile
 from hermes.core.errors import PlaceFailed, ToolError
@@ -31,7 +32,6 @@ NAME_SERVICES = (
     "/run/dbus/system_bus_socket.nss",
 )
 """Unix sockets that answer who a user is and where a host is; every command may ask them."""
-SYS_ADMIN = 21
 START_TIMEOUT_S = 20.0
 QUIET: Mapping[str, str] = {
     "GIT_OPTIONAL_LOCKS": "0",
@@ -65,27 +65,18 @@ class ForkServer:
 
     async def _look(self) -> KernelSupport:
         """Trying is the only way to know: containers and other filters may forbid any step."""
-        here = probe.abilities()
-        root = "CapEff" in (caps := _own_status()) and bool(
-            int(caps["CapEff"], 16) >> SYS_ADMIN & 1
-        )
-        reason = ""
-        if not here.linux:
-            reason = "only Linux can confine a command"
-        elif not here.architecture:
-            reason = "the system calls of this architecture are not known"
-        elif not here.landlock:
-            reason = "the kernel has no Landlock, or it is not switched on"
-        else:
-            request = Request()
-            request.kind = "check"
-            try:
-                answer, link = await self._ask(request, ())
-                link.close()
-                reason = answer.decode("utf-8", "replace")
-            except PlaceFailed as error:
-                reason = str(error)
-        return KernelSupport(landlock=here.landlock, root=root, reason=reason)
+        found = probe.kernel_support()
+        if found.reason:
+            return found
+        request = Request()
+        request.kind = "check"
+        try:
+            answer, link = await self._ask(request, ())
+            link.close()
+            reason = answer.decode("utf-8", "replace")
+        except PlaceFailed as error:
+            reason = str(error)
+        return structs.replace(found, reason=reason)
 
     async def start(self, request: Request, files: Sequence[int]) -> int:
         """The process of the command, a child of ours. Raises `PlaceFailed` if it cannot be run."""
@@ -167,14 +158,6 @@ async def _receive(link: socket.socket) -> bytes:
                 return link.recv(4096)
             except BlockingIOError:
                 continue
-
-
-def _own_status() -> dict[str, str]:
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:
-        return {}
-    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
 class CommandConfinement:

@@ -2,8 +2,10 @@
 
 import sys
 
+from hermes.core.actions import KernelSupport
 from hermes.core.messages import Value
 from hermes.environments.confinement import bubblewrap, cgroups, kernel, landlock, seccomp
+from hermes.environments.confinement.enforcement import SYS_ADMIN, has_capability
 
 
 class Abilities(Value, kw_only=True, frozen=True):
@@ -35,6 +37,22 @@ def abilities() -> Abilities:
         counts_memory="memory" in counted,
         counts_processes="pids" in counted,
     )
+
+
+def kernel_support() -> KernelSupport:
+    """What can be told without trying: a container or another filter may still forbid it."""
+    here = abilities()
+    reason = ""
+    if not here.linux:
+        reason = "only Linux can confine a command"
+    elif not here.architecture:
+        reason = "the system calls of this architecture are not known"
+    elif not here.landlock:
+        reason = "the kernel has no Landlock, or it is not switched on"
+    elif not here.seccomp:
+        reason = "the kernel has no system-call filter"
+    root = here.linux and not reason and has_capability(SYS_ADMIN)
+    return KernelSupport(landlock=here.landlock, root=root, reason=reason)
 
 
 def hopeless() -> str:
