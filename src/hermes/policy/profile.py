@@ -166,6 +166,8 @@ def _changed(step: Step, program: str) -> tuple[tuple[str, ...], tuple[str, ...]
         if program == "git" and step.effects <= PLAIN | {"write"}:
             verb = next((word for word in step.argv[1:] if not word.startswith("-")), "")
             return (), (), "records" if verb in _READS_OF_GIT else "files"
+        if reach.reach_of(program) is reach.DATABASE:  # what it changes is behind the socket
+            return _NOTHING
         if step.effects & {"write", "delete"}:
             return f"nothing says where {program or 'it'} writes"
         return (), (), ""

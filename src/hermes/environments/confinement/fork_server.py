@@ -39,7 +39,7 @@ def main() -> None:
 class _Server:
     def __init__(self, link: _socket.socket) -> None:
         self._link, self._enforcement = link, Enforcement()
-        self._spare: _Spare | None = None
+        self._spare = _Spare(self._enforcement, link)
 
     def serve(self) -> None:
         """Until the line is closed. One command is always forked ahead, and waits for its request:
@@ -54,22 +54,19 @@ class _Server:
                 _tell(files[0], wire.FAILED + str(error).encode())
             for fd in files:
                 os.close(fd)
-            self._spare = self._spare or _Spare(self._enforcement, self._link)
+            if self._spare.used:  # only now: it must inherit none of the files
+                self._spare = _Spare(self._enforcement, self._link)
 
     def _answer(self, request: Request, data: bytes, files: list[int]) -> None:
         if request.kind == "check":
             _tell(files[0], wire.OK + check(self._enforcement).encode())
         elif request.kind == "end":
-            spare = self._spare
-            _tell(files[0], wire.OK + str(spare.pid if spare else 0).encode())
+            _tell(files[0], wire.OK + str(self._spare.pid).encode())
             os._exit(0)
         else:
             self._enforcement.prepare(VerdictRules.unpack(request.rules))
-            spare = self._spare or _Spare(self._enforcement, self._link)
-            self._spare = None
-            _tell(files[0], wire.OK + str(spare.pid).encode())
-            wire.send(spare.link, data, tuple(files))
-            spare.link.close()
+            _tell(files[0], wire.OK + str(self._spare.pid).encode())
+            self._spare.use(data, files)
 
 
 def _tell(fd: int, answer: bytes) -> None:
@@ -108,6 +105,12 @@ class _Spare:
                     os._exit(0)
         finally:
             from_command.close()
+        self.used = False
+
+    def use(self, data: bytes, files: list[int]) -> None:
+        self.used = True
+        wire.send(self.link, data, tuple(files))
+        self.link.close()
 
 
 def _pair() -> tuple[_socket.socket, _socket.socket]:
