@@ -271,6 +271,7 @@ def rules_for(profile: Profile, folder: str) -> VerdictRules:
     rules.raw_sockets = "raw-sockets" in profile.special
     rules.device_control = "devices" in profile.special
     rules.network_control = "network-settings" in profile.special
+    rules.sees_processes = "processes" in profile.special
     rules.may_signal, rules.hard_links = profile.may_signal, profile.hard_links
     return rules
 

@@ -37,6 +37,8 @@ _SCHEMES = {
     "amqp": 5672,
 }
 _NOTHING: tuple[tuple[str, ...], tuple[str, ...], Repository] = ((), (), "")
+_NAMES_PROCESSES = re.compile(r"-[A-Za-z0-9]*p[A-Za-z0-9]*|--processes|--programs?")
+_OF_A_PROCESS = re.compile(r"/proc/(?!self\b|thread-self\b|sys\b|net\b)[^/a-z]")
 _FOLLOWS = frozenset({"-L", "--location", "--location-trusted", "--follow", "-F"})
 _READS_OF_GIT = frozenset({"add", "commit", "fetch", "branch", "tag", "notes", "gc", "stash"})
 SIGNAL_VERSION, DEVICE_VERSION, TRUNCATE_VERSION = 6, 5, 3
@@ -133,9 +135,12 @@ def _reaching(program: str, step: Step) -> Profile:
             ("raw-sockets", reach.RAW_SOCKETS),
             ("devices", reach.DEVICES),
             ("network-settings", reach.NETWORK_SETTINGS),
+            ("processes", reach.PROCESSES),
         )
         if program in programs
     ]
+    if "processes" not in special and _sees_processes(program, step):
+        special.append("processes")
     peers = [found.peer] if found.peer else []
     peers += ["the drivers of devices"] if "devices" in special else []
     peers += ["the network settings of the kernel"] if "network-settings" in special else []
@@ -148,6 +153,16 @@ def _reaching(program: str, step: Step) -> Profile:
         peers=tuple(peers),
         gains_privileges=next((each for each in raised if each in reach.GAINS_PRIVILEGES), ""),
     )
+
+
+def _sees_processes(program: str, step: Step) -> bool:
+    """`ss -p`, `ps e`, and files of /proc that only show themselves to who may look inside."""
+    words = step.argv[1:]
+    if program in ("ss", "netstat"):
+        return any(_NAMES_PROCESSES.fullmatch(word) for word in words)
+    if program == "ps":
+        return any(word.isalpha() and "e" in word for word in words[:1])
+    return any(_OF_A_PROCESS.match(path) for path in step.paths)
 
 
 def _named_sockets(step: Step) -> tuple[str, ...]:
@@ -237,6 +252,8 @@ def obstacle_to(profile: Profile, kernel: KernelSupport) -> str:
     """Why the kernel cannot confine it at all, though it has bounds; empty when it can."""
     if kernel.reason:
         return kernel.reason
+    if "processes" in profile.special and not kernel.root:
+        return "what it asks about other processes is hidden from a confined command"
     if profile.gains_privileges and not kernel.root:
         return (
             f"{profile.gains_privileges} has to gain rights, which no confined command of an "

@@ -149,6 +149,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {
         ),
         ("/run/lock/lvm", "/run/lvm", "/dev/mapper/control"),
     ),
+    "nginx": ("/run/nginx.pid", "/var/log/nginx", "/var/lib/nginx"),
     **dict.fromkeys(word_set("zpool zfs"), ("/dev/zfs",)),
     **dict.fromkeys(word_set("iptables ip6tables iptables-legacy"), ("/run/xtables.lock",)),
     **dict.fromkeys(
@@ -161,7 +162,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     ),
 }
 
-INTERFACES = word_set("ifconfig route arp netstat iwconfig ethtool brctl iw hostname dnsdomainname")
+INTERFACES = word_set("ifconfig route arp netstat iwconfig ethtool brctl iw hostname fuser lsof")
 RAW_SOCKETS = word_set(
     "ping ping6 traceroute traceroute6 tracepath mtr fping tcptraceroute httping nmap masscan"
     " tcpdump tshark dumpcap ngrep tcpflow iftop nethogs arping arp-scan hping3"
@@ -178,6 +179,12 @@ DEVICES = word_set(
     " megacli perccli arcconf ssacli lsscsi sg_inq sg_scan xfs_info dumpe2fs tune2fs filefrag"
     " turbostat powertop hwclock blkid stty setterm losetup zramctl bpftool perf udevadm lstopo"
 )
+PROCESSES = word_set(
+    "lsof fuser pmap pwdx pidof iotop htop btop atop nethogs lsns lsfd lslocks smem numastat strace"
+    " ltrace gdb py-spy rbspy jstack jps jinfo jstat jcmd jmap peekfd iftop glances nmon pidstat"
+    " needrestart checkrestart procinfo jhsdb bpftop"
+)
+"""Programs that look into other processes."""
 GAINS_PRIVILEGES = word_set(
     "sudo doas pkexec su runuser sudo-rs please dzdo gksudo gksu kdesu kdesudo sg newgrp ping ping6"
     " mtr traceroute arping fping crontab at atq atrm batch chage passwd mailq postqueue locate"

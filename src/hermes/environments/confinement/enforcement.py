@@ -49,6 +49,10 @@ NET_ADMIN, NET_RAW, SYS_MODULE, SYS_RAWIO, SYS_ADMIN, SYS_BOOT, SYS_TIME = (
 )
 AF_PACKET, SOCK_DGRAM, SOCK_RAW = 17, 2, 3
 NO_NEW_PRIVILEGES = 38
+NEW_MOUNTS, RECURSIVE, PRIVATE, BIND = 0x20000, 0x4000, 0x40000, 0x1000
+AT_RECURSIVE, READ_ONLY = 0x8000, 1
+SIGNALS = ("tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
+"""Ways to send a signal besides `kill`; a thread of a program sends some to itself."""
 
 
 class Enforcement:
@@ -74,10 +78,13 @@ class Enforcement:
 
         Raises `OSError` naming the step that the kernel refused; then nothing may be run.
         """
-        grants = self._grants(rules)
-        if not self._privileged:
-            kernel.prctl(NO_NEW_PRIVILEGES, 1)
-        grants.restrict()
+        if rules.sees_processes:
+            make_everything_read_only(rules.trees)
+        else:
+            grants = self._grants(rules)
+            if not self._privileged:
+                kernel.prctl(NO_NEW_PRIVILEGES, 1)
+            grants.restrict()
         listener = seccomp.install_with_listener(self._program(rules))
         drop_capabilities(rules)
         return listener
@@ -127,6 +134,8 @@ def filter_for(rules: VerdictRules) -> list[Refusal]:
         ),
     ]
     found += _datagrams_to_names(rules)
+    if rules.sees_processes:
+        found += [Notification(name) for name in (*SIGNALS, "ptrace", "process_vm_writev")]
     if not rules.may_signal:
         found.append(Notification("kill"))
         # To oneself (0) and to read a limit of another (no new one given) stays free.
@@ -164,6 +173,30 @@ def _datagrams_to_names(rules: VerdictRules) -> list[Refusal]:
     if rules.network and not rules.raw_sockets:
         refused.append(Refusal("socket", When(0, *inet), When(1, SOCK_RAW, mask=0xF)))
     return refused
+
+
+class _MountAttributes(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "namespace")]
+
+
+def make_everything_read_only(trees: tuple[str, ...]) -> None:
+    """A mount namespace in which only these folders can be written. Raises `OSError`."""
+    kernel.call("unshare", NEW_MOUNTS)
+    library = kernel.libc()
+    kept = [os.fsencode(tree) for tree in trees]
+    if library.mount(b"none", b"/", None, RECURSIVE | PRIVATE, None):
+        raise OSError(ctypes.get_errno(), "cannot make mounts private")
+    for tree in kept:
+        if library.mount(tree, tree, None, RECURSIVE | BIND, None):
+            raise OSError(ctypes.get_errno(), f"cannot keep {tree!r} writable")
+    _set_mount(b"/", AT_RECURSIVE, _MountAttributes(READ_ONLY, 0, 0, 0))
+    for tree in kept:
+        _set_mount(tree, AT_RECURSIVE, _MountAttributes(0, READ_ONLY, 0, 0))
+
+
+def _set_mount(path: bytes, flags: int, attributes: _MountAttributes) -> None:
+    size = ctypes.sizeof(attributes)
+    kernel.call("mount_setattr", -100, path, flags, ctypes.byref(attributes), size)
 
 
 class _Header(ctypes.Structure):

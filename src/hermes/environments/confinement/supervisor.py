@@ -14,7 +14,7 @@ from errno import EACCES, ECONNREFUSED, EINPROGRESS, EPERM
 from fnmatch import fnmatchcase
 
 from hermes.environments.confinement import kernel, landlock
-from hermes.environments.confinement.enforcement import CHANGES
+from hermes.environments.confinement.enforcement import CHANGES, SIGNALS
 from hermes.environments.confinement.notified_call import Gone, NotifiedCall, signed
 from hermes.environments.confinement.supervised_changes import Changes, Refused
 from hermes.environments.confinement.verdict_rules import VerdictRules
@@ -23,6 +23,8 @@ MOST_REPORTS = 32
 """A command that tries the same again and again is reported so many times at most."""
 LONGEST_ADDRESS = 128
 SO_DOMAIN = 39
+MAKER_OF_MEMORY = 80
+"""Where struct shmid_ds of a 64-bit system keeps the process that made the memory."""
 FILE_CALLS = frozenset({"open", "openat", *CHANGES.split()})
 
 
@@ -37,7 +39,8 @@ class Supervisor:
         }
         self._reported: set[bytes] = set()
         self._connecting: dict[int, NotifiedCall] = {}
-        self._scoped = landlock.version() >= landlock.VERSION_WITH_SCOPES
+        scopes = landlock.version() >= landlock.VERSION_WITH_SCOPES
+        self._scoped = scopes and not rules.sees_processes
         self._poll = select.poll()
 
     def serve(self) -> None:
@@ -73,8 +76,10 @@ class Supervisor:
             self._changes.decide(name, call)
         elif name == "connect":
             self._connect(call)
-        elif name == "kill":
-            self._signal(call)
+        elif name in SIGNALS or name == "kill":
+            self._signal(call, name)
+        elif name in ("shmat", "shmctl") and self._made_memory(call):
+            call.proceed()
         elif name == "socket":
             family = _FAMILIES.get(signed(call.arguments[0]), "a special protocol")
             self._say(call, "socket", family)
@@ -83,15 +88,25 @@ class Supervisor:
             self._say(call, "call", name)
             call.refuse(EPERM)
 
-    def _signal(self, call: NotifiedCall) -> None:
-        """The kernel decides by Landlock from version 6 on; before that we do."""
+    def _signal(self, call: NotifiedCall, name: str) -> None:
+        """The kernel decides by Landlock from version 6 on; before that, or without, we do."""
         target = signed(call.arguments[0])
+        if name == "pidfd_send_signal":
+            target = -1
         own = target == 0 or (target != -1 and self._carries_mark(abs(target)))
         if own or (target > 0 and not os.path.exists(f"/proc/{target}")):  # noqa: PTH110
             return call.proceed()
-        if signed(call.arguments[1]) != 0:  # 0 only asks whether the process is there
+        number = call.arguments[2 if name in ("tgkill", "rt_tgsigqueueinfo") else 1]
+        if signed(number) != 0:  # 0 only asks whether the process is there
             self._say(call, "signal", f"process {target}")
         return call.proceed() if self._scoped else call.refuse(EPERM)
+
+    def _made_memory(self, call: NotifiedCall) -> bool:
+        """Whether the shared memory was made by this very command; pmap tries that out."""
+        described = ctypes.create_string_buffer(256)
+        if kernel.libc().shmctl(signed(call.arguments[0]), 2, described):
+            return False
+        return self._carries_mark(struct.unpack_from("=i", described, MAKER_OF_MEMORY)[0])
 
     def _carries_mark(self, pid: int) -> bool:
         try:

@@ -34,6 +34,9 @@ class VerdictRules:
     """Whether devices may be asked by ioctl, as by smartctl and lvs."""
     network_control: bool = False
     """Whether the capability to configure the network is kept: nft and iptables list with it."""
+    sees_processes: bool = False
+    """Whether it may look into other processes: a read-only mount namespace replaces Landlock,
+    which would hide them. Needs the right to make one."""
     may_signal: bool = False
     hard_links: bool = False
     """Whether a file that has further names may be changed."""
@@ -43,7 +46,10 @@ class VerdictRules:
     @property
     def shape(self) -> bytes:
         """All that the system-call filter depends on."""
-        kinds = (self.network, self.interfaces, self.raw_sockets, self.may_signal)
+        kinds = (
+            *(self.network, self.interfaces, self.raw_sockets),
+            *(self.may_signal, self.sees_processes),
+        )
         return bytes(kinds)
 
     def pack(self) -> bytes:
