@@ -223,12 +223,15 @@ class CommandConfinement:
     def blocked(self) -> list[Blocked]:
         """What was refused since the last call, of the commands that were started."""
         found = []
-        for report in self._reports:
+        for report in tuple(self._reports):
             try:
                 data = os.read(report, 65_536)
             except BlockingIOError:
                 continue
             found += [_blocked(line) for line in data.decode("utf-8", "replace").splitlines()]
+            if not data:
+                self._reports.remove(report)
+                os.close(report)
         return found
 
     def close(self) -> None:
