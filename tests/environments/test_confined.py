@@ -13,6 +13,7 @@ import pytest
 
 from hermes.core.actions import Profile
 from hermes.core.errors import PlaceFailed, ToolError
+from hermes.core.protocols import ReportsRefusals
 from hermes.environments.confined import repository_of, rules_for
 from hermes.environments.confinement import probe
 from hermes.environments.local import LocalEnvironment
@@ -332,9 +333,9 @@ async def test_background_processes_and_terminals_are_held_as_well(
                     told += piece
                 assert await process.wait() == 7
             assert b"got words" in told
-            assert [str(each) for each in confined.collect()] == [
-                f"write to {tmp_path}/kept by bash"
-            ]
+            assert isinstance(process, ReportsRefusals)
+            (refused,) = process.refused()
+            assert str(refused) == f"write to {tmp_path}/kept by bash"
     assert (tmp_path / "kept").read_text() == "as it was"
 
 

@@ -25,7 +25,8 @@ class Profile(Value, kw_only=True, frozen=True):
     sockets: tuple[str, ...] = ()
     """Unix sockets that it may connect to."""
     special: tuple[str, ...] = ()
-    """Further rights by name: `interfaces`, `raw-sockets`, `devices`, `network-settings`."""
+    """Further rights by name: interfaces, raw-sockets, devices, network-settings, processes,
+    listens."""
     may_signal: bool = False
     hard_links: bool = False
     """Whether it may change files that have further names."""

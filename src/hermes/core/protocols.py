@@ -135,6 +135,17 @@ class ConfinedEnvironment(Environment, Protocol):
 
 
 @runtime_checkable
+class ReportsRefusals(Protocol):
+    """A process that can say what the kernel refused it, and what it was judged to do."""
+
+    judged: str
+
+    def refused(self) -> list[Blocked]:
+        """What was refused since this was last asked."""
+        ...
+
+
+@runtime_checkable
 class ConfinesCommands(Protocol):
     """An environment that can hold commands to what they were judged to do."""
 

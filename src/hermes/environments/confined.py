@@ -17,6 +17,7 @@ from msgspec import structs
 
 from hermes.core.actions import Blocked, KernelSupport, Profile
 from hermes.core.errors import PlaceFailed, ToolError
+from hermes.core.protocols import Process
 from hermes.environments.confinement import probe, wire
 from hermes.environments.confinement.line import Line, launcher_argv, too_long
 from hermes.environments.confinement.verdict_rules import VerdictRules
@@ -239,6 +240,34 @@ class CommandConfinement:
             os.close(report)
         self._reports = []
 
+    @property
+    def judged(self) -> str:
+        return self._profile.judged
+
+
+class ConfinedProcess:
+    """A background process and what the kernel refused it."""
+
+    def __init__(self, process: Process, confinement: CommandConfinement) -> None:
+        self.handle, self.pid = process.handle, process.pid
+        self.judged = confinement.judged
+        self._process, self._confinement = process, confinement
+
+    async def output(self) -> bytes:
+        return await self._process.output()
+
+    async def write(self, data: bytes) -> None:
+        await self._process.write(data)
+
+    async def wait(self) -> int | None:
+        return await self._process.wait()
+
+    async def kill(self) -> None:
+        await self._process.kill()
+
+    def refused(self) -> list[Blocked]:
+        return self._confinement.blocked()
+
 
 _WORDS = {
     "write": "write to {}",
@@ -274,6 +303,7 @@ def rules_for(profile: Profile, folder: str) -> VerdictRules:
     rules.raw_sockets = "raw-sockets" in profile.special
     rules.device_control = "devices" in profile.special
     rules.network_control = "network-settings" in profile.special
+    rules.listens = "listens" in profile.special
     rules.sees_processes = "processes" in profile.special
     rules.may_signal, rules.hard_links = profile.may_signal, profile.hard_links
     return rules

@@ -20,7 +20,7 @@ from anyio import to_thread
 from hermes.core.actions import Blocked, KernelSupport, Profile
 from hermes.core.errors import PlaceFailed, ToolError
 from hermes.core.protocols import CommandResult, ConfinedEnvironment, Process
-from hermes.environments.confined import CommandConfinement, ForkServer
+from hermes.environments.confined import CommandConfinement, ConfinedProcess, ForkServer
 from hermes.environments.files import read_bytes, write_bytes
 from hermes.environments.open import Opening
 from hermes.environments.processes import local as process_local
@@ -197,6 +197,10 @@ class LocalEnvironment:
     async def _keep_running(self, command: str) -> LocalProcess:
         return await process_local.start(self.session, command, self._process_folder, cwd="")
 
+    def holds(self, confinement: CommandConfinement) -> None:
+        """Of a background process: until its refusals were read, or we are closed."""
+        self._stack.callback(confinement.close)
+
     async def find(self, handle: str) -> Process | None:
         process = process_local.find(self._process_folder, handle)
         if process is not None:
@@ -288,8 +292,15 @@ class ConfinedLocal:
         await self._place.write(path, data)
 
     async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> Process:
-        self._look_from(cwd)
-        return await self._place.start_in(self._session, command, pty=pty, cwd=cwd)
+        if self._confinement is None:
+            return await self._place.start_in(self._session, command, pty=pty, cwd=cwd)
+        # It outlives this view, and so do its refusals.
+        own = CommandConfinement(self._profile, self._place.server, self._place.temporary)
+        own.folder = str(self._place.path(cwd)) if cwd else self.folder
+        session = replace(self._session, confinement=own)
+        process = await self._place.start_in(session, command, pty=pty, cwd=cwd)
+        self._place.holds(own)
+        return ConfinedProcess(process, own)
 
     async def find(self, handle: str) -> Process | None:
         return await self._place.find(handle)

@@ -136,6 +136,7 @@ def _reaching(program: str, step: Step) -> Profile:
             ("devices", reach.DEVICES),
             ("network-settings", reach.NETWORK_SETTINGS),
             ("processes", reach.PROCESSES),
+            ("listens", reach.LISTENS),
         )
         if program in programs
     ]
@@ -147,7 +148,7 @@ def _reaching(program: str, step: Step) -> Profile:
     raised = (program, *step.via)
     return Profile(
         needs=found.needs,
-        network="any" if found.network or "raw-sockets" in special else "none",
+        network="any" if found.network or {"raw-sockets", "listens"} & {*special} else "none",
         sockets=(*found.sockets, *_named_sockets(step)) if found.peer else (),
         special=tuple(special),
         peers=tuple(peers),

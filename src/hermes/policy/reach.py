@@ -179,6 +179,8 @@ DEVICES = word_set(
     " megacli perccli arcconf ssacli lsscsi sg_inq sg_scan xfs_info dumpe2fs tune2fs filefrag"
     " turbostat powertop hwclock blkid stty setterm losetup zramctl bpftool perf udevadm lstopo"
 )
+LISTENS = word_set("nginx openresty tengine apachectl apache2ctl httpd apache2")
+"""Programs that try their ports out when they test their configuration."""
 PROCESSES = word_set(
     "lsof fuser pmap pwdx pidof iotop htop btop atop nethogs lsns lsfd lslocks smem numastat strace"
     " ltrace gdb py-spy rbspy jstack jps jinfo jstat jcmd jmap peekfd iftop glances nmon pidstat"

@@ -38,6 +38,7 @@ SYSTEM_V_CONTROL = ("msgctl", "semctl", "shmctl")
 REMOVE_OR_SET = (0, 1)
 SETTING_SEMAPHORES = (16, 17)
 
+SYS_PTRACE = 19
 NET_ADMIN, NET_RAW, SYS_MODULE, SYS_RAWIO, SYS_ADMIN, SYS_BOOT, SYS_TIME = (
     12,
     13,
@@ -102,7 +103,8 @@ class Enforcement:
         rights = landlock.CHANGE
         if rules.device_control:
             rights &= ~landlock.IOCTL_DEVICE
-        grants = landlock.Grants(network=False, scopes=scopes, rights=rights)
+        # The supervisor decides on connections; Landlock only on ports to listen on.
+        grants = landlock.Grants(network=rules.listens, scopes=scopes, rights=rights)
         for device in self._devices:
             grants.opened_device(device)
         for path in rules.trees:

@@ -25,6 +25,8 @@ class VerdictRules:
     """Whether IPv4 and IPv6 sockets may be made."""
     ports: tuple[int, ...] = ()
     """TCP ports that may be connected to; with `network` and none here, every port."""
+    listens: bool = False
+    """Whether TCP ports may be bound."""
     interfaces: bool = False
     """Whether datagram sockets may be made to ask the kernel about network interfaces."""
     raw_sockets: bool = False
