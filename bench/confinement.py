@@ -166,7 +166,7 @@ async def differs(place: LocalEnvironment, text: str, profile: Profile) -> str:
     inner = f"( {text}\n)"
     first = await place.run(inner, timeout=TIMEOUT_S)
     async with place.confined(profile) as within:
-        held = await within.run(inner, timeout=TIMEOUT_S)
+        held = await within.run(inner, timeout=3 * TIMEOUT_S)
         blocked = [str(each) for each in within.collect()]
     second = await place.run(inner, timeout=TIMEOUT_S)
     steady = first.exit_code == second.exit_code
