@@ -63,6 +63,7 @@ TRICKS = {
     "a way through /proc": "echo changed > /proc/self/root$KEPT; echo a > /proc/$PPID/root$KEPT",
     "a bind mount": "mount --bind $TMPDIR ${KEPT%/*}",
     "a new namespace": "unshare -rm sh -c 'mount -t tmpfs x /mnt; echo changed > $KEPT'",
+    "a file attribute": "chattr +d $KEPT; touch $KEPT",
     "dd": "dd if=/dev/zero of=$KEPT bs=1 count=1",
     "install": "install -m 777 /dev/null $KEPT",
     "an extended attribute": "python3 -c 'import os; "
@@ -239,6 +240,7 @@ async def test_signals_stay_inside(here: LocalEnvironment) -> None:
         _, output, blocked = await run(here, command)
         assert output.splitlines()[-1] == "143"
         assert victim.poll() is None
+        assert (await run(here, f"kill -0 {victim.pid} && echo there"))[1:] == ("there\n", [])
         assert blocked == [f"signal to process {victim.pid} by bash"]
         await run(here, f"kill {victim.pid}", Profile(may_signal=True))
         assert victim.wait(5) == -signal.SIGTERM

@@ -39,6 +39,7 @@ _SCHEMES = {
 _NOTHING: tuple[tuple[str, ...], tuple[str, ...], Repository] = ((), (), "")
 _NAMES_PROCESSES = re.compile(r"-[A-Za-z0-9]*p[A-Za-z0-9]*|--processes|--programs?")
 _OF_A_PROCESS = re.compile(r"/proc/(?!self\b|thread-self\b|sys\b|net\b)[^/a-z]")
+_OTHER_HOST = re.compile(r"-H|--host\b")
 _FOLLOWS = frozenset({"-L", "--location", "--location-trusted", "--follow", "-F"})
 _READS_OF_GIT = frozenset({"add", "commit", "fetch", "branch", "tag", "notes", "gc", "stash"})
 SIGNAL_VERSION, DEVICE_VERSION, TRUNCATE_VERSION = 6, 5, 3
@@ -142,6 +143,8 @@ def _reaching(program: str, step: Step) -> Profile:
     ]
     if "processes" not in special and _sees_processes(program, step):
         special.append("processes")
+    if found is reach.SYSTEMD and any(_OTHER_HOST.match(word) for word in step.argv[1:]):
+        found = found._replace(network=True, sockets=found.sockets + reach.REMOTE_HOST.sockets)
     peers = [found.peer] if found.peer else []
     peers += ["the drivers of devices"] if "devices" in special else []
     peers += ["the network settings of the kernel"] if "network-settings" in special else []

@@ -178,6 +178,7 @@ DEVICES = word_set(
     " multipath zpool zfs btrfs nvidia-smi rocm-smi sensors dmidecode lshw hwinfo ipmitool storcli"
     " megacli perccli arcconf ssacli lsscsi sg_inq sg_scan xfs_info dumpe2fs tune2fs filefrag"
     " turbostat powertop hwclock blkid stty setterm losetup zramctl bpftool perf udevadm lstopo"
+    " sysctl"
 )
 LISTENS = word_set("nginx openresty tengine apachectl apache2ctl httpd apache2")
 """Programs that try their ports out when they test their configuration."""

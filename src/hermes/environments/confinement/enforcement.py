@@ -52,6 +52,9 @@ AF_PACKET, SOCK_DGRAM, SOCK_RAW = 17, 2, 3
 NO_NEW_PRIVILEGES = 38
 NEW_MOUNTS, RECURSIVE, PRIVATE, BIND = 0x20000, 0x4000, 0x40000, 0x1000
 AT_RECURSIVE, READ_ONLY = 0x8000, 1
+CHANGES_BY_IOCTL = (0x40086602, 0x40046602, 0x401C5820, 0xC0185879, 0xC0045877, 0xC0045878)
+"""Flags and projects of a file, trimming and freezing of a file system: no open for writing."""
+BTRFS, NO_SUCH_IOCTL = 0x94, 25
 SIGNALS = ("tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
 """Ways to send a signal besides `kill`; a thread of a program sends some to itself."""
 
@@ -136,6 +139,11 @@ def filter_for(rules: VerdictRules) -> list[Refusal]:
         ),
     ]
     found += _datagrams_to_names(rules)
+    if not rules.device_control:
+        found += [
+            Notification("ioctl", When(1, *CHANGES_BY_IOCTL)),
+            Refusal("ioctl", When(1, BTRFS << 8, mask=0xFF00), error=NO_SUCH_IOCTL),
+        ]
     if rules.sees_processes:
         found += [Notification(name) for name in (*SIGNALS, "ptrace", "process_vm_writev")]
     if not rules.may_signal:

@@ -22,6 +22,7 @@ from hermes.environments.confinement.verdict_rules import VerdictRules
 MOST_REPORTS = 32
 """A command that tries the same again and again is reported so many times at most."""
 LONGEST_ADDRESS = 128
+MOST_GENERATIONS = 16
 SO_DOMAIN = 39
 MAKER_OF_MEMORY = 80
 """Where struct shmid_ds of a 64-bit system keeps the process that made the memory."""
@@ -93,20 +94,34 @@ class Supervisor:
         target = signed(call.arguments[0])
         if name == "pidfd_send_signal":
             target = -1
-        own = target == 0 or (target != -1 and self._carries_mark(abs(target)))
+        own = target == 0 or (target != -1 and self._is_own(abs(target), call))
         if own or (target > 0 and not os.path.exists(f"/proc/{target}")):  # noqa: PTH110
             return call.proceed()
         number = call.arguments[2 if name in ("tgkill", "rt_tgsigqueueinfo") else 1]
-        if signed(number) != 0:  # 0 only asks whether the process is there
-            self._say(call, "signal", f"process {target}")
+        if name == "kill" and signed(number) == 0:  # it only asks whether the process is there
+            os.kill(target, 0)
+            return call.answer()
+        self._say(call, "signal", f"process {target}")
         return call.proceed() if self._scoped else call.refuse(EPERM)
+
+    def _is_own(self, pid: int, call: NotifiedCall) -> bool:
+        """Of the same command: by its mark, or as a descendant of the caller without it."""
+        if self._carries_mark(pid):
+            return True
+        above, caller = pid, int(call.pid)
+        for _ in range(MOST_GENERATIONS):
+            if above in (caller, 0, 1):
+                break
+            above = _parent(above)
+        return above == caller
 
     def _made_memory(self, call: NotifiedCall) -> bool:
         """Whether the shared memory was made by this very command; pmap tries that out."""
         described = ctypes.create_string_buffer(256)
         if kernel.libc().shmctl(signed(call.arguments[0]), 2, described):
             return False
-        return self._carries_mark(struct.unpack_from("=i", described, MAKER_OF_MEMORY)[0])
+        (maker,) = struct.unpack_from("=i", described, MAKER_OF_MEMORY)
+        return self._carries_mark(maker)
 
     def _carries_mark(self, pid: int) -> bool:
         try:
@@ -199,6 +214,14 @@ class Supervisor:
 
 
 _FAMILIES = {2: "the network (IPv4)", 10: "the network (IPv6)", 17: "raw network packets"}
+
+
+def _parent(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+            return int(file.read().rpartition(b")")[2].split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
 
 
 def _option(fd: int, name: int) -> int:
