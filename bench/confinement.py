@@ -41,6 +41,8 @@ from hermes.tools.terminal import terminal
 
 CORPORA = Path(__file__).parent / "corpora" / "policy"
 TIMEOUT_S = 6.0
+PAUSE_S = 0.1
+"""Between two commands: no model answers faster."""
 VARIABLES = {"PATH": os.environ["PATH"], "HOME": "/root", "LANG": "C.UTF-8", "TERM": "dumb"}
 SHOWS_ITS_SURROUNDINGS = re.compile(r"\b(?:env|printenv|set|export|declare|compgen)\b|/proc/self")
 
@@ -99,15 +101,16 @@ def turn(place: LocalEnvironment, folder: str, *, held: bool) -> Callable[[], Aw
 async def compare(
     kinds: list[tuple[str, Callable[[], Awaitable[None]]]], runs: int
 ) -> dict[str, float]:
-    """Medians in milliseconds, taken in turn so that a busy moment hits all of them alike."""
+    """Lower quartiles in milliseconds, taken in turn: a busy moment hits all of them alike."""
     taken: dict[str, list[float]] = {name: [] for name, _ in kinds}
     for number in range(runs + 3):
         for name, kind in kinds:
+            await anyio.sleep(PAUSE_S)
             started = time.perf_counter()
             await kind()
             if number >= 3:
                 taken[name].append((time.perf_counter() - started) * 1000)
-    return {name: round(statistics.median(each), 2) for name, each in taken.items()}
+    return {name: round(statistics.quantiles(each)[0], 2) for name, each in taken.items()}
 
 
 def texts() -> list[str]:

@@ -74,24 +74,29 @@ class ForkServer:
         try:
             answer, link = await self._ask(request, ())
             link.close()
-            reason = answer.decode("utf-8", "replace")
+            reason = answer[1:].decode("utf-8", "replace")
         except PlaceFailed as error:
             reason = str(error)
         return structs.replace(found, reason=reason)
 
     async def start(self, request: Request, files: Sequence[int]) -> int:
         """The process of the command, a child of ours. Raises `PlaceFailed` if it cannot be run."""
-        words, link = await self._ask(request, files)
+        answer, link = await self._ask(request, files)
+        answers = [answer]
         with link:
-            rest = await _receive(link)  # the line is closed by a successful exec
-        if rest:
-            await Child(int(words)).wait()
-            reason = rest[1:].decode("utf-8", "replace")
-            raise PlaceFailed(f"not run: the command could not be confined ({reason})")
-        return int(words)
+            while answer := await _receive(link):  # a successful exec closes the line
+                answers.append(answer)
+        pid = next((int(each[1:]) for each in answers if each[:1] == wire.OK), 0)
+        problem = next((each[1:] for each in answers if each[:1] == wire.FAILED), b"")
+        if pid and not problem:
+            return pid
+        if pid:
+            await Child(pid).wait()
+        reason = problem.decode("utf-8", "replace")
+        raise PlaceFailed(f"not run: the command could not be confined ({reason})")
 
     async def _ask(self, request: Request, files: Sequence[int]) -> tuple[bytes, socket.socket]:
-        """The answer and its line. A server that has died is replaced once."""
+        """The first answer and its line. A server that has died is replaced once."""
         for _ in range(2):
             line = self._line = self._line or Line(launcher_argv("fork_server"))
             try:
@@ -100,14 +105,11 @@ class ForkServer:
                 if error.errno == 90:
                     raise too_long() from error
                 answer, link = b"", None
-            if answer[:1] == wire.OK and link is not None:
-                return answer[1:], link
+            if answer and link is not None:
+                return answer, link
             if link is not None:
                 link.close()
             await self.close()
-            if answer:
-                reason = answer[1:].decode("utf-8", "replace")
-                raise PlaceFailed(f"not run: the command could not be confined ({reason})")
         raise PlaceFailed("not run: the process that confines commands does not start")
 
     async def close(self) -> None:

@@ -7,6 +7,7 @@ cannot be put up says so and ends; it is never run without.
 
 import _socket
 import fcntl
+import gc
 import os
 import select
 
@@ -20,6 +21,7 @@ LINE = 3
 """The descriptor of the line to Hermes."""
 FIRST_GIVEN = 2
 ABOVE = 200
+SPARE_DELAY_S = 0.03
 CLONE_PARENT = 0x8000
 SIGCHLD = 17
 
@@ -30,6 +32,7 @@ def main() -> None:
     kernel.call("close_range", LINE + 1, 0xFFFFFFFF, 0)
     privileges.hide()
     kernel.libc().signal(SIGCHLD, 1)  # ignored: supervisors need nobody to bury them
+    gc.disable()  # its looks at every object would copy the memory that forks share
     try:
         _Server(_socket.socket(fileno=LINE)).serve()
     finally:
@@ -45,17 +48,18 @@ class _Server:
         """Until the line is closed. One command is always forked ahead, and waits for its request:
         a fork and the first steps after it take longer than all the rest."""
         while True:
+            if self._spare.used:  # not at once: the command that was just started needs the CPU
+                select.select([self._link.fileno()], [], [], SPARE_DELAY_S)
+                self._spare = _Spare(self._enforcement, self._link)
             data, files = wire.receive(self._link)
             if not data:
                 return
             try:
                 self._answer(Request.unpack(data), data, files)
-            except OSError as error:
+            except OSError as error:  # the spare was killed: it is used, and the next is another
                 _tell(files[0], wire.FAILED + str(error).encode())
-            for fd in files:
+            for fd in files:  # the next spare must inherit none of them
                 os.close(fd)
-            if self._spare.used:  # only now: it must inherit none of the files
-                self._spare = _Spare(self._enforcement, self._link)
 
     def _answer(self, request: Request, data: bytes, files: list[int]) -> None:
         if request.kind == "check":
@@ -64,9 +68,9 @@ class _Server:
             _tell(files[0], wire.OK + str(self._spare.pid).encode())
             os._exit(0)
         else:
-            self._enforcement.prepare(VerdictRules.unpack(request.rules))
-            _tell(files[0], wire.OK + str(self._spare.pid).encode())
             self._spare.use(data, files)
+            _tell(files[0], wire.OK + str(self._spare.pid).encode())
+            self._enforcement.prepare(VerdictRules.unpack(request.rules))
 
 
 def _tell(fd: int, answer: bytes) -> None:
