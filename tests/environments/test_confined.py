@@ -236,7 +236,7 @@ async def test_a_file_tool_writes_only_what_was_judged(
 async def test_signals_stay_inside(here: LocalEnvironment) -> None:
     victim = subprocess.Popen(["sleep", "60"])  # noqa: ASYNC220
     try:
-        command = f"kill {victim.pid}; sleep 60 & kill $!; wait $!; echo $?"
+        command = f"kill {victim.pid}; sleep 60 & sleep 0.2; kill $!; wait $!; echo $?"
         _, output, blocked = await run(here, command)
         assert output.splitlines()[-1] == "143"
         assert victim.poll() is None
