@@ -262,13 +262,18 @@ async def test_fewer_tools_hold_for_inner_calls_too(place: Environment) -> None:
 async def test_a_cancelled_call_has_no_result_so_that_nobody_thinks_it_did(
     place: Environment,
 ) -> None:
+    begun = anyio.Event()
+
     @tool(risk=Risk.READ)
     async def sleep(context: ToolContext) -> str:
         """Sleep."""
+        begun.set()
         await anyio.sleep_forever()
         return ""
 
     house = House(place, {"sleep": sleep})
-    with anyio.move_on_after(0.05):
-        await house.result("sleep")
+    async with anyio.create_task_group() as group:
+        group.start_soon(house.result, "sleep")
+        await begun.wait()
+        group.cancel_scope.cancel()
     assert house.kinds == USUAL[:3]

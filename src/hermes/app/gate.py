@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from hermes.app.standing_leave import AlwaysFile
-from hermes.core.actions import Action, Decision
+from hermes.core.actions import Action, Decision, KernelSupport
 from hermes.core.messages import ToolCall
 from hermes.policy.deed import IncidentFacts
 from hermes.policy.settings import PolicySettings
@@ -103,6 +103,16 @@ def open_policy(
         )
 
     return DocumentPolicy(book, reader, situate=situate, clock=clock_in(settings.timezone))
+
+
+def kernel_here(loaded: Loaded, place: str = "") -> KernelSupport:
+    """What the kernel would enforce in the place that the settings, or `place`, name."""
+    kind = place or loaded.settings.terminal.backend
+    if kind != "local":
+        return KernelSupport(reason=f"commands in {kind} are not confined by the kernel")
+    from hermes.environments.confinement.probe import kernel_support
+
+    return kernel_support()
 
 
 def effective(loaded: Loaded, *, isolated: bool) -> PolicySettings:

@@ -14,6 +14,7 @@ TABLE = {
     "test": ("hermes.cli.policy_files:test", "Run PolicyTest files"),
     "lint": ("hermes.cli.policy_files:lint", "Mistakes and doubts in policy files"),
     "replay": ("hermes.cli.policy_past:replay", "What other rules would have decided in the past"),
+    "misjudged": ("hermes.cli.policy_past:misjudged", "What the kernel refused judged commands"),
     "report": ("hermes.cli.policy_past:report", "How often each rule decided, and how"),
 }
 

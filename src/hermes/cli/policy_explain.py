@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import click
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from hermes.cli.loading import settings_for
@@ -16,6 +17,7 @@ from hermes.cli.render_safe import visible
 from hermes.core.messages import Value
 from hermes.policy.decide import DocumentPolicy
 from hermes.policy.deed import Deed, Step
+from hermes.policy.examine import enforced_in_json
 from hermes.policy.given import action_of, given_of, moment_of, situation_of
 from hermes.policy.judgement import judge, near_misses
 from hermes.policy.rules import Rule
@@ -61,7 +63,8 @@ def explained(gates: Gates, given: dict[str, Any]) -> Explained:
     policy = gates.of(bool(given.get("isolated")))
     what = given_of(gates.placed(given))
     situation = situation_of(what, cwd=str(gates.folder), home=gates.home)
-    deed = policy.reader.read(action_of(what), situation)
+    kernel = gates.kernel(str(given.get("environment", "")))
+    deed = policy.reader.read(replace(action_of(what), kernel=kernel), situation)
     now = moment_of(what, policy.clock())
     verdict = judge(policy.book, deed, now=now)
     deciding = _deciding(deed, verdict)
@@ -107,6 +110,8 @@ def _tell(found: Explained) -> None:
             "verdict": f"{verdict.verdict}{_how(verdict.ask)}",
             "rule": _with_source(verdict.rule, found.sources),
             "reason": visible(verdict.reason),
+            "profile": visible(_profile(verdict)),
+            "enforced": visible(_enforced(verdict)),
         }
     )
     say()
@@ -161,6 +166,21 @@ def _how(ask: Ask | None) -> str:
     return f": waits for a yes of {many}; none within {ask.timeout:g} s is a no"
 
 
+def _profile(verdict: Verdict) -> str:
+    profile = verdict.profile
+    if profile is None or profile.unrestricted:
+        return f"unrestricted: {profile.unrestricted}" if profile else ""
+    ports = ", ".join(map(str, profile.ports))
+    network = {"none": "", "any": "; network", "ports": f"; TCP to port {ports}"}
+    signals = "; signals" if profile.may_signal else ""
+    return f"{profile.judged}{network[profile.network]}{signals}"
+
+
+def _enforced(verdict: Verdict) -> str:
+    said = verdict.enforced or "not known"
+    return f"{said}: {verdict.unenforced}" if verdict.unenforced else said
+
+
 def _with_source(name: str, sources: dict[str, str]) -> str:
     return f"{name} ({short(sources[name])})" if name in sources else name
 
@@ -186,6 +206,9 @@ def _plain(found: Explained) -> dict[str, Any]:
             for miss in found.nearly
         ],
         "hash": verdict.hash,
+        "profile": to_builtins(verdict.profile),
+        "enforced": enforced_in_json(verdict),
+        "enforced_reason": verdict.unenforced,
     }
 
 

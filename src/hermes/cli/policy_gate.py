@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hermes.app.gate import effective, open_policy
+from hermes.app.gate import effective, kernel_here, open_policy
 from hermes.core.actions import Action
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
@@ -33,11 +33,13 @@ class Gates:
         self.folder = folder
         self.home = home_of(loaded)
         self.of = cache(lambda isolated: open_policy(loaded, folder, isolated=isolated))
+        self.kernel = cache(lambda place: kernel_here(loaded, place))
 
     def check(self, given: dict[str, Any]) -> dict[str, Any]:
         """Raises `SettingsError` for what is no action."""
         gate = self.of(given.get("isolated") is True)
-        return check(gate, self.placed(given), cwd=str(self.folder), home=self.home)
+        kernel = self.kernel(str(given.get("environment", "")))
+        return check(gate, self.placed(given), cwd=str(self.folder), home=self.home, kernel=kernel)
 
     def placed(self, given: dict[str, Any]) -> dict[str, Any]:
         """A folder that is not absolute is meant from here."""

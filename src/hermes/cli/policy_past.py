@@ -31,7 +31,7 @@ from hermes.core.actions import Action
 from hermes.core.events import Event
 from hermes.core.events.happening import Origin, Unknown
 from hermes.core.events.runs import RunStarted
-from hermes.core.events.tools import ToolDecided, ToolRequested
+from hermes.core.events.tools import ToolBlocked, ToolDecided, ToolRequested
 from hermes.memory.opening import Store, exists
 from hermes.policy.decide import DocumentPolicy
 from hermes.policy.documents import Loaded as Documents
@@ -44,6 +44,7 @@ from hermes.settings.load import Loaded
 
 ORIGINS = get_args(Origin)
 KINDS = ("run.started", "tool.requested", "tool.decided", "tool.approved")
+BLOCKED = ("run.started", "tool.blocked")
 RUN = click.option("--run", help="Only one run and its subagents: an id, a title, or latest.")
 
 
@@ -208,11 +209,51 @@ def report(ctx: click.Context, run: str | None, since: datetime | None, as_json:
     )
 
 
-def _events(loaded: Loaded, run: str | None, since: datetime | None) -> list[Event | Unknown]:
+@click.command(cls=Examples, examples="hermes policy misjudged --since 7d --json")
+@RUN
+@SINCE
+@json_option
+@click.pass_context
+def misjudged(ctx: click.Context, run: str | None, since: datetime | None, as_json: bool) -> None:
+    """List what commands tried beyond their verdict, and the kernel refused them.
+
+    Each line is a finding about the gate: it took a command for more harmless than it was. Some
+    programs only try to keep a cache or a history beside their work, and go on without.
+    """
+    found = [
+        event
+        for event in _events(settings_for(ctx), run, since, BLOCKED)
+        if isinstance(event, ToolBlocked)
+    ]
+    if as_json:
+        emit_json([msgspec.to_builtins(event) for event in found])
+        return
+    table(
+        ("when", "blocked", "by", "judged", "command"),
+        [
+            (
+                event.at.isoformat(" ", "seconds"),
+                visible(event.what),
+                visible(event.program),
+                visible(event.judged),
+                clip(visible(event.command), 80),
+            )
+            for event in found
+        ],
+        empty="no command tried more than it was judged to do",
+    )
+
+
+def _events(
+    loaded: Loaded,
+    run: str | None,
+    since: datetime | None,
+    kinds: tuple[str, ...] = KINDS,
+) -> list[Event | Unknown]:
     async def ask(journal: Store) -> list[Event | Unknown]:
         wanted = (await find_run(journal, run)).id if run else ""
-        begun = [] if since is None else [one async for one in journal.read(kinds=KINDS[:1])]
-        later = [one async for one in journal.read(kinds=KINDS, since=since)]
+        begun = [] if since is None else [one async for one in journal.read(kinds=kinds[:1])]
+        later = [one async for one in journal.read(kinds=kinds, since=since)]
         return [
             one.event
             for one in (*begun, *later)

@@ -11,6 +11,70 @@ READ_ONLY_EFFECTS = frozenset({"read", "read-as-root", "network-local", "network
 """Effects of an action that changes nothing."""
 
 
+class Profile(Value, kw_only=True, frozen=True):
+    """What a judged command may do; the kernel refuses the rest. The default only reads."""
+
+    writable: tuple[str, ...] = ()
+    """Paths that it may make, change and remove, with all below them."""
+    beside: tuple[str, ...] = ()
+    """Folders in which its program makes temporary files beside the one it changes."""
+    needs: tuple[str, ...] = ()
+    """Files that its program opens for writing even to read: locks, control devices."""
+    repository: Literal["", "records", "files"] = ""
+    """Whether it may change the records of the git repository it runs in, or its files as well."""
+    network: Literal["none", "ports", "any"] = "none"
+    ports: tuple[int, ...] = ()
+    """TCP ports that it may connect to, with `network: ports`."""
+    sockets: tuple[str, ...] = ()
+    """Unix sockets that it may connect to."""
+    special: tuple[str, ...] = ()
+    """Further rights by name: interfaces, raw-sockets, devices, network-settings, processes,
+    listens."""
+    may_signal: bool = False
+    hard_links: bool = False
+    """Whether it may change files that have further names."""
+    peers: tuple[str, ...] = ()
+    """Programs that may write on its behalf, out of reach of the kernel's rules for it."""
+    gains_privileges: str = ""
+    """The program in it that needs rights its user does not have, such as sudo."""
+    unrestricted: str = ""
+    """Why it cannot be bounded; empty when it is."""
+
+    @property
+    def judged(self) -> str:
+        """In words, for people."""
+        if self.unrestricted:
+            return "unrestricted"
+        if self.writable or self.repository:
+            places = [*self.writable, *(["the repository"] if self.repository else [])]
+            return f"writing only to {', '.join(places)}"
+        return "read-only"
+
+
+class KernelSupport(Value, kw_only=True, frozen=True):
+    """What the kernel under a place can hold a command to."""
+
+    landlock: int = 0
+    """The version of Landlock; 0 is none."""
+    root: bool = False
+    reason: str = ""
+    """Why nothing can be enforced; empty when it can."""
+
+
+class Blocked(Value, kw_only=True, frozen=True):
+    """Something that a command tried and that its verdict does not cover."""
+
+    what: str
+    """Such as: write to /etc/hosts."""
+    program: str = ""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        why = f" ({self.reason})" if self.reason else ""
+        by = f" by {self.program}" if self.program else ""
+        return f"{self.what}{by}{why}"
+
+
 class Action(Value, kw_only=True, frozen=True):
     """A tool call as the policy sees it."""
 
@@ -25,6 +89,8 @@ class Action(Value, kw_only=True, frozen=True):
     """Where it would run; empty when the place cannot say."""
     command: str = ""
     """What a tool that is a command in disguise would run."""
+    kernel: KernelSupport | None = None
+    """What the place can enforce; None when nobody asked it."""
 
 
 class Audited(Value, frozen=True):
@@ -48,6 +114,12 @@ class Decision(Value, kw_only=True, frozen=True):
     variables: tuple[str, ...] = ()
     """Variables whose values, unknown here, decide what it means."""
     audited: tuple[Audited, ...] = ()
+    profile: Profile | None = None
+    """What the kernel holds it to; None when the policy does not look that closely."""
+    enforced: Literal["", "yes", "partly", "no"] = ""
+    """Whether the place can hold it to the profile; empty when nobody asked the place."""
+    unenforced: str = ""
+    """What is not enforced, or why nothing is."""
 
 
 class Policy(Protocol):

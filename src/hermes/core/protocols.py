@@ -11,6 +11,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
+from hermes.core.actions import Blocked, KernelSupport, Profile
 from hermes.core.events import Event
 from hermes.core.events.happening import Origin, Unknown
 from hermes.core.messages import (
@@ -123,6 +124,38 @@ class KnowsItsFolder(Protocol):
 
     @property
     def folder(self) -> str: ...
+
+
+class ConfinedEnvironment(Environment, Protocol):
+    """An environment whose commands are held to a profile; its session is that of another."""
+
+    def collect(self) -> list[Blocked]:
+        """What its commands tried beyond the profile since this was last asked."""
+        ...
+
+
+@runtime_checkable
+class ReportsRefusals(Protocol):
+    """A process that can say what the kernel refused it, and what it was judged to do."""
+
+    judged: str
+
+    def refused(self) -> list[Blocked]:
+        """What was refused since this was last asked."""
+        ...
+
+
+@runtime_checkable
+class ConfinesCommands(Protocol):
+    """An environment that can hold commands to what they were judged to do."""
+
+    async def kernel_support(self) -> KernelSupport:
+        """What can be enforced here, found out once."""
+        ...
+
+    def confined(self, profile: Profile) -> ConfinedEnvironment:
+        """The same place and session. A profile that cannot be applied refuses the command."""
+        ...
 
 
 class ProcessView(Value, kw_only=True, frozen=True):

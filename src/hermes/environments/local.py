@@ -2,12 +2,14 @@
 
 import contextlib
 import os
+import pwd
 import shutil
 import socket
 import tempfile
 import time
 from collections.abc import Mapping
-from functools import partial
+from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,8 +17,10 @@ from typing import Self
 import anyio
 from anyio import to_thread
 
+from hermes.core.actions import Blocked, KernelSupport, Profile
 from hermes.core.errors import PlaceFailed, ToolError
-from hermes.core.protocols import CommandResult, Process
+from hermes.core.protocols import CommandResult, ConfinedEnvironment, Process
+from hermes.environments.confined import CommandConfinement, ConfinedProcess, ForkServer
 from hermes.environments.files import read_bytes, write_bytes
 from hermes.environments.open import Opening
 from hermes.environments.processes import local as process_local
@@ -25,11 +29,13 @@ from hermes.environments.processes.leftover import Leftovers
 from hermes.environments.processes.local import LocalProcess
 from hermes.environments.processes.pty import PtyProcess
 from hermes.environments.processes.run import run_to_end
+from hermes.environments.processes.session import Session
 from hermes.environments.settings import TerminalSettings
-from hermes.environments.shell import LONGEST, Shell, check, folder_in, new_tree
+from hermes.environments.shell import Shell, new_tree
+from hermes.environments.shell_state import ShellState
 from hermes.environments.sudo import VARIABLE, SudoDesk, desk_for
 
-_STATE = "hermes-shell-"
+_TEMPORARY = "hermes-shell-"
 _OLD = 3600.0
 _MEMORY = "/dev/shm"
 
@@ -75,14 +81,15 @@ class LocalEnvironment:
     ) -> None:
         self.target = socket.gethostname()
         self._directory = directory
-        self._variables = dict(variables)
+        self._variables = {"SHELL": _login_shell(), **variables}
         self._settings = settings or TerminalSettings()
         self._processes = processes
         self._sudo = sudo
         self._leftovers = Leftovers()
+        self.server = ForkServer()
         self._started: list[LocalProcess | PtyProcess] = []
         self._stack = contextlib.ExitStack()
-        self._open: Shell | None = None
+        self._open: Session | None = None
 
     async def __aenter__(self) -> Self:
         bash = shutil.which("bash", path=self._variables.get("PATH", os.defpath))
@@ -90,13 +97,15 @@ class LocalEnvironment:
             raise PlaceFailed(NO_BASH)
         if not self._directory.is_dir():
             raise PlaceFailed(f"the working folder {self._directory} is not there; make it first")
-        state = self._stack.enter_context(_state_folder())
+        with contextlib.suppress(FileNotFoundError):  # every usual place is full or read-only
+            _sweep(Path(tempfile.gettempdir()))
         if self._processes is not None:
             try:
                 self._processes.mkdir(mode=0o700, parents=True, exist_ok=True)
             except OSError:  # commands can run all the same; background processes end with us
                 self._processes = None
-        self._open = Shell(state, str(self._directory.absolute()), bash)
+        shell = Shell("", str(self._directory.absolute()), bash)
+        self._open = Session(shell, self._variables, ShellState(self._variables))
         return self
 
     async def __aexit__(
@@ -115,65 +124,81 @@ class LocalEnvironment:
         for process in self._started:
             process.close()
         self._open = None
+        await self.server.close()
         self._leftovers.close()
         self._stack.close()
+
+    async def kernel_support(self) -> KernelSupport:
+        return await self.server.support()
+
+    def confined(self, profile: Profile) -> ConfinedEnvironment:
+        return ConfinedLocal(self, profile)
 
     async def run(
         self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
     ) -> CommandResult:
-        if self._sudo is not None:
-            await self._sudo.ready(command, self._run, self._keep_running)
-        return await self._run(command, timeout=timeout, stdin=stdin, cwd=cwd)
+        return await self.run_in(self.session, command, timeout=timeout, stdin=stdin, cwd=cwd)
+
+    async def run_in(
+        self, session: Session, command: str, *, timeout: float, stdin: bytes, cwd: str
+    ) -> CommandResult:
+        """`session` is that of this environment, perhaps under a confinement."""
+        await self._give_sudo(command)
+        return await self._run(command, timeout=timeout, stdin=stdin, cwd=cwd, session=session)
 
     async def _run(
-        self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
+        self,
+        command: str,
+        *,
+        timeout: float = 60.0,
+        stdin: bytes = b"",
+        cwd: str = "",
+        session: Session | None = None,
     ) -> CommandResult:
-        tree, folder = new_tree(), Path(self._shell.folder)
-        command, script = self._short(command)
-        launch = self._shell.launch(command, tree=tree, cwd=cwd, caller_keeps=True)
-        state = folder / f"new.{tree}"
-        try:
+        tree = new_tree()
+        with (session or self.session).prepare(command, tree=tree, cwd=cwd) as prepared:
             result = await run_to_end(
-                launch.argv,
-                {**self._variables, **launch.variables},
+                prepared,
                 tree=tree,
                 timeout=min(timeout, self._settings.max_timeout),
                 stdin=stdin,
                 let_go=self._leftovers.take,
             )
             if not result.timed_out:
-                _keep(state, folder / "state")
+                prepared.finish()
             return result
-        finally:
-            for path in (state, script):
-                if path is not None:
-                    path.unlink(missing_ok=True)
+
+    async def _give_sudo(self, command: str) -> None:
+        if self._sudo is not None:
+            await self._sudo.ready(command, self._run, self._keep_running)
 
     async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
-        read = partial(read_bytes, self._path(path), offset=offset, limit=limit)
+        read = partial(read_bytes, self.path(path), offset=offset, limit=limit)
         return await to_thread.run_sync(read)
 
     async def write(self, path: str, data: bytes) -> None:
-        await to_thread.run_sync(write_bytes, self._path(path), data)
+        await to_thread.run_sync(write_bytes, self.path(path), data)
 
     async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> Process:
-        if self._sudo is not None:
-            await self._sudo.ready(command, self._run, self._keep_running)
+        return await self.start_in(self.session, command, pty=pty, cwd=cwd)
+
+    async def start_in(self, session: Session, command: str, *, pty: bool, cwd: str) -> Process:
+        await self._give_sudo(command)
         self._started = [process for process in self._started if not process.closed]
         process: LocalProcess | PtyProcess
         if pty:
-            command, _ = self._short(command)
-            process = process_pty.start(self._shell, command, self._variables, cwd=cwd)
+            process = await process_pty.start(session, command, cwd=cwd)
         else:
-            process = await self._keep_running(command, cwd=cwd)
+            process = await process_local.start(session, command, self._process_folder, cwd=cwd)
         self._started.append(process)
         return process
 
-    async def _keep_running(self, command: str, *, cwd: str = "") -> LocalProcess:
-        command, _ = self._short(command)
-        return process_local.start(
-            self._shell, command, self._variables, self._process_folder, cwd=cwd
-        )
+    async def _keep_running(self, command: str) -> LocalProcess:
+        return await process_local.start(self.session, command, self._process_folder, cwd="")
+
+    def holds(self, confinement: CommandConfinement) -> None:
+        """Of a background process: until its refusals were read, or we are closed."""
+        self._stack.callback(confinement.close)
 
     async def find(self, handle: str) -> Process | None:
         process = process_local.find(self._process_folder, handle)
@@ -182,25 +207,40 @@ class LocalEnvironment:
         return process
 
     @property
-    def _shell(self) -> Shell:
+    def session(self) -> Session:
         if self._open is None:
             raise PlaceFailed("the environment is not open")
         return self._open
 
     @property
     def _process_folder(self) -> Path:
-        return self._processes or Path(self._shell.folder)
+        return self._processes or self.temporary
 
     @property
     def folder(self) -> str:
         """Where the session is now."""
-        try:
-            found = folder_in((Path(self._shell.folder) / "state").read_bytes())
-        except FileNotFoundError:
-            found = None
-        return found or self._shell.start
+        return self.session.state.folder or self.session.shell.start
 
-    def _path(self, path: str) -> Path:
+    @cached_property
+    def temporary(self) -> Path:
+        """A folder of this session alone, removed with it; in memory when no disk takes it."""
+        try:
+            folder = tempfile.gettempdir()
+        except FileNotFoundError:
+            folder = _MEMORY
+        prefix = f"{_TEMPORARY}{os.getpid()}-"
+        try:
+            made = tempfile.TemporaryDirectory(
+                prefix=prefix, dir=folder, ignore_cleanup_errors=True
+            )
+        except OSError as error:
+            raise PlaceFailed(
+                f"no folder for temporary files of commands: {error}; free some space in /tmp, or "
+                "set TMPDIR to a folder that can be written"
+            ) from error
+        return Path(os.path.realpath(self._stack.enter_context(made)))
+
+    def path(self, path: str) -> Path:
         """As the session's shell would see it: relative to where it is now."""
         if "\0" in path or not path:
             raise ToolError(f"{path!r} is no name of a file")
@@ -208,45 +248,88 @@ class LocalEnvironment:
             return Path(self._variables.get("HOME", "/") + path[1:])
         return Path(self.folder) / path
 
-    def _short(self, command: str) -> tuple[str, Path | None]:
-        """A command that is too long for an argument is read from a file instead."""
-        check(command)
-        if len(command) <= LONGEST and len(os.fsencode(command)) <= LONGEST:
-            return command, None
-        script = Path(self._shell.folder) / f"{new_tree()}.sh"
-        script.write_bytes(os.fsencode(command))
-        return f". '{script}'", script
 
-
-def _state_folder() -> tempfile.TemporaryDirectory[str]:
-    """Where the session keeps its state: in memory when every usual place is full or read-only."""
+def _login_shell() -> str:
+    """What bash would look up for itself, which costs a question to the name services."""
     try:
-        _sweep(Path(tempfile.gettempdir()))
-        folder = None
-    except FileNotFoundError:
-        folder = _MEMORY
-    prefix = f"{_STATE}{os.getpid()}-"
-    try:
-        return tempfile.TemporaryDirectory(prefix=prefix, dir=folder, ignore_cleanup_errors=True)
-    except OSError as error:
-        raise PlaceFailed(
-            f"no folder for the state of the shell: {error}; free some space in /tmp, or set "
-            "TMPDIR to a folder that can be written"
-        ) from error
+        return pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh"
+    except KeyError:
+        return "/bin/sh"
 
 
-def _keep(new: Path, state: Path) -> None:
-    """Take over the state of a shell that came to its end; one that was killed left only half."""
-    with contextlib.suppress(FileNotFoundError):
-        if folder_in(new.read_bytes()) is not None:
-            new.replace(state)
+class ConfinedLocal:
+    """A `LocalEnvironment` whose commands are held to a profile, in the same shell session."""
+
+    isolated = False
+
+    def __init__(self, place: LocalEnvironment, profile: Profile) -> None:
+        self.name, self.target = place.name, place.target
+        self._place, self._profile = place, profile
+        self._confinement: CommandConfinement | None = None
+        if not profile.unrestricted:
+            self._confinement = CommandConfinement(profile, place.server, place.temporary)
+        self._session = replace(place.session, confinement=self._confinement)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """What still runs goes on; its refusals are no longer collected."""
+        if self._confinement is not None:
+            self._confinement.close()
+
+    def collect(self) -> list[Blocked]:
+        return self._confinement.blocked() if self._confinement is not None else []
+
+    async def run(
+        self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
+    ) -> CommandResult:
+        self._look_from(cwd)
+        return await self._place.run_in(
+            self._session, command, timeout=timeout, stdin=stdin, cwd=cwd
+        )
+
+    async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
+        return await self._place.read(path, offset=offset, limit=limit)
+
+    async def write(self, path: str, data: bytes) -> None:
+        if self._confinement is not None:
+            self._confinement.check_write(str(self._place.path(path)))
+        await self._place.write(path, data)
+
+    async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> Process:
+        if self._confinement is None:
+            return await self._place.start_in(self._session, command, pty=pty, cwd=cwd)
+        # It outlives this view, and so do its refusals.
+        own = CommandConfinement(self._profile, self._place.server, self._place.temporary)
+        own.folder = str(self._place.path(cwd)) if cwd else self.folder
+        session = replace(self._session, confinement=own)
+        process = await self._place.start_in(session, command, pty=pty, cwd=cwd)
+        self._place.holds(own)
+        return ConfinedProcess(process, own)
+
+    async def find(self, handle: str) -> Process | None:
+        return await self._place.find(handle)
+
+    @property
+    def folder(self) -> str:
+        return self._place.folder
+
+    def _look_from(self, cwd: str) -> None:
+        if self._confinement is not None:
+            self._confinement.folder = str(self._place.path(cwd)) if cwd else self.folder
 
 
 def _sweep(folder: Path) -> None:
-    """Remove the state of sessions whose owner was killed. Only what is old, too: an owner in
+    """Remove the folders of sessions whose owner was killed. Only what is old, too: an owner in
     another container that shares this folder merely seems to be gone."""
-    for state in folder.glob(f"{_STATE}*-*"):
-        owner = state.name.removeprefix(_STATE).partition("-")[0]
+    for state in folder.glob(f"{_TEMPORARY}*-*"):
+        owner = state.name.removeprefix(_TEMPORARY).partition("-")[0]
         with contextlib.suppress(OSError):
             old = time.time() - state.stat().st_mtime > _OLD
             if old and owner.isdigit() and not Path(f"/proc/{owner}").exists():

@@ -12,8 +12,14 @@ import anyio
 from anyio.abc import TaskGroup
 
 from hermes.core.errors import PlaceFailed, ToolError
-from hermes.core.events.tools import ProcessEnded, ProcessMatched, ProcessStarted
-from hermes.core.protocols import Environment, Process, ProcessView, StartsProcesses
+from hermes.core.events.tools import ProcessEnded, ProcessMatched, ProcessStarted, ToolBlocked
+from hermes.core.protocols import (
+    Environment,
+    Process,
+    ProcessView,
+    ReportsRefusals,
+    StartsProcesses,
+)
 from hermes.environments.processes.checkpoint import Checkpoint, Entry
 from hermes.environments.processes.tracked import Tracked
 from hermes.environments.processes.watch import Match, Watch
@@ -240,6 +246,7 @@ class ProcessRegistry:
         tracked.ended = True
         with anyio.CancelScope(shield=True):
             await self._tell(tracked, tracked.watch.finish())
+            await self._tell_refusals(tracked)
             await self._publish(
                 ProcessEnded(
                     run=tracked.entry.run,
@@ -255,6 +262,23 @@ class ProcessRegistry:
             del self._tracked[one.entry.id]
         with suppress(OSError):
             self._save()
+
+    async def _tell_refusals(self, tracked: Tracked) -> None:
+        process = tracked.process
+        if not isinstance(process, ReportsRefusals):
+            return
+        for each in process.refused():
+            await self._publish(
+                ToolBlocked(
+                    run=tracked.entry.run,
+                    call_id=tracked.entry.id,
+                    what=each.what,
+                    program=each.program,
+                    reason=each.reason,
+                    command=tracked.entry.command,
+                    judged=process.judged,
+                )
+            )
 
     def _save(self) -> None:
         self._checkpoint.save([one.entry for one in self._running()])

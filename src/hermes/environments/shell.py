@@ -15,6 +15,7 @@ What holds, on purpose:
 """
 
 import secrets
+from collections.abc import Mapping
 
 from hermes.core.errors import ToolError
 from hermes.core.messages import Value
@@ -38,7 +39,7 @@ _OWN = (
 # as variables: what stands in an argument is seen by `ps`, and hit by `pkill -f`.
 _RUN = (
     'builtin eval "$HERMES_PRELUDE"; __hermes_status; builtin eval "$__hermes_command"; '
-    "{ __hermes_end $?; } 2>/dev/null"
+    "{ __hermes_end $?; } 2>&-"
 )
 
 # All of it sits in functions or one group: bash parses that before the state brings aliases that
@@ -50,36 +51,50 @@ __hermes_save() {
   case $- in *x*) __hermes_flags+='set -x; ' ;; esac
   case $- in *v*) __hermes_flags+='set -v; ' ;; esac
   builtin set +exv
+  builtin eval "$__hermes_undo"
   builtin unset -f __hermes_save __hermes_end __hermes_enter __hermes_status
   [[ -n $__hermes_cwd ]] || __hermes_at=$PWD __hermes_old=${OLDPWD-}
   __hermes_shopts=$BASHOPTS
   builtin shopt -s extglob
+  if [[ -n $__hermes_out ]]; then
+    if [[ -e /proc/self/fd ]]; then
+      builtin compgen -v -X '%OWN%' >&"$__hermes_out"
+      builtin mapfile -t __hermes_names < "/proc/self/fd/$__hermes_out"
+    else builtin mapfile -t __hermes_names < <(builtin compgen -v -X '%OWN%'); fi
+    __hermes_tell "$1" >&"$__hermes_out"
+    return
+  fi
   builtin compgen -v -X '%OWN%' >| "$__hermes_new"
   builtin mapfile -t __hermes_names < "$__hermes_new"
-  {
-    # What was there at first and was unset since must not come back with the next shell.
-    builtin printf 'builtin unset -v'
-    builtin printf ' %q' "${__hermes_first[@]}"
-    builtin printf '\nbuiltin shopt -s extglob\n'  # functions may need it to be read
-    builtin declare -p __hermes_first
-    builtin umask -p
-    builtin declare -p "${__hermes_names[@]}"
-    builtin declare -f
-    builtin declare -F
-    builtin alias -p
-    if [[ $__hermes_shopts == "$__hermes_usual_shopts" ]]; then
-      builtin printf 'builtin shopt -u extglob\n'
-    else
-      [[ :$__hermes_shopts: == *:extglob:* ]] || builtin shopt -u extglob
-      builtin shopt -p
-    fi
-    [[ $SHELLOPTS == "$__hermes_usual_options" ]] || builtin set +o
-    builtin printf '%s=%q ' __hermes_flags "$__hermes_flags" __hermes_last "$1" \
-      __hermes_at "$__hermes_at" __hermes_old "$__hermes_old"
-    builtin printf '\nreturn 0 # the working folder follows\n%s' "$__hermes_at"
-  } >| "$__hermes_new" || return
-  [[ -n $__hermes_caller ]] ||
-    builtin command -p mv -f -- "$__hermes_new" "$__hermes_folder/state"
+  __hermes_tell "$1" >| "$__hermes_new" || return
+  builtin command -p mv -f -- "$__hermes_new" "$__hermes_folder/state"
+}
+__hermes_tell() {
+  builtin unset -f __hermes_tell
+  builtin printf "$__hermes_cut"
+  # What was there at first and was unset since must not come back with the next shell.
+  builtin printf 'builtin unset -v'
+  builtin printf ' %q' "${__hermes_first[@]}"
+  builtin printf '\nbuiltin shopt -s extglob\n'  # functions may need it to be read
+  builtin declare -p __hermes_first
+  builtin umask -p
+  builtin printf "$__hermes_cut"
+  builtin declare -p "${__hermes_names[@]}"
+  builtin printf "$__hermes_cut"
+  builtin declare -f
+  builtin declare -F
+  builtin alias -p
+  if [[ $__hermes_shopts == "$__hermes_usual_shopts" ]]; then
+    builtin printf 'builtin shopt -u extglob\n'
+  else
+    [[ :$__hermes_shopts: == *:extglob:* ]] || builtin shopt -u extglob
+    builtin shopt -p
+  fi
+  [[ $SHELLOPTS == "$__hermes_usual_options" ]] || builtin set +o
+  builtin printf "$__hermes_cut"
+  builtin printf '%s=%q ' __hermes_flags "$__hermes_flags" __hermes_last "$1" \
+    __hermes_at "$__hermes_at" __hermes_old "$__hermes_old"
+  builtin printf '\nreturn 0 # the working folder follows\n%s' "$__hermes_at"
 }
 __hermes_end() {
   if [[ -z $__hermes_done ]]; then
@@ -90,29 +105,46 @@ __hermes_end() {
   return "$1"
 }
 __hermes_enter() {
-  builtin cd -- "$1" 2>/dev/null && return
+  builtin cd -- "$1" 2>&- && return
   __hermes_n=$1
   while [[ $__hermes_n == */?* ]]; do
     __hermes_n=${__hermes_n%/*}
-    [[ -n $__hermes_n ]] && builtin cd -- "$__hermes_n" 2>/dev/null && break
+    [[ -n $__hermes_n ]] && builtin cd -- "$__hermes_n" 2>&- && break
   done
-  [[ -n $__hermes_n ]] || builtin cd -- "${HOME:-/}" 2>/dev/null || builtin cd /
+  [[ -n $__hermes_n ]] || builtin cd -- "${HOME:-/}" 2>&- || builtin cd /
   builtin printf '[the working folder %s is gone; now in %s]\n' "$1" "$PWD" >&2
 }
 __hermes_status() { return "$__hermes_last"; }
+__hermes_prefer() {
+  builtin local IFS=' ' each
+  for each in $__hermes_preferred; do
+    if [[ $each == TMPDIR=* && -v TMPDIR ]]; then
+      __hermes_undo+="builtin export TMPDIR=${TMPDIR@Q};"
+    elif [[ ! -v ${each%%=*} ]]; then __hermes_undo+="builtin unset -v ${each%%=*};"
+    else continue; fi
+    builtin export "$each"
+  done
+  builtin unset -f __hermes_prefer
+}
 {
   __hermes_folder=$HERMES_FOLDER __hermes_at=$HERMES_START __hermes_cwd=$HERMES_CWD
   __hermes_command=$HERMES_COMMAND __hermes_exit=$HERMES_EXIT __hermes_tty=$HERMES_TTY
   builtin unset -v HERMES_FOLDER HERMES_START HERMES_CWD HERMES_COMMAND HERMES_EXIT HERMES_TTY
-  __hermes_caller=$HERMES_CALLER
-  builtin unset -v HERMES_PRELUDE HERMES_CALLER
+  __hermes_in=$HERMES_STATE_IN __hermes_out=$HERMES_STATE_OUT
+  builtin unset -v HERMES_PRELUDE HERMES_STATE_IN HERMES_STATE_OUT
   [[ -z $__hermes_tty ]] || builtin exec 0<>"$__hermes_tty" 1>&0 2>&0
   builtin shopt -s expand_aliases
   __hermes_done= __hermes_flags= __hermes_last=0 __hermes_old=
-  __hermes_usual_shopts=$BASHOPTS __hermes_usual_options=$SHELLOPTS
-  __hermes_new=$__hermes_folder/new.$HERMES_TREE
-  if [[ -r $__hermes_folder/state ]]; then
-    builtin source "$__hermes_folder/state" >/dev/null 2>&1
+  __hermes_usual_shopts=$BASHOPTS __hermes_usual_options=$SHELLOPTS __hermes_undo= __hermes_cut=
+  __hermes_new=$__hermes_folder/new.$HERMES_TREE __hermes_state=$__hermes_folder/state
+  __hermes_preferred=$HERMES_PREFERRED
+  builtin unset -v HERMES_PREFERRED
+  if [[ -n $__hermes_in ]]; then
+    __hermes_cut='\0'
+    builtin source "/dev/fd/$__hermes_in" >&- 2>&-
+    builtin eval "exec $__hermes_in<&-"
+  elif [[ -r $__hermes_state ]]; then
+    builtin source "$__hermes_state" >&- 2>&-
   else
     [[ -d $__hermes_folder ]] || builtin command -p mkdir -p -m 700 -- "$__hermes_folder"
     builtin shopt -s extglob
@@ -121,18 +153,19 @@ __hermes_status() { return "$__hermes_last"; }
     builtin mapfile -t __hermes_first < "$__hermes_new"
   fi
   [[ -z $__hermes_tty ]] || builtin export TERM=xterm-256color
+  __hermes_prefer
   __hermes_enter "$__hermes_at"
   __hermes_at=$PWD
   if [[ -n $__hermes_old ]]; then OLDPWD=$__hermes_old; else builtin unset -v OLDPWD; fi
   case $__hermes_cwd in '~'|'~/'*) __hermes_cwd=$HOME${__hermes_cwd:1} ;; esac
-  if [[ -n $__hermes_cwd ]] && ! builtin cd -- "$__hermes_cwd" 2>/dev/null; then
+  if [[ -n $__hermes_cwd ]] && ! builtin cd -- "$__hermes_cwd" 2>&-; then
     builtin printf '[not run: there is no folder %s to go to]\n' "$__hermes_cwd" >&2
     [[ -z $__hermes_exit ]] || builtin printf 1 >| "$__hermes_exit"
     builtin exit 1
   fi
   __hermes_command=$__hermes_flags$__hermes_command
-  builtin trap '{ __hermes_end $?; } 2>/dev/null' EXIT
-  builtin trap '{ __hermes_done=1; builtin exit 143; } 2>/dev/null' TERM
+  builtin trap '{ __hermes_end $?; } 2>&-' EXIT
+  builtin trap '{ __hermes_done=1; builtin exit 143; } 2>&-' TERM
 }
 """.strip().replace("%OWN%", f"@({_OWN})")
 
@@ -183,13 +216,16 @@ class Shell(Value, frozen=True):
         cwd: str = "",
         exit_file: str = "",
         tty: str = "",
-        caller_keeps: bool = False,
+        descriptors: tuple[int, int] | None = None,
+        preferred: Mapping[str, str] | None = None,
     ) -> Launch:
         """How to run `command`, marked as `tree`. With `exit_file`, its exit code is written
         there and the state is left alone: a background process is not the session's shell.
 
-        A caller that shares a file system with the place may do the last step itself, which
-        saves starting `mv`: rename `new.<tree>` in the folder to `state`.
+        A caller that shares the machine may keep the state itself: `descriptors` are then the
+        numbers of two open files, one with the state and one for the new state, as `ShellState`
+        gives and takes them. `preferred` are variables for this
+        command alone; all but TMPDIR yield to what the session has set.
         """
         check(command)
         check(cwd)
@@ -201,7 +237,9 @@ class Shell(Value, frozen=True):
             "HERMES_COMMAND": command,
             "HERMES_EXIT": exit_file,
             "HERMES_TTY": tty,
-            "HERMES_CALLER": "1" if caller_keeps else "",
+            "HERMES_STATE_IN": str(descriptors[0]) if descriptors else "",
+            "HERMES_STATE_OUT": str(descriptors[1]) if descriptors else "",
+            "HERMES_PREFERRED": " ".join(f"{name}={v}" for name, v in (preferred or {}).items()),
             TREE: tree,
         }
         return Launch((self.bash, "-c", _RUN, "bash"), variables)

@@ -103,6 +103,7 @@ class Reader:
             incident=situation.incident,
             variables=variables,
             dynamic=dynamic,
+            kernel=action.kernel,
         )
 
     def started(self, action: Action, deed: Deed) -> None:

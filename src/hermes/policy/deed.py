@@ -4,6 +4,7 @@ import hashlib
 
 import msgspec
 
+from hermes.core.actions import KernelSupport
 from hermes.core.events.happening import Origin
 from hermes.core.messages import Value
 from hermes.policy.commands.values import PLAIN, Target
@@ -73,6 +74,8 @@ class Deed(Value, kw_only=True, frozen=True):
     """Variables whose values, unknown here, decide what it means."""
     dynamic: tuple[str, ...] = ()
     """Why it cannot be known before it runs."""
+    kernel: KernelSupport | None = None
+    """What the place can enforce; None when nobody asked it."""
 
     @property
     def effects(self) -> frozenset[str]:

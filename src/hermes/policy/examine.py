@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from hermes.core.actions import Action
+from hermes.core.actions import Action, Decision, KernelSupport
 from hermes.core.events import Event
 from hermes.core.events.tools import ToolApproved, ToolDecided
 from hermes.core.messages import Value
@@ -20,10 +20,15 @@ from hermes.policy.verdict import Verdict
 
 
 def check(
-    policy: DocumentPolicy, data: Mapping[str, Any], *, cwd: str = "/", home: str = "/root"
+    policy: DocumentPolicy,
+    data: Mapping[str, Any],
+    *,
+    cwd: str = "/",
+    home: str = "/root",
+    kernel: KernelSupport | None = None,
 ) -> dict[str, Any]:
     """The verdict on something like `{"command": "rm -rf /srv"}`. Raises `SettingsError`."""
-    verdict, _ = _judge(policy, given_of(data), cwd, home)
+    verdict, _ = _judge(policy, given_of(data), cwd, home, kernel)
     return {
         "verdict": verdict.verdict,
         "rule": verdict.rule,
@@ -32,7 +37,17 @@ def check(
         "node": verdict.node,
         "hash": verdict.hash,
         "announce": verdict.ask.announce if verdict.ask else 0.0,
+        "profile": msgspec.to_builtins(verdict.profile),
+        "enforced": enforced_in_json(verdict),
+        "enforced_reason": verdict.unenforced,
     }
+
+
+def enforced_in_json(decision: Decision) -> bool | str | None:
+    """`true`, `"partly"` or `false`; `null` when the place was not asked."""
+    if decision.enforced in ("", "partly"):
+        return decision.enforced or None
+    return decision.enforced == "yes"
 
 
 def explain(
@@ -67,9 +82,14 @@ def _step_lines(step: Step) -> Iterator[tuple[str, str]]:
 
 
 def _judge(
-    policy: DocumentPolicy, given: schema.Given, cwd: str, home: str
+    policy: DocumentPolicy,
+    given: schema.Given,
+    cwd: str,
+    home: str,
+    kernel: KernelSupport | None = None,
 ) -> tuple[Verdict, Deed]:
-    deed = policy.reader.read(action_of(given), situation_of(given, cwd=cwd, home=home))
+    action = msgspec.structs.replace(action_of(given), kernel=kernel)
+    deed = policy.reader.read(action, situation_of(given, cwd=cwd, home=home))
     return judge(policy.book, deed, now=moment_of(given, policy.clock())), deed
 
 

@@ -9,15 +9,19 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from msgspec.structs import replace
+
 from hermes.policy.commands.values import FLOOR
 from hermes.policy.deed import Deed, Step
 from hermes.policy.matching import View
+from hermes.policy.profile import enforcement_of, obstacle_to, profile_of, rests_on
 from hermes.policy.rates import Rates
 from hermes.policy.rules import RANKS, Lift, Rule
 from hermes.policy.verdict import Ask, Audited, NearMiss, Verdict
 
 READS, ASKS, TAINTED, FLOORED = "default-reads", "default-asks", "tainted-asks", "floor"
-OWN_RULES = (READS, ASKS, TAINTED, FLOORED)
+UNENFORCED = "unenforced-asks"
+OWN_RULES = (READS, ASKS, TAINTED, FLOORED, UNENFORCED)
 """Names that stand for what holds without any file."""
 
 _SHOWN = 200
@@ -64,12 +68,55 @@ def judge(book: RuleBook, deed: Deed, *, now: datetime, rates: Rates | None = No
     if deed.tainted and not _may_be_tainted(book.lifts, views, deed):
         step = next((step for step in deed.steps if not step.plain), deed.steps[0])
         found.append(Candidate(RANKS["ask"], TAINTED, step, _whose(deed), book.ask))
+    obstacle = _obstacle(deed)
+    if obstacle:
+        found += _unenforced(book, views, deed, obstacle, lifted)
     audited = [
         Audited(rule.name, rule.effect)
         for rule in book.audits
         if any(rule.fits(view) for view in views)
     ]
-    return _sum_up(deed, found, lifted, audited, counted)
+    return _with_profile(_sum_up(deed, found, lifted, audited, counted), deed)
+
+
+def _obstacle(deed: Deed) -> str:
+    """Why the kernel cannot hold it to its verdict here, though a verdict with bounds it is."""
+    if deed.kernel is None or deed.where.isolated or not deed.command:
+        return ""
+    profile = profile_of(deed)
+    return "" if profile.unrestricted else obstacle_to(profile, deed.kernel)
+
+
+def _unenforced(
+    book: RuleBook, views: Sequence[View], deed: Deed, obstacle: str, lifted: list[str]
+) -> list[Candidate]:
+    """A rule may require what the kernel cannot give; without one, only doubtful reads ask."""
+    found = []
+    for view in views:
+        for rule in book.rules:
+            if rule.require and rule.fits(view):
+                reason = (
+                    f"the rule requires an enforced verdict, and here there is none: {obstacle}"
+                )
+                found.append(Candidate(RANKS["ask"], rule.name, view.step, reason, book.ask))
+    # The words of a trusted playbook, whose runs carry this mark, were vouched for by people.
+    doubt = rests_on(deed) if deed.plain and "#" not in deed.run else ""
+    for view in views if doubt else ():
+        lift = _lift(book.lifts, UNENFORCED, view)
+        if lift is None:
+            reason = f"the verdict rests on {doubt}, and nothing enforces it here: {obstacle}"
+            found.append(Candidate(RANKS["ask"], UNENFORCED, view.step, reason, book.ask))
+        else:
+            lifted.append(f"{lift.name} > {UNENFORCED}")
+    return found
+
+
+def _with_profile(verdict: Verdict, deed: Deed) -> Verdict:
+    profile = profile_of(deed, asked=verdict.verdict == "ask")
+    if deed.kernel is None:
+        return replace(verdict, profile=profile)
+    enforced, unenforced = enforcement_of(profile, deed.kernel)
+    return replace(verdict, profile=profile, enforced=enforced, unenforced=unenforced)
 
 
 def _judge_step(

@@ -34,6 +34,8 @@ class Rule:
     message: str
     source: str
     """`file:line`."""
+    require: str = ""
+    """`enforced`: asks where the kernel cannot hold the command to its verdict."""
 
     @property
     def loosens(self) -> bool:
@@ -88,6 +90,7 @@ def compile_rule(document: schema.ActionPolicy, source: str, *, home: str, timeo
         audit=spec.mode == "audit",
         message=spec.message,
         source=source,
+        require=decide.require,
     )
 
 

@@ -132,6 +132,8 @@ class Decide(Form, frozen=True, kw_only=True):
     escalate: tuple[Escalation, ...] = ()
     grant: GrantForm = GrantForm()
     rate_limit: RateLimit | None = None
+    require: Literal["", "enforced"] = ""
+    """`enforced`: asks where the kernel cannot hold the command to its verdict."""
 
 
 class PolicySpec(Form, frozen=True, kw_only=True):

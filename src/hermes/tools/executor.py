@@ -1,8 +1,8 @@
 """The only road from a tool call to the world: look up, decide, ask, run, record."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Literal
 
@@ -10,8 +10,10 @@ from hermes.core.actions import (
     Action,
     Approval,
     Approver,
+    Blocked,
     Decision,
     HearsText,
+    KernelSupport,
     NotesDeeds,
     Policy,
 )
@@ -20,19 +22,30 @@ from hermes.core.errors import HermesError, StoreError, ToolError
 from hermes.core.events import Event
 from hermes.core.events.tools import (
     ToolApproved,
+    ToolBlocked,
     ToolDecided,
     ToolFinished,
     ToolRequested,
     ToolStarted,
 )
 from hermes.core.messages import ToolCall, ToolResult, ToolSpec
-from hermes.core.protocols import KnowsItsFolder, ShowsCommand, Tool, ToolContext
+from hermes.core.protocols import (
+    ConfinesCommands,
+    Environment,
+    KnowsItsFolder,
+    ShowsCommand,
+    Tool,
+    ToolContext,
+)
 from hermes.tools.declare import ChecksArguments
 from hermes.tools.table import ToolTable
 
 PREVIEW = 12_000
 """Characters of a result that the model sees; the whole text is kept as an artifact."""
 
+
+BLOCKED_SHOWN = 5
+"""Refusals of the kernel that one result shows; all are in the journal."""
 
 WITHHELD = "«redacted:"
 """How a secret that was taken out begins. Written back, it would replace the real one."""
@@ -108,39 +121,46 @@ class Executor:
         if tool is None or unusable:
             await self._bus.publish(ToolRequested(run=context.run, call=call))
             result = ToolResult(call_id=call.id, status="error", content=unusable)
-        elif refusal := await self._refusal(call, tool, context):
-            result = ToolResult(call_id=call.id, status="denied", content=refusal)
         else:
-            result = await self._run(call, tool, context)
+            refusal, action, decision = await self._refusal(call, tool, context)
+            if refusal:
+                result = ToolResult(call_id=call.id, status="denied", content=refusal)
+            else:
+                result = await self._run(tool, context, action, decision)
         await self._bus.publish(
             ToolFinished(run=context.run, result=result, seconds=time.monotonic() - started)
         )
         return result
 
-    async def _refusal(self, call: ToolCall, tool: Tool, context: ToolContext) -> str:
-        """Why it may not run, for the model; empty when it may, and then that is written down."""
-        action, run = _action(call, tool, context), context.run
+    async def _refusal(
+        self, call: ToolCall, tool: Tool, context: ToolContext
+    ) -> tuple[str, Action, Decision]:
+        """Why it may not run, for the model; empty when it may, and then that is written down.
+
+        The decision is the latest, which holds for the run.
+        """
+        action, run = await _action(call, tool, context), context.run
         decision = self.policy.decide(action)
         requested, decided = _requested(action), _decided(action, decision)
         started = ToolStarted(run=run, call_id=call.id, risk=action.risk, effects=decision.effects)
         if decision.verdict == "allow" and self._before is None:  # one commit, the common case
             await self._begin(action, decision, requested, decided, started)
-            return ""
+            return "", action, decision
         await self._bus.publish(requested, decided)
         if decision.verdict == "allow":
             await self._begin(action, decision, started)
-            return ""
+            return "", action, decision
         if decision.verdict != "ask":
-            return _refused(decision, f"a rule says {decision.verdict}")
+            return _refused(decision, f"a rule says {decision.verdict}"), action, decision
         answer = await self._approver(action, decision)
         approved = ToolApproved(
             run=run, call_id=call.id, approved=answer.approved, by=answer.by, scope=answer.scope
         )
-        refusal = self._after_answer(action, decision, answer)
+        refusal, decision = self._after_answer(action, decision, answer)
         await self._bus.publish(approved)
         if not refusal:
             await self._begin(action, decision, started)
-        return refusal
+        return refusal, action, decision
 
     async def _begin(self, action: Action, decision: Decision, *events: Event) -> None:
         if self._before is not None:
@@ -149,21 +169,27 @@ class Executor:
         if self._started is not None:
             self._started(action)
 
-    def _after_answer(self, action: Action, decision: Decision, answer: Approval) -> str:
+    def _after_answer(
+        self, action: Action, decision: Decision, answer: Approval
+    ) -> tuple[str, Decision]:
         """Why it is not run after all: a no, or a yes to something that has changed since."""
         if not answer.approved:
             nobody = answer.by == "nobody"
             why = "there is nobody to approve it" if nobody else f"{answer.by} said no"
-            return _refused(decision, answer.reason or why)
+            return _refused(decision, answer.reason or why), decision
         again = self.policy.decide(action)
         if again.hash == decision.hash and again.verdict != "deny":
-            return ""
-        return _refused(again, "what it would do has changed since it was approved")
+            return "", decision
+        return _refused(again, "what it would do has changed since it was approved"), again
 
-    async def _run(self, call: ToolCall, tool: Tool, context: ToolContext) -> ToolResult:
+    async def _run(
+        self, tool: Tool, context: ToolContext, action: Action, decision: Decision
+    ) -> ToolResult:
         status: Literal["ok", "error"] = "error"
+        call, blocked = action.call, list[Blocked]()
         try:
-            text, status = await tool(context, call.arguments), "ok"
+            async with _confined(context, decision, blocked) as within:
+                text, status = await tool(within, call.arguments), "ok"
         except Exception as error:  # a broken tool must not end the run
             cause = _cause(error)
             if isinstance(cause, StoreError):
@@ -171,6 +197,9 @@ class Executor:
             text = str(cause)
             if not isinstance(cause, HermesError):
                 text = f"the tool itself failed: {type(cause).__name__}: {cause}"
+        if blocked:
+            await self._bus.publish(*_blocked(action, decision, blocked))
+            text = f"{text}\n{_blocked_note(decision, blocked)}"
         text = self._redact(text)
         if self._heard is not None:
             self._heard(context.run, text, False, call)
@@ -187,7 +216,54 @@ def _cause(error: Exception) -> Exception:
     return error
 
 
-def _action(call: ToolCall, tool: Tool, context: ToolContext) -> Action:
+@asynccontextmanager
+async def _confined(
+    context: ToolContext, decision: Decision, blocked: list[Blocked]
+) -> AsyncGenerator[ToolContext, None]:
+    """The context in which a tool's commands are held to the verdict; without one, the same.
+
+    Where nothing can be enforced, the decision has said so, and was made in that knowledge.
+    """
+    place, profile = context.environment, decision.profile
+    held = decision.enforced in ("yes", "partly")
+    if profile is None or not held or not isinstance(place, ConfinesCommands):
+        yield context
+        return
+    async with place.confined(profile) as within:
+        try:
+            yield replace(context, environment=within)
+        finally:
+            blocked += within.collect()
+
+
+def _blocked(action: Action, decision: Decision, found: Iterable[Blocked]) -> list[ToolBlocked]:
+    command = action.command or str(action.call.arguments.get("command", action.call.name))
+    judged = decision.profile.judged if decision.profile else ""
+    return [
+        ToolBlocked(
+            run=action.run,
+            call_id=action.call.id,
+            what=each.what,
+            program=each.program,
+            reason=each.reason,
+            command=command,
+            judged=judged,
+            rule=decision.rule,
+        )
+        for each in found
+    ]
+
+
+def _blocked_note(decision: Decision, found: list[Blocked]) -> str:
+    judged = decision.profile.judged if decision.profile else ""
+    shown = [
+        f"[blocked: {each}; the command was judged {judged}]" for each in found[:BLOCKED_SHOWN]
+    ]
+    more = len(found) - len(shown)
+    return "\n".join([*shown, *([f"[and {more} more]"] if more else [])])
+
+
+async def _action(call: ToolCall, tool: Tool, context: ToolContext) -> Action:
     place, command = context.environment, ""
     if isinstance(tool, ShowsCommand):
         with suppress(ToolError):  # the tool will say so itself; until then its risk counts
@@ -202,7 +278,14 @@ def _action(call: ToolCall, tool: Tool, context: ToolContext) -> Action:
         isolated=place.isolated,
         cwd=place.folder if isinstance(place, KnowsItsFolder) else "",
         command=command,
+        kernel=await _kernel(place),
     )
+
+
+async def _kernel(place: Environment) -> KernelSupport:
+    if isinstance(place, ConfinesCommands):
+        return await place.kernel_support()
+    return KernelSupport(reason=f"commands in {place.name} are not confined by the kernel")
 
 
 def _requested(action: Action) -> ToolRequested:
@@ -230,6 +313,9 @@ def _decided(action: Action, decision: Decision) -> ToolDecided:
         hash=decision.hash,
         tainted=decision.tainted,
         audited=tuple(f"{each.rule}: {each.effect}" for each in decision.audited),
+        judged=decision.profile.judged if decision.profile else "",
+        enforced=decision.enforced,
+        unenforced=decision.unenforced,
     )
 
 

@@ -30,6 +30,12 @@ class ToolDecided(Happening, tag="tool.decided", kw_only=True, frozen=True):
     """Its words that came from text nobody vouches for."""
     audited: tuple[str, ...] = ()
     """Rules in audit mode that would have decided otherwise."""
+    judged: str = ""
+    """What the verdict lets it do: read-only, writing only to some paths, unrestricted."""
+    enforced: str = ""
+    """`yes`, `partly` or `no`: whether the kernel holds it to that; empty when not known."""
+    unenforced: str = ""
+    """What is not enforced, or why nothing is."""
 
 
 class ToolApproved(Happening, tag="tool.approved", kw_only=True, frozen=True):
@@ -48,6 +54,19 @@ class ToolStarted(Happening, tag="tool.started", kw_only=True, frozen=True):
     risk: Risk
     effects: tuple[str, ...] = ()
     """What the policy expects it to do, in one word each; empty where nothing is known."""
+
+
+class ToolBlocked(Happening, tag="tool.blocked", kw_only=True, frozen=True):
+    """The kernel refused a command something that its verdict does not cover."""
+
+    call_id: str
+    what: str
+    """Such as: write to /etc/hosts."""
+    program: str = ""
+    reason: str = ""
+    command: str = ""
+    judged: str = ""
+    rule: str = ""
 
 
 class ToolFinished(Happening, tag="tool.finished", kw_only=True, frozen=True):
@@ -82,6 +101,7 @@ ToolEvent = (
     | ToolDecided
     | ToolApproved
     | ToolStarted
+    | ToolBlocked
     | ToolFinished
     | ProcessStarted
     | ProcessMatched

@@ -31,15 +31,16 @@ names = "hermes", "hermes.environments", "hermes.environments.confinement"
 for name, folder in zip(names, sys.argv[1:]):
     sys.modules[name] = type(sys)(name)
     sys.modules[name].__path__ = [folder]
-from hermes.environments.confinement.launcher import main
+from hermes.environments.confinement.MODULE import main
 main()
 """
 
 
-def launcher_argv() -> list[str]:
+def launcher_argv(module: str = "launcher") -> list[str]:
+    """How to start the `main` of a module of this package, with nothing else loaded."""
     here = Path(__file__).parent
     folders = [str(folder) for folder in (here.parent.parent, here.parent, here)]
-    return [sys.executable, "-I", "-S", "-c", _BOOT, *folders]
+    return [sys.executable, "-I", "-S", "-c", _BOOT.replace("MODULE", module), *folders]
 
 
 class Line:
@@ -101,6 +102,13 @@ class Line:
                 os.kill(self._child.pid, signal.SIGKILL)
                 await self._child.wait()
         self._complaints.close()
+
+    def send(self, data: bytes, files: tuple[int, ...]) -> None:
+        """Raises `BlockingIOError` while there is no room."""
+        wire.send(self._socket, data, files)
+
+    async def writable(self) -> None:
+        await anyio.wait_writable(self._socket)
 
     async def ask(self, request: Request, files: Sequence[int] = ()) -> "Call":
         """Hand over a request with the descriptors it needs."""

@@ -1,9 +1,12 @@
 """What this machine can give to a sandbox: for `hermes doctor`. Changes nothing."""
 
 import sys
+from pathlib import Path
 
+from hermes.core.actions import KernelSupport
 from hermes.core.messages import Value
 from hermes.environments.confinement import bubblewrap, cgroups, kernel, landlock, seccomp
+from hermes.environments.confinement.enforcement import SYS_ADMIN, SYS_PTRACE, has_capability
 
 
 class Abilities(Value, kw_only=True, frozen=True):
@@ -35,6 +38,35 @@ def abilities() -> Abilities:
         counts_memory="memory" in counted,
         counts_processes="pids" in counted,
     )
+
+
+def kernel_support() -> KernelSupport:
+    """What can be told without trying: a container or another filter may still forbid it."""
+    here = abilities()
+    reason = ""
+    if not here.linux:
+        reason = "only Linux can confine a command"
+    elif not here.architecture:
+        reason = "the system calls of this architecture are not known"
+    elif not here.landlock:
+        reason = "the kernel has no Landlock, or it is not switched on"
+    elif not here.seccomp:
+        reason = "the kernel has no system-call filter"
+    root = here.linux and not reason and has_capability(SYS_ADMIN)
+    if not reason and not has_capability(SYS_PTRACE) and _ptrace_scope():
+        reason = (
+            "the supervisor of a command may not read its system calls: "
+            "kernel.yama.ptrace_scope is not 0"
+        )
+    return KernelSupport(landlock=here.landlock, root=root, reason=reason)
+
+
+def _ptrace_scope() -> int:
+    """What Yama lets an ordinary user look into; 0 is every process of their own."""
+    try:
+        return int(Path("/proc/sys/kernel/yama/ptrace_scope").read_text())
+    except (OSError, ValueError):
+        return 0
 
 
 def hopeless() -> str:

@@ -78,7 +78,15 @@ class Refusal:
     """Refuse `name` when all of `conditions` hold."""
 
     def __init__(self, name: str, *conditions: When, error: int = EPERM) -> None:
-        self.name, self.conditions, self.error = name, conditions, error
+        self.name, self.conditions, self.answer = name, conditions, ERROR | error
+
+
+class Notification(Refusal):
+    """Leave the answer to the supervisor that holds the filter's listener."""
+
+    def __init__(self, name: str, *conditions: When) -> None:
+        super().__init__(name, *conditions)
+        self.answer = NOTIFY
 
 
 def refusals(
@@ -143,8 +151,9 @@ def _of_the_same_user() -> list[Refusal]:
 
 
 LOAD, JUMP_EQUAL, JUMP_ABOVE, AND, RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
-ALLOW, ERROR, KILL = 0x7FFF0000, 0x00050000, 0x80000000
+ALLOW, ERROR, KILL, NOTIFY = 0x7FFF0000, 0x00050000, 0x80000000, 0x7FC00000
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+NEW_LISTENER, WAIT_KILLABLE = 8, 32
 FIRST_OF_X32 = 0x40000000
 """On x86_64 the same calls exist again from here on, with numbers the rules do not name."""
 
@@ -165,7 +174,7 @@ def _test(condition: When, to_end: int) -> bytes:
 
 
 def _compiled(rule: Refusal, number: int) -> bytes:
-    body = _step(RETURN, ERROR | rule.error)
+    body = _step(RETURN, rule.answer)
     for condition in reversed(rule.conditions):
         body = _test(condition, len(body) // 8) + body
     if rule.conditions:
@@ -186,14 +195,29 @@ def program(rules: list[Refusal], machine: str = "") -> bytes:
     return code + _step(RETURN, ALLOW)
 
 
+class _Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("steps", ctypes.c_char_p)]
+
+
 def install(code: bytes) -> None:
     """From here on for this process and all that come from it. Needs no_new_privs."""
-
-    class Program(ctypes.Structure):
-        _fields_ = [("length", ctypes.c_ushort), ("steps", ctypes.c_char_p)]
-
-    described = Program(len(code) // 8, code)
+    described = _Program(len(code) // 8, code)
     kernel.prctl(22, 2, ctypes.addressof(described))
+
+
+def install_with_listener(code: bytes) -> int:
+    """As `install`; gives the descriptor on which notifications arrive.
+
+    Needs no_new_privs or CAP_SYS_ADMIN. Raises `OSError` (EBUSY) under another listener.
+    """
+    described = _Program(len(code) // 8, code)
+    try:  # Linux 5.19: a received call is not interrupted, so it is never carried out twice
+        flags = NEW_LISTENER | WAIT_KILLABLE
+        return kernel.call("seccomp", 1, flags, ctypes.byref(described))
+    except OSError as error:
+        if error.errno != 22:
+            raise
+    return kernel.call("seccomp", 1, NEW_LISTENER, ctypes.byref(described))
 
 
 def available() -> bool:

@@ -13,7 +13,7 @@ OK, FAILED, ENDED, FILE = b"+", b"!", b"=", b"@"
 ASK, KILL, COMMIT = b"T", b"K", b"C"
 """What Hermes may tell the keeper of one command; the end of the line means KILL."""
 LONGEST = 1 << 19
-MOST_FILES = 4
+MOST_FILES = 8
 
 
 def send(link: _socket.socket, data: bytes, files: tuple[int, ...] = ()) -> None:
@@ -43,6 +43,10 @@ class Request:
     cwd: bytes = b"/"
     terminal: bool = False
     path: bytes = b""
+    rules: bytes = b""
+    """Of the fork server: packed `VerdictRules`."""
+    targets: tuple[int, ...] = ()
+    """Of the fork server: the numbers that the given files get; output and errors share 1."""
 
     def pack(self) -> bytes:
         return marshal.dumps(vars(self))

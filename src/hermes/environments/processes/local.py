@@ -7,16 +7,16 @@ While nobody of ours is alive, nobody shortens the file.
 
 import contextlib
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 import anyio
 
 from hermes.core.errors import ToolError
 from hermes.environments.processes.log import LogTail
-from hermes.environments.processes.spawn import Child, exited, spawn
+from hermes.environments.processes.session import Session
+from hermes.environments.processes.spawn import Child, exited
 from hermes.environments.processes.tree import Tree, birth
-from hermes.environments.shell import Shell, new_tree
+from hermes.environments.shell import new_tree
 
 _QUICK, _BULK, _SLOW = 0.001, 0.02, 0.1
 """Seconds between two looks at the file: after a few words, after many, and after a silence."""
@@ -114,12 +114,9 @@ class _Paths:
             path.unlink(missing_ok=True)
 
 
-def start(
-    shell: Shell, command: str, variables: Mapping[str, str], folder: Path, *, cwd: str
-) -> LocalProcess:
+async def start(session: Session, command: str, folder: Path, *, cwd: str) -> LocalProcess:
     mark = new_tree()
     paths = _Paths(folder, mark)
-    launch = shell.launch(command, tree=mark, cwd=cwd, exit_file=str(paths.exit))
     try:
         with contextlib.ExitStack() as stack:
             os.mkfifo(paths.input, 0o600)
@@ -128,7 +125,12 @@ def start(
             stack.callback(os.close, stdin)
             log = os.open(paths.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
             stack.callback(os.close, log)
-            pid = spawn(launch.argv, {**variables, **launch.variables}, stdin=stdin, output=log)
+            # Made now: a confined shell may write to it, and make no other file here.
+            paths.exit.touch(0o600)
+            prepared = stack.enter_context(
+                session.prepare(command, tree=mark, cwd=cwd, exit_file=str(paths.exit))
+            )
+            pid = await prepared.start(stdin=stdin, output=log)
     except BaseException:
         paths.remove()
         raise

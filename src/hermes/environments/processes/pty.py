@@ -5,15 +5,15 @@ The terminal is ours: when we die it is hung up, and the process with it. It can
 
 import os
 import termios
-from collections.abc import Mapping
 
 import anyio
 
 from hermes.core.errors import PlaceFailed, ToolError
 from hermes.environments.processes.local import feed
-from hermes.environments.processes.spawn import Child, spawn
+from hermes.environments.processes.session import Session
+from hermes.environments.processes.spawn import Child
 from hermes.environments.processes.tree import Tree
-from hermes.environments.shell import Shell, new_tree
+from hermes.environments.shell import new_tree
 
 ROWS, COLUMNS = 40, 120
 _PIECE = 65_536
@@ -73,7 +73,7 @@ class PtyProcess:
             self._terminal = -1
 
 
-def start(shell: Shell, command: str, variables: Mapping[str, str], *, cwd: str) -> PtyProcess:
+async def start(session: Session, command: str, *, cwd: str) -> PtyProcess:
     try:
         ours, theirs = os.openpty()
     except OSError as error:
@@ -82,10 +82,11 @@ def start(shell: Shell, command: str, variables: Mapping[str, str], *, cwd: str)
     try:
         termios.tcsetwinsize(ours, (ROWS, COLUMNS))
         # The shell opens the terminal by its name, which makes it the terminal of its session.
-        launch = shell.launch(
-            command, tree=mark, cwd=cwd, exit_file=os.devnull, tty=os.ttyname(theirs)
-        )
-        pid = spawn(launch.argv, {**variables, **launch.variables}, stdin=theirs, output=theirs)
+        tty = os.ttyname(theirs)
+        with session.prepare(
+            command, tree=mark, cwd=cwd, exit_file=os.devnull, tty=tty
+        ) as prepared:
+            pid = await prepared.start(stdin=theirs, output=theirs)
     except BaseException:
         os.close(ours)
         raise

@@ -5,13 +5,14 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 
 import anyio
 
 from hermes.core.protocols import CommandResult
 from hermes.environments.output import Capture
-from hermes.environments.processes.spawn import Child, spawn
+from hermes.environments.processes.session import Prepared
+from hermes.environments.processes.spawn import Child
 from hermes.environments.processes.tree import GRACE, Tree
 
 PIECE = 65_536
@@ -20,15 +21,14 @@ TIMED_OUT = 124
 
 
 async def run_to_end(
-    argv: Sequence[str],
-    variables: Mapping[str, str],
+    prepared: Prepared,
     *,
     tree: str,
     timeout: float,
     stdin: bytes = b"",
     let_go: Callable[[int], None] = os.close,
 ) -> CommandResult:
-    """Run `argv` until its first process ends; `tree` is the mark among its variables.
+    """Run it until its first process ends; `tree` is the mark among its variables.
 
     What it started and left running is not waited for. If it still holds our end of the pipe,
     the pipe is handed to `let_go`: to close it would kill the holder when it next prints. The
@@ -39,7 +39,7 @@ async def run_to_end(
     os.set_blocking(read_end, False)
     try:
         with _source(stdin) as source:
-            pid = spawn(argv, variables, stdin=source, output=write_end)
+            pid = await prepared.start(stdin=source, output=write_end)
     except BaseException:
         os.close(read_end)
         raise

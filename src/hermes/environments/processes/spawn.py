@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import anyio
 
@@ -20,13 +21,16 @@ def spawn(
     stdin: int | None,
     output: int | None,
     errors: int | None = None,
+    files: Mapping[int, int] | None = None,
 ) -> int:
     """Start `argv` in a session of its own. None as a file descriptor means /dev/null; without
-    `errors`, both of its streams go to `output`."""
+    `errors`, both of its streams go to `output`. `files` are further open files by the number
+    that they get; theirs must be higher than all of these."""
     actions = [
         _connect(stdin, 0, os.O_RDONLY),
         _connect(output, 1, os.O_WRONLY),
         (os.POSIX_SPAWN_DUP2, 1 if errors is None else errors, 2),
+        *((os.POSIX_SPAWN_DUP2, fd, target) for target, fd in (files or {}).items()),
     ]
     try:
         return os.posix_spawn(
@@ -53,6 +57,32 @@ def _connect(source: int | None, target: int, mode: int) -> tuple[object, ...]:
     if source is None:
         return (os.POSIX_SPAWN_OPEN, target, os.devnull, mode, 0)
     return (os.POSIX_SPAWN_DUP2, source, target)
+
+
+class Start(Protocol):
+    """Starts a program with its open files by number, as `spawn` does; gives its process."""
+
+    async def __call__(
+        self,
+        argv: Sequence[str],
+        variables: Mapping[str, str],
+        *,
+        stdin: int | None,
+        output: int,
+        files: Mapping[int, int],
+    ) -> int: ...
+
+
+async def start_freely(
+    argv: Sequence[str],
+    variables: Mapping[str, str],
+    *,
+    stdin: int | None,
+    output: int,
+    files: Mapping[int, int],
+) -> int:
+    """Without any confinement: what is allowed without bounds, and what Hermes itself runs."""
+    return spawn(argv, variables, stdin=stdin, output=output, files=files)
 
 
 class Child:

@@ -1,0 +1,365 @@
+"""Commands on this machine, held by the kernel to what they were judged to do.
+
+A `Profile` says what a command may do. Just before it starts, the paths in it are looked up once
+more: one that now leads elsewhere than when it was judged refuses the command. What cannot be
+confined is not run.
+"""
+
+import contextlib
+import os
+import socket
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import anyio
+from msgspec import structs
+
+from hermes.core.actions import Blocked, KernelSupport, Profile
+from hermes.core.errors import PlaceFailed, ToolError
+from hermes.core.protocols import Process
+from hermes.environments.confinement import probe, wire
+from hermes.environments.confinement.line import Line, launcher_argv, too_long
+from hermes.environments.confinement.verdict_rules import VerdictRules
+from hermes.environments.confinement.wire import Request
+from hermes.environments.processes.spawn import Child, Start
+
+NAME_SERVICES = (
+    "/run/nscd/socket",
+    "/var/run/nscd/socket",
+    "/var/lib/sss/pipes/*",
+    "/run/systemd/userdb/*",
+    "/run/systemd/resolve/io.systemd.Resolve",
+    "/run/dbus/system_bus_socket.nss",
+)
+"""Unix sockets that answer who a user is and where a host is; every command may ask them."""
+START_TIMEOUT_S = 20.0
+QUIET: Mapping[str, str] = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "HISTFILE": "/dev/null",
+    "LESSHISTFILE": "-",
+    "LVM_SUPPRESS_FD_WARNINGS": "1",
+    "MYSQL_HISTFILE": "/dev/null",
+    "NODE_REPL_HISTORY": "",
+    "PSQL_HISTORY": "/dev/null",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHON_HISTORY": "/dev/null",
+    "REDISCLI_HISTFILE": "/dev/null",
+    "SQLITE_HISTORY": "/dev/null",
+}
+"""Variables by which programs that only read do not write beside it."""
+
+
+class ForkServer:
+    """Starts confined commands from a warm process, which is started when it is first needed."""
+
+    def __init__(self) -> None:
+        self._line: Line | None = None
+        self._support: KernelSupport | None = None
+        self._lock = anyio.Lock()
+
+    async def support(self) -> KernelSupport:
+        async with self._lock:
+            if self._support is None:
+                self._support = await self._look()
+            return self._support
+
+    async def _look(self) -> KernelSupport:
+        """Trying is the only way to know: containers and other filters may forbid any step."""
+        found = probe.kernel_support()
+        if found.reason:
+            return found
+        request = Request()
+        request.kind = "check"
+        try:
+            answer, link = await self._ask(request, ())
+            link.close()
+            reason = answer[1:].decode("utf-8", "replace")
+        except PlaceFailed as error:
+            reason = str(error)
+        return structs.replace(found, reason=reason)
+
+    async def start(self, request: Request, files: Sequence[int]) -> int:
+        """The process of the command, a child of ours. Raises `PlaceFailed` if it cannot be run."""
+        answer, link = await self._ask(request, files)
+        answers = [answer]
+        with link:
+            while answer := await _receive(link):  # a successful exec closes the line
+                answers.append(answer)
+        pid = next((int(each[1:]) for each in answers if each[:1] == wire.OK), 0)
+        problem = next((each[1:] for each in answers if each[:1] == wire.FAILED), b"")
+        if pid and not problem:
+            return pid
+        if pid:
+            await Child(pid).wait()
+        reason = problem.decode("utf-8", "replace")
+        raise PlaceFailed(f"not run: the command could not be confined ({reason})")
+
+    async def _ask(self, request: Request, files: Sequence[int]) -> tuple[bytes, socket.socket]:
+        """The first answer and its line. A server that has died is replaced once."""
+        for _ in range(2):
+            line = self._line = self._line or Line(launcher_argv("fork_server"))
+            try:
+                answer, link = await _exchange(line, request, files)
+            except OSError as error:
+                if error.errno == 90:
+                    raise too_long() from error
+                answer, link = b"", None
+            if answer and link is not None:
+                return answer, link
+            if link is not None:
+                link.close()
+            await self.close()
+        raise PlaceFailed("not run: the process that confines commands does not start")
+
+    async def close(self) -> None:
+        """Running commands go on."""
+        line, self._line = self._line, None
+        if line is None:
+            return
+        spare = 0
+        request = Request()
+        request.kind = "end"
+        with contextlib.suppress(OSError, TimeoutError, ValueError):
+            answer, link = await _exchange(line, request, ())
+            link.close()
+            spare = int(answer[1:])
+        await line.close()
+        if spare:
+            await Child(spare).wait()
+
+
+async def _exchange(
+    line: Line, request: Request, files: Sequence[int]
+) -> tuple[bytes, socket.socket]:
+    """The first answer, and the line for more. Raises `OSError` when the server is gone."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    try:
+        with theirs:
+            await _send(line, request, (theirs.fileno(), *files))
+        return await _receive(ours), ours
+    except BaseException:
+        ours.close()
+        raise
+
+
+async def _send(line: Line, request: Request, files: Sequence[int]) -> None:
+    while True:
+        try:
+            return line.send(request.pack(), tuple(files))
+        except BlockingIOError:
+            await line.writable()
+
+
+async def _receive(link: socket.socket) -> bytes:
+    """The next answer; empty when the line was closed."""
+    with anyio.fail_after(START_TIMEOUT_S):
+        while True:
+            await anyio.wait_readable(link)
+            try:
+                return link.recv(4096)
+            except BlockingIOError:
+                continue
+
+
+class CommandConfinement:
+    """Starts the commands of one verdict, and collects what the kernel refused them."""
+
+    def __init__(self, profile: Profile, server: ForkServer, temporary: Path) -> None:
+        self._profile, self._server = profile, server
+        self._temporary = temporary
+        self.folder = "/"
+        """Where the next command starts."""
+        self._reports: list[int] = []
+        self.preferred: Mapping[str, str] = {
+            **QUIET,
+            "TMPDIR": str(temporary),
+            "XDG_CACHE_HOME": str(temporary / "cache"),
+        }
+
+    def starter(self, tree: str, files: tuple[str, ...]) -> Start:
+        async def start(
+            argv: Sequence[str],
+            variables: Mapping[str, str],
+            *,
+            stdin: int | None,
+            output: int,
+            files: Mapping[int, int],
+        ) -> int:
+            rules = rules_for(self._profile, self.folder)
+            rules.trees += (str(self._temporary),)
+            rules.files += own
+            rules.mark = tree
+            request = Request()
+            request.argv = tuple(os.fsencode(each) for each in argv)
+            request.variables = tuple(
+                (os.fsencode(name), os.fsencode(value)) for name, value in variables.items()
+            )
+            request.rules = rules.pack()
+            request.targets = (0, 1, *files)
+            source = os.open(os.devnull, os.O_RDONLY) if stdin is None else os.dup(stdin)
+            report, writer = os.pipe()
+            try:
+                given = (writer, source, output, *files.values())
+                pid = await self._server.start(request, given)
+            except BaseException:
+                os.close(report)
+                raise
+            finally:
+                os.close(source)
+                os.close(writer)
+            os.set_blocking(report, False)
+            self._reports.append(report)
+            return pid
+
+        own = files
+        return start
+
+    def check_write(self, path: str) -> None:
+        """Raises `ToolError` for a file that the verdict does not let be written."""
+        judged = [os.path.normpath(each) for each in self._profile.writable]
+        real = real_of(os.path.normpath(path), judged)
+        if not any(real == each or real.startswith(f"{each}/") for each in judged):
+            raise ToolError(f"not written: {real} is outside of what was judged")
+
+    def blocked(self) -> list[Blocked]:
+        """What was refused since the last call, of the commands that were started."""
+        found = []
+        for report in tuple(self._reports):
+            try:
+                data = os.read(report, 65_536)
+            except BlockingIOError:
+                continue
+            found += [_blocked(line) for line in data.decode("utf-8", "replace").splitlines()]
+            if not data:
+                self._reports.remove(report)
+                os.close(report)
+        return found
+
+    def close(self) -> None:
+        for report in self._reports:
+            os.close(report)
+        self._reports = []
+
+    @property
+    def judged(self) -> str:
+        return self._profile.judged
+
+
+class ConfinedProcess:
+    """A background process and what the kernel refused it."""
+
+    def __init__(self, process: Process, confinement: CommandConfinement) -> None:
+        self.handle, self.pid = process.handle, process.pid
+        self.judged = confinement.judged
+        self._process, self._confinement = process, confinement
+
+    async def output(self) -> bytes:
+        return await self._process.output()
+
+    async def write(self, data: bytes) -> None:
+        await self._process.write(data)
+
+    async def wait(self) -> int | None:
+        return await self._process.wait()
+
+    async def kill(self) -> None:
+        await self._process.kill()
+
+    def refused(self) -> list[Blocked]:
+        return self._confinement.blocked()
+
+
+_WORDS = {
+    "write": "write to {}",
+    "signal": "signal to {}",
+    "connect": "connection to {}",
+    "socket": "use of {}",
+    "call": "system call {}",
+}
+
+
+def _blocked(line: str) -> Blocked:
+    kind, what, program, reason, *_ = [*line.split("\0"), "", "", ""]
+    words = _WORDS.get(kind, "{}").format(what)
+    return Blocked(what=words, program=program, reason=reason)
+
+
+def rules_for(profile: Profile, folder: str) -> VerdictRules:
+    """The profile with its paths looked up. Raises `ToolError` for one that leads elsewhere now."""
+    rules = VerdictRules()
+    judged = [os.path.normpath(path) for path in profile.writable]
+    for path in judged:
+        _add_path(rules, real_of(path, judged))
+    for path in profile.needs:
+        _add_path(rules, os.path.realpath(path))
+    if profile.repository:
+        for path in repository_of(os.path.realpath(folder), files=profile.repository == "files"):
+            _add_path(rules, path)
+    rules.beside = tuple(os.path.realpath(path) for path in profile.beside)
+    rules.network = profile.network != "none"
+    rules.ports = profile.ports
+    rules.sockets = (*NAME_SERVICES, *map(_real_pattern, profile.sockets))
+    rules.interfaces = "interfaces" in profile.special
+    rules.raw_sockets = "raw-sockets" in profile.special
+    rules.device_control = "devices" in profile.special
+    rules.network_control = "network-settings" in profile.special
+    rules.listens = "listens" in profile.special
+    rules.sees_processes = "processes" in profile.special
+    rules.may_signal, rules.hard_links = profile.may_signal, profile.hard_links
+    return rules
+
+
+def real_of(path: str, judged: Sequence[str]) -> str:
+    """Raises `ToolError` when the path leads to a place that was not judged."""
+    real = os.path.realpath(path)
+    if real == path or any(real == each or real.startswith(f"{each}/") for each in judged):
+        return real
+    raise ToolError(
+        f"not run: {path} leads to {real}, which the verdict does not cover. Name the real path"
+    )
+
+
+def _real_pattern(path: str) -> str:
+    """The folders of a pattern may be links (/var/run); the name may hold a `*`."""
+    head, _, name = path.rpartition("/")
+    return path if "*" in head else f"{os.path.realpath(head or '/').rstrip('/')}/{name}"
+
+
+def _add_path(rules: VerdictRules, real: str) -> None:
+    try:
+        mode = Path(real).lstat().st_mode
+    except OSError:
+        mode = 0
+    if stat.S_ISDIR(mode):
+        rules.trees += (real,)
+    elif mode and not stat.S_ISREG(mode) and not stat.S_ISLNK(mode):
+        rules.files += (real,)
+    rules.exact += (real,)
+
+
+def repository_of(folder: str, *, files: bool) -> list[str]:
+    """The folders that git keeps its records in, from this folder upwards; with `files`, all."""
+    for place in (Path(folder), *Path(folder).parents):
+        found = place / ".git"
+        if found.is_symlink():
+            break
+        if found.is_dir():
+            return [str(place if files else found)]
+        if found.is_file():
+            return [*_linked_records(found), *([str(place)] if files else [])]
+    return []
+
+
+def _linked_records(link: Path) -> list[str]:
+    """Of a worktree whose `.git` is a file: believed only if the repository points back at it."""
+    try:
+        own = Path(link.parent, link.read_text().removeprefix("gitdir:").strip()).resolve()
+        back = Path((own / "gitdir").read_text().strip())
+        common = (own / (own / "commondir").read_text().strip()).resolve()
+    except (OSError, ValueError):
+        return []
+    if back.resolve() != link or own.parent.parent != common or common.name != ".git":
+        return []
+    return [str(common)]

@@ -1,0 +1,243 @@
+"""Confines the calling process to the rules of its verdict, in the moment before its exec.
+
+Landlock refuses every change outside of the granted folders and devices, TCP, abstract sockets and
+signals to processes outside. A system-call filter hands what Landlock does not know to a supervisor
+(modes, owners, times, unix sockets, and files that are granted by their exact name), and refuses
+what no judged command needs. Root also loses the capabilities that these calls would use.
+"""
+
+import ctypes
+import os
+
+from hermes.environments.confinement import kernel, landlock, privileges, seccomp
+from hermes.environments.confinement.seccomp import Notification, Refusal, When, any_bit
+from hermes.environments.confinement.verdict_rules import DEVICES, VerdictRules
+
+WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+LARGE_FILE = {"x86_64": 0o100000, "aarch64": 0o400000}
+TERMINAL_FLAGS = tuple(
+    os.O_RDWR | os.O_NONBLOCK | extra for extra in (0, LARGE_FILE.get(kernel.machine(), 0))
+)
+CHANGES = """
+chmod chown creat fchmod fchmodat fchmodat2 fchown fchownat file_setattr fremovexattr fsetxattr
+futimesat lchown link linkat lremovexattr lsetxattr mkdir mkdirat mknod mknodat removexattr
+removexattrat rename renameat renameat2 rmdir setxattr setxattrat symlink symlinkat truncate unlink
+unlinkat utime utimensat utimes
+"""
+"""Calls that change a file, a folder or its attributes; opening for writing comes on top."""
+
+FORBIDDEN = """
+acct bpf chroot clock_settime delete_module finit_module fsconfig fsmount fsopen fspick init_module
+kexec_file_load kexec_load mount mount_setattr move_mount mq_open mq_unlink msgrcv msgsnd
+open_by_handle_at open_tree_attr pivot_root reboot semop semtimedop setdomainname sethostname setns
+settimeofday shmat swapoff swapon umount2 unshare vhangup
+"""
+"""Calls that change the machine or other programs. The supervisor refuses and reports them."""
+
+SYSTEM_V_CONTROL = ("msgctl", "semctl", "shmctl")
+REMOVE_OR_SET = (0, 1)
+SETTING_SEMAPHORES = (16, 17)
+
+SYS_PTRACE = 19
+NET_ADMIN, NET_RAW, SYS_MODULE, SYS_RAWIO, SYS_ADMIN, SYS_BOOT, SYS_TIME = (
+    12,
+    13,
+    16,
+    17,
+    21,
+    22,
+    25,
+)
+AF_PACKET, SOCK_DGRAM, SOCK_RAW = 17, 2, 3
+NO_NEW_PRIVILEGES = 38
+NEW_MOUNTS, RECURSIVE, PRIVATE, BIND = 0x20000, 0x4000, 0x40000, 0x1000
+AT_RECURSIVE, READ_ONLY = 0x8000, 1
+CHANGES_BY_IOCTL = (0x40086602, 0x40046602, 0x401C5820, 0xC0185879, 0xC0045877, 0xC0045878)
+"""Flags and projects of a file, trimming and freezing of a file system: no open for writing."""
+BTRFS, NO_SUCH_IOCTL = 0x94, 25
+SIGNALS = ("tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
+"""Ways to send a signal besides `kill`; a thread of a program sends some to itself."""
+
+
+class Enforcement:
+    """Puts up confinements. What they have in common is made once, before the first."""
+
+    def __init__(self) -> None:
+        self._devices = [fd for name in DEVICES if (fd := landlock.handle(f"/dev/{name}")) >= 0]
+        self._programs: dict[bytes, bytes] = {}
+        self._privileged = has_capability(SYS_ADMIN)
+
+    def prepare(self, rules: VerdictRules) -> None:
+        """Called in the process that stays: the next command with such rules starts faster."""
+        self._program(rules)
+
+    def rehearse(self) -> None:
+        """All but the last step, so that a process that waits has its memory at hand."""
+        self._grants(VerdictRules()).close()
+        self._program(VerdictRules())
+        _capabilities()
+
+    def enforce(self, rules: VerdictRules) -> int:
+        """Returns the listener of the system-call filter, for the supervisor.
+
+        Raises `OSError` naming the step that the kernel refused; then nothing may be run.
+        """
+        if rules.sees_processes:
+            make_everything_read_only(rules.trees)
+        else:
+            grants = self._grants(rules)
+            if not self._privileged:
+                kernel.prctl(NO_NEW_PRIVILEGES, 1)
+            grants.restrict()
+        listener = seccomp.install_with_listener(self._program(rules))
+        drop_capabilities(rules)
+        return listener
+
+    def _program(self, rules: VerdictRules) -> bytes:
+        key = rules.shape
+        if key not in self._programs:
+            self._programs[key] = seccomp.program(filter_for(rules))
+        return self._programs[key]
+
+    def _grants(self, rules: VerdictRules) -> landlock.Grants:
+        scopes = 0
+        if landlock.version() >= landlock.VERSION_WITH_SCOPES:
+            scopes = landlock.ABSTRACT_SOCKETS | (0 if rules.may_signal else landlock.SIGNALS)
+        rights = landlock.CHANGE
+        if rules.device_control:
+            rights &= ~landlock.IOCTL_DEVICE
+        # The supervisor decides on connections; Landlock only on ports to listen on.
+        grants = landlock.Grants(network=rules.listens, scopes=scopes, rights=rights)
+        for device in self._devices:
+            grants.opened_device(device)
+        for path in rules.trees:
+            grants.writable(path)
+        for path in rules.files:
+            grants.device(path)
+        return grants
+
+
+def filter_for(rules: VerdictRules) -> list[Refusal]:
+    """The calls that are refused or handed to the supervisor, the frequent ones first."""
+    found: list[Refusal] = [
+        # Every bash opens the terminal once, with these flags: Landlock alone decides on that.
+        Notification("openat", any_bit(2, WRITE_FLAGS), When(2, *TERMINAL_FLAGS, unless=True)),
+        Notification("open", any_bit(1, WRITE_FLAGS), When(1, *TERMINAL_FLAGS, unless=True)),
+        Notification("connect"),
+        Notification("socket", *_refused_sockets(rules)),
+        Refusal("openat2", error=seccomp.ENOSYS),
+        *(Refusal(name) for name in ("io_uring_setup", "io_uring_enter", "io_uring_register")),
+        *(Notification(name) for name in CHANGES.split()),
+        *(Notification(name) for name in FORBIDDEN.split()),
+        *(Notification(name, When(1, *REMOVE_OR_SET)) for name in SYSTEM_V_CONTROL),
+        Notification("semctl", When(2, *SETTING_SEMAPHORES)),
+        Refusal("ioctl", When(1, seccomp.TIOCSTI, seccomp.TIOCLINUX)),
+        # A datagram can be sent from a pair to any named socket of the host.
+        Refusal(
+            "socketpair",
+            When(1, seccomp.SOCK_STREAM, seccomp.SOCK_SEQPACKET, unless=True, mask=0xF),
+        ),
+    ]
+    found += _datagrams_to_names(rules)
+    if not rules.device_control:
+        found += [
+            Notification("ioctl", When(1, *CHANGES_BY_IOCTL)),
+            Refusal("ioctl", When(1, BTRFS << 8, mask=0xFF00), error=NO_SUCH_IOCTL),
+        ]
+    if rules.sees_processes:
+        found += [Notification(name) for name in (*SIGNALS, "ptrace", "process_vm_writev")]
+    if not rules.may_signal:
+        found.append(Notification("kill"))
+        # To oneself (0) and to read a limit of another (no new one given) stays free.
+        found += [
+            Notification(name, any_bit(place, seccomp.ALL_BITS))
+            for name, place in seccomp.OF_OTHER_PROCESSES.items()
+            if name != "prlimit64"
+        ]
+        found.append(
+            Notification("prlimit64", any_bit(0, seccomp.ALL_BITS), any_bit(2, seccomp.ALL_BITS))
+        )
+    return found
+
+
+def _refused_sockets(rules: VerdictRules) -> tuple[When, ...]:
+    """Unix sockets must be connected, and the supervisor does that; netlink asks the kernel."""
+    families = [seccomp.AF_UNIX, seccomp.AF_NETLINK]
+    if rules.network or rules.interfaces:
+        families += [seccomp.AF_INET, seccomp.AF_INET6]
+    if rules.raw_sockets:
+        families.append(AF_PACKET)
+    return (When(0, *families, unless=True),)
+
+
+def _datagrams_to_names(rules: VerdictRules) -> list[Refusal]:
+    """Without a connection, a datagram names its receiver where no filter can look."""
+    refused: list[Refusal] = [
+        Refusal("socket", When(0, seccomp.AF_UNIX), When(1, SOCK_DGRAM, SOCK_RAW, mask=0xF))
+    ]
+    inet = (seccomp.AF_INET, seccomp.AF_INET6)
+    if rules.interfaces and not rules.network:
+        refused.append(
+            Refusal("socket", When(0, *inet), When(1, SOCK_DGRAM, unless=True, mask=0xF))
+        )
+    if rules.network and not rules.raw_sockets:
+        refused.append(Refusal("socket", When(0, *inet), When(1, SOCK_RAW, mask=0xF)))
+    return refused
+
+
+class _MountAttributes(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "namespace")]
+
+
+def make_everything_read_only(trees: tuple[str, ...]) -> None:
+    """A mount namespace in which only these folders can be written. Raises `OSError`."""
+    kernel.call("unshare", NEW_MOUNTS)
+    library = kernel.libc()
+    kept = [os.fsencode(tree) for tree in trees]
+    if library.mount(b"none", b"/", None, RECURSIVE | PRIVATE, None):
+        raise OSError(ctypes.get_errno(), "cannot make mounts private")
+    for tree in kept:
+        if library.mount(tree, tree, None, RECURSIVE | BIND, None):
+            raise OSError(ctypes.get_errno(), f"cannot keep {tree!r} writable")
+    _set_mount(b"/", AT_RECURSIVE, _MountAttributes(READ_ONLY, 0, 0, 0))
+    for tree in kept:
+        _set_mount(tree, AT_RECURSIVE, _MountAttributes(0, READ_ONLY, 0, 0))
+
+
+def _set_mount(path: bytes, flags: int, attributes: _MountAttributes) -> None:
+    size = ctypes.sizeof(attributes)
+    kernel.call("mount_setattr", -100, path, flags, ctypes.byref(attributes), size)
+
+
+class _Header(ctypes.Structure):
+    _fields_ = [("version", ctypes.c_uint32), ("pid", ctypes.c_int)]
+
+
+def _capabilities() -> "ctypes.Array[ctypes.c_uint32]":
+    """Effective, permitted and inheritable ones: the low words, then the high words."""
+    found = (ctypes.c_uint32 * 6)()
+    kernel.call("capget", ctypes.byref(_Header(0x20080522, 0)), ctypes.byref(found))
+    return found
+
+
+def has_capability(number: int) -> bool:
+    return bool(_capabilities()[0 if number < 32 else 3] >> (number % 32) & 1)
+
+
+def drop_capabilities(rules: VerdictRules) -> None:
+    """Those by which a change needs no file: clocks, modules, network interfaces, raw devices."""
+    dropped = [SYS_MODULE, SYS_BOOT, SYS_TIME]
+    dropped += [] if rules.network_control else [NET_ADMIN]
+    dropped += [] if rules.device_control else [SYS_RAWIO, SYS_ADMIN]
+    found = _capabilities()
+    if not any(found):
+        return
+    for number in dropped:
+        try:
+            kernel.prctl(privileges.DROP_FROM_BOUNDING_SET, number)
+        except OSError as error:
+            if error.errno != 1:  # not allowed to: then it cannot be regained by exec as root
+                raise
+        for word in range(3):
+            found[word] &= ~(1 << number)
+    kernel.call("capset", ctypes.byref(_Header(0x20080522, 0)), ctypes.byref(found))

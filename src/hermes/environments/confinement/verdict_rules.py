@@ -1,0 +1,64 @@
+"""What one confined command may do, in the form that the fork server and the supervisor read.
+
+`environments.confined` works it out from a `Profile` of the policy: every path here is absolute
+and real, as found just before the command starts.
+"""
+
+import marshal
+
+DEVICES = ("null", "zero", "full", "tty", "ptmx")
+"""Devices below /dev that every command may open for writing."""
+
+
+class VerdictRules:
+    """Only what `marshal` can carry, so that the fork server needs no library to read it."""
+
+    trees: tuple[str, ...] = ()
+    """Folders in which everything may change. The kernel holds this bound by Landlock."""
+    exact: tuple[str, ...] = ()
+    """Paths that may change, with all below them. The supervisor carries these changes out."""
+    beside: tuple[str, ...] = ()
+    """Folders in which new files may be made, changed and removed again."""
+    files: tuple[str, ...] = ()
+    """Devices, pipes and files of our own that may be opened for writing."""
+    network: bool = False
+    """Whether IPv4 and IPv6 sockets may be made."""
+    ports: tuple[int, ...] = ()
+    """TCP ports that may be connected to; with `network` and none here, every port."""
+    listens: bool = False
+    """Whether TCP ports may be bound."""
+    interfaces: bool = False
+    """Whether datagram sockets may be made to ask the kernel about network interfaces."""
+    raw_sockets: bool = False
+    sockets: tuple[str, ...] = ()
+    """Unix sockets that may be connected to; `*` stands for any characters."""
+    device_control: bool = False
+    """Whether devices may be asked by ioctl, as by smartctl and lvs."""
+    network_control: bool = False
+    """Whether the capability to configure the network is kept: nft and iptables list with it."""
+    sees_processes: bool = False
+    """Whether it may look into other processes: a read-only mount namespace replaces Landlock,
+    which would hide them. Needs the right to make one."""
+    may_signal: bool = False
+    hard_links: bool = False
+    """Whether a file that has further names may be changed."""
+    mark: str = ""
+    """The value of HERMES_TREE among the variables of the command."""
+
+    @property
+    def shape(self) -> bytes:
+        """All that the system-call filter depends on."""
+        kinds = (
+            *(self.network, self.interfaces, self.raw_sockets),
+            *(self.may_signal, self.sees_processes),
+        )
+        return bytes(kinds)
+
+    def pack(self) -> bytes:
+        return marshal.dumps(vars(self))
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "VerdictRules":
+        rules = cls()
+        vars(rules).update(marshal.loads(data))
+        return rules

@@ -1,0 +1,170 @@
+"""What the kernel lets a judged command do, and what the gate says where it cannot be held."""
+
+import pytest
+from msgspec.structs import replace
+from policy_house import HOME, WORK, book, policy_text
+
+from hermes.core.actions import Action, KernelSupport, Profile
+from hermes.policy.action import Reader, Situation
+from hermes.policy.commands import analyse
+from hermes.policy.decide import DocumentPolicy
+from hermes.policy.given import action_of, given_of
+from hermes.policy.profile import enforcement_of
+from hermes.policy.verdict import Verdict
+
+FULL = KernelSupport(landlock=7, root=True)
+USER = KernelSupport(landlock=7)
+NONE = KernelSupport(reason="the kernel has no Landlock")
+
+
+def decided(
+    command: str,
+    kernel: KernelSupport | None = FULL,
+    text: str = "",
+    links: dict[str, str] | None = None,
+) -> Verdict:
+    reader = Reader(analyse, lookup=lambda path: (links or {}).get(path, path))
+    gate = DocumentPolicy(
+        book(text, set="careful"), reader, situate=lambda _: Situation(cwd=WORK, home=HOME)
+    )
+    action: Action = replace(action_of(given_of({"command": command})), kernel=kernel)
+    return gate.decide(action)
+
+
+def profile(command: str) -> Profile:
+    found = decided(command).profile
+    assert found is not None
+    return found
+
+
+def test_a_read_may_do_nothing_but_read() -> None:
+    assert profile("df -h; ps aux | grep nginx; cat /etc/hosts 2>/dev/null") == Profile()
+
+
+@pytest.mark.parametrize(
+    ("command", "writable"),
+    [
+        ("echo x > /tmp/a", ("/tmp/a",)),
+        ("rm -rf /srv/data/cache", ("/srv/data/cache",)),
+        ("touch a; mkdir -p b/c", ("/srv/app/a", "/srv/app/b/c")),
+        ("rm /var/log/*.gz", ("/var/log",)),
+        ("tar xf a.tar -C /tmp/x", ("/tmp/x",)),
+    ],
+)
+def test_a_write_may_change_just_what_was_judged(command: str, writable: tuple[str, ...]) -> None:
+    assert profile(command).writable == writable
+    assert profile(command).network == "none"
+
+
+@pytest.mark.parametrize(
+    ("command", "ports"),
+    [
+        ("curl -s http://localhost:8080/health", (8080,)),
+        ("curl -sI https://example.com", (443,)),
+        ("curl http://a/ https://b:8443/x", (80, 8443)),
+        ("curl -sL http://example.com", ()),
+        ("wget -qO- http://example.com", ()),
+    ],
+)
+def test_ports_are_those_that_the_words_name(command: str, ports: tuple[int, ...]) -> None:
+    found = profile(command)
+    assert (found.network, found.ports) == ("ports" if ports else "any", ports)
+
+
+def test_a_peer_behind_a_socket_makes_it_partly_enforced() -> None:
+    for command, peer in (
+        ("systemctl status nginx", "systemd"),
+        ("docker ps", "the container daemon"),
+        ("psql -c 'select 1'", "the database"),
+    ):
+        found = decided(command)
+        assert found.verdict == "allow"
+        assert (found.enforced, peer in found.unenforced) == ("partly", True)
+
+
+def test_a_socket_named_by_the_command_can_be_reached() -> None:
+    assert "/srv/d/sock" in profile("docker -H unix:///srv/d/sock ps").sockets
+    assert "/srv/pg/.s.*" in profile("psql -h /srv/pg -c 'select 1'").sockets
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 fix.py",
+        "systemctl restart nginx",
+        "$X",
+        "frobnicate --now",
+        "rm $X",
+        "make install",
+    ],
+)
+def test_what_has_no_bounds_is_unrestricted_and_says_why(command: str) -> None:
+    found = decided(command)
+    assert found.verdict != "allow"
+    assert found.profile is not None
+    assert found.profile.unrestricted
+    assert (found.enforced, found.unenforced) == ("no", found.profile.unrestricted)
+
+
+def test_a_kill_may_signal_and_nothing_else() -> None:
+    assert profile("kill -HUP 1234") == Profile(may_signal=True, hard_links=True)
+
+
+def test_git_may_change_its_records() -> None:
+    assert profile("git commit -m x").repository == "records"
+    assert profile("git switch main").repository == "files"
+
+
+def test_where_a_link_leads_is_judged_as_well() -> None:
+    links = {"/tmp/link/x": "/etc/x"}
+    found = decided("echo x > /tmp/link/x", links=links)
+    assert found.verdict == "ask"
+    assert found.profile is not None
+    assert found.profile.writable == ("/tmp/link/x", "/etc/x")
+    assert decided("echo x > /tmp/plain/x").verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    ("version", "enforced", "missing"),
+    [(7, "yes", ""), (6, "yes", ""), (5, "partly", "signal"), (4, "partly", "devices")]
+    + [(version, "partly", "devices") for version in (3, 2, 1)],
+)
+def test_an_older_landlock_enforces_less_and_says_what(
+    version: int, enforced: str, missing: str
+) -> None:
+    said, gaps = enforcement_of(Profile(), KernelSupport(landlock=version, root=True))
+    assert said == enforced
+    assert missing in gaps
+
+
+def test_sudo_of_an_ordinary_user_cannot_be_confined() -> None:
+    assert decided("sudo cat /var/log/syslog", FULL).enforced == "yes"
+    found = decided("sudo cat /var/log/syslog", USER)
+    assert (found.verdict, found.enforced) == ("allow", "no")
+    assert "sudo has to gain rights" in found.unenforced
+
+
+@pytest.mark.parametrize(
+    "command", ["df -h", "cat /var/log/syslog | tail -5", "systemctl status x"]
+)
+def test_without_a_kernel_that_enforces_plain_reads_go_on(command: str) -> None:
+    found = decided(command, NONE)
+    assert (found.verdict, found.enforced) == ("allow", "no")
+    assert found.unenforced == NONE.reason
+
+
+@pytest.mark.parametrize(
+    "command", ["cat $LOG", "git status", "python3 -m json.tool x", "x=$(date); echo $x"]
+)
+def test_without_one_a_verdict_that_rests_on_more_than_the_tables_asks(command: str) -> None:
+    assert decided(command, FULL).verdict == "allow"
+    assert decided(command, None).verdict == "allow"
+    found = decided(command, NONE)
+    assert (found.verdict, found.rule) == ("ask", "unenforced-asks")
+
+
+def test_a_rule_can_require_an_enforced_verdict() -> None:
+    text = policy_text("strict", "allow", "{effects: read}", decide="require: enforced")
+    assert decided("df -h", FULL, text).verdict == "allow"
+    found = decided("df -h", NONE, text)
+    assert (found.verdict, found.rule) == ("ask", "strict")
