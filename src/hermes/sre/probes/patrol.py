@@ -19,6 +19,7 @@ from hermes.sre.case import QUESTION
 from hermes.sre.probes.alerts import alert, fingerprint, standing, withdrawn
 from hermes.sre.probes.judging import Verdict, judge, learned
 from hermes.sre.probes.memory import Past, only_one, recall, remember
+from hermes.sre.probes.native import NativeLooks
 from hermes.sre.probes.probe import SUSTAINED, Probe
 from hermes.sre.probes.round import Reading, ask
 from hermes.sre.probes.settings import ProbeSettings
@@ -78,6 +79,7 @@ class Patrol:
         self._beats: list[_Beat] = []
         self._place = _Beat(PLACE, math.inf)
         self._wake = anyio.Event()
+        self._native = NativeLooks()
         self._alone = anyio.CapacityLimiter(8)
         self._telling = anyio.Lock()
         self.rounds = 0
@@ -96,7 +98,7 @@ class Patrol:
         past = recall(self._home)
         before = {name: each.keep for name, each in past.items()}
         seats = self._settings.side_by_side
-        found = await ask(self._environment, self._probes, before, seats=seats)
+        found = await ask(self._environment, self._probes, before, seats=seats, native=self._native)
         return tuple(
             judge(probe, found[probe.name], past.get(probe.name, Past()).values, self._settings)
             for probe in self._probes
@@ -191,7 +193,14 @@ class Patrol:
         before = {each.name: self._past.get(each.name, Past()).keep for each in probes}
         seats = self._settings.side_by_side
         try:
-            found = await ask(self._environment, probes, before, patience=patience, seats=seats)
+            found = await ask(
+                self._environment,
+                probes,
+                before,
+                patience=patience,
+                seats=seats,
+                native=self._native,
+            )
         except PlaceFailed as error:
             for beat in beats:
                 beat.busy = False

@@ -1,15 +1,18 @@
-"""Many looks in one spawn: a script runs them side by side, each with a deadline of its own."""
+"""Many looks at once, each with a deadline of its own: in one shell, or, on this host, in none."""
 
 import re
 import secrets
 from collections.abc import Mapping, Sequence
 from shlex import quote
 
+import anyio
+
 from hermes.core.errors import PlaceFailed
 from hermes.core.messages import Value
 from hermes.core.protocols import Environment
 from hermes.sre.probes.admission import Vouched
 from hermes.sre.probes.command import command_of
+from hermes.sre.probes.native import NativeLooks, can_ask
 from hermes.sre.probes.probe import Probe
 
 _GRACE = 3.0
@@ -58,26 +61,55 @@ async def ask(
     *,
     patience: float = 600.0,
     seats: int = 16,
+    native: NativeLooks | None = None,
 ) -> dict[str, Reading]:
-    """All of them, in one run of the place; by name. `before`: what each kept the last time.
+    """All of them, by name. `before`: what each kept the last time. `native` asks what needs no
+    shell where the environment is this host; what it does not take goes through one shell.
 
     Raises `PlaceFailed`.
     """
-    unasked = {
+    kept = {each.name: None if before is None else before.get(each.name, "") for each in probes}
+    found = {
         each.name: Reading(probe=each.name, code=None, unasked=_UNSEEN)
         for each in probes
         if each.kind == "command" and not isinstance(each, Vouched)
     }
-    probes = [each for each in probes if each.name not in unasked]
-    if not probes:
-        return unasked
+    looks = native or NativeLooks()
+
+    async def look(probe: Probe) -> None:
+        seconds = min(probe.timeout, patience)
+        code, text, value, keep = await looks.ask(probe, kept[probe.name] or "", seconds)
+        said = _CONTROL.sub(" ", text)[:_LONGEST]
+        found[probe.name] = Reading(probe=probe.name, code=code, text=said, value=value, keep=keep)
+
+    here = [each for each in probes if can_ask(environment, each, kept[each.name])]
+    rest = [each for each in probes if each.name not in found and each not in here]
+    failure: PlaceFailed | None = None
+    async with anyio.create_task_group() as group:
+        for each in here:
+            group.start_soon(look, each)
+        try:
+            found |= await _ask_shell(environment, rest, kept, patience, seats) if rest else {}
+        except PlaceFailed as error:
+            failure = error
+    if failure is not None:
+        raise failure
+    return found
+
+
+async def _ask_shell(
+    environment: Environment,
+    probes: Sequence[Probe],
+    kept: Mapping[str, str | None],
+    patience: float,
+    seats: int,
+) -> dict[str, Reading]:
     mark = secrets.token_hex(8)
     looks, longest = [], 0.0
     for number, probe in enumerate(probes):
         seconds = min(probe.timeout, patience)
         longest = max(longest, seconds)
-        command = command_of(probe, None if before is None else before.get(probe.name, ""))
-        looks.append(f"s {number} {seconds:g} {quote(command)}")
+        looks.append(f"s {number} {seconds:g} {quote(command_of(probe, kept[probe.name]))}")
     script = _SCRIPT.replace("MARK", mark).replace("SEATS", str(seats))
     script = script.replace("LONGEST", str(_LONGEST)).replace("LOOKS", "\n".join(looks))
     waves = 1 + len(probes) // seats
@@ -85,7 +117,7 @@ async def ask(
     found = dict(_answers(result.output, mark, probes))
     if not found and len(probes) > 1:
         raise PlaceFailed(f"{environment.target} did not run a single look: {result.output[-200:]}")
-    return unasked | {
+    return {
         probe.name: found.get(probe.name, Reading(probe=probe.name, code=None)) for probe in probes
     }
 

@@ -7,7 +7,7 @@ from hermes.sre.probes.probe import Probe
 
 JOURNAL = "journal:"
 TROUBLE = "error|fatal|critical|panic|traceback|exception|no space left|out of memory"
-_MOST = 4_000_000
+LARGEST_LOOK_BYTES = 4_000_000
 """Bytes of one look; of more than that the end is taken."""
 
 _FILE = r"""
@@ -72,7 +72,7 @@ def log(probe: Probe, before: str | None) -> str:
     if before is None:
         wait = _JOURNAL_NOW if body is _JOURNAL else _FILE_NOW
         head = f"{head}{wait}sleep 2\n"
-    return f"{head}{_COUNT}{body.replace('MOST', str(_MOST))}{_RATE}"
+    return f"{head}{_COUNT}{body.replace('MOST', str(LARGEST_LOOK_BYTES))}{_RATE}"
 
 
 _FILE_NOW = 'before="$(stat -Lc %i:%s -- "$f" 2>/dev/null):$(date +%s)"\n'

@@ -1,6 +1,7 @@
 """Looks at services from outside: ports, answers, certificates, and what their supervisor says."""
 
 import re
+from fnmatch import fnmatchcase
 from shlex import quote
 
 from hermes.core.errors import SettingsError
@@ -116,6 +117,11 @@ def _case(probe: Probe) -> str:
         else:
             patterns.append(part.replace("x", "?"))
     return "|".join(patterns)
+
+
+def fits(probe: Probe, status: int) -> bool:
+    """Whether a status is one of those that the probe calls fine."""
+    return any(fnmatchcase(str(status), each) for each in _case(probe).split("|"))
 
 
 def tls(probe: Probe, before: str | None) -> str:

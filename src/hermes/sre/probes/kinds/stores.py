@@ -50,7 +50,7 @@ echo "value=$n tables and indexes in $f"
 def postgres(probe: Probe, before: str | None) -> str:
     """`what`: a port, `host:port` or `folder of its socket:port`. Asked whether it takes
     connections; with a label `user` that needs no password, also how many are left."""
-    host, number = _server(probe, "127.0.0.1", "5432")
+    host, number = server(probe, "127.0.0.1", "5432")
     who, db = probe.labels.get("user", ""), probe.labels.get("database", "postgres")
     limit = 95 if probe.limit is None else int(probe.limit)
     head = f"h={quote(host)} p={number} who={quote(who)} db={quote(db)} limit={limit}"
@@ -58,7 +58,7 @@ def postgres(probe: Probe, before: str | None) -> str:
 
 
 def mysql(probe: Probe, before: str | None) -> str:
-    host, number = _server(probe, "127.0.0.1", "3306")
+    host, number = server(probe, "127.0.0.1", "3306")
     return f"h={quote(host)} p={number}{_MYSQL}"
 
 
@@ -69,7 +69,7 @@ def redis(probe: Probe, before: str | None) -> str:
             raise SettingsError(f"{probe.name}: {probe.what!r} is no path of a socket")
         at = f"-s {probe.what}"
     else:
-        host, number = _server(probe, "127.0.0.1", "6379")
+        host, number = server(probe, "127.0.0.1", "6379")
         at = f"-h {host} -p {number}"
     return f"limit={limit}" + _REDIS.replace("$at", at)
 
@@ -78,7 +78,8 @@ def sqlite(probe: Probe, before: str | None) -> str:
     return f"f={quote(probe.what)}{_SQLITE}"
 
 
-def _server(probe: Probe, host: str, number: str) -> tuple[str, str]:
+def server(probe: Probe, host: str, number: str) -> tuple[str, str]:
+    """Host and port; `host` and `number` where the probe names none. Raises `SettingsError`."""
     found = re.fullmatch(r"(?:([\w./-]+):)?(\d{1,5})?", probe.what)
     if found is None:
         raise SettingsError(f"{probe.name}: {probe.what!r} is no address; write 5432 or db:5432")

@@ -1,0 +1,204 @@
+"""What a watch costs on an idle host: CPU of its whole process tree, and memory.
+
+`python bench/idle_watch.py [--seconds 60]` starts nginx, redis and a small Python API as plain
+daemons on loopback ports, writes 40 probes about them, runs a real `hermes watch` as a process
+and prints a table. CPU is the time of the process and of every child it has waited for, from
+`/proc/PID/stat`; memory is the proportional set size of the tree, the largest of all samples.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+CPU_LIMIT_PERCENT, MEMORY_LIMIT_MB = 1.0, 60.0
+WARM_UP_S, SAMPLE_S = 20.0, 5.0
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+NGINX = """\
+daemon off; pid {at}/nginx.pid; error_log {at}/error.log;
+events {{ worker_connections 64; }}
+http {{ access_log {at}/access.log; client_body_temp_path {at}/b; proxy_temp_path {at}/p;
+  fastcgi_temp_path {at}/f; uwsgi_temp_path {at}/u; scgi_temp_path {at}/s;
+  server {{ listen 127.0.0.1:{port}; location / {{ return 200 "well\\n"; }} }} }}
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@contextmanager
+def running(argv: list[str], **more: object) -> Iterator[subprocess.Popen[bytes]]:
+    child = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, **more)  # type: ignore[call-overload]
+    try:
+        yield child
+    finally:
+        child.send_signal(signal.SIGTERM)
+        child.wait(30)
+
+
+def probes(folder: Path, nginx: int, redis: int, api: int) -> list[dict[str, object]]:
+    """40, in the mixture that discovery proposes for such a host."""
+    found: list[dict[str, object]] = [
+        {"name": "cpu", "kind": "cpu", "fails": 4, "limit": 101},
+        {"name": "load", "kind": "load", "fails": 4, "limit": 1000},
+        {"name": "memory", "kind": "memory", "limit": 101},
+        {"name": "processes", "kind": "processes", "interval": 60},
+        {"name": "zombies", "kind": "zombies", "interval": 60, "limit": 10000},
+    ]
+    for path in ("/", "/tmp", "/var", "/etc"):
+        name = path.strip("/") or "root"
+        found.append({"name": f"disk-{name}", "kind": "disk", "what": path, "limit": 101})
+        found.append({"name": f"inodes-{name}", "kind": "inodes", "what": path, "interval": 60})
+    for name, port in (("nginx", nginx), ("redis", redis), ("api", api)):
+        for number in range(4):
+            found.append(
+                {
+                    "name": f"port-{name}-{number}",
+                    "kind": "port",
+                    "what": str(port),
+                    "service": name,
+                }
+            )
+    for name, port in (("nginx", nginx), ("api", api)):
+        for path in ("", "health", "items"):
+            url = f"http://127.0.0.1:{port}/{path}"
+            found.append(
+                {
+                    "name": f"http-{name}-{path or 'root'}",
+                    "kind": "http",
+                    "what": url,
+                    "service": name,
+                }
+            )
+    found.append({"name": "redis", "kind": "redis", "what": str(redis), "service": "redis"})
+    for name in ("access", "error", "api", "redis"):
+        log = folder / f"{name}.log"
+        log.touch()
+        found.append({"name": f"log-{name}", "kind": "log", "what": str(log), "baseline": True})
+    found.append(
+        {"name": "answers-nginx", "kind": "answers", "what": str(folder / "access.log"),
+         "service": "nginx"}
+    )  # fmt: skip
+    for path in ("/etc/passwd", "/etc/hosts", "/etc/hostname"):
+        found.append(
+            {"name": f"own-{Path(path).name}", "kind": "command", "what": f"test -e {path}"}
+        )
+    assert len(found) == 40, len(found)
+    return found
+
+
+def tree(pid: int) -> list[int]:
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                stat = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            parents.setdefault(int(stat[1]), []).append(int(entry.name))
+    found, todo = [], [pid]
+    while todo:
+        one = todo.pop()
+        found.append(one)
+        todo += parents.get(one, [])
+    return found
+
+
+def cpu_seconds(pid: int) -> tuple[float, float]:
+    """Of the process alone, and of the children it has waited for."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    own, children = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
+    return own / TICKS_PER_S, children / TICKS_PER_S
+
+
+def memory_mb(pid: int) -> float:
+    total = 0
+    for one in tree(pid):
+        try:
+            text = Path(f"/proc/{one}/smaps_rollup").read_text()
+        except OSError:
+            continue
+        total += next(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:"))
+    return total / 1024
+
+
+def measure(pid: int, seconds: float) -> dict[str, float]:
+    time.sleep(WARM_UP_S)
+    own, children = cpu_seconds(pid)
+    began, most = time.monotonic(), 0.0
+    while (left := began + seconds - time.monotonic()) > 0:
+        most = max(most, memory_mb(pid))
+        time.sleep(min(SAMPLE_S, left))
+    took = time.monotonic() - began
+    own_after, children_after = cpu_seconds(pid)
+    spent = (own_after - own, children_after - children)
+    return {
+        "process_cpu_percent": 100 * spent[0] / took,
+        "children_cpu_percent": 100 * spent[1] / took,
+        "cpu_percent": 100 * sum(spent) / took,
+        "memory_mb": most,
+        "seconds": took,
+    }
+
+
+def watch(folder: Path, extra: list[str]) -> tuple[list[str], dict[str, str]]:
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "LANG": "C.UTF-8",
+        "HERMES_HOME": str(folder / "home"),
+    }
+    return [sys.executable, "-m", "hermes.cli", "watch", "--model", "none", *extra], env
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--no-listen", action="store_true", help="without the alert receiver")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="idle-watch-") as name, ExitStack() as stack:
+        folder = Path(name)
+        ports = nginx, redis, api = free_port(), free_port(), free_port()
+        (folder / "home").mkdir()
+        (folder / "nginx.conf").write_text(NGINX.format(at=folder, port=nginx))
+        listed = probes(folder, *ports)
+        (folder / "home/probes.yaml").write_text(json.dumps({"probes": listed}))
+        (folder / "www").mkdir()
+        (folder / "www/health").write_text("well")
+        (folder / "www/items").write_text("[]")
+        services = [
+            ["nginx", "-c", str(folder / "nginx.conf"), "-e", str(folder / "error.log")],
+            ["redis-server", "--port", str(redis), "--bind", "127.0.0.1", "--save", ""],
+            [sys.executable, "-m", "http.server", str(api), "--bind", "127.0.0.1"],
+        ]
+        for argv in services:
+            if shutil.which(argv[0]) is None:
+                print(f"{argv[0]} is not installed")
+                return 2
+            stack.enter_context(running(argv, cwd=folder / "www"))
+        argv, env = watch(folder, ["--no-listen"] if given.no_listen else [])
+        child = stack.enter_context(running(argv, env=env, cwd=folder))
+        found = measure(child.pid, given.seconds)
+    print(f"{len(listed)} probes, {found['seconds']:.0f} s, load {os.getloadavg()[0]:.1f}")
+    for key in ("process_cpu_percent", "children_cpu_percent"):
+        print(f"  {key:22} {found[key]:7.2f}")
+    held = found["cpu_percent"] <= CPU_LIMIT_PERCENT and found["memory_mb"] <= MEMORY_LIMIT_MB
+    print(f"  {'cpu_percent':22} {found['cpu_percent']:7.2f}   at most {CPU_LIMIT_PERCENT:g}")
+    print(f"  {'memory_mb':22} {found['memory_mb']:7.1f}   at most {MEMORY_LIMIT_MB:g}")
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

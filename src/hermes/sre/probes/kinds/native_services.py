@@ -1,0 +1,195 @@
+"""Asks services of this host over their own protocols: ports, web pages, redis, PostgreSQL."""
+
+import functools
+import ssl
+import struct
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from urllib.parse import SplitResult, urlsplit
+
+import anyio
+from anyio.abc import ByteStream
+
+from hermes.sre.probes.kinds import services, stores
+from hermes.sre.probes.probe import Probe
+
+Answer = tuple[int, str, float | None, str]
+"""Exit code, words, value, and what the next look needs; the same as a look in a shell brings."""
+BODY_LIMIT_BYTES = 262_144
+PIECE_BYTES = 65_536
+_STARTUP_VERSION = 196_608
+_CANNOT_CONNECT_NOW, _TOO_MANY_CONNECTIONS = "57P03", "53300"
+
+
+def why(error: Exception) -> str:
+    """The innermost cause in the words of the operating system."""
+    cause = error.__cause__
+    if isinstance(cause, OSError | ExceptionGroup):
+        first = cause.exceptions[0] if isinstance(cause, ExceptionGroup) else cause
+        return why(first)
+    said = error.strerror if isinstance(error, OSError) else ""
+    return said or str(error) or type(error).__name__
+
+
+async def ask_port(probe: Probe) -> Answer:
+    host, number, _ = services.address(probe)
+    try:
+        async with _connected(host, number):
+            return 0, f"{host}:{number} takes connections", None, ""
+    except OSError:
+        return 1, f"nothing answers at {host}:{number}", None, ""
+
+
+async def ask_http(probe: Probe) -> Answer:
+    url, began = probe.what, time.monotonic()
+    try:
+        status, body = await _get(urlsplit(url))
+    except (OSError, anyio.BrokenResourceError, anyio.EndOfStream, ValueError) as error:
+        return 1, f"no answer from {url}: {why(error)}", None, ""
+    took = round(time.monotonic() - began, 6)
+    words = [f"{took:.6f} seconds for status {status} from {url}"]
+    if not services.fits(probe, status):
+        words.append(f"the status is {status}")
+    elif probe.contains and probe.contains.encode() not in body:
+        words.append(f"the body lacks: {probe.contains}")
+    elif probe.limit is not None and took > probe.limit:
+        words.append(f"it took longer than {probe.limit:g} s")
+    return int(len(words) > 1), "; ".join(words), took, ""
+
+
+async def _get(at: SplitResult) -> tuple[int, bytes]:
+    """Raises `ValueError` for what is no HTTP."""
+    tls = at.scheme == "https"
+    path = f"{at.path or '/'}{'?' if at.query else ''}{at.query}"
+    request = (
+        f"GET {path} HTTP/1.1\r\nHost: {at.netloc}\r\nUser-Agent: hermes-probe\r\n"
+        "Accept: */*\r\nConnection: close\r\n\r\n"
+    )
+    async with _connected(at.hostname or "", at.port or (443 if tls else 80), tls=tls) as stream:
+        await stream.send(request.encode())
+        data = b""
+        while b"\r\n\r\n" not in data and len(data) < BODY_LIMIT_BYTES:
+            data += await stream.receive(PIECE_BYTES)
+        head, _, body = data.partition(b"\r\n\r\n")
+        protocol, _, rest = head.decode("latin-1").partition(" ")
+        if not protocol.startswith("HTTP/") or not rest[:3].isdigit():
+            raise ValueError("it does not speak HTTP")
+        return int(rest[:3]), await _body(stream, head.lower(), body)
+
+
+async def _body(stream: ByteStream, head: bytes, body: bytes) -> bytes:
+    """What came before the end, the stated length, or the most that is read."""
+    length = BODY_LIMIT_BYTES
+    for line in head.split(b"\r\n"):
+        if line.startswith(b"content-length:") and line[15:].strip().isdigit():
+            length = min(length, int(line[15:]))
+    chunked = b"transfer-encoding: chunked" in head
+    while len(body) < length and not (chunked and body.endswith(b"\r\n0\r\n\r\n")):
+        try:
+            body += await stream.receive(PIECE_BYTES)
+        except anyio.EndOfStream:
+            break
+    return _joined(body) if chunked else body
+
+
+def _joined(body: bytes) -> bytes:
+    """Chunks without the lengths between them; one that is cut short ends it."""
+    found = b""
+    while body:
+        size, _, rest = body.partition(b"\r\n")
+        try:
+            length = int(size.partition(b";")[0], 16)
+        except ValueError:
+            break
+        found += rest[:length]
+        body = rest[length + 2 :] if length else b""
+    return found
+
+
+@asynccontextmanager
+async def _connected(
+    host: str, port: int, *, tls: bool = False
+) -> AsyncGenerator[ByteStream, None]:
+    """Whose certificate it is does not matter here: the kind `tls` says."""
+    if tls:
+        stream: ByteStream = await anyio.connect_tcp(
+            host, port, ssl_context=_unverified(), tls_standard_compatible=False
+        )
+    elif host.startswith("/"):
+        stream = await anyio.connect_unix(host)
+    else:
+        stream = await anyio.connect_tcp(host, port)
+    async with stream:
+        yield stream
+
+
+@functools.cache
+def _unverified() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+async def ask_redis(probe: Probe) -> Answer:
+    socket = probe.what.startswith("/")
+    host, port = (probe.what, "0") if socket else stores.server(probe, "127.0.0.1", "6379")
+    try:
+        said = await _redis_says(host, int(port))
+    except (OSError, anyio.BrokenResourceError, anyio.EndOfStream) as error:
+        return 1, f"no PONG: {why(error)}", None, ""
+    first, _, rest = said.partition("\r\n")
+    if "NOAUTH" in first:
+        return 0, "it answers and asks for a password", None, ""
+    if first != "+PONG":
+        return 1, f"no PONG: {first.lstrip('-')[:200]}", None, ""
+    found = dict(line.partition(":")[::2] for line in rest.split("\r\n"))
+    most, policy = int(found.get("maxmemory") or 0), found.get("maxmemory_policy", "")
+    if most == 0:
+        return 0, "PONG", None, ""
+    used = 100 * int(found.get("used_memory") or 0) // most
+    limit = 95 if probe.limit is None else int(probe.limit)
+    words = f"{used} percent of the allowed memory are used ({policy})"
+    return int(policy == "noeviction" and used >= limit), words, float(used), ""
+
+
+async def _redis_says(host: str, port: int) -> str:
+    async with _connected(host, port) as stream:
+        await stream.send(b"PING\r\nINFO memory\r\nQUIT\r\n")
+        data = b""
+        while len(data) < BODY_LIMIT_BYTES:
+            try:
+                data += await stream.receive(PIECE_BYTES)
+            except (anyio.EndOfStream, anyio.BrokenResourceError):
+                break
+        if not data:
+            raise anyio.EndOfStream
+        return data.decode(errors="replace")
+
+
+async def ask_postgres(probe: Probe) -> Answer:
+    """As `pg_isready` does: a connection is begun and not finished."""
+    host, port = stores.server(probe, "127.0.0.1", "5432")
+    at = f"{host}/.s.PGSQL.{port}" if host.startswith("/") else host
+    name = f"{host}:{port}"
+    try:
+        answer = await _postgres_says(at, int(port))
+    except (OSError, anyio.BrokenResourceError, anyio.EndOfStream):
+        return 2, f"{name} - no response", None, ""
+    if not answer.startswith((b"R", b"E")):
+        return 1, f"{name} does not speak the protocol of PostgreSQL", None, ""
+    fields = {each[:1]: each[1:].decode(errors="replace") for each in answer[5:].split(b"\0")}
+    code, said = fields.get(b"C", ""), fields.get(b"M", "")
+    if answer.startswith(b"E") and code == _CANNOT_CONNECT_NOW:
+        return 1, f"{name} - rejecting connections: {said}", None, ""
+    if answer.startswith(b"E") and code == _TOO_MANY_CONNECTIONS:
+        return 1, f"no connection is left: {said}", None, ""
+    return 0, f"{name} - accepting connections", None, ""
+
+
+async def _postgres_says(host: str, port: int) -> bytes:
+    about = b"user\0postgres\0database\0postgres\0application_name\0hermes-probe\0\0"
+    async with _connected(host, port) as stream:
+        await stream.send(struct.pack("!ii", len(about) + 8, _STARTUP_VERSION) + about)
+        return await stream.receive(PIECE_BYTES)

@@ -1,0 +1,275 @@
+"""Probes of this host without a shell: the same verdict as in a shell, and no process started."""
+
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from probe_house import PATH, Pages, eventually, free_port, this_host, web_server
+
+from hermes.core.protocols import CommandResult
+from hermes.environments.local import LocalEnvironment
+from hermes.sre.probes.judging import judge
+from hermes.sre.probes.native import TIMED_OUT, NativeLooks
+from hermes.sre.probes.probe import Kind, Probe
+from hermes.sre.probes.round import Reading, ask
+from hermes.sre.probes.settings import ProbeSettings
+
+pytestmark = pytest.mark.anyio
+
+
+class OtherHost(LocalEnvironment):
+    """This host under another name, so that every probe goes through the shell."""
+
+    name = "elsewhere"
+
+
+class NoShell(LocalEnvironment):
+    async def run(
+        self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
+    ) -> CommandResult:
+        raise AssertionError(f"a shell was started: {command[:200]}")
+
+
+async def both(folder: Path, probe: Probe, keep: str = "") -> tuple[Reading, Reading]:
+    """The reading without a shell, and the one in a shell."""
+    before = {probe.name: keep}
+    async with NoShell(folder, {"PATH": PATH}) as here:
+        native = (await ask(here, [probe], before))[probe.name]
+    async with OtherHost(folder, {"PATH": PATH}) as there:
+        shell = (await ask(there, [probe], before))[probe.name]
+    return native, shell
+
+
+async def states(folder: Path, probe: Probe, keep: str = "") -> str:
+    native, shell = await both(folder, probe, keep)
+    one, other = (judge(probe, each, (), ProbeSettings()) for each in (native, shell))
+    assert one.state == other.state, (one, other)
+    assert (one.value is None) == (other.value is None), (one, other)
+    return one.state
+
+
+@pytest.mark.parametrize("kind", ["cpu", "load", "memory", "processes", "zombies"])
+@pytest.mark.parametrize(("limit", "state"), [(-1.0, "failing"), (1e6, "fine")])
+async def test_the_host_is_judged_alike(
+    tmp_path: Path, kind: Kind, limit: float, state: str
+) -> None:
+    assert await states(tmp_path, Probe(name="host", kind=kind, limit=limit)) == state
+
+
+@pytest.mark.parametrize("kind", ["disk", "inodes"])
+async def test_a_file_system_has_the_same_figures(tmp_path: Path, kind: Kind) -> None:
+    native, shell = await both(tmp_path, Probe(name="d", kind=kind, what="/dev/shm", limit=101))
+    assert native.value == shell.value
+    missing = Probe(name="d", kind=kind, what=str(tmp_path / "no such folder"))
+    assert await states(tmp_path, missing) == "failing"
+
+
+async def test_a_port_is_judged_alike(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        probe = Probe(name="p", kind="port", what=str(server.getsockname()[1]))
+        assert await states(tmp_path, probe) == "fine"
+    assert await states(tmp_path, probe) == "failing"
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "state"),
+    [
+        ({}, 200, "fine"),
+        ({}, 404, "fine"),
+        ({}, 503, "failing"),
+        ({"status": "2xx"}, 404, "failing"),
+        ({"status": "<400,404"}, 404, "fine"),
+        ({"contains": "is well"}, 200, "fine"),
+        ({"contains": "is broken"}, 200, "failing"),
+        ({"limit": 0.0}, 200, "failing"),
+    ],
+)
+async def test_a_page_is_judged_alike(
+    tmp_path: Path, more: dict[str, str], status: int, state: str
+) -> None:
+    pages = Pages()
+    pages.status = status
+    with web_server(pages) as port:
+        url = f"http://127.0.0.1:{port}/items?all=1"
+        probe = Probe(name="p", kind="http", what=url, **more)  # type: ignore[arg-type]
+        assert await states(tmp_path, probe) == state
+    assert pages.asked == ["/items?all=1"] * 2
+
+
+async def test_a_page_in_chunks_and_one_without_a_length_are_read_whole(tmp_path: Path) -> None:
+    answers = (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"4\r\nall \r\n7\r\nis well\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\nall is well",
+    )
+    for answer in answers:
+        with one_answer(answer) as port:
+            url = f"http://127.0.0.1:{port}/"
+            probe = Probe(name="p", kind="http", what=url, contains="all is well")
+            assert await states(tmp_path, probe) == "fine"
+
+
+async def test_what_does_not_speak_http_is_no_answer(tmp_path: Path) -> None:
+    with one_answer(b"220 mail.example ESMTP\r\n\r\n") as port:
+        probe = Probe(name="p", kind="http", what=f"http://127.0.0.1:{port}/")
+        async with NoShell(tmp_path, {"PATH": PATH}) as here:
+            found = await ask(here, [probe])
+    assert found["p"].code == 1
+    assert "HTTP" in found["p"].text
+
+
+async def test_a_page_that_hangs_has_timed_out(tmp_path: Path) -> None:
+    pages = Pages()
+    pages.gate.clear()
+    with web_server(pages) as port:
+        probe = Probe(name="p", kind="http", what=f"http://127.0.0.1:{port}/", timeout=0.3)
+        async with NoShell(tmp_path, {"PATH": PATH}) as here:
+            found = await ask(here, [probe])
+    assert found["p"].timed_out
+
+
+@contextmanager
+def one_answer(data: bytes) -> Iterator[int]:
+    """Answers every connection with these bytes."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            try:
+                one, _ = server.accept()
+            except OSError:
+                return
+            with one:
+                one.recv(4096)
+                one.sendall(data)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield server.getsockname()[1]
+    finally:
+        server.shutdown(socket.SHUT_RDWR)
+        server.close()
+        thread.join()
+
+
+@pytest.mark.skipif(shutil.which("redis-server") is None, reason="redis is not installed")
+async def test_a_redis_is_judged_alike_also_when_full_locked_or_gone(tmp_path: Path) -> None:
+    port = free_port()
+    probe = Probe(name="r", kind="redis", what=str(port))
+    with redis(port):
+        assert await states(tmp_path, probe) == "fine"
+    assert await states(tmp_path, probe) == "failing"
+    with redis(port, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction"):
+        full = Probe(name="r", kind="redis", what=str(port), limit=1)
+        assert await states(tmp_path, full) == "failing"
+    with redis(port, "--requirepass", "geheim"):
+        assert await states(tmp_path, probe) == "fine"
+
+
+@contextmanager
+def redis(port: int, *more: str) -> Iterator[None]:
+    argv = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", *more]
+    child = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            with socket.socket() as one:
+                if one.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.02)
+        yield
+    finally:
+        child.terminate()
+        child.wait(10)
+
+
+async def test_a_port_that_is_no_postgres_does_not_accept_connections(tmp_path: Path) -> None:
+    probe = Probe(name="db", kind="postgres", what=str(free_port()))
+    async with NoShell(tmp_path, {"PATH": PATH}) as here:
+        assert (await ask(here, [probe]))["db"].code == 2
+        for answer, code in (
+            (b"R\0\0\0\x08\0\0\0\0", 0),
+            (b"E\0\0\0\x40SFATAL\0C57P03\0Mthe database system is starting up\0\0", 1),
+            (b"E\0\0\0\x40SFATAL\0C53300\0Msorry, too many clients already\0\0", 1),
+            (b"E\0\0\0\x40SFATAL\0C28000\0Mrole does not exist\0\0", 0),
+            (b"HTTP/1.1 400 Bad Request\r\n\r\n", 1),
+        ):
+            with one_answer(answer) as port:
+                asked = Probe(name="db", kind="postgres", what=str(port))
+                assert (await ask(here, [asked]))["db"].code == code, answer
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [("INFO all is well\n" * 50, "fine"), ("ERROR it broke\n" * 50, "failing"), ("", "fine")],
+)
+async def test_new_lines_of_a_log_are_judged_alike(tmp_path: Path, text: str, state: str) -> None:
+    log = tmp_path / "app.log"
+    log.write_text("ERROR old\n" * 100)
+    before = f"{log.stat().st_ino}:{log.stat().st_size}:{int(time.time()) - 60}"
+    with log.open("a") as file:
+        file.write(text)
+    probe = Probe(name="l", kind="log", what=str(log))
+    assert await states(tmp_path, probe, before) == state
+    native, shell = await both(tmp_path, probe, before)
+    assert native.keep.split(":")[:2] == shell.keep.split(":")[:2]
+
+
+async def test_a_log_that_was_rotated_is_read_to_its_end_first(tmp_path: Path) -> None:
+    log = tmp_path / "app.log"
+    log.write_text("INFO\n")
+    before = f"{log.stat().st_ino}:{log.stat().st_size}:{int(time.time()) - 60}"
+    with log.open("a") as file:
+        file.write("ERROR last words\n" * 20)
+    log.rename(tmp_path / "app.log.1")
+    log.write_text("INFO a new day\n")
+    probe = Probe(name="l", kind="log", what=str(log))
+    assert await states(tmp_path, probe, before) == "failing"
+
+
+async def test_a_pattern_of_a_person_is_left_to_grep(tmp_path: Path) -> None:
+    log = tmp_path / "app.log"
+    log.write_text("")
+    before = f"{log.stat().st_ino}:0:{int(time.time()) - 60}"
+    log.write_text("payment 7 lost\n" * 30)
+    probe = Probe(name="l", kind="log", what=str(log), pattern="payment [[:digit:]] lost")
+    async with this_host(tmp_path) as here:
+        assert (await ask(here, [probe], {"l": before}))["l"].code == 1
+
+
+@pytest.mark.parametrize(("status", "state"), [(200, "fine"), (503, "failing"), (429, "failing")])
+async def test_answers_in_a_log_are_judged_alike(tmp_path: Path, status: int, state: str) -> None:
+    log = tmp_path / "access.log"
+    line = '10.0.0.1 - - [15/Nov/2026:10:00:00] "GET /items?q=1 HTTP/1.1" {} 12 "-" "curl/8.5.0"\n'
+    log.write_text(line.format(200) * 3 + line.format(status) * 3)
+    probe = Probe(name="a", kind="answers", what=str(log))
+    assert await states(tmp_path, probe) == state
+    native, shell = await both(tmp_path, probe)
+    assert native.value == shell.value
+
+
+async def test_a_look_that_never_comes_back_holds_one_thread_only(tmp_path: Path) -> None:
+    """A log that is a pipe nobody writes to stands for a mount that hangs."""
+
+    pipe = tmp_path / "pipe.log"
+    os.mkfifo(pipe)
+    looks = NativeLooks()
+    probe = Probe(name="a", kind="answers", what=str(pipe))
+    for _ in range(3):
+        assert (await looks.ask(probe, "", 0.2))[0] == TIMED_OUT
+    assert len(looks.stuck) == 1
+    descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    os.close(descriptor)
+
+    async def over() -> bool:
+        return not looks.stuck
+
+    await eventually(over)
