@@ -1,6 +1,7 @@
 """`hermes watch` and `hermes health` as processes: a port that nobody holds is told of."""
 
 import json
+import shutil
 import signal
 import socket
 import subprocess
@@ -8,6 +9,7 @@ import time
 from pathlib import Path
 
 import anyio
+import pytest
 from hermes_command import Hermes
 
 from hermes.memory.journal import SqliteJournal
@@ -83,3 +85,43 @@ def kinds(hermes: Hermes) -> list[str]:
             return [recorded.event.kind async for recorded in journal.read()]
 
     return anyio.run(read)
+
+
+@pytest.mark.skipif(shutil.which("redis-server") is None, reason="redis is not installed")
+def test_a_redis_that_stopped_while_no_watch_ran_fails_health_and_is_an_incident(
+    hermes: Hermes, tmp_path: Path
+) -> None:
+    port = next(each for each in range(21_000, 29_000) if not answers(each))
+    pid = tmp_path / "redis.pid"
+    argv = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+    argv += ["--daemonize", "yes", "--pidfile", str(pid), "--dir", str(tmp_path)]
+    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
+    wait_for(pid, "\n")
+    names = (f"port-{port}", f"redis-{port}")
+    well = {
+        each["probe"]: each["ok"]
+        for each in json.loads(hermes("health", "--json").stdout)["probes"]
+    }
+    assert [well[name] for name in names] == [True, True]
+    subprocess.run(["kill", pid.read_text().strip()], check=True)
+    while answers(port):
+        time.sleep(0.02)
+    done = hermes("health", "--json")
+    said = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert set(names) <= set(said["failing"])
+    assert list(said["missing"]) == ["redis-server"]
+    assert "not running: redis-server, expected" in hermes("health").stdout
+    command = [*hermes.command, "watch", "--model", "none", "--no-listen"]
+    with subprocess.Popen(command, env=hermes.env, stdout=subprocess.PIPE, text=True) as child:
+        wait_for(hermes.home / "notices.log", "redis-server: nothing answers")
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=60)
+    assert hermes("health", "forget", "redis-server").returncode == 0
+    assert json.loads(hermes("health", "--json").stdout)["missing"] == {}
+    assert hermes("health", "forget", "redis-server").returncode == 1
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0

@@ -14,11 +14,12 @@ from hermes.core.messages import Value
 from hermes.core.protocols import Environment, Journal
 from hermes.settings.load import Loaded
 from hermes.sre.health import Looked, Rounds, look_once
+from hermes.sre.probes import inventory
 from hermes.sre.probes.admission import admit
-from hermes.sre.probes.discovery import discover
 from hermes.sre.probes.patrol import Patrol
 from hermes.sre.probes.probe import Probe
 from hermes.sre.probes.reading import load_probes
+from hermes.sre.probes.roster import Question, Roster, take_stock
 
 JOURNAL = "journal"
 STATES = {"fine": True, "failing": False, "unknown": None}
@@ -41,13 +42,35 @@ class Asked(Value, kw_only=True, frozen=True):
     found_now: bool
     """No file says what to ask: these were found by a look around."""
     refused: tuple[str, ...] = ()
+    missing: dict[str, str] = {}
+    """Expected services that do not run, with the reason why they are expected."""
+    questions: tuple[Question, ...] = ()
+
+
+def declared_probes(loaded: Loaded) -> tuple[Probe, ...] | None:
+    return load_probes(loaded.home / loaded.settings.sre.probes.file)
 
 
 async def probes_of(loaded: Loaded, environment: Environment, policy: Policy) -> Asked:
-    known = load_probes(loaded.home / loaded.settings.sre.probes.file)
-    probes = known if known is not None else (await discover(environment, patience=1.0)).probes
-    admitted = admit(probes, policy, environment)
-    return Asked(probes=admitted.probes, found_now=known is None, refused=admitted.refused)
+    """Those that the file declares; without a file those found here or remembered from before."""
+    known = declared_probes(loaded)
+    if known is not None:
+        return asked_for(Roster(probes=known), policy, environment, found_now=False)
+    roster = await take_stock(environment, loaded.home, loaded.settings.sre.probes)
+    return asked_for(roster, policy, environment, found_now=True)
+
+
+def asked_for(
+    roster: Roster, policy: Policy, environment: Environment, *, found_now: bool
+) -> Asked:
+    admitted = admit(roster.probes, policy, environment)
+    return Asked(
+        probes=admitted.probes,
+        found_now=found_now,
+        refused=admitted.refused,
+        missing=roster.missing,
+        questions=roster.questions,
+    )
 
 
 async def health_now(loaded: Loaded, folder: Path) -> tuple[HealthChecked, Sequence[Looked], Asked]:
@@ -58,10 +81,18 @@ async def health_now(loaded: Loaded, folder: Path) -> tuple[HealthChecked, Seque
 
     settings = loaded.settings.sre
     async with place(loaded, folder) as here:
-        asked = await probes_of(loaded, here, Gate(loaded, folder, isolated=here.isolated))
+        policy, known = Gate(loaded, folder, isolated=here.isolated), declared_probes(loaded)
+        roster = await take_stock(
+            here, loaded.home, settings.probes, declared=known, patience=0.5
+        )
+        asked = asked_for(roster, policy, here, found_now=known is None)
         nowhere = Bus(InMemoryJournal())  # one look tells nobody
         patrol = Patrol(asked.probes, here, nowhere, home=loaded.home, settings=settings.probes)
         checked, looked = await look_once(rounds_of(patrol), settings.health.timeout)
+    services = {each.name: each.service for each in asked.probes}
+    looked = [
+        _explained(each, asked.missing.get(services.get(each.name, ""), "")) for each in looked
+    ]
     if trouble := await _record(loaded, checked):
         checked = _with_journal(checked)
         looked = [*looked, Looked(name=JOURNAL, ok=False, detail=trouble)]
@@ -94,3 +125,17 @@ async def _reserve_in_use(journal: Journal) -> str:
 
 def _with_journal(checked: HealthChecked) -> HealthChecked:
     return replace(checked, ok=False, failing=(*checked.failing, JOURNAL))
+
+
+def _explained(looked: Looked, why: str) -> Looked:
+    return replace(looked, detail=f"{looked.detail}; {why}") if why and not looked.ok else looked
+
+
+async def forget_service(loaded: Loaded, folder: Path, name: str) -> bool:
+    """Whether the service was known; either way it is not asked about any more."""
+    from hermes.app.environment import place
+
+    async with place(loaded, folder) as here:
+        known = inventory.load(loaded.home, here.target)
+        inventory.change(loaded.home, here.target, lambda before: inventory.forget(before, name))
+    return name in known.services

@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from hermes.app.claims import LockFailed, RunTaken, claim
 from hermes.app.gate import Gate
-from hermes.app.health import probes_of, rounds_of
+from hermes.app.health import asked_for, probes_of, rounds_of
 from hermes.app.house import House, open_house
 from hermes.app.journal_keeper import JournalKeeper, warn
 from hermes.app.model_reach import ModelReach
@@ -30,6 +30,7 @@ from hermes.sre.notices.herald import Herald
 from hermes.sre.notices.opening import open_sinks
 from hermes.sre.probes.patrol import Patrol
 from hermes.sre.probes.probe import Probe
+from hermes.sre.probes.roster import Roster, Surveyor
 from hermes.sre.triage.triage import Triage
 from hermes.sre.watch import RUN, Watch
 
@@ -55,6 +56,10 @@ class Watching:
     """Where alerts can be sent to."""
     refused: tuple[str, ...] = ()
     """Probes that do more than look, with the reason: they are not asked."""
+    missing: tuple[str, ...] = ()
+    """Expected services that do not run."""
+    questions: tuple[str, ...] = ()
+    """What only a person knows."""
 
     reach: ModelReach | None = None
     """None where no model is asked."""
@@ -99,16 +104,19 @@ async def watching(
         if isinstance(house.journal, BufferedJournal):
             keeper = JournalKeeper(house.journal)
         await _claim_watch(house)
-        asked_for = await probes_of(loaded, house.means.environment, house.means.executor.policy)
-        probes = tuple(each for each in map(adapt, asked_for.probes) if each is not None)
+        here, policy = house.means.environment, house.means.executor.policy
+        found = await probes_of(loaded, here, policy)
+        probes = tuple(each for each in map(adapt, found.probes) if each is not None)
+        patrol = Patrol(
+            probes, here, house.bus, home=loaded.home, settings=loaded.settings.sre.probes
+        )
         minds = None if model == NONE else minds_in(house)
         settings, shelf = loaded.settings.sre, Shelf(loaded, house.journal)
 
         def ground(case: Case) -> Ground:
-            policy = house.means.executor.policy
             if isinstance(policy, Gate):
                 policy.concerns(case.run, case.incident, case.severity, case.service)
-            return ground_in(house, settings, minds=minds, probes=probes, shelf=shelf)
+            return ground_in(house, settings, minds=minds, probes=patrol.probes, shelf=shelf)
 
         watch = Watch(
             house.bus,
@@ -127,14 +135,15 @@ async def watching(
             await group.start(watch.run)
             gauges = keeper.gauges if keeper else dict[str, float]
             address = await _open_ears(group, house, watch, gauges, listen=listen)
-            if probes:
-                patrol = Patrol(
-                    probes,
-                    house.means.environment,
-                    house.bus,
-                    home=loaded.home,
-                    settings=settings.probes,
-                )
+
+            async def adopt(roster: Roster) -> None:
+                new = asked_for(roster, policy, here, found_now=True).probes
+                await patrol.adopt([each for each in map(adapt, new) if each is not None])
+
+            if found.found_now:
+                surveyor = Surveyor(here, loaded.home, settings.probes, adopt)
+                group.start_soon(surveyor.run)
+            if probes or found.found_now:
                 group.start_soon(patrol.run)
                 group.start_soon(Health(house.bus, rounds_of(patrol), settings.health).run)
             yield Watching(
@@ -142,9 +151,11 @@ async def watching(
                 watch,
                 probes,
                 minds is None,
-                asked_for.found_now,
+                found.found_now,
                 address,
-                refused=asked_for.refused,
+                refused=found.refused,
+                missing=tuple(found.missing),
+                questions=tuple(each.text for each in found.questions),
                 reach=ModelReach(loaded, house.means.model.name) if minds is not None else None,
             )
             if not _rebuilt(house).is_set():

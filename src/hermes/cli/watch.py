@@ -102,6 +102,10 @@ def _greet(at: "Watching") -> None:
     say(f"on call: {len(at.probes)} probes, {at.answers}")
     if at.found_now:
         note("no probes.yaml yet: these were found by a look around; `--discover --write`")
+    for each in at.missing:
+        note(f"expected and not running: {each}")
+    for each in at.questions:
+        note(f"a question: {each}")
     for each in at.refused:
         note(f"a probe is left out: {each}")
     if at.address:

@@ -8,7 +8,7 @@ from hermes.core.events.incidents import AlertRaised
 from hermes.core.protocols import Environment, Journal
 from hermes.sre.case import QUESTION, WITHDRAWN
 from hermes.sre.probes.admission import RUN
-from hermes.sre.probes.marks import NOW, SUPPOSED
+from hermes.sre.probes.marks import MARKS
 from hermes.sre.probes.probe import Probe
 
 SOURCE = "probe"
@@ -61,7 +61,7 @@ def withdrawn(earlier: AlertRaised) -> AlertRaised:
 
 
 def _labels(probe: Probe, environment: Environment) -> tuple[tuple[str, str], ...]:
-    own = {key: value for key, value in probe.labels.items() if key not in (NOW, SUPPOSED)}
+    own = {key: value for key, value in probe.labels.items() if key not in MARKS}
     made = {"kind": probe.kind, "service": probe.service, "instance": environment.target}
     return tuple((key, value[:_TITLE]) for key, value in {**own, **made}.items() if value)
 

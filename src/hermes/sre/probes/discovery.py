@@ -7,10 +7,19 @@ from msgspec.structs import replace
 
 from hermes.core.messages import Value
 from hermes.core.protocols import Environment
+from hermes.sre.probes.inventory import Sighting
 from hermes.sre.probes.kinds.logs import JOURNAL
-from hermes.sre.probes.marks import NOW, SUPPOSED, name_of, now
+from hermes.sre.probes.marks import NOW, PROVISIONAL, SUPPOSED, name_of, now
 from hermes.sre.probes.probe import Kind, Probe
-from hermes.sre.probes.survey import Survey, Unit, read_survey, survey_script
+from hermes.sre.probes.processes import EPHEMERAL_PORTS, reason_to_stay
+from hermes.sre.probes.survey import (
+    Installed,
+    Listener,
+    Survey,
+    Unit,
+    read_survey,
+    survey_script,
+)
 from hermes.sre.probes.web import web_probes
 
 _STORES: dict[str, Kind] = {
@@ -20,6 +29,7 @@ _STORES: dict[str, Kind] = {
     "mariadbd": "mysql",
 }
 _CLIENTS: dict[Kind, str] = {"postgres": "pg_isready", "redis": "redis-cli", "mysql": "mysqladmin"}
+SETTLE_S = 300.0
 _LIVELY = 3600.0
 """Seconds since somebody wrote to a log that is worth reading."""
 
@@ -28,22 +38,33 @@ class Discovery(Value, kw_only=True, frozen=True):
     probes: tuple[Probe, ...] = ()
     notes: tuple[str, ...] = ()
     """What was seen and is not watched, and why."""
+    services: tuple[Sighting, ...] = ()
+    """What runs now."""
+    installed: tuple[Installed, ...] = ()
+    """What is installed and does not run."""
 
 
 async def discover(
-    environment: Environment, *, patience: float = 0.4, timeout: float = 15.0
+    environment: Environment,
+    *,
+    patience: float = 0.4,
+    timeout: float = 15.0,
+    settle: float = SETTLE_S,
 ) -> Discovery:
-    """Looks once and changes nothing. `patience`: seconds for a web server to say something."""
+    """Looks once and changes nothing. `patience`: seconds for a web server to say something;
+    `settle`: age in seconds at which an unsupervised process is meant to stay."""
     result = await environment.run(survey_script(patience), timeout=timeout, cwd="/")
-    found = proposed(read_survey(result.output))
+    found = proposed(read_survey(result.output), settle)
     if result.timed_out:
         late = f"the look was cut short after {timeout:g} s: there may be more"
         return replace(found, notes=(*found.notes, late))
     return found
 
 
-def proposed(survey: Survey) -> Discovery:
+def proposed(survey: Survey, settle: float = SETTLE_S) -> Discovery:
     notes = list(_notes(survey))
+    services = tuple(_services(survey, settle))
+    provisional = {each.name for each in services if not each.why}
     probes = _named(
         (
             *_host(survey),
@@ -57,7 +78,49 @@ def proposed(survey: Survey) -> Discovery:
             *_journals(survey),
         )
     )
-    return Discovery(probes=probes, notes=tuple(notes))
+    return Discovery(
+        probes=tuple(
+            _provisional(each) if each.service in provisional else each for each in probes
+        ),
+        notes=tuple(notes),
+        services=services,
+        installed=survey.installed,
+    )
+
+
+def _provisional(probe: Probe) -> Probe:
+    return replace(probe, labels={**probe.labels, PROVISIONAL: "yes"})
+
+
+def _services(survey: Survey, settle: float) -> Iterator[Sighting]:
+    """Everything that listens, and every unit that is enabled and well."""
+    found: dict[str, list[Listener]] = {}
+    for each in survey.listeners:
+        if each.service:
+            found.setdefault(each.service, []).append(each)
+    units = {unit.service: unit for unit in survey.units if _enabled(unit) and unit.well}
+    for name, listeners in found.items():
+        reasons = (_reason(each, survey, settle) for each in listeners)
+        main = next((each.process for each in listeners if each.process is not None), None)
+        yield Sighting(
+            name=name,
+            why=next(filter(None, reasons), ""),
+            executable=main.executable if main is not None else "",
+            unit=f"{name}.service" if any(each.unit for each in listeners) else "",
+            ports=tuple(sorted({each.port for each in listeners})),
+        )
+    for name, unit in units.items():
+        if name not in found and not unit.ends:
+            yield Sighting(name=name, why="enabled in the service manager", unit=unit.name)
+
+
+def _reason(listener: Listener, survey: Survey, settle: float) -> str:
+    """What may not be seen belongs to another user, and is meant to stay where its port is."""
+    if listener.unit:
+        return "a unit of the service manager"
+    if listener.process is None:
+        return "" if listener.port in EPHEMERAL_PORTS else "a process of another user"
+    return reason_to_stay(listener.process, listener.port, survey.pid_files, settle)
 
 
 def _host(survey: Survey) -> Iterator[Probe]:
@@ -101,8 +164,11 @@ def _expected(unit: Unit) -> bool:
     """Meant to run, or broken: what nobody enabled and nobody started is nobody's loss."""
     if unit.ends and unit.active == "inactive" and unit.result in ("success", ""):
         return False
-    on = unit.enabled in ("enabled", "enabled-runtime", "generated", "linked")
-    return unit.active in ("failed", "activating") or on or (unit.active == "active" and not on)
+    return unit.active in ("failed", "activating", "active") or _enabled(unit)
+
+
+def _enabled(unit: Unit) -> bool:
+    return unit.enabled in ("enabled", "enabled-runtime", "generated", "linked")
 
 
 def _ports(survey: Survey) -> Iterator[Probe]:

@@ -8,6 +8,11 @@ NOW = "now"
 SUPPOSED = "supposed"
 """The label of what should be there by what a service once said of itself."""
 
+PROVISIONAL = "provisional"
+"""The label of what runs now and may end at any time: its end is no alert."""
+MARKS = (NOW, SUPPOSED, PROVISIONAL)
+"""Labels about the moment of the survey, which say nothing about the probe."""
+
 
 def now(fine: bool) -> dict[str, str]:
     return {NOW: "fine" if fine else "failing"}

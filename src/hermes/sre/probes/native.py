@@ -54,6 +54,19 @@ def can_ask(environment: Environment, probe: Probe, before: str | None) -> bool:
     return probe.kind in _ASYNC or (probe.kind in _BLOCKING and not _is_of_unit(probe))
 
 
+def listening_ports() -> frozenset[int]:
+    """TCP ports of this host that take connections now."""
+    found = set[int]()
+    for name in ("tcp", "tcp6"):
+        try:
+            lines = (_PROC / "net" / name).read_text().splitlines()[1:]
+        except OSError:
+            continue
+        fields = (line.split(maxsplit=4) for line in lines)
+        found |= {int(each[1].rpartition(":")[2], 16) for each in fields if each[3] == "0A"}
+    return frozenset(found)
+
+
 def _is_of_unit(probe: Probe) -> bool:
     return probe.kind == "cpu" and bool(probe.what)
 

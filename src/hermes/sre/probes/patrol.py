@@ -18,6 +18,7 @@ from hermes.core.protocols import Environment
 from hermes.sre.case import QUESTION
 from hermes.sre.probes.alerts import alert, fingerprint, standing, withdrawn
 from hermes.sre.probes.judging import Verdict, judge, learned
+from hermes.sre.probes.marks import PROVISIONAL
 from hermes.sre.probes.memory import Past, only_one, recall, remember
 from hermes.sre.probes.native import NativeLooks
 from hermes.sre.probes.probe import SUSTAINED, Probe
@@ -92,6 +93,32 @@ class Patrol:
     def verdicts(self) -> tuple[Verdict, ...]:
         """The last word of each probe."""
         return tuple(beat.verdict for beat in self._beats if beat.verdict is not None)
+
+    @property
+    def probes(self) -> tuple[Probe, ...]:
+        return self._probes
+
+    async def adopt(self, probes: Sequence[Probe]) -> None:
+        """Ask these from now on. An alert of a probe that is not among them is resolved."""
+        self._probes = tuple(probes)
+        if not self._beats:
+            return  # it has not begun yet
+        before = {beat.probe.name: beat for beat in self._beats}
+        start = anyio.current_time()
+        self._beats = [
+            before.pop(each.name) if each.name in before else _Beat(each, start) for each in probes
+        ]
+        for beat, probe in zip(self._beats, probes, strict=True):
+            beat.probe = probe
+        self._wake.set()
+        why = "this is not expected here any more"
+        gone = [
+            alert(beat.probe, self._environment, why, resolved=True)
+            for beat in before.values()
+            if beat.alerted
+        ]
+        if gone:
+            await self._bus.publish(*gone)
 
     async def once(self) -> tuple[Verdict, ...]:
         """Raises `PlaceFailed`. Nothing is remembered and nobody is told."""
@@ -263,7 +290,7 @@ class Patrol:
         if beat.alerted and beat.question and not verdict.question:
             why = f"what was asked about is over; {verdict.detail}"
             return alert(probe, self._environment, why, resolved=True)
-        if beat.alerted:
+        if beat.alerted or PROVISIONAL in probe.labels:
             return None
         if beat.bad >= probe.fails:
             detail, question = verdict.detail, verdict.question

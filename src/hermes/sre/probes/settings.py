@@ -18,3 +18,8 @@ class ProbeSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fi
     """Values that must be known before one can be unusual."""
     spread: float = 6.0
     """How many times the usual spread a value may be above the usual value."""
+    settle: float = 300.0
+    """Seconds that an unsupervised process must have been seen before its end is an incident."""
+    survey: float = 3600.0
+    """Seconds between two surveys for new services; on this host a port that is opened or closed
+    starts one earlier."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from msgspec import field
 
 from hermes.core.messages import Value
+from hermes.sre.probes.processes import Process, read_process, service_of
 
 
 class Unit(Value, kw_only=True, frozen=True):
@@ -37,6 +38,19 @@ class Listener(Value, kw_only=True, frozen=True):
     port: int
     program: str = ""
     service: str = ""
+    process: Process | None = None
+    """The one that holds the port; None where it may not be seen."""
+    unit: bool = False
+    """Whether the service manager has it."""
+
+
+class Installed(Value, kw_only=True, frozen=True):
+    """A server that is installed here, and of which no process runs."""
+
+    name: str
+    program: str
+    enabled: bool = False
+    """By the init system that started this host."""
 
 
 class Asked(Value, kw_only=True, frozen=True):
@@ -71,6 +85,8 @@ class Survey(Value, kw_only=True, frozen=True):
     logs: tuple[tuple[str, int, float], ...] = ()
     """Path, size, and when it was last written."""
     sqlite: tuple[tuple[str, str], ...] = ()
+    pid_files: dict[int, str] = field(default_factory=dict)
+    installed: tuple[Installed, ...] = ()
     at: float = 0.0
     """The time there."""
 
@@ -107,6 +123,11 @@ def read_survey(text: str) -> Survey:
         logs=tuple((path, _int(size), float(at)) for path, size, at in _of(rows, "log", 3)),
         at=max((float(_int(row[0])) for row in rows.get("at", ())), default=0.0),
         sqlite=tuple((unit, path) for unit, path in _of(rows, "sqlite", 2)),
+        pid_files={_int(pid): path for path, pid in _of(rows, "pidfile", 2)},
+        installed=tuple(
+            Installed(name=name, program=program, enabled=on == "enabled")
+            for name, program, on in _of(rows, "installed", 3)
+        ),
     )
 
 
@@ -133,10 +154,22 @@ def _units(rows: Rows) -> Iterator[Unit]:
 def _listeners(rows: Rows, units: Sequence[Unit]) -> Iterator[Listener]:
     parents = {pid: (parent, unit) for pid, parent, unit in _of(rows, "parent", 3)}
     owners = {str(unit.pid): unit.service for unit in units if unit.pid}
+    read = (read_process(list(row)) for row in _of(rows, "process", 9))
+    processes = {str(each.pid): each for each in read if each is not None}
     for host, port, program, pids in _of(rows, "listen", 4):
-        found = (_owner(pid, parents, owners) for pid in pids.split())
-        service = next(filter(None, found), "") or program
-        yield Listener(host=host, port=_int(port), program=program, service=service)
+        owner = next(filter(None, (_owner(pid, parents, owners) for pid in pids.split())), "")
+        held = [processes[pid] for pid in pids.split() if pid in processes]
+        # Of a server and its workers the oldest is the one that was started.
+        main = max(held, key=lambda each: (each.age_s, -each.pid), default=None)
+        service = owner or (service_of(main, program) if main is not None else program)
+        yield Listener(
+            host=host,
+            port=_int(port),
+            program=program,
+            service=service,
+            process=main,
+            unit=bool(owner),
+        )
 
 
 def _owner(pid: str, parents: dict[str, tuple[str, str]], owners: dict[str, str]) -> str:

@@ -73,10 +73,38 @@ listeners() {
   done
 }
 family() {
-  local p q f; for p in $1; do
-    q=$(awk '{ sub(/.*\) /, ""); print $2 }' /proc/"$p"/stat 2>/dev/null); f=
+  local p q f g w s up age name exe cmd chain c n v; local -a args env
+  read -r up _ < /proc/uptime; up=${up%.*}
+  for p in $1; do
+    { read -r s < /proc/"$p"/stat; } 2>/dev/null || continue
+    w=(${s##*) }); q=${w[1]}; age=$(( up - w[19] / 100 )); f= name=
     while read -r g; do case $g in *.service*) f=${g##*/} ;; esac; done < /proc/"$p"/cgroup 2>/dev/null
     echo "parent=$p$T$q$T$f"
+    args=(); { mapfile -d '' -t args < /proc/"$p"/cmdline; } 2>/dev/null; cmd=${args[*]}; cmd=${cmd//[$'\t\n']/ }
+    env=(); { mapfile -d '' -t env < /proc/"$p"/environ; } 2>/dev/null
+    for v in "${env[@]}"; do case $v in SUPERVISOR_PROCESS_NAME=*) name=${v#*=} ;; esac; done
+    exe=$(readlink /proc/"$p"/exe); exe=${exe% (deleted)}; [ -e "$exe" ] || exe=; chain=; n=0
+    while [ "${q:-0}" -gt 0 ] && [ "$n" -lt 6 ]; do
+      { read -r c < /proc/"$q"/comm && read -r s < /proc/"$q"/stat; } 2>/dev/null || break
+      s=(${s##*) }); chain="$chain$c:${s[4]}<"; q=${s[1]}; n=$((n + 1))
+    done
+    echo "process=$p$T${w[1]}$T${w[3]}$T${w[4]}$T$(( age > 0 ? age : 0 ))$T${name//[$'\t\n']/ }$T$exe$T$chain$T${cmd:0:300}"
+  done
+}
+pid_files() {
+  local f p; for f in /run/*.pid /run/*/*.pid; do
+    { read -r p < "$f"; } 2>/dev/null; case $p in ''|*[!0-9]*) continue ;; esac; echo "pidfile=$f$T$p"; p=
+  done
+}
+installed() {
+  local each name comm on running; running=" $(cat /proc/[0-9]*/comm 2>/dev/null | tr '\n' ' ') "
+  for each in nginx apache2 haproxy redis-server memcached mariadb:mariadbd mysql:mysqld postgresql:postgres named ssh:sshd \
+      mongod rabbitmq-server:beam.smp exim4 postfix:master dovecot squid varnish:varnishd vsftpd; do
+    name=${each%%:*} comm=${each#*:}
+    [ -x /etc/init.d/"$name" ] || [ -e /lib/systemd/system/"$name".service ] || continue
+    case $running in *" $comm "*) continue ;; esac
+    on=; [ -e /etc/inittab ] && [ ! -d /run/systemd/system ] && for f in /etc/rc[2-5].d/S??"$name"; do [ -e "$f" ] && on=enabled; done
+    echo "installed=$name$T$comm$T$on"
   done
 }
 said() {
@@ -113,7 +141,7 @@ ask() {
 }
 
 echo "at=$(date +%s)"
-space & certificates & jobs_of_cron & logs &
+space & certificates & jobs_of_cron & logs & pid_files & installed &
 heard=$(listeners | sort -u | head -n 60); printf '%s\n' "$heard"
 family "$(printf '%s\n' "$heard" | awk -F '\t' '{ print $4 }' | tr ' ' '\n' | sort -un | tr '\n' ' ')" &
 if have curl; then

@@ -9,7 +9,7 @@ import msgspec
 
 from hermes.core.errors import SettingsError
 from hermes.sre.probes.discovery import Discovery
-from hermes.sre.probes.marks import NOW, SUPPOSED
+from hermes.sre.probes.marks import MARKS, NOW
 from hermes.sre.probes.probe import Probe
 from hermes.sre.probes.reading import read_probes
 
@@ -91,9 +91,7 @@ def _listed(probes: Sequence[Probe]) -> str:
 
 def _entry(probe: Probe) -> str:
     fields = msgspec.to_builtins(probe)
-    labels = {
-        key: value for key, value in probe.labels.items() if key not in (NOW, SUPPOSED) and value
-    }
+    labels = {key: value for key, value in probe.labels.items() if key not in MARKS and value}
     fields.pop("labels", None)
     if labels:
         fields["labels"] = labels

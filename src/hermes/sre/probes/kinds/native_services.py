@@ -1,6 +1,7 @@
 """Asks services of this host over their own protocols: ports, web pages, redis, PostgreSQL."""
 
 import functools
+import os
 import ssl
 import struct
 import time
@@ -28,8 +29,9 @@ def why(error: Exception) -> str:
     if isinstance(cause, OSError | ExceptionGroup):
         first = cause.exceptions[0] if isinstance(cause, ExceptionGroup) else cause
         return why(first)
-    said = error.strerror if isinstance(error, OSError) else ""
-    return said or str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)
+    return str(error) or type(error).__name__
 
 
 async def ask_port(probe: Probe) -> Answer:

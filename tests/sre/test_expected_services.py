@@ -1,0 +1,387 @@
+"""Services that ran before are expected: real daemons, stopped, forgotten, removed, started."""
+
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import anyio
+import pytest
+from msgspec.structs import replace
+from probe_house import eventually, policy_at, this_host
+
+from hermes.core.bus import Bus
+from hermes.core.events.incidents import AlertRaised
+from hermes.memory.in_memory import InMemoryJournal
+from hermes.sre.probes import inventory
+from hermes.sre.probes.admission import admit
+from hermes.sre.probes.inventory import Inventory, Sighting, observed
+from hermes.sre.probes.marks import PROVISIONAL
+from hermes.sre.probes.patrol import Patrol
+from hermes.sre.probes.probe import Probe
+from hermes.sre.probes.processes import Process, reason_to_stay, service_of
+from hermes.sre.probes.roster import Roster, Surveyor, take_stock
+from hermes.sre.probes.settings import ProbeSettings
+
+pytestmark = pytest.mark.anyio
+SETTINGS = ProbeSettings(confirm=0.05)
+NOON = datetime(2026, 3, 6, 12, 0, tzinfo=UTC)
+REDIS = shutil.which("redis-server") or ""
+needs_redis = pytest.mark.skipif(not REDIS, reason="redis is not installed")
+
+
+def fixed_port() -> int:
+    """One that the kernel does not hand out to anyone who asks for any."""
+    while True:
+        port = random.randrange(20_000, 30_000)
+        with socket.socket() as one:
+            if one.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+
+
+class Daemon:
+    def __init__(self, folder: Path, port: int, program: str = "redis-server") -> None:
+        self.folder, self.port, self.program = folder, port, program
+        self.pid_file = folder / f"{port}.pid"
+
+    def start(self) -> None:
+        argv = [self.program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
+        argv += ["--daemonize", "yes", "--pidfile", str(self.pid_file), "--dir", str(self.folder)]
+        subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + 10
+        while not answers(self.port) or not self.pid_file.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        if not self.pid_file.exists():
+            return
+        subprocess.run(["kill", self.pid_file.read_text().strip()], check=False)
+        deadline = time.monotonic() + 10
+        while answers(self.port):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[Daemon]:
+    daemon = Daemon(tmp_path, fixed_port())
+    daemon.start()
+    yield daemon
+    daemon.stop()
+
+
+async def stock(folder: Path, settings: ProbeSettings = SETTINGS) -> Roster:
+    async with this_host(folder) as here:
+        return await take_stock(here, folder / "home", settings, patience=0.4)
+
+
+@needs_redis
+async def test_a_service_that_ran_before_is_expected_after_a_restart_of_the_watch(
+    tmp_path: Path, redis: Daemon
+) -> None:
+    first = await stock(tmp_path)
+    assert f"port-{redis.port}" in {each.name for each in first.probes}
+    assert "redis-server" not in first.missing
+    redis.stop()
+    second = await stock(tmp_path)
+    assert "a daemon" in second.missing["redis-server"]
+    mine = [each for each in second.probes if each.name.endswith(str(redis.port))]
+    assert {each.kind for each in mine} == {"port", "redis"}
+    assert {each.service for each in mine} == {"redis-server"}
+    redis.start()
+    assert "redis-server" not in (await stock(tmp_path)).missing
+
+
+@needs_redis
+async def test_the_alert_about_it_names_it(tmp_path: Path, redis: Daemon) -> None:
+    await stock(tmp_path)
+    redis.stop()
+    roster = await stock(tmp_path)
+    probes = [each for each in roster.probes if each.name == f"port-{redis.port}"]
+    async with patrolling(tmp_path, probes) as (_, bus):
+        [raised] = await alerts(bus, 1)
+    assert raised.title.startswith("redis-server: nothing answers")
+
+
+@needs_redis
+async def test_a_service_that_was_forgotten_is_not_expected(tmp_path: Path, redis: Daemon) -> None:
+    await stock(tmp_path)
+    redis.stop()
+    async with this_host(tmp_path) as here:
+        target = here.target
+    home = tmp_path / "home"
+    inventory.change(home, target, lambda known: inventory.forget(known, "redis-server"))
+    after = await stock(tmp_path)
+    assert "redis-server" not in after.missing
+    assert not [each for each in after.probes if each.name.endswith(str(redis.port))]
+    redis.start()
+    await stock(tmp_path)
+    redis.stop()
+    assert "redis-server" in (await stock(tmp_path)).missing
+
+
+@needs_redis
+async def test_a_program_that_was_removed_is_a_question_and_no_outage(tmp_path: Path) -> None:
+    program = tmp_path / "redis-server"
+    shutil.copy(REDIS, program)
+    daemon = Daemon(tmp_path, fixed_port(), str(program))
+    daemon.start()
+    await stock(tmp_path)
+    daemon.stop()
+    program.unlink()
+    roster = await stock(tmp_path)
+    assert "redis-server" not in roster.missing
+    assert not [each for each in roster.probes if each.name.endswith(str(daemon.port))]
+    [asked] = [each for each in roster.probes if each.name.startswith("question")]
+    assert asked.severity == "P3"
+    async with this_host(tmp_path) as here:
+        assert admit([asked], policy_at(tmp_path), here).refused == ()
+    assert any("hermes health forget redis-server" in each.text for each in roster.questions)
+    async with patrolling(tmp_path, [asked]) as (_, bus):
+        [raised] = await alerts(bus, 1)
+        assert "is not installed any more" in raised.text
+        shutil.copy(REDIS, program)
+
+
+@contextmanager
+def development_server(port: int) -> Iterator[subprocess.Popen[bytes]]:
+    argv = [sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1"]
+    child = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 10
+        while not answers(port):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        yield child
+    finally:
+        child.send_signal(signal.SIGKILL)
+        child.wait(10)
+
+
+async def test_a_development_server_that_ends_is_no_alert_and_not_expected(tmp_path: Path) -> None:
+    port = fixed_port()
+    with development_server(port) as child:
+        roster = await stock(tmp_path)
+        probe = next(each for each in roster.probes if each.name == f"port-{port}")
+        assert probe.service == "http.server"
+        assert PROVISIONAL in probe.labels
+        async with patrolling(tmp_path, [probe]) as (patrol, bus):
+            child.send_signal(signal.SIGKILL)
+            child.wait(10)
+
+            async def failed_often() -> bool:
+                return patrol.rounds >= 8 and patrol.verdicts[0].state == "failing"
+
+            await eventually(failed_often)
+            assert await alerts(bus, 0) == []
+    assert "http.server" not in (await stock(tmp_path)).missing
+
+
+async def test_one_that_stays_becomes_expected(tmp_path: Path) -> None:
+    port = fixed_port()
+    patient = ProbeSettings(settle=0.5)
+    with development_server(port):
+        assert PROVISIONAL in named(await stock(tmp_path), f"port-{port}").labels
+        await stock(tmp_path, patient)
+        assert PROVISIONAL not in named(await stock(tmp_path, patient), f"port-{port}").labels
+    assert "http.server" in (await stock(tmp_path, patient)).missing
+
+
+def named(roster: Roster, name: str) -> Probe:
+    return next(each for each in roster.probes if each.name == name)
+
+
+@needs_redis
+async def test_a_service_that_is_started_while_the_watch_runs_is_found(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path, fixed_port())
+    rosters: list[Roster] = []
+
+    async def adopt(roster: Roster) -> None:
+        rosters.append(roster)
+
+    async def found() -> bool:
+        names = {each.name for each in rosters[-1].probes} if rosters else set()
+        return f"redis-{daemon.port}" in names
+
+    async with this_host(tmp_path) as here, anyio.create_task_group() as group:
+        surveyor = Surveyor(here, tmp_path / "home", SETTINGS, adopt, look_s=0.2, gap_s=0.2)
+        group.start_soon(surveyor.run)
+        await anyio.sleep(0.3)
+        daemon.start()
+        try:
+            await eventually(found)
+        finally:
+            daemon.stop()
+        group.cancel_scope.cancel()
+
+
+@needs_redis
+async def test_a_running_watch_follows_when_a_service_is_forgotten(
+    tmp_path: Path, redis: Daemon
+) -> None:
+    first = await stock(tmp_path)
+    home = tmp_path / "home"
+    redis.stop()
+    rosters = [first]
+
+    async def adopt(roster: Roster) -> None:
+        rosters.append(roster)
+
+    async def gone() -> bool:
+        return f"port-{redis.port}" not in {each.name for each in rosters[-1].probes}
+
+    async with this_host(tmp_path) as here, anyio.create_task_group() as group:
+        surveyor = Surveyor(here, home, SETTINGS, adopt, look_s=0.2, gap_s=1000)
+        group.start_soon(surveyor.run)
+        await anyio.sleep(0.3)
+        inventory.change(home, here.target, lambda known: inventory.forget(known, "redis-server"))
+        await eventually(gone)
+        group.cancel_scope.cancel()
+
+
+async def test_a_patrol_resolves_what_it_is_not_to_ask_any_more(tmp_path: Path) -> None:
+    old = Probe(name="old", kind="port", what=str(fixed_port()), interval=0.2, service="shop")
+    new = Probe(name="new", kind="disk", what="/", limit=101, interval=0.2)
+    async with patrolling(tmp_path, [old]) as (patrol, bus):
+        [raised] = await alerts(bus, 1)
+        await patrol.adopt([new])
+        _, resolved = await alerts(bus, 2)
+
+        async def asked() -> bool:
+            return [each.probe for each in patrol.verdicts] == ["new"]
+
+        await eventually(asked)
+    assert resolved.resolved
+    assert resolved.fingerprint == raised.fingerprint
+
+
+def test_a_port_of_the_ephemeral_range_that_moved_is_not_missed() -> None:
+    def seen(port: int) -> tuple[Sighting, Probe]:
+        probe = Probe(name=f"port-{port}", kind="port", what=str(port), service="statd")
+        return Sighting(name="statd", why="named in /run/statd.pid", ports=(port,)), probe
+
+    known = Inventory()
+    for port in (40_001, 40_002):
+        sighting, probe = seen(port)
+        known = observed(known, [sighting], [probe], NOON, 300.0)
+    assert [each.name for each in known.services["statd"].probes] == ["port-40002"]
+
+
+def test_what_was_failing_when_it_was_seen_is_not_remembered_as_fine() -> None:
+    bad = Probe(
+        name="http-80", kind="http", what="http://x/", service="web", labels={"now": "failing"}
+    )
+    known = observed(Inventory(), [Sighting(name="web", why="a daemon")], [bad], NOON, 300.0)
+    assert known.services["web"].probes == ()
+
+
+async def test_one_that_was_seen_for_a_while_is_expected_whatever_its_process_says(
+    tmp_path: Path,
+) -> None:
+    """It is restarted all the time, so that its process is always young."""
+    port = fixed_port()
+    with development_server(port):
+        await stock(tmp_path)
+    long_ago = datetime.now(UTC) - timedelta(hours=1)
+    async with this_host(tmp_path) as here:
+        target = here.target
+    inventory.change(tmp_path / "home", target, lambda known: first_seen(known, long_ago))
+    with development_server(port):
+        assert PROVISIONAL not in named(await stock(tmp_path), f"port-{port}").labels
+    assert "http.server" in (await stock(tmp_path)).missing
+
+
+def first_seen(known: Inventory, at: datetime) -> Inventory:
+    services = {name: replace(each, first_seen=at) for name, each in known.services.items()}
+    return replace(known, services=services)
+
+
+def test_what_was_seen_once_and_never_again_is_forgotten_after_a_day() -> None:
+    known = observed(Inventory(), [Sighting(name="dev")], [], NOON, 300.0)
+    assert "dev" in known.services
+    assert known.expected == ()
+    assert observed(known, [], [], NOON + timedelta(days=2), 300.0).services == {}
+
+
+BASH = ("bash", 34816)
+
+
+@pytest.mark.parametrize(
+    ("process", "port", "why"),
+    [
+        (Process(pid=9, supervised_as="api"), 8000, "supervised by supervisord"),
+        (Process(pid=9, ancestors=(("runsv", 0),)), 8000, "supervised by runsv"),
+        (Process(pid=1), 80, "the first process of this host"),
+        (Process(pid=9, parent=7), 80, "named in /run/web.pid"),
+        (Process(pid=9, session=9), 6379, "a daemon"),
+        (Process(pid=9, session=9), 45_123, ""),
+        (Process(pid=9, session=9, age_s=600), 45_123, "running for 10 minutes"),
+        (Process(pid=9, session=3, age_s=299), 8000, ""),
+        (Process(pid=9, session=3, age_s=300), 8000, "running for 5 minutes"),
+        (Process(pid=9, session=3, terminal=34816, age_s=7200), 8000, ""),
+        (Process(pid=9, session=9, ancestors=(BASH,), age_s=7200), 8000, ""),
+        (Process(pid=9, terminal=34816, age_s=90_000), 8000, "running for more than a day"),
+    ],
+)
+def test_whether_a_process_is_meant_to_stay(process: Process, port: int, why: str) -> None:
+    assert reason_to_stay(process, port, {7: "/run/web.pid"}, 300.0) == why
+
+
+@pytest.mark.parametrize(
+    ("command", "program", "name"),
+    [
+        ("nginx: master process nginx", "nginx", "nginx"),
+        ("python3 /srv/shop/app.py --port 80", "python3", "shop"),
+        ("/usr/bin/python3 -u /srv/shop/shop_api.py", "python3", "shop_api"),
+        ("python -m http.server 8000", "python", "http.server"),
+        ("python -m uvicorn shop.api:app --port 80", "python", "shop.api"),
+        ("/venv/bin/python /venv/bin/gunicorn shop:app", "gunicorn", "shop"),
+        ("node /opt/front/server.js", "node", "front"),
+        ("java -jar /opt/billing.jar", "java", "billing"),
+        ("python3", "python3", "python3"),
+        ("python3 -c 'import os'", "python3", "python3"),
+    ],
+)
+def test_a_service_is_called_by_what_people_know(command: str, program: str, name: str) -> None:
+    assert service_of(Process(pid=9, command=command), program) == name
+
+
+def test_the_name_in_the_supervisor_goes_first() -> None:
+    process = Process(pid=9, supervised_as="worker_03", command="python3 /srv/x/app.py")
+    assert service_of(process, "python3") == "worker"
+
+
+@asynccontextmanager
+async def patrolling(folder: Path, probes: list[Probe]) -> AsyncGenerator[tuple[Patrol, Bus], None]:
+    quick = [replace(each, interval=0.2) for each in probes]
+    bus = Bus(InMemoryJournal())
+    async with this_host(folder) as here, anyio.create_task_group() as group:
+        patrol = Patrol(quick, here, bus, home=folder / "patrol", settings=SETTINGS)
+        group.start_soon(patrol.run)
+        yield patrol, bus
+        group.cancel_scope.cancel()
+
+
+async def alerts(bus: Bus, number: int) -> list[AlertRaised]:
+    async def read() -> list[AlertRaised]:
+        found = [recorded.event async for recorded in bus.journal.read()]
+        return [event for event in found if isinstance(event, AlertRaised)]
+
+    async def enough() -> bool:
+        return len(await read()) >= number
+
+    await eventually(enough)
+    return await read()
