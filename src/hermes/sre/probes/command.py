@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from hermes.core.errors import SettingsError
-from hermes.sre.probes.kinds import host, logs, services, stores
+from hermes.sre.probes.kinds import ahead, host, logs, services, stores
 from hermes.sre.probes.probe import Kind, Probe
 
 _KINDS: dict[Kind, Callable[[Probe, str | None], str]] = {
@@ -26,8 +26,10 @@ _KINDS: dict[Kind, Callable[[Probe, str | None], str]] = {
     "mysql": stores.mysql,
     "redis": stores.redis,
     "sqlite": stores.sqlite,
+    "config": ahead.config,
+    "forecast": ahead.forecast,
 }
-_NEED_WHAT = ("port", "http", "tls", "certificate", "unit", "cron", "sqlite", "command")
+_NEED_WHAT = ("port", "http", "tls", "certificate", "unit", "cron", "sqlite", "config", "command")
 
 
 def command_of(probe: Probe, before: str | None = None) -> str:
@@ -50,5 +52,6 @@ _WHAT: dict[Kind, str] = dict.fromkeys(_KINDS, "what to look at") | {
     "unit": "the name of a unit such as nginx.service",
     "cron": "the path of the program that the job runs",
     "sqlite": "the path of a database",
+    "config": "a program such as nginx",
     "command": "the command itself; it may only read",
 }

@@ -1,7 +1,8 @@
 """Which probes a host deserves, found by looking at it once."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from msgspec.structs import replace
 
@@ -30,6 +31,16 @@ _STORES: dict[str, Kind] = {
 }
 _CLIENTS: dict[Kind, str] = {"postgres": "pg_isready", "redis": "redis-cli", "mysql": "mysqladmin"}
 SETTLE_S = 300.0
+_CONFIGURED = {
+    "nginx": "-c",
+    "apache2": "-f",
+    "httpd": "-f",
+    "haproxy": "-f",
+    "named": "-c",
+    "sshd": "-f",
+    "postgres": "-D",
+}
+"""Servers whose configuration can be checked, and the option that names it."""
 _LIVELY = 3600.0
 """Seconds since somebody wrote to a log that is worth reading."""
 
@@ -50,18 +61,20 @@ async def discover(
     patience: float = 0.4,
     timeout: float = 15.0,
     settle: float = SETTLE_S,
+    failing_too: bool = False,
 ) -> Discovery:
     """Looks once and changes nothing. `patience`: seconds for a web server to say something;
-    `settle`: age in seconds at which an unsupervised process is meant to stay."""
+    `settle`: age in seconds at which an unsupervised process is meant to stay; `failing_too`: also
+    pages that fail now."""
     result = await environment.run(survey_script(patience), timeout=timeout, cwd="/")
-    found = proposed(read_survey(result.output), settle)
+    found = proposed(read_survey(result.output), settle, failing_too=failing_too)
     if result.timed_out:
         late = f"the look was cut short after {timeout:g} s: there may be more"
         return replace(found, notes=(*found.notes, late))
     return found
 
 
-def proposed(survey: Survey, settle: float = SETTLE_S) -> Discovery:
+def proposed(survey: Survey, settle: float = SETTLE_S, *, failing_too: bool = False) -> Discovery:
     notes = list(_notes(survey))
     services = tuple(_services(survey, settle))
     provisional = {each.name for each in services if not each.why}
@@ -70,9 +83,10 @@ def proposed(survey: Survey, settle: float = SETTLE_S) -> Discovery:
             *_host(survey),
             *_units(survey),
             *_ports(survey),
-            *web_probes(survey),
+            *web_probes(survey, failing_too=failing_too),
             *_stores(survey),
             *_certificates(survey),
+            *_configurations(survey),
             *_jobs(survey),
             *_logs(survey),
             *_journals(survey),
@@ -136,6 +150,15 @@ def _host(survey: Survey) -> Iterator[Probe]:
             state = {NOW: "full"}
         name = name_of("disk", path)
         yield Probe(name=name, kind="disk", what=path, limit=limit, labels=state)
+        if not path.startswith(("/dev", "/run")):
+            yield Probe(
+                name=name_of("forecast", path),
+                kind="forecast",
+                what=path,
+                interval=60.0,
+                fails=3,
+                severity="P3",
+            )
     for path, used in survey.inodes.items():
         yield Probe(
             name=name_of("inodes", path),
@@ -221,9 +244,44 @@ def _certificates(survey: Survey) -> Iterator[Probe]:
             kind="certificate",
             what=path,
             interval=300.0,
-            limit=7 if days >= 7 else 1,
             labels=now(days > 0),
         )
+
+
+def _configurations(survey: Survey) -> Iterator[Probe]:
+    """Of servers that run here, where their process may be seen: its arguments name the file."""
+    for each in survey.listeners:
+        if each.program in _CONFIGURED and each.process is not None:
+            words = each.process.command.split()
+            option = _CONFIGURED[each.program]
+            path = next((after for word, after in pairwise(words) if word == option), "")
+            if not path.startswith("/"):
+                path = ""
+            if each.program == "postgres" and not path:
+                continue
+            yield _configuration(each.program, path, each.service, words, each.process.executable)
+    if "visudo" in survey.programs:
+        yield _configuration("sudo", "", "", [], "")
+
+
+def _configuration(
+    program: str, path: str, service: str, words: Sequence[str], executable: str
+) -> Probe:
+    labels = {}
+    if program == "postgres":
+        file = next((w.partition("=")[2] for w in words if w.startswith("config_file=")), "")
+        labels = {"program": executable} | ({"config_file": file} if file else {})
+    return Probe(
+        name=name_of("config", service or program),
+        kind="config",
+        what=f"{program}:{path}" if path else program,
+        service=service,
+        interval=60.0,
+        timeout=20.0,
+        fails=1,
+        severity="P3",
+        labels=labels,
+    )
 
 
 def _jobs(survey: Survey) -> Iterator[Probe]:

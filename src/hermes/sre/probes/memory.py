@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.core.messages import Value
+from hermes.sre.probes.forecast import Samples
 
 FILE = "probes.state.json"
 LOCK = "probes.lock"
@@ -18,6 +19,8 @@ class Past(Value, kw_only=True, frozen=True):
     keep: str = ""
     """Where the next look goes on: a place in a log, a counter."""
     values: tuple[float, ...] = ()
+    samples: Samples = ()
+    """Figures with their times, for a forecast."""
 
 
 def recall(home: Path) -> dict[str, Past]:

@@ -181,7 +181,10 @@ def _percent(used: int, free: int) -> int:
 
 def _forecast(probe: Probe, before: str) -> Answer:
     path = probe.what or "/"
-    found = os.statvfs(path)
+    try:
+        found = os.statvfs(path)
+    except OSError as error:
+        return UNKNOWN, f"{path} cannot be looked at: {why(error)}", None, ""
     free_kb = found.f_bavail * found.f_frsize // 1024
     return 0, f"{free_kb} kB of {path} are free", float(free_kb), ""
 

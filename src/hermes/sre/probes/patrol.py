@@ -4,6 +4,7 @@ A look leaves nothing in the journal, or it would drown in them; only a change o
 """
 
 import math
+import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ from hermes.core.events.incidents import AlertRaised
 from hermes.core.protocols import Environment
 from hermes.sre.case import QUESTION
 from hermes.sre.probes.alerts import alert, fingerprint, standing, withdrawn
+from hermes.sre.probes.forecast import HORIZON_H, Samples, forecast, sampled
 from hermes.sre.probes.judging import Verdict, judge, learned
 from hermes.sre.probes.marks import PROVISIONAL
 from hermes.sre.probes.memory import Past, only_one, recall, remember
@@ -127,7 +129,7 @@ class Patrol:
         seats = self._settings.side_by_side
         found = await ask(self._environment, self._probes, before, seats=seats, native=self._native)
         return tuple(
-            judge(probe, found[probe.name], past.get(probe.name, Past()).values, self._settings)
+            self._judged(probe, found[probe.name], past.get(probe.name, Past()))[0]
             for probe in self._probes
         )
 
@@ -248,14 +250,26 @@ class Patrol:
     async def _take(self, taken: Sequence[tuple[_Beat, Reading, int]]) -> None:
         judged = []
         for beat, reading, looks in taken:
-            probe, past = beat.probe, self._past.get(beat.probe.name, Past())
-            verdict = judge(probe, reading, past.values, self._settings, alerted=beat.alerted)
-            keep = reading.keep or past.keep
-            values = learned(past.values, verdict, probe)
-            self._past[probe.name] = Past(keep=keep, values=values)
+            past = self._past.get(beat.probe.name, Past())
+            verdict, self._past[beat.probe.name] = self._judged(
+                beat.probe, reading, past, alerted=beat.alerted
+            )
             beat.busy, beat.verdict = False, verdict
             judged.append((beat, verdict, looks))
         await self._tell(judged)
+
+    def _judged(
+        self, probe: Probe, reading: Reading, past: Past, *, alerted: bool = False
+    ) -> tuple[Verdict, Past]:
+        """The verdict, and what is remembered after it."""
+        verdict = judge(probe, reading, past.values, self._settings, alerted=alerted)
+        samples = past.samples
+        if probe.kind == "forecast":
+            if reading.value is not None and verdict.state == "fine":
+                samples = sampled(samples, time.time(), reading.value)
+            return _foreseen(probe, verdict, samples), Past(samples=samples)
+        values = learned(past.values, verdict, probe)
+        return verdict, Past(keep=reading.keep or past.keep, values=values)
 
     async def _tell(self, judged: Sequence[tuple[_Beat, Verdict, int]]) -> None:
         """One at a time: two rounds that end together must not both tell the same change."""
@@ -299,3 +313,13 @@ class Patrol:
             beat.again = anyio.current_time() + self._settings.confirm
             self._wake.set()
         return None
+
+
+def _foreseen(probe: Probe, verdict: Verdict, samples: Samples) -> Verdict:
+    """Bad when the space will be used up within the limit, in hours."""
+    ahead = forecast(samples)
+    limit = HORIZON_H if probe.limit is None else probe.limit
+    if verdict.state != "fine" or ahead is None or ahead.hours > limit:
+        return verdict
+    words = ahead.words(probe.what or "/", samples[-1][1])
+    return Verdict(probe=probe.name, state="failing", detail=words, value=verdict.value)

@@ -27,12 +27,14 @@ Kind = Literal[
     "mysql",
     "redis",
     "sqlite",
+    "config",
+    "forecast",
     "command",
 ]
 Severity = Literal["", "P0", "P1", "P2", "P3"]
 Text = Annotated[str, Meta(max_length=4000)]
 HOST_KINDS = ("cpu", "load", "memory", "disk", "inodes", "processes", "zombies")
-SUSTAINED = ("cpu", "load", "memory", "processes", "zombies", "log")
+SUSTAINED = ("cpu", "load", "memory", "processes", "zombies", "log", "config", "forecast")
 """A second look at once would say nothing new: these are confirmed on their rhythm."""
 UNKNOWN = 3
 """The exit code of a look that could not be had."""

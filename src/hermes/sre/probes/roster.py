@@ -60,7 +60,7 @@ async def take_stock(
 
     Raises `PlaceFailed`.
     """
-    found = await discover(environment, patience=patience, settle=settings.settle)
+    found = await discover(environment, patience=patience, settle=settings.settle, failing_too=True)
     at = now or datetime.now(UTC)
     known = inventory.change(
         home,

@@ -8,6 +8,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 for c in curl wget openssl systemctl ss redis-cli pg_isready mysqladmin sqlite3; do
   have "$c" && echo "have=$c"
 done
+[ "$(id -u)" = 0 ] && have visudo && [ -r /etc/sudoers ] && echo "have=visudo"
 
 disks() {
   local m

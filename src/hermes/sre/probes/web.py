@@ -20,41 +20,40 @@ _CHANGES = re.compile(
 _PATHS = 3
 
 
-def web_probes(survey: Survey) -> Iterator[Probe]:
+def web_probes(survey: Survey, *, failing_too: bool = False) -> Iterator[Probe]:
+    """`failing_too`: also a page that fails when it is first seen, which may be an outage. While
+    an incident is worked on it may as well have failed always."""
     owner = {each.port: each.service for each in survey.listeners}
     for port, statuses in sorted(survey.http.items()):
         noted = [each for each in survey.asked if each.unit == f"{owner.get(port, '')}.service"]
         if not any(statuses.values()) and not noted:
             continue
         for path, status in statuses.items():
-            if _worth_asking(path, status, noted):
+            if _worth_asking(path, status, noted, failing_too):
                 yield _get(port, path, status, owner.get(port, ""))
     for port, (status, name) in sorted(survey.https.items()):
         service = owner.get(port, "")
         yield replace(_get(port, "/", status, service), what=f"https://127.0.0.1:{port}/")
-        yield _tls(port, name, service, survey)
+        yield _tls(port, name, service)
     yield from _noted(survey)
 
 
-def _tls(port: int, name: str, service: str, survey: Survey) -> Probe:
-    """A short-lived certificate is no trouble as long as it is renewed in time."""
-    left = min((days for _, days in survey.certificates), default=1)
+def _tls(port: int, name: str, service: str) -> Probe:
     return Probe(
         name=f"tls-{port}",
         kind="tls",
         what=f"127.0.0.1:{port}/{name}" if name else f"127.0.0.1:{port}",
         service=service,
-        limit=7.0 if left >= 7 else 1.0,
-        labels=now(left > 0),
+        interval=60.0,
     )
 
 
-def _worth_asking(path: str, status: int, noted: list[Asked]) -> bool:
-    """A page that answers with an error may always have: nobody has to ask for `/`."""
+def _worth_asking(path: str, status: int, noted: list[Asked], failing_too: bool) -> bool:
     if path != "/":
         return status not in (0, 401, 403, 404, 405)
     users = any(each.path == "/" and each.times > 2 for each in noted)
-    return 0 < status < 500 or users or (status == 0 and bool(noted))
+    fine = 0 < status < 500
+    return fine or users or (status == 0 and bool(noted)) or (status >= 500 and failing_too)
 
 
 def _get(port: int, path: str, status: int, service: str) -> Probe:

@@ -22,6 +22,7 @@ BY_KIND: dict[str, Effect] = {
     **dict.fromkeys(("port", "http", "unit", "postgres", "mysql", "redis", "sqlite"), "down"),
     **dict.fromkeys(("answers", "log", "disk", "inodes", "memory", "processes", "cron"), "worse"),
     **dict.fromkeys(("cpu", "load", "zombies", "tls", "certificate", "command"), "warning"),
+    **dict.fromkeys(("config", "forecast"), "warning"),
 }
 SEVERITIES: dict[Effect, Severity] = {"data": "P0", "down": "P1", "worse": "P2", "warning": "P3"}
 HINTS: dict[str, Severity] = {

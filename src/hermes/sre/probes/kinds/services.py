@@ -34,9 +34,14 @@ awk -v k="$k" -v limit="$limit" 'BEGIN { exit k > limit }' || {
 """
 _CERTIFICATE = r"""
 [ -n "$c" ] || { echo "$from shows no certificate"; exit 1; }
-e=$(printf '%s\n' "$c" | openssl x509 -noout -enddate); e=${e#notAfter=}
-s=$(date -d "$e" +%s 2>/dev/null) && n=$(date +%s) &&
+d=$(printf '%s\n' "$c" | openssl x509 -noout -dates); e=${d#*notAfter=}; b=${d#notBefore=}
+b=${b%%$'\n'*}; n=$(date +%s)
+if s=$(date -d "$e" +%s 2>/dev/null) && b=$(date -d "$b" +%s 2>/dev/null); then
   echo "value=$(( (s - n) / 86400 )) days are left for $from"
+  [ -n "$own" ] || [ $(( (s - b) / 3 )) -ge "$limit" ] || limit=$(( (s - b) / 3 ))
+fi
+printf '%s\n' "$c" | openssl x509 -noout -checkend 0 >/dev/null || {
+  echo "the certificate of $from has expired: $e"; exit 1; }
 printf '%s\n' "$c" | openssl x509 -noout -checkend "$limit" >/dev/null || {
   echo "the certificate of $from ends $e"; exit 1; }
 """
@@ -75,6 +80,8 @@ _CRON = r"""
 [ -z "$log" ] || [ ! -r "$log" ] || ! tail -n 3 -- "$log" | cut -c 1-300 |
   grep -iE 'error|fail|denied|no such|not found|traceback|cannot|no space' || exit 1
 """
+CERTIFICATE_DAYS = 14.0
+"""Days that a certificate must still be good for, unless the probe says otherwise."""
 _ADDRESS = re.compile(r"(?:\[?([A-Za-z0-9_.:-]+?)\]?:)?(\d{1,5})(?:/([A-Za-z0-9_.*-]+))?")
 _STATUS = re.compile(r"<[1-5]00|[1-5]xx|[1-5]\d\d")
 
@@ -129,21 +136,23 @@ def tls(probe: Probe, before: str | None) -> str:
     name = name or ("" if re.fullmatch(r"[\d.:]+|localhost", host) else host)
     asked = f" -servername {quote(name)}" if name else ""
     shown = f"openssl s_client -connect {quote(f'{host}:{number}')}{asked} </dev/null 2>/dev/null"
-    text = f"from={host}:{number} limit={_seconds(probe)}\n"
+    text = f"from={host}:{number} {_days(probe)}\n"
     text += f"c=$({shown} | openssl x509 2>/dev/null){_CERTIFICATE}"
     return text + (f"h={quote(name)}{_NAME}" if name else "")
 
 
 def certificate(probe: Probe, before: str | None) -> str:
     path = quote(probe.what)
-    text = f"from={path} limit={_seconds(probe)}\n"
+    text = f"from={path} {_days(probe)}\n"
     return f'{text}[ -r "$from" ] || {{ echo "$from cannot be read"; exit 3; }}\n' + (
         f'c=$(openssl x509 -in "$from" 2>/dev/null){_CERTIFICATE}'
     )
 
 
-def _seconds(probe: Probe) -> int:
-    return int(86_400 * (7 if probe.limit is None else probe.limit))
+def _days(probe: Probe) -> str:
+    """Without a limit of its own a certificate of a short life may use two thirds of it."""
+    days = CERTIFICATE_DAYS if probe.limit is None else probe.limit
+    return f"limit={int(86_400 * days)} own={'' if probe.limit is None else 'yes'}"
 
 
 def unit(probe: Probe, before: str | None) -> str:
