@@ -166,6 +166,7 @@ def watch(folder: Path, extra: list[str]) -> tuple[list[str], dict[str, str]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--discover", action="store_true", help="with the probes that it finds")
     parser.add_argument("--no-listen", action="store_true", help="without the alert receiver")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="idle-watch-") as name, ExitStack() as stack:
@@ -174,7 +175,8 @@ def main() -> int:
         (folder / "home").mkdir()
         (folder / "nginx.conf").write_text(NGINX.format(at=folder, port=nginx))
         listed = probes(folder, *ports)
-        (folder / "home/probes.yaml").write_text(json.dumps({"probes": listed}))
+        if not given.discover:
+            (folder / "home/probes.yaml").write_text(json.dumps({"probes": listed}))
         (folder / "www").mkdir()
         (folder / "www/health").write_text("well")
         (folder / "www/items").write_text("[]")
@@ -191,7 +193,8 @@ def main() -> int:
         argv, env = watch(folder, ["--no-listen"] if given.no_listen else [])
         child = stack.enter_context(running(argv, env=env, cwd=folder))
         found = measure(child.pid, given.seconds)
-    print(f"{len(listed)} probes, {found['seconds']:.0f} s, load {os.getloadavg()[0]:.1f}")
+    what = "the probes that were found" if given.discover else f"{len(listed)} probes"
+    print(f"{what}, {found['seconds']:.0f} s, load {os.getloadavg()[0]:.1f}")
     for key in ("process_cpu_percent", "children_cpu_percent"):
         print(f"  {key:22} {found[key]:7.2f}")
     held = found["cpu_percent"] <= CPU_LIMIT_PERCENT and found["memory_mb"] <= MEMORY_LIMIT_MB

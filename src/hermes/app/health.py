@@ -51,12 +51,18 @@ def declared_probes(loaded: Loaded) -> tuple[Probe, ...] | None:
     return load_probes(loaded.home / loaded.settings.sre.probes.file)
 
 
-async def probes_of(loaded: Loaded, environment: Environment, policy: Policy) -> Asked:
-    """Those that the file declares; without a file those found here or remembered from before."""
+async def probes_of(
+    loaded: Loaded, environment: Environment, policy: Policy, *, remember: bool = True
+) -> Asked:
+    """Those that the file declares; without a file those found here or remembered from before.
+
+    `remember` is false for an environment that will not be there again.
+    """
     known = declared_probes(loaded)
     if known is not None:
         return asked_for(Roster(probes=known), policy, environment, found_now=False)
-    roster = await take_stock(environment, loaded.home, loaded.settings.sre.probes)
+    home = loaded.home if remember else None
+    roster = await take_stock(environment, home, loaded.settings.sre.probes)
     return asked_for(roster, policy, environment, found_now=True)
 
 

@@ -105,7 +105,7 @@ async def watching(
             keeper = JournalKeeper(house.journal)
         await _claim_watch(house)
         here, policy = house.means.environment, house.means.executor.policy
-        found = await probes_of(loaded, here, policy)
+        found = await probes_of(loaded, here, policy, remember=environment is None)
         probes = tuple(each for each in map(adapt, found.probes) if each is not None)
         patrol = Patrol(
             probes, here, house.bus, home=loaded.home, settings=loaded.settings.sre.probes
@@ -140,7 +140,7 @@ async def watching(
                 new = asked_for(roster, policy, here, found_now=True).probes
                 await patrol.adopt([each for each in map(adapt, new) if each is not None])
 
-            if found.found_now:
+            if found.found_now and environment is None:
                 surveyor = Surveyor(here, loaded.home, settings.probes, adopt)
                 group.start_soon(surveyor.run)
             if probes or found.found_now:

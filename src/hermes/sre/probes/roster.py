@@ -48,35 +48,35 @@ class Roster(Value, kw_only=True, frozen=True):
 
 async def take_stock(
     environment: Environment,
-    home: Path,
+    home: Path | None,
     settings: ProbeSettings,
     *,
     declared: Sequence[Probe] | None = None,
     patience: float = 1.0,
     now: datetime | None = None,
 ) -> Roster:
-    """One survey; what it found is remembered. `declared`: a file says what is asked, and only
-    that; what runs without a probe is a question then.
+    """One survey; what it found is remembered in `home`, where there is one. `declared`: a file
+    says what is asked, and only that; what runs without a probe is a question then.
 
     Raises `PlaceFailed`.
     """
     found = await discover(environment, patience=patience, settle=settings.settle, failing_too=True)
     at = now or datetime.now(UTC)
-    known = inventory.change(
-        home,
-        environment.target,
-        lambda before: inventory.observed(
-            before, found.services, found.probes, at, settings.settle
-        ),
-    )
-    found = replace(found, probes=_settled(found.probes, known))
+
+    def seen(before: Inventory) -> Inventory:
+        return inventory.observed(before, found.services, found.probes, at, settings.settle)
+
+    known = seen(Inventory())
+    if home is not None:
+        known = inventory.change(home, environment.target, seen)
+    current = _settled(found.probes, known)
     if declared is not None:
         questions = (*_without_probe(known, found, declared), *_never_seen(known, found))
         return Roster(probes=tuple(declared), questions=questions, notes=found.notes)
     running = {each.name for each in found.services}
     missing = [each for each in known.expected if each.name not in running and each.probes]
     fates = await _fates(environment, missing)
-    probes = (*found.probes, *inventory.missing_probes(known, found.probes))
+    probes = (*current, *inventory.missing_probes(known, current))
     kept = [each for each in probes if each.service not in fates]
     return Roster(
         probes=(

@@ -24,7 +24,8 @@ _HEAD = """\
 #   severity, impact   hints for triage          trigger  what may be set off again to verify
 #
 # Kinds: cpu load memory disk inodes processes zombies · port http tls certificate unit cron ·
-# log answers · postgres mysql redis sqlite · command (a shell text that only reads; 0 is fine)
+# log answers · postgres mysql redis sqlite · config forecast · command (a shell text that only
+# reads; 0 is fine)
 """
 _MARK = "# as found: "
 _ABOUT = {
@@ -35,6 +36,7 @@ _ABOUT = {
     "http": "Web pages; `status` is what counts as fine",
     "answers": "What services note about the requests of their users: nobody is asked",
     "certificate": "Certificates; `limit` is days",
+    "config": "Configurations: would the next start fail?",
     "cron": "Jobs: their program is there, and their log tells of no trouble",
     "log": "Logs: lines a minute that match `pattern`, against what is usual",
     "postgres": "Databases and caches",

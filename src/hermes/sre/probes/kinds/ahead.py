@@ -30,7 +30,7 @@ first() {
   printf '%s\n' "$o" | tr -d '\r' |
     sed -E 's|^[0-9]{4}[-/][0-9/-]+ [0-9:.]+ ([A-Z]+ )?\[[^]]*\] ([0-9]+#[0-9]+: )?||' |
     grep -vE '^ *$|parsed OK|test failed|contains errors|skipping missing|^\[NOTICE' |
-    head -n 2 | cut -c 1-300 | paste -sd ' '
+    head -n 2 | paste -sd ' ' | cut -c 1-300
 }
 case $c:$o in
   0:*) code=0 said="the configuration of $name is good" ;;
