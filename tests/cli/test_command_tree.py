@@ -72,6 +72,7 @@ ARGUMENTS = {
     "hermes drill show": ["config-typo-after-edit"],
     "hermes incident open": ["the shop shows old prices"],
     "hermes maintenance add": ["web", "--for", "1h"],
+    "hermes health forget": ["redis-server"],
     "hermes memory add": ["orders writes to db-7"],
     "hermes skills show": ["port-taken"],
     "hermes skills new": ["made-here", "--description", "Does it"],

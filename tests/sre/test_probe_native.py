@@ -273,3 +273,51 @@ async def test_a_look_that_never_comes_back_holds_one_thread_only(tmp_path: Path
         return not looks.stuck
 
     await eventually(over)
+
+
+NO_PROCESS = 4_194_305
+"""Above the highest number that a process can have: it ended just now."""
+SYSTEMCTL = """\
+#!/bin/bash
+echo x >> {count}
+[ "$1" = show ] || exit 1
+while [ "$1" != -- ]; do shift; done; shift
+for unit; do
+  case $unit in
+    web*) state="loaded active running success 0" ;;
+    flaps*) state="loaded active running success 7" ;;
+    down*) state="loaded failed failed exit-code 0" ;;
+    once*) state="loaded inactive dead success 0" ;;
+    *) state="not-found inactive dead success 0" ;;
+  esac
+  set -- $state; [ -n "$first" ] && echo; first=no
+  printf 'Id=%s\\nLoadState=%s\\nActiveState=%s\\nSubState=%s\\n' "$unit" "$1" "$2" "$3"
+  printf 'Result=%s\\nNRestarts=%s\\nMainPID=%s\\n' "$4" "$5" "{pid}"
+done
+"""
+
+
+async def test_units_are_judged_alike_and_asked_in_one_question(tmp_path: Path) -> None:
+    """By a service manager of the test's own: this host may have none."""
+    count, tools = tmp_path / "count", tmp_path / "bin"
+    tools.mkdir()
+    (tools / "systemctl").write_text(SYSTEMCTL.format(count=count, pid=NO_PROCESS))
+    (tools / "systemctl").chmod(0o755)
+    probes = [
+        Probe(name=name, kind="unit", what=f"{name}.service", status=status)
+        for name, status in (
+            *(("web", ""), ("flaps", ""), ("down", ""), ("gone", "")),
+            *(("once", "ended-well"), ("once-idle", "")),
+        )
+    ]
+    variables = {"PATH": f"{tools}:{PATH}"}
+    async with LocalEnvironment(tmp_path, variables) as here:
+        native = await ask(here, probes)
+    assert count.read_text().count("x") == 1
+    async with OtherHost(tmp_path, variables) as there:
+        shell = await ask(there, probes)
+    assert {name: each.code for name, each in native.items()} == {
+        "web": 0, "flaps": 1, "down": 1, "gone": 1, "once": 0, "once-idle": 1,
+    }  # fmt: skip
+    assert [each.code for each in native.values()] == [shell[name].code for name in native]
+    assert [each.value for each in native.values()] == [shell[name].value for name in native]

@@ -12,10 +12,12 @@ from hermes.core.messages import Value
 from hermes.core.protocols import Environment
 from hermes.sre.probes.admission import Vouched
 from hermes.sre.probes.command import command_of
-from hermes.sre.probes.native import NativeLooks, can_ask
+from hermes.sre.probes.kinds import native_units
+from hermes.sre.probes.native import LOCAL, NativeLooks, can_ask
 from hermes.sre.probes.probe import Probe
 
 _GRACE = 3.0
+_UNITS_TIMEOUT_S = 3.0
 _TIMED_OUT = (124, 137)
 _LONGEST = 800
 _UNSEEN = "it is not run: the policy has not yet said that it only reads"
@@ -83,6 +85,7 @@ async def ask(
         found[probe.name] = Reading(probe=probe.name, code=code, text=said, value=value, keep=keep)
 
     here = [each for each in probes if can_ask(environment, each, kept[each.name])]
+    found |= await _units_together(environment, probes)
     rest = [each for each in probes if each.name not in found and each not in here]
     failure: PlaceFailed | None = None
     async with anyio.create_task_group() as group:
@@ -95,6 +98,18 @@ async def ask(
     if failure is not None:
         raise failure
     return found
+
+
+async def _units_together(environment: Environment, probes: Sequence[Probe]) -> dict[str, Reading]:
+    """Several units of this host are one question; a manager that hangs leaves them to the rest."""
+    units = [each for each in probes if each.kind == "unit"]
+    if environment.name != LOCAL or len(units) < 2:
+        return {}
+    result = await environment.run(native_units.question(units), timeout=_UNITS_TIMEOUT_S, cwd="/")
+    return {
+        name: Reading(probe=name, code=code, text=text[:_LONGEST], value=value)
+        for name, (code, text, value, _) in native_units.judged(units, result.output).items()
+    }
 
 
 async def _ask_shell(
