@@ -14,9 +14,11 @@ from pathlib import Path
 
 import anyio
 import pytest
+from click.testing import CliRunner
 from msgspec.structs import replace
 from probe_house import eventually, policy_at, this_host
 
+from hermes.cli.watch_discover import discovering
 from hermes.core.bus import Bus
 from hermes.core.events.incidents import AlertRaised
 from hermes.memory.in_memory import InMemoryJournal
@@ -266,6 +268,23 @@ async def test_a_patrol_resolves_what_it_is_not_to_ask_any_more(tmp_path: Path) 
         await eventually(asked)
     assert resolved.resolved
     assert resolved.fingerprint == raised.fingerprint
+
+
+@needs_redis
+def test_a_file_that_is_written_expects_what_is_down_and_leaves_out_what_may_end(
+    tmp_path: Path, redis: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, port = tmp_path / "home", fixed_port()
+    monkeypatch.setenv("HERMES_HOME", str(home))
+    monkeypatch.chdir(tmp_path)
+    anyio.run(stock, tmp_path)
+    redis.stop()
+    with development_server(port):
+        CliRunner().invoke(discovering, ["--write"], catch_exceptions=False)
+    text = (home / "probes.yaml").read_text()
+    assert f"redis-{redis.port}" in text
+    assert f"port-{port}" not in text
+    assert "http.server is not written down" in text
 
 
 def test_a_port_of_the_ephemeral_range_that_moved_is_not_missed() -> None:

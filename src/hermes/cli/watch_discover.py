@@ -12,7 +12,8 @@ from hermes.cli.output import confirm, emit_json, json_option, note, table
 from hermes.core.errors import SettingsError
 from hermes.settings.load import Loaded
 from hermes.sre.probes.discovery import Discovery, discover
-from hermes.sre.probes.marks import NOW
+from hermes.sre.probes.inventory import load, missing_probes
+from hermes.sre.probes.marks import NOW, PROVISIONAL
 from hermes.sre.probes.reading import load_probes, read_probes
 from hermes.sre.probes.settings import ProbeSettings
 from hermes.sre.probes.writing import is_as_found, merged, written
@@ -41,7 +42,7 @@ def discovering(ctx: click.Context, write: bool, merge: bool, yes: bool, as_json
     else:
         show(found)
     if write or merge:
-        note(keep(probes_file(loaded), found, merge=merge, yes=yes))
+        note(keep(probes_file(loaded), settled(found), merge=merge, yes=yes))
     return exits.OK
 
 
@@ -53,7 +54,19 @@ async def _look(loaded: Loaded) -> Discovery:
     from hermes.app.environment import place
 
     async with place(loaded, Path.cwd()) as here:
-        return await discover(here, patience=1.0)
+        found = await discover(here, patience=1.0, failing_too=True)
+        known = load(loaded.home, here.target)
+    missing = missing_probes(known, found.probes)
+    return msgspec.structs.replace(found, probes=(*found.probes, *missing))
+
+
+def settled(found: Discovery) -> Discovery:
+    """Without what may end at any time: in the file it would be expected for good."""
+    passing = [each for each in found.probes if PROVISIONAL in each.labels]
+    names = sorted({each.service for each in passing})
+    notes = (f"{name} is not written down: it has not run for long and may end" for name in names)
+    stays = tuple(each for each in found.probes if each not in passing)
+    return msgspec.structs.replace(found, probes=stays, notes=(*found.notes, *notes))
 
 
 def show(found: Discovery) -> None:

@@ -119,8 +119,12 @@ class Patrol:
             for beat in before.values()
             if beat.alerted
         ]
-        if gone:
+        if not gone:
+            return
+        try:
             await self._bus.publish(*gone)
+        except StoreError:  # the next watch finds them in the journal and resolves them
+            self.untold += len(gone)
 
     async def once(self) -> tuple[Verdict, ...]:
         """Raises `PlaceFailed`. Nothing is remembered and nobody is told."""
@@ -292,7 +296,8 @@ class Patrol:
 
     def _change(self, beat: _Beat, verdict: Verdict, looks: int) -> AlertRaised | None:
         probe = beat.probe
-        if verdict.state == "unknown":
+        dropped = beat is not self._place and beat not in self._beats
+        if verdict.state == "unknown" or dropped:
             return None
         if verdict.state == "fine":
             beat.bad, beat.since = 0, None
