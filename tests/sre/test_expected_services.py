@@ -16,7 +16,7 @@ import anyio
 import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
-from probe_house import eventually, policy_at, this_host
+from probe_house import Pages, eventually, policy_at, this_host, web_server
 
 from hermes.cli.watch_discover import discovering
 from hermes.core.bus import Bus
@@ -204,6 +204,19 @@ async def test_one_that_stays_becomes_expected(tmp_path: Path) -> None:
 
 def named(roster: Roster, name: str) -> Probe:
     return next(each for each in roster.probes if each.name == name)
+
+
+async def test_a_page_that_fails_when_it_is_first_seen_is_not_passed_over(tmp_path: Path) -> None:
+    pages = Pages()
+    pages.status = 502
+    with web_server(pages) as port:
+        roster = await stock(tmp_path)
+        page = named(roster, f"http-{port}")
+        async with this_host(tmp_path) as here:
+            patrol = Patrol([page], here, Bus(InMemoryJournal()), home=tmp_path / "patrol")
+            [verdict] = await patrol.once()
+    assert verdict.state == "failing"
+    assert "the status is 502" in verdict.detail
 
 
 @needs_redis
