@@ -23,14 +23,17 @@ from hermes.core.bus import Bus
 from hermes.core.events.incidents import AlertRaised
 from hermes.memory.in_memory import InMemoryJournal
 from hermes.sre.probes import inventory
-from hermes.sre.probes.admission import admit
+from hermes.sre.probes.admission import admit, vouch
+from hermes.sre.probes.discovery import proposed
 from hermes.sre.probes.inventory import Inventory, Sighting, observed
 from hermes.sre.probes.marks import PROVISIONAL
 from hermes.sre.probes.patrol import Patrol
 from hermes.sre.probes.probe import Probe
 from hermes.sre.probes.processes import Process, reason_to_stay, service_of
 from hermes.sre.probes.roster import Roster, Surveyor, take_stock
+from hermes.sre.probes.round import ask
 from hermes.sre.probes.settings import ProbeSettings
+from hermes.sre.probes.survey import read_survey
 
 pytestmark = pytest.mark.anyio
 SETTINGS = ProbeSettings(confirm=0.05)
@@ -417,3 +420,53 @@ async def alerts(bus: Bus, number: int) -> list[AlertRaised]:
 
     await eventually(enough)
     return await read()
+
+
+def supervised(state: str, pid: str = "") -> str:
+    command = "python3 /srv/q/worker.py -n 3"
+    row = f"process=9\t4\t4\t0\t60\t\t/usr/bin/python3\tsupervisord:0<\t{command}\n"
+    return f"have=supervisorctl\nat=100\nsupervised=mailer\t{state}\t{pid}\n{row}"
+
+
+async def test_a_worker_without_a_port_is_watched_by_its_command_line(tmp_path: Path) -> None:
+    found = proposed(read_survey(supervised("RUNNING", "9")))
+    [probe] = [each for each in found.probes if each.service == "mailer"]
+    assert [each.name for each in found.services] == ["mailer"]
+    async with this_host(tmp_path) as here:
+        assert admit([probe], policy_at(tmp_path), here).refused == ()
+        gone = (await ask(here, [vouch(probe)]))[probe.name]
+        assert gone.text == "mailer is not running"
+        with worker(tmp_path / "worker.py"):
+            what = probe.what.replace("/srv/q/worker", f"{tmp_path}/worker")
+            there = (await ask(here, [vouch(replace(probe, what=what))]))[probe.name]
+    assert there.code == 0
+
+
+@contextmanager
+def worker(script: Path) -> Iterator[None]:
+    script.write_text("import time; time.sleep(60)")
+    argv = ["python3", str(script), "-n", "3"]
+    with subprocess.Popen(argv, executable=sys.executable) as child:
+        yield
+        child.kill()
+
+
+def test_what_its_supervisor_cannot_start_fails_and_what_is_stopped_is_a_question() -> None:
+    [probe] = [
+        each
+        for each in proposed(read_survey(supervised("FATAL"))).probes
+        if each.service == "mailer"
+    ]
+    assert probe.labels["now"] == "failing"
+    stopped = proposed(read_survey(supervised("STOPPED")))
+    assert stopped.stopped == ("mailer",)
+    assert not [each for each in stopped.probes if each.service == "mailer"]
+
+
+def test_supervisord_names_those_that_overwrote_their_own_name() -> None:
+    survey = read_survey(
+        "listen=127.0.0.1\t6379\tredis-server\t 7\nsupervised=cache\tRUNNING\t7\n"
+        "process=7\t4\t4\t0\t60\t\t/usr/bin/redis-server\tsupervisord:0<\tredis-server *:6379\n"
+    )
+    [cache] = proposed(survey).services
+    assert (cache.name, cache.why) == ("cache", "supervised by supervisord")

@@ -10,17 +10,10 @@ from hermes.core.messages import Value
 from hermes.core.protocols import Environment
 from hermes.sre.probes.inventory import Sighting
 from hermes.sre.probes.kinds.logs import JOURNAL
-from hermes.sre.probes.marks import NOW, PROVISIONAL, SUPPOSED, name_of, now
+from hermes.sre.probes.marks import NOW, SUPPOSED, name_of, now
 from hermes.sre.probes.probe import Kind, Probe
-from hermes.sre.probes.processes import EPHEMERAL_PORTS, reason_to_stay
-from hermes.sre.probes.survey import (
-    Installed,
-    Listener,
-    Survey,
-    Unit,
-    read_survey,
-    survey_script,
-)
+from hermes.sre.probes.sightings import process_probes, provisional_probe, sightings
+from hermes.sre.probes.survey import Installed, Survey, Unit, read_survey, survey_script
 from hermes.sre.probes.web import web_probes
 
 _STORES: dict[str, Kind] = {
@@ -53,6 +46,8 @@ class Discovery(Value, kw_only=True, frozen=True):
     """What runs now."""
     installed: tuple[Installed, ...] = ()
     """What is installed and does not run."""
+    stopped: tuple[str, ...] = ()
+    """Programs of supervisord that do not run, and that it does not try to start."""
 
 
 async def discover(
@@ -76,7 +71,7 @@ async def discover(
 
 def proposed(survey: Survey, settle: float = SETTLE_S, *, failing_too: bool = False) -> Discovery:
     notes = list(_notes(survey))
-    services = tuple(_services(survey, settle))
+    services = tuple(sightings(survey, settle))
     provisional = {each.name for each in services if not each.why}
     probes = _named(
         (
@@ -85,6 +80,7 @@ def proposed(survey: Survey, settle: float = SETTLE_S, *, failing_too: bool = Fa
             *_ports(survey),
             *web_probes(survey, failing_too=failing_too),
             *_stores(survey),
+            *process_probes(survey),
             *_certificates(survey),
             *_configurations(survey),
             *_jobs(survey),
@@ -94,47 +90,13 @@ def proposed(survey: Survey, settle: float = SETTLE_S, *, failing_too: bool = Fa
     )
     return Discovery(
         probes=tuple(
-            _provisional(each) if each.service in provisional else each for each in probes
+            provisional_probe(each) if each.service in provisional else each for each in probes
         ),
         notes=tuple(notes),
         services=services,
         installed=survey.installed,
+        stopped=tuple(each.name for each in survey.supervised if each.state == "STOPPED"),
     )
-
-
-def _provisional(probe: Probe) -> Probe:
-    return replace(probe, labels={**probe.labels, PROVISIONAL: "yes"})
-
-
-def _services(survey: Survey, settle: float) -> Iterator[Sighting]:
-    """Everything that listens, and every unit that is enabled and well."""
-    found: dict[str, list[Listener]] = {}
-    for each in survey.listeners:
-        if each.service:
-            found.setdefault(each.service, []).append(each)
-    units = {unit.service: unit for unit in survey.units if _enabled(unit) and unit.well}
-    for name, listeners in found.items():
-        reasons = (_reason(each, survey, settle) for each in listeners)
-        main = next((each.process for each in listeners if each.process is not None), None)
-        yield Sighting(
-            name=name,
-            why=next(filter(None, reasons), ""),
-            executable=main.executable if main is not None else "",
-            unit=f"{name}.service" if any(each.unit for each in listeners) else "",
-            ports=tuple(sorted({each.port for each in listeners})),
-        )
-    for name, unit in units.items():
-        if name not in found and not unit.ends:
-            yield Sighting(name=name, why="enabled in the service manager", unit=unit.name)
-
-
-def _reason(listener: Listener, survey: Survey, settle: float) -> str:
-    """What may not be seen belongs to another user, and is meant to stay where its port is."""
-    if listener.unit:
-        return "a unit of the service manager"
-    if listener.process is None:
-        return "" if listener.port in EPHEMERAL_PORTS else "a process of another user"
-    return reason_to_stay(listener.process, listener.port, survey.pid_files, settle)
 
 
 def _host(survey: Survey) -> Iterator[Probe]:
@@ -187,11 +149,7 @@ def _expected(unit: Unit) -> bool:
     """Meant to run, or broken: what nobody enabled and nobody started is nobody's loss."""
     if unit.ends and unit.active == "inactive" and unit.result in ("success", ""):
         return False
-    return unit.active in ("failed", "activating", "active") or _enabled(unit)
-
-
-def _enabled(unit: Unit) -> bool:
-    return unit.enabled in ("enabled", "enabled-runtime", "generated", "linked")
+    return unit.active in ("failed", "activating", "active") or unit.is_enabled
 
 
 def _ports(survey: Survey) -> Iterator[Probe]:

@@ -23,7 +23,7 @@ FILE = "services.json"
 LOCK = "services.lock"
 FORGET_UNSEEN_S = 86_400.0
 """A service that was seen and never became expected is forgotten after this."""
-_REMEMBERED = ("port", "http", "unit", "postgres", "redis", "mysql")
+_REMEMBERED = ("port", "http", "unit", "postgres", "redis", "mysql", "command")
 
 
 class Sighting(Value, kw_only=True, frozen=True):

@@ -220,15 +220,19 @@ def _question_probe(service: KnownService, fate: Fate) -> Probe:
 def _never_seen(known: Inventory, found: Discovery) -> list[Question]:
     questions = []
     for each in found.installed:
-        named = {each.name, each.program}
-        if named & set(known.services) or named & set(known.dismissed):
-            continue
-        text = (
-            f"{each.name} is installed and was never seen running. If it need not run: "
-            f"hermes health forget {each.name}"
-        )
-        questions.append(Question(service=each.name, text=text))
+        if not {each.name, each.program} & {*known.services, *known.dismissed}:
+            questions.append(_idle(each.name, "is installed"))
+    for name in found.stopped:
+        if name not in {*known.services, *known.dismissed}:
+            questions.append(_idle(name, "is stopped in supervisord"))
     return questions
+
+
+def _idle(name: str, how: str) -> Question:
+    text = (
+        f"{name} {how} and was never seen running. If it need not run: hermes health forget {name}"
+    )
+    return Question(service=name, text=text)
 
 
 def _without_probe(known: Inventory, found: Discovery, declared: Sequence[Probe]) -> list[Question]:

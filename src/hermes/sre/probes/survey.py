@@ -1,9 +1,11 @@
 """The script that looks over a host, and what it printed, read into values."""
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import field
+from msgspec.structs import replace
 
 from hermes.core.messages import Value
 from hermes.sre.probes.processes import Process, read_process, service_of
@@ -25,6 +27,10 @@ class Unit(Value, kw_only=True, frozen=True):
     @property
     def service(self) -> str:
         return self.name.removesuffix(".service")
+
+    @property
+    def is_enabled(self) -> bool:
+        return self.enabled in ("enabled", "enabled-runtime", "generated", "linked")
 
     @property
     def well(self) -> bool:
@@ -51,6 +57,15 @@ class Installed(Value, kw_only=True, frozen=True):
     program: str
     enabled: bool = False
     """By the init system that started this host."""
+
+
+class Supervised(Value, kw_only=True, frozen=True):
+    """A program of supervisord."""
+
+    name: str
+    state: str
+    """In supervisord's own word: RUNNING, STOPPED, FATAL..."""
+    process: Process | None = None
 
 
 class Asked(Value, kw_only=True, frozen=True):
@@ -87,6 +102,7 @@ class Survey(Value, kw_only=True, frozen=True):
     sqlite: tuple[tuple[str, str], ...] = ()
     pid_files: dict[int, str] = field(default_factory=dict)
     installed: tuple[Installed, ...] = ()
+    supervised: tuple[Supervised, ...] = ()
     at: float = 0.0
     """The time there."""
 
@@ -128,6 +144,7 @@ def read_survey(text: str) -> Survey:
             Installed(name=name, program=program, enabled=on == "enabled")
             for name, program, on in _of(rows, "installed", 3)
         ),
+        supervised=tuple(_supervised(rows)),
     )
 
 
@@ -154,8 +171,7 @@ def _units(rows: Rows) -> Iterator[Unit]:
 def _listeners(rows: Rows, units: Sequence[Unit]) -> Iterator[Listener]:
     parents = {pid: (parent, unit) for pid, parent, unit in _of(rows, "parent", 3)}
     owners = {str(unit.pid): unit.service for unit in units if unit.pid}
-    read = (read_process(list(row)) for row in _of(rows, "process", 9))
-    processes = {str(each.pid): each for each in read if each is not None}
+    processes = _processes(rows)
     for host, port, program, pids in _of(rows, "listen", 4):
         owner = next(filter(None, (_owner(pid, parents, owners) for pid in pids.split())), "")
         held = [processes[pid] for pid in pids.split() if pid in processes]
@@ -170,6 +186,23 @@ def _listeners(rows: Rows, units: Sequence[Unit]) -> Iterator[Listener]:
             process=main,
             unit=bool(owner),
         )
+
+
+def _processes(rows: Rows) -> dict[str, Process]:
+    """By number. supervisord knows the names of those that have overwritten their own."""
+    read = (read_process(list(row)) for row in _of(rows, "process", 9))
+    found = {str(each.pid): each for each in read if each is not None}
+    names = {pid: name for name, _, pid in _of(rows, "supervised", 3) if pid}
+    for pid, each in found.items():
+        if name := names.get(pid) or names.get(str(each.parent)):
+            found[pid] = replace(each, supervised_as=name)
+    return found
+
+
+def _supervised(rows: Rows) -> Iterator[Supervised]:
+    processes = _processes(rows)
+    for name, state, pid in _of(rows, "supervised", 3):
+        yield Supervised(name=re.sub(r"_\d+$", "", name), state=state, process=processes.get(pid))
 
 
 def _owner(pid: str, parents: dict[str, tuple[str, str]], owners: dict[str, str]) -> str:

@@ -92,6 +92,13 @@ family() {
     echo "process=$p$T${w[1]}$T${w[3]}$T${w[4]}$T$(( age > 0 ? age : 0 ))$T${name//[$'\t\n']/ }$T$exe$T$chain$T${cmd:0:300}"
   done
 }
+supervised() {
+  local found; have supervisorctl && grep -qsx supervisord /proc/[0-9]*/comm || return
+  found=$(timeout 5 supervisorctl status 2>/dev/null | head -n 60 | awk 'NF > 1 && $2 ~ /^[A-Z]+$/ {
+    pid = ""; if ($2 == "RUNNING") { pid = $4; sub(",", "", pid) } sub(/.*:/, "", $1); print "supervised=" $1 "\t" $2 "\t" pid }')
+  printf '%s\n' "$found"
+  family "$(printf '%s\n' "$found" | awk -F '\t' '{ print $3 }' | tr '\n' ' ')" | grep '^process='
+}
 pid_files() {
   local f p; for f in /run/*.pid /run/*/*.pid; do
     { read -r p < "$f"; } 2>/dev/null; case $p in ''|*[!0-9]*) continue ;; esac; echo "pidfile=$f$T$p"; p=
@@ -142,7 +149,7 @@ ask() {
 }
 
 echo "at=$(date +%s)"
-space & certificates & jobs_of_cron & logs & pid_files & installed &
+space & certificates & jobs_of_cron & logs & pid_files & installed & supervised &
 heard=$(listeners | sort -u | head -n 60); printf '%s\n' "$heard"
 family "$(printf '%s\n' "$heard" | awk -F '\t' '{ print $4 }' | tr ' ' '\n' | sort -un | tr '\n' ' ')" &
 if have curl; then
