@@ -463,6 +463,13 @@ def test_what_its_supervisor_cannot_start_fails_and_what_is_stopped_is_a_questio
     assert not [each for each in stopped.probes if each.service == "mailer"]
 
 
+def test_what_is_enabled_at_boot_and_does_not_run_fails() -> None:
+    found = proposed(read_survey("installed=nginx\tnginx\tenabled\ninstalled=ssh\tsshd\t\n"))
+    [probe] = [each for each in found.probes if each.kind == "command"]
+    assert (probe.service, probe.severity) == ("nginx", "P1")
+    assert "enabled at boot and is not running" in probe.what
+
+
 def test_supervisord_names_those_that_overwrote_their_own_name() -> None:
     survey = read_survey(
         "listen=127.0.0.1\t6379\tredis-server\t 7\nsupervised=cache\tRUNNING\t7\n"
@@ -470,3 +477,24 @@ def test_supervisord_names_those_that_overwrote_their_own_name() -> None:
     )
     [cache] = proposed(survey).services
     assert (cache.name, cache.why) == ("cache", "supervised by supervisord")
+    assert cache.program == "redis-server"
+
+
+@needs_redis
+async def test_a_server_that_was_seen_under_another_name_is_no_question(
+    tmp_path: Path, redis: Daemon
+) -> None:
+    """It is installed as redis-server, and its supervisor called it cache."""
+    await stock(tmp_path)
+    async with this_host(tmp_path) as here:
+        target = here.target
+    inventory.change(tmp_path / "home", target, lambda known: renamed(known, "cache"))
+    redis.stop()
+    roster = await stock(tmp_path)
+    assert "cache" in roster.missing
+    assert "redis-server" not in {each.service for each in roster.questions}
+
+
+def renamed(known: Inventory, name: str) -> Inventory:
+    service = replace(known.services["redis-server"], name=name)
+    return replace(known, services={name: service})

@@ -32,6 +32,7 @@ class Sighting(Value, kw_only=True, frozen=True):
     name: str
     why: str = ""
     """Why it is meant to stay; empty while nothing says so."""
+    program: str = ""
     executable: str = ""
     unit: str = ""
     ports: tuple[int, ...] = ()
@@ -43,6 +44,7 @@ class KnownService(Value, kw_only=True, frozen=True):
     last_seen: datetime
     why: str = ""
     """Why it is expected; empty while it is not."""
+    program: str = ""
     executable: str = ""
     unit: str = ""
     probes: tuple[Probe, ...] = ()
@@ -102,6 +104,7 @@ def _after(
         first_seen=first,
         last_seen=now,
         why=why,
+        program=sighting.program or (before.program if before is not None else ""),
         executable=sighting.executable or (before.executable if before is not None else ""),
         unit=sighting.unit,
         probes=_remembered(before, sighting, probes),

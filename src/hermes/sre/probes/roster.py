@@ -77,7 +77,7 @@ async def take_stock(
     missing = [each for each in known.expected if each.name not in running and each.probes]
     fates = await _fates(environment, missing)
     probes = (*current, *inventory.missing_probes(known, current))
-    kept = [each for each in probes if each.service not in fates]
+    kept = [each for each in probes if each.service not in {*fates, *known.dismissed}]
     return Roster(
         probes=(
             *kept,
@@ -219,8 +219,9 @@ def _question_probe(service: KnownService, fate: Fate) -> Probe:
 
 def _never_seen(known: Inventory, found: Discovery) -> list[Question]:
     questions = []
+    seen = {*known.services, *(each.program for each in known.services.values())}
     for each in found.installed:
-        if not {each.name, each.program} & {*known.services, *known.dismissed}:
+        if not each.enabled and not {each.name, each.program} & {*seen, *known.dismissed}:
             questions.append(_idle(each.name, "is installed"))
     for name in found.stopped:
         if name not in {*known.services, *known.dismissed}:

@@ -30,6 +30,7 @@ def sightings(survey: Survey, settle: float) -> Iterator[Sighting]:
         yield Sighting(
             name=name,
             why=next(filter(None, reasons), ""),
+            program=next((each.program for each in listeners if each.program), ""),
             executable=main.executable if main is not None else "",
             unit=f"{name}.service" if any(each.unit for each in listeners) else "",
             ports=tuple(sorted({each.port for each in listeners})),
@@ -53,7 +54,8 @@ def _without_port(survey: Survey) -> dict[str, Supervised]:
 
 
 def process_probes(survey: Survey) -> Iterator[Probe]:
-    """A worker is known by its command line; one that cannot be started by its supervisor."""
+    """What has no port: workers by their command line, what its supervisor cannot start, and what
+    the init system starts at boot and does not run."""
     for name, each in _without_port(survey).items():
         if each.process is not None and each.process.command:
             pattern = quote(re.escape(each.process.command[:250]).replace("\\ ", " "))
@@ -65,6 +67,11 @@ def process_probes(survey: Survey) -> Iterator[Probe]:
             test = f"supervisorctl status {quote(each.name)} | grep -qw RUNNING"
             words = f"{each.name} is not running: supervisord cannot start it"
             yield replace(_process(each.name, test, words, False), interval=60.0, timeout=10.0)
+    for server in survey.installed:
+        if server.enabled:
+            test = f"pgrep -x {quote(server.program)} >/dev/null"
+            words = f"{server.name} is enabled at boot and is not running"
+            yield _process(server.name, test, words, False)
 
 
 def _process(name: str, test: str, words: str, runs: bool) -> Probe:
