@@ -71,6 +71,22 @@ async def test_a_file_system_has_the_same_figures(tmp_path: Path, kind: Kind) ->
     assert await states(tmp_path, missing) == "failing"
 
 
+@pytest.mark.parametrize("kind", ["disk", "inodes", "processes"])
+async def test_without_a_limit_of_its_own_the_usual_one_holds(tmp_path: Path, kind: Kind) -> None:
+    what = "" if kind == "processes" else "/dev/shm"
+    native, shell = await both(tmp_path, Probe(name="d", kind=kind, what=what))
+    assert (native.code, native.keep) == (shell.code, shell.keep)
+
+
+@pytest.mark.parametrize("kind", ["disk", "inodes"])
+async def test_a_file_system_that_was_unmounted_is_the_same_question(
+    tmp_path: Path, kind: Kind
+) -> None:
+    native, shell = await both(tmp_path, Probe(name="d", kind=kind, what=str(tmp_path)), "mounted")
+    assert (native.code, native.text, native.keep) == (shell.code, shell.text, shell.keep)
+    assert "is not mounted any more" in native.text
+
+
 async def test_a_port_is_judged_alike(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         probe = Probe(name="p", kind="port", what=str(server.getsockname()[1]))

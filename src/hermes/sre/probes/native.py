@@ -25,7 +25,7 @@ from hermes.sre.probes.kinds.native_services import (
     ask_redis,
     why,
 )
-from hermes.sre.probes.probe import UNKNOWN, Probe
+from hermes.sre.probes.probe import ASKS, UNKNOWN, USUAL_LIMITS, Probe
 
 LOCAL = "local"
 """The name of the environment that is this host."""
@@ -35,6 +35,9 @@ CPU_SAMPLE_S = 0.3
 STUCK_LOOK_S = 0.1
 """Between two looks at whether an earlier one has come back."""
 FREE_AT_LEAST_KB = 1024
+PROCESSES_LIMIT_PERCENT = 80.0
+MOUNTED = "mounted"
+_NOT_IN_FSTAB = "and /etc/fstab does not ask for it"
 _PROC = Path("/proc")
 
 
@@ -108,8 +111,8 @@ class NativeLooks:
             self.stuck.discard(name)
 
 
-def _limit(probe: Probe, usual: float) -> float:
-    return usual if probe.limit is None else probe.limit
+def _limit(probe: Probe) -> float:
+    return USUAL_LIMITS[probe.kind] if probe.limit is None else probe.limit
 
 
 def _cpu_line() -> str:
@@ -123,7 +126,7 @@ def _cpu(probe: Probe, before: str) -> Answer:
     spent = total - total_before
     used = 100 * (1 - (idle - idle_before) / spent) if spent > 0 else 0.0
     words = f"{used:.1f} percent of the processors are busy"
-    return int(used >= _limit(probe, 95)), words, round(used, 1), now
+    return int(used >= _limit(probe)), words, round(used, 1), now
 
 
 def _cpu_times(line: str) -> tuple[int, int]:
@@ -135,7 +138,7 @@ def _load(probe: Probe, before: str) -> Answer:
     processors = os.cpu_count() or 1
     load = os.getloadavg()[0] / processors
     words = f"{load:.2f} processes wait for each of {processors} processors"
-    return int(load >= _limit(probe, 4)), words, round(load, 2), ""
+    return int(load >= _limit(probe)), words, round(load, 2), ""
 
 
 def _memory(probe: Probe, before: str) -> Answer:
@@ -147,11 +150,15 @@ def _memory(probe: Probe, before: str) -> Answer:
         return UNKNOWN, "", None, ""
     used = 100 * (1 - found.get("MemAvailable", 0) / found["MemTotal"])
     words = f"{used:.1f} percent of the memory are in use"
-    return int(used >= _limit(probe, 95)), words, round(used, 1), ""
+    return int(used >= _limit(probe)), words, round(used, 1), ""
 
 
 def _disk(probe: Probe, before: str) -> Answer:
     path = probe.what or "/"
+    mounted = _is_mounted(path)
+    if before == MOUNTED and not mounted:
+        how = "although /etc/fstab names it" if _in_fstab(path) else _NOT_IN_FSTAB
+        return ASKS, f"{path} is not mounted any more, {how}", None, MOUNTED
     try:
         found = os.statvfs(path)
     except OSError as error:
@@ -159,19 +166,38 @@ def _disk(probe: Probe, before: str) -> Answer:
     free_kb = found.f_bavail * found.f_frsize // 1024
     used = _percent(found.f_blocks - found.f_bfree, found.f_bavail)
     words = f"{used} percent of {path} are in use, {free_kb} kB are free"
-    bad = used >= _limit(probe, 90) or free_kb < FREE_AT_LEAST_KB
-    return int(bad), words, float(used), ""
+    bad = used >= _limit(probe) or free_kb < FREE_AT_LEAST_KB
+    return int(bad), words, float(used), MOUNTED if mounted else ""
 
 
 def _inodes(probe: Probe, before: str) -> Answer:
     path = probe.what or "/"
+    mounted = _is_mounted(path)
+    if before == MOUNTED and not mounted:
+        return UNKNOWN, f"{path} is not mounted any more", None, MOUNTED
     try:
         found = os.statvfs(path)
     except OSError as error:
         return 1, f"{path} cannot be looked at: {why(error)}", None, ""
     used = _percent(found.f_files - found.f_ffree, found.f_ffree)
     words = f"{used} percent of the inodes of {path} are in use"
-    return int(used >= _limit(probe, 90)), words, float(used), ""
+    return int(used >= _limit(probe)), words, float(used), MOUNTED if mounted else ""
+
+
+def _is_mounted(path: str) -> bool:
+    lines = (_PROC / "self/mounts").read_text(errors="replace").splitlines()
+    return any(line.split()[1].replace("\\040", " ") == path for line in lines)
+
+
+def _in_fstab(path: str) -> bool:
+    try:
+        lines = Path("/etc/fstab").read_text(errors="replace").splitlines()
+    except OSError:
+        return False
+    rows = (line.split() for line in lines if not line.lstrip().startswith("#"))
+    return any(
+        len(row) > 3 and row[1] == path and "noauto" not in row[3].split(",") for row in rows
+    )
 
 
 def _percent(used: int, free: int) -> int:
@@ -197,7 +223,8 @@ def _processes(probe: Probe, before: str) -> Answer:
     count, most = len(_pids()), int((_PROC / "sys/kernel/pid_max").read_text())
     used = 100 * count / most
     words = f"{count} processes, {used:.1f} percent of what is possible"
-    return int(used >= _limit(probe, 80)), words, float(count), ""
+    limit = PROCESSES_LIMIT_PERCENT if probe.limit is None else probe.limit
+    return int(used >= limit), words, float(count), ""
 
 
 def _zombies(probe: Probe, before: str) -> Answer:
@@ -209,7 +236,7 @@ def _zombies(probe: Probe, before: str) -> Answer:
             continue
         count += state == b"Z"
     words = f"{count} dead processes wait for their parent"
-    return int(count >= _limit(probe, 50)), words, float(count), ""
+    return int(count >= _limit(probe)), words, float(count), ""
 
 
 _ASYNC: dict[str, Callable[[Probe], Awaitable[Answer]]] = {

@@ -113,9 +113,8 @@ class Patrol:
         for beat, probe in zip(self._beats, probes, strict=True):
             beat.probe = probe
         self._wake.set()
-        why = "this is not expected here any more"
         gone = [
-            alert(beat.probe, self._environment, why, resolved=True)
+            withdrawn(alert(beat.probe, self._environment, ""))
             for beat in before.values()
             if beat.alerted
         ]

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from hermes.core.errors import PlaceFailed
 from hermes.core.messages import Value
 from hermes.core.protocols import Environment
+from hermes.sre.case import QUESTION
 from hermes.sre.probes import inventory
 from hermes.sre.probes.admission import vouch
 from hermes.sre.probes.discovery import Discovery, discover
@@ -213,6 +214,7 @@ def _question_probe(service: KnownService, fate: Fate) -> Probe:
             interval=60.0,
             fails=1,
             severity="P3",
+            labels={QUESTION: "was it removed on purpose?"},
         )
     )
 

@@ -36,9 +36,9 @@ _CERTIFICATE = r"""
 [ -n "$c" ] || { echo "$from shows no certificate"; exit 1; }
 d=$(printf '%s\n' "$c" | openssl x509 -noout -dates); e=${d#*notAfter=}; b=${d#notBefore=}
 b=${b%%$'\n'*}; n=$(date +%s)
-if s=$(date -d "$e" +%s 2>/dev/null) && b=$(date -d "$b" +%s 2>/dev/null); then
+if s=$(date -d "$e" +%s 2>/dev/null) && f=$(date -d "$b" +%s 2>/dev/null); then
   echo "value=$(( (s - n) / 86400 )) days are left for $from"
-  [ -n "$own" ] || [ $(( (s - b) / 3 )) -ge "$limit" ] || limit=$(( (s - b) / 3 ))
+  [ -n "$own" ] || [ $(( (s - f) / 3 )) -ge "$limit" ] || limit=$(( (s - f) / 3 ))
 fi
 printf '%s\n' "$c" | openssl x509 -noout -checkend 0 >/dev/null || {
   echo "the certificate of $from has expired: $e"; exit 1; }
