@@ -19,16 +19,18 @@ list=$(find -L $files -maxdepth 4 -type f -printf '%T@ %s %p\n' 2>/dev/null |
   sort -n | tail -n 2000)
 [ -n "$list" ] || { echo "the configuration of $name cannot be read"; exit 3; }
 new=$(printf '%s' "$list" | cksum); new=${new%% *}
-age=${list##*$'\n'}; age=$(( now - ${age%%.*} ))
+last=${list##*$'\n'}
 again() { printf 'keep=%s\n' "$before"; [ -z "$said" ] || printf '%s\n' "$said"; exit "$code"; }
+within() { awk -v now="$now" -v at="$1" -v s="$2" 'BEGIN { exit !(now - at < s) }'; }
 if [ -n "$code" ]; then
-  [ "$age" -lt EDIT ] && again
-  [ "$sum" = "$new" ] && [ $(( now - then )) -lt EVERY ] && again
+  within "${last%% *}" EDIT && again
+  [ "$sum" = "$new" ] && within "$then" EVERY && again
 fi
 o=$(check 2>&1 </dev/null); c=$?
 first() {
   printf '%s\n' "$o" | tr -d '\r' |
-    sed -E 's|^[0-9]{4}[-/][0-9/-]+ [0-9:.]+ ([A-Z]+ )?\[[^]]*\] ([0-9]+#[0-9]+: )?||' |
+    sed -E 's|^[0-9]{4}[-/][0-9/-]+ [0-9:.]+ ([A-Z]+ )?\[[^]]*\] ([0-9]+#[0-9]+: )?||
+      s|^nginx: \[[a-z]+\] ||' |
     grep -vE '^ *$|parsed OK|test failed|contains errors|skipping missing|^\[NOTICE' |
     head -n 2 | paste -sd ' ' | cut -c 1-300
 }
@@ -47,22 +49,23 @@ printf '%s\n' "$said"; exit "$code"
 # An error that the master itself wrote after its newest worker began: it kept the old ones.
 _RELOADED = r"""
 reloaded() {
-  local m log line at c s w born=0
+  local m log line at c
   m=$(pgrep -o -f "nginx: master process.*$path") || return
   log=$(ls -l /proc/"$m"/fd | sed -n 's/.* -> \(.*error.*\)$/\1/p' | head -n 1)
   line=$(tail -c 65536 -- "$log" | grep -F "[emerg] $m#" | tail -n 1)
   [ -n "$line" ] || return
   at=$(date -d "${line:0:19}" +%s) || return
-  boot=$(awk '$1 == "btime" { print $2 }' /proc/stat)
-  for c in $(pgrep -P "$m"); do
-    read -r s < /proc/"$c"/stat; w=(${s##*) }); s=$(( boot + w[19] / 100 ))
-    [ "$s" -gt "$born" ] && born=$s
-  done
-  [ "$at" -gt $(( born + 1 )) ] && printf '%s\n' "$line"
+  for c in $(pgrep -P "$m"); do cat /proc/"$c"/stat; done |
+    awk -v at="$at" -v line="$line" '
+      BEGIN { while ((getline row < "/proc/stat") > 0)
+        if (split(row, w, " ") && w[1] == "btime") boot = w[2] }
+      { sub(/.*\) /, ""); split($0, w, " "); born = boot + int(w[20] / 100)
+        if (born > newest) newest = born }
+      END { if (at > newest + 1) print line }'
 }
 """
 _NGINX = """check() {
-  local o c; o=$(nginx -e stderr -t -q ARGUMENTS 2>&1); c=$?
+  local o c; o=$(nginx -e /dev/null -t -q ARGUMENTS 2>&1); c=$?
   case $o in *'invalid option: "e"'*) nginx -t -q ARGUMENTS; return ;; esac
   printf '%s' "$o"; return "$c"
 }

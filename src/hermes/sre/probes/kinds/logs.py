@@ -12,21 +12,24 @@ LARGEST_LOOK_BYTES = 4_000_000
 
 _FILE = r"""
 i=$(stat -Lc '%i %s' -- "$f" 2>/dev/null) && [ -r "$f" ] || { echo "$f cannot be read"; exit 3; }
-ino=${i% *} size=${i#* } now=$(date +%s)
+ino=${i% *}; size=${i#* }; now=$(date +%s)
 IFS=: read -r was at then <<< "$before"
-new() { tail -c +$(( $2 + 1 )) -- "$1" 2>/dev/null | tail -c MOST; }
-if [ -z "$was" ]; then at=$size then=$now was=$ino; fi
+first() {
+  awk -v at="$1" -v size="$2" 'BEGIN { if (size - at > MOST) at = size - MOST; print at + 1 }'
+}
+new() { tail -c +"$2" -- "$1" 2>/dev/null | tail -c MOST; }
+if [ -z "$was" ]; then at=$size; then=$now; was=$ino; fi
 old=
 if [ "$was" != "$ino" ]; then
-  [ "$(stat -Lc %i -- "$f.1" 2>/dev/null)" = "$was" ] && old=$(new "$f.1" "$at" | count)
+  [ "$(stat -Lc %i -- "$f.1" 2>/dev/null)" = "$was" ] &&
+    old=$(new "$f.1" "$(first "$at" 0)" | count)
   at=0
 elif [ "$size" -lt "$at" ]; then at=0
 fi
-[ $(( size - at )) -le MOST ] || at=$(( size - MOST ))
-told="0 "; [ "$size" = "$at" ] || told=$(new "$f" "$at" | count)
+told="0 "; [ "$size" = "$at" ] || told=$(new "$f" "$(first "$at" "$size")" | count)
 """
 _JOURNAL = r"""
-now=$(date +%s) ino=journal size=0 old=
+now=$(date +%s); ino=journal; size=0; old=
 IFS=: read -r was at then <<< "$before"
 [ -n "$then" ] || then=$now
 since=$(date -d "@$then" '+%Y-%m-%d %H:%M:%S')
@@ -39,15 +42,14 @@ count() {
 }
 """
 _RATE = r"""
-n=${told%% *}; o=${old%% *}; n=$(( n + ${o:-0} ))
 last=${told#* }; [ -n "$last" ] || last=${old#* }
 printf 'keep=%s:%s:%s\n' "$ino" "$size" "$now"
-[ "$n" -gt 0 ] || { echo "value=0 new lines of $f are about trouble"; exit 0; }
-awk -v n="$n" -v d="$(( now - then ))" -v limit="$limit" -v f="$f" 'BEGIN {
-  if (d < 1) d = 1
-  r = 60 * n / d
-  printf "value=%.1f lines a minute of %s are about trouble\n", r, f
-  exit r >= limit }' || { printf '%s\n' "$last"; exit 1; }
+awk -v n="${told%% *}" -v o="${old%% *}" -v now="$now" -v then="$then" -v limit="$limit" -v f="$f" '
+  BEGIN { n += o; d = now - then; if (d < 1) d = 1
+    if (n == 0) { printf "value=0 new lines of %s are about trouble\n", f; exit 0 }
+    r = 60 * n / d
+    printf "value=%.1f lines a minute of %s are about trouble\n", r, f
+    exit r >= limit }' || { printf '%s\n' "$last"; exit 1; }
 """
 _ANSWERS = r"""
 awk '
@@ -86,8 +88,9 @@ def answers(probe: Probe, before: str | None) -> str:
         lines = f"journalctl -u {where} --since '-15s' -n 200 -o cat -q --no-pager 2>/dev/null"
         return f"{lines} | cut -c 1-500 | {_ANSWERS.lstrip()}"
     fresh = f"f={where}\n" + '[ -r "$f" ] || { echo "$f cannot be read"; exit 3; }\n'
-    fresh += 'age=$(( $(date +%s) - $(stat -Lc %Y -- "$f") ))\n'
-    fresh += '[ "$age" -le 15 ] || { echo "nobody asked lately"; exit 0; }\n'
+    fresh += 'now=$(date +%s); then=$(stat -Lc %Y -- "$f")\n'
+    fresh += """awk -v now="$now" -v then="$then" 'BEGIN { exit now - then > 15 }' || {
+  echo "nobody asked lately"; exit 0; }\n"""
     return f'{fresh}tail -c 65536 -- "$f" | tail -n 200 | cut -c 1-500 | {_ANSWERS.lstrip()}'
 
 

@@ -36,9 +36,12 @@ _CERTIFICATE = r"""
 [ -n "$c" ] || { echo "$from shows no certificate"; exit 1; }
 d=$(printf '%s\n' "$c" | openssl x509 -noout -dates); e=${d#*notAfter=}; b=${d#notBefore=}
 b=${b%%$'\n'*}; n=$(date +%s)
-if s=$(date -d "$e" +%s 2>/dev/null) && f=$(date -d "$b" +%s 2>/dev/null); then
-  echo "value=$(( (s - n) / 86400 )) days are left for $from"
-  [ -n "$own" ] || [ $(( (s - f) / 3 )) -ge "$limit" ] || limit=$(( (s - f) / 3 ))
+s=$(date -d "$e" +%s 2>/dev/null); f=$(date -d "$b" +%s 2>/dev/null)
+if [ -n "$s" ] && [ -n "$f" ]; then
+  awk -v s="$s" -v n="$n" -v from="$from" 'BEGIN {
+    printf "value=%d days are left for %s\n", (s - n) / 86400, from }'
+  [ -n "$own" ] || limit=$(awk -v s="$s" -v f="$f" -v most="$limit" 'BEGIN {
+    third = int((s - f) / 3); print (third < most ? third : most) }')
 fi
 printf '%s\n' "$c" | openssl x509 -noout -checkend 0 >/dev/null || {
   echo "the certificate of $from has expired: $e"; exit 1; }
