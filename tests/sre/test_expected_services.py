@@ -22,10 +22,9 @@ from hermes.cli.watch_discover import discovering
 from hermes.core.bus import Bus
 from hermes.core.events.incidents import AlertRaised
 from hermes.memory.in_memory import InMemoryJournal
-from hermes.sre.probes import inventory
 from hermes.sre.probes.admission import admit, vouch
 from hermes.sre.probes.discovery import proposed
-from hermes.sre.probes.inventory import Inventory, Sighting, observed
+from hermes.sre.probes.inventory import FILE, Inventory, InventoryStore, Sighting, forget, observed
 from hermes.sre.probes.marks import PROVISIONAL
 from hermes.sre.probes.patrol import Patrol
 from hermes.sre.probes.probe import Probe
@@ -90,7 +89,8 @@ def redis(tmp_path: Path) -> Iterator[Daemon]:
 
 async def stock(folder: Path, settings: ProbeSettings = SETTINGS) -> Roster:
     async with this_host(folder) as here:
-        return await take_stock(here, folder / "home", settings, patience=0.4)
+        store = InventoryStore(folder / "home", here.target)
+        return await take_stock(here, store, settings, patience=0.4)
 
 
 @needs_redis
@@ -128,7 +128,7 @@ async def test_a_service_that_was_forgotten_is_not_expected(tmp_path: Path, redi
     async with this_host(tmp_path) as here:
         target = here.target
     home = tmp_path / "home"
-    inventory.change(home, target, lambda known: inventory.forget(known, "redis-server"))
+    InventoryStore(home, target).change(lambda known: forget(known, "redis-server"))
     after = await stock(tmp_path)
     assert "redis-server" not in after.missing
     assert not [each for each in after.probes if each.name.endswith(str(redis.port))]
@@ -234,7 +234,8 @@ async def test_a_service_that_is_started_while_the_watch_runs_is_found(tmp_path:
         return f"redis-{daemon.port}" in names
 
     async with this_host(tmp_path) as here, anyio.create_task_group() as group:
-        surveyor = Surveyor(here, tmp_path / "home", SETTINGS, adopt, look_s=0.2, gap_s=0.2)
+        store = InventoryStore(tmp_path / "home", here.target)
+        surveyor = Surveyor(here, store, SETTINGS, adopt, look_s=0.2, gap_s=0.2)
         group.start_soon(surveyor.run)
         await anyio.sleep(0.3)
         daemon.start()
@@ -261,10 +262,11 @@ async def test_a_running_watch_follows_when_a_service_is_forgotten(
         return f"port-{redis.port}" not in {each.name for each in rosters[-1].probes}
 
     async with this_host(tmp_path) as here, anyio.create_task_group() as group:
-        surveyor = Surveyor(here, home, SETTINGS, adopt, look_s=0.2, gap_s=1000)
+        store = InventoryStore(home, here.target)
+        surveyor = Surveyor(here, store, SETTINGS, adopt, look_s=0.2, gap_s=1000)
         group.start_soon(surveyor.run)
         await anyio.sleep(0.3)
-        inventory.change(home, here.target, lambda known: inventory.forget(known, "redis-server"))
+        InventoryStore(home, here.target).change(lambda known: forget(known, "redis-server"))
         await eventually(gone)
         group.cancel_scope.cancel()
 
@@ -332,7 +334,7 @@ async def test_one_that_was_seen_for_a_while_is_expected_whatever_its_process_sa
     long_ago = datetime.now(UTC) - timedelta(hours=1)
     async with this_host(tmp_path) as here:
         target = here.target
-    inventory.change(tmp_path / "home", target, lambda known: first_seen(known, long_ago))
+    InventoryStore(tmp_path / "home", target).change(lambda known: first_seen(known, long_ago))
     with development_server(port):
         assert PROVISIONAL not in named(await stock(tmp_path), f"port-{port}").labels
     assert "http.server" in (await stock(tmp_path)).missing
@@ -341,6 +343,24 @@ async def test_one_that_was_seen_for_a_while_is_expected_whatever_its_process_sa
 def first_seen(known: Inventory, at: datetime) -> Inventory:
     services = {name: replace(each, first_seen=at) for name, each in known.services.items()}
     return replace(known, services=services)
+
+
+def test_a_home_that_cannot_be_written_or_is_gone_forgets_nothing(tmp_path: Path) -> None:
+    """A folder of the file's name keeps it from being written, also for the superuser."""
+    home = tmp_path / "home"
+    (home / FILE).mkdir(parents=True)
+    store = InventoryStore(home, "here")
+    web, db = Sighting(name="web", why="a daemon"), Sighting(name="db", why="a daemon")
+    store.change(lambda known: observed(known, [web], [], NOON, 300.0))
+    store.change(lambda known: observed(known, [db], [], NOON, 300.0))
+    assert set(store.load().services) == {"web", "db"}
+    (home / FILE).rmdir()
+    store.change(lambda known: observed(known, [], [], NOON, 300.0))
+    assert set(InventoryStore(home, "here").load().services) == {"web", "db"}
+    shutil.rmtree(home)
+    assert set(store.load().services) == {"web", "db"}
+    InventoryStore(home, "here").change(lambda known: forget(known, "web"))
+    assert set(store.load().services) == set()
 
 
 def test_what_was_seen_once_and_never_again_is_forgotten_after_a_day() -> None:
@@ -487,7 +507,7 @@ async def test_a_server_that_was_seen_under_another_name_is_no_question(
     await stock(tmp_path)
     async with this_host(tmp_path) as here:
         target = here.target
-    inventory.change(tmp_path / "home", target, lambda known: renamed(known, "cache"))
+    InventoryStore(tmp_path / "home", target).change(lambda known: renamed(known, "cache"))
     redis.stop()
     roster = await stock(tmp_path)
     assert "cache" in roster.missing

@@ -14,8 +14,8 @@ from hermes.core.messages import Value
 from hermes.core.protocols import Environment, Journal
 from hermes.settings.load import Loaded
 from hermes.sre.health import Looked, Rounds, look_once
-from hermes.sre.probes import inventory
 from hermes.sre.probes.admission import admit
+from hermes.sre.probes.inventory import InventoryStore, forget
 from hermes.sre.probes.patrol import Patrol
 from hermes.sre.probes.probe import Probe
 from hermes.sre.probes.reading import load_probes
@@ -52,17 +52,13 @@ def declared_probes(loaded: Loaded) -> tuple[Probe, ...] | None:
 
 
 async def probes_of(
-    loaded: Loaded, environment: Environment, policy: Policy, *, remember: bool = True
+    loaded: Loaded, environment: Environment, policy: Policy, store: InventoryStore
 ) -> Asked:
-    """Those that the file declares; without a file those found here or remembered from before.
-
-    `remember` is false for an environment that will not be there again.
-    """
+    """Those that the file declares; without a file those found here or remembered in `store`."""
     known = declared_probes(loaded)
     if known is not None:
         return asked_for(Roster(probes=known), policy, environment, found_now=False)
-    home = loaded.home if remember else None
-    roster = await take_stock(environment, home, loaded.settings.sre.probes)
+    roster = await take_stock(environment, store, loaded.settings.sre.probes)
     return asked_for(roster, policy, environment, found_now=True)
 
 
@@ -88,7 +84,8 @@ async def health_now(loaded: Loaded, folder: Path) -> tuple[HealthChecked, Seque
     settings = loaded.settings.sre
     async with place(loaded, folder) as here:
         policy, known = Gate(loaded, folder, isolated=here.isolated), declared_probes(loaded)
-        roster = await take_stock(here, loaded.home, settings.probes, declared=known, patience=0.5)
+        store = InventoryStore(loaded.home, here.target)
+        roster = await take_stock(here, store, settings.probes, declared=known, patience=0.5)
         asked = asked_for(roster, policy, here, found_now=known is None)
         nowhere = Bus(InMemoryJournal())  # one look tells nobody
         patrol = Patrol(asked.probes, here, nowhere, home=loaded.home, settings=settings.probes)
@@ -140,6 +137,7 @@ async def forget_service(loaded: Loaded, folder: Path, name: str) -> bool:
     from hermes.app.environment import place
 
     async with place(loaded, folder) as here:
-        known = inventory.load(loaded.home, here.target)
-        inventory.change(loaded.home, here.target, lambda before: inventory.forget(before, name))
-    return name in known.services
+        store = InventoryStore(loaded.home, here.target)
+    known = name in store.load().services
+    store.change(lambda before: forget(before, name))
+    return known

@@ -28,6 +28,7 @@ from hermes.sre.ground import Ground
 from hermes.sre.health import Health
 from hermes.sre.notices.herald import Herald
 from hermes.sre.notices.opening import open_sinks
+from hermes.sre.probes.inventory import InventoryStore
 from hermes.sre.probes.patrol import Patrol
 from hermes.sre.probes.probe import Probe
 from hermes.sre.probes.roster import Roster, Surveyor
@@ -39,6 +40,9 @@ NONE = "none"
 LAST_WORDS = 5.0
 """Seconds in which what people are owed is told before the watch ends."""
 TAKEN = "another watch of this home is running already; end that one first, or use another home"
+
+Adapt = Callable[[Probe], Probe | None]
+"""Changes a probe before it is asked, or leaves it out."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,7 @@ async def watching(
     listen: bool = True,
     lines: bool = True,
     environment: Environment | None = None,
-    adapt: Callable[[Probe], Probe | None] = lambda probe: probe,
+    adapt: Adapt = lambda probe: probe,
 ) -> AsyncGenerator[Watching, None]:
     """Everything that `hermes watch` does, until the block is left. `lines`: notices are shown.
 
@@ -105,7 +109,9 @@ async def watching(
             keeper = JournalKeeper(house.journal)
         await _claim_watch(house)
         here, policy = house.means.environment, house.means.executor.policy
-        found = await probes_of(loaded, here, policy, remember=environment is None)
+        # An environment that was handed in is a box: it will not be there again.
+        store = InventoryStore(loaded.home if environment is None else None, here.target)
+        found = await probes_of(loaded, here, policy, store)
         probes = tuple(each for each in map(adapt, found.probes) if each is not None)
         patrol = Patrol(
             probes, here, house.bus, home=loaded.home, settings=loaded.settings.sre.probes
@@ -135,14 +141,8 @@ async def watching(
             await group.start(watch.run)
             gauges = keeper.gauges if keeper else dict[str, float]
             address = await _open_ears(group, house, watch, gauges, listen=listen)
-
-            async def adopt(roster: Roster) -> None:
-                new = asked_for(roster, policy, here, found_now=True).probes
-                await patrol.adopt([each for each in map(adapt, new) if each is not None])
-
             if found.found_now and environment is None:
-                surveyor = Surveyor(here, loaded.home, settings.probes, adopt)
-                group.start_soon(surveyor.run)
+                group.start_soon(_follow_services, house, patrol, store, adapt)
             if probes or found.found_now:
                 group.start_soon(patrol.run)
                 group.start_soon(Health(house.bus, rounds_of(patrol), settings.health).run)
@@ -162,6 +162,19 @@ async def watching(
                 with anyio.move_on_after(LAST_WORDS):
                     await herald.until_told()
             group.cancel_scope.cancel()
+
+
+async def _follow_services(
+    house: House, patrol: Patrol, store: InventoryStore, adapt: Adapt
+) -> None:
+    """Services that come get probes, and those that are forgotten lose theirs."""
+    here, policy = house.means.environment, house.means.executor.policy
+
+    async def adopt(roster: Roster) -> None:
+        new = asked_for(roster, policy, here, found_now=True).probes
+        await patrol.adopt([each for each in map(adapt, new) if each is not None])
+
+    await Surveyor(here, store, house.loaded.settings.sre.probes, adopt).run()
 
 
 async def _claim_watch(house: House) -> None:

@@ -43,8 +43,8 @@ def health(ctx: click.Context, everything: bool, as_json: bool) -> int:
     know, such as a server that is installed and was never seen running, is a question.
 
     Exit codes: 0 everything that is asked is fine (questions do not change that), 1 something
-    fails, is expected and not seen, or could not be asked, 3 a broken setting or probes.yaml,
-    5 the environment takes no commands, 6 the journal cannot be written.
+    fails, is expected and not seen, or could not be asked (a journal that cannot be written is
+    such a failure), 3 a broken setting or probes.yaml, 5 the environment takes no commands.
     """
     if ctx.invoked_subcommand is not None:
         return exits.OK

@@ -12,7 +12,7 @@ from hermes.cli.output import confirm, emit_json, json_option, note, table
 from hermes.core.errors import SettingsError
 from hermes.settings.load import Loaded
 from hermes.sre.probes.discovery import Discovery, discover
-from hermes.sre.probes.inventory import load, missing_probes
+from hermes.sre.probes.inventory import InventoryStore, missing_probes
 from hermes.sre.probes.marks import NOW, PROVISIONAL
 from hermes.sre.probes.reading import load_probes, read_probes
 from hermes.sre.probes.settings import ProbeSettings
@@ -55,7 +55,7 @@ async def _look(loaded: Loaded) -> Discovery:
 
     async with place(loaded, Path.cwd()) as here:
         found = await discover(here, patience=1.0, failing_too=True)
-        known = load(loaded.home, here.target)
+        known = InventoryStore(loaded.home, here.target).load()
     missing = missing_probes(known, found.probes)
     return msgspec.structs.replace(found, probes=(*found.probes, *missing))
 

@@ -153,47 +153,72 @@ def forget(known: Inventory, name: str) -> Inventory:
     return Inventory(services=services, dismissed=tuple({*known.dismissed, name}))
 
 
-def load(home: Path, target: str) -> Inventory:
-    """A file that cannot be read is as good as none: everything is learned anew."""
-    return _all(home).get(target, Inventory())
+class InventoryStore:
+    """The inventory of one host in a home folder, shared with other processes.
+
+    While the file cannot be written, or is gone with its disk, what is known is kept in memory: a
+    full home must not make the watch forget what it expects. Without a home it is memory alone.
+    """
+
+    def __init__(self, home: Path | None, target: str) -> None:
+        self._home, self._target = home, target
+        self._last = Inventory()
+        self._saved = True
+
+    def load(self) -> Inventory:
+        return self._current(_all(self._home))
+
+    def change(self, by: Callable[[Inventory], Inventory]) -> Inventory:
+        """Read, change and write while no other process does."""
+        with _locked(self._home):
+            everything = _all(self._home)
+            self._last = by(self._current(everything))
+            if everything.get(self._target) != self._last:
+                self._saved = _write(self._home, {**everything, self._target: self._last})
+        return self._last
+
+    def _current(self, everything: Mapping[str, Inventory]) -> Inventory:
+        return everything.get(self._target, self._last) if self._saved else self._last
 
 
-def change(home: Path, target: str, by: Callable[[Inventory], Inventory]) -> Inventory:
-    """Read, change and write while no other process does. A full disk loses only the writing."""
-    with _locked(home):
-        everything = dict(_all(home))
-        before = everything.get(target, Inventory())
-        after = by(before)
-        if after != before:
-            _write(home, {**everything, target: after})
-    return after
-
-
-def _all(home: Path) -> Mapping[str, Inventory]:
+def _all(home: Path | None) -> Mapping[str, Inventory]:
+    """Nothing where there is no file, or none that can be read."""
     try:
-        return msgspec.json.decode((home / FILE).read_bytes(), type=dict[str, Inventory])
+        data = (home / FILE).read_bytes() if home is not None else b"{}"
+        return msgspec.json.decode(data, type=dict[str, Inventory])
     except (OSError, msgspec.MsgspecError):
         return {}
 
 
-def _write(home: Path, everything: Mapping[str, Inventory]) -> None:
+def _write(home: Path | None, everything: Mapping[str, Inventory]) -> bool:
+    if home is None:
+        return False
     new = home / f"{FILE}.{os.getpid()}"
-    with suppress(OSError):
+    try:
         new.write_bytes(msgspec.json.encode(everything))
         new.replace(home / FILE)
-    with suppress(OSError):
-        new.unlink(missing_ok=True)
+    except OSError:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+        return False
+    return True
 
 
 @contextmanager
-def _locked(home: Path) -> Iterator[None]:
+def _locked(home: Path | None) -> Iterator[None]:
     try:
-        descriptor = os.open(home / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError:
-        yield  # a home that takes no files takes no inventory either
-        return
+        descriptor = _lock(home) if home is not None else None
+    except OSError:  # a home that takes no files takes no inventory either
+        descriptor = None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if descriptor is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _lock(home: Path) -> int:
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return os.open(home / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

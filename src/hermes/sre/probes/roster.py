@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from shlex import quote
 from typing import Literal
 
@@ -17,7 +16,7 @@ from hermes.sre.case import QUESTION
 from hermes.sre.probes import inventory
 from hermes.sre.probes.admission import vouch
 from hermes.sre.probes.discovery import Discovery, discover
-from hermes.sre.probes.inventory import Inventory, KnownService
+from hermes.sre.probes.inventory import Inventory, InventoryStore, KnownService
 from hermes.sre.probes.marks import PROVISIONAL, name_of
 from hermes.sre.probes.native import LOCAL, listening_ports
 from hermes.sre.probes.probe import Probe
@@ -49,14 +48,14 @@ class Roster(Value, kw_only=True, frozen=True):
 
 async def take_stock(
     environment: Environment,
-    home: Path | None,
+    store: InventoryStore,
     settings: ProbeSettings,
     *,
     declared: Sequence[Probe] | None = None,
     patience: float = 1.0,
     now: datetime | None = None,
 ) -> Roster:
-    """One survey; what it found is remembered in `home`, where there is one. `declared`: a file
+    """One survey; what it found is remembered in `store`. `declared`: a file
     says what is asked, and only that; what runs without a probe is a question then.
 
     Raises `PlaceFailed`.
@@ -67,9 +66,7 @@ async def take_stock(
     def seen(before: Inventory) -> Inventory:
         return inventory.observed(before, found.services, found.probes, at, settings.settle)
 
-    known = seen(Inventory())
-    if home is not None:
-        known = inventory.change(home, environment.target, seen)
+    known = store.change(seen)
     current = _settled(found.probes, known)
     if declared is not None:
         questions = (*_without_probe(known, found, declared), *_never_seen(known, found))
@@ -110,14 +107,14 @@ class Surveyor:
     def __init__(
         self,
         environment: Environment,
-        home: Path,
+        store: InventoryStore,
         settings: ProbeSettings,
         adopt: Callable[[Roster], Awaitable[None]],
         *,
         look_s: float = CHANGE_LOOK_S,
         gap_s: float = SURVEY_GAP_S,
     ) -> None:
-        self._environment, self._home, self._settings = environment, home, settings
+        self._environment, self._store, self._settings = environment, store, settings
         self._adopt, self._look_s, self._gap_s = adopt, look_s, gap_s
         self._provisional = True
         """Until a survey says otherwise something may have to settle."""
@@ -136,7 +133,7 @@ class Surveyor:
                 continue
             surveyed, ports = anyio.current_time(), self._ports()
             with suppress(PlaceFailed):
-                roster = await take_stock(self._environment, self._home, self._settings)
+                roster = await take_stock(self._environment, self._store, self._settings)
                 self._provisional = any(PROVISIONAL in each.labels for each in roster.probes)
                 await self._adopt(roster)
             known = self._known()
@@ -148,9 +145,7 @@ class Surveyor:
         return listening_ports() - frozenset(EPHEMERAL_PORTS)
 
     def _known(self) -> frozenset[str]:
-        return frozenset(
-            each.name for each in inventory.load(self._home, self._environment.target).expected
-        )
+        return frozenset(each.name for each in self._store.load().expected)
 
 
 def _with(missing: Sequence[KnownService], fates: dict[str, Fate]) -> list[KnownService]:
