@@ -34,10 +34,6 @@ class Acted(Value, kw_only=True, frozen=True):
     def unit(self) -> str:
         return self.played.parameters.get("unit", "").removesuffix(".service")
 
-    def elsewhere(self, failing: Sequence[str]) -> bool:
-        """Its own part is well; what fails is about others."""
-        return not self.why_not and not any(self.unit and self.unit in each for each in failing)
-
     @property
     def why_not(self) -> str:
         """Why it did not help by its own checks; empty when they hold."""

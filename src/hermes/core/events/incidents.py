@@ -142,6 +142,8 @@ class IncidentChecked(Happening, tag="incident.checked", kw_only=True, frozen=Tr
     detail: str = ""
     when: Moment = "after"
     attempt: int = 0
+    proves: bool = True
+    """False where it would pass after a restart or an edit, whatever the cause."""
 
 
 class IncidentDiagnosed(Happening, tag="incident.diagnosed", kw_only=True, frozen=True):

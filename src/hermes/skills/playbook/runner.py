@@ -45,6 +45,8 @@ class Played(Value, kw_only=True, frozen=True):
     seconds: float = 0.0
     not_undone: tuple[str, ...] = ()
     dry: bool = False
+    symptoms: tuple[Check, ...] = ()
+    """Checks that failed before the first step, with whole commands."""
 
     @property
     def changed(self) -> bool:
@@ -92,9 +94,17 @@ class Runner:
             done=tuple(self._done),
             seconds=found.seconds + time.monotonic() - max(began, found.at),
             dry=dry,
+            symptoms=self._symptoms() if found.missing is None else (),
         )
         await self._hand.tell(self._end(played))
         return played
+
+    def _symptoms(self) -> tuple[Check, ...]:
+        return tuple(
+            replace(check, command=fill(check.command, self._values))
+            for check in self._playbook.verify
+            if check.symptom
+        )
 
     async def undo(self, played: Played) -> Played:
         """Take the steps back, the last first. One that fails does not keep the others."""

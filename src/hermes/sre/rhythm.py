@@ -1,0 +1,80 @@
+"""How often a symptom shows, and how long one has to look before its absence means something.
+
+A symptom that fails one request in five, or returns every four minutes, is absent at most moments
+of an outage. The window of a verification must be as long as the symptom's own rhythm.
+"""
+
+import math
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+from hermes.core.events.incidents import AlertRaised
+from hermes.core.messages import Value
+from hermes.core.protocols import Journal
+from hermes.sre.settings import VerifySettings
+
+MISS = 0.05
+"""The chance of missing a symptom that is still there that is accepted."""
+UNHELPED_WINDOWS = 3
+"""Where nothing was changed, recovery is watched for so many times the window of a fix."""
+HISTORY = timedelta(hours=24)
+PERIODS = 6
+"""The last firings that say how often an alert returns."""
+MARGIN = 1.25
+"""Times the longest period: the next firing would have come within that."""
+
+
+class Rhythm(Value, kw_only=True, frozen=True):
+    share: float = 1.0
+    """Of the looks before anything was changed, how many saw the symptom; 0 when none did."""
+    period_s: float = 0.0
+    """The longest time between two separate firings of the alert; 0 when it fired once."""
+
+    @property
+    def steady(self) -> bool:
+        """It failed at every look: one that passes for a while shows a difference."""
+        return self.share >= 1.0
+
+    def needed_s(self, settings: VerifySettings) -> float:
+        """Seconds in which a symptom that is still there would show, without any bound."""
+        if self.steady:
+            return settings.window
+        looks = math.ceil(math.log(MISS) / math.log(1 - self.share)) if self.share > 0 else 0
+        return max(settings.window, looks * settings.every, MARGIN * self.period_s)
+
+    def window_s(self, settings: VerifySettings) -> float:
+        return min(self.needed_s(settings), max(settings.longest_window, settings.window))
+
+    def unhelped_s(self, settings: VerifySettings) -> float:
+        """The same where nothing was changed: what failed and passes may only come and go."""
+        period = MARGIN * self.period_s
+        return max(self.needed_s(settings), UNHELPED_WINDOWS * settings.window, period)
+
+
+async def period_s(journal: Journal, fingerprint: str) -> float:
+    """From the history of an alert: the longest time from one firing to the next."""
+    if not fingerprint:
+        return 0.0
+    since = datetime.now(UTC) - HISTORY
+    heard = [
+        recorded.event
+        async for recorded in journal.read(kinds=("alert.raised",), since=since)
+        if isinstance(recorded.event, AlertRaised) and recorded.event.fingerprint == fingerprint
+    ]
+    starts = list(_firings(heard))[-PERIODS - 1 :]
+    return max((later - sooner for sooner, later in pairwise(starts)), default=0.0)
+
+
+def share_of(samples: Iterable[tuple[int, int]]) -> float:
+    """Of the check that showed the symptom most often: times that it failed, looks."""
+    return max((failed / looks for failed, looks in samples if looks), default=0.0)
+
+
+def _firings(heard: Iterable[AlertRaised]) -> Iterable[float]:
+    """When each began. A monitor repeats itself until it says that it is resolved."""
+    firing = False
+    for alert in heard:
+        if not alert.resolved and not firing:
+            yield (alert.since or alert.at).timestamp()
+        firing = not alert.resolved
