@@ -37,7 +37,9 @@ from hermes.sre.settings import SreSettings, VerifySettings
 
 CLAIMS = ("resolved", "recovered", "no-incident")
 SETTINGS = SreSettings(
-    verify=VerifySettings(window=3.0, patience=5.0, every=0.5), traces=2.0, agents=False
+    verify=VerifySettings(window=3.0, longest_window=40.0, patience=5.0, every=0.5),
+    traces=2.0,
+    agents=False,
 )
 JUDGE_WINDOW_S = 3.0
 RUN_TIMEOUT_S = 240.0

@@ -22,7 +22,7 @@ from hermes.sre.eyes import Eyes, seen_by
 from hermes.sre.looking import Seen
 from hermes.sre.probes.judging import State, Verdict
 from hermes.sre.probes.probe import Kind, Probe
-from hermes.sre.rhythm import MISS, Rhythm, period_s, share_of
+from hermes.sre.rhythm import MISS, Rhythm, onsets, period_s, share_of
 from hermes.sre.settings import VerifySettings
 from hermes.sre.verify import Baseline, take_baseline, verify, watch_recovery
 
@@ -169,6 +169,22 @@ def test_the_window_covers_the_time_between_two_firings_and_has_a_bound() -> Non
 def test_the_share_is_that_of_the_check_that_showed_it_most_often() -> None:
     assert share_of([(1, 4), (2, 4)]) == 0.5
     assert share_of([]) == 0.0
+
+
+def test_a_restart_hides_trouble_for_as_long_as_it_took_to_show_after_a_start() -> None:
+    text = """\
+Nov 16 00:00:10 web1 systemd: Started web.service.
+Nov 16 00:00:11 web1 web: listening
+Nov 16 00:00:41 web1 web: ERROR too many open files
+Nov 16 00:00:42 web1 systemd: Main process exited, code=exited
+Nov 16 00:00:43 web1 systemd: Started web.service.
+Nov 16 00:01:03 web1 web: GET /items 500
+Nov 16 00:02:00 web1 systemd: Started web.service.
+-- no more
+"""
+    assert onsets(text) == [31.0, 20.0]
+    settings = VerifySettings(window=20.0)
+    assert Rhythm(share=1.0, onset_s=31.0).window_s(settings) == pytest.approx(38.75)
 
 
 async def test_the_history_of_an_alert_tells_how_often_it_returns() -> None:

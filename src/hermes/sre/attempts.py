@@ -155,6 +155,7 @@ class Attempts:
             triggers=triggers,
             why_not=why,
             concerns=concerns,
+            restarted=units_in(await self._commands(number)),
         )
 
 

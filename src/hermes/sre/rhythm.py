@@ -5,13 +5,18 @@ of an outage. The window of a verification must be as long as the symptom's own 
 """
 
 import math
-from collections.abc import Iterable
+import re
+import shlex
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from hermes.core.events.incidents import AlertRaised
-from hermes.core.messages import Value
+from hermes.core.ids import new_id
+from hermes.core.messages import ToolCall, Value
 from hermes.core.protocols import Journal
+from hermes.skills.playbook.ending import ended
+from hermes.sre.looking import Execute
 from hermes.sre.settings import VerifySettings
 
 MISS = 0.05
@@ -23,6 +28,13 @@ PERIODS = 6
 """The last firings that say how often an alert returns."""
 MARGIN = 1.25
 """Times the longest period: the next firing would have come within that."""
+LINES = 400
+"""Of a unit's journal, in which it is looked how soon after a start trouble showed."""
+_LINE = re.compile(r"^([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) \S+ \S+ (.*)$")
+_START = re.compile(r"^(Started|Starting) ")
+_TROUBLE = re.compile(
+    r"error|fatal|traceback|exception|panic|refused|timed? ?out|exited|killed|fail| 5\d\d\b", re.I
+)
 
 
 class Rhythm(Value, kw_only=True, frozen=True):
@@ -30,6 +42,8 @@ class Rhythm(Value, kw_only=True, frozen=True):
     """Of the looks before anything was changed, how many saw the symptom; 0 when none did."""
     period_s: float = 0.0
     """The longest time between two separate firings of the alert; 0 when it fired once."""
+    onset_s: float = 0.0
+    """Where the fixer restarted something: how long after a start trouble showed before."""
 
     @property
     def steady(self) -> bool:
@@ -39,9 +53,10 @@ class Rhythm(Value, kw_only=True, frozen=True):
     def needed_s(self, settings: VerifySettings) -> float:
         """Seconds in which a symptom that is still there would show, without any bound."""
         if self.steady:
-            return settings.window
+            return max(settings.window, MARGIN * self.onset_s)
         looks = math.ceil(math.log(MISS) / math.log(1 - self.share)) if self.share > 0 else 0
-        return max(settings.window, looks * settings.every, MARGIN * self.period_s)
+        rhythm = MARGIN * max(self.period_s, self.onset_s)
+        return max(settings.window, looks * settings.every, rhythm)
 
     def window_s(self, settings: VerifySettings) -> float:
         return min(self.needed_s(settings), max(settings.longest_window, settings.window))
@@ -78,3 +93,30 @@ def _firings(heard: Iterable[AlertRaised]) -> Iterable[float]:
         if not alert.resolved and not firing:
             yield (alert.since or alert.at).timestamp()
         firing = not alert.resolved
+
+
+async def onset_s(execute: Execute, units: Sequence[str]) -> float:
+    """How long after a start these units have run before trouble showed; a restart hides it for as
+    long again. 0 where their journal does not say."""
+    found = [0.0]
+    for unit in units:
+        command = f"LC_ALL=C journalctl -u {shlex.quote(unit)} -n {LINES} --no-pager"
+        call = ToolCall(new_id("onset"), "terminal", {"command": command, "timeout": 10.0})
+        found += onsets(ended(await execute(call), command, 0.0).output)
+    return max(found)
+
+
+def onsets(text: str) -> list[float]:
+    """Of each run in a unit's journal: seconds from its start to the first line of trouble."""
+    found, started = [], None
+    for line in text.splitlines():
+        match = _LINE.match(line)
+        if match is None:
+            continue
+        at = datetime.strptime(f"2024 {match[1]}", "%Y %b %d %H:%M:%S").replace(tzinfo=UTC)
+        if _START.match(match[2]):
+            started = at
+        elif started is not None and _TROUBLE.search(match[2]):
+            found.append(max(0.0, (at - started).total_seconds()))
+            started = None
+    return found

@@ -23,7 +23,7 @@ from hermes.sre.case import Case
 from hermes.sre.eyes import Eyes
 from hermes.sre.ground import Ground
 from hermes.sre.looking import Seen, look_at_all
-from hermes.sre.rhythm import Rhythm, period_s, share_of
+from hermes.sre.rhythm import UNHELPED_WINDOWS, Rhythm, onset_s, period_s, share_of
 
 TOOL = "terminal"
 NO_EVIDENCE = "no check that saw the symptom before can show that it is gone"
@@ -133,9 +133,10 @@ async def verify(
     triggers: Sequence[str] = (),
     why_not: str = "",
     concerns: str = "",
+    restarted: Sequence[str] = (),
 ) -> Proof:
     """`why_not`: the fixer itself found that it did not help; then one look is enough. `concerns`:
-    the component that the attempt was about."""
+    the component that the attempt was about. `restarted`: units that the fixer restarted."""
     began, settings = time.monotonic(), ground.settings.verify
     seen = await _until_well(ground, case, baseline, 0.0 if why_not else settings.patience)
     await _publish(ground, case, seen, "after", attempt)
@@ -145,7 +146,8 @@ async def verify(
         seen = await _until_well(ground, case, baseline, settings.patience)
         await _publish(ground, case, seen, "trigger", attempt)
     if not why_not and _well(seen):
-        window = (await _rhythm(ground, case, baseline)).window_s(settings)
+        rhythm = await _rhythm(ground, case, baseline, restarted)
+        window = rhythm.window_s(settings)
         seen = await _hold(ground, case, baseline, window)
         await _publish(ground, case, [each for each in seen if not each.ok], "after", attempt)
     proof = _proof(baseline, seen, why_not, concerns)
@@ -176,7 +178,7 @@ async def watch_recovery(ground: Ground, case: Case, baseline: Baseline) -> Watc
         return Watched(well=False, why="no check observes what the alert is about")
     if not _well(first):
         return Watched(well=False, why=_words(first))
-    if needed > settings.longest_window:
+    if needed > max(settings.longest_window, UNHELPED_WINDOWS * settings.window):
         why = f"the symptom returns after up to {rhythm.period_s:.0f} s: longer than it is watched"
         return Watched(well=False, checks=observing, why=why)
     heard, began = await ground.bus.journal.last(), time.monotonic()
@@ -219,13 +221,19 @@ async def _rang_again(ground: Ground, case: Case, heard: int) -> str:
     return ""
 
 
-async def _rhythm(ground: Ground, case: Case, baseline: Baseline) -> Rhythm:
+async def _rhythm(
+    ground: Ground, case: Case, baseline: Baseline, restarted: Sequence[str] = ()
+) -> Rhythm:
     found = [baseline.samples[name] for name in baseline.evidence if name in baseline.samples]
     steady = any(check.name in baseline.evidence for check in baseline.symptoms)
     share = 1.0 if steady and not found else share_of(found)
+    onset = await onset_s(ground.road(case.run), restarted) if restarted else 0.0
+    if onset > ground.settings.verify.longest_window:
+        onset = 0.0  # it ran well for long: what broke it was not its start
     if share >= 1.0:
-        return Rhythm(share=share)
-    return Rhythm(share=share, period_s=await period_s(ground.bus.journal, case.fingerprint))
+        return Rhythm(share=share, onset_s=onset)
+    period = await period_s(ground.bus.journal, case.fingerprint)
+    return Rhythm(share=share, period_s=period, onset_s=onset)
 
 
 def _proof(baseline: Baseline, seen: Sequence[Seen], why_not: str, component: str) -> Proof:
