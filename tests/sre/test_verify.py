@@ -124,6 +124,7 @@ async def test_a_playbook_whose_symptom_is_not_there_does_not_act(host: Host) ->
     symptom(host, "web", "true")
     ending = await commanded(host)
     assert (ending.outcome, host.ledger) == ("escalated", [])
+    assert "web (web is put right): seen-web passes" in ending.reason
 
 
 async def test_a_log_in_which_nobody_asked_since_shows_no_recovery(scripted: Scripted) -> None:

@@ -85,6 +85,8 @@ class Attempts:
         minds = self._ground.minds
         if minds is None or not self._ground.settings.agents:
             why = self.why or "no playbook knows it, and there is no model to ask"
+            if suspects := self._reflexes.suspects:
+                why = f"{why}; possible, but its symptom was not observed: {suspects}"
             return Made(why=why, last=True)
         if self._synthesis is None:
             await self._enter("investigate", number, "")
