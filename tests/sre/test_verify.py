@@ -22,7 +22,7 @@ from hermes.sre.eyes import Eyes, seen_by
 from hermes.sre.looking import Seen
 from hermes.sre.probes.judging import State, Verdict
 from hermes.sre.probes.probe import Kind, Probe
-from hermes.sre.rhythm import MISS, Rhythm, onsets, period_s, share_of
+from hermes.sre.rhythm import MISS, Rhythm, period_s, share_of, spans
 from hermes.sre.settings import VerifySettings
 from hermes.sre.verify import Baseline, take_baseline, verify, watch_recovery
 
@@ -180,10 +180,11 @@ Nov 16 00:00:41 web1 web: ERROR too many open files
 Nov 16 00:00:42 web1 systemd: Main process exited, code=exited
 Nov 16 00:00:43 web1 systemd: Started web.service.
 Nov 16 00:01:03 web1 web: GET /items 500
-Nov 16 00:02:00 web1 systemd: Started web.service.
+Nov 16 00:02:00 web1 systemd[1]: web.service: Started The web.
+Nov 16 00:02:10 web1 systemd[1]: web.service: Main process exited, code=killed, signal=15
 -- no more
 """
-    assert onsets(text) == [31.0, 20.0]
+    assert spans(text) == [(31.0, 32.0), (20.0, None), (None, None)]
     settings = VerifySettings(window=20.0)
     assert Rhythm(share=1.0, onset_s=31.0).window_s(settings) == pytest.approx(38.75)
 

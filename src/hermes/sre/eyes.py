@@ -63,6 +63,7 @@ def seen_by(probe: Probe, verdict: Verdict) -> Seen:
         detail=verdict.detail[:200],
         service=probe.service,
         proves=_proves(probe, verdict),
+        counter=_counter(probe, verdict),
     )
 
 
@@ -70,8 +71,14 @@ def _proves(probe: Probe, verdict: Verdict) -> bool:
     """Whether its answer depends on what is wrong, and not on what a fixer does on the way."""
     if probe.kind in WRITTEN:
         return False
-    if probe.kind == "unit":  # the count of restarts of one that runs; another restart resets it
-        return verdict.state == "fine" or not _RUNS.search(verdict.detail)
+    if _counter(probe, verdict):  # another restart resets it
+        return False
     if probe.kind == "answers":  # nobody asked since, so nothing was seen to work
         return verdict.state != "fine" or not _NO_ANSWERS.search(verdict.detail)
     return True
+
+
+def _counter(probe: Probe, verdict: Verdict) -> bool:
+    """It fails because a unit that runs was restarted."""
+    failing = probe.kind == "unit" and verdict.state == "failing"
+    return failing and _RUNS.search(verdict.detail) is not None

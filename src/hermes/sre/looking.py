@@ -28,6 +28,8 @@ class Seen(Value, kw_only=True, frozen=True):
     proves: bool = True
     """False where it passes, or would pass, whatever the cause: a restart resets the counter that
     it reads, or the log that it reads has nothing new."""
+    counter: bool = False
+    """It fails because of a count of restarts: evidence only once the unit outlives its past."""
 
 
 async def look(check: Check, execute: Execute, *, timeout: float = 10.0) -> Seen:

@@ -28,12 +28,19 @@ PERIODS = 6
 """The last firings that say how often an alert returns."""
 MARGIN = 1.25
 """Times the longest period: the next firing would have come within that."""
+OUTLIVED_S = 30.0
+"""For how long at most it is watched whether a unit lives longer than it did before."""
+RESOLUTION_S = 1.0
+"""Of the times in a journal."""
 LINES = 400
 """Of a unit's journal, in which it is looked how soon after a start trouble showed."""
 _LINE = re.compile(r"^([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) \S+ \S+ (.*)$")
-_START = re.compile(r"^(Started|Starting) ")
+_START = re.compile(r"^(?:\S+: )?(?:Started|Starting) ")
+_STOP = re.compile(r"signal=15|15/TERM|^(?:\S+: )?(?:Stopped|Stopping) ")
+_END = re.compile(r"Main process exited|Failed with result|OOM|oom-kill")
 _TROUBLE = re.compile(
-    r"error|fatal|traceback|exception|panic|refused|timed? ?out|exited|killed|fail| 5\d\d\b", re.I
+    r"error|fatal|traceback|exception|panic|refused|timed? ?out|exited|killed|oom|fail| 5\d\d\b",
+    re.I,
 )
 
 
@@ -95,20 +102,31 @@ def _firings(heard: Iterable[AlertRaised]) -> Iterable[float]:
         firing = not alert.resolved
 
 
-async def onset_s(execute: Execute, units: Sequence[str]) -> float:
-    """How long after a start these units have run before trouble showed; a restart hides it for as
-    long again. 0 where their journal does not say."""
-    found = [0.0]
+class Runs(Value, kw_only=True, frozen=True):
+    """What the journal of a unit says about its earlier runs, in seconds after a start."""
+
+    onset_s: float = 0.0
+    """When trouble showed first; a restart hides it for as long again."""
+    life_s: float = 0.0
+    """How long it lived before it ended without being told to; 0 when it did not."""
+
+
+async def earlier_runs(execute: Execute, units: Sequence[str], longest: float) -> Runs:
+    """The longest of each; what took longer than `longest` had nothing to do with the start."""
+    found = []
     for unit in units:
         command = f"LC_ALL=C journalctl -u {shlex.quote(unit)} -n {LINES} --no-pager"
-        call = ToolCall(new_id("onset"), "terminal", {"command": command, "timeout": 10.0})
-        found += onsets(ended(await execute(call), command, 0.0).output)
-    return max(found)
+        call = ToolCall(new_id("runs"), "terminal", {"command": command, "timeout": 10.0})
+        found += spans(ended(await execute(call), command, 0.0).output)
+    onsets = [onset for onset, _ in found if onset is not None and onset <= longest]
+    lives = [life + RESOLUTION_S for _, life in found if life is not None and life <= longest]
+    return Runs(onset_s=max(onsets, default=0.0), life_s=max(lives, default=0.0))
 
 
-def onsets(text: str) -> list[float]:
-    """Of each run in a unit's journal: seconds from its start to the first line of trouble."""
-    found, started = [], None
+def spans(text: str) -> list[tuple[float | None, float | None]]:
+    """Of each run in a unit's journal: seconds from its start to the first trouble, to its end."""
+    found: list[tuple[float | None, float | None]] = []
+    started: datetime | None = None
     for line in text.splitlines():
         match = _LINE.match(line)
         if match is None:
@@ -116,7 +134,13 @@ def onsets(text: str) -> list[float]:
         at = datetime.strptime(f"2024 {match[1]}", "%Y %b %d %H:%M:%S").replace(tzinfo=UTC)
         if _START.match(match[2]):
             started = at
-        elif started is not None and _TROUBLE.search(match[2]):
-            found.append(max(0.0, (at - started).total_seconds()))
+            found.append((None, None))
+        elif _STOP.search(match[2]):  # it was told to
             started = None
+        elif started is not None and _TROUBLE.search(match[2]):
+            seconds = max(0.0, (at - started).total_seconds())
+            onset, _ = found[-1]
+            ends = _END.search(match[2]) is not None
+            found[-1] = (seconds if onset is None else onset, seconds if ends else None)
+            started = None if ends else started
     return found

@@ -23,7 +23,16 @@ from hermes.sre.case import Case
 from hermes.sre.eyes import Eyes
 from hermes.sre.ground import Ground
 from hermes.sre.looking import Seen, look_at_all
-from hermes.sre.rhythm import UNHELPED_WINDOWS, Rhythm, onset_s, period_s, share_of
+from hermes.sre.rhythm import (
+    MARGIN,
+    OUTLIVED_S,
+    UNHELPED_WINDOWS,
+    Rhythm,
+    Runs,
+    earlier_runs,
+    period_s,
+    share_of,
+)
 
 TOOL = "terminal"
 NO_EVIDENCE = "no check that saw the symptom before can show that it is gone"
@@ -37,6 +46,8 @@ class Baseline:
     failing: frozenset[str] = frozenset()
     weak: frozenset[str] = frozenset()
     """Checks that failed and would pass after a restart or an edit, whatever the cause."""
+    counters: frozenset[str] = frozenset()
+    """Those of them that count restarts."""
     unseen: frozenset[str] = frozenset()
     """What could not be asked then tells nothing later."""
     samples: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -71,6 +82,7 @@ class Baseline:
             self,
             failing=self.failing | failed,
             weak=self.weak | (weak - (self.failing - self.weak)),
+            counters=self.counters | {each.check for each in seen if each.counter},
             unseen=self.unseen | {each.check for each in seen if each.unknown},
             samples=samples,
         )
@@ -146,9 +158,13 @@ async def verify(
         seen = await _until_well(ground, case, baseline, settings.patience)
         await _publish(ground, case, seen, "trigger", attempt)
     if not why_not and _well(seen):
-        rhythm = await _rhythm(ground, case, baseline, restarted)
-        window = rhythm.window_s(settings)
-        seen = await _hold(ground, case, baseline, window)
+        runs = await _earlier_runs(ground, case, restarted)
+        rhythm = await _rhythm(ground, case, baseline, runs.onset_s)
+        seen = await _hold(ground, case, baseline, rhythm.window_s(settings))
+        if runs.life_s and _well(seen) and baseline.counters and not _evidence(baseline, seen):
+            # It ended again and again: that it lives longer than before is what can be seen.
+            seen = await _hold(ground, case, baseline, MARGIN * runs.life_s + settings.every)
+            baseline = replace(baseline, weak=baseline.weak - baseline.counters)
         await _publish(ground, case, [each for each in seen if not each.ok], "after", attempt)
     proof = _proof(baseline, seen, why_not, concerns)
     await ground.bus.publish(
@@ -221,15 +237,15 @@ async def _rang_again(ground: Ground, case: Case, heard: int) -> str:
     return ""
 
 
-async def _rhythm(
-    ground: Ground, case: Case, baseline: Baseline, restarted: Sequence[str] = ()
-) -> Rhythm:
+async def _earlier_runs(ground: Ground, case: Case, restarted: Sequence[str]) -> Runs:
+    longest = max(ground.settings.verify.longest_window, OUTLIVED_S)
+    return await earlier_runs(ground.road(case.run), restarted, longest)
+
+
+async def _rhythm(ground: Ground, case: Case, baseline: Baseline, onset: float = 0.0) -> Rhythm:
     found = [baseline.samples[name] for name in baseline.evidence if name in baseline.samples]
     steady = any(check.name in baseline.evidence for check in baseline.symptoms)
     share = 1.0 if steady and not found else share_of(found)
-    onset = await onset_s(ground.road(case.run), restarted) if restarted else 0.0
-    if onset > ground.settings.verify.longest_window:
-        onset = 0.0  # it ran well for long: what broke it was not its start
     if share >= 1.0:
         return Rhythm(share=share, onset_s=onset)
     period = await period_s(ground.bus.journal, case.fingerprint)
