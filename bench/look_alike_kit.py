@@ -142,12 +142,12 @@ def site_for(name: str, seed: int) -> Site:
     return Site(dice, service, other, dice.host(), premises(dice, service), dice.token())
 
 
-def names() -> list[str]:
-    return sorted(file.stem for file in FOLDER.glob("*.py"))
+def names(folder: Path = FOLDER) -> list[str]:
+    return sorted(file.stem for file in folder.glob("*.py"))
 
 
-def load(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(f"look_alike_{name}", FOLDER / f"{name}.py")
+def load(name: str, folder: Path = FOLDER) -> Any:
+    spec = importlib.util.spec_from_file_location(f"look_alike_{name}", folder / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -4,8 +4,8 @@ Each is played through the commander with the bundled playbooks and no model. Re
 changes that were left behind although the fault was not healed, collateral damage, false claims
 that it is over, and times.
 
-usage: python bench/look_alikes.py [--runs N] [--seeds N] [--first N] [--jobs N] [--check] [--json]
-                                   [--show] [NAME or PLAYBOOK ...]
+usage: python bench/look_alikes.py [--runs N] [--seeds N] [--first N] [--jobs N] [--folder FOLDER]
+                                   [--check] [--json] [--show] [NAME or PLAYBOOK ...]
 """
 
 import argparse
@@ -20,7 +20,7 @@ from pathlib import Path
 import anyio
 import msgspec
 from look_alike_host import host_state
-from look_alike_kit import LookAlike, load, names, site_for
+from look_alike_kit import FOLDER, LookAlike, load, names, site_for
 
 from hermes.app.boxed import by_playbooks
 from hermes.app.skills import open_library
@@ -61,8 +61,10 @@ class Run(msgspec.Struct, kw_only=True):
 
 
 @asynccontextmanager
-async def opened(name: str, seed: int) -> AsyncGenerator[tuple[LookAlike, Episode], None]:
-    module = load(name)
+async def opened(
+    name: str, seed: int, folder: Path
+) -> AsyncGenerator[tuple[LookAlike, Episode], None]:
+    module = load(name, folder)
     made: LookAlike = module.draw(site_for(name, seed))
     scenario = Scenario(
         name=name,
@@ -77,9 +79,9 @@ async def opened(name: str, seed: int) -> AsyncGenerator[tuple[LookAlike, Episod
         yield made, episode
 
 
-async def check(name: str, seed: int) -> Run:
+async def check(name: str, seed: int, folder: Path) -> Run:
     """Whether the look-alike is fair: well, broken by the fault, and well after its fix."""
-    async with opened(name, seed) as (made, episode):
+    async with opened(name, seed, folder) as (made, episode):
         said = await episode.apply(made.story.reference)
         outcome = await episode.judge(window=JUDGE_WINDOW_S + made.rhythm_s, recovery=8.0)
     wrong = [
@@ -91,8 +93,8 @@ async def check(name: str, seed: int) -> Run:
     return Run(name=name, seed=seed, void=why, healed=outcome.resolved)
 
 
-async def play(name: str, seed: int, skills: Sequence[Skill], book: RuleBook) -> Run:
-    async with opened(name, seed) as (made, episode), bare_stage(episode, book) as stage:
+async def play(name: str, seed: int, folder: Path, skills: Sequence[Skill], book: RuleBook) -> Run:
+    async with opened(name, seed, folder) as (made, episode), bare_stage(episode, book) as stage:
         before = await host_state(episode.box, made)
         began = time.monotonic()
         ending = await by_playbooks(skills, episode, stage, SETTINGS)
@@ -165,13 +167,14 @@ async def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument("--check", action="store_true", help="only prove that each is fair")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--show", action="store_true")
     asked = parser.parse_args()
     chosen = [
         name
-        for name in names()
+        for name in names(asked.folder)
         if not asked.names or name in asked.names or name.rpartition("_")[0] in asked.names
     ]
     seeds = range(asked.first, asked.first + asked.seeds)
@@ -186,8 +189,11 @@ async def main() -> None:
             async with seats:
                 try:
                     with anyio.fail_after(RUN_TIMEOUT_S):
-                        work = check(name, seed) if asked.check else play(name, seed, skills, book)
-                        run = await work
+                        run = await (
+                            check(name, seed, asked.folder)
+                            if asked.check
+                            else play(name, seed, asked.folder, skills, book)
+                        )
                 except (Void, HermesError, TimeoutError) as error:
                     run = Run(name=name, seed=seed, void=str(error) or "it took too long")
                 runs.append(run)

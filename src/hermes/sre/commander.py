@@ -107,13 +107,16 @@ class Commander:
             return await self._go_on(past, baseline, reflexes)
         sized = await size_up(self._ground, self._case, earlier, reflexes)
         self._assessment = sized.assessment
+        baseline = sized.baseline
         if sized.all_clear:
-            return await self._all_clear(sized.assessment, sized.baseline)
-        return await self._attempts(past, sized.baseline, reflexes)
+            watched = await watch_recovery(self._ground, self._case, baseline)
+            if not watched.returned:
+                return await self._all_clear(sized.assessment, watched)
+            baseline = await take_baseline(self._ground, self._case, None)
+        return await self._attempts(past, baseline, reflexes)
 
-    async def _all_clear(self, assessment: Assessment, baseline: Baseline) -> Ending:
+    async def _all_clear(self, assessment: Assessment, watched: Watched) -> Ending:
         """Positive grounds, and checks that observe the symptom and pass for as long as needed."""
-        watched = await watch_recovery(self._ground, self._case, baseline)
         if not watched.well:
             why = f"{'; '.join(assessment.reasons)[:400]}; but {watched.why}"
             return Ending(outcome="escalated", reason=why[:500])

@@ -112,6 +112,8 @@ class Watched(Value, kw_only=True, frozen=True):
     evidence: tuple[int, ...] = ()
     """Numbers of the events that show it."""
     seconds: float = 0.0
+    returned: bool = False
+    """A check failed, or the alert fired, while it was watched."""
     why: str = ""
     """What could not be seen, or failed again."""
 
@@ -193,7 +195,7 @@ async def watch_recovery(ground: Ground, case: Case, baseline: Baseline) -> Watc
     if not observing:
         return Watched(well=False, why="no check observes what the alert is about")
     if not _well(first):
-        return Watched(well=False, why=_words(first))
+        return Watched(well=False, returned=True, why=_words(first))
     if needed > max(settings.longest_window, UNHELPED_WINDOWS * settings.window):
         why = f"the symptom returns after up to {rhythm.period_s:.0f} s: longer than it is watched"
         return Watched(well=False, checks=observing, why=why)
@@ -203,6 +205,7 @@ async def watch_recovery(ground: Ground, case: Case, baseline: Baseline) -> Watc
     why = _words(seen) or await _rang_again(ground, case, heard)
     return Watched(
         well=not why,
+        returned=bool(why),
         checks=observing,
         evidence=tuple(
             number for number, each in zip(numbers, seen, strict=True) if each.check in observing
