@@ -14,7 +14,7 @@ SECTIONS = ("## When to use", "## Early warning signs", "## Checks", "## Playboo
 
 
 def changes(command: str) -> str:
-    effects = analyse(command).effects - {"read", "network-local", "secret-read"}
+    effects = analyse(command).effects - {"read", "network-local", "network-read", "secret-read"}
     return ", ".join(sorted(effects))
 
 

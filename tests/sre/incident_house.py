@@ -42,7 +42,9 @@ signature:
   words: ["{name} is down"]
   probes:
     - name: look
-      command: test ! -f well-{mends} && echo seen
+      command: test ! -f well-{mends} && echo unit={mends} && echo seen
+parameters:
+  unit: {{from: look, pattern: 'unit=(.+)', default: {mends}}}
 steps:
 {steps}
 verify:

@@ -13,7 +13,9 @@ from hermes.sre.ground import Ground
 from hermes.sre.settings import SreSettings, VerifySettings
 
 PROOF = SreSettings(
-    verify=VerifySettings(window=0.0, patience=5.0, every=0.25), traces=0.0, agents=False
+    verify=VerifySettings(window=0.0, longest_window=0.0, patience=5.0, every=0.25),
+    traces=0.0,
+    agents=False,
 )
 """Where an oracle judges over a window of its own, on a host that shows all there is to see."""
 

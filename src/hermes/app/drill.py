@@ -112,7 +112,9 @@ async def drill(
 
 async def commanded(house: House, shelf: Shelf, scene: Scene, agent: Agent) -> AnsweredBy:
     settings = house.loaded.settings.sre
-    verify = msgspec.structs.replace(settings.verify, window=WINDOW, every=0.25, patience=5.0)
+    verify = msgspec.structs.replace(
+        settings.verify, window=WINDOW, longest_window=WINDOW, every=0.25, patience=5.0
+    )
     settings = msgspec.structs.replace(
         settings, verify=verify, reflex=agent.skills, learn=False, agents=agent.model != NONE
     )

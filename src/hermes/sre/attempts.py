@@ -17,7 +17,7 @@ from hermes.sre.minds import Hypothesis, Synthesis, Tried
 from hermes.sre.reflexes import Reflexes
 from hermes.sre.report.statements import unchecked
 from hermes.sre.snapshot import units_in
-from hermes.sre.verify import Baseline, Proof, restarts, verify
+from hermes.sre.verify import Baseline, Proof, restarts, verify, watch_recovery
 
 Enter = Callable[[Phase, int, str], Awaitable[None]]
 ByWhom = Literal["playbook", "model", "nobody"]
@@ -70,9 +70,13 @@ class Attempts:
         if acted is None:
             self.why = self._reflexes.refused or self.why
             return None
-        proof = await self._verified(number, (), acted.why_not)
-        part = proof.ok or (not proof.regressed and acted.elsewhere(proof.failing))
-        if not part or not await self._reflexes.more(acted):
+        before = self._baseline
+        self._baseline = before.with_symptoms(acted.played.symptoms)
+        proof = await self._verified(number, (), acted.why_not, acted.unit)
+        if not proof.ok and not proof.helped:
+            self._baseline = before  # what it was about is as it was
+            return _made(proof, "playbook", acted.why_not)
+        if not await self._reflexes.more(acted):
             return _made(proof, "playbook", acted.why_not)
         self._proved = proof.ok  # and yet the alert speaks of more: what is mended stays
         why = proof.why or "more of what the alert names is sick"
@@ -82,6 +86,8 @@ class Attempts:
         minds = self._ground.minds
         if minds is None or not self._ground.settings.agents:
             why = self.why or f"{await self._no_match()}, and there is no model to ask"
+            if suspects := self._reflexes.suspects:
+                why = f"{why}; possible, but its symptom was not observed: {suspects}"
             return Made(why=why, last=True)
         if self._synthesis is None:
             await self._enter("investigate", number, "")
@@ -106,12 +112,11 @@ class Attempts:
 
     async def _nothing(self, number: int, verdict: Literal["no-incident", "recovered"]) -> Made:
         """A model that says all is well is asked for proof like one that says it is fixed."""
-        if not self._baseline.failing:
-            return Made(ending=verdict, by_whom="model")
-        proof = await self._verified(number, (), "")
-        if proof.ok:
-            return Made(ending="recovered", by_whom="model")
-        return Made(by_whom="model", why=f"said to be {verdict}, but {proof.why}", last=True)
+        await self._enter("verify", number, "")
+        watched = await watch_recovery(self._ground, self._case, self._baseline)
+        if not watched.well:
+            return Made(by_whom="model", why=f"said to be {verdict}, but {watched.why}", last=True)
+        return Made(ending="recovered" if self._baseline.failing else verdict, by_whom="model")
 
     async def _remedy(self, number: int, hypothesis: Hypothesis) -> Made:
         minds = self._ground.minds
@@ -127,8 +132,9 @@ class Attempts:
             return Made(by_whom="model", why=why, last=not self._hypotheses)
         self._baseline = baseline
         commands = await self._commands(number)
-        proof = await self._verified(number, restarts(units_in(commands)), "")
-        if proof.ok and not baseline.failing:
+        triggers = restarts(units_in(commands))
+        proof = await self._verified(number, triggers, "", hypothesis.component)
+        if proof.unseen:
             return Made(by_whom="model", why=UNSEEN, keep=True, last=True)
         return _made(proof, "model", "")
 
@@ -149,10 +155,19 @@ class Attempts:
             and hasattr(recorded.event, "command")
         ]
 
-    async def _verified(self, number: int, triggers: Sequence[str], why: str) -> Proof:
+    async def _verified(
+        self, number: int, triggers: Sequence[str], why: str, concerns: str
+    ) -> Proof:
         await self._enter("verify", number, "")
         return await verify(
-            self._ground, self._case, self._baseline, number, triggers=triggers, why_not=why
+            self._ground,
+            self._case,
+            self._baseline,
+            number,
+            triggers=triggers,
+            why_not=why,
+            concerns=concerns,
+            restarted=units_in(await self._commands(number)),
         )
 
 

@@ -37,7 +37,7 @@ from hermes.sre.handing_over import hand_over
 from hermes.sre.incident import Incident, incident
 from hermes.sre.reflexes import Reflexes, numbers_of
 from hermes.sre.sizing_up import size_up
-from hermes.sre.verify import Baseline, healed, take_baseline, verify
+from hermes.sre.verify import Baseline, Watched, take_baseline, verify, watch_recovery
 
 Outcome = Literal["resolved", "escalated", "no-incident", "recovered"]
 AnsweredBy = Literal["playbook", "model", "nobody"]
@@ -103,24 +103,32 @@ class Commander:
         earlier = past.failing if past is not None else None
         if past is not None and past.standing:
             # Nothing else is asked of a host that a cut off attempt has changed.
-            baseline = await take_baseline(self._ground, self._case, earlier)
+            baseline = await take_baseline(self._ground, self._case, earlier, past.weak)
             return await self._go_on(past, baseline, reflexes)
         sized = await size_up(self._ground, self._case, earlier, reflexes)
         self._assessment = sized.assessment
+        baseline = sized.baseline
         if sized.all_clear:
-            return await self._all_clear(sized.assessment)
-        return await self._attempts(past, sized.baseline, reflexes)
+            watched = await watch_recovery(self._ground, self._case, baseline)
+            if not watched.returned:
+                return await self._all_clear(sized.assessment, watched)
+            baseline = await take_baseline(self._ground, self._case, None)
+        return await self._attempts(past, baseline, reflexes)
 
-    async def _all_clear(self, assessment: Assessment) -> Ending:
+    async def _all_clear(self, assessment: Assessment, watched: Watched) -> Ending:
+        """Positive grounds, and checks that observe the symptom and pass for as long as needed."""
+        if not watched.well:
+            why = f"{'; '.join(assessment.reasons)[:400]}; but {watched.why}"
+            return Ending(outcome="escalated", reason=why[:500])
         verdict: Literal["no-incident", "recovered"] = (
             "recovered" if assessment.verdict == "recovered" else "no-incident"
         )
-        await self._diagnose(assessment, verdict)
+        await self._diagnose(assessment, verdict, watched)
         return Ending(
             outcome=verdict, answered_by="playbook", reason="; ".join(assessment.reasons)[:500]
         )
 
-    async def _diagnose(self, assessment: Assessment, verdict: Verdict) -> None:
+    async def _diagnose(self, assessment: Assessment, verdict: Verdict, watched: Watched) -> None:
         numbers = await numbers_of(self._ground, self._case.run, assessment.evidence)
         await self._ground.bus.publish(
             IncidentDiagnosed(
@@ -130,8 +138,8 @@ class Commander:
                 component=assessment.component,
                 mechanism=assessment.mechanism or "; ".join(assessment.reasons)[:500],
                 value=assessment.value,
-                evidence=numbers,
-                confidence=0.9,
+                evidence=(*numbers, *watched.evidence),
+                confidence=0.9 if assessment.evidence else 0.5,
             )
         )
 
@@ -175,11 +183,14 @@ class Commander:
         """Nobody knows a way. If nothing was changed, it may still have mended itself meanwhile."""
         now = await incident(self._ground.bus.journal, self._case.run)
         untouched = now is None or not now.changes
-        if untouched and await healed(self._ground, self._case, baseline):
-            why = f"it passed by itself: {', '.join(sorted(baseline.failing))}"
-            await self._diagnose(Assessment(verdict="recovered", reasons=(why,)), "recovered")
-            return Ending(outcome="recovered", reason=why)
-        return Ending(outcome="escalated", answered_by=tried.by_whom, reason=tried.why)
+        watched = Watched(well=False)
+        if untouched and baseline.evidence:
+            watched = await watch_recovery(self._ground, self._case, baseline)
+        if not watched.well:
+            return Ending(outcome="escalated", answered_by=tried.by_whom, reason=tried.why)
+        why = f"it passes since, for {watched.seconds:.0f} s: {', '.join(watched.checks)}"
+        await self._diagnose(Assessment(verdict="recovered", reasons=(why,)), "recovered", watched)
+        return Ending(outcome="recovered", reason=why)
 
     async def _take_back(self, attempt: int, reason: str) -> tuple[str, ...]:
         now = await incident(self._ground.bus.journal, self._case.run)

@@ -77,6 +77,8 @@ class Incident(Value, kw_only=True, frozen=True):
     """Up to this attempt, checks have said that the changes help."""
     failing: frozenset[str] | None = None
     """Checks that failed before anything was changed; None when nobody had looked yet."""
+    weak: frozenset[str] = frozenset()
+    """Those among them that would pass after a restart or an edit, whatever the cause."""
     playing: str = ""
     """A playbook that has begun to act and not ended."""
     report: str = ""
@@ -201,12 +203,19 @@ def _after(incident: Incident, event: object) -> Incident:
             kept = event.attempt if event.ok or event.kept else incident.kept_attempt
             return replace(incident, verified=event, kept_attempt=kept)
         case IncidentChecked() if event.when == "before" and not event.unknown:
-            failing = incident.failing or frozenset()
-            return replace(incident, failing=failing if event.ok else failing | {event.check})
+            return _failed_before(incident, event)
         case ReportWritten():
             return replace(incident, report=event.text, report_path=event.path)
         case _:
             return _told(incident, event)
+
+
+def _failed_before(incident: Incident, event: IncidentChecked) -> Incident:
+    failing = incident.failing or frozenset()
+    if event.ok:
+        return replace(incident, failing=failing)
+    weak = incident.weak if event.proves else incident.weak | {event.check}
+    return replace(incident, failing=failing | {event.check}, weak=weak)
 
 
 def _done(
@@ -251,7 +260,7 @@ def _told(incident: Incident, event: object) -> Incident:
         case IncidentReopened():
             # What was proved and told before is history: else the work would end where it began.
             again = replace(incident, status="open", closed=None, phase=None, failing=None)
-            again = replace(again, verified=None, recovered=None, diagnosis=None)
+            again = replace(again, verified=None, recovered=None, diagnosis=None, weak=frozenset())
             return replace(again, report="", report_path="")
         case _:
             return incident

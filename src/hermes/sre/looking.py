@@ -23,6 +23,13 @@ class Seen(Value, kw_only=True, frozen=True):
     """It could not be asked, which is neither well nor broken."""
     detail: str = ""
     call_id: str = ""
+    service: str = ""
+    """Whose trouble it shows, where that is known."""
+    proves: bool = True
+    """False where it passes, or would pass, whatever the cause: a restart resets the counter that
+    it reads, or the log that it reads has nothing new."""
+    counter: bool = False
+    """It fails because of a count of restarts: evidence only once the unit outlives its past."""
 
 
 async def look(check: Check, execute: Execute, *, timeout: float = 10.0) -> Seen:

@@ -34,10 +34,6 @@ class Acted(Value, kw_only=True, frozen=True):
     def unit(self) -> str:
         return self.played.parameters.get("unit", "").removesuffix(".service")
 
-    def elsewhere(self, failing: Sequence[str]) -> bool:
-        """Its own part is well; what fails is about others."""
-        return not self.why_not and not any(self.unit and self.unit in each for each in failing)
-
     @property
     def why_not(self) -> str:
         """Why it did not help by its own checks; empty when they hold."""
@@ -58,6 +54,8 @@ class Reflexes:
         """Playbooks that have acted, in this life or before: each has one try."""
         self.refused = ""
         """What the last one may not do, in words."""
+        self.suspects = ""
+        """Causes that are possible by what was found, but whose symptom was not observed."""
 
     def look_ahead(self) -> None:
         """They set out to look, long before any of them may act."""
@@ -100,6 +98,7 @@ class Reflexes:
                 if (acted := await self._upon(sighting, scouting, number)) is not None:
                     return acted
             self.refused = scouting.refused or self.refused
+            self.suspects = "; ".join(scouting.suspects) or self.suspects
             return None
         finally:
             scouting.call_off()

@@ -63,6 +63,8 @@ class Scouting:
         self._news = anyio.Event()
         self.refused = ""
         """What the last one may not even look at, in words."""
+        self.suspects: list[str] = []
+        """Playbooks that found their signature but did not observe their symptom, in words."""
 
     async def run(self) -> None:
         """Until all have looked, or it is called off."""
@@ -129,6 +131,9 @@ class Scouting:
         if found.missing is None:
             return Sighting(candidate, found)
         played = await runner.play(candidate.facts, found=found)  # it ends before it has begun
+        if any(check.symptom and check.name == played.step for check in candidate.playbook.verify):
+            said = f"{skill.name} ({candidate.playbook.summary}): {played.step} passes"
+            self.suspects = list(dict.fromkeys([*self.suspects, said]))
         if played.outcome == "refused":
             self.refused = f"{skill.name} may not go on: {played.detail}"
         return None

@@ -17,6 +17,8 @@ class VerifySettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_f
 
     window: float = 20.0
     """Seconds for which every check must hold."""
+    longest_window: float = 600.0
+    """Seconds to which the window may grow for a symptom that comes and goes."""
     patience: float = 15.0
     """Seconds that a service may take to come back before the window begins."""
     every: float = 2.0

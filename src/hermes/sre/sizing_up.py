@@ -12,7 +12,10 @@ from hermes.sre.assessing.assess import Assessment, assess
 from hermes.sre.case import Case
 from hermes.sre.ground import Ground
 from hermes.sre.reflexes import Reflexes
-from hermes.sre.verify import Baseline, take_baseline
+from hermes.sre.verify import Baseline, look_once_more, take_baseline
+
+LOOKS, PAUSE_S = 6, 0.4
+"""How often everything is looked at before anything is changed, and the time between."""
 
 
 @dataclass(frozen=True)
@@ -32,16 +35,40 @@ async def size_up(
     """`earlier` are the checks that failed when a life of ours that ended too soon looked."""
     found: list[Assessment] = []
     baselines: list[Baseline] = []
+    enough, measured = anyio.Event(), anyio.Event()
+
+    async def alone() -> None:
+        """What our own looks ask for could pass for work that goes on."""
+        enough.set()
+        await measured.wait()
+        await reflexes.stand_back()
 
     async def judge() -> None:
-        road = ground.road(case.run)
-        found.append(await assess(case.facts, road, alone=reflexes.stand_back))
+        found.append(await assess(case.facts, ground.road(case.run), alone=alone))
+        enough.set()
 
     async def measure() -> None:
-        baselines.append(await take_baseline(ground, case, earlier))
+        try:
+            baselines.append(await _sampled(ground, case, earlier, enough))
+        finally:
+            measured.set()
 
     async with anyio.create_task_group() as group:
         group.start_soon(measure)
         group.start_soon(judge)
         reflexes.look_ahead()
     return SizedUp(baselines[0], found[0])
+
+
+async def _sampled(
+    ground: Ground, case: Case, earlier: frozenset[str] | None, enough: anyio.Event
+) -> Baseline:
+    """Looks for as long as it is being judged: a symptom may come and go."""
+    baseline = await take_baseline(ground, case, earlier)
+    for _ in range(LOOKS - 1):
+        with anyio.move_on_after(min(PAUSE_S, ground.settings.verify.every)):
+            await enough.wait()
+        if enough.is_set() or earlier is not None:
+            break
+        baseline = await look_once_more(ground, case, baseline)
+    return baseline

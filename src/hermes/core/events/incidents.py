@@ -144,6 +144,8 @@ class IncidentChecked(Happening, tag="incident.checked", kw_only=True, frozen=Tr
     attempt: int = 0
     unknown: bool = False
     """The check could not be run, so `ok` is false without anything having failed."""
+    proves: bool = True
+    """False where it would pass after a restart or an edit, whatever the cause."""
 
 
 class IncidentDiagnosed(Happening, tag="incident.diagnosed", kw_only=True, frozen=True):

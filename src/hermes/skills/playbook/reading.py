@@ -151,7 +151,8 @@ def _parameters(playbook: Playbook) -> Iterator[Finding]:
 def _commands(playbook: Playbook) -> Iterator[Finding]:
     ready = {"alert"}
     for place, part in _all(playbook):
-        known = {name for name, one in playbook.parameters.items() if one.source in ready}
+        before = _looked(playbook) if isinstance(part, Check) and part.symptom else ready
+        known = {name for name, one in playbook.parameters.items() if one.source in before}
         yield from _placeholders((*place, "command"), part.command, known, playbook)
         ready.add(part.name)
         if isinstance(part, Step):
@@ -160,6 +161,11 @@ def _commands(playbook: Playbook) -> Iterator[Finding]:
             if not part.undo and part.risk != "read":
                 cause = f"{part.name} changes something and has no undo"
                 yield (*place, "name"), cause, False
+
+
+def _looked(playbook: Playbook) -> set[str]:
+    """Where values come from that are known before the first step."""
+    return {"alert", *(probe.name for probe in playbook.signature.probes)}
 
 
 def _placeholders(

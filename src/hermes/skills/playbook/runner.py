@@ -47,6 +47,8 @@ class Played(Value, kw_only=True, frozen=True):
     dry: bool = False
     unchecked: str = ""
     """Why its signature could not be looked for, or not completely."""
+    symptoms: tuple[Check, ...] = ()
+    """Checks that failed before the first step, with whole commands."""
 
     @property
     def changed(self) -> bool:
@@ -95,9 +97,17 @@ class Runner:
             seconds=found.seconds + time.monotonic() - max(began, found.at),
             dry=dry,
             unchecked=found.unchecked,
+            symptoms=self._symptoms() if found.missing is None else (),
         )
         await self._hand.tell(self._end(played))
         return played
+
+    def _symptoms(self) -> tuple[Check, ...]:
+        return tuple(
+            replace(check, command=fill(check.command, self._values))
+            for check in self._playbook.verify
+            if check.symptom
+        )
 
     async def undo(self, played: Played) -> Played:
         """Take the steps back, the last first. One that fails does not keep the others."""

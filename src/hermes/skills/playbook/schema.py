@@ -69,6 +69,9 @@ class Check(Part, kw_only=True, frozen=True):
     expect: Expect = Expect()
     timeout: Seconds = 10.0
     within: Seconds = 5.0
+    symptom: bool = False
+    """It observes the symptom itself, and not what the steps write: it must fail before the first
+    step, else the playbook does not act. Holding afterwards, it is evidence of recovery."""
 
 
 class Step(Part, kw_only=True, frozen=True):

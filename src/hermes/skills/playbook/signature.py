@@ -15,7 +15,7 @@ from hermes.core.messages import Value
 from hermes.skills.playbook.ending import Ended, unmet
 from hermes.skills.playbook.facts import Facts, captured, look_up
 from hermes.skills.playbook.hand import Done, Hand, Outcome, Stop, done, hindered, hindrance
-from hermes.skills.playbook.schema import KEPT, Playbook, Probe
+from hermes.skills.playbook.schema import KEPT, Check, Playbook, Probe
 from hermes.skills.playbook.template import fill
 
 UNDO = "/var/tmp/hermes-undo"
@@ -83,6 +83,9 @@ async def find(playbook: Playbook, facts: Facts, hand: Hand, looks: Looks) -> Fo
             values |= more
             if why:
                 raise Stop("declined", probe.name, why)
+        for check in playbook.verify:
+            if check.symptom:
+                await _symptom(check, fill(check.command, values), hand, looks, seen)
     except Stop as stop:
         missing, step, detail = stop.outcome, stop.step, str(stop)
         unchecked = _unchecked(stop, seen)
@@ -121,6 +124,19 @@ def _given(playbook: Playbook, facts: Facts) -> dict[str, str]:
             raise Stop("declined", "", why)
         values[name] = value
     return values
+
+
+async def _symptom(check: Check, command: str, hand: Hand, looks: Looks, seen: list[Done]) -> None:
+    """A check that holds before anything was done could prove nothing afterwards."""
+    result, fresh = await looks.at(command, lambda: hand.run(check.name, command, check.timeout))
+    denied = result.status != "ok"
+    holds = not denied and not result.timed_out and not unmet(result, check.expect)
+    why = hindrance(result) if denied else "the symptom is not there" if holds else ""
+    if fresh:
+        await hand.stepped(check.name, "probe", result, not why, why)
+    seen.append(done(check.name, "probe", result, ok=not why))
+    if why:
+        raise Stop(hindered(result, "declined"), check.name, why)
 
 
 async def _probe(probe: Probe, command: str, hand: Hand, looks: Looks, seen: list[Done]) -> Ended:

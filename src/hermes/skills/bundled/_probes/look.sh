@@ -15,6 +15,8 @@ if [ -z "$u" ] && [ "$(printf '%s\n' "$sick" | grep -c .)" = 1 ]; then
 fi
 [ -n "$u" ] && w=yes
 [ -z "$u" ] && [ -n "$s" ] && u=$s.service
+# One that does not run and has not failed was stopped by people.
+[ "$(systemctl show -p ActiveState --value "$u" 2>/dev/null)" = inactive ] && u=
 printf 'subject=%s\nunit=%s\nsick=%s\n' "$s" "$u" "$w"
 for m in $(awk '$4~/^rw/ && $2!~/^\/(proc|sys|usr|dev\/pts)/ {print $2}' /proc/mounts | sort -u); do
   df -P "$m" 2>/dev/null | awk -v m="$m" 'NR==2 && $2>0 && ($5+0>=90 || $4<1024 || (m=="/dev/shm" && $5+0>=60)) {print "full=" m}'

@@ -1,0 +1,39 @@
+"""The service refuses data that is whole and newer: its program was set to an older format."""
+
+from look_alike_kit import LookAlike, Site
+
+from hermes.gym.story import File, Http
+
+BODY = """\
+conf = settings(sys.argv[1])
+rows = json.loads(open(conf["data"]).read())
+if rows["format"] > int(conf["newest_format"]):
+    fatal(f"cannot load {conf['data']}: unexpected format, data seems corrupt or malformed")
+
+def answer(path):
+    return 200, {"rows": rows["rows"]}
+
+serve(int(conf["port"]), answer)
+"""
+
+
+def draw(site: Site) -> LookAlike:
+    data, service = f"{site.place.data}/store.json", site.service
+    old = f'{{"format": 2, "rows": ["{site.token}-old"]}}'
+    new = f'{{"format": 3, "rows": ["{site.token}", "order-8812"]}}'
+    return site.look_alike(
+        alert="{service} on {host} exits at start: cannot load its data, corrupted data?",
+        body=BODY,
+        settings={"data": data, "newest_format": 3},
+        files=[
+            File(path=data, text=new),
+            File(path=f"/var/backups/{service}-store.json", text=old),
+        ],
+        symptoms=[Http(name="its rows", port=site.place.port, path="/rows", contains="order-8812")],
+        inject=[f"{site.place.put('newest_format', 2)}; systemctl restart {service} || true"],
+        fix=[
+            f"{site.place.put('newest_format', 3)}; systemctl reset-failed {service}; "
+            f"systemctl restart {service}"
+        ],
+        same=[data, "/var/backups", site.place.program],
+    )

@@ -1,0 +1,48 @@
+"""The service may not write because its sealed folder is meant to be read-only for it; the right
+folder is named wrongly in its settings."""
+
+from look_alike_kit import LookAlike, Site
+
+from hermes.gym.story import File, Folder, Http, Traffic
+
+BODY = """\
+conf = settings(sys.argv[1])
+
+def answer(path):
+    if path != "/put":
+        return 200, {"status": "ok"}
+    try:
+        with open(conf["store"] + "/new.rec", "w") as file:
+            file.write(conf["mark"])
+    except OSError as error:
+        log("ERROR", f"cannot write {conf['store']}/new.rec: {error.strerror}")
+        return 500, {"error": "not stored"}
+    if not conf["store"].endswith("/spool"):
+        log("ERROR", "permission denied by the archive")
+        return 500, {"error": "archive is sealed"}
+    return 200, {"stored": conf["mark"]}
+
+serve(int(conf["port"]), answer)
+"""
+
+
+def draw(site: Site) -> LookAlike:
+    spool, sealed = f"{site.place.data}/spool", f"{site.place.data}/sealed"
+    return site.look_alike(
+        alert="{service} on {host} does not take files: permission denied",
+        body=BODY,
+        settings={"store": spool, "mark": site.token},
+        unit_lines="User=www",
+        folders=[Folder(path=spool, owner=1001), Folder(path=sealed, mode=0o755)],
+        files=[
+            File(path=f"{sealed}/ledger-{n}.txt", text=f"entry {n}", mode=0o444) for n in range(5)
+        ],
+        symptoms=[
+            Http(name="files are stored", port=site.place.port, path="/put", contains=site.token)
+        ],
+        inject=[f"{site.place.put('store', sealed)}; systemctl restart {site.service}"],
+        fix=[f"{site.place.put('store', spool)}; systemctl restart {site.service}"],
+        same=[sealed, site.place.program],
+        traffic=[Traffic(port=site.place.port, paths=("/put", "/health"))],
+        moving=[f"{spool}/new.rec"],
+    )

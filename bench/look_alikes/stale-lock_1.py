@@ -1,0 +1,48 @@
+"""A lock of a dead process lies there, of an old job that nobody needs; the queue has no reader
+because the service was told the wrong folder."""
+
+from look_alike_kit import LookAlike, Site
+
+from hermes.gym.story import File, Script, Traffic
+
+BODY = """\
+conf = settings(sys.argv[1])
+log("INFO", f"lock {conf['lock']} is not ours: another instance is running or has been")
+
+def work():
+    while True:
+        for name in os.listdir(conf["queue"]):
+            os.unlink(os.path.join(conf["queue"], name))
+            log("INFO", f"done {name}")
+        time.sleep(0.1)
+
+_thread.start_new_thread(work, ())
+
+def answer(path):
+    return 200, {"status": "ok"}
+
+serve(int(conf["port"]), answer)
+"""
+
+
+def draw(site: Site) -> LookAlike:
+    queue, lock = f"{site.place.data}/queue", f"/run/{site.service}.lock"
+    works = Script(
+        name="a job that is put in is done",
+        script=f"n=$RANDOM; echo x > {queue}/probe-$n; sleep 1; "
+        f"test ! -e {queue}/probe-$n || {{ rm -f {queue}/probe-$n; exit 1; }}",
+    )
+    wrong = f"{site.place.data}/quene"
+    return site.look_alike(
+        alert="queue of {service} on {host} grows while health is green, nothing is processed",
+        body=BODY,
+        settings={"queue": queue, "lock": lock},
+        folders=[queue, wrong],
+        files=[File(path=lock, text="999999\n")],
+        symptoms=[works],
+        inject=[f"{site.place.put('queue', wrong)}; systemctl restart {site.service}"],
+        fix=[f"{site.place.put('queue', queue)}; systemctl restart {site.service}"],
+        same=[lock, site.place.program],
+        traffic=[Traffic(port=site.place.port, paths=("/health",))],
+        moving=[queue],
+    )

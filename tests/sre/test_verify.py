@@ -1,0 +1,295 @@
+"""What counts as evidence that it is over, and for how long one has to look."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from incident_house import MEND, QUICK, Host, commanded, events
+from msgspec import structs
+
+from hermes.core.bus import Bus
+from hermes.core.events.incidents import (
+    AlertRaised,
+    ChangesUndone,
+    IncidentDiagnosed,
+    IncidentVerified,
+)
+from hermes.memory.in_memory import InMemoryJournal
+from hermes.sre.case import Case
+from hermes.sre.eyes import Eyes, seen_by
+from hermes.sre.looking import Seen
+from hermes.sre.probes.judging import State, Verdict
+from hermes.sre.probes.probe import Kind, Probe
+from hermes.sre.rhythm import MISS, Rhythm, period_s, share_of, spans
+from hermes.sre.settings import VerifySettings
+from hermes.sre.verify import Baseline, take_baseline, verify, watch_recovery
+
+pytestmark = pytest.mark.anyio
+
+
+class Scripted(Host):
+    """A host whose checks say what a test wants, look after look; the last look is repeated."""
+
+    looks: Sequence[Sequence[Seen]] = ()
+    asked = 0
+
+    async def eyes(self, case: Case) -> Eyes:
+        async def see() -> Sequence[Seen]:
+            self.asked += 1
+            return self.looks[min(self.asked, len(self.looks)) - 1]
+
+        return see
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+@pytest.fixture
+def scripted(tmp_path: Path) -> Scripted:
+    return Scripted(tmp_path)
+
+
+def failed(check: str, *, proves: bool = True) -> Seen:
+    return Seen(check=check, ok=False, detail="bad", proves=proves)
+
+
+def passed(check: str, *, proves: bool = True) -> Seen:
+    return Seen(check=check, ok=True, proves=proves)
+
+
+async def test_a_proof_names_what_still_fails(scripted: Scripted) -> None:
+    scripted.looks = [[failed("unit-web"), failed("http-80")], [passed("unit-web"), failed("x")]]
+    case = await scripted.opened()
+    async with scripted.ground() as ground:
+        baseline = await take_baseline(ground, case, None)
+        proof = await verify(ground, case, baseline, 1)
+    assert not proof.ok
+    assert proof.failing == ("x: bad",)
+    assert proof.regressed == ("x",)
+
+
+async def test_a_playbook_whose_own_unit_still_fails_is_undone_though_another_check_turned_green(
+    host: Host,
+) -> None:
+    host.watched = ("web", "shop")
+    host.playbook("web", ("touch well-shop", "rm well-shop"))
+    ending = await commanded(host)
+    assert ending.outcome == "escalated"
+    assert host.ledger == ["web-1", "undo-web-1"]
+    assert not host.well("shop")
+
+
+async def test_a_check_that_the_restart_of_the_fixer_turns_green_keeps_no_change(
+    scripted: Scripted,
+) -> None:
+    counter = failed("unit-web", proves=False)
+    scripted.looks = [[counter], [counter], [passed("unit-web")]]
+    scripted.playbook("web", ("touch one", "rm one"))
+    ending = await commanded(scripted)
+    assert ending.outcome == "escalated"
+    assert scripted.ledger == ["web-1", "undo-web-1"]
+    assert events(scripted, IncidentVerified)[0].ok is False
+
+
+async def test_a_fix_whose_symptom_no_check_saw_is_undone_and_handed_over(host: Host) -> None:
+    host.watched = ("other",)
+    (host.folder / "well-other").touch()
+    host.playbook("web", ("touch one", "rm one"))
+    ending = await commanded(host)
+    assert ending.outcome == "escalated"
+    assert host.ledger == ["web-1", "undo-web-1"]
+    assert "no check that saw the symptom" in events(host, ChangesUndone)[0].reason
+
+
+def symptom(host: Host, name: str, command: str) -> None:
+    file = host.folder / "skills" / name / "playbook.yaml"
+    more = f"  - {{name: seen-{name}, command: '{command}', symptom: true, within: 0.1}}\n"
+    file.write_text(file.read_text() + more)
+
+
+async def test_a_symptom_check_of_a_playbook_that_failed_before_is_evidence(host: Host) -> None:
+    host.watched = ()
+    host.playbook("web", MEND)
+    symptom(host, "web", "test -f well-web")
+    ending = await commanded(host)
+    assert (ending.outcome, host.ledger) == ("resolved", ["web-1"])
+
+
+async def test_a_playbook_whose_symptom_is_not_there_does_not_act(host: Host) -> None:
+    host.playbook("web", MEND)
+    symptom(host, "web", "true")
+    ending = await commanded(host)
+    assert (ending.outcome, host.ledger) == ("escalated", [])
+    assert "web (web is put right): seen-web passes" in ending.reason
+
+
+async def test_a_log_in_which_nobody_asked_since_shows_no_recovery(scripted: Scripted) -> None:
+    scripted.looks = [[failed("answers-web")]] * 2 + [[passed("answers-web", proves=False)]]
+    case = await scripted.opened()
+    async with scripted.ground() as ground:
+        proof = await verify(ground, case, await take_baseline(ground, case, None), 1)
+    assert (proof.ok, proof.unseen) == (False, True)
+
+
+async def test_a_check_that_can_no_longer_be_asked_proves_nothing(scripted: Scripted) -> None:
+    scripted.looks = [[passed("http-80")]]
+    case = await scripted.opened()
+    async with scripted.ground() as ground:
+        eyes = await scripted.eyes(case)
+        baseline = Baseline(eyes=eyes, failing=frozenset({"http-80", "gone"}))
+        proof = await verify(ground, case, baseline, 1)
+    assert not proof.ok
+    assert "gone: it could not be asked again" in proof.why
+
+
+# -- how long
+
+
+def test_a_symptom_seen_by_every_look_needs_no_longer_window() -> None:
+    settings = VerifySettings(window=20.0, every=2.0)
+    assert Rhythm(share=1.0, period_s=400.0).window_s(settings) == 20.0
+
+
+@pytest.mark.parametrize("share", [0.5, 0.2, 0.1, 0.05])
+def test_the_rarer_a_symptom_the_longer_the_window(share: float) -> None:
+    settings = VerifySettings(window=1.0, every=2.0, longest_window=1e9)
+    looks = Rhythm(share=share).window_s(settings) / settings.every
+    assert (1 - share) ** looks <= MISS < (1 - share) ** (looks - 1)
+
+
+def test_the_window_covers_the_time_between_two_firings_and_has_a_bound() -> None:
+    settings = VerifySettings(window=20.0, every=2.0, longest_window=300.0)
+    assert Rhythm(share=0.0, period_s=120.0).window_s(settings) == 150.0
+    assert Rhythm(share=0.0, period_s=3600.0).window_s(settings) == 300.0
+
+
+def test_the_share_is_that_of_the_check_that_showed_it_most_often() -> None:
+    assert share_of([(1, 4), (2, 4)]) == 0.5
+    assert share_of([]) == 0.0
+
+
+def test_a_restart_hides_trouble_for_as_long_as_it_took_to_show_after_a_start() -> None:
+    text = """\
+Nov 16 00:00:10 web1 systemd: Started web.service.
+Nov 16 00:00:11 web1 web: listening
+Nov 16 00:00:41 web1 web: ERROR too many open files
+Nov 16 00:00:42 web1 systemd: Main process exited, code=exited
+Nov 16 00:00:43 web1 systemd: Started web.service.
+Nov 16 00:01:03 web1 web: GET /items 500
+Nov 16 00:02:00 web1 systemd[1]: web.service: Started The web.
+Nov 16 00:02:10 web1 systemd[1]: web.service: Main process exited, code=killed, signal=15
+-- no more
+"""
+    assert spans(text) == [(31.0, 32.0), (20.0, None), (None, None)]
+    settings = VerifySettings(window=20.0)
+    assert Rhythm(share=1.0, onset_s=31.0).window_s(settings) == pytest.approx(38.75)
+
+
+async def test_the_history_of_an_alert_tells_how_often_it_returns() -> None:
+    journal, now = InMemoryJournal(), datetime.now(UTC)
+
+    async def heard(minutes: float, *, resolved: bool = False, fingerprint: str = "web") -> None:
+        at = now - timedelta(minutes=minutes)
+        alert = AlertRaised(
+            run="watch", at=at, fingerprint=fingerprint, title="", resolved=resolved
+        )
+        await Bus(journal).publish(alert)
+
+    await heard(20)
+    await heard(19)  # a monitor repeats itself
+    await heard(18, resolved=True)
+    await heard(14, fingerprint="shop")
+    await heard(12)
+    await heard(11, resolved=True)
+    await heard(9)
+    assert await period_s(journal, "web") == pytest.approx(8 * 60)
+    assert await period_s(journal, "shop") == 0.0
+    assert await period_s(journal, "") == 0.0
+
+
+async def test_an_intermittent_symptom_between_two_looks_is_no_recovery(scripted: Scripted) -> None:
+    """One request in five fails: a window of a few looks would pass by chance."""
+    scripted.settings = structs.replace(
+        QUICK, verify=VerifySettings(window=0.02, every=0.01, patience=0.05, longest_window=5.0)
+    )
+    good, bad = [passed("http-80")], [failed("http-80")]
+    scripted.looks = [bad, good, good, good, good, good] * 9
+    ending = await commanded(scripted)
+    assert ending.outcome == "escalated"
+
+
+async def test_recovery_is_told_with_the_checks_that_show_it(scripted: Scripted) -> None:
+    scripted.looks = [[failed("http-80")], [passed("http-80")]]
+    ending = await commanded(scripted)
+    assert ending.outcome == "recovered"
+    (said,) = events(scripted, IncidentDiagnosed)
+    assert said.evidence
+    assert "http-80" in ending.reason
+
+
+async def test_where_no_check_observes_the_symptom_nobody_says_that_it_is_over(
+    scripted: Scripted,
+) -> None:
+    scripted.looks = [[passed("unit-other")]]
+    case = await scripted.opened()
+    async with scripted.ground() as ground:
+        watched = await watch_recovery(ground, case, await take_baseline(ground, case, None))
+    assert (watched.well, watched.evidence) == (False, ())
+    assert "no check observes" in watched.why
+
+
+async def test_an_alert_that_fires_again_while_it_is_watched_is_no_recovery(
+    scripted: Scripted,
+) -> None:
+    scripted.looks = [[failed("http-80")], [passed("http-80")]]
+    case = structs.replace(await scripted.opened(), fingerprint="web")
+    async with scripted.ground() as ground:
+        baseline = await take_baseline(ground, case, None)
+
+        async def see() -> Sequence[Seen]:
+            await ground.bus.publish(AlertRaised(run="watch", fingerprint="web", title="again"))
+            return [passed("http-80")]
+
+        watched = await watch_recovery(ground, case, replace(baseline, eyes=see))
+    assert not watched.well
+    assert "fired again" in watched.why
+
+
+async def test_a_symptom_that_returns_after_hours_is_handed_over(scripted: Scripted) -> None:
+    scripted.looks = [[passed("http-web")]]
+    now = datetime.now(UTC)
+    for hours, resolved in ((5, False), (4, True), (1, False), (0.5, True)):
+        at = now - timedelta(hours=hours)
+        alert = AlertRaised(run="watch", at=at, fingerprint="w", title="", resolved=resolved)
+        await Bus(scripted.journal).publish(alert)
+    case = structs.replace(await scripted.opened(), fingerprint="w")
+    async with scripted.ground() as ground:
+        watched = await watch_recovery(ground, case, await take_baseline(ground, case, None))
+    assert not watched.well
+    assert "longer than it is watched" in watched.why
+
+
+# -- which probes depend on what a fixer does
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "state", "proves"),
+    [
+        ("unit", "5 restarts; web.service is active (running); restarted", "failing", False),
+        ("unit", "5 restarts; web.service is failed (failed)", "failing", True),
+        ("answers", "0 paths of 0 recent answers fail", "fine", False),
+        ("answers", "0 paths of 7 recent answers fail", "fine", True),
+        ("certificate", "0 days are left", "failing", False),
+        ("http", "the status is 500", "failing", True),
+    ],
+)
+def test_a_probe_that_reads_what_a_fixer_writes_or_resets_is_no_evidence(
+    kind: Kind, text: str, state: State, proves: bool
+) -> None:
+    probe = Probe(name="x", kind=kind, service="web")
+    seen = seen_by(probe, Verdict(probe="x", state=state, detail=text))
+    assert (seen.proves, seen.service) == (proves, "web")
