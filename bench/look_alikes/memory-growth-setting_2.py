@@ -11,7 +11,8 @@ from hermes.gym.story import File, Running
 BODY = """\
 conf = settings(sys.argv[1])
 cache, unsent = {}, []
-log("INFO", f"cache_limit={conf['cache_limit']} ({'cache off' if conf['cache_limit'] == '0' else 'cache on'})")
+state = "off" if conf["cache_limit"] == "0" else "on"
+log("INFO", f"cache_limit={conf['cache_limit']}, the cache is {state}")
 
 def deliver():
     while True:
@@ -23,7 +24,8 @@ def deliver():
             unsent.clear()
         except OSError as error:
             if len(unsent) % 8 == 0:
-                log("WARN", f"{len(unsent)} MB held in memory, {len(unsent)} events not delivered to {conf['collector']}: {error.strerror}")
+                held = f"{len(unsent)} MB held in memory, not delivered"
+                log("WARN", f"{held} to port {conf['collector']}: {error.strerror}")
         time.sleep(0.04)
 
 _thread.start_new_thread(deliver, ())
