@@ -18,8 +18,9 @@ def draw(site: Site) -> LookAlike:
     reader = story.alert.labels["service"]
     scripts = " ".join(getattr(check, "script", "") for check in story.collateral)
     found = re.search(r"\$\((\S+/psql .*?-d \S+) -c", scripts)
-    pool = next(f for f in story.hosts[0].files if re.search(r"^\w*(pool|sess|conn)", f.text, re.M))
-    line = re.search(r"^(\w*(?:pool|sessions|connections)\w*\W+)(\d+)$", pool.text, re.M)
+    key = r"^((?:pool_max|db_sessions|max_pool|connections_max)\W+)(\d+)$"
+    pool = next(file for file in story.hosts[0].files if re.search(key, file.text, re.M))
+    line = re.search(key, pool.text, re.M)
     owner = re.search(r"^db_user\W+(\w+)$", pool.text, re.M)
     assert found and line and owner
     psql, service = found[1], owner[1]
