@@ -1,0 +1,43 @@
+"""The certificate was renewed and lies where it should; the site was changed to show an old pair
+from the archive. The renewal is switched off on purpose: another team installs the pair."""
+
+import re
+
+from look_alike_kit import LookAlike, Site
+from msgspec.structs import replace
+
+from hermes.gym.parts.compose import drawn
+from hermes.gym.parts.nginx import NEEDS as NGINX
+from hermes.gym.story import Same, Trigger
+
+NEEDS = (*NGINX, "openssl")
+
+
+def draw(site: Site) -> LookAlike:
+    story = drawn("certificate-expired", site.dice)
+    files = story.hosts[0].files
+    page = next(file for file in files if "ssl_certificate_key" in file.text)
+    conf = next(file for file in files if file.text.startswith("# renewal of"))
+    live = re.search(r"ssl_certificate (\S+)\.crt", page.text)
+    pki = next(c.path for c in story.collateral if isinstance(c, Same) and "issued" in c.name)
+    assert live
+    reload = "nginx -s reload; sleep 0.3"
+    old = f"a=$(ls -d {pki}/archive/*/* | head -1); cp {page.path} /root/site.before"
+    swap = f"s|{live[1]}.crt|$a/fullchain.pem|; s|{live[1]}.key|$a/privkey.pem|"
+    off = f"{{ echo '# off: the edge team installs the pair'; cat {conf.path}; }} > /root/c"
+    return LookAlike(
+        replace(
+            story,
+            inject=(
+                f"{off}; sed 's/^enabled=.*/enabled=no/' /root/c > {conf.path}; rm /root/c",
+                f'{old}; sed -i "{swap}" {page.path}; {reload}',
+            ),
+            reference=(f"cp /root/site.before {page.path}; {reload}",),
+            cure=(Trigger(script=reload),),
+            collateral=(
+                *(each for each in story.collateral if getattr(each, "path", "") != page.path),
+                Same(name="the live pair", path=live[1].rpartition("/")[0]),
+            ),
+        ),
+        keep=(("settings of the renewal", f"cat {conf.path}"),),
+    )

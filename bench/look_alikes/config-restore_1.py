@@ -1,0 +1,43 @@
+"""The configuration is right; a file of limits that it is checked against was changed. The older
+copy beside it would be accepted, and serves the catalogue of last year."""
+
+from look_alike_kit import LookAlike, Site
+
+from hermes.gym.story import File, Http
+
+BODY = """\
+conf = settings(sys.argv[1])
+most = int(settings(%%limits%%)["max_workers"])
+if not 1 <= int(conf["workers"]) <= most:
+    fatal(f"{sys.argv[1]}: workers must be between 1 and {most}, not {conf['workers']}")
+items = open(conf["data"]).read().strip()
+serve(int(conf["port"]), lambda path: (200, {"items": items}))
+"""
+
+
+def draw(site: Site) -> LookAlike:
+    service, place = site.service, site.place
+    limits, workers = f"/etc/limits-{service}/host.limits", site.dice.number(18, 30)
+    data, old = f"{place.data}/items-b.txt", f"{place.data}/items-a.txt"
+    values = {"port": place.port, "workers": workers, "data": data}
+    older = place.settings(**{**values, "workers": 4, "data": old})
+    put = (
+        f"sed -i 's/^max_workers=.*/max_workers={{}}/' {limits}; "
+        f"systemctl reset-failed {service}; systemctl restart {service} || true"
+    )
+    return site.look_alike(
+        alert="{service} on {host} starts no more, unit failed",
+        body=BODY,
+        settings={"workers": workers, "data": data},
+        words={"limits": limits},
+        files=[
+            File(path=f"{place.conf}.bak", text=older.text),
+            File(path=limits, text="max_workers=32\n"),
+            File(path=data, text=site.token),
+            File(path=old, text="of last year"),
+        ],
+        symptoms=[Http(name="the items", port=place.port, contains=site.token)],
+        inject=[put.format(8)],
+        fix=[put.format(32)],
+        same=[place.conf, f"{place.conf}.bak", data, old, place.program],
+    )

@@ -1,0 +1,49 @@
+"""The role of the reader may open no more connections by a limit of its own; the pool that was
+raised lately stays far below what the database has."""
+
+import re
+
+from look_alike_kit import LookAlike, Site
+from msgspec.structs import replace
+
+from hermes.gym.parts.compose import drawn
+from hermes.gym.parts.pg_server import NEEDS as POSTGRES
+from hermes.gym.story import Same, Trigger
+
+NEEDS = POSTGRES
+
+
+def draw(site: Site) -> LookAlike:
+    story = drawn("db-connections-exhausted", site.dice)
+    reader = story.alert.labels["service"]
+    scripts = " ".join(getattr(check, "script", "") for check in story.collateral)
+    found = re.search(r"\$\((\S+/psql .*?-d \S+) -c", scripts)
+    key = r"^((?:pool_max|db_sessions|max_pool|connections_max)\W+)(\d+)$"
+    pool = next(file for file in story.hosts[0].files if re.search(key, file.text, re.M))
+    line = re.search(key, pool.text, re.M)
+    owner = re.search(r"^db_user\W+(\w+)$", pool.text, re.M)
+    assert found and line and owner
+    psql, service = found[1], owner[1]
+    story = replace(
+        story,
+        symptoms=story.symptoms[:1],
+        inject=(
+            f"sed -i 's/^{line[1]}.*/{line[1]}{int(line[2]) + 2}/' {pool.path}; "
+            f"echo \"$(date '+%F %T') {service}: pool raised to {int(line[2]) + 2}\" "
+            f">> /var/log/changes.log; systemctl restart {service}",
+            f'{psql} -c "ALTER ROLE {reader} CONNECTION LIMIT 0"',
+        ),
+        reference=(f'{psql} -c "ALTER ROLE {reader} CONNECTION LIMIT -1"',),
+        cure=(Trigger(restart=(f"{reader}.service",)),),
+        collateral=(
+            *story.collateral,
+            Same(name="the database settings", path="/etc/postgresql"),
+        ),
+    )
+    return LookAlike(
+        story,
+        keep=(
+            ("rows", f"{psql} -c 'SELECT * FROM items ORDER BY id'"),
+            ("the pool", f"cat {pool.path}"),
+        ),
+    )

@@ -1,0 +1,68 @@
+"""The table of rates lost a currency in an import on the day of a deploy; the release before
+answers too, without rates, and quotes a wrong price."""
+
+from look_alike_kit import LookAlike, Site
+
+from hermes.gym.parts.microweb import filled
+from hermes.gym.parts.premises import PYTHON
+from hermes.gym.parts.shop import unit
+from hermes.gym.story import File, Http, Traffic
+
+BODY = """\
+conf = settings(sys.argv[1])
+
+def quote():
+    if %%release%% == "4.1.0":
+        return {"price": 100, "currency": "local", "mark": conf["mark"]}
+    rates = dict(line.split() for line in open(conf["rates"]))
+    return {"price": 100 * int(rates["CHF"]), "currency": "CHF", "mark": conf["mark"]}
+
+def answer(path):
+    if path == "/health":
+        return 200, {"status": "ok", "release": %%release%%}
+    try:
+        return 200, quote()
+    except Exception as error:
+        log("ERROR", f"cannot quote ({type(error).__name__}: {error})")
+        return 500, {"error": "internal"}
+
+serve(int(conf["port"]), answer)
+"""
+
+
+def draw(site: Site) -> LookAlike:
+    service, place = site.service, site.place
+    root, rates = f"/srv/{service}-app", f"{place.data}/rates.txt"
+    log = f"{root}/deploys.log"
+    apps = [
+        File(
+            path=f"{root}/releases/{release}/app.py",
+            text=filled(BODY, style="{time} {level:5} {text}", release=release),
+        )
+        for release in ("4.1.0", "4.2.0")
+    ]
+    start = f"#!/bin/bash\ncd {root}\n[ -e current ] || ln -s releases/4.2.0 current\n"
+    start += f"exec {PYTHON} {root}/current/app.py {place.conf}\n"
+    return site.look_alike(
+        alert="{service} on {host} quotes no prices since the deploy of 4.2.0",
+        files=[
+            *apps,
+            place.settings(port=place.port, rates=rates, mark=site.token),
+            File(path=f"{root}/start", text=start, mode=0o755),
+            File(path=log, text="2026-01-03 deploy 4.1.0\n2026-02-09 deploy 4.2.0\n"),
+            File(path=rates, text="EUR 1\nCHF 7\nUSD 3\n"),
+            File(path=f"{rates}.yesterday", text="EUR 1\nCHF 7\nUSD 3\n"),
+        ],
+        units=[unit(service, f"/bin/bash {root}/start")],
+        symptoms=[
+            Http(name="the right price", port=place.port, path="/quote", contains='"price": 700')
+        ],
+        inject=[
+            f"sed -i /CHF/d {rates}; "
+            f"echo \"$(date '+%F %T') 2 rates imported to {rates}\" >> /var/log/rates-import.log"
+        ],
+        fix=[f"cp {rates}.yesterday {rates}"],
+        same=[f"{root}/releases", log, place.conf, f"{rates}.yesterday"],
+        keep=[("the release in use", f"readlink {root}/current")],
+        traffic=[Traffic(port=place.port, paths=("/quote",))],
+    )

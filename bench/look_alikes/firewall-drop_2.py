@@ -1,0 +1,43 @@
+"""The cache on the other host hangs; the rule that was added lately closes another port of that
+host, on purpose."""
+
+import re
+
+from look_alike_kit import LookAlike, Site
+from msgspec.structs import replace
+
+from hermes.gym.parts.compose import drawn
+from hermes.gym.parts.redis_server import NEEDS as REDIS
+from hermes.gym.story import Same, Trigger
+
+NEEDS = (*REDIS, "ip", "nft", "nsenter")
+
+
+def draw(site: Site) -> LookAlike:
+    story = drawn("network-partition", site.dice)
+    near, far = story.hosts
+    rules = next(file for file in near.files if "flush ruleset" in file.text)
+    table = re.search(r"^table inet (\w+)", rules.text, re.M)
+    folder = re.search(r'^include "(\S+)/', rules.text, re.M)
+    filter_unit = near.units[0].path
+    assert table and folder
+    late = f"{folder[1]}/60-metrics.nft"
+    rule = f"add rule inet {table[1]} output ip daddr {far.address} tcp dport 9121 drop"
+    pid = "$(systemctl show -p MainPID --value redis)"
+    story = replace(
+        story,
+        inject=(
+            f"echo '# metrics of the cache are not for this host (audit 7)' > {late}; "
+            f"echo '{rule}' >> {late}; systemctl restart {filter_unit}",
+            f"1:kill -STOP {pid}",
+        ),
+        reference=(f"1:kill -CONT {pid}",),
+        cure=(Trigger(restart=(f"{story.alert.labels['service']}.service",)),),
+        collateral=(
+            *story.collateral,
+            Same(name="the table of rules", path=rules.path),
+        ),
+    )
+    return LookAlike(
+        story, keep=(("the late rule", f"cat {late}"), ("the rules", "nft list ruleset"))
+    )

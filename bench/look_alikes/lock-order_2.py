@@ -1,0 +1,52 @@
+"""Service and job take the rows in the same order; a trigger that was added to the table locks
+them the other way round before the job does."""
+
+import re
+
+from look_alike_kit import LookAlike, Site
+from msgspec.structs import replace
+
+from hermes.gym.parts.compose import drawn
+from hermes.gym.parts.pg_server import NEEDS as POSTGRES
+from hermes.gym.story import Same
+
+NEEDS = POSTGRES
+TRIGGER = """\
+CREATE FUNCTION totals() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $f$
+DECLARE first int := {last}; second int := {first};
+BEGIN
+  PERFORM 1 FROM accounts WHERE id = first FOR UPDATE;
+  PERFORM pg_sleep(0.05);
+  PERFORM 1 FROM accounts WHERE id = second FOR UPDATE;
+  RETURN NULL;
+END $f$;
+CREATE TRIGGER totals BEFORE UPDATE OF swept ON accounts EXECUTE FUNCTION totals();
+"""
+
+
+def draw(site: Site) -> LookAlike:
+    story = drawn("db-deadlock", site.dice)
+    host = story.hosts[0]
+    program = next(file for file in host.files if "pair = sorted((" in file.text)
+    numbers = re.search(r"pair = sorted\(\((\d+), (\d+)\), reverse=conf\['(\w+)'\]", program.text)
+    assert numbers
+    confs = [f for f in host.files if re.search(rf"^{numbers[3]}\W", f.text, re.M)]
+    backwards = re.search(rf"^{numbers[3]}\W+desc", confs[0].text, re.M) is not None
+    first, last = sorted((int(numbers[1]), int(numbers[2])), reverse=backwards)
+    scripts = " ".join(getattr(check, "script", "") for check in story.collateral)
+    found = re.search(r"\$\((\S+/psql .*?-d \S+) -c", scripts)
+    assert found
+    psql = found[1]
+    sql = TRIGGER.format(first=first, last=last)
+    story = replace(
+        story,
+        inject=(f"{psql} <<'END'\n{sql}END",),
+        reference=(f"{psql} -c 'DROP TRIGGER totals ON accounts; DROP FUNCTION totals()'",),
+        collateral=(
+            *story.collateral,
+            *(Same(name=f"{file.path} is as it was", path=file.path) for file in confs),
+        ),
+        settle=1.0,
+    )
+    rows = f"{psql} -c 'SELECT count(*) FROM accounts'"
+    return LookAlike(story, keep=(("rows", rows),))

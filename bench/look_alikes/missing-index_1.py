@@ -1,0 +1,39 @@
+"""All indexes are there; the database was told not to use them (enable_indexscan is off)."""
+
+from look_alike_kit import LookAlike, Site
+from msgspec.structs import replace
+
+from hermes.gym.parts.compose import drawn
+from hermes.gym.parts.pg_server import NEEDS
+from hermes.gym.story import Same, Trigger
+
+__all__ = ["NEEDS", "draw"]
+
+
+def draw(site: Site) -> LookAlike:
+    story = drawn("missing-index", site.dice)
+    service = story.alert.labels["service"]
+    files = {file.path: file.text for file in story.hosts[0].files}
+    declared = next(path for path in files if path.endswith(".indexes"))
+    tool = next(path for path in files if path.endswith("/sync-indexes"))
+    psql = next(line for line in files[tool].splitlines() if line.startswith("ask()"))
+    psql = psql.removeprefix("ask() { ").removesuffix(' "$1"; }')
+    first = files[declared].splitlines()[1].split()
+    off = " ".join(
+        f"{psql} 'ALTER SYSTEM SET {name} = off';"
+        for name in ("enable_indexscan", "enable_bitmapscan", "enable_indexonlyscan")
+    )
+    told = (
+        f"echo \"$(date '+%F %T') dropped {first[1]}_old_ix, not declared\" >> /var/log/schema.log"
+    )
+    load = f"{psql} 'SELECT pg_reload_conf()'; sleep 0.5"
+    return LookAlike(
+        replace(
+            story,
+            inject=(f"{told}; {off} {load}",),
+            reference=(f"{psql} 'ALTER SYSTEM RESET ALL'; {load}",),
+            cure=(Trigger(restart=(f"{service}.service",)),),
+            collateral=(*story.collateral, Same(name="what is declared", path=declared)),
+        ),
+        keep=(("indexes", f"{psql} 'SELECT indexdef FROM pg_indexes ORDER BY 1'"),),
+    )

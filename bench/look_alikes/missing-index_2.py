@@ -1,0 +1,37 @@
+"""All indexes are there; the role of the service was told not to use any. The index that the log
+of the schema calls dropped was another one, which was not needed."""
+
+import re
+
+from look_alike_kit import LookAlike, Site
+from msgspec.structs import replace
+
+from hermes.gym.parts.compose import drawn
+from hermes.gym.parts.pg_server import NEEDS as POSTGRES
+from hermes.gym.story import Same, Trigger
+
+NEEDS = POSTGRES
+SCANS = ("enable_indexscan", "enable_indexonlyscan", "enable_bitmapscan")
+
+
+def draw(site: Site) -> LookAlike:
+    story = drawn("missing-index", site.dice)
+    service = story.alert.labels["service"]
+    tool = next(file for file in story.hosts[0].files if "DROP INDEX" in file.text)
+    psql = re.search(r"ask\(\) \{ (.*) \"\$1\"", tool.text)
+    log = re.search(r">> (/\S+)$", tool.text, re.M)
+    declared = re.search(r"in line with (/\S+):", tool.text)
+    table = re.search(r"indrelid = '(\w+)'", tool.text)
+    assert psql and log and declared and table
+    story = replace(
+        story,
+        inject=(
+            f"echo \"$(date '+%F %T') dropped {table[1]}_created_ix\" >> {log[1]}",
+            "; ".join(f'{psql[1]} "ALTER ROLE {service} SET {key} = off"' for key in SCANS),
+        ),
+        reference=tuple(f'{psql[1]} "ALTER ROLE {service} RESET {key}"' for key in SCANS),
+        cure=(Trigger(restart=(f"{service}.service",)),),
+        collateral=(*story.collateral, Same(name="the declared indexes", path=declared[1])),
+    )
+    indexes = f'{psql[1]} "SELECT indexdef FROM pg_indexes ORDER BY 1"'
+    return LookAlike(story, keep=(("indexes", indexes),))

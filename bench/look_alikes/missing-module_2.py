@@ -1,0 +1,49 @@
+"""The module is a link to a shared folder whose target was renamed; the other file of that name on
+the host is last year's tariff, which was put away."""
+
+from look_alike_kit import LookAlike, Site
+
+from hermes.gym.story import File, Http, Traffic
+
+BODY = """\
+conf = settings(sys.argv[1])
+import %%module%%
+
+def answer(path):
+    return 200, {"price": %%module%%.price(100), "mark": conf["mark"]}
+
+serve(int(conf["port"]), answer)
+"""
+
+
+def draw(site: Site) -> LookAlike:
+    service, place = site.service, site.place
+    module = f"tariff_{site.dice.number(10, 99)}"
+    lib, shared = f"/opt/{service}-lib", f"/srv/shared/{service}"
+    attic = f"/opt/{service}-attic"
+    return site.look_alike(
+        alert="{service} does not start any more on {host}, ModuleNotFoundError",
+        body=BODY.replace("%%module%%", module),
+        settings={"mark": site.token},
+        files=[
+            File(path=f"{shared}/{module}.py", text="def price(net):\n    return net * 119\n"),
+            File(path=f"{attic}/README", text="Tariffs of 2025. Not to be used after New Year.\n"),
+            File(path=f"{attic}/{module}.py", text="def price(net):\n    return net * 107\n"),
+        ],
+        folders=[lib],
+        unit_lines=(
+            f"Environment=PYTHONPATH={lib}\nEnvironment=PYTHONDONTWRITEBYTECODE=1\n"
+            f"ExecStartPre=/bin/ln -sfn {shared}/{module}.py {lib}/{module}.py"
+        ),
+        symptoms=[Http(name="this year's price", port=place.port, contains='"price": 11900')],
+        inject=[
+            f"mv {shared}/{module}.py {shared}/{module}.py.lock; "
+            f"systemctl restart {service} || true"
+        ],
+        fix=[
+            f"mv {shared}/{module}.py.lock {shared}/{module}.py; "
+            f"systemctl reset-failed {service}; systemctl restart {service}"
+        ],
+        same=[attic, place.conf, place.program, f"/etc/systemd/system/{service}.service"],
+        traffic=[Traffic(port=place.port)],
+    )

@@ -1,0 +1,70 @@
+"""The store is full because the archiver was told a folder that is not there; the ceiling is part
+of the licence, and a higher one in the settings changes nothing."""
+
+from look_alike_kit import LookAlike, Site
+
+from hermes.gym.parts.shop import unit
+from hermes.gym.story import File, Http, Traffic
+
+BODY = """\
+conf = settings(sys.argv[1])
+store = conf["store"]
+
+def answer(path):
+    most = min(int(conf["max_files"]), int(open(conf["licence"]).read().split()[-1]))
+    used = len(os.listdir(store))
+    if path == "/health":
+        return 200, {"status": "ok", "used": used}
+    if used >= most:
+        log("ERROR", f"no space left in {store}: {used} of {most} files used (max_files)")
+        return 507, {"error": "no space left"}
+    return 200, {"accepted": conf["mark"], "used": used}
+
+serve(int(conf["port"]), answer)
+"""
+ARCHIVER = """\
+#!/bin/bash
+# Moves what is done to the archive.
+. {conf}
+while sleep 0.2; do
+  for file in {store}/*.done; do
+    [ -e "$file" ] || continue
+    [ -d "$archive" ] && mv "$file" "$archive/" && continue
+    echo "cannot archive $file: no folder $archive"; sleep 1
+  done
+done
+"""
+
+
+def draw(site: Site) -> LookAlike:
+    service, place = site.service, site.place
+    store, archive, tool = f"{place.data}/store", f"/srv/{service}-archive", f"{service}-archiver"
+    conf, licence = f"/etc/{tool}.conf", f"/etc/{service}-licence/licence.txt"
+    script = ARCHIVER.format(conf=conf, store=store)
+    return site.look_alike(
+        alert="{service} on {host} answers 507 Insufficient Storage, the disk has room",
+        body=BODY,
+        settings={"store": store, "max_files": 12, "licence": licence, "mark": site.token},
+        files=[
+            File(path=licence, text="files in the store at most: 12\n"),
+            File(path=conf, text=f"archive={archive}\n"),
+            File(path=f"/opt/{tool}/run.sh", text=script, mode=0o755),
+            *(File(path=f"{store}/customer-{n}.open", text=f"order {n}\n") for n in range(4)),
+        ],
+        folders=[archive],
+        units=[unit(tool, f"/bin/bash /opt/{tool}/run.sh")],
+        symptoms=[Http(name="it accepts", port=place.port, path="/put", contains=site.token)],
+        inject=[
+            f"echo archive=/mnt/archive/{service} > {conf}; systemctl restart {tool}; "
+            f"for n in $(seq 20 27); do echo order $n > {store}/customer-$n.done; done"
+        ],
+        fix=[f"echo archive={archive} > {conf}; systemctl restart {tool}; sleep 3"],
+        same=[licence, place.conf, place.program, *(f"{store}/customer-{n}.open" for n in (0, 3))],
+        keep=[
+            (
+                "the orders",
+                f"cat {store}/customer-* {archive}/customer-* 2>/dev/null | sort | sha256sum",
+            )
+        ],
+        traffic=[Traffic(port=place.port, paths=("/put",))],
+    )

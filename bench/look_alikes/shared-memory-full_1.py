@@ -1,0 +1,85 @@
+"""A job keeps its buffers in /dev/shm on purpose, and a viewer reads them; the shared memory is
+full because the size of the viewer's own ring was raised."""
+
+from look_alike_kit import LookAlike, Site
+
+from hermes.gym.parts.microweb import filled
+from hermes.gym.parts.shop import unit
+from hermes.gym.story import File, Http
+
+BODY = """\
+conf = settings(sys.argv[1])
+numbers = iter(range(1, 1 << 30))
+
+def answer(path):
+    if path != "/render":
+        return 200, {"status": "ok"}
+    path = f"/dev/shm/{conf['prefix']}-{os.getpid()}-{next(numbers)}"
+    try:
+        with open(path, "wb") as file:
+            file.write(b"p" * (3 << 20))
+        return 200, {"picture": conf["mark"]}
+    except OSError as error:
+        log("ERROR", f"cannot allocate segment {path}: {error.strerror}")
+        return 500, {"error": "render failed"}
+    finally:
+        os.unlink(path)
+
+serve(int(conf["port"]), answer)
+"""
+VIEWER = """\
+conf = settings(sys.argv[1])
+for name in os.listdir("/dev/shm"):
+    if name.startswith(conf["ring"]):
+        os.unlink(f"/dev/shm/{name}")
+for number in range(int(conf["ring_mb"])):
+    try:
+        with open(f"/dev/shm/{conf['ring']}-{number:03d}", "wb") as file:
+            file.write(b"r" * (1 << 20))
+    except OSError as error:
+        log("WARN", f"ring is short: {error.strerror}")
+
+def answer(path):
+    try:
+        return 200, {"frame": open(f"/dev/shm/{conf['frames']}-000").read(16)}
+    except OSError as error:
+        return 500, {"error": error.strerror}
+
+serve(int(conf["port"]), answer)
+"""
+
+
+def draw(site: Site) -> LookAlike:
+    job, viewer, port = f"{site.service}-frames", f"{site.service}-viewer", site.dice.port()
+    conf = f"/etc/{viewer}.conf"
+    frames = [
+        File(path=f"/dev/shm/{job}-{n:03d}", text=f"{site.token}{'f' * 500_000}") for n in range(4)
+    ]
+    size = f"sed -i 's/^ring_mb=.*/ring_mb={{}}/' {conf}; systemctl restart {viewer}; sleep 1"
+    return site.look_alike(
+        alert="{service} on {host}: every picture request fails with 500, disk usage looks normal",
+        body=BODY,
+        settings={"prefix": site.service, "mark": site.token},
+        files=[
+            *frames,
+            File(path=f"/opt/{viewer}.py", text=filled(VIEWER, style="{time} {level} {text}")),
+            File(path=conf, text=f"port={port}\nring={viewer}\nframes={job}\nring_mb=2\n"),
+            File(path=f"/etc/{job}.conf", text="# the viewer reads them\nkeep_frames=yes\n"),
+            File(path=f"/opt/{job}.sh", text=f"#!/bin/sh\n. /etc/{job}.conf\nexit 0\n", mode=0o755),
+            File(path=f"/etc/cron.d/{job}", text=f"4 4 * * * root /opt/{job}.sh\n"),
+        ],
+        units=[unit(viewer, f"/usr/bin/python3 -S /opt/{viewer}.py {conf}")],
+        symptoms=[
+            Http(name="pictures come", port=site.place.port, path="/render", contains=site.token)
+        ],
+        healthy=[Http(name="the viewer shows a frame", port=port, contains=site.token)],
+        inject=[size.format(40)],
+        fix=[size.format(2)],
+        same=[
+            *(each.path for each in frames),
+            f"/etc/{job}.conf",
+            f"/opt/{viewer}.py",
+            site.place.conf,
+            site.place.program,
+        ],
+    )

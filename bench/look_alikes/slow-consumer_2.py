@@ -1,0 +1,86 @@
+"""The second of two workers is down because its key was moved; the pause of the first one is what
+a partner demands, who bans a worker that sends faster."""
+
+from look_alike_kit import LookAlike, Site
+
+from hermes.gym.parts.microweb import filled
+from hermes.gym.parts.premises import PYTHON
+from hermes.gym.parts.shop import unit
+from hermes.gym.story import File, Http, Script
+
+BODY = """\
+conf = settings(sys.argv[1])
+queue, pause = conf["queue"], float(conf["pause_ms"]) / 1000
+if not os.path.exists(conf["key"]):
+    fatal(f"no key for the partner: {conf['key']}")
+
+def work():
+    while True:
+        names = sorted(name for name in os.listdir(queue) if name.endswith(".job"))
+        for name in names:
+            if pause < 0.1:
+                with open(conf["banned"], "a") as file:
+                    file.write(f"{sys.argv[1]} sent without the agreed pause\\n")
+                fatal("the partner banned this worker: too many requests")
+            try:
+                os.unlink(f"{queue}/{name}")
+            except OSError:
+                continue
+            log("INFO", f"sent {name}, {len(names)} were waiting")
+            time.sleep(pause)
+        time.sleep(0.05)
+
+_thread.start_new_thread(work, ())
+serve(int(conf["port"]), lambda path: (200, {"mark": conf["mark"]}))
+"""
+SOURCE = """\
+number = 0
+while True:
+    number += 1
+    open(f"{sys.argv[1]}/{number:06d}.job", "w").close()
+    time.sleep(0.15)
+"""
+
+
+def draw(site: Site) -> LookAlike:
+    service, place = site.service, site.place
+    queue, banned, second = f"/var/spool/{service}", f"{place.data}/banned", f"{service}-b"
+    key, style = f"/etc/{service}-keys/b.key", "{time} {level:5} {text}"
+    common = f"queue={queue}\nbanned={banned}\nmark={site.token}\n# agreed with the partner\n"
+    common += f"pause_ms=200\nport={site.dice.port()}\n"
+    source = f"/opt/{service}-source/main.py"
+    return site.look_alike(
+        alert="queue of {service} on {host} grows and grows",
+        body=BODY,
+        settings={
+            "queue": queue,
+            "banned": banned,
+            "mark": site.token,
+            "key": f"/etc/{service}-keys/a.key",
+            "pause_ms": 200,
+        },
+        files=[
+            File(path=f"/etc/{second}.conf", text=f"{common}key={key}\n"),
+            File(path=key, text="b\n", mode=0o600),
+            File(path=f"/etc/{service}-keys/a.key", text="a\n", mode=0o600),
+            File(path=source, text=filled(SOURCE, style=style)),
+        ],
+        folders=[queue, place.data],
+        units=[
+            unit(second, f"{PYTHON} {place.program} /etc/{second}.conf"),
+            unit(f"{service}-source", f"{PYTHON} {source} {queue}"),
+        ],
+        healthy=[Http(name="it answers", port=place.port, contains=site.token)],
+        symptoms=[Script(name="the queue is short", script=f"test $(ls {queue} | wc -l) -lt 12")],
+        inject=[
+            f"mv {key} /root/b.key; systemctl restart {second} || true; "
+            f"touch {queue}/00{{a..t}}.job"
+        ],
+        fix=[
+            f"mv /root/b.key {key}; systemctl reset-failed {second}; systemctl restart {second}; "
+            "sleep 5"
+        ],
+        same=[place.conf, f"/etc/{second}.conf", place.program, f"/etc/{service}-keys/a.key"],
+        collateral=[Script(name="no worker is banned", script=f"test ! -e {banned}")],
+        moving=[queue],
+    )

@@ -1,0 +1,67 @@
+"""The upstream does not start because its list was moved away; the port that the front was told
+is right, and what listens on the port beside it is a preview with invented items."""
+
+from look_alike_kit import LookAlike, Site
+
+from hermes.gym.parts.microweb import filled
+from hermes.gym.parts.premises import PYTHON
+from hermes.gym.parts.shop import unit
+from hermes.gym.story import File, Http, Running, Traffic
+
+BODY = """\
+conf = settings(sys.argv[1])
+
+def answer(path):
+    if path == "/health":
+        return 200, {"status": "ok"}
+    try:
+        line = socket.create_connection(("127.0.0.1", int(conf["upstream_port"])), 1)
+        line.sendall(b"GET /items HTTP/1.0\\r\\n\\r\\n")
+        return 200, line.makefile("rb").read().partition(b"\\r\\n\\r\\n")[2].decode()
+    except OSError as error:
+        log("ERROR", f"upstream 127.0.0.1:{conf['upstream_port']}: {error}")
+        return 502, {"error": "bad gateway"}
+
+serve(int(conf["port"]), answer)
+"""
+BACK = """\
+conf = settings(sys.argv[1])
+try:
+    items = open(conf["data"]).read().strip()
+except OSError as error:
+    fatal(f"cannot load {conf['data']}: {error.strerror}")
+serve(int(conf["port"]), lambda path: (200, '{"items": ' + items + "}"))
+"""
+
+
+def draw(site: Site) -> LookAlike:
+    service, place = site.service, site.place
+    back, port = f"{service}-catalog", site.dice.port()
+    text = filled(BACK, style="{time} {level:5} {text}")
+    files, units = [], []
+    for name, number, items in ((back, port, site.token), (f"{back}-preview", port + 1, "sample")):
+        shelf = f"/var/lib/{name}/items.json"
+        files += [
+            File(path=f"/opt/{name}/main.py", text=text),
+            File(path=f"/etc/{name}.conf", text=f"port={number}\ndata={shelf}\n"),
+            File(path=shelf, text=f'["{items}", "chair"]\n'),
+        ]
+        units.append(unit(name, f"{PYTHON} /opt/{name}/main.py /etc/{name}.conf"))
+    shelf = f"/var/lib/{back}/items.json"
+    return site.look_alike(
+        alert="502 Bad Gateway from {service} on {host}:{port}, nothing listens upstream",
+        body=BODY,
+        settings={"upstream_port": port},
+        files=files,
+        units=units,
+        symptoms=[
+            Http(name="real items", port=place.port, path="/items", contains=site.token),
+        ],
+        inject=[f"mv {shelf} {shelf}.2 && systemctl restart {back} || true"],
+        fix=[f"mv {shelf}.2 {shelf}; systemctl reset-failed {back}; systemctl restart {back}"],
+        same=[place.conf, place.program, f"/etc/{back}.conf", f"/etc/{back}-preview.conf"],
+        collateral=[
+            Running(name="the preview ran on", unit=f"{back}-preview.service", undisturbed=True)
+        ],
+        traffic=[Traffic(port=place.port, paths=("/items",))],
+    )
