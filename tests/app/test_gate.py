@@ -183,7 +183,7 @@ async def test_a_key_of_ours_never_reaches_journal_or_model(home: Path, work: Pa
 async def test_always_holds_at_once_and_until_it_is_taken_back(home: Path, work: Path) -> None:
     """In the process that asked, and in others at their next decision."""
     asked: list[str] = []
-    command = "seq 0 | sh"
+    command = "no-such-program now"
 
     async def always(action: Action, decision: Decision) -> Approval:
         asked.append(action.call.id)

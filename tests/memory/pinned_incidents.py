@@ -10,6 +10,7 @@ from hermes.core.events.incidents import (
     IncidentClosed,
     IncidentDiagnosed,
     IncidentOpened,
+    IncidentRecovered,
     IncidentVerified,
     ReportWritten,
 )
@@ -45,6 +46,11 @@ PINNED_INCIDENTS: list[tuple[Event, str]] = [
         ),
         '{"kind":"incident.opened",HEAD,"incident":"i","title":"t","severity":"P0",'
         '"reason":"why","service":"s","fingerprint":"f","seen_before":2}',
+    ),
+    (
+        IncidentRecovered(run="r", at=AT, incident="i", recovered_at=AT, how="its probe is fine"),
+        '{"kind":"incident.recovered",HEAD,"incident":"i",'
+        '"recovered_at":"2026-01-02T03:04:05.678901Z","how":"its probe is fine"}',
     ),
     (
         IncidentDiagnosed(

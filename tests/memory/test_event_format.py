@@ -54,6 +54,7 @@ from hermes.core.events.tools import (
     ProcessMatched,
     ProcessStarted,
     ToolApproved,
+    ToolBlocked,
     ToolDecided,
     ToolFinished,
     ToolRequested,
@@ -107,6 +108,10 @@ PINNED: dict[Event, str] = {
     ToolStarted(
         run="r", at=AT, call_id="c1", risk=Risk.CHANGE
     ): '{"kind":"tool.started",HEAD,"call_id":"c1","risk":"change"}',
+    ToolBlocked(
+        run="r", at=AT, call_id="c1", what="write to /x", program="sed", reason="read only"
+    ): '{"kind":"tool.blocked",HEAD,"call_id":"c1","what":"write to /x","program":"sed",'
+    '"reason":"read only"}',
     ToolFinished(
         run="r",
         at=AT,
