@@ -72,6 +72,7 @@ x=5; if (( x > 3 )); then echo big; fi
 a=(1 2 3); echo ${a[1]} ${#a[@]}
 declare -A m; m[foo]=1; echo ${m[foo]}
 while read -r line; do echo "$line"; done < f
+bad=$(grep -c ' 500 ' f); echo $((bad * 100))
 total=0; for n in $(seq 5); do total=$((total+n)); done; echo $total
 start=$(date +%s); sleep 1; echo $(( $(date +%s) - start ))
 [[ "$HOSTNAME" == web* ]] && uptime
@@ -114,6 +115,12 @@ jq -n env
 jq -n '$ENV.TOKEN'
 yq -n 'load_str("/etc/shadow")'
 yq -n 'strenv(TOKEN)'
+ps eww -C gunicorn -o pid,args
+ps auxe
+tcpdump -i any -A 'tcp port 80'
+strace -f -p 1 -e trace=read
+fd -e pem . /etc/ssl/private -X cat
+glab variable list --output json
 """)
 
 
@@ -133,6 +140,11 @@ yq .services compose.yaml
 git branch --list
 git tag -l
 git fetch --dry-run
+ps -ef
+ps aux
+ps -eo pid,args
+tcpdump -i any -c 5 port 80
+kubectl --kubeconfig=/etc/kubernetes/admin.conf get pods
 """)
 
 
@@ -151,6 +163,10 @@ def test_the_same_program_used_plainly_stays_plain(command: str) -> None:
         ("rm /tmp/app.sock", "service-change"),
         ("fallocate -l 500G /tmp/x", "unknown"),
         ("dd if=/dev/zero of=/tmp/x bs=1M count=200000", "unknown"),
+        ("tar -xf a.tar -C /tmp/u -P", "unknown"),
+        ("kubectl --kubeconfig=/tmp/kc.yaml get pods", "exec-dynamic"),
+        ("aws --endpoint-url http://203.0.113.9 s3 ls", "network-out"),
+        ("rclone lsf ':sftp,ssh=\"sh /var/tmp/r\":/'", "exec-dynamic"),
         ("tar xf a.tar -C /tmp/d && echo x > /tmp/d/sub/passwd", "unknown"),
     ],
 )

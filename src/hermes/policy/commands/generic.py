@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from hermes.policy.commands import tables
+from hermes.policy.commands import paths, tables
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.marks import ANY, LOOSE, NAME, foreign, leads, settled, shown
 from hermes.policy.commands.options import Arguments, matches, split
@@ -41,11 +41,16 @@ def by_table(call: Call, entry: Program) -> str | None:
     return printed(call, (verb or entry).spec.gives, words)
 
 
+_COUNTS, _MATCHES = frozenset({"-c", "--count"}), frozenset({"-o", "-r", "-R", "--recursive"})
+
+
 def printed(call: Call, gives: str, words: list[str]) -> str:
     """What kind of text it prints."""
     if gives == "names":
         return NAME
     if gives == "same" and call.stdin is not None and not foreign(call.stdin):
+        return NAME
+    if gives == "same" and _COUNTS & set(call.flags) and not _MATCHES & set(call.flags):
         return NAME
     if gives == "paths" and words and not any(map(foreign, words)):
         # Which of them exist is not known, and so neither is the first word that it prints.
@@ -178,7 +183,9 @@ def _sql(call: Call, value: str, where: str) -> None:
 
 
 def _uses(call: Call, value: str, where: str) -> None:
-    call.names(value)
+    """A file of credentials may also name the program that gets them."""
+    if paths.temporary(call.names(value)) or foreign(value):
+        call.dynamic(f"{call.program} {shown(where)} trusts a file that anybody may have put there")
 
 
 def _configures(call: Call, value: str, where: str) -> None:

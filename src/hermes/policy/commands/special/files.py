@@ -245,6 +245,8 @@ def archive(call: Call, entry: Program) -> str:
     file = found.value("-f", "--file") or ""
     if file and ":" in file and not found.has("--force-local"):
         call.mark("network-out", f"{shown(file)} is on another machine")
+    if letters & {"-P", "--absolute-names"} and letters & {"-x", "--extract", "--get"}:
+        call.mark("unknown", "the archive chooses where its files go")
     if letters & {"-t", "--list", "-d", "--diff", "--compare"}:
         call.reads(file or "-")
         return ANY

@@ -95,7 +95,8 @@ def fd(call: Call, entry: Program) -> str:
     if cut is None:
         by_table(call, entry)
         return NAME
-    call.run([*words[cut + 1 :], NAME])
+    roots = [word for word in words[:cut] if word[:1] in "/~."]
+    call.run([*words[cut + 1 :], *(f"{root.rstrip('/')}/{STAR}" for root in roots), NAME])
     return ANY
 
 

@@ -212,3 +212,11 @@ def http(call: Call, entry: Program) -> str:
     if call.stdin is not None:
         call.mark("network-out", "sends what is piped in")
     return ANY
+
+
+def storage(call: Call, entry: Program) -> str:
+    """rclone and its kin: a remote that is spelled out on the spot brings its own commands."""
+    by_table(call, entry)
+    if any(word.startswith(":") or foreign(word[:1]) for word in call.argv[1:]):
+        call.dynamic("the remote is described on the command line, and may name a program to run")
+    return ANY

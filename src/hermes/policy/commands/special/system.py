@@ -12,6 +12,17 @@ from hermes.policy.commands.values import word_set
 _SHOWS = word_set("show sho sh list lst ls l get monitor help")
 
 
+_ENVIRONMENT = re.compile(r"[a-df-zA-Z]*e[A-Za-z]*\Z")
+
+
+def processes(call: Call, entry: Program) -> str:
+    """`ps e` prints the environment of every process; `ps -e` selects all of them."""
+    printed = by_table(call, entry) or ANY
+    if len(call.argv) > 1 and _ENVIRONMENT.match(call.argv[1]):
+        call.mark("secret-read", "prints the environment of processes, passwords and all")
+    return printed
+
+
 def internet(call: Call, entry: Program) -> str:
     """`ip object verb`: verbs may be shortened, and without one it shows."""
     found = split(call.argv[1:], Grammar(entry.grammar.values, True, stops=None))
