@@ -155,10 +155,16 @@ async def test_broken_sudoers_are_reported_with_their_line(tmp_path: Path) -> No
     assert f"{file}:2" in found.detail
 
 
+@pytest.fixture
+def folder_of_sshd() -> None:
+    """Made by the start script of sshd; without it `sshd -t` refuses."""
+    Path("/run/sshd").mkdir(exist_ok=True)
+
+
 @needs("sshd")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may read the keys of sshd")
+@pytest.mark.usefixtures("folder_of_sshd")
 async def test_a_broken_sshd_configuration_is_reported_with_its_line(tmp_path: Path) -> None:
-    Path("/run/sshd").mkdir(exist_ok=True)  # made by its start script; without it sshd -t refuses
     file = tmp_path / "etc" / "sshd_config"
     file.parent.mkdir()
     file.write_text("Port 22\nPermitRootLogn no\n")
