@@ -15,7 +15,9 @@ from hermes.core.actions import Profile
 from hermes.core.errors import PlaceFailed, ToolError
 from hermes.core.protocols import ReportsRefusals
 from hermes.environments.confined import repository_of, rules_for
-from hermes.environments.confinement import probe
+from hermes.environments.confinement import probe, seccomp
+from hermes.environments.confinement.enforcement import filter_for
+from hermes.environments.confinement.verdict_rules import VerdictRules
 from hermes.environments.local import LocalEnvironment
 
 NOT_HERE = probe.kernel_support().reason
@@ -416,6 +418,43 @@ async def test_git_records_and_its_worktrees_can_be_written(
     profile = Profile(repository="records")
     assert (await run(here, "git commit -qam two; git log --oneline | wc -l", profile))[1] == "2\n"
     assert (await run(here, "echo 3 > a", profile))[0] == 1
+
+
+@pytest.mark.parametrize(
+    "field", [name for name, value in vars(VerdictRules).items() if isinstance(value, bool)]
+)
+def test_rules_that_need_another_filter_have_another_shape(field: str) -> None:
+    plain, other = VerdictRules(), VerdictRules()
+    for rules in (plain, other):
+        rules.sees_processes = field == "may_attach"
+    setattr(other, field, True)
+    programs = [seccomp.program(filter_for(rules)) for rules in (plain, other)]
+    assert (programs[0] == programs[1]) or plain.shape != other.shape
+
+
+async def test_other_processes_can_be_seen_where_the_verdict_needs_it(
+    here: LocalEnvironment, tmp_path: Path
+) -> None:
+    if not (await here.kernel_support()).root:
+        pytest.skip("only root can make the mount namespace")
+    victim = subprocess.Popen(["sleep", "60"])  # noqa: ASYNC220
+    try:
+        look = f"ls -l /proc/{victim.pid}/fd | wc -l; echo changed > {tmp_path}/kept"
+        seeing = Profile(special=("processes",))
+        _, output, blocked = await run(here, look, seeing)
+        assert int(output.split()[0]) > 1
+        assert blocked == [f"write to {tmp_path}/kept by bash"]
+        _, _, blocked = await run(here, f"kill {victim.pid}", seeing)
+        assert blocked == [f"signal to process {victim.pid} by bash"]
+        traced = f"timeout 0.5 strace -p {victim.pid} 2>&1 | head -1"
+        assert "not permitted" in (await run(here, traced, seeing))[1]
+        attached = await run(here, traced, Profile(special=("processes", "attach")))
+        assert "attached" in attached[1]
+        assert victim.poll() is None
+        assert (tmp_path / "kept").read_text() == "as it was"
+    finally:
+        victim.kill()
+        victim.wait()
 
 
 def test_a_judged_path_is_looked_up_when_the_command_starts(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ class Profile(Value, kw_only=True, frozen=True):
     """Unix sockets that it may connect to."""
     special: tuple[str, ...] = ()
     """Further rights by name: interfaces, raw-sockets, devices, network-settings, processes,
-    listens."""
+    listens, attach."""
     may_signal: bool = False
     hard_links: bool = False
     """Whether it may change files that have further names."""

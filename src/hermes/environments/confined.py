@@ -307,6 +307,7 @@ def rules_for(profile: Profile, folder: str) -> VerdictRules:
     rules.network_control = "network-settings" in profile.special
     rules.listens = "listens" in profile.special
     rules.sees_processes = "processes" in profile.special
+    rules.may_attach = "attach" in profile.special
     rules.may_signal, rules.hard_links = profile.may_signal, profile.hard_links
     return rules
 

@@ -100,14 +100,14 @@ def _step(step: Step) -> Profile:
         network = "ports" if ports else "any"
     return Profile(
         writable=writable,
-        beside=beside,
+        beside=(*beside, *part.beside),
         needs=(*part.needs, *_database_files(program, step)),
         repository=repository,
         network=network,
         ports=ports,
         sockets=part.sockets,
         special=part.special,
-        may_signal="service-change" in step.effects and program in _SIGNALS,
+        may_signal=part.may_signal or ("service-change" in step.effects and program in _SIGNALS),
         peers=part.peers,
         gains_privileges=part.gains_privileges,
     )
@@ -138,6 +138,7 @@ def _reaching(program: str, step: Step) -> Profile:
             ("network-settings", reach.NETWORK_SETTINGS),
             ("processes", reach.PROCESSES),
             ("listens", reach.LISTENS),
+            ("attach", reach.ATTACHES),
         )
         if program in programs
     ]
@@ -148,15 +149,24 @@ def _reaching(program: str, step: Step) -> Profile:
     peers = [found.peer] if found.peer else []
     peers += ["the drivers of devices"] if "devices" in special else []
     peers += ["the network settings of the kernel"] if "network-settings" in special else []
+    peers += ["the process it attaches to"] if "attach" in special else []
+    java = program in reach.JAVA_TOOLS
     raised = (program, *step.via)
     return Profile(
         needs=found.needs,
+        # A Java tool asks the machine by a file and a signal, and is answered on a socket.
+        beside=("/tmp",) if java else (),
+        may_signal=java,
         network="any" if found.network or {"raw-sockets", "listens"} & {*special} else "none",
-        sockets=(*found.sockets, *_named_sockets(step)) if found.peer else (),
+        sockets=_sockets(found, step) if found.peer else ("/tmp/.java_pid*",) if java else (),
         special=tuple(special),
         peers=tuple(peers),
         gains_privileges=next((each for each in raised if each in reach.GAINS_PRIVILEGES), ""),
     )
+
+
+def _sockets(found: reach.Reach, step: Step) -> tuple[str, ...]:
+    return (*found.sockets, *_named_sockets(step))
 
 
 def _sees_processes(program: str, step: Step) -> bool:

@@ -188,6 +188,9 @@ PROCESSES = word_set(
     " needrestart checkrestart procinfo jhsdb bpftop"
 )
 """Programs that look into other processes."""
+JAVA_TOOLS = word_set("jstack jinfo jcmd jmap jhsdb")
+ATTACHES = JAVA_TOOLS | word_set("strace ltrace gdb py-spy rbspy")
+"""Those of them that attach to a process, which they could change."""
 GAINS_PRIVILEGES = word_set(
     "sudo doas pkexec su runuser sudo-rs please dzdo gksudo gksu kdesu kdesudo sg newgrp ping ping6"
     " mtr traceroute arping fping crontab at atq atrm batch chage passwd mailq postqueue locate"

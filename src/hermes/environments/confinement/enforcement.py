@@ -145,7 +145,9 @@ def filter_for(rules: VerdictRules) -> list[Refusal]:
             Refusal("ioctl", When(1, BTRFS << 8, mask=0xFF00), error=NO_SUCH_IOCTL),
         ]
     if rules.sees_processes:
-        found += [Notification(name) for name in (*SIGNALS, "ptrace", "process_vm_writev")]
+        refused = () if rules.may_attach else ("ptrace", "process_vm_writev")
+        signals = () if rules.may_signal else SIGNALS
+        found += [Notification(name) for name in (*signals, *refused)]
     if not rules.may_signal:
         found.append(Notification("kill"))
         # To oneself (0) and to read a limit of another (no new one given) stays free.

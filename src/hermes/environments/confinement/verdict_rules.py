@@ -39,6 +39,8 @@ class VerdictRules:
     sees_processes: bool = False
     """Whether it may look into other processes: a read-only mount namespace replaces Landlock,
     which would hide them. Needs the right to make one."""
+    may_attach: bool = False
+    """Whether it may trace other processes, with `sees_processes`."""
     may_signal: bool = False
     hard_links: bool = False
     """Whether a file that has further names may be changed."""
@@ -50,7 +52,7 @@ class VerdictRules:
         """All that the system-call filter depends on."""
         kinds = (
             *(self.network, self.interfaces, self.raw_sockets),
-            *(self.may_signal, self.sees_processes),
+            *(self.may_signal, self.sees_processes, self.may_attach, self.device_control),
         )
         return bytes(kinds)
 
