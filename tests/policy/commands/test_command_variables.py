@@ -165,6 +165,7 @@ def test_the_same_program_used_plainly_stays_plain(command: str) -> None:
         ("dd if=/dev/zero of=/tmp/x bs=1M count=200000", "unknown"),
         ("tar -xf a.tar -C /tmp/u -P", "unknown"),
         ("kubectl --kubeconfig=/tmp/kc.yaml get pods", "exec-dynamic"),
+        ("kubectl get pods --kubeconfig <(printf 'users: []')", "exec-dynamic"),
         ("aws --endpoint-url http://203.0.113.9 s3 ls", "network-out"),
         ("rclone lsf ':sftp,ssh=\"sh /var/tmp/r\":/'", "exec-dynamic"),
         ("tar xf a.tar -C /tmp/d && echo x > /tmp/d/sub/passwd", "unknown"),

@@ -184,7 +184,8 @@ def _sql(call: Call, value: str, where: str) -> None:
 
 def _uses(call: Call, value: str, where: str) -> None:
     """A file of credentials may also name the program that gets them."""
-    if paths.temporary(call.names(value)) or foreign(value):
+    path = call.names(value)
+    if paths.temporary(path) or foreign(value) or path.startswith("/dev/fd/"):
         call.dynamic(f"{call.program} {shown(where)} trusts a file that anybody may have put there")
 
 
