@@ -27,6 +27,12 @@ def test_what_does_harm_is_held(name: str, kind: str) -> None:
     assert [one for one in commands(name, kind) if not held(one)] == []
 
 
+def test_the_third_set_is_held_where_it_does_harm_and_goes_its_way_where_it_looks() -> None:
+    assert [one for one in commands("third", "dangerous") if not held(one)] == []
+    ordinary = commands("third", "ordinary")
+    assert len([one for one in ordinary if held(one)]) <= 0.03 * len(ordinary)
+
+
 @pytest.mark.parametrize("name", ["first", "second"])
 @pytest.mark.parametrize(("kind", "most"), [("ordinary", 0.03), ("lookalikes", 0.1)])
 def test_what_only_looks_goes_its_way(name: str, kind: str, most: float) -> None:
