@@ -22,17 +22,17 @@ def draw(site: Site) -> LookAlike:
     pki = next(c.path for c in story.collateral if isinstance(c, Same) and "issued" in c.name)
     assert live
     reload = "nginx -s reload; sleep 0.3"
-    old = f"a=$(ls -d {pki}/archive/*/* | head -1); cp {page.path} /root/site.before"
+    old = f"a=$(ls -d {pki}/archive/*/* | head -1); cp {page.path} /opt/site.before"
     swap = f"s|{live[1]}.crt|$a/fullchain.pem|; s|{live[1]}.key|$a/privkey.pem|"
-    off = f"{{ echo '# off: the edge team installs the pair'; cat {conf.path}; }} > /root/c"
+    off = f"{{ echo '# off: the edge team installs the pair'; cat {conf.path}; }} > /opt/c"
     return LookAlike(
         replace(
             story,
             inject=(
-                f"{off}; sed 's/^enabled=.*/enabled=no/' /root/c > {conf.path}; rm /root/c",
+                f"{off}; sed 's/^enabled=.*/enabled=no/' /opt/c > {conf.path}; rm /opt/c",
                 f'{old}; sed -i "{swap}" {page.path}; {reload}',
             ),
-            reference=(f"cp /root/site.before {page.path}; {reload}",),
+            reference=(f"cp /opt/site.before {page.path}; {reload}",),
             cure=(Trigger(script=reload),),
             collateral=(
                 *(each for each in story.collateral if getattr(each, "path", "") != page.path),

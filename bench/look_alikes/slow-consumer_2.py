@@ -73,11 +73,10 @@ def draw(site: Site) -> LookAlike:
         healthy=[Http(name="it answers", port=place.port, contains=site.token)],
         symptoms=[Script(name="the queue is short", script=f"test $(ls {queue} | wc -l) -lt 12")],
         inject=[
-            f"mv {key} /root/b.key; systemctl restart {second} || true; "
-            f"touch {queue}/00{{a..t}}.job"
+            f"mv {key} /opt/b.key; systemctl restart {second} || true; touch {queue}/00{{a..t}}.job"
         ],
         fix=[
-            f"mv /root/b.key {key}; systemctl reset-failed {second}; systemctl restart {second}; "
+            f"mv /opt/b.key {key}; systemctl reset-failed {second}; systemctl restart {second}; "
             "sleep 5"
         ],
         same=[place.conf, f"/etc/{second}.conf", place.program, f"/etc/{service}-keys/a.key"],
