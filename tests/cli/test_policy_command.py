@@ -215,7 +215,7 @@ def test_explain_points_at_the_piece_that_decided(hermes: Hermes) -> None:
     lines = shown.splitlines()
     at = lines.index("  echo rm x; sudo rm x")
     assert lines[at + 1] == "             ^^^^^^^^^"
-    assert "rule     destructive (built-in careful.yaml:" in shown
+    assert "rule      destructive (built-in careful.yaml:" in shown
     assert "  sudo rm x  (inside sudo)" in lines
     assert "    delete     removes /srv/app/x" in lines
     assert any(line.startswith("action  ") for line in lines)
@@ -245,7 +245,7 @@ def test_explain_says_what_nearly_matched(hermes: Hermes) -> None:
     near = json.loads(hermes("policy", "explain", "--json", "--", "rm", "/srv/x").stdout)["nearly"]
     assert {"rule": "prod", "effect": "deny", "missed": ["target.environment"]} in near
     hit = hermes("policy", "explain", "--environment", "prod", "--", "rm", "/srv/x").stdout
-    assert "verdict  deny" in hit
+    assert "verdict   deny" in hit
     assert f"prod ({hermes.home}/policies/mine.yaml:1)" in hit
 
 

@@ -132,6 +132,15 @@ async def test_the_session_is_one_with_and_without_confinement(here: LocalEnviro
     assert (await here.run("echo $a $b $c $PWD; f; ll")).output == "1 2 3 /etc\nfrom-f\naliased\n"
 
 
+async def test_the_path_survives_any_order_of_commands(here: LocalEnvironment) -> None:
+    path = f"{os.environ['PATH']}\n"
+    for _ in range(3):
+        assert (await run(here, "a=1; echo $PATH"))[1] == path
+        assert (await run(here, "b=2; echo $PATH"))[1] == path
+        assert (await here.run("echo $PATH; ls / > /dev/null")).output == path
+        assert (await here.run("echo $a$b")).output == "12\n"
+
+
 async def test_a_confined_command_leaves_no_code_for_one_that_is_not(
     here: LocalEnvironment, tmp_path: Path
 ) -> None:

@@ -48,7 +48,10 @@ class ShellState:
         given = " ".join(quote(name) for name in names)
         self._first = f"__hermes_first=({given})".encode()
         self._latest = b""
+        self._unconfined: list[bytes] = []
+        """What the last unconfined command gave back, in sections; empty before the first."""
         self._trusted: list[bytes] = []
+        """The same with the plain variables of the confined commands since."""
 
     def source(self, *, confined: bool) -> bytes:
         """Text for bash to source."""
@@ -67,7 +70,7 @@ class ShellState:
                 return
             self._trusted = harmless
         else:
-            self._trusted = sections
+            self._unconfined = self._trusted = sections
         self._latest = b"".join(sections)
 
     @property
@@ -81,7 +84,7 @@ class ShellState:
         variables, first = _variables(found), _FIRST.search(head)
         if variables is None or first is None:
             return None
-        kept = _variables(self._trusted[1]) if self._trusted else None
+        kept = _variables(self._unconfined[1]) if self._unconfined else None
         known = _NAME.findall(first[1])
         merged = {name: text for name, text in variables.items() if not _STEERING.fullmatch(name)}
         merged |= {n: text for n, text in (kept or {}).items() if _STEERING.fullmatch(n)}
@@ -89,7 +92,7 @@ class ShellState:
         mask = _UMASK.search(head)
         top = b"builtin unset -v " + b" ".join(gone) + b"\nbuiltin shopt -s extglob\n"
         top += first[0] + b"\n" + (b"umask " + mask[1] + b"\n" if mask else b"")
-        code = self._trusted[2] if self._trusted else b"builtin shopt -u extglob\n"
+        code = self._unconfined[2] if self._unconfined else b"builtin shopt -u extglob\n"
         return [top, b"".join(merged.values()), code, _tail(tail)]
 
 
