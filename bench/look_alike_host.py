@@ -11,6 +11,8 @@ from hermes.gym.box.box import Box
 
 CONTROL_S = 1.5
 """What changes within this time without Hermes is the host's own doing."""
+DATABASES = ("/var/lib/postgresql/", "/var/lib/redis/")
+"""Files that a database keeps for itself: what matters in them is for `keep` to ask."""
 OWN_COPIES = "/var/tmp/hermes-undo"
 """Where Hermes keeps the copies that an undo needs. Not compared, as is the folder of its shell."""
 FAILING = ("failed", "activating", "deactivating", "auto-restart")
@@ -86,7 +88,7 @@ class HostState:
         live = self.live | after.live
         for path in sorted(self.files.keys() | after.files.keys()):
             old, new = self.files.get(path), after.files.get(path)
-            if old == new or path in live or path.startswith(self.moving or ("\0",)):
+            if old == new or path in live or path.startswith((*DATABASES, *self.moving)):
                 continue
             if old and new and await _grew(box, path, old, new):
                 continue

@@ -93,6 +93,8 @@ def _read(name: str) -> Iterator[Entry]:
 
 def show(entry: Entry, wish: Wish) -> None:
     stamp = time.strftime("%b %d %H:%M:%S", time.localtime(entry[0]))
+    if wish.values.get("--output") == "short-unix":
+        stamp = f"{entry[0]:.6f}"
     bare = wish.values.get("--output") == "cat"
     line = entry[2] if bare else f"{stamp} {os.uname().nodename} {entry[1]}: {entry[2]}"
     sys.stdout.write(f"{line}\n")

@@ -15,3 +15,5 @@ was() {
 }
 pairs() { grep -E '^[[:space:]]*[A-Za-z_][A-Za-z0-9_.-]*[[:space:]]*[=:]' "$1" | tr -d '"' | awk '{k=$0; sub(/^[ \t]*/,"",k); v=k; sub(/[ \t]*[=:].*/,"",k); sub(/^[^=:]*[=:][ \t]*/,"",v); sub(/[ \t]*$/,"",v); print k, v}'; }
 programs() { systemctl cat "$1" 2>/dev/null | sed -n 's/^ExecStart=[-@+!]*//p' | grep -oE '/[A-Za-z0-9_./-]+' | grep -vE '^/(usr|bin)/' | while read -r w; do case "$w" in *.py|*.js|*.rb|*.sh) readlink -f "$w" ;; esac; done; }
+# Whether a file was changed after the first start of a unit that its journal knows of.
+edited() { journalctl -u "$1" -n 3000 -o short-unix --no-pager 2>/dev/null | awk '/Started /{print $1; exit}' | { read -r first && stat -c %.Y "$2" | awk -v s="$first" '{exit !($1 >= s)}'; }; }
