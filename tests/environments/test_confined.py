@@ -466,6 +466,39 @@ async def test_other_processes_can_be_seen_where_the_verdict_needs_it(
         victim.wait()
 
 
+STEAL = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+target = os.pidfd_open(int(sys.argv[1]))
+stolen = libc.syscall(438, target, int(sys.argv[2]), 0)
+print("stolen", stolen, ctypes.get_errno())
+try:
+    os.mknod(os.environ["TMPDIR"] + "/device", 0o20600, os.makedev(1, 11))
+    print("device made")
+except OSError as error:
+    print("device", error.errno)
+clone = 220 if os.uname().machine == "aarch64" else 56
+print("namespace", libc.syscall(clone, 0x10000011, 0, 0, 0, 0))
+"""
+
+
+async def test_a_command_that_sees_processes_cannot_take_their_files_or_make_devices(
+    here: LocalEnvironment, tmp_path: Path
+) -> None:
+    if not (await here.kernel_support()).root:
+        pytest.skip("only root can make the mount namespace")
+    held = os.open(tmp_path / "kept", os.O_RDWR)
+    try:
+        await here.write(str(tmp_path / "work" / "steal.py"), STEAL.encode())
+        look = f"{sys.executable} {tmp_path}/work/steal.py {os.getpid()} {held}"
+        _, output, _ = await run(here, look, Profile(special=("processes",)))
+    finally:
+        os.close(held)
+    assert "stolen -1" in output
+    assert "device 1" in output
+    assert "namespace -1" in output
+
+
 def test_a_judged_path_is_looked_up_when_the_command_starts(tmp_path: Path) -> None:
     folder, file = tmp_path / "folder", tmp_path / "file"
     folder.mkdir()

@@ -168,3 +168,11 @@ def test_a_rule_can_require_an_enforced_verdict() -> None:
     assert decided("df -h", FULL, text).verdict == "allow"
     found = decided("df -h", NONE, text)
     assert (found.verdict, found.rule) == ("ask", "strict")
+
+
+def test_looking_into_processes_beside_a_program_that_runs_files_is_asked_about() -> None:
+    alone = decided("ss -tlnp | head -1")
+    assert (alone.verdict, alone.enforced) == ("allow", "yes")
+    beside = decided("ss -tlnp | head -1; python3 -m json.tool foo")
+    assert (beside.verdict, beside.enforced) == ("ask", "no")
+    assert "two commands" in beside.unenforced

@@ -52,8 +52,15 @@ AF_PACKET, SOCK_DGRAM, SOCK_RAW = 17, 2, 3
 NO_NEW_PRIVILEGES = 38
 NEW_MOUNTS, RECURSIVE, PRIVATE, BIND = 0x20000, 0x4000, 0x40000, 0x1000
 AT_RECURSIVE, READ_ONLY = 0x8000, 1
-CHANGES_BY_IOCTL = (0x40086602, 0x40046602, 0x401C5820, 0xC0185879, 0xC0045877, 0xC0045878)
-"""Flags and projects of a file, trimming and freezing of a file system: no open for writing."""
+CHANGES_BY_IOCTL = (
+    *(0x40086602, 0x40046602, 0x401C5820, 0xC0185879, 0xC0045877, 0xC0045878),
+    *(0x40087602, 0x40047602, 0x40086604, 0x40046604),
+)
+"""Flags, projects and versions of a file, trimming and freezing of a file system: none of them
+needs the file to be open for writing."""
+KEYS_AND_SHARED_MEMORY = ("add_key", "request_key", "msgget", "semget", "shmget")
+NEW_NAMESPACES = 0x7E020000
+"""Flags of `clone` that make a namespace, in which a command could regain rights."""
 BTRFS, NO_SUCH_IOCTL = 0x94, 25
 SIGNALS = ("tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
 """Ways to send a signal besides `kill`; a thread of a program sends some to itself."""
@@ -126,6 +133,9 @@ def filter_for(rules: VerdictRules) -> list[Refusal]:
         Notification("connect"),
         Notification("socket", *_refused_sockets(rules)),
         Refusal("openat2", error=seccomp.ENOSYS),
+        Refusal("clone", any_bit(0, NEW_NAMESPACES)),
+        Refusal("clone3", error=seccomp.ENOSYS),  # its flags are out of a filter's sight
+        *(Refusal(name) for name in KEYS_AND_SHARED_MEMORY),
         *(Refusal(name) for name in ("io_uring_setup", "io_uring_enter", "io_uring_register")),
         *(Notification(name) for name in CHANGES.split()),
         *(Notification(name) for name in FORBIDDEN.split()),
@@ -145,7 +155,9 @@ def filter_for(rules: VerdictRules) -> list[Refusal]:
             Refusal("ioctl", When(1, BTRFS << 8, mask=0xFF00), error=NO_SUCH_IOCTL),
         ]
     if rules.sees_processes:
-        refused = () if rules.may_attach else ("ptrace", "process_vm_writev")
+        # A descriptor of another process, the supervisor's among them, is a way out of all of this.
+        attaching = () if rules.may_attach else ("ptrace", "process_vm_writev")
+        refused = ("pidfd_getfd", *attaching)
         signals = () if rules.may_signal else SIGNALS
         found += [Notification(name) for name in (*signals, *refused)]
     if not rules.may_signal:

@@ -107,6 +107,8 @@ class Changes:
         folder, place = _ENTRIES[name]
         real = call.real(folder, place, follow=name == "truncate")
         making = name in _MAKING
+        if name in ("mknod", "mknodat") and stat.S_IFMT(call.arguments[place + 1]) in _DEVICES:
+            raise Refused(real, "it would be a device", EPERM)
         exists = os.path.lexists(real)
         if making and exists:
             raise FileExistsError(EEXIST, "")
@@ -287,6 +289,7 @@ def _attribute_file(call: NotifiedCall, form: _Attribute) -> int:
     return os.open(real, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
+_DEVICES = (stat.S_IFCHR, stat.S_IFBLK)
 _MAKING = frozenset({"mkdir", "mkdirat", "mknod", "mknodat", "symlink", "symlinkat"})
 _ENTRIES: dict[str, tuple[int | None, int]] = {
     "mkdir": (None, 0),
