@@ -489,8 +489,8 @@ async def test_a_command_that_sees_processes_cannot_take_their_files_or_make_dev
         pytest.skip("only root can make the mount namespace")
     held = os.open(tmp_path / "kept", os.O_RDWR)
     try:
-        await here.write(str(tmp_path / "work" / "steal.py"), STEAL.encode())
-        look = f"{sys.executable} {tmp_path}/work/steal.py {os.getpid()} {held}"
+        await here.write("steal.py", STEAL.encode())
+        look = f"{sys.executable} steal.py {os.getpid()} {held}"
         _, output, _ = await run(here, look, Profile(special=("processes",)))
     finally:
         os.close(held)

@@ -170,9 +170,9 @@ def test_a_rule_can_require_an_enforced_verdict() -> None:
     assert (found.verdict, found.rule) == ("ask", "strict")
 
 
-def test_looking_into_processes_beside_a_program_that_runs_files_is_asked_about() -> None:
-    alone = decided("ss -tlnp | head -1")
-    assert (alone.verdict, alone.enforced) == ("allow", "yes")
-    beside = decided("ss -tlnp | head -1; python3 -m json.tool foo")
-    assert (beside.verdict, beside.enforced) == ("ask", "no")
-    assert "two commands" in beside.unenforced
+def test_a_program_that_runs_files_sees_no_other_processes_whatever_stands_beside_it() -> None:
+    assert "processes" in profile("ss -tlnp | head -1").special
+    for other in ("python3 -m json.tool foo", "git status", "kill -0 1"):
+        beside = decided(f"ss -tlnp | head -1; {other}")
+        assert beside.profile is not None
+        assert "processes" not in beside.profile.special

@@ -35,8 +35,6 @@ class Profile(Value, kw_only=True, frozen=True):
     """Whether it may change files that have further names."""
     peers: tuple[str, ...] = ()
     """Programs that may write on its behalf, out of reach of the kernel's rules for it."""
-    runs_files: str = ""
-    """A program that may run what files beside it say, where it may look into other processes."""
     gains_privileges: str = ""
     """The program in it that needs rights its user does not have, such as sudo."""
     unrestricted: str = ""

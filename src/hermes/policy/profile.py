@@ -64,22 +64,22 @@ def profile_of(deed: Deed, *, asked: bool = False) -> Profile:
         else "none",
         ports=_ports(parts),
         sockets=_all(part.sockets for part in parts),
-        special=_all(part.special for part in parts),
+        special=_special(deed, parts),
         may_signal=any(part.may_signal for part in parts),
         hard_links=asked,
         peers=_all(part.peers for part in parts),
-        runs_files=_runs_files(deed, parts),
         gains_privileges=next((p.gains_privileges for p in parts if p.gains_privileges), ""),
     )
 
 
-def _runs_files(deed: Deed, parts: list[Profile]) -> str:
+def _special(deed: Deed, parts: list[Profile]) -> tuple[str, ...]:
     """Landlock would hide other processes, so that a command which looks into them is held without
-    it: only programs that run no code of files may stand beside it."""
-    if not any("processes" in part.special for part in parts):
-        return ""
-    programs = (posixpath.basename(step.program) for step in deed.steps if step.program)
-    return next((each for each in programs if each not in reach.RUNS_NO_FILES), "")
+    it: only programs that run no code of files may stand beside it. Else it sees only its own."""
+    found = _all(part.special for part in parts)
+    programs = {posixpath.basename(step.program) for step in deed.steps if step.program}
+    if programs <= reach.RUNS_NO_FILES:
+        return found
+    return tuple(each for each in found if each not in ("processes", "attach"))
 
 
 def _all(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
@@ -278,11 +278,6 @@ def obstacle_to(profile: Profile, kernel: KernelSupport) -> str:
         return kernel.reason
     if "processes" in profile.special and not kernel.root:
         return "what it asks about other processes is hidden from a confined command"
-    if profile.runs_files:
-        return (
-            f"it looks into other processes, and {profile.runs_files} may run what files say; "
-            "give them as two commands"
-        )
     if profile.gains_privileges and not kernel.root:
         return (
             f"{profile.gains_privileges} has to gain rights, which no confined command of an "
