@@ -139,8 +139,8 @@ def test_a_killed_chat_is_resumed_where_it_was_cut_off(pane: Pane, tmp_path: Pat
         pane.last_row_begins("❯")
         pane.type("hello there")
         pane.sees("2 words: hello there")
-        pane.type(f"run: touch {tmp_path / 'begun'}; $UNKNOWN sleep 15")
-        pane.sees("effects: exec-dynamic, write", "undo: no undo known")
+        pane.type(f"run: touch {tmp_path / 'begun'}; seq 0 | sh; sleep 15")
+        pane.sees("effects: exec-dynamic, read, write", "undo: no undo known")
         pane.sees("[o]nce | [s]ession | [a]lways | [d]eny")
         pane.type("o")
         deadline = time.monotonic() + 30
@@ -166,7 +166,7 @@ def test_an_open_prompt_goes_away_when_another_process_answers(pane: Pane, tmp_p
         pane.type(" ".join(words))
         pane.sees("☤ Hermes")
         pane.last_row_begins("❯")
-        pane.type(f"run: touch {tmp_path / 'begun'}; $UNKNOWN true")
+        pane.type(f"run: touch {tmp_path / 'begun'}; seq 0 | sh")
         pane.sees("[o]nce | [s]ession | [a]lways | [d]eny")
         done = subprocess.run(
             [*words, "approvals", "approve"],
