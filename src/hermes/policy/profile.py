@@ -152,6 +152,8 @@ def _reaching(program: str, step: Step) -> Profile:
         )
         if program in programs
     ]
+    if program == "ip" and "xfrm" in step.argv[1:3]:
+        special.append("network-settings")
     if "processes" not in special and _sees_processes(program, step):
         special.append("processes")
     if found is reach.SYSTEMD and any(_OTHER_HOST.match(word) for word in step.argv[1:]):
