@@ -167,7 +167,7 @@ def _reaching(program: str, step: Step) -> Profile:
     return Profile(
         needs=found.needs,
         # A Java tool asks the machine by a file and a signal, and is answered on a socket.
-        beside=("/tmp",) if java else (),
+        beside=("/tmp",) if java or program == "systemd-analyze" else (),
         may_signal=java,
         network="any" if found.network or {"raw-sockets", "listens"} & {*special} else "none",
         sockets=_sockets(found, step) if found.peer else ("/tmp/.java_pid*",) if java else (),
