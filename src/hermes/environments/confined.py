@@ -41,6 +41,7 @@ QUIET: Mapping[str, str] = {
     "LVM_SUPPRESS_FD_WARNINGS": "1",
     "MYSQL_HISTFILE": "/dev/null",
     "NODE_REPL_HISTORY": "",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     "PSQL_HISTORY": "/dev/null",
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHON_HISTORY": "/dev/null",
@@ -176,6 +177,7 @@ class CommandConfinement:
             **QUIET,
             "TMPDIR": str(temporary),
             "XDG_CACHE_HOME": str(temporary / "cache"),
+            "npm_config_cache": str(temporary / "npm"),
         }
 
     def starter(self, tree: str, files: tuple[str, ...]) -> Start:

@@ -152,6 +152,8 @@ def _reaching(program: str, step: Step) -> Profile:
         )
         if program in programs
     ]
+    if program == "ip" and "xfrm" in step.argv[1:3]:
+        special.append("network-settings")
     if "processes" not in special and _sees_processes(program, step):
         special.append("processes")
     if found is reach.SYSTEMD and any(_OTHER_HOST.match(word) for word in step.argv[1:]):
@@ -165,7 +167,7 @@ def _reaching(program: str, step: Step) -> Profile:
     return Profile(
         needs=found.needs,
         # A Java tool asks the machine by a file and a signal, and is answered on a socket.
-        beside=("/tmp",) if java else (),
+        beside=("/tmp",) if java or program == "systemd-analyze" else (),
         may_signal=java,
         network="any" if found.network or {"raw-sockets", "listens"} & {*special} else "none",
         sockets=_sockets(found, step) if found.peer else ("/tmp/.java_pid*",) if java else (),

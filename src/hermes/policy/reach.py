@@ -149,6 +149,8 @@ _NEEDS: dict[str, tuple[str, ...]] = {
         ),
         ("/run/lock/lvm", "/run/lvm", "/dev/mapper/control"),
     ),
+    "nstat": ("/tmp/.nstat.u0",),
+    "ifstat": ("/tmp/.ifstat.u0",),
     "nginx": ("/run/nginx.pid", "/var/log/nginx", "/var/lib/nginx"),
     **dict.fromkeys(word_set("zpool zfs"), ("/dev/zfs",)),
     **dict.fromkeys(word_set("iptables ip6tables iptables-legacy"), ("/run/xtables.lock",)),

@@ -52,6 +52,8 @@ class Changes:
             return BROKERED
         if making_folder and any(path.startswith(f"{real}/") for path in rules.exact):
             return BROKERED
+        if any(real.startswith(f"{made}/") for made in self._made):
+            return BROKERED
         if os.path.dirname(real) in rules.beside:  # noqa: PTH120
             return BROKERED if real in self._made or not os.path.lexists(real) else ""
         return ""
