@@ -183,8 +183,10 @@ def _sql(call: Call, value: str, where: str) -> None:
 
 
 def _uses(call: Call, value: str, where: str) -> None:
-    """A file of credentials may also name the program that gets them."""
+    """A kubeconfig may also name the program that gets the credentials."""
     path = call.names(value)
+    if "kubeconfig" not in where:
+        return
     if paths.temporary(path) or foreign(value) or path.startswith("/dev/fd/"):
         call.dynamic(f"{call.program} {shown(where)} trusts a file that anybody may have put there")
 
