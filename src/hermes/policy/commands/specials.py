@@ -43,6 +43,7 @@ JUDGES: dict[str, Judge] = {
     "dd": files.convert,
     "docker": containers.docker,
     "echo": shell.echo,
+    "endpoint": network.endpoint,
     "env": wrappers.env,
     "eval": shell.evaluate,
     "exec": shell.replace_shell,

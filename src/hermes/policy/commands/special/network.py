@@ -220,3 +220,14 @@ def storage(call: Call, entry: Program) -> str:
     if any(word.startswith(":") or foreign(word[:1]) for word in call.argv[1:]):
         call.dynamic("the remote is described on the command line, and may name a program to run")
     return ANY
+
+
+def endpoint(call: Call, entry: Program) -> str:
+    """aws: with an address of the caller's choice, requests and their signatures go there."""
+    found = split(call.argv[1:], entry.grammar)
+    by_table(call, entry)
+    address = found.value("--endpoint-url")
+    host = (address or "").partition("://")[2].partition("/")[0].rpartition(":")
+    if address and not LOOPBACK.match(host[0] or host[2]):
+        call.mark("network-out", f"requests go to {shown(address)}")
+    return ANY

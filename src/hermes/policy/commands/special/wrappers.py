@@ -261,7 +261,7 @@ def traced(call: Call, entry: Program) -> str:
         re.search(r"inject|fault", value) for value in found.values("-e", "--inject", "--fault")
     ):
         call.mark("service-change", f"{call.program} makes calls of the process fail")
-    if found.has("-p", "--attach"):
+    if found.has("-p", "--attach") and not found.has("-c", "--summary-only"):
         call.mark("secret-read", f"{call.program} shows what a process reads and writes")
     by_table(call, entry)
     return ANY
