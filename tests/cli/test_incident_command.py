@@ -213,6 +213,7 @@ def watcher(hermes: Hermes) -> Iterator[None]:
         async with SqliteJournal.open(hermes.home / "journal.db") as journal:
             with anyio.fail_after(20):
                 while True:
+                    read_up_to = await journal.last()
                     async for each in journal.read(kinds=("alert.raised",)):
                         assert isinstance(each.event, AlertRaised)
                         name = "incident-of-the-shop"
@@ -222,7 +223,7 @@ def watcher(hermes: Hermes) -> Iterator[None]:
                         )  # fmt: skip
                         await journal.append(opened)
                         return
-                    await journal.changed(await journal.last())
+                    await journal.changed(read_up_to)
 
     thread = Thread(target=anyio.run, args=(watch,))
     thread.start()
