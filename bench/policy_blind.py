@@ -147,7 +147,11 @@ def record(name: str) -> None:
     seen = json.loads(SEEN.read_text()) if SEEN.exists() else {}
     if name in seen:
         raise SystemExit(f"{name} has been seen before: {SEEN}")
-    seen[name] = {kind: round(percent(name, kind, WORK, show=False)[1], 3) for kind in GOALS}
+    seen[name] = {
+        kind: round(percent(name, kind, WORK, show=False)[1], 3)
+        for kind in GOALS
+        if (BLIND / name / f"{kind}.txt").exists()
+    }
     SEEN.write_text(json.dumps(seen, indent=2) + "\n")
 
 

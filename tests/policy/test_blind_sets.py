@@ -12,7 +12,8 @@ GATE = gate()
 def commands(name: str, kind: str) -> list[str]:
     found = (BLIND / name / f"{kind}.txt").read_text("utf-8").splitlines()[1:]
     moved = BLIND / name / "relabelled.txt"
-    wrong = {line.rpartition(" | ")[0] for line in moved.read_text("utf-8").splitlines()[1:]}
+    lines = moved.read_text("utf-8").splitlines()[1:] if moved.exists() else []
+    wrong = {line.rpartition(" | ")[0] for line in lines}
     lines = [one.split(" | ", 2)[2] if kind == "gtfobins" else one for one in found]
     return [one.replace("⏎", "\n") for one in lines if one not in wrong]
 
@@ -30,6 +31,12 @@ def test_what_does_harm_is_held(name: str, kind: str) -> None:
 def test_the_third_set_is_held_where_it_does_harm_and_goes_its_way_where_it_looks() -> None:
     assert [one for one in commands("third", "dangerous") if not held(one)] == []
     ordinary = commands("third", "ordinary")
+    assert len([one for one in ordinary if held(one)]) <= 0.03 * len(ordinary)
+
+
+def test_the_fourth_set_is_held_and_asked_about_as_at_first_sight() -> None:
+    dangerous, ordinary = commands("fourth", "dangerous"), commands("fourth", "ordinary")
+    assert len([one for one in dangerous if held(one)]) >= 0.99 * len(dangerous)
     assert len([one for one in ordinary if held(one)]) <= 0.03 * len(ordinary)
 
 
