@@ -115,6 +115,47 @@ def test_git_may_change_its_records() -> None:
     assert profile("git switch main").repository == "files"
 
 
+@pytest.mark.parametrize(
+    ("command", "settings"),
+    [
+        ("git add config", False),
+        ("git commit -m remote", False),
+        ("git switch init", False),
+        ("git branch -u origin/x", False),
+        ("git -C config add x", False),
+        ("git config user.name a", True),
+        ("git remote add x y", True),
+        ("git init", True),
+    ],
+)
+def test_only_a_verdict_about_settings_may_change_those_of_git(
+    command: str, settings: bool
+) -> None:
+    assert profile(command).repository_settings is settings
+
+
+def test_git_changes_the_repository_that_its_words_name() -> None:
+    assert profile("git -C sub -C x commit").repositories == ("/srv/app/sub/x",)
+    assert profile("cd /opt/y && git commit").repositories == ("/opt/y",)
+    named = profile("git --git-dir=/opt/y/.git --work-tree=/opt/z commit").repositories
+    assert named == ("/srv/app", "/opt/y/.git", "/opt/z")
+    assert profile("git worktree add ../x").repository == "records"
+    assert profile("git worktree add ../x").writable == ("/srv/x",)
+
+
+@pytest.mark.parametrize(
+    "command", ["cd /opt/y && git commit -m x", "cd ../other; git add -A", "cd l && git tag x"]
+)
+def test_git_in_a_repository_elsewhere_asks(command: str) -> None:
+    assert decided(command, links={"/srv/app/l": "/opt/l"}).verdict == "ask"
+    assert decided("cd sub && git add -A && git commit -m x").verdict == "allow"
+
+
+def test_git_may_reach_the_host_it_fetches_from() -> None:
+    assert profile("git fetch").network == "any"
+    assert profile("git commit -m fetch").network == "none"
+
+
 def test_where_a_link_leads_is_judged_as_well() -> None:
     links = {"/tmp/link/x": "/etc/x"}
     found = decided("echo x > /tmp/link/x", links=links)

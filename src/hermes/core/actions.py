@@ -22,6 +22,10 @@ class Profile(Value, kw_only=True, frozen=True):
     """Files that its program opens for writing even to read: locks, control devices."""
     repository: Literal["", "records", "files"] = ""
     """Whether it may change the records of the git repository it runs in, or its files as well."""
+    repositories: tuple[str, ...] = ()
+    """Folders whose repositories `repository` is about; empty is the folder where it starts."""
+    repository_settings: bool = False
+    """Whether it may also change the configuration and the hooks of the repository."""
     network: Literal["none", "ports", "any"] = "none"
     ports: tuple[int, ...] = ()
     """TCP ports that it may connect to, with `network: ports`."""

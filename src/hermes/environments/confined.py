@@ -296,9 +296,11 @@ def rules_for(profile: Profile, folder: str) -> VerdictRules:
         _add_path(rules, real_of(path, judged))
     for path in profile.needs:
         _add_path(rules, os.path.realpath(path))
-    if profile.repository:
-        for path in repository_of(os.path.realpath(folder), files=profile.repository == "files"):
+    for path in _repositories(profile, folder):
+        if profile.repository_settings:
             _add_path(rules, path)
+        else:
+            rules.repositories += (path,)
     rules.beside = tuple(os.path.realpath(path) for path in profile.beside)
     rules.network = profile.network != "none"
     rules.ports = profile.ports
@@ -312,6 +314,15 @@ def rules_for(profile: Profile, folder: str) -> VerdictRules:
     rules.may_attach = "attach" in profile.special
     rules.may_signal, rules.hard_links = profile.may_signal, profile.hard_links
     return rules
+
+
+def _repositories(profile: Profile, folder: str) -> list[str]:
+    if not profile.repository:
+        return []
+    judged = [os.path.normpath(path) for path in profile.repositories]
+    folders = [real_of(path, judged) for path in judged] or [os.path.realpath(folder)]
+    files = profile.repository == "files"
+    return [path for each in folders for path in repository_of(each, files=files)]
 
 
 def real_of(path: str, judged: Sequence[str]) -> str:

@@ -193,6 +193,7 @@ def _step(intent: Intent, command: SimpleCommand) -> Step:
         flags=command.flags,
         paths=command.paths,
         changes=command.changes,
+        repositories=command.repositories,
         via=command.via,
         why=(*command.why, *intent.why),
         target=command.target,

@@ -12,7 +12,7 @@ from typing import Literal
 from hermes.core.actions import KernelSupport, Profile
 from hermes.policy import reach
 from hermes.policy.action import INTERPRETERS
-from hermes.policy.commands.values import PLAIN
+from hermes.policy.commands.values import PLAIN, word_set
 from hermes.policy.deed import Deed, Step
 
 Repository = Literal["", "records", "files"]
@@ -41,7 +41,14 @@ _NAMES_PROCESSES = re.compile(r"-[A-Za-z0-9]*p[A-Za-z0-9]*|--processes|--program
 _OF_A_PROCESS = re.compile(r"/proc/(?!self\b|thread-self\b|sys\b|net\b)[^/a-z]")
 _OTHER_HOST = re.compile(r"-H|--host\b")
 _FOLLOWS = frozenset({"-L", "--location", "--location-trusted", "--follow", "-F"})
-_READS_OF_GIT = frozenset({"add", "commit", "fetch", "branch", "tag", "notes", "gc", "stash"})
+_GIT_RECORDS = word_set("add commit fetch branch tag notes gc worktree stash")
+"""Verbs of git that change only its records."""
+_GIT_SETTINGS = word_set(
+    "config init clone remote submodule lfs flow maintenance sparse-checkout subtree bisect"
+)
+"""Verbs of git whose purpose is, or involves, a change of the configuration."""
+_GIT_REMOTE = word_set("fetch pull clone push ls-remote submodule lfs remote archive send-pack")
+"""Verbs of git that may speak to another host."""
 SIGNAL_VERSION, DEVICE_VERSION, TRUNCATE_VERSION = 6, 5, 3
 """Versions of Landlock that brought a right."""
 
@@ -59,6 +66,8 @@ def profile_of(deed: Deed, *, asked: bool = False) -> Profile:
         repository=max((part.repository for part in parts), key=("", "records", "files").index)
         if parts
         else "",
+        repositories=_all(part.repositories for part in parts),
+        repository_settings=any(part.repository_settings for part in parts),
         network=max((part.network for part in parts), key=("none", "ports", "any").index)
         if parts
         else "none",
@@ -113,6 +122,8 @@ def _step(step: Step) -> Profile:
         beside=(*beside, *part.beside),
         needs=(*part.needs, *_database_files(program, step)),
         repository=repository,
+        repositories=step.repositories if repository else (),
+        repository_settings=bool(repository) and git_verb(step) in _GIT_SETTINGS,
         network=network,
         ports=ports,
         sockets=part.sockets,
@@ -158,6 +169,8 @@ def _reaching(program: str, step: Step) -> Profile:
         special.append("processes")
     if found is reach.SYSTEMD and any(_OTHER_HOST.match(word) for word in step.argv[1:]):
         found = found._replace(network=True, sockets=found.sockets + reach.REMOTE_HOST.sockets)
+    if program == "git" and git_verb(step) in _GIT_REMOTE:
+        found = reach.REMOTE_HOST
     peers = [found.peer] if found.peer else []
     peers += ["the drivers of devices"] if "devices" in special else []
     peers += ["the network settings of the kernel"] if "network-settings" in special else []
@@ -203,10 +216,10 @@ def _named_sockets(step: Step) -> tuple[str, ...]:
 
 def _changed(step: Step, program: str) -> tuple[tuple[str, ...], tuple[str, ...], Repository] | str:
     """Paths, folders for temporary files, and the repository; in words why there are no bounds."""
+    repository = _repository(program, step)
     if not step.changes:
-        if program == "git" and step.effects <= PLAIN | {"write"}:
-            verb = next((word for word in step.argv[1:] if not word.startswith("-")), "")
-            return (), (), "records" if verb in _READS_OF_GIT else "files"
+        if repository:
+            return (), (), repository
         if reach.reach_of(program) is reach.DATABASE:  # what it changes is behind the socket
             return _NOTHING
         if step.effects & {"write", "delete"}:
@@ -220,7 +233,23 @@ def _changed(step: Step, program: str) -> tuple[tuple[str, ...], tuple[str, ...]
         paths.append(fixed)
     derived = program in reach.MAKES_FILES_BESIDE
     beside = tuple(posixpath.dirname(path) or "/" for path in paths) if derived else ()
-    return tuple(paths), beside, ""
+    return tuple(paths), beside, repository
+
+
+def _repository(program: str, step: Step) -> Repository:
+    if program != "git" or not step.repositories or not step.effects <= PLAIN | {"write"}:
+        return ""
+    return "records" if git_verb(step) in _GIT_RECORDS else "files"
+
+
+def git_verb(step: Step) -> str:
+    words = iter(step.argv[1:])
+    for word in words:
+        if word in ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"):
+            next(words, "")
+        elif not word.startswith("-"):
+            return word
+    return ""
 
 
 def _fixed(path: str) -> str:

@@ -3,9 +3,9 @@
 import ctypes
 import os
 import stat
-from errno import EACCES, EEXIST, EPERM
+from errno import EACCES, EEXIST, ENOTEMPTY, EPERM
 
-from hermes.environments.confinement import kernel
+from hermes.environments.confinement import kernel, repository_settings
 from hermes.environments.confinement.notified_call import NotifiedCall, signed
 from hermes.environments.confinement.verdict_rules import DEVICES, VerdictRules
 
@@ -52,11 +52,16 @@ class Changes:
             return BROKERED
         if making_folder and any(path.startswith(f"{real}/") for path in rules.exact):
             return BROKERED
+        if self._in_repository(real):
+            return "" if repository_settings.is_setting(real, self._made) else BROKERED
         if any(real.startswith(f"{made}/") for made in self._made):
             return BROKERED
         if os.path.dirname(real) in rules.beside:  # noqa: PTH120
             return BROKERED if real in self._made or not os.path.lexists(real) else ""
         return ""
+
+    def _in_repository(self, real: str) -> bool:
+        return any(real.startswith(f"{path}/") for path in self._rules.repositories)
 
     def _single(self, real: str, status: os.stat_result) -> None:
         """A file with a second name is also changed there, where nothing was granted."""
@@ -117,7 +122,10 @@ class Changes:
         if not making and not exists:
             return call.proceed()
         grant = self._grant(real, making_folder=name in ("mkdir", "mkdirat"))
-        if not grant:
+        if _removes_folder(name, call) and os.path.isdir(real) and os.listdir(real):  # noqa: PTH112, PTH208
+            raise OSError(ENOTEMPTY, "")
+        link = name in ("symlink", "symlinkat")
+        if not grant or (link and self._may_hold_settings(real)):
             return self._outside(call, real)
         if name == "truncate":
             self._single(real, os.lstat(real))
@@ -138,10 +146,12 @@ class Changes:
         new = call.real(new_folder, new_place, follow=False)
         if not os.path.lexists(old):
             return call.proceed()
+        if self._in_repository(new) and repository_settings.is_update(old, new) and not linking:
+            return self._configure(call, old, new)
         grants = []
         for path in (old, new):
             grants.append(self._grant(path))
-            if not grants[-1]:
+            if not grants[-1] or (os.path.isdir(old) and self._may_hold_settings(path)):  # noqa: PTH112
                 raise Refused(path)
         if linking:
             self._single(old, os.lstat(old))
@@ -159,6 +169,16 @@ class Changes:
                 words = (source.folder, old_name, target.folder, new_name)
                 kernel.call("renameat2", *words, flags & 0xFFFFFFFF)
         self._made.add(new)
+        return call.answer()
+
+    def _may_hold_settings(self, path: str) -> bool:
+        return self._in_repository(path) and repository_settings.may_hold_settings(path)
+
+    def _configure(self, call: NotifiedCall, old: str, new: str) -> None:
+        _as_caller(call, new)
+        with _Place(old) as at:
+            if not repository_settings.put_into_place(at.name, at.folder):
+                raise Refused(new, "it would change more than upstream branches")
         return call.answer()
 
     def _attributes(self, name: str, call: NotifiedCall) -> None:
@@ -222,7 +242,7 @@ def _carry_out(name: str, call: NotifiedCall, at: _Place) -> None:
         os.mkdir(at.name, words[0] & 0o7777, dir_fd=at.folder)
     elif name in ("symlink", "symlinkat"):
         os.symlink(call.text(0), at.name, dir_fd=at.folder)
-    elif name == "rmdir" or (name == "unlinkat" and words[0] & REMOVE_FOLDER):
+    elif _removes_folder(name, call):
         os.rmdir(at.name, dir_fd=at.folder)
     elif name in ("unlink", "unlinkat"):
         os.unlink(at.name, dir_fd=at.folder)
@@ -236,6 +256,10 @@ def _carry_out(name: str, call: NotifiedCall, at: _Place) -> None:
         os.mknod(at.name, words[0] & 0o177777, dir_fd=at.folder)
     else:
         raise PermissionError(EPERM, "")
+
+
+def _removes_folder(name: str, call: NotifiedCall) -> bool:
+    return name == "rmdir" or (name == "unlinkat" and bool(call.arguments[2] & REMOVE_FOLDER))
 
 
 class _Attribute:

@@ -17,6 +17,8 @@ class VerdictRules:
     """Folders in which everything may change. The kernel holds this bound by Landlock."""
     exact: tuple[str, ...] = ()
     """Paths that may change, with all below them. The supervisor carries these changes out."""
+    repositories: tuple[str, ...] = ()
+    """The same for git repositories, but for their configuration and hooks."""
     beside: tuple[str, ...] = ()
     """Folders in which new files may be made, changed and removed again."""
     files: tuple[str, ...] = ()
