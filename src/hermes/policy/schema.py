@@ -79,7 +79,7 @@ class Clause(Form, frozen=True, kw_only=True):
     repositories: PathMatch | None = None
     """Folders in which git would change the repository they belong to."""
     written: bool | None = None
-    """Whether it runs a file that the agent itself wrote in this run."""
+    """Whether it runs a file that the agent itself wrote."""
     target: TargetMatch | None = None
     incident: IncidentMatch | None = None
     actor: ActorMatch | None = None
