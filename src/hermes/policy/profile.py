@@ -24,6 +24,7 @@ _SIGNALS = frozenset({"kill", "pkill", "killall", "killall5", "skill", "snice", 
 _UNKNOWN_PART = re.compile(r"[…*?\[]")
 _URL = re.compile(r"\b(https?|wss?|ftp|redis|postgres(?:ql)?|mysql|amqp)://(?:[^/@\s]*@)?([^/\s]*)")
 _HOST_PORT = re.compile(r"(?:^|[\s=@])(?:[\w.-]+|\[[\da-f:]+\]):(\d{1,5})(?:$|[/\s])")
+_CONNECT_TO = re.compile(r"--connect-to[ =]\S*:(\d{1,5})(?=\s|$)")
 _SCHEMES = {
     "http": 80,
     "https": 443,
@@ -61,6 +62,7 @@ def profile_of(deed: Deed, *, asked: bool = False) -> Profile:
             return Profile(unrestricted=part.unrestricted, peers=part.peers)
     return Profile(
         writable=_all(part.writable for part in parts),
+        templates=_all(part.templates for part in parts),
         beside=_all(part.beside for part in parts),
         needs=_all(part.needs for part in parts),
         repository=max((part.repository for part in parts), key=("", "records", "files").index)
@@ -74,6 +76,7 @@ def profile_of(deed: Deed, *, asked: bool = False) -> Profile:
         ports=_ports(parts),
         sockets=_all(part.sockets for part in parts),
         special=_special(deed, parts),
+        optional=_all(part.optional for part in parts),
         may_signal=any(part.may_signal for part in parts),
         hard_links=asked,
         peers=_all(part.peers for part in parts),
@@ -117,8 +120,10 @@ def _step(step: Step) -> Profile:
     if step.effects & _NETWORK and network == "none":
         ports = ports_of(step)
         network = "ports" if ports else "any"
+    unique = program == "mktemp"
     return Profile(
-        writable=writable,
+        writable=() if unique else writable,
+        templates=writable if unique else (),
         beside=(*beside, *part.beside),
         needs=(*part.needs, *_database_files(program, step)),
         repository=repository,
@@ -128,6 +133,7 @@ def _step(step: Step) -> Profile:
         ports=ports,
         sockets=part.sockets,
         special=part.special,
+        optional=(*reach.OPTIONAL.get(program, ()), *_databases(program, step)),
         may_signal=part.may_signal or ("service-change" in step.effects and program in _SIGNALS),
         peers=part.peers,
         gains_privileges=part.gains_privileges,
@@ -160,6 +166,7 @@ def _reaching(program: str, step: Step) -> Profile:
             ("processes", reach.PROCESSES),
             ("listens", reach.LISTENS),
             ("attach", reach.ATTACHES),
+            ("audit", reach.AUDIT),
         )
         if program in programs
     ]
@@ -174,6 +181,7 @@ def _reaching(program: str, step: Step) -> Profile:
     peers = [found.peer] if found.peer else []
     peers += ["the drivers of devices"] if "devices" in special else []
     peers += ["the network settings of the kernel"] if "network-settings" in special else []
+    peers += ["the audit system of the kernel"] if "audit" in special else []
     peers += ["the process it attaches to"] if "attach" in special else []
     java = program in reach.JAVA_TOOLS
     raised = (program, *step.via)
@@ -261,11 +269,14 @@ def _fixed(path: str) -> str:
     return folder if folder.startswith("/") and folder.count("/") >= 1 else ""
 
 
+def _databases(program: str, step: Step) -> tuple[str, ...]:
+    """A reader of SQLite opens a database for writing, and reads it if that is refused."""
+    return step.paths if program in ("sqlite3", "sqlite", "litecli") else ()
+
+
 def _database_files(program: str, step: Step) -> tuple[str, ...]:
-    """A reader of SQLite takes part in its locks, which are files beside the database."""
-    if program not in ("sqlite3", "sqlite", "litecli"):
-        return ()
-    return tuple(f"{path}{end}" for path in step.paths for end in ("-wal", "-shm"))
+    """It takes part in the locks, which are files beside the database."""
+    return tuple(f"{path}{end}" for path in _databases(program, step) for end in ("-wal", "-shm"))
 
 
 def ports_of(step: Step) -> tuple[int, ...]:
@@ -279,6 +290,7 @@ def ports_of(step: Step) -> tuple[int, ...]:
             found.add(int(port) if port.isdigit() else _SCHEMES[scheme])
         if "://" not in word:
             found |= {int(port) for port in _HOST_PORT.findall(word)}
+    found |= {int(port) for port in _CONNECT_TO.findall(" ".join(step.argv))}
     for path in step.paths:
         if path.startswith(("/dev/tcp/", "/dev/udp/")) and path.rpartition("/")[2].isdigit():
             found.add(int(path.rpartition("/")[2]))
