@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import anyio
 import pytest
 
 from hermes.core.actions import Blocked, Profile
@@ -100,7 +101,7 @@ async def test_only_mktemp_makes_files_of_its_template(here: LocalEnvironment) -
     for other in (form.replace("XXXXXX", "abcdef"), f"{form}x", "/tmp/hermes-planted"):
         code, _, blocked = await run(here, f"echo bad > {other}", profile)
         assert (code, [each.what for each in blocked]) == (1, [f"write to {other}"])
-        assert not Path(other).exists()
+        assert await anyio.Path(other).exists() is False
 
 
 CALL = "import ctypes; c = ctypes.CDLL(None, use_errno=True); "

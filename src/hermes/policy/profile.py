@@ -12,6 +12,7 @@ from typing import Literal
 from hermes.core.actions import KernelSupport, Profile
 from hermes.policy import reach
 from hermes.policy.action import INTERPRETERS
+from hermes.policy.commands import tables
 from hermes.policy.commands.values import PLAIN, word_set
 from hermes.policy.deed import Deed, Step
 
@@ -89,7 +90,7 @@ def _special(deed: Deed, parts: list[Profile]) -> tuple[str, ...]:
     it: only programs that run no code of files may stand beside it. Else it sees only its own."""
     found = _all(part.special for part in parts)
     programs = {posixpath.basename(step.program) for step in deed.steps if step.program}
-    if programs <= reach.RUNS_NO_FILES:
+    if programs <= reach.PROCESSES.union(tables.lists()["runs_no_files"]):
         return found
     return tuple(each for each in found if each not in ("processes", "attach"))
 

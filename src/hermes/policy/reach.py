@@ -191,14 +191,6 @@ PROCESSES = word_set(
     " needrestart checkrestart procinfo jhsdb bpftop"
 )
 """Programs that look into other processes."""
-RUNS_NO_FILES = PROCESSES | word_set(
-    "ss netstat ps pgrep pidof cat ls readlink stat grep egrep fgrep head tail sort uniq wc cut tr"
-    " awk gawk mawk sed echo printf test [ true false sleep date cd pwd basename dirname tac nl"
-    " column xargs read wait for timeout nice sudo env df du free uptime w who id hostname uname"
-    " find comm paste diff cmp file od xxd strings seq numfmt tee jq top vmstat iostat"
-    " systemctl journalctl"
-)
-"""Programs that take no code from files beside them, whatever folder they run in."""
 JAVA_TOOLS = word_set("jstack jinfo jcmd jmap jhsdb")
 ATTACHES = JAVA_TOOLS | word_set("strace ltrace gdb py-spy rbspy")
 """Those of them that attach to a process, which they could change."""
