@@ -81,6 +81,7 @@ def open_policy(
     from hermes.policy.decide import DocumentPolicy
     from hermes.policy.local_files import digest, follow
     from hermes.policy.opening import clock_in, open_book, own_paths
+    from hermes.policy.written_files import FILE_NAME, WrittenFiles
 
     settings = effective(loaded, isolated=isolated)
     home = home_of(loaded)
@@ -89,7 +90,8 @@ def open_policy(
     if isolated:  # its files are not ours to look at
         reader = Reader(analyse, own_paths=own)
     else:
-        reader = Reader(analyse, own_paths=own, lookup=follow, digest=digest)
+        written = WrittenFiles(loaded.home / FILE_NAME)
+        reader = Reader(analyse, own_paths=own, lookup=follow, digest=digest, written=written)
 
     def situate(action: Action) -> Situation:
         here = action.cwd or str(folder)

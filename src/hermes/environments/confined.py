@@ -275,6 +275,11 @@ class ConfinedProcess:
 
 _WORDS = {
     "write": "write to {}",
+    "mode": "change mode of {}",
+    "owner": "change owner of {}",
+    "times": "change times of {}",
+    "attributes": "change extended attributes of {}",
+    "flags": "change flags of {}",
     "signal": "signal to {}",
     "connect": "connection to {}",
     "socket": "use of {}",
@@ -283,9 +288,9 @@ _WORDS = {
 
 
 def _blocked(line: str) -> Blocked:
-    kind, what, program, reason, *_ = [*line.split("\0"), "", "", ""]
+    kind, what, program, reason, optional, *_ = [*line.split("\0"), "", "", "", ""]
     words = _WORDS.get(kind, "{}").format(what)
-    return Blocked(what=words, program=program, reason=reason)
+    return Blocked(what=words, program=program, reason=reason, optional=bool(optional))
 
 
 def rules_for(profile: Profile, folder: str) -> VerdictRules:
@@ -296,10 +301,14 @@ def rules_for(profile: Profile, folder: str) -> VerdictRules:
         _add_path(rules, real_of(path, judged))
     for path in profile.needs:
         _add_path(rules, os.path.realpath(path))
-    if profile.repository:
-        for path in repository_of(os.path.realpath(folder), files=profile.repository == "files"):
+    for path in _repositories(profile, folder):
+        if profile.repository_settings:
             _add_path(rules, path)
+        else:
+            rules.repositories += (path,)
+    rules.templates = tuple(real_of(os.path.normpath(path), []) for path in profile.templates)
     rules.beside = tuple(os.path.realpath(path) for path in profile.beside)
+    rules.optional = tuple(_real_pattern(each) for each in profile.optional if _is_there(each))
     rules.network = profile.network != "none"
     rules.ports = profile.ports
     rules.sockets = (*NAME_SERVICES, *map(_real_pattern, profile.sockets))
@@ -307,11 +316,21 @@ def rules_for(profile: Profile, folder: str) -> VerdictRules:
     rules.raw_sockets = "raw-sockets" in profile.special
     rules.device_control = "devices" in profile.special
     rules.network_control = "network-settings" in profile.special
+    rules.audit_control = "audit" in profile.special
     rules.listens = "listens" in profile.special
     rules.sees_processes = "processes" in profile.special
     rules.may_attach = "attach" in profile.special
     rules.may_signal, rules.hard_links = profile.may_signal, profile.hard_links
     return rules
+
+
+def _repositories(profile: Profile, folder: str) -> list[str]:
+    if not profile.repository:
+        return []
+    judged = [os.path.normpath(path) for path in profile.repositories]
+    folders = [real_of(path, judged) for path in judged] or [os.path.realpath(folder)]
+    files = profile.repository == "files"
+    return [path for each in folders for path in repository_of(each, files=files)]
 
 
 def real_of(path: str, judged: Sequence[str]) -> str:
@@ -324,10 +343,19 @@ def real_of(path: str, judged: Sequence[str]) -> str:
     )
 
 
+def _is_there(pattern: str) -> bool:
+    """A file that is not there would have been made, which its program does not do without."""
+    return "*" in pattern or Path(pattern).exists()
+
+
 def _real_pattern(path: str) -> str:
     """The folders of a pattern may be links (/var/run); the name may hold a `*`."""
     head, _, name = path.rpartition("/")
-    return path if "*" in head else f"{os.path.realpath(head or '/').rstrip('/')}/{name}"
+    return (
+        path
+        if "*" in head or not path.startswith("/")
+        else f"{os.path.realpath(head or '/').rstrip('/')}/{name}"
+    )
 
 
 def _add_path(rules: VerdictRules, real: str) -> None:

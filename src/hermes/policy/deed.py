@@ -22,6 +22,8 @@ class Step(Value, kw_only=True, frozen=True):
     paths: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
     """Those of the paths that it would write or delete."""
+    repositories: tuple[str, ...] = ()
+    """Folders in which it changes the git repository they belong to."""
     via: tuple[str, ...] = ()
     """Wrappers it was peeled out of: sudo, xargs, sh -c."""
     why: tuple[str, ...] = ()

@@ -5,7 +5,9 @@ what a repository's configuration names. A file of this kind that the agent wrot
 a script that it wrote and now runs.
 """
 
-from collections.abc import Mapping
+import re
+import sys
+from collections.abc import Mapping, Sequence
 
 _PYTHON = ("*.py", "*.pth", "*.so", "*.pyc", "*.zip", "pyproject.toml", "setup.cfg", "tox.ini")
 _GIT = (
@@ -52,7 +54,29 @@ IMPLICIT_FILES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def files_obeyed_by(program: str) -> tuple[str, ...]:
+_BUILDS = frozenset({"build", "buildx", "builder", "compose", "bake", "stack", "play"})
+_MODULE_FILES = re.compile(r"\.(?:pyc|py|[\w.-]*so|zip)$")
+_START_UP_MODULES = frozenset({"sitecustomize", "usercustomize"})
+
+
+def files_obeyed_by(program: str, words: Sequence[str] = ()) -> tuple[str, ...]:
     """Patterns, relative to the folder it runs in or the folder of its script."""
     name = program.rpartition("/")[2]
+    if name in ("docker", "podman") and words and not _BUILDS.intersection(words):
+        return ()
     return IMPLICIT_FILES.get(name) or IMPLICIT_FILES.get(name.rstrip("0123456789."), ())
+
+
+def loads(program: str, words: Sequence[str], file: str) -> bool:
+    """Whether a program that is judged to read only would load this file of its folder.
+
+    Python, when it runs a module or a line of code, finds only modules that these import: the
+    module itself and those of the standard library.
+    """
+    name = program.rpartition("/")[2].rstrip("0123456789.")
+    if name not in ("python", "pypy") or not _MODULE_FILES.search(file):
+        return True
+    module = _MODULE_FILES.sub("", file.partition("/")[0]).partition(".")[0]
+    run = words[words.index("-m") + 1 :][:1] if "-m" in words else []
+    named = {each.partition(".")[0] for each in run}
+    return module in named | _START_UP_MODULES or module in sys.stdlib_module_names

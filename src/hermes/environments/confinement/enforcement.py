@@ -11,6 +11,7 @@ import os
 
 from hermes.environments.confinement import kernel, landlock, privileges, seccomp
 from hermes.environments.confinement.seccomp import Notification, Refusal, When, any_bit
+from hermes.environments.confinement.terminals import OPEN_PEER
 from hermes.environments.confinement.verdict_rules import DEVICES, VerdictRules
 
 WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
@@ -34,6 +35,8 @@ settimeofday shmat swapoff swapon umount2 unshare vhangup
 """
 """Calls that change the machine or other programs. The supervisor refuses and reports them."""
 
+SYSLOG_READS = (0, 1, 3, 9, 10)
+"""Kinds of `syslog` that read the messages of the kernel and leave them there."""
 SYSTEM_V_CONTROL = ("msgctl", "semctl", "shmctl")
 REMOVE_OR_SET = (0, 1)
 SETTING_SEMAPHORES = (16, 17)
@@ -48,6 +51,8 @@ NET_ADMIN, NET_RAW, SYS_MODULE, SYS_RAWIO, SYS_ADMIN, SYS_BOOT, SYS_TIME = (
     22,
     25,
 )
+AUDIT_WRITE, AUDIT_CONTROL = 29, 30
+NETLINK_AUDIT, NO_SUCH_PROTOCOL = 9, 93
 AF_PACKET, SOCK_DGRAM, SOCK_RAW = 17, 2, 3
 NO_NEW_PRIVILEGES = 38
 NEW_MOUNTS, RECURSIVE, PRIVATE, BIND = 0x20000, 0x4000, 0x40000, 0x1000
@@ -142,6 +147,8 @@ def filter_for(rules: VerdictRules) -> list[Refusal]:
         *(Notification(name, When(1, *REMOVE_OR_SET)) for name in SYSTEM_V_CONTROL),
         Notification("semctl", When(2, *SETTING_SEMAPHORES)),
         Refusal("ioctl", When(1, seccomp.TIOCSTI, seccomp.TIOCLINUX)),
+        Notification("ioctl", When(1, OPEN_PEER)),
+        Notification("syslog", When(0, *SYSLOG_READS, unless=True)),
         # A datagram can be sent from a pair to any named socket of the host.
         Refusal(
             "socketpair",
@@ -149,6 +156,9 @@ def filter_for(rules: VerdictRules) -> list[Refusal]:
         ),
     ]
     found += _datagrams_to_names(rules)
+    if not rules.audit_control:
+        audit = (When(0, seccomp.AF_NETLINK), When(2, NETLINK_AUDIT))
+        found.append(Refusal("socket", *audit, error=NO_SUCH_PROTOCOL))
     if not rules.device_control:
         found += [
             Notification("ioctl", When(1, *CHANGES_BY_IOCTL)),
@@ -242,6 +252,7 @@ def drop_capabilities(rules: VerdictRules) -> None:
     """Those by which a change needs no file: clocks, modules, network interfaces, raw devices."""
     dropped = [SYS_MODULE, SYS_BOOT, SYS_TIME]
     dropped += [] if rules.network_control else [NET_ADMIN]
+    dropped += [] if rules.audit_control else [AUDIT_WRITE, AUDIT_CONTROL]
     dropped += [] if rules.device_control else [SYS_RAWIO, SYS_ADMIN]
     found = _capabilities()
     if not any(found):

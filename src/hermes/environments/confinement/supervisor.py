@@ -17,6 +17,7 @@ from hermes.environments.confinement import kernel, landlock
 from hermes.environments.confinement.enforcement import CHANGES, SIGNALS
 from hermes.environments.confinement.notified_call import Gone, NotifiedCall, signed
 from hermes.environments.confinement.supervised_changes import Changes, Refused
+from hermes.environments.confinement.terminals import OPEN_PEER, Terminals
 from hermes.environments.confinement.verdict_rules import VerdictRules
 
 MOST_REPORTS = 32
@@ -34,7 +35,8 @@ class Supervisor:
 
     def __init__(self, listener: int, rules: VerdictRules, report: int) -> None:
         self._listener, self._rules, self._report = listener, rules, report
-        self._changes = Changes(rules)
+        self._terminals = Terminals()
+        self._changes = Changes(rules, self._terminals)
         self._names = {
             number: name for name in kernel.SYSCALLS if (number := kernel.number(name)) is not None
         }
@@ -67,7 +69,7 @@ class Supervisor:
         except Gone:
             return
         except Refused as refused:
-            self._say(call, "write", refused.path, refused.why)
+            self._say(call, refused.kind, refused.path, refused.why)
             call.refuse(refused.error)
         except OSError as error:
             call.refuse(error.errno or EPERM)
@@ -77,6 +79,8 @@ class Supervisor:
             self._changes.decide(name, call)
         elif name == "connect":
             self._connect(call)
+        elif name == "ioctl" and call.arguments[1] & 0xFFFFFFFF == OPEN_PEER:
+            self._terminals.open_peer(call)
         elif name in SIGNALS or name == "kill":
             self._signal(call, name)
         elif name in ("shmat", "shmctl") and self._made_memory(call):
@@ -202,7 +206,9 @@ class Supervisor:
             call.answer()
 
     def _say(self, call: NotifiedCall, kind: str, what: str, why: str = "") -> None:
-        words = (kind, what.replace("\n", "?"), call.program().replace("\n", "?"), why)
+        optional = any(fnmatchcase(what, pattern) for pattern in self._rules.optional)
+        program = call.program().replace("\n", "?")
+        words = (kind, what.replace("\n", "?"), program, why, "optional" if optional else "")
         line = "\0".join(words).encode("utf-8", "replace") + b"\n"
         if line in self._reported or len(self._reported) >= MOST_REPORTS:
             return
