@@ -1,6 +1,7 @@
 """The sandbox's own promises, beyond the contract that all environments keep."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -200,6 +201,39 @@ async def test_the_network_is_there_only_when_granted(work: Path, network: bool)
             result = await place.run(f"exec 9<>/dev/tcp/127.0.0.1/{port}")
             names = await place.run("test -r /etc/resolv.conf")
     assert (result.exit_code == 0) == (names.exit_code == 0) == network
+
+
+SERVE = """
+import select, socket, sys, threading
+server = socket.socket(socket.AF_UNIX)
+server.bind(sys.argv[1])
+server.listen(0)
+clients = [socket.socket(socket.AF_UNIX) for _ in range(2)]
+clients[0].connect(sys.argv[1])
+waiting = threading.Thread(target=clients[1].connect, args=sys.argv[1:])
+waiting.start()  # the queue is full: it waits for the first to be accepted
+select.select([], [], [], 0.05)
+links = [server.accept()[0] for _ in clients]
+waiting.join()
+for client in clients:
+    client.send(b"hello")
+print(*{link.recv(5).decode() for link in links})
+"""
+
+
+@pytest.mark.parametrize("walls", ["namespaces", "bubblewrap"])
+async def test_programs_inside_reach_each_other_by_sockets_of_their_own(
+    work: Path, walls: str
+) -> None:
+    if opening.missing(walls):
+        pytest.skip(opening.missing(walls))
+    python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
+    async with SandboxEnvironment(work, VARIABLES, walls=(walls,)) as place:
+        await place.write("serve.py", SERVE.encode())
+        for name in ("/tmp/own", "$HOME/own"):
+            assert await said(place, f"{python} serve.py {name}") == "hello"
+        refused = await place.run(f"{python} serve.py {work}/own")
+        assert "Permission denied" in refused.output
 
 
 async def test_a_sandbox_ended_from_inside_is_told_and_replaced(box: SandboxEnvironment) -> None:

@@ -48,7 +48,7 @@ NET_ADMIN, NET_RAW, SYS_MODULE, SYS_RAWIO, SYS_ADMIN, SYS_BOOT, SYS_TIME = (
     22,
     25,
 )
-AF_PACKET, SOCK_DGRAM, SOCK_RAW = 17, 2, 3
+AF_PACKET = 17
 NO_NEW_PRIVILEGES = 38
 NEW_MOUNTS, RECURSIVE, PRIVATE, BIND = 0x20000, 0x4000, 0x40000, 0x1000
 AT_RECURSIVE, READ_ONLY = 0x8000, 1
@@ -187,15 +187,19 @@ def _refused_sockets(rules: VerdictRules) -> tuple[When, ...]:
 def _datagrams_to_names(rules: VerdictRules) -> list[Refusal]:
     """Without a connection, a datagram names its receiver where no filter can look."""
     refused: list[Refusal] = [
-        Refusal("socket", When(0, seccomp.AF_UNIX), When(1, SOCK_DGRAM, SOCK_RAW, mask=0xF))
+        Refusal(
+            "socket",
+            When(0, seccomp.AF_UNIX),
+            When(1, seccomp.SOCK_DGRAM, seccomp.SOCK_RAW, mask=0xF),
+        )
     ]
     inet = (seccomp.AF_INET, seccomp.AF_INET6)
     if rules.interfaces and not rules.network:
         refused.append(
-            Refusal("socket", When(0, *inet), When(1, SOCK_DGRAM, unless=True, mask=0xF))
+            Refusal("socket", When(0, *inet), When(1, seccomp.SOCK_DGRAM, unless=True, mask=0xF))
         )
     if rules.network and not rules.raw_sockets:
-        refused.append(Refusal("socket", When(0, *inet), When(1, SOCK_RAW, mask=0xF)))
+        refused.append(Refusal("socket", When(0, *inet), When(1, seccomp.SOCK_RAW, mask=0xF)))
     return refused
 
 
