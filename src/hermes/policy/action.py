@@ -11,7 +11,7 @@ from hermes.core.actions import Action
 from hermes.core.messages import Value
 from hermes.policy.commands.values import Analysis, Lookup, SimpleCommand
 from hermes.policy.deed import Deed, IncidentFacts, Step, Whereabouts, fingerprint
-from hermes.policy.implicit_files import files_obeyed_by
+from hermes.policy.implicit_files import files_obeyed_by, names_no_program
 from hermes.policy.remembered import Remembered
 from hermes.policy.tool_calls import Intent, intent_of
 
@@ -52,6 +52,14 @@ class Situation(Value, kw_only=True, frozen=True):
     incident: IncidentFacts = IncidentFacts()
 
 
+class WrittenInSandbox(Protocol):
+    """Files that commands in a sandbox wrote where this gate's commands can reach them."""
+
+    def wrote(self, path: str) -> bool: ...
+
+    def matching(self, folder: str, patterns: Sequence[str]) -> list[str]: ...
+
+
 def _no_links(path: str) -> str:
     return path
 
@@ -69,6 +77,7 @@ class Reader:
     lookup: Lookup = _no_links
     digest: Callable[[str], str] = _no_digest
     remembered: Remembered = field(default_factory=Remembered)
+    sandboxes: WrittenInSandbox | None = None
 
     def read(self, action: Action, situation: Situation) -> Deed:
         intent = intent_of(action, situation.home, self._pending(action), situation.receiver)
@@ -144,21 +153,25 @@ class Reader:
         return tuple(steps), (*analysis.dynamic, *analysis.problems), analysis.variables
 
     def _noticed(self, run: str, step: Step, folders: Sequence[str]) -> Step:
-        """A file that this run wrote and now runs is only known at run time."""
-        written = [path for path in run_by(step, folders) if self.remembered.digest(run, path)]
-        if patterns := files_obeyed_by(step.program):
-            for folder in dict.fromkeys(
-                (*folders, *map(posixpath.dirname, step.paths), *step.paths)
-            ):
-                written += self.remembered.matching(run, folder, patterns)
-        if not written:
+        """A file that this run, or a sandbox, wrote and that now runs is only known at run time."""
+        scripts, places = run_by(step, folders), _places(step, folders)
+        patterns = files_obeyed_by(step.program)
+        here = [path for path in scripts if self.remembered.digest(run, path)]
+        for place in places if patterns else ():
+            here += self.remembered.matching(run, place, patterns)
+        inside: list[str] = []
+        if self.sandboxes is not None:
+            inside += [path for path in scripts if self.sandboxes.wrote(path)]
+            for place in places if patterns else ():
+                found = self.sandboxes.matching(place, patterns)
+                inside += [path for path in found if not names_no_program(path)]
+        if not here and not inside:
             return step
-        why = f"exec-dynamic: {written[0]} was written in this run"
+        written = tuple(dict.fromkeys((*here, *inside)))
+        where = "in this run" if here else "in a sandbox"
+        why = f"exec-dynamic: {written[0]} was written {where}"
         return msgspec.structs.replace(
-            step,
-            effects=step.effects | {"exec-dynamic"},
-            why=(*step.why, why),
-            written=tuple(written),
+            step, effects=step.effects | {"exec-dynamic"}, why=(*step.why, why), written=written
         )
 
     def _scripts(self, run: str, step: Step, folders: Sequence[str]) -> set[tuple[str, str]]:
@@ -168,6 +181,11 @@ class Reader:
 
     def _content(self, run: str, path: str) -> str:
         return self.remembered.digest(run, path) + self.digest(path)
+
+
+def _places(step: Step, folders: Sequence[str]) -> tuple[str, ...]:
+    """Folders in which a program may find files that it obeys."""
+    return tuple(dict.fromkeys((*folders, *map(posixpath.dirname, step.paths), *step.paths)))
 
 
 def run_by(step: Step, folders: Sequence[str]) -> list[str]:
