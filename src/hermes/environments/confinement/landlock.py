@@ -13,6 +13,8 @@ from hermes.environments.confinement import kernel
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 MAKE_CHAR, MAKE_BLOCK = 1 << 6, 1 << 11
+MAKE = 0b1_1111_1100_0000
+"""Every right that makes an entry in a folder."""
 TRUNCATE, IOCTL_DEVICE = 1 << 14, 1 << 15
 READ = EXECUTE | READ_FILE | READ_DIR
 CHANGE = ((1 << 16) - 1) & ~READ

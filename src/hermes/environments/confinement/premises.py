@@ -79,6 +79,7 @@ class Premises:
             processes=settings.processes,
             cpu_seconds=settings.cpu_seconds,
             file_size=settings.file_mb * MEGABYTE,
+            total_size=settings.total_mb * MEGABYTE,
         )
 
     @property
