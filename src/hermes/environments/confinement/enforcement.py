@@ -72,6 +72,8 @@ class Enforcement:
     def __init__(self) -> None:
         self._devices = [fd for name in DEVICES if (fd := landlock.handle(f"/dev/{name}")) >= 0]
         self._programs: dict[bytes, bytes] = {}
+        self._abi = landlock.version()
+        self._ready: landlock.Grants | None = None
         self._privileged = has_capability(SYS_ADMIN)
 
     def prepare(self, rules: VerdictRules) -> None:
@@ -79,8 +81,8 @@ class Enforcement:
         self._program(rules)
 
     def rehearse(self) -> None:
-        """All but the last step, so that a process that waits has its memory at hand."""
-        self._grants(VerdictRules()).close()
+        """Called in a process that waits to become a command: all that most verdicts share."""
+        self._ready = self._common_grants(VerdictRules())
         self._program(VerdictRules())
         _capabilities()
 
@@ -107,20 +109,25 @@ class Enforcement:
         return self._programs[key]
 
     def _grants(self, rules: VerdictRules) -> landlock.Grants:
+        usual = not (rules.may_signal or rules.device_control or rules.listens)
+        grants = self._ready if usual and self._ready else self._common_grants(rules)
+        for path in rules.trees:
+            grants.writable(path)
+        for path in rules.files:
+            grants.device(path)
+        return grants
+
+    def _common_grants(self, rules: VerdictRules) -> landlock.Grants:
         scopes = 0
-        if landlock.version() >= landlock.VERSION_WITH_SCOPES:
+        if self._abi >= landlock.VERSION_WITH_SCOPES:
             scopes = landlock.ABSTRACT_SOCKETS | (0 if rules.may_signal else landlock.SIGNALS)
         rights = landlock.CHANGE
         if rules.device_control:
             rights &= ~landlock.IOCTL_DEVICE
         # The supervisor decides on connections; Landlock only on ports to listen on.
-        grants = landlock.Grants(network=rules.listens, scopes=scopes, rights=rights)
+        grants = landlock.Grants(network=rules.listens, scopes=scopes, rights=rights, abi=self._abi)
         for device in self._devices:
             grants.opened_device(device)
-        for path in rules.trees:
-            grants.writable(path)
-        for path in rules.files:
-            grants.device(path)
         return grants
 
 

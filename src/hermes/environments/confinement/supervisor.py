@@ -23,6 +23,12 @@ MOST_REPORTS = 32
 MOST_GENERATIONS = 16
 MAKER_OF_MEMORY = 80
 """Where struct shmid_ds of a 64-bit system keeps the process that made the memory."""
+NAMES = {
+    numbers[kernel.COLUMNS[kernel.machine()]]: name
+    for name, numbers in kernel.SYSCALLS.items()
+    if kernel.machine() in kernel.COLUMNS
+}
+"""Made once in the fork server: no supervisor has to."""
 FILE_CALLS = frozenset({"open", "openat", *CHANGES.split()})
 
 
@@ -33,15 +39,12 @@ class Supervisor(ConnectionSupervisor):
         super().__init__(listener)
         self._rules, self._report, self.ports = rules, report, rules.ports
         self._changes = Changes(rules)
-        self._names = {
-            number: name for name in kernel.SYSCALLS if (number := kernel.number(name)) is not None
-        }
         self._reported: set[bytes] = set()
         scopes = landlock.version() >= landlock.VERSION_WITH_SCOPES
         self._scoped = scopes and not rules.sees_processes
 
     def decide(self, call: NotifiedCall) -> None:
-        name = self._names.get(call.number, "")
+        name = NAMES.get(call.number, "")
         try:
             self._decide(name, call)
         except Refused as refused:
