@@ -76,6 +76,7 @@ def open_policy(
     incidents: Mapping[str, IncidentFacts] | None = None,
 ) -> "DocumentPolicy":
     """Raises `SettingsError` naming every mistake in the policy files with file and line."""
+    from hermes.environments.sandbox_records import SandboxRecords
     from hermes.policy.action import Reader, Situation
     from hermes.policy.commands import analyse
     from hermes.policy.decide import DocumentPolicy
@@ -90,8 +91,14 @@ def open_policy(
     if isolated:  # its files are not ours to look at
         reader = Reader(analyse, own_paths=own)
     else:
-        written = WrittenFiles(loaded.home / FILE_NAME)
-        reader = Reader(analyse, own_paths=own, lookup=follow, digest=digest, written=written)
+        reader = Reader(
+            analyse,
+            own_paths=own,
+            lookup=follow,
+            digest=digest,
+            written=WrittenFiles(loaded.home / FILE_NAME),
+            sandboxes=SandboxRecords(loaded.home),
+        )
 
     def situate(action: Action) -> Situation:
         here = action.cwd or str(folder)

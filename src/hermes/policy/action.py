@@ -12,7 +12,7 @@ from hermes.core.messages import Value
 from hermes.policy import written_files
 from hermes.policy.commands.values import Analysis, Lookup, SimpleCommand
 from hermes.policy.deed import Deed, IncidentFacts, Step, Whereabouts, fingerprint
-from hermes.policy.implicit_files import files_obeyed_by, loads
+from hermes.policy.implicit_files import files_obeyed_by, loads, names_no_program
 from hermes.policy.remembered import Remembered
 from hermes.policy.tool_calls import Intent, intent_of
 from hermes.policy.written_files import WrittenFiles
@@ -54,6 +54,14 @@ class Situation(Value, kw_only=True, frozen=True):
     incident: IncidentFacts = IncidentFacts()
 
 
+class WrittenInSandbox(Protocol):
+    """Files that commands in a sandbox wrote where this gate's commands can reach them."""
+
+    def wrote(self, path: str) -> bool: ...
+
+    def matching(self, folder: str, patterns: Sequence[str]) -> list[str]: ...
+
+
 def _no_links(path: str) -> str:
     return path
 
@@ -73,6 +81,7 @@ class Reader:
     remembered: Remembered = field(default_factory=Remembered)
     written: WrittenFiles = field(default_factory=WrittenFiles)
     """What earlier sessions wrote, and this one."""
+    sandboxes: WrittenInSandbox | None = None
 
     def read(self, action: Action, situation: Situation) -> Deed:
         intent = intent_of(action, situation.home, self._pending(action), situation.receiver)
@@ -152,28 +161,27 @@ class Reader:
         return tuple(steps), (*analysis.dynamic, *analysis.problems), analysis.variables
 
     def _noticed(self, action: Action, step: Step, folders: Sequence[str]) -> Step:
-        """A file that the agent wrote and now runs is only known at run time."""
-        run = action.run
-        written = [path for path in run_by(step, folders) if self.remembered.digest(run, path)]
+        """A file that the agent or a sandbox wrote and that now runs is only known at run time."""
+        run, scripts = action.run, run_by(step, folders)
+        here = [path for path in scripts if self.remembered.digest(run, path)]
+        inside = [path for path in scripts if self.sandboxes and self.sandboxes.wrote(path)]
         earlier: list[str] = []
         if patterns := files_obeyed_by(step.program, step.argv):
-            for folder in dict.fromkeys(
-                (*folders, *map(posixpath.dirname, step.paths), *step.paths)
-            ):
-                written += self.remembered.matching(run, folder, patterns)
+            for folder in _folders_searched(step, folders):
+                here += self.remembered.matching(run, folder, patterns)
                 earlier += self._earlier(action, step, folder, patterns)
-        earlier = [path for path in earlier if path not in written]
-        if not written and not earlier:
+                if self.sandboxes:
+                    found = self.sandboxes.matching(folder, patterns)
+                    inside += [path for path in found if not names_no_program(path)]
+        if not (here or earlier or inside):
             return step
-        when = "in this run" if written else "by the agent in an earlier session"
-        found = tuple(dict.fromkeys((*written, *earlier)))
-        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-        why = f"exec-dynamic: {found[0]}{more} was written {when}"
+        written = tuple(dict.fromkeys((*here, *earlier, *inside)))
+        when = "in this run" if here else "by the agent in an earlier session"
+        when = when if here or earlier else "in a sandbox"
+        more = f" and {len(written) - 1} more" if len(written) > 1 else ""
+        why = f"exec-dynamic: {written[0]}{more} was written {when}"
         return msgspec.structs.replace(
-            step,
-            effects=step.effects | {"exec-dynamic"},
-            why=(*step.why, why),
-            written=found,
+            step, effects=step.effects | {"exec-dynamic"}, why=(*step.why, why), written=written
         )
 
     def _earlier(
@@ -201,6 +209,11 @@ class Reader:
 def _place(action: Action) -> str:
     """Empty for this machine."""
     return "" if action.environment == "local" else f"{action.environment} {action.target}:"
+
+
+def _folders_searched(step: Step, folders: Sequence[str]) -> tuple[str, ...]:
+    """Folders in which a program may find files that it obeys."""
+    return tuple(dict.fromkeys((*folders, *map(posixpath.dirname, step.paths), *step.paths)))
 
 
 def run_by(step: Step, folders: Sequence[str]) -> list[str]:

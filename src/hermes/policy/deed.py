@@ -29,7 +29,7 @@ class Step(Value, kw_only=True, frozen=True):
     why: tuple[str, ...] = ()
     target: Target = Target()
     written: tuple[str, ...] = ()
-    """Files that it runs and that this very run wrote before."""
+    """Files that it runs and that this very run, or a command in a sandbox, wrote before."""
 
     @property
     def plain(self) -> bool:
