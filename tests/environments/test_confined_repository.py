@@ -136,7 +136,7 @@ async def test_the_repository_is_the_one_that_was_judged(
     command = "git -C ../origin tag made; git tag made"
     origin = Profile(repository="records", repositories=(str(tmp_path / "origin"),))
     _, _, blocked = await run(here, command, origin)
-    assert f"{tmp_path}/work/.git" in blocked
+    assert str(tmp_path / "work" / ".git") in blocked
     assert f"{tmp_path}/origin" not in blocked
     assert (await here.run("git -C ../origin tag; git tag")).output == "made\n"
 
