@@ -148,6 +148,19 @@ class IncidentChecked(Happening, tag="incident.checked", kw_only=True, frozen=Tr
     """False where it would pass after a restart or an edit, whatever the cause."""
 
 
+class IncidentAssessed(Happening, tag="incident.assessed", kw_only=True, frozen=True):
+    """What the first look at the whole host said, before anything was changed."""
+
+    incident: str
+    verdict: Literal["no-incident", "recovered", "wrong", "unknown"]
+    reasons: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+    """The looks that show it."""
+    component: str = ""
+    mechanism: str = ""
+    value: str = ""
+
+
 class IncidentDiagnosed(Happening, tag="incident.diagnosed", kw_only=True, frozen=True):
     """What is broken, how, and by which value; `evidence` are numbers of events of this run."""
 
@@ -234,6 +247,7 @@ IncidentEvent = (
     | IncidentReopened
     | PhaseEntered
     | LayerInvestigated
+    | IncidentAssessed
     | IncidentDiagnosed
     | IncidentChecked
     | ChangeBegan
