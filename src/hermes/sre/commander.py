@@ -215,6 +215,7 @@ class Commander:
             await self._unharmed("document", self._ground.report)
         if ending.outcome == "resolved":
             await self._unharmed("learn", self._ground.learn)
+        await self._ground.gate.commit()
         await self._ground.bus.publish(
             IncidentClosed(
                 run=self._case.run,

@@ -228,13 +228,15 @@ class IncidentClosed(Happening, tag="incident.closed", kw_only=True, frozen=True
 
 
 class IncidentRecovered(Happening, tag="incident.recovered", kw_only=True, frozen=True):
-    """The problem of an incident that people had to take over has ended, by whatever means."""
+    """The problem of an incident has ended without a change of ours, by whatever means."""
 
     incident: str
     recovered_at: datetime
     """When the last of its alerts was resolved; the event itself comes a settle time later."""
     how: str = ""
     """How we know: which sources resolved which alerts. It names no actor: none is known."""
+    still_failing: tuple[str, ...] = ()
+    """Warnings about the host that had joined and go on; each is reported as its own incident."""
 
 
 IncidentEvent = (
