@@ -15,6 +15,8 @@ DATABASES = ("/var/lib/postgresql/", "/var/lib/redis/")
 """Files that a database keeps for itself: what matters in them is for `keep` to ask."""
 OWN_COPIES = "/var/tmp/hermes-undo"
 """Where Hermes keeps the copies that an undo needs. Not compared, as is the folder of its shell."""
+BACKEND = "postgres: "
+"""How the title of a server process of PostgreSQL begins: its clients start and end them."""
 FAILING = ("failed", "activating", "deactivating", "auto-restart")
 _LOOK = r"""
 /usr/bin/python3 -S - <<'PY'
@@ -129,7 +131,11 @@ async def host_state(box: Box, made: LookAlike) -> HostState:
     return HostState(
         files=then["files"],
         units=then["units"],
-        processes=frozenset(first["processes"]) & frozenset(then["processes"]),
+        processes=frozenset(
+            line
+            for line in {*first["processes"]} & {*then["processes"]}
+            if not line.startswith(BACKEND)
+        ),
         filter=tuple(then["filter"]),
         kept=kept,
         live=frozenset(live),
