@@ -80,4 +80,5 @@ def draw(site: Site) -> LookAlike:
             ("rows", f"{found[1]} -c 'SELECT count(*) FROM accounts'"),
             ("the order", f"cat {jobs.path}"),
         ),
+        rhythm_s=4.0,
     )

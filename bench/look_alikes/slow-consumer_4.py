@@ -64,6 +64,8 @@ def draw(site: Site) -> LookAlike:
     receipts, sent = f"{place.data}/receipts", f"{place.data}/sent.log"
     conf = f"/etc/{source}.conf"
     told = f"sed -i 's|^receipts=.*|receipts={{}}|' {conf}; systemctl restart {source}"
+    once = f"for each in $(tail -n 12 {sent} | sort -u); do "
+    once += f"[ $(grep -cx $each {sent}) -eq 1 ] || exit 1; done"
     return site.look_alike(
         alert="queue of {service} on {host} grows, consumers do not keep up",
         body=BODY,
@@ -84,10 +86,7 @@ def draw(site: Site) -> LookAlike:
         healthy=[Http(name="it answers", port=place.port, contains=site.token)],
         symptoms=[
             Script(name="the queue is short", script=f"test $(ls {queue} | wc -l) -lt 8"),
-            Script(
-                name="nothing is sent again",
-                script=f"! tail -n 12 {sent} | sort | uniq -d | grep -q order",
-            ),
+            Script(name="nothing is sent again", script=once),
         ],
         inject=[
             f"{place.put('pause_ms', 180)}; systemctl restart {service}; "

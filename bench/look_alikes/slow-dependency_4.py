@@ -97,7 +97,7 @@ def draw(site: Site) -> LookAlike:
                 name="items come in time",
                 script="for n in 1 2 3 4 5 6; do exec 3<>/dev/tcp/127.0.0.1/"
                 f"{place.port}; printf 'GET /item HTTP/1.0\\r\\n\\r\\n' >&3; "
-                f"timeout 3 cat <&3 | grep -q {site.token} || exit 1; exec 3>&-; done",
+                f"timeout 3 cat <&3 | grep -q {site.token} || exit 1; exec 3>&-; sleep 0.3; done",
                 timeout=20.0,
             )
         ],
@@ -116,4 +116,5 @@ def draw(site: Site) -> LookAlike:
         keep=[("the settings", f"cat /etc/{store}.conf")],
         traffic=[Traffic(port=place.port, paths=("/item",))],
         settle=1.0,
+        rhythm_s=5.0,
     )
