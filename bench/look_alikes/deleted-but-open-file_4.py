@@ -73,8 +73,8 @@ def draw(site: Site) -> LookAlike:
         healthy=[kept],
         inject=[f"{find}; rm {ledger}; cat /proc/$pid/fd/$fd > {copy} || true"],
         fix=[
-            f"{find}; cat /proc/$pid/fd/$fd > /root/ledger; systemctl stop {name}; rm {copy}; "
-            f"cp /root/ledger {ledger}; systemctl start {name}"
+            f"{find}; cat /proc/$pid/fd/$fd > /var/tmp/ledger; systemctl stop {name}; rm {copy}; "
+            f"cp /var/tmp/ledger {ledger}; systemctl start {name}"
         ],
         cure=[Trigger(restart=(f"{name}.service",))],
         same=[place.conf, place.program, conf, f"/opt/{name}", f"{disk}/archive"],
