@@ -77,6 +77,9 @@ class HostState:
     files: dict[str, list[object]]
     units: dict[str, list[str]]
     processes: frozenset[str]
+    """Those that ran at both looks."""
+    fleeting: frozenset[str]
+    """Those that ran at one of them."""
     filter: tuple[str, ...]
     kept: dict[str, str]
     live: frozenset[str]
@@ -114,8 +117,10 @@ class HostState:
                 yield f"{name} was {old}, is {new}"
 
     def _processes(self, after: "HostState") -> Iterator[str]:
-        yield from (f"ended: {line}" for line in sorted(self.processes - after.processes))
-        yield from (f"started: {line}" for line in sorted(after.processes - self.processes))
+        ended = self.processes - after.processes - after.fleeting
+        started = after.processes - self.processes - self.fleeting
+        yield from (f"ended: {line}" for line in sorted(ended))
+        yield from (f"started: {line}" for line in sorted(started))
 
 
 async def host_state(box: Box, made: LookAlike) -> HostState:
@@ -125,17 +130,15 @@ async def host_state(box: Box, made: LookAlike) -> HostState:
     live = {path for path in first["files"].keys() | then["files"].keys()}
     live = {path for path in live if first["files"].get(path) != then["files"].get(path)}
     live |= {name for name, state in first["units"].items() if then["units"].get(name) != state}
+    one, two = {*first["processes"]}, {*then["processes"]}
     kept = {}
     for name, script in made.keep:
         kept[name] = (await box.run(script)).output
     return HostState(
         files=then["files"],
         units=then["units"],
-        processes=frozenset(
-            line
-            for line in {*first["processes"]} & {*then["processes"]}
-            if not line.startswith(BACKEND)
-        ),
+        processes=frozenset(each for each in one & two if not each.startswith(BACKEND)),
+        fleeting=frozenset(one ^ two),
         filter=tuple(then["filter"]),
         kept=kept,
         live=frozenset(live),

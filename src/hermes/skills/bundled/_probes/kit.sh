@@ -20,11 +20,3 @@ first_start() { journalctl -u "$1" -n 3000 -o short-unix --no-pager 2>/dev/null 
 born() { sed 's/.*) //' /proc/"$1"/stat | awk -v now="$(date +%s.%N)" -v hz="$(getconf CLK_TCK)" -v up="$(cut -d ' ' -f 1 /proc/uptime)" '{printf "%.2f\n", now - up + $20 / hz}'; }
 # Whether a file was changed after that first start.
 edited() { first_start "$1" | { read -r first && stat -c %.Y "$2" | awk -v s="$first" '{exit !($1 >= s)}'; }; }
-# Files that the settings of a unit name and that were changed after a time, except logs and what a process holds open.
-changed_since() {
-  for f in $(confs "$1"); do grep -vE '^[[:space:]]*#' "$f" | grep -oE '/[A-Za-z0-9_./-]+'; done | sort -u | while read -r p; do
-    case "$p" in *.log|*.pid|*.lock|*.sock) continue ;; esac
-    [ -f "$p" ] && stat -c %.Y "$p" | awk -v t="$2" '{exit !($1 > t)}' || continue
-    find /proc/[0-9]*/fd -type l -printf '%l\n' 2>/dev/null | grep -qxF -- "$p" || echo "$p"
-  done
-}
