@@ -7,7 +7,6 @@ from pathlib import Path
 import anyio
 import pytest
 from incident_house import Host
-from msgspec.structs import replace
 
 from hermes.core.bus import Bus
 from hermes.core.events.incidents import (
@@ -18,7 +17,6 @@ from hermes.core.events.incidents import (
     IncidentReopened,
     PhaseEntered,
 )
-from hermes.core.events.tools import ToolDecided
 from hermes.core.events.watching import WatchStarted
 from hermes.memory.buffered_journal import BufferedJournal
 from hermes.memory.in_memory import InMemoryJournal
@@ -189,37 +187,6 @@ async def test_a_watch_that_starts_after_the_recovery_reports_it(host: Host) -> 
     assert len(recoveries(events_of(host))) == 1
 
 
-async def test_a_recovery_while_an_approval_is_pending_is_reported_and_nothing_is_changed(
-    host: Host,
-) -> None:
-    host.playbook("web", MEND)
-    host.playbook("web-too", MEND)
-    host.answers_after = 3600.0
-    host.settings = replace(host.settings, triage=QUICK)
-    async with watched(host) as bus:
-        await raised(bus, "web")
-        await until(host, lambda events: bool(asked(events)))
-        (host.folder / "well-web").touch()
-        await raised(bus, "web", resolved=True)
-        await until(host, lambda events: bool(closed(events)))
-    (end,) = closed(events_of(host))
-    assert (end.outcome, host.ledger) == ("recovered", [])
-    assert len(asked(events_of(host))) == 1, "the second playbook asks nothing more"
-
-
-async def test_an_approval_stays_pending_while_an_alert_of_its_incident_fires(host: Host) -> None:
-    host.playbook("web", MEND)
-    host.answers_after = 1.5
-    host.settings = replace(host.settings, triage=QUICK)
-    async with watched(host) as bus:
-        await raised(bus, "web")
-        await until(host, lambda events: bool(asked(events)))
-        await raised(bus, "web", resolved=True)
-        await raised(bus, "web")
-        await until(host, lambda events: bool(closed(events)))
-    assert host.ledger == ["web-1"]
-
-
 async def test_a_question_is_not_worked_on(host: Host) -> None:
     async with watched(host) as bus:
         await raised(bus, "web", question="is this intended?")
@@ -228,10 +195,6 @@ async def test_a_question_is_not_worked_on(host: Host) -> None:
     worked = {e.incident for e in events_of(host) if isinstance(e, PhaseEntered)}
     titles = {e.incident: e.title for e in events_of(host) if isinstance(e, IncidentOpened)}
     assert {titles[each] for each in worked} == {"mail is down"}
-
-
-def asked(events: list[object]) -> list[ToolDecided]:
-    return [each for each in events if isinstance(each, ToolDecided) and each.verdict == "ask"]
 
 
 def recoveries(events: list[object]) -> list[IncidentRecovered]:

@@ -7,7 +7,7 @@ import anyio
 import pytest
 from tool_house import House, Person, local
 
-from hermes.core.actions import Action, Approval, Decision
+from hermes.core.actions import Action, Decision
 from hermes.core.errors import PlaceFailed, StoreError, StoreFull, ToolError
 from hermes.core.events import Event
 from hermes.core.events.tools import ToolApproved, ToolDecided, ToolFinished, ToolRequested
@@ -277,51 +277,3 @@ async def test_a_cancelled_call_has_no_result_so_that_nobody_thinks_it_did(
         await begun.wait()
         group.cancel_scope.cancel()
     assert house.kinds == USUAL[:3]
-
-
-async def test_a_question_is_withdrawn_when_its_reason_is_over(place: Environment) -> None:
-    """And then nothing runs, although nobody has said no."""
-    withdrawn = anyio.Event()
-
-    class Silent(Person):
-        async def __call__(self, action: Action, decision: Decision) -> Approval:
-            try:
-                await anyio.sleep_forever()
-            finally:
-                withdrawn.set()
-
-    async def over() -> str:
-        return "the problem is over"
-
-    house = House(place, TOOLS, policy=Always("ask"), person=Silent(says=True))
-    house.executor = house.executor.asking_until(over)
-    result = await house.result("change")
-    assert result.status == "denied" and "the problem is over" in result.content
-    assert withdrawn.is_set() and "tool.started" not in house.kinds
-
-
-async def test_an_answer_counts_while_its_reason_is_not_over(place: Environment) -> None:
-    async def over() -> str:
-        await anyio.sleep_forever()
-        return ""
-
-    house = House(place, TOOLS, policy=Always("ask"))
-    house.executor = house.executor.asking_until(over)
-    assert await house.ok("change") == "changed"
-
-
-async def test_a_store_that_fails_while_people_are_asked_raises_its_own_error(
-    place: Environment,
-) -> None:
-    class Unwritable(Person):
-        async def __call__(self, action: Action, decision: Decision) -> Approval:
-            raise StoreFull("no space left")
-
-    async def over() -> str:
-        await anyio.sleep_forever()
-        return ""
-
-    house = House(place, TOOLS, policy=Always("ask"), person=Unwritable(says=True))
-    house.executor = house.executor.asking_until(over)
-    with pytest.raises(StoreError):
-        await house.result("change")

@@ -21,7 +21,6 @@ from hermes.sre.verify import Baseline, Proof, restarts, verify, watch_recovery
 
 Enter = Callable[[Phase, int, str], Awaitable[None]]
 ByWhom = Literal["playbook", "model", "nobody"]
-OVER = "it ended while an approval was pending"
 UNSEEN = "no check of ours saw the trouble: whether it is gone is for a person to say"
 
 
@@ -84,8 +83,6 @@ class Attempts:
         return Made(by_whom="playbook", why=why, keep=True)
 
     async def _model(self, number: int) -> Made:
-        if over := self._reflexes.over:
-            return Made(why=f"{OVER}: {over}", last=True)
         minds = self._ground.minds
         if minds is None or not self._ground.settings.agents:
             why = self.why or f"{await self._no_match()}, and there is no model to ask"
@@ -132,8 +129,6 @@ class Attempts:
         )
         if not changes.made:
             why = remedy.gave_up or "nothing was changed"
-            if changes.over:
-                return Made(by_whom="model", why=f"{OVER}: {changes.over}", last=True)
             return Made(by_whom="model", why=why, last=not self._hypotheses)
         self._baseline = baseline
         commands = await self._commands(number)

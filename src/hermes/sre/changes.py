@@ -1,10 +1,7 @@
 """The changes of one attempt: each is written down with its way back before it runs."""
 
 import shlex
-from datetime import UTC, datetime, timedelta
 from itertools import count
-
-import anyio
 
 from hermes.core.actions import Action, Decision
 from hermes.core.events.incidents import ChangeBegan, ChangesUndone
@@ -16,15 +13,12 @@ from hermes.skills.playbook.ending import ended
 from hermes.sre.by_the_book import ByTheBook
 from hermes.sre.case import Case
 from hermes.sre.ground import Ground
-from hermes.sre.incident import Change, Incident, incident
+from hermes.sre.incident import Change, Incident
 from hermes.sre.snapshot import KEPT, plan, units_in
-from hermes.sre.triage.alerts import resolved_since
 from hermes.tools.executor import Executor
 
 TOOL = "terminal"
 PATIENCE = 60.0
-ALERTS_EVERY_S = 2.0
-"""Seconds between two looks at the alerts of an incident while an approval is pending."""
 UNSURE = "it was cut off while it was being taken back: nobody knows whether it was"
 
 
@@ -38,12 +32,10 @@ class Changes:
         self._ways_back: dict[str, str] = {}
         self._numbers = count(1)
         self.made = 0
-        self.over = ""
-        """Why people are not asked any more: the problem ended while an approval was pending."""
 
     @property
     def executor(self) -> Executor:
-        watched = self._ground.executor.watched(self._before).asking_until(self._over)
+        watched = self._ground.executor.watched(self._before)
         if not self._playbook:
             return watched
         return watched.under(WaysBack(ByTheBook(watched.policy), self._ways_back))
@@ -72,19 +64,6 @@ class Changes:
                 by=self._playbook or action.run,
             )
         )
-
-    async def _over(self) -> str:
-        """Returns once all alerts have been resolved for the settle time and nothing was changed:
-        then there is nothing to approve."""
-        settle = timedelta(seconds=self._ground.settings.triage.recovery)
-        journal, run = self._ground.bus.journal, self._case.run
-        while True:
-            await anyio.sleep(min(ALERTS_EVERY_S, settle.total_seconds()))
-            now = None if self.made else await incident(journal, run)
-            since = await resolved_since(journal, now) if now is not None else None
-            if since is not None and datetime.now(UTC) - since >= settle:
-                self.over = f"its alerts are resolved since {since:%H:%M:%S} UTC"
-                return self.over
 
     async def _keep(self, action: Action) -> str:
         planned = plan(action)

@@ -54,8 +54,6 @@ class Reflexes:
         """Playbooks that have acted, in this life or before: each has one try."""
         self.refused = ""
         """What the last one may not do, in words."""
-        self.over = ""
-        """Why people are not asked any more: the problem ended while an approval was pending."""
         self.suspects = ""
         """Causes that are possible by what was found, but whose symptom was not observed."""
 
@@ -99,8 +97,6 @@ class Reflexes:
             while (sighting := await scouting.next()) is not None:
                 if (acted := await self._upon(sighting, scouting, number)) is not None:
                     return acted
-                if self.over:
-                    return None
             self.refused = scouting.refused or self.refused
             self.suspects = "; ".join(scouting.suspects) or self.suspects
             return None
@@ -130,7 +126,6 @@ class Reflexes:
         name = seen.candidate.skill.name
         changes = Changes(self._ground, self._case, number, playbook=name)
         played = await self._play(seen, changes)
-        self.over = changes.over
         if changes.made or played.outcome == "applied":
             if played.outcome == "applied":
                 await self._tell(seen.candidate, played)

@@ -4,10 +4,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from typing import Literal
-
-import anyio
 
 from hermes.core.actions import (
     Action,
@@ -56,8 +53,6 @@ WITHHELD = "«redacted:"
 
 Before = Callable[[Action, Decision], Awaitable[None]]
 """Told of an action that may run, and waited for, before it does."""
-Over = Callable[[], Awaitable[str]]
-"""Returns, with the reason, once an answer is not needed any more."""
 
 
 class Executor:
@@ -98,10 +93,6 @@ class Executor:
         """The same road; `before` is told of each action that may run, and may look first."""
         return self._with(self._tools, before=before)
 
-    def asking_until(self, over: Over) -> "Executor":
-        """The same road; a question to people is withdrawn as soon as `over` returns."""
-        return self._with(self._tools, approver=partial(_asked_until, self._approver, over))
-
     def under(self, policy: Policy) -> "Executor":
         """The same road under stricter rules."""
         return self._with(self._tools, policy=policy)
@@ -112,12 +103,11 @@ class Executor:
         *,
         policy: Policy | None = None,
         before: Before | None = None,
-        approver: Approver | None = None,
     ) -> "Executor":
         return Executor(
             tools,
             policy or self.policy,
-            approver or self._approver,
+            self._approver,
             self._bus,
             redact=self._redact,
             before=before or self._before,
@@ -216,26 +206,6 @@ class Executor:
         if len(text) <= PREVIEW:
             return ToolResult(call_id=call.id, status=status, content=text)
         return await _preview(call, status, text, context)
-
-
-async def _asked_until(
-    approver: Approver, over: Over, action: Action, decision: Decision
-) -> Approval:
-    """The answer of people, or a no with the reason of `over`: whichever comes first."""
-    answers: list[Approval] = []
-    try:
-        async with anyio.create_task_group() as group:
-
-            async def withdraw() -> None:
-                answers.append(Approval(approved=False, by="nobody", reason=await over()))
-                group.cancel_scope.cancel()
-
-            group.start_soon(withdraw)
-            answers.append(await approver(action, decision))
-            group.cancel_scope.cancel()
-    except ExceptionGroup as error:
-        raise _cause(error) from error
-    return answers[0]
 
 
 def _cause(error: Exception) -> Exception:

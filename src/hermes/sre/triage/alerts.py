@@ -49,13 +49,6 @@ async def alerts_of(journal: Journal, incident: Incident) -> list[IncidentAlert]
     return [found[each] for each in incident.fingerprints if each in found]
 
 
-async def resolved_since(journal: Journal, incident: Incident) -> datetime | None:
-    """When the last of its alerts was resolved; None while one fires, or is not watched."""
-    found = await alerts_of(journal, incident)
-    times = [each.resolved_at for each in found if each.state == "resolved" and each.resolved_at]
-    return max(times) if times and len(times) == len(incident.fingerprints) else None
-
-
 async def _raised(journal: Journal, incident: Incident) -> AsyncIterator[AlertRaised]:
     wanted, since = set(incident.fingerprints), incident.case.opened_at - RAISED_BEFORE
     async for recorded in journal.read(kinds=("alert.raised",), since=since):
