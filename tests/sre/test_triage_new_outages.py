@@ -417,3 +417,39 @@ def test_a_question_that_a_person_answered_is_not_asked_again_while_nothing_chan
     assert len(world.all(IncidentOpened)) == 1
     world.open("m", **gone)
     assert len(world.all(IncidentOpened)) == 2
+
+
+CONFIG = {"host": "h", "kind": "config", "service": "nginx"}
+BROKEN = "nginx: the configuration would prevent its next start: nginx.conf:9"
+
+
+@pytest.mark.parametrize("phase", [None, "investigate", "remediate"])
+@pytest.mark.parametrize("of", [{}, {"service": "nginx"}])
+@pytest.mark.parametrize("acknowledged", [False, True])
+def test_a_broken_configuration_gets_its_notice_while_a_cpu_incident_is_open(
+    phase: Phase | None, of: dict[str, str], acknowledged: bool
+) -> None:
+    world = World()
+    cpu = world.open("c", "h: 97 percent of the processor are in use", host="h", kind="cpu", **of)
+    if phase is not None:
+        enter(world, cpu.incident, phase)
+    if acknowledged:
+        acknowledge(world, cpu.incident)
+    world.hear("nginx-config", BROKEN, **CONFIG)
+    world.wait(5)
+    (notice,) = [each for each in world.notices() if "nginx.conf:9" in f"{each.title}{each.text}"]
+    assert (notice.about, notice.severity) == ("declared", "P3")
+    assert "nginx" in notice.title
+    world.hear("nginx-config", BROKEN, **CONFIG)
+    world.wait(5)
+    assert sum("nginx.conf:9" in f"{each.title}{each.text}" for each in world.notices()) == 1
+
+
+def test_a_broken_configuration_gets_its_notice_after_its_service_joined_a_cpu_incident() -> None:
+    world = World()
+    world.open("c", "h: 97 percent of the processor are in use", host="h", kind="cpu")
+    world.hear("n", "nginx: connection refused", **NGINX)
+    world.wait(5)
+    world.hear("nginx-config", BROKEN, **CONFIG)
+    world.wait(5)
+    assert [each.severity for each in world.notices() if "nginx.conf:9" in each.text] == ["P3"]

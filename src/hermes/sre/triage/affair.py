@@ -16,7 +16,7 @@ from hermes.core.events.incidents import (
     Severity,
 )
 from hermes.sre.case import QUESTION
-from hermes.sre.triage.impact import graver, impact_of, problem_of
+from hermes.sre.triage.impact import ahead, graver, impact_of, problem_of
 from hermes.sre.triage.recurrence import alarm_of
 from hermes.sre.triage.settings import GroupSettings, Weight
 from hermes.sre.triage.toll import Toll
@@ -172,7 +172,8 @@ class Affair:
         service = voice.place.service
         if not service:
             return f"\n{voice.fingerprint}"
-        return f"{service}\n{voice.problem}" if self.acknowledged else service
+        apart = self.acknowledged or ahead(voice.alert)
+        return f"{service}\n{voice.problem}" if apart else service
 
     def widen(self, place: Place) -> None:
         for key in keys_of(place):
