@@ -241,7 +241,9 @@ async def test_a_command_may_not_reach_the_network_or_signal_others(
     await process.kill()
 
 
-async def test_the_exit_of_a_killed_command_is_told_as_by_a_shell(far: RemoteEnvironment) -> None:
+async def test_a_killed_command_has_the_exit_code_that_a_shell_reports(
+    far: RemoteEnvironment,
+) -> None:
     assert (await run(far, "kill -9 $$"))[0] == 137
     assert (await run(far, "kill -TERM $$"))[0] in (143, 15)
 

@@ -139,11 +139,11 @@ def _supervise(rules: VerdictRules, argv: "list[str]", codes: int, report: int) 
     supervisor.watch(child, ended, codes)
     supervisor.serve()
     if supervisor.runs:  # a process leaves the filter a moment before its end can be seen
-        supervisor.tell(os.waitpid(child, 0)[1])
+        supervisor.report_end(os.waitpid(child, 0)[1])
 
 
 class _CommandSupervisor(Supervisor):
-    """Also tells how the command ended, and buries all that it left behind."""
+    """Also reports how the command ended, and reaps all that it left behind."""
 
     def watch(self, child: int, ended: int, codes: int) -> None:
         """`ended` is readable when a child has ended; the exit code goes to `codes`."""
@@ -156,10 +156,10 @@ class _CommandSupervisor(Supervisor):
         signals.forget(fd)
         found = signals.reap()
         if self._child in found:
-            self.tell(found[self._child])
+            self.report_end(found[self._child])
         return None
 
-    def tell(self, status: int) -> None:
+    def report_end(self, status: int) -> None:
         self.runs = False
         os.write(self._codes, str(_code(status)).encode())
 

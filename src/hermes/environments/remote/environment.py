@@ -280,7 +280,7 @@ class ConfinedRemote:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """What still runs goes on; its refusals are told by the process itself."""
+        """What still runs goes on; the process itself reports its refusals."""
 
     def collect(self) -> list[Blocked]:
         return self._confinement.blocked() if self._confinement is not None else []

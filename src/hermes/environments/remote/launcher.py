@@ -119,12 +119,12 @@ async def install(lines: Lines, folder: str) -> Launcher:
     temporary = f"{base}/hermes-tmp-{name.rpartition('-')[2]}"
     words = {"folder": folder, "temporary": temporary, "compile": _COMPILE, "load": _LOAD}
     word, said = await lines.ask(_INSTALL, words, _bundle(), patience=INSTALL_TIMEOUT_S)
-    python, _, told = said.decode("utf-8", "replace").partition("\0")
+    python, _, answer = said.decode("utf-8", "replace").partition("\0")
     if word != "0":
         return _unable(folder, python.strip()[-300:])
-    version, root, reason = (*told.split(" ", 2), "", "", "")[:3]
+    version, root, reason = (*answer.split(" ", 2), "", "", "")[:3]
     if reason or not version.isdigit():
-        return _unable(folder, reason or told[-300:])
+        return _unable(folder, reason or answer[-300:])
     support = KernelSupport(landlock=int(version), root=root == "1")
     made = Launcher(python=python, folder=folder, temporary=temporary, support=support)
     start = made.words(Profile(), tree="trial", cwd="/", report=f"{folder}/report.trial")

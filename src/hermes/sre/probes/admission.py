@@ -40,7 +40,7 @@ class Admission(Value, kw_only=True, frozen=True):
 
 
 async def admit(probes: Sequence[Probe], policy: Policy, environment: Environment) -> Admission:
-    """Own kinds are written here and only read; a command of somebody's is looked at closely.
+    """Own kinds are written here and only read; a declared command is looked at closely.
 
     A look is refused for what it does, never because the kernel cannot hold it: no watch goes blind
     on an old kernel. Own kinds are held on this host alone; elsewhere a shell for each would cost
