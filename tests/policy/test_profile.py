@@ -82,6 +82,18 @@ def test_a_peer_behind_a_socket_makes_it_partly_enforced() -> None:
         assert (found.enforced, peer in found.unenforced) == ("partly", True)
 
 
+def test_hosts_and_datagrams_are_named_as_not_bounded() -> None:
+    for command, gap in (
+        ("curl -s http://localhost:8080/health", "which host it connects to on TCP port 8080"),
+        ("curl -sL http://example.com", "TCP connections to any host and port"),
+        ("ping -c 1 example.com", "UDP datagrams"),
+    ):
+        found = decided(command)
+        assert (found.enforced, gap in found.unenforced) == ("partly", True), found.unenforced
+        assert "UDP datagrams to any host" in found.unenforced
+    assert decided("cat /etc/hosts").enforced == "yes"
+
+
 def test_a_socket_named_by_the_command_can_be_reached() -> None:
     assert "/srv/d/sock" in profile("docker -H unix:///srv/d/sock ps").sockets
     assert "/srv/pg/.s.*" in profile("psql -h /srv/pg -c 'select 1'").sockets

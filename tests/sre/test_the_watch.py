@@ -246,6 +246,18 @@ async def test_a_watch_that_starts_after_a_problem_ended_does_not_finish_the_wor
     assert len(recoveries(events_of(host))) == 1 and not closed(events_of(host))
 
 
+async def test_the_work_goes_on_when_an_alert_of_the_incident_fires_again(host: Host) -> None:
+    host.playbook("web", MEND)
+    host.answers_after = 1.5
+    async with watched(host) as bus:
+        await raised(bus, "web")
+        await until(host, lambda events: any(getattr(e, "verdict", "") == "ask" for e in events))
+        await raised(bus, "web", resolved=True)
+        await raised(bus, "web")
+        await until(host, lambda events: bool(closed(events)))
+    assert host.ledger == ["web-1"] and not recoveries(events_of(host))
+
+
 async def test_a_question_is_not_worked_on(host: Host) -> None:
     async with watched(host) as bus:
         await raised(bus, "web", question="is this intended?")

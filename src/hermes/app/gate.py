@@ -117,6 +117,11 @@ def open_policy(
 def kernel_here(loaded: Loaded, place: str = "") -> KernelSupport:
     """What the kernel would enforce in the place that the settings, or `place`, name."""
     kind = place or loaded.settings.terminal.backend
+    if kind in ("ssh", "docker"):
+        return KernelSupport(
+            reason=f"whether the far side of {kind} can confine commands (python3 and Landlock are "
+            "needed there) is only known once Hermes has connected"
+        )
     if kind != "local":
         return KernelSupport(reason=f"commands in {kind} are not confined by the kernel")
     from hermes.environments.confinement.probe import kernel_support

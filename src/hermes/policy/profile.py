@@ -308,12 +308,23 @@ def enforcement_of(profile: Profile, kernel: KernelSupport) -> tuple[Enforced, s
     if obstacle := obstacle_to(profile, kernel):
         return "no", obstacle
     gaps = [f"{peer} can change things on its behalf" for peer in profile.peers]
-    gaps += ["connections to any port"] if profile.network == "any" and not gaps else []
+    gaps += _network_gaps(profile)
     if kernel.landlock < SIGNAL_VERSION and not profile.may_signal:
         gaps.append("some ways to send a signal (Landlock 6 is needed)")
     if kernel.landlock < DEVICE_VERSION:
         gaps.append("control of devices (Landlock 5 is needed)")
     return ("partly" if gaps else "yes"), "; ".join(gaps)
+
+
+def _network_gaps(profile: Profile) -> list[str]:
+    """The kernel's rules name TCP ports, and neither hosts nor datagrams."""
+    datagrams = "UDP datagrams to any host"
+    if profile.network == "any":
+        return [f"TCP connections to any host and port, {datagrams}"]
+    if profile.network == "ports":
+        ports = ", ".join(map(str, profile.ports))
+        return [f"which host it connects to on TCP port {ports}, {datagrams}"]
+    return [datagrams] if "interfaces" in profile.special else []
 
 
 def obstacle_to(profile: Profile, kernel: KernelSupport) -> str:

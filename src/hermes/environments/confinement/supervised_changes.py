@@ -44,6 +44,11 @@ class Changes:
 
     def _grant(self, real: str, *, making_folder: bool = False) -> str:
         """Who carries a change of this path out: the kernel, or we; empty when neither may."""
+        if real.startswith(self._rules.protected):
+            return ""
+        return self._granted(real, making_folder=making_folder)
+
+    def _granted(self, real: str, *, making_folder: bool) -> str:
         rules = self._rules
         if real in self._files or real.startswith("/dev/pts/"):
             return INSIDE

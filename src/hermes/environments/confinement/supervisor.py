@@ -9,7 +9,6 @@ import ctypes
 import os
 import struct
 from errno import EACCES, EPERM
-from fnmatch import fnmatchcase
 
 from hermes.environments.confinement import kernel, landlock
 from hermes.environments.confinement.connection_supervisor import ConnectionSupervisor
@@ -54,7 +53,7 @@ class Supervisor(ConnectionSupervisor):
             call.refuse(refused.error)
 
     def may_reach(self, real: str, status: os.stat_result) -> bool:
-        return any(fnmatchcase(real, pattern) for pattern in self._rules.sockets)
+        return any(matches(real, pattern) for pattern in self._rules.sockets)
 
     def refused(self, call: NotifiedCall, what: str) -> None:
         self._say(call, "connect", what)
@@ -120,7 +119,7 @@ class Supervisor(ConnectionSupervisor):
             return False
 
     def _say(self, call: NotifiedCall, kind: str, what: str, why: str = "") -> None:
-        optional = any(fnmatchcase(what, pattern) for pattern in self._rules.optional)
+        optional = any(matches(what, pattern) for pattern in self._rules.optional)
         program = call.program().replace("\n", "?")
         words = (kind, what.replace("\n", "?"), program, why, "optional" if optional else "")
         line = "\0".join(words).encode("utf-8", "replace") + b"\n"
@@ -134,6 +133,22 @@ class Supervisor(ConnectionSupervisor):
 
 
 _FAMILIES = {2: "the network (IPv4)", 10: "the network (IPv6)", 17: "raw network packets"}
+
+
+def matches(path: str, pattern: str) -> bool:
+    """Whether a `*` for any characters makes them equal. `fnmatch` costs a launcher 10 ms."""
+    first, *parts = pattern.split("*")
+    if not parts:
+        return path == pattern
+    if not path.startswith(first):
+        return False
+    place = len(first)
+    for part in parts[:-1]:
+        place = path.find(part, place)
+        if place < 0:
+            return False
+        place += len(part)
+    return path.endswith(parts[-1]) and len(path) - place >= len(parts[-1])
 
 
 def _parent(pid: int) -> int:

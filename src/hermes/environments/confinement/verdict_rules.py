@@ -25,6 +25,8 @@ class VerdictRules:
     """Folders in which new files may be made, changed and removed again."""
     files: tuple[str, ...] = ()
     """Devices, pipes and files of our own that may be opened for writing."""
+    protected: tuple[str, ...] = ()
+    """Beginnings of paths that stay as they are, even below a folder that may change."""
     network: bool = False
     """Whether IPv4 and IPv6 sockets may be made."""
     ports: tuple[int, ...] = ()
