@@ -6,6 +6,7 @@ import socket
 import subprocess
 from pathlib import Path
 
+import anyio
 import pytest
 
 from hermes.app import open_house
@@ -17,6 +18,7 @@ from hermes.core.events.approvals import ApprovalRequested
 from hermes.core.events.happening import Unknown
 from hermes.core.events.tools import ToolDecided, ToolFinished, ToolRequested
 from hermes.core.messages import Risk, ToolCall
+from hermes.environments.sandbox_records import MARGIN_NS
 from hermes.policy.allowlist import revoke
 from hermes.settings.load import Loaded, load
 
@@ -181,6 +183,7 @@ async def test_a_commit_made_in_a_sandbox_can_be_read_outside_without_asking(
     home: Path, work: Path
 ) -> None:
     subprocess.run(["git", "init", "-q", work], check=True)  # noqa: ASYNC221
+    await anyio.sleep(2 * MARGIN_NS / 1e9)  # else the sandbox counts as the writer of its settings
     who = "git -c user.name=a -c user.email=a@b"
     inside = f"echo 1 > a; git add a; {who} commit -qm one"
     sandbox = {"terminal.backend": "sandbox"}

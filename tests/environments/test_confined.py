@@ -145,15 +145,30 @@ async def test_a_confined_command_leaves_no_code_for_one_that_is_not(
     here: LocalEnvironment, tmp_path: Path
 ) -> None:
     await here.run("echo() { builtin echo own; }; unset -f echo; PS4='+ '")
-    planted = (
-        f"date() {{ touch {tmp_path}/bad; }}; alias id='touch {tmp_path}/bad'; "
-        "PATH=/nowhere:$PATH; export LD_PRELOAD=/nowhere.so BASH_ENV=/x; declare -i n=1"
-    )
-    await run(here, planted)
+    planted = f"date() {{ touch {tmp_path}/bad; }}; alias id='touch {tmp_path}/bad'"
+    await run(here, f"{planted}; declare -i n=1")
     assert "bad" in (await run(here, "declare -f date"))[1]
+    await run(here, "PATH=/nowhere:$PATH; export LD_PRELOAD=/nowhere.so BASH_ENV=/x")
     told = await here.run("date >/dev/null; id -u; echo $PATH ${LD_PRELOAD-none} ${BASH_ENV-none}")
     assert told.output == f"{os.getuid()}\n{os.environ['PATH']} none none\n"
     assert not (tmp_path / "bad").exists()
+
+
+async def test_a_confined_command_does_not_choose_the_programs_of_a_later_one(
+    here: LocalEnvironment, tmp_path: Path
+) -> None:
+    (tmp_path / "work/5").mkdir()
+    (tmp_path / "work/5/id").write_text("#!/bin/sh\necho planted\n")
+    (tmp_path / "work/5/id").chmod(0o755)
+    await run(here, "a=1; let PATH=5; export BASH_ENV=/x")
+    assert await run(here, "id -u; echo $a $PATH ${BASH_ENV-none}") == (
+        0,
+        f"{os.getuid()}\n1 {os.environ['PATH']} none\n",
+        [],
+    )
+    await here.run("PATH=$PWD/5:$PATH")  # this one was allowed as it is
+    assert (await run(here, "b=2; id -u"))[1] == "planted\n"
+    assert (await run(here, "f() { echo $b; }; f; id -u"))[1] == "2\nplanted\n"
 
 
 async def test_a_forged_state_is_not_taken_over(here: LocalEnvironment, tmp_path: Path) -> None:

@@ -37,8 +37,10 @@ async def run(
         return result.exit_code, result.output.replace("\r", ""), confined.collect()
 
 
-async def python(place: LocalEnvironment, code: str) -> tuple[int, str, list[Blocked]]:
-    return await run(place, f"{sys.executable} - <<'E'\n{code}\nE")
+async def python(
+    place: LocalEnvironment, code: str, profile: Profile | None = None
+) -> tuple[int, str, list[Blocked]]:
+    return await run(place, f"{sys.executable} - <<'E'\n{code}\nE", profile)
 
 
 async def test_a_command_can_have_a_terminal_of_its_own(here: LocalEnvironment) -> None:
@@ -130,6 +132,17 @@ async def test_the_messages_of_the_kernel_can_be_read_and_not_cleared(
         code = f"{CALL}b = ctypes.create_string_buffer(9); print(c.klogctl({kind}, b, 1))"
         _, output, blocked = await python(here, code)
         assert (output, blocked[0].what) == ("-1\n", "system call syslog")
+
+
+async def test_no_process_is_signalled_by_a_descriptor(here: LocalEnvironment) -> None:
+    code = (
+        "import fcntl, os, socket; a, b = socket.socketpair(); "
+        "tries = [lambda n=n: fcntl.fcntl(a, n, os.getppid()) for n in (8, 10)]; "
+        "tries += [lambda: fcntl.ioctl(a, 0x8901, b'\\1\\0\\0\\0')]\n"
+        "for each in tries:\n try: each(); print('done')\n except OSError as e: print(e.errno)"
+    )
+    profile = Profile(special=("processes",))
+    assert (await python(here, code, profile))[1] == "1\n1\n1\n"
 
 
 @as_root

@@ -1,5 +1,6 @@
 """Files that the agent wrote in one session and that a program loads unasked in a later one."""
 
+import os
 import sqlite3
 from pathlib import Path
 
@@ -143,6 +144,15 @@ def test_a_full_record_keeps_the_folders_of_its_oldest_entries(tmp_path: Path) -
     assert list(record.below("", "/srv/old")) == ["/srv/old/"]
     assert Session(tmp_path).decide("terraform plan").verdict == "ask"
     assert Session(tmp_path).decide("cat main.tf; ls").verdict == "allow"
+
+
+def test_a_file_that_is_gone_is_not_asked_about(tmp_path: Path) -> None:
+    file = tmp_path / "main.tf"
+    record = WrittenFiles(tmp_path / FILE_NAME, os.path.lexists)
+    record.add("", [str(file)])
+    assert list(record.below("", str(tmp_path))) == []
+    file.touch()
+    assert list(record.below("", str(tmp_path))) == [str(file)]
 
 
 def test_a_damaged_record_asks_and_says_what_to_do(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ Reading the rules and the parser costs more than the rest of a start, and a ques
 no tool never asks the gate. But a broken policy file must stop the start, not the first deed.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -96,7 +97,7 @@ def open_policy(
             own_paths=own,
             lookup=follow,
             digest=digest,
-            written=WrittenFiles(loaded.home / FILE_NAME),
+            written=WrittenFiles(loaded.home / FILE_NAME, os.path.lexists),
             sandboxes=SandboxRecords(loaded.home),
         )
 

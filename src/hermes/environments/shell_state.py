@@ -4,12 +4,13 @@ one takes over.
 A command that ran unconfined was allowed as it is, and so is the state that it leaves. A confined
 command may have been misjudged, and could leave a function named `systemctl` for a later command
 that is allowed to do anything. So of its state, an unconfined command takes over plain variables
-and the working folder only; confined commands take over all of it.
+and the working folder only; confined commands take over all of it, unless it changed a variable
+that decides which code runs: no command does that which the policy let run confined.
 """
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from shlex import quote
 
 from hermes.environments.shell import FOLDER_MARK, folder_in
@@ -39,14 +40,26 @@ _STEERING = re.compile(
 )
 """Variables that decide what other programs run or read: an unconfined command keeps its own."""
 
+_DECIDES_CODE = re.compile(
+    rb"PATH|ENV|BASH_ENV|PROMPT_COMMAND|LD_\w+|GCONV_PATH|PYTHON(?:PATH|HOME|STARTUP)|PERL5?(?:LIB|OPT)"
+    rb"|RUBY(?:LIB|OPT)|NODE_(?:OPTIONS|PATH)|GIT_(?:EXEC_PATH|SSH\w*|CONFIG\w*|EXTERNAL_DIFF|ASKPASS)"
+)
+_ESCAPED = re.compile(rb"\\([\\\"$`])")
+
 
 class ShellState:
     """What the next command takes over. `confined` says under what a command runs, or ran."""
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
-        """`names` are those of the variables that the first command is given."""
-        given = " ".join(quote(name) for name in names)
-        self._first = f"__hermes_first=({given})".encode()
+    def __init__(self, variables: Mapping[str, str] | None = None) -> None:
+        """`variables` are those that the first command is given."""
+        given = variables or {}
+        self._first = f"__hermes_first=({' '.join(quote(name) for name in given)})".encode()
+        self._code = {
+            name: value
+            for name, value in ((os.fsencode(n), os.fsencode(v)) for n, v in given.items())
+            if _DECIDES_CODE.fullmatch(name)
+        }
+        """Variables that decide which code runs, as the last unconfined command left them."""
         self._latest = b""
         self._unconfined: list[bytes] = []
         """What the last unconfined command gave back, in sections; empty before the first."""
@@ -69,8 +82,12 @@ class ShellState:
             if harmless is None:
                 return
             self._trusted = harmless
+            if _deciding_code(sections[1]) != self._code:
+                self._latest = b"".join(harmless)
+                return
         else:
             self._unconfined = self._trusted = sections
+            self._code = _deciding_code(sections[1])
         self._latest = b"".join(sections)
 
     @property
@@ -106,6 +123,17 @@ def _variables(text: bytes) -> dict[bytes, bytes] | None:
         place = match.end()
         if _PLAIN_ATTRIBUTES.issuperset(match[1]):
             found[match[2]] = match[0]
+    return found
+
+
+def _deciding_code(text: bytes) -> dict[bytes, bytes]:
+    """The variables that decide which code runs, with their values; a strange one as it stands."""
+    found = {}
+    for name, line in (_variables(text) or {}).items():
+        if _DECIDES_CODE.fullmatch(name):
+            _, _, value = line.rstrip(b"\n").partition(b"=")
+            plain = value[:1] == value[-1:] == b'"'
+            found[name] = _ESCAPED.sub(rb"\1", value[1:-1]) if plain else value
     return found
 
 

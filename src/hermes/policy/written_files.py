@@ -29,8 +29,11 @@ _ADD = "INSERT OR REPLACE INTO written SELECT ?, coalesce(max(number), 0) + 1 FR
 class WrittenFiles:
     """Paths are those of one machine; `place` tells machines apart. Without a file, in memory."""
 
-    def __init__(self, file: Path | None = None) -> None:
-        self._file = file
+    def __init__(
+        self, file: Path | None = None, exists: Callable[[str], bool] = lambda path: True
+    ) -> None:
+        """`exists` tells whether a file of this machine is still there."""
+        self._file, self._exists = file, exists
         self._unsaved: set[str] = set()
         """What could not be recorded: at least this process knows it."""
 
@@ -53,7 +56,8 @@ class WrittenFiles:
         """
         start = f"{place}{folder.rstrip('/')}/"
         for path in (*self._saved(start), *self._unsaved):
-            if path.startswith(start) or (path.endswith("/") and start.startswith(path)):
+            near = path.startswith(start) or (path.endswith("/") and start.startswith(path))
+            if near and (place or self._exists(path)):
                 yield path.removeprefix(place)
 
     def _saved(self, start: str) -> list[str]:

@@ -17,6 +17,18 @@ readarray BASH_ENV < f; bash -c true
 for PATH in /tmp/evil; do ls; done
 select PATH in /tmp/evil; do ls; done < f
 getopts a PATH
+let PATH=5; ls
+((PATH=5)); ls
+(( PATH |= 5 )); ls
+: $((PATH=5)); ls
+: $((++PATH)); ls
+: ${PATH:=5}; ls
+for ((PATH=5; PATH<6; )); do ls; done
+a[PATH=5]=1; ls
+echo ${a[PATH=5]}; ls
+[[ PATH=5 -eq 5 ]] && ls
+[ -v a[PATH=5] ] && ls
+wait -p PATH -n; ls
 set -a; GREETING=/tmp/x; ls
 set -o allexport; ls
 set -k; git diff GIT_EXTERNAL_DIFF=/tmp/x

@@ -67,6 +67,10 @@ KEYS_AND_SHARED_MEMORY = ("add_key", "request_key", "msgget", "semget", "shmget"
 NEW_NAMESPACES = 0x7E020000
 """Flags of `clone` that make a namespace, in which a command could regain rights."""
 BTRFS, NO_SUCH_IOCTL = 0x94, 25
+SIGNALS_BY_DESCRIPTOR = (8, 10, 15)
+"""`F_SETOWN`, `F_SETSIG`, `F_SETOWN_EX`: the kernel signals any process when data arrives."""
+OWNERS_BY_IOCTL = (0x8901, 0x8902)
+"""The same by `FIOSETOWN` and `SIOCSPGRP`."""
 SIGNALS = ("tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
 """Ways to send a signal besides `kill`; a thread of a program sends some to itself."""
 
@@ -178,7 +182,11 @@ def filter_for(rules: VerdictRules) -> list[Refusal]:
         signals = () if rules.may_signal else SIGNALS
         found += [Notification(name) for name in (*signals, *refused)]
     if not rules.may_signal:
-        found.append(Notification("kill"))
+        found += [
+            Notification("kill"),
+            Refusal("fcntl", When(1, *SIGNALS_BY_DESCRIPTOR)),
+            Refusal("ioctl", When(1, *OWNERS_BY_IOCTL)),
+        ]
         # To oneself (0) and to read a limit of another (no new one given) stays free.
         found += [
             Notification(name, any_bit(place, seccomp.ALL_BITS))

@@ -29,6 +29,7 @@ SYSCALLS = {
     "creat": (85, None),
     "delete_module": (176, 106),
     "fanotify_init": (300, 262),
+    "fcntl": (72, 25),
     "fchmod": (91, 52),
     "fchmodat": (268, 53),
     "fchmodat2": (452, 452),

@@ -224,7 +224,7 @@ class RemoteSession:
         """What an unconfined command takes over from the confined ones before it."""
         _, said = await self._lines.ask(READ_STATES, {"home": self.shell.folder})
         size, _, both = said.partition(b" ")
-        state, cut = ShellState(()), int(size) if size.isdigit() else 0
+        state, cut = ShellState(), int(size) if size.isdigit() else 0
         state.take(both[:cut], confined=False)
         state.take(both[cut:], confined=True)
         return state.source(confined=False).decode("utf-8", "surrogateescape")

@@ -10,12 +10,14 @@ from collections.abc import Iterable
 
 from hermes.policy.commands.marks import MAYBE, NAME
 from hermes.policy.commands.scope import Bound, Scope
+from hermes.policy.commands.tables import decides_code
 
 _NUMBER = re.compile(rf"[\s{NAME}{MAYBE}0-9+-]*\Z")
 _LENGTH = re.compile(r"\$\{#[^}]*\}")
 _IDENTIFIER = re.compile(r"(?<![\w#])[A-Za-z_]\w*", re.A)
 _BASE = re.compile(r"\b(?:0[xX][0-9a-fA-F]+|\d+#[0-9A-Za-z@_]+)")
 _ASSIGNED = re.compile(r"\b([A-Za-z_]\w*)\s*(?:=(?!=)|[-+*/%]=|\+\+|--)", re.A)
+_STATEMENT = re.compile(r"[=\[]|\+\+|--")
 _COMPARISON = re.compile(r"\s-(?:eq|ne|lt|le|gt|ge)\s")
 _OPERAND = re.compile(r"(\S+)\s+-(?:eq|ne|lt|le|gt|ge)\s+(\S+)")
 _VARIABLE_TEST = re.compile(r"-v\s+(\S+)")
@@ -39,6 +41,8 @@ def unknown_operand(text: str, scope: Scope, outputs: Iterable[str] = ()) -> str
     plain = _BASE.sub("0", _LENGTH.sub("0", _outside_substitutions(text)))
     names = dict.fromkeys(_IDENTIFIER.findall(plain))
     counters = frozenset(_ASSIGNED.findall(plain))
+    if steering := next(filter(decides_code, map(str, names)), ""):
+        return f"{steering}, which decides what code runs and"
     for name in map(str, names):
         value = scope.value(name)
         if not is_number(value) and not (value is None and name in counters):
@@ -64,7 +68,8 @@ def unknown_in_test(text: str, scope: Scope, outputs: Iterable[str]) -> str:
         operands = _VARIABLE_TEST.findall(text)
     for operand in operands:
         bare = operand.strip("\"'")
-        if ("$" in bare or bare in scope.variables) and (unknown := unknown_operand(bare, scope)):
+        evaluated = "$" in bare or bare in scope.variables or _STATEMENT.search(bare)
+        if evaluated and (unknown := unknown_operand(bare, scope)):
             return unknown
     return ""
 

@@ -8,7 +8,7 @@ from hermes.policy.commands.calls import Call
 from hermes.policy.commands.marks import ANY, MAYBE, NAME, foreign, shown
 from hermes.policy.commands.scope import Bound, Scope
 from hermes.policy.commands.syntax import Misread, Node
-from hermes.policy.commands.tables import lists
+from hermes.policy.commands.tables import decides_code, lists
 from hermes.policy.commands.walking import Walk
 
 _LENGTH = 4000
@@ -66,7 +66,7 @@ def _many(value: Bound) -> tuple[str, ...]:
 
 def check(call: Call, name: str, value: Bound) -> None:
     """Mark what setting a variable does beyond remembering it."""
-    if telling(name) and not _harmless(call, name, value):
+    if decides_code(name) and not _harmless(call, name, value):
         call.dynamic(f"{name} decides which code runs")
     for text in _many(value):
         if _CODE.search(text):
@@ -75,20 +75,12 @@ def check(call: Call, name: str, value: Bound) -> None:
             call.mark("secret-read", f"{name} names {shown(text)}, which holds secrets")
 
 
-def telling(name: str) -> bool:
-    """Whether programs let this variable choose code, libraries, options or editors."""
-    return any(
-        name == one or (one.endswith("*") and name.startswith(one[:-1]))
-        for one in lists()["variables"]
-    )
-
-
 def check_exported(call: Call, name: str, value: Bound) -> None:
     """A variable that programs will see: unknown names may choose code by naming a file or a host.
 
     The names that are known to do so are in the tables; this is for those that nobody listed.
     """
-    if telling(name) or harmless_name(name):
+    if decides_code(name) or harmless_name(name):
         return
     if name.endswith(tuple(lists()["exported_variables"])):
         call.dynamic(f"{name} may decide which code a program runs, or where it connects")

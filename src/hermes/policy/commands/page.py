@@ -11,12 +11,14 @@ from hermes.policy.commands.calls import Call
 from hermes.policy.commands.marks import ANY, NAME
 from hermes.policy.commands.scope import Scope
 from hermes.policy.commands.syntax import Misread, Node
+from hermes.policy.commands.tables import decides_code
 from hermes.policy.commands.walking import TooMuch
 from hermes.policy.commands.words import Fields, Reader
 
 _STEPS = {**control.STEPS, **simple.STEPS}
 _SUBSTITUTIONS = frozenset({"command_substitution", "process_substitution"})
 _EXPANSIONS = frozenset({*_SUBSTITUTIONS, "arithmetic_expansion", "expansion"})
+_DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*)(?:\[[^]]*\])?:?=", re.A)
 _SUBSCRIPT = re.compile(r"\$\{[!#]?([A-Za-z_]\w*)\[([^]@*][^]]*)\]", re.A)
 _DEPTH = 24
 _NODES = 6000
@@ -148,6 +150,7 @@ class Page:
             return ""
         if node.type == "expansion":
             self._subscript(node, scope)
+            self._default(node, scope)
             return ""
         inner = scope.copy()
         text = self.text[node.start_byte : node.end_byte].lstrip()
@@ -173,6 +176,14 @@ class Page:
         if unknown := unknown_operand(found[2], scope):
             call = self.call(node, scope)
             call.dynamic(f"a subscript of {unknown}, which the shell would run as code")
+            self.keep(call)
+
+    def _default(self, node: Node, scope: Scope) -> None:
+        """`${name:=value}` sets the variable when it has no value."""
+        found = _DEFAULT.match(self.letters[node.start_byte : node.end_byte].lstrip())
+        if found and decides_code(found[1]):
+            call = self.call(node, scope)
+            call.dynamic(f"{found[1]} decides which code runs")
             self.keep(call)
 
     def _backticks(self, node: Node, text: bytes, scope: Scope) -> str:

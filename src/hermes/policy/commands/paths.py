@@ -30,6 +30,7 @@ _DEVICE = re.compile(
     r"/dev/(?:[shv]d[a-z]|xvd[a-z]|nvme\d|mmcblk|md\d|md/|dm-|mapper/|disk/|loop\d|nbd|rbd|zd\d"
     r"|sr\d|st\d|mem\Z|kmem\Z|port\Z|root\Z|block/|bcache|drbd|vg|[a-z]+-vg/|VolGroup)"
 )
+_OWN_SECRETS = ("/audit.key", "/.env")
 _NETWORK = re.compile(r"/dev/(?:tcp|udp)/|/inet[46]?/")
 _KERNEL = re.compile(r"/(?:proc|sys)/")
 _TEMPORARY = re.compile(
@@ -209,6 +210,8 @@ class Places:
             return True
         aimed = len(GLOB.sub("", name)) >= 2
         pattern = _globbed(path)
+        if any(pattern.match(own) for own in self.own if own.endswith(_OWN_SECRETS)):
+            return True
         return any(
             pattern.match(sample)
             for sample in self._known.samples

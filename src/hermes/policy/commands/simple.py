@@ -7,6 +7,7 @@ from hermes.policy.commands.marks import ANY
 from hermes.policy.commands.redirects import Opened
 from hermes.policy.commands.scope import Bound, Scope
 from hermes.policy.commands.syntax import Misread, Node
+from hermes.policy.commands.tables import decides_code
 from hermes.policy.commands.walking import Step, TooMuch, Walk
 
 _WORDS = 800
@@ -169,7 +170,7 @@ def forget(walk: Walk, node: Node, scope: Scope, stdin: str | None) -> str:
         for word in words:
             assignments.check_name(call, word)
             scope.variables[word] = ""
-            if assignments.telling(word):
+            if decides_code(word):
                 call.dynamic(f"{word} decides what runs, or what is remembered of it")
             if "$(" in word or "`" in word:
                 call.dynamic("a subscript that is run")

@@ -201,6 +201,14 @@ def names() -> Iterator[str]:
     return iter(_entries())
 
 
+def decides_code(variable: str) -> bool:
+    """Whether programs let this variable choose code, libraries, options or editors."""
+    return any(
+        variable == one or (one.endswith("*") and variable.startswith(one[:-1]))
+        for one in lists()["variables"]
+    )
+
+
 @cache
 def lists() -> dict[str, list[str]]:
     """The lists that are not about programs: secrets, system trees, telling variables."""

@@ -241,7 +241,7 @@ class Reader:
         for start, node in self.nodes.items():
             if at < start < close and node.type != "expansion":
                 self.output(node)
-        if "[" in inside and at in self.nodes:
+        if ("[" in inside or "=" in inside) and at in self.nodes:
             self.output(self.nodes[at])
         self._insert(self.parameters.braced(inside, quoted), quoted)
         return close + 1

@@ -158,7 +158,7 @@ def wait(call: Call, entry: Program) -> str:
     call.mark("read", "waits for a process")
     words = call.argv[1:]
     if "-p" in words and (rest := words[words.index("-p") + 1 :]):
-        assignments.bind(call, rest[0], NAME)
+        assignments.bind(call, rest[0], "0")
     return ""
 
 

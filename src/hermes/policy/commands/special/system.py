@@ -33,6 +33,9 @@ def internet(call: Call, entry: Program) -> str:
     if words[:2] in (["netns", "exec"], ["vrf", "exec"]):
         at = call.argv.index("exec") + (1 if found.has("-a", "-all") else 2)
         return call.run(call.argv[at:])
+    if any(map(foreign, words[:2])):
+        call.mark("unknown", "ip is told only at run time what to do")
+        return ANY
     verb = words[1] if len(words) > 1 else "show"
     short = verb == "s" and words[0][:1] not in ("l",)
     counts = words[:1] == ["xfrm"] and words[2:3] in (["count"], ["list"], ["show"], [])
