@@ -4,7 +4,8 @@ usage: python bench/confinement.py [--runs N] [--reads [--limit N]]
 Without --reads: a warm confined command against `bash -c` and against an unconfined one, and a
 whole tool turn with and without. With --reads: every text of the benign corpora that the careful
 set allows and whose programs are installed is run twice without confinement and once with; what
-then ends otherwise, or prints otherwise although it printed the same twice before, is listed.
+then ends otherwise, or prints otherwise although it printed the same twice, three times in a row,
+is listed.
 """
 
 import argparse
@@ -41,6 +42,8 @@ from hermes.tools.terminal import terminal
 
 CORPORA = Path(__file__).parent / "corpora" / "policy"
 TIMEOUT_S = 6.0
+TRIES = 3
+UNSTEADY = "unsteady"
 PAUSE_S = 0.1
 """Between two commands: no model answers faster."""
 VARIABLES = {"PATH": os.environ["PATH"], "HOME": "/root", "LANG": "C.UTF-8", "TERM": "dumb"}
@@ -145,7 +148,7 @@ BUILTINS = frozenset(
 
 
 async def reads(limit: int) -> int:
-    broken = tried = 0
+    broken = tried = unsteady = 0
     with tempfile.TemporaryDirectory() as name:
         (Path(name) / "app.log").write_text("one ERROR\ntwo\n")
         policy = careful(name)
@@ -157,33 +160,49 @@ async def reads(limit: int) -> int:
                     continue
                 tried += 1
                 difference = await differs(place, text, profile)
-                if difference:
+                unsteady += difference == UNSTEADY
+                if difference and difference != UNSTEADY:
                     broken += 1
                     print(f"--- {text}\n{difference}", flush=True)
-    print(f"{tried} ordinary reads run with and without confinement, {broken} differ")
+    print(
+        f"{tried} ordinary reads run with and without confinement, {broken} differ; {unsteady} "
+        "could not be compared: without confinement they ended otherwise each time, or too late"
+    )
     return broken
 
 
 async def differs(place: LocalEnvironment, text: str, profile: Profile) -> str:
-    """What is different under confinement; empty when it is nothing."""
+    """What is different under confinement each time it is tried; empty when it is nothing."""
+    found = ""
+    for _ in range(TRIES):
+        found = await differs_once(place, text, profile)
+        if not found:
+            break
+    return found
+
+
+async def differs_once(place: LocalEnvironment, text: str, profile: Profile) -> str:
     inner = f"( {text}\n)"
     first = await place.run(inner, timeout=TIMEOUT_S)
+    if first.timed_out:
+        return UNSTEADY
     async with place.confined(profile) as within:
         held = await within.run(inner, timeout=3 * TIMEOUT_S)
         blocked = [str(each) for each in within.collect()]
     second = await place.run(inner, timeout=TIMEOUT_S)
-    steady = first.exit_code == second.exit_code
+    if second.timed_out or first.exit_code != second.exit_code:
+        return UNSTEADY
     first, second, held = (masked(each) for each in (first, second, held))
     same_words = first.output == second.output and not SHOWS_ITS_SURROUNDINGS.search(text)
-    if steady and held.exit_code != first.exit_code:
+    if held.exit_code != first.exit_code:
         return f"exit {first.exit_code}, confined {held.exit_code}; {blocked}\n{tail(held)}"
-    if steady and same_words and held.output != first.output and not held.timed_out:
+    if same_words and held.output != first.output:
         return f"other words; {blocked}\n{tail(first)}\nconfined:\n{tail(held)}"
     return ""
 
 
 def masked(result: CommandResult) -> CommandResult:
-    return replace(result, output=re.sub(r"\d+ ms|pid \d+|\d+#\d+", "…", result.output))
+    return replace(result, output=re.sub(r"\d+ ms|pid \d+|\d+#\d+|\d\.\d{6}\b", "…", result.output))
 
 
 def tail(result: CommandResult) -> str:

@@ -15,6 +15,8 @@ DATABASES = ("/var/lib/postgresql/", "/var/lib/redis/")
 """Files that a database keeps for itself: what matters in them is for `keep` to ask."""
 OWN_COPIES = "/var/tmp/hermes-undo"
 """Where Hermes keeps the copies that an undo needs. Not compared, as is the folder of its shell."""
+BACKEND = "postgres: "
+"""How the title of a server process of PostgreSQL begins: its clients start and end them."""
 FAILING = ("failed", "activating", "deactivating", "auto-restart")
 _LOOK = r"""
 /usr/bin/python3 -S - <<'PY'
@@ -75,6 +77,9 @@ class HostState:
     files: dict[str, list[object]]
     units: dict[str, list[str]]
     processes: frozenset[str]
+    """Those that ran at both looks."""
+    fleeting: frozenset[str]
+    """Those that ran at one of them."""
     filter: tuple[str, ...]
     kept: dict[str, str]
     live: frozenset[str]
@@ -112,8 +117,10 @@ class HostState:
                 yield f"{name} was {old}, is {new}"
 
     def _processes(self, after: "HostState") -> Iterator[str]:
-        yield from (f"ended: {line}" for line in sorted(self.processes - after.processes))
-        yield from (f"started: {line}" for line in sorted(after.processes - self.processes))
+        ended = self.processes - after.processes - after.fleeting
+        started = after.processes - self.processes - self.fleeting
+        yield from (f"ended: {line}" for line in sorted(ended))
+        yield from (f"started: {line}" for line in sorted(started))
 
 
 async def host_state(box: Box, made: LookAlike) -> HostState:
@@ -123,13 +130,15 @@ async def host_state(box: Box, made: LookAlike) -> HostState:
     live = {path for path in first["files"].keys() | then["files"].keys()}
     live = {path for path in live if first["files"].get(path) != then["files"].get(path)}
     live |= {name for name, state in first["units"].items() if then["units"].get(name) != state}
+    one, two = {*first["processes"]}, {*then["processes"]}
     kept = {}
     for name, script in made.keep:
         kept[name] = (await box.run(script)).output
     return HostState(
         files=then["files"],
         units=then["units"],
-        processes=frozenset(first["processes"]) & frozenset(then["processes"]),
+        processes=frozenset(each for each in one & two if not each.startswith(BACKEND)),
+        fleeting=frozenset(one ^ two),
         filter=tuple(then["filter"]),
         kept=kept,
         live=frozenset(live),

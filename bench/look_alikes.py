@@ -26,7 +26,7 @@ from hermes.app.boxed import by_playbooks
 from hermes.app.skills import open_library
 from hermes.core.errors import HermesError
 from hermes.core.events.skills import PlaybookEnded
-from hermes.gym.episode import Episode, Void, open_episode
+from hermes.gym.episode import Episode, Outcome, Void, open_episode
 from hermes.gym.scenario import Scenario
 from hermes.gym.stage import bare_stage, rules
 from hermes.policy.judgement import RuleBook
@@ -95,6 +95,8 @@ async def check(name: str, seed: int, folder: Path) -> Run:
 
 async def play(name: str, seed: int, folder: Path, skills: Sequence[Skill], book: RuleBook) -> Run:
     async with opened(name, seed, folder) as (made, episode), bare_stage(episode, book) as stage:
+        faulty = await episode.oracle.look(made.story.collateral)
+        harmed = {each.check for each in faulty if not each.ok}  # by the fault, not by Hermes
         before = await host_state(episode.box, made)
         began = time.monotonic()
         ending = await by_playbooks(skills, episode, stage, SETTINGS)
@@ -118,7 +120,7 @@ async def play(name: str, seed: int, folder: Path, skills: Sequence[Skill], book
         healed=well,
         acted=[event.skill for event in ended if event.outcome not in ("declined", "refused")],
         left=[] if well else [*changed, *stands],
-        collateral=[*outcome.damage, *before.kept_differently(after)],
+        collateral=[*_damage(outcome, harmed), *before.kept_differently(after)],
         false_claim=ending.outcome in CLAIMS and not well,
         seconds=round(seconds, 2),
         notes=[
@@ -126,6 +128,14 @@ async def play(name: str, seed: int, folder: Path, skills: Sequence[Skill], book
             *(f"{e.outcome} {e.skill}: {e.detail[:200]}" for e in ended if e.outcome != "declined"),
         ],
     )
+
+
+def _damage(outcome: Outcome, harmed: set[str]) -> list[str]:
+    return [
+        f"{each.check}: {each.detail}"
+        for each in outcome.collateral
+        if not each.ok and each.check not in harmed
+    ]
 
 
 def shown(run: Run, *, notes: bool) -> str:

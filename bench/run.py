@@ -217,6 +217,7 @@ TABLES = (
     "policy_blind.py",
     "policy_sandbox.py",
     "policy_differential.py",
+    "confined_differential.py",
     "paraphrases.py",
     "skills.py",
     "skill_scanner.py",

@@ -116,7 +116,9 @@ def tells_recovery(notice: Notice) -> bool:
 
 
 def names(outage: Outage, text: str, *, weak: bool = False) -> bool:
-    return any(re.search(NAMES[service][weak], text, re.I) for service in outage.services)
+    """`weak`: also by what points at the service without naming it."""
+    patterns = [each for name in outage.services for each in NAMES[name][: 1 + weak]]
+    return any(re.search(each, text, re.I) for each in patterns)
 
 
 class Player:

@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -149,6 +150,44 @@ async def test_an_isolated_place_is_free_unless_a_set_was_chosen(home: Path, wor
     )
     assert statuses(await played(strict, work)) == ["denied"]
     assert not (work / "other").exists()
+
+
+PLANTED = {
+    "git status": "git config core.fsmonitor 'touch ran;:'",
+    "git -C sub log": "git config core.fsmonitor 'touch ran;:'; mkdir sub",
+    "git commit -m x": "printf '#!/bin/sh\\ntouch ran\\n' > .git/hooks/pre-commit; "
+    "chmod +x .git/hooks/pre-commit",
+    "make -n": "echo '$(shell touch ran)' > Makefile",
+    "direnv allow": "echo 'touch ran' > .envrc",
+    "./check": "echo 'touch ran' > check; chmod +x check",
+    "python3 -m json.tool /dev/null": 'echo \'open("ran", "w")\' > json.py',
+}
+
+
+@pytest.mark.parametrize("command", PLANTED)
+async def test_what_a_sandbox_wrote_asks_before_it_runs_outside(
+    home: Path, work: Path, command: str
+) -> None:
+    subprocess.run(["git", "init", "-q", work], check=True)  # noqa: ASYNC221
+    sandbox = {"terminal.backend": "sandbox"}
+    events = await played(settings(home, terminal(PLANTED[command]), **sandbox), work)
+    assert statuses(events) == ["ok"]
+    events = await played(settings(home, terminal(command)), work)
+    assert verdicts(events) == [("ask", "written-then-run")]
+    assert not (work / "ran").exists()
+
+
+async def test_a_commit_made_in_a_sandbox_can_be_read_outside_without_asking(
+    home: Path, work: Path
+) -> None:
+    subprocess.run(["git", "init", "-q", work], check=True)  # noqa: ASYNC221
+    who = "git -c user.name=a -c user.email=a@b"
+    inside = f"echo 1 > a; git add a; {who} commit -qm one"
+    sandbox = {"terminal.backend": "sandbox"}
+    events = await played(settings(home, terminal(inside), **sandbox), work)
+    assert statuses(events) == ["ok"]
+    events = await played(settings(home, terminal("git log", "git status")), work)
+    assert [verdict for verdict, _ in verdicts(events)] == ["allow", "allow"]
 
 
 async def test_a_call_made_by_code_is_judged_by_itself(home: Path, work: Path) -> None:

@@ -22,7 +22,7 @@ from hermes.cli.incident_view import view
 from hermes.cli.render_safe import cells
 from hermes.core.events import Event
 from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested, ApprovalSettled
-from hermes.core.events.incidents import IncidentReopened, LayerInvestigated
+from hermes.core.events.incidents import IncidentRecovered, IncidentReopened, LayerInvestigated
 from hermes.core.events.tools import ToolApproved
 from hermes.core.events.watching import NoticeQueued, NoticeSent, NoticeTried
 from hermes.core.protocols import Recorded
@@ -74,6 +74,13 @@ def test_time_passes_until_it_is_over() -> None:
     whole.closed()
     assert "✅ resolved by playbook" in drawn(whole)
     assert "●" not in drawn(whole)
+
+
+def test_a_recovery_during_the_work_is_shown_as_its_end() -> None:
+    tale = Tale()
+    tale.opened()
+    over = IncidentRecovered(run=RUN, incident=RUN, recovered_at=tale.now, how="port-80 passes")
+    assert "✓ recovered: port-80 passes" in drawn(tale, over)
 
 
 def test_investigators_stand_side_by_side_where_there_is_room() -> None:

@@ -45,10 +45,11 @@ def test_health_by_hand_asks_every_probe_once_and_writes_it_down(hermes: Hermes)
     said = json.loads(done.stdout)
     assert done.returncode == 1
     assert said["failing"] == ["shop"]
-    assert {each["probe"]: each["ok"] for each in said["probes"]} == {"shop": False, "folder": True}
+    found = {each["probe"]: each["ok"] for each in said["probes"]}
+    assert found == {"shop": False, "folder": True, "home-disk": True}
     assert "greedy" in said["refused"][0]
     plain = hermes("health", "--all")
-    assert "1 of 2 fine, 1 failing, 0 unknown" in plain.stdout
+    assert "2 of 3 fine, 1 failing, 0 unknown" in plain.stdout
     assert kinds(hermes).count("health.checked") == 2
 
 

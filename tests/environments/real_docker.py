@@ -23,6 +23,8 @@ from hermes.environments.settings import TerminalSettings
 from hermes.environments.variables import child_variables
 
 WITH_BASH, WITHOUT_BASH = "hermes-test:bash", "hermes-test:sh"
+WITH_PYTHON = "hermes-test:python"
+SYSTEM_PYTHON = Path("/usr/bin/python3")
 _PROGRAMS = ("dockerd", "docker", "busybox", "bash-static", "setpriv")
 
 
@@ -104,6 +106,32 @@ def tree(daemon: Daemon, name: str, *, bash: bool) -> None:
 
 
 @cache
+def image_with_python() -> str:
+    """Made when first asked for: the bash image, and the Python of this system."""
+    version = subprocess.check_output(
+        [SYSTEM_PYTHON, "-c", "import sys; print(*sys.version_info[:2], sep='.')"], text=True
+    ).strip()
+    library = Path(f"/usr/lib/python{version}")
+    modules = [*library.glob("*.py"), *library.glob("lib-dynload/*.so")]
+    for package in ("collections", "ctypes", "encodings", "importlib", "re"):
+        modules += library.glob(f"{package}/*.py")
+    ctypes = next(library.glob("lib-dynload/_ctypes.*"))
+    linked = subprocess.check_output(["ldd", SYSTEM_PYTHON, ctypes], text=True)
+    shared = {Path(word) for word in linked.split() if word.startswith("/") and "so" in word}
+    archive = BytesIO()
+    with tarfile.open(fileobj=archive, mode="w", dereference=True) as tar:
+        for path in (*modules, *shared):
+            if path.is_file():
+                tar.add(path, str(path)[1:])
+        tar.add(SYSTEM_PYTHON, "bin/python3")
+    id = daemon().docker("create", WITH_BASH, "true").stdout.decode().strip()
+    daemon().docker("cp", "-", f"{id}:/", stdin=archive.getvalue())
+    daemon().docker("commit", id, WITH_PYTHON)
+    daemon().docker("rm", id)
+    return WITH_PYTHON
+
+
+@cache
 def daemon() -> Daemon:
     """Started when first asked for; `stop` ends it."""
     if sys.platform != "linux" or os.geteuid() != 0:
@@ -118,6 +146,7 @@ def stop() -> None:
     if daemon.cache_info().currsize:
         daemon().remove()
         daemon.cache_clear()
+        image_with_python.cache_clear()
         _shared.clear()
 
 

@@ -14,9 +14,9 @@ import pytest
 from hermes.core.actions import Profile
 from hermes.core.errors import PlaceFailed, ToolError
 from hermes.core.protocols import ReportsRefusals
-from hermes.environments.confined import repository_of, rules_for
 from hermes.environments.confinement import probe, seccomp
 from hermes.environments.confinement.enforcement import filter_for
+from hermes.environments.confinement.resolution import repository_of, rules_for
 from hermes.environments.confinement.verdict_rules import VerdictRules
 from hermes.environments.local import LocalEnvironment
 

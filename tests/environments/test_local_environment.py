@@ -215,6 +215,14 @@ async def test_input_that_nobody_takes_is_told(here: LocalEnvironment) -> None:
     await process.kill()
 
 
+async def test_a_command_ends_without_looking_for_a_program_of_ours(
+    here: LocalEnvironment,
+) -> None:
+    handler = "command_not_found_handle() { echo missing: $1; }"
+    assert (await here.run(handler)).output == ""
+    assert (await here.run("no-such-program; (exit 3)")).output == "missing: no-such-program\n"
+
+
 async def test_the_state_of_the_shell_lies_in_no_file(here: LocalEnvironment) -> None:
     mark = secrets.token_hex(8)
     await here.run(f"kept={mark}")

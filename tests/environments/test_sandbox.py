@@ -1,6 +1,7 @@
 """The sandbox's own promises, beyond the contract that all environments keep."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -200,6 +201,107 @@ async def test_the_network_is_there_only_when_granted(work: Path, network: bool)
             result = await place.run(f"exec 9<>/dev/tcp/127.0.0.1/{port}")
             names = await place.run("test -r /etc/resolv.conf")
     assert (result.exit_code == 0) == (names.exit_code == 0) == network
+
+
+SERVE = """
+import select, socket, sys, threading
+server = socket.socket(socket.AF_UNIX)
+server.bind(sys.argv[1])
+server.listen(0)
+clients = [socket.socket(socket.AF_UNIX) for _ in range(2)]
+clients[0].connect(sys.argv[1])
+waiting = threading.Thread(target=clients[1].connect, args=sys.argv[1:])
+waiting.start()  # the queue is full: it waits for the first to be accepted
+select.select([], [], [], 0.05)
+links = [server.accept()[0] for _ in clients]
+waiting.join()
+for client in clients:
+    client.send(b"hello")
+print(*{link.recv(5).decode() for link in links})
+"""
+
+
+@pytest.mark.parametrize("walls", ["namespaces", "bubblewrap"])
+async def test_programs_inside_reach_each_other_by_sockets_of_their_own(
+    work: Path, walls: str
+) -> None:
+    if opening.missing(walls):
+        pytest.skip(opening.missing(walls))
+    python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
+    async with SandboxEnvironment(work, VARIABLES, walls=(walls,)) as place:
+        await place.write("serve.py", SERVE.encode())
+        for name in ("/tmp/own", "$HOME/own"):
+            assert await said(place, f"{python} serve.py {name}") == "hello"
+        refused = await place.run(f"{python} serve.py {work}/own")
+        assert "Permission denied" in refused.output
+
+
+FILLING = {
+    "many files": "for i in {1..60}; do head -c 1M /dev/zero > f$i; sleep 0.03; done; echo done",
+    "a hidden folder": "mkdir h; exec 9> h/f; chmod 000 h; "
+    "for i in {1..60}; do head -c 1M /dev/zero >&9; sleep 0.03; done; echo done",
+    "files without a name": "for i in {1..60}; do exec {fd}> f; rm f; "
+    "head -c 1M /dev/zero >&$fd; sleep 0.03; done; echo done",
+    "reserved room": "for i in {1..60}; do fallocate -l 1M f$i; sleep 0.03; done; echo done",
+    "a process left behind": "(setsid bash -c 'for i in {1..60}; do head -c 1M /dev/zero > f$i; "
+    "sleep 0.03; done; touch done' >/dev/null 2>&1 &); sleep 20; echo done",
+    "its home": "for i in {1..60}; do head -c 1M /dev/zero > ~/f$i; sleep 0.03; done; echo done",
+}
+
+
+@pytest.mark.parametrize("way", FILLING)
+async def test_what_is_written_is_bounded_in_total(work: Path, way: str) -> None:
+    settings = TerminalSettings(total_mb=16)
+    async with SandboxEnvironment(work, VARIABLES, settings=settings) as place:
+        result = await place.run(FILLING[way])
+    assert result.exit_code == 137
+    assert "done" not in result.output.splitlines()
+    assert "terminal.total_mb" in result.output
+    assert not (work / "done").exists()
+
+
+@pytest.mark.parametrize("walls", ["namespaces", "bubblewrap", "landlock"])
+async def test_in_a_full_sandbox_files_can_be_removed_and_not_written(
+    work: Path, walls: str
+) -> None:
+    if opening.missing(walls):
+        pytest.skip(opening.missing(walls))
+    settings = TerminalSettings(total_mb=16)
+    async with SandboxEnvironment(work, VARIABLES, settings=settings, walls=(walls,)) as place:
+        await said(place, "x=kept; head -c 1M /dev/zero > f")
+        await place.run(FILLING["many files"])
+        refused = await place.run("echo x > more; mkdir d; echo y >> f; echo $x")
+        assert refused.output.count("Permission denied") == 3
+        assert "kept" in refused.output
+        assert "terminal.total_mb" in refused.output
+        with pytest.raises(ToolError, match=r"terminal\.total_mb"):
+            await place.write("more", b"x")
+        process = await place.start("echo from here; echo x > more")
+        told = b""
+        while piece := await process.output():
+            told += piece
+        assert b"from here" in told
+        assert b"Permission denied" in told
+        await place.run("rm f*")
+        assert await said(place, "echo x > more; cat more") == "x"
+        await place.write("other", b"x")
+
+
+async def test_what_others_write_to_the_same_disk_does_not_count(work: Path) -> None:
+    (work / "theirs").write_bytes(bytes(24 << 20))
+    async with SandboxEnvironment(work, VARIABLES, settings=TerminalSettings(total_mb=16)) as place:
+        (work.parent / "also-theirs").write_bytes(bytes(24 << 20))
+        assert await said(place, "sleep 0.3; echo x > mine; cat mine") == "x"
+
+
+async def test_a_new_launcher_remembers_what_was_written(work: Path) -> None:
+    settings = TerminalSettings(total_mb=16)
+    async with SandboxEnvironment(work, VARIABLES, settings=settings) as place:
+        await said(place, "head -c 12M /dev/zero > f; sleep 1")
+        with pytest.raises(PlaceFailed):
+            await place.run("kill -9 -1; sleep 5")
+        result = await place.run(FILLING["many files"].replace("60", "12"))
+        assert "terminal.total_mb" in result.output
 
 
 async def test_a_sandbox_ended_from_inside_is_told_and_replaced(box: SandboxEnvironment) -> None:

@@ -46,9 +46,12 @@ def judge(code: bytes, architecture: int, number: int, *arguments: int) -> str:
                 return named.get(operand, f"error {operand & 0xFFFF}")
 
 
-def refused(machine: str, name: str, *arguments: int, **kind: bool) -> bool:
+def refused(
+    machine: str, name: str, *arguments: int, connections: str = "supervised", **kind: bool
+) -> bool:
     usual = {"network": False, "namespaces": True, "own_user": True, "counted_memory": True}
-    code = seccomp.program(seccomp.refusals(**{**usual, **kind}), machine)
+    rules = seccomp.refusals(connections=connections, **{**usual, **kind})
+    code = seccomp.program(rules, machine)
     verdict = judge(code, ARCHITECTURES[machine], NUMBERS[machine][name], *arguments)
     return verdict in ("error 1", "error 38")
 
@@ -72,10 +75,21 @@ def test_the_filter_refuses_the_same_on_every_processor(machine: str) -> None:
 def test_only_local_sockets_are_left_without_network(machine: str) -> None:
     families = range(46)
     assert [each for each in families if not refused(machine, "socket", each)] == [1]
-    assert [each for each in families if not refused(machine, "socketpair", each)] == [1]
+    assert [each for each in families if not refused(machine, "socketpair", each, 1)] == [1]
     granted = [each for each in families if not refused(machine, "socket", each, network=True)]
     assert granted == [1, 2, 10, 16]
-    assert all(refused(machine, "socket", each, namespaces=False) for each in families)
+    assert all(refused(machine, "socket", each, connections="none") for each in families)
+
+
+@pytest.mark.parametrize("machine", list(NUMBERS))
+def test_datagrams_to_named_sockets_cannot_be_sent(machine: str) -> None:
+    for kind in (1, 5, 0o2000001):
+        assert not refused(machine, "socket", 1, kind)
+        assert not refused(machine, "socketpair", 1, kind)
+    for kind in (2, 3, 0o2000002):
+        assert refused(machine, "socket", 1, kind)
+        assert refused(machine, "socketpair", 1, kind)
+    assert not refused(machine, "socket", 2, 2, network=True)
 
 
 @pytest.mark.parametrize("machine", list(NUMBERS))
@@ -98,8 +112,6 @@ def test_without_namespaces_the_filter_is_stricter(machine: str) -> None:
     assert refused(machine, "prlimit64", 1234, **alone)
     assert not refused(machine, "prlimit64", 0, **alone)
     assert not refused(machine, "prlimit64", 1234)
-    assert refused(machine, "socketpair", 1, 2, **alone)
-    assert not refused(machine, "socketpair", 1, 0o2000001, **alone)
 
 
 @pytest.mark.parametrize("machine", list(NUMBERS))
@@ -109,7 +121,9 @@ def test_memory_that_nobody_counts_is_refused(machine: str) -> None:
 
 
 def test_another_processors_numbers_end_the_program() -> None:
-    rules = seccomp.refusals(network=False, namespaces=True, own_user=True, counted_memory=True)
+    rules = seccomp.refusals(
+        network=False, connections="none", namespaces=True, own_user=True, counted_memory=True
+    )
     code = seccomp.program(rules, "x86_64")
     assert judge(code, 0x40000003, 0) == KILL  # 32 bit
     assert judge(code, ARCHITECTURES["x86_64"], 0x40000000 + 41, 2) == KILL  # x32
@@ -136,7 +150,7 @@ def test_cgroups_of_version_2_are_made_beside_our_own(tmp_path: Path) -> None:
     (folder_name,) = made.folders
     assert Path(folder_name).parent == top / "system.slice"
     assert (Path(folder_name) / "memory.max").read_text() == "1000"
-    assert (Path(folder_name) / "pids.max").read_text() == "13"
+    assert (Path(folder_name) / "pids.max").read_text() == str(10 + cgroups.OWN_PROCESSES)
     assert made.memory
     assert made.processes
     (top / "system.slice/cgroup.subtree_control").write_text("cpu")

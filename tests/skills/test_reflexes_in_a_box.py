@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import anyio
 import pytest
 
 from hermes.app.boxed import by_playbooks
@@ -15,6 +16,9 @@ from hermes.gym.episode import Outcome, open_episode
 from hermes.gym.scenario import find
 from hermes.gym.stage import bare_stage, rules
 from hermes.settings.load import load
+from hermes.skills.playbook.facts import Facts
+from hermes.skills.playbook.runner import Runner
+from hermes.skills.playbook.setting import Setting
 from hermes.sre.commander import Ending
 
 pytestmark = [
@@ -90,3 +94,29 @@ async def test_what_is_not_theirs_is_left_alone(scenario: str, ending: str, tmp_
     assert [event for event in stepped if event.phase == "step"] == []
     assert found.ending.outcome == ending
     assert found.outcome.damage == ()
+
+
+@pytest.mark.parametrize("by_cron", [True, False])
+async def test_a_stray_that_port_taken_ended_runs_again_after_the_undo(
+    by_cron: bool, tmp_path: Path
+) -> None:
+    scenario = find("port-taken")
+    stories = (scenario.story(seed) for seed in range(50))
+    story = next(each for each in stories if ("cron" in each.fault.component) == by_cron)
+    skill = open_library(load(home=tmp_path, variables={})).all["port-taken"]
+    assert skill.playbook is not None
+    facts = Facts(title=story.alert.title, text=story.alert.text, labels=dict(story.alert.labels))
+    async with open_episode(scenario, story) as episode, bare_stage(episode, rules()) as stage:
+        runner = Runner("port-taken", skill.playbook, Setting(stage.execute, stage.bus.publish))
+        played = await runner.play(facts)
+        assert played.outcome == "applied", played.detail
+        stray = played.parameters["what"]
+        count = f"cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -cx '[/]{stray[1:]}'"
+        assert (await episode.box.run(count)).output.strip() == "0"
+        undone = await runner.undo(played)
+        assert undone.outcome == "undone", undone.detail
+        for _ in range(50):
+            if (await episode.box.run(count)).output.strip() != "0":
+                break
+            await anyio.sleep(0.1)
+        assert (await episode.box.run(count)).output.strip() != "0"

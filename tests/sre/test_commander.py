@@ -1,6 +1,7 @@
 """An incident as a transaction: mended and proved, or as it was, and never half-way."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,13 @@ from hermes.core.events import Event
 from hermes.core.events.incidents import (
     ChangeBegan,
     ChangesUndone,
+    IncidentAssessed,
+    IncidentChecked,
     IncidentClosed,
     PhaseEntered,
 )
+from hermes.core.events.skills import PlaybookEnded
+from hermes.core.events.tools import ToolRequested
 from hermes.core.messages import ToolCall
 from hermes.memory.in_memory import InMemoryJournal
 from hermes.sre.case import Case
@@ -22,9 +27,11 @@ from hermes.sre.ground import Ground
 from hermes.sre.incident import incident
 from hermes.sre.looking import Seen
 from hermes.sre.minds import Hypothesis, Remedy, Synthesis, Tried
+from hermes.sre.sizing_up import RESUMABLE_S
 from hermes.tools.executor import Executor
 
 pytestmark = pytest.mark.anyio
+LONG = timedelta(seconds=RESUMABLE_S + 60)
 
 
 @pytest.fixture
@@ -349,3 +356,37 @@ async def test_what_was_closed_stays_closed(host: Host) -> None:
         again = await Commander(ground, past.case).command()
     assert again.outcome == first.outcome
     assert await host.journal.last() == written
+
+
+async def test_after_a_crash_what_was_found_before_it_is_not_asked_again(host: Host) -> None:
+    host.playbook("web", MEND)
+    case = await host.opened()
+    id = case.incident
+    await host.journal.append(
+        PhaseEntered(run=id, incident=id, phase="assess"),
+        IncidentChecked(run=id, incident=id, check="web", ok=False, when="before"),
+        IncidentAssessed(run=id, incident=id, verdict="unknown"),
+        PhaseEntered(run=id, incident=id, phase="reflex", attempt=1),
+        PlaybookEnded(run=id, skill="web", outcome="declined", step="look"),
+    )
+    async with host.ground() as ground:
+        ending = await Commander(ground, case).command()
+    assert (ending.outcome, host.ledger) == ("resolved", ["web-1"])
+    asked = [each.call.id for each in events(host, ToolRequested)]
+    assert asked[0].startswith("play-look"), "the host is not assessed again before it acts"
+    assert len([each for each in asked if each.startswith("play-look")]) == 1, "its second look"
+    again = next(each for each in events(host, PhaseEntered) if each.resumed)
+    assert (again.phase, again.attempt) == ("reflex", 1)
+
+
+async def test_long_after_a_crash_everything_is_asked_again(host: Host) -> None:
+    case = await host.opened()
+    id, then = case.incident, datetime.now(UTC) - LONG
+    await host.journal.append(
+        PhaseEntered(run=id, incident=id, at=then, phase="assess"),
+        IncidentAssessed(run=id, incident=id, at=then, verdict="unknown"),
+        PhaseEntered(run=id, incident=id, at=then, phase="reflex", attempt=1),
+    )
+    async with host.ground() as ground:
+        await Commander(ground, case).command()
+    assert [each for each in events(host, ToolRequested) if each.call.id.startswith("assess-")]

@@ -153,7 +153,7 @@ async def test_a_program_that_was_removed_is_a_question_and_no_outage(tmp_path: 
     [asked] = [each for each in roster.probes if each.name.startswith("question")]
     assert asked.severity == "P3"
     async with this_host(tmp_path) as here:
-        assert admit([asked], policy_at(tmp_path), here).refused == ()
+        assert (await admit([asked], policy_at(tmp_path), here)).refused == ()
     assert any("hermes health forget redis-server" in each.text for each in roster.questions)
     async with patrolling(tmp_path, [asked]) as (_, bus):
         [raised] = await alerts(bus, 1)
@@ -452,7 +452,7 @@ async def test_a_worker_without_a_port_is_watched_by_its_command_line(tmp_path: 
     [probe] = [each for each in found.probes if each.service == "mailer"]
     assert [each.name for each in found.services] == ["mailer"]
     async with this_host(tmp_path) as here:
-        assert admit([probe], policy_at(tmp_path), here).refused == ()
+        assert (await admit([probe], policy_at(tmp_path), here)).refused == ()
         gone = (await ask(here, [vouch(probe)]))[probe.name]
         assert gone.text == "mailer is not running"
         with worker(tmp_path / "worker.py"):

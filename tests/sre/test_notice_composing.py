@@ -17,7 +17,9 @@ from hermes.core.events.incidents import (
     ReportWritten,
 )
 from hermes.core.events.runs import RunStarted
+from hermes.core.events.tools import ToolRequested
 from hermes.core.events.watching import HealthMissed, NoticeQueued
+from hermes.core.messages import ToolCall
 from hermes.core.protocols import Recorded
 from hermes.sre.notices.compose import Composer
 from hermes.sre.notices.ledger import Ledger
@@ -64,6 +66,23 @@ def opened(number: int, severity: str = "P2", at: datetime = BEGAN) -> IncidentO
     return IncidentOpened(
         run=name, incident=name, at=at, title=f"trouble {number}", severity=severity,  # type: ignore[arg-type]
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("call", "now"),
+    [
+        ("play-look-1", "checking playbooks"),
+        ("assess-1", "assessing the host"),
+        ("call-1", "asked for: # a script"),
+    ],
+)
+def test_an_update_shows_no_script_of_ours(call: str, now: str) -> None:
+    teller = Teller()
+    command = {"command": "# a script\nunits=$(systemctl list-units)"}
+    asked = ToolRequested(run="incident-1", at=BEGAN, call=ToolCall(call, "terminal", command))
+    teller.hear(opened(1), asked)
+    (update,) = teller.look(BEGAN + timedelta(seconds=61))
+    assert f"now: {now}" in update.text
 
 
 def test_a_whole_incident_is_declared_and_resolved_with_what_people_need_to_know() -> None:

@@ -6,13 +6,16 @@ from pathlib import Path
 import pytest
 from probe_house import PATH, policy_at, this_host
 
+from hermes.core.actions import KernelSupport, Profile
 from hermes.core.errors import PlaceFailed
 from hermes.core.protocols import CommandResult
+from hermes.environments.confinement.probe import kernel_support
 from hermes.environments.local import LocalEnvironment
 from hermes.sre.probes.admission import Vouched, admit, vouch
 from hermes.sre.probes.judging import judge
+from hermes.sre.probes.native import HOME_DISK, with_home_disk
 from hermes.sre.probes.probe import Probe
-from hermes.sre.probes.round import ask
+from hermes.sre.probes.round import Refused, ask
 from hermes.sre.probes.settings import ProbeSettings
 
 pytestmark = pytest.mark.anyio
@@ -117,7 +120,7 @@ async def test_commands_that_do_more_than_read_are_refused_with_the_reason(tmp_p
         Probe(name="disk", kind="disk", what="/"),
     ]
     async with this_host(tmp_path) as here:
-        admission = admit(probes, policy_at(tmp_path), here)
+        admission = await admit(probes, policy_at(tmp_path), here)
     assert [probe.name for probe in admission.probes] == ["reads", "disk"]
     assert [each.partition(":")[0] for each in admission.refused] == [
         "deletes",
@@ -127,3 +130,68 @@ async def test_commands_that_do_more_than_read_are_refused_with_the_reason(tmp_p
     ]
     assert all(isinstance(each, Vouched) for each in admission.probes if each.kind == "command")
     assert all("only read" in each or "policy" in each for each in admission.refused)
+
+
+NOT_HERE = kernel_support().reason
+confines = pytest.mark.skipif(bool(NOT_HERE), reason=NOT_HERE)
+
+
+@confines
+async def test_a_probe_is_held_to_what_it_was_judged_to_do(tmp_path: Path) -> None:
+    """The gate judged the text; what the program does besides is refused and recorded."""
+    kept = tmp_path / "kept"
+    kept.write_text("as it was")
+    sneaky = vouch(written("sneaky", f"echo changed > {kept}; echo value=1"), Profile())
+    plain = [vouch(written(f"p{n}", f"cat {kept} > /dev/null; echo value={n}"), Profile())
+             for n in range(3)]  # fmt: skip
+    refused: list[Refused] = []
+    async with this_host(tmp_path) as here:
+        found = await ask(here, [sneaky, *plain], refused=refused)
+    assert kept.read_text() == "as it was"
+    assert [found[f"p{n}"].value for n in range(3)] == [0, 1, 2]
+    assert [(each.judged, str(each.what)) for each in refused] == [
+        ("read-only", f"write to {kept} by bash")
+    ]
+    assert refused[0].probes == ("sneaky", "p0", "p1", "p2")
+
+
+@confines
+async def test_a_declared_command_gets_the_profile_of_its_verdict(tmp_path: Path) -> None:
+    probes = [
+        written("reads", "test -e /etc/hostname"),
+        written("asks", "curl -s http://127.0.0.1:8080/health"),
+        Probe(name="disk", kind="disk", what="/"),
+        Probe(name="config", kind="config", what="nginx"),
+        Probe(name="unit", kind="unit", what="nginx.service"),
+    ]
+    async with this_host(tmp_path) as here:
+        admission = await admit(probes, policy_at(tmp_path), here)
+    profiles = {each.name: each.profile for each in admission.probes if isinstance(each, Vouched)}
+    assert profiles["reads"] == Profile()
+    assert profiles["asks"] == Profile(network="ports", ports=(8080,))
+    assert set(profiles) == {"reads", "asks", "unit"}
+    assert Probe(**{name: getattr(admission.probes[0], name) for name in Probe.__struct_fields__})
+
+
+async def test_a_probe_is_not_refused_because_the_kernel_cannot_hold_it(tmp_path: Path) -> None:
+    class OldKernel(LocalEnvironment):
+        async def kernel_support(self) -> KernelSupport:
+            return KernelSupport(reason="the kernel has no Landlock")
+
+    doubtful = written("doubtful", 'test -e "/etc/$(hostname)" || true')
+    async with OldKernel(tmp_path, {"PATH": PATH}) as here:
+        admission = await admit([doubtful], policy_at(tmp_path), here)
+        assert admission.refused == ()
+        assert [each.profile for each in admission.probes if isinstance(each, Vouched)] == [None]
+        assert (await ask(here, admission.probes))["doubtful"].code == 0
+
+
+def test_the_file_system_of_the_home_always_has_a_probe(tmp_path: Path) -> None:
+    port = Probe(name="shop", kind="port", what="80")
+    added = with_home_disk([port], tmp_path / "not" / "there")
+    assert [each.name for each in added] == ["shop", HOME_DISK]
+    assert (added[1].kind, Path(added[1].what).is_mount()) == ("disk", True)
+    covered = [port, Probe(name="own", kind="disk", what=str(tmp_path))]
+    assert with_home_disk(covered, tmp_path) == tuple(covered)
+    elsewhere = [Probe(name="own", kind="disk", what="/dev/shm")]
+    assert [each.name for each in with_home_disk(elsewhere, tmp_path)] == ["own", HOME_DISK]

@@ -109,6 +109,30 @@ async def test_side_by_side_they_still_share_a_look(host: Host) -> None:
     assert len(events(host, PlaybookEnded)) == 5
 
 
+async def test_a_host_that_lacks_what_all_of_them_need_is_asked_once(host: Host) -> None:
+    lacking = "echo x >> looks; echo unchecked=no systemctl on this host; echo unit=web"
+    for number in range(5):
+        host.playbook(f"web-{number}", MEND)
+        looks(host, f"web-{number}", lacking)
+    ending = await commanded(host)
+    assert (ending.outcome, host.ledger) == ("escalated", [])
+    assert (host.folder / "looks").read_text() == "x\n", "neither each for itself nor twice"
+    ended = events(host, PlaybookEnded)
+    assert [each.unchecked for each in ended] == ["no systemctl on this host"] * 5
+    assert "5 could not be checked: no systemctl on this host" in ending.reason
+
+
+async def test_one_that_could_look_has_its_second_look_although_others_could_not(
+    host: Host,
+) -> None:
+    host.playbook("web", MEND)
+    host.playbook(OTHER, MEND)
+    looks(host, "web", "echo x >> looks; echo unchecked=no systemctl on this host")
+    looks(host, OTHER, "echo y >> looks; false")
+    await commanded(host)
+    assert sorted((host.folder / "looks").read_text().split()) == ["x", "y", "y"]
+
+
 async def test_behind_one_that_found_its_signature_nobody_looks_on(host: Host) -> None:
     names = [f"web-{number}" for number in range(9)]
     for name in names:

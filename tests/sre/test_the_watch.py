@@ -9,8 +9,10 @@ import pytest
 from incident_house import Host
 
 from hermes.core.bus import Bus
+from hermes.core.events.approvals import ApprovalRequested, ApprovalSettled
 from hermes.core.events.incidents import (
     AlertRaised,
+    ChangeBegan,
     IncidentClosed,
     IncidentOpened,
     IncidentRecovered,
@@ -23,7 +25,7 @@ from hermes.memory.in_memory import InMemoryJournal
 from hermes.memory.verification import verify
 from hermes.sre.triage.settings import GroupSettings, TriageSettings
 from hermes.sre.triage.triage import Triage
-from hermes.sre.watch import WAITING, Watch
+from hermes.sre.watch import BEAT, WAITING, Watch
 from small_disk import fill, small_disk
 
 pytestmark = pytest.mark.anyio
@@ -185,6 +187,75 @@ async def test_a_watch_that_starts_after_the_recovery_reports_it(host: Host) -> 
     async with watched(host):
         await until(host, lambda events: bool(recoveries(events)))
     assert len(recoveries(events_of(host))) == 1
+
+
+async def test_a_problem_that_ends_while_it_is_worked_on_is_reported_as_recovered(
+    host: Host,
+) -> None:
+    host.playbook("web", MEND)
+    host.answers_after = 600.0  # the step waits for a person
+    async with watched(host) as bus:
+        await raised(bus, "web")
+        await until(host, lambda events: any(getattr(e, "verdict", "") == "ask" for e in events))
+        incident = next(e.incident for e in events_of(host) if isinstance(e, IncidentOpened))
+        await bus.publish(asked(incident))
+        await raised(bus, "web", resolved=True)
+        await until(host, lambda events: bool(recoveries(events)))
+        await anyio.wait_all_tasks_blocked()
+    assert [each.incident for each in recoveries(events_of(host))] == [incident]
+    assert not closed(events_of(host)) and host.ledger == []
+    assert host.reported == [incident]
+    settled = [each for each in events_of(host) if isinstance(each, ApprovalSettled)]
+    assert [(each.approval, each.outcome) for each in settled] == [("approval-1", "withdrawn")]
+
+
+def asked(incident: str) -> ApprovalRequested:
+    """Of a watch that was killed while it waited."""
+    return ApprovalRequested(
+        run=incident, approval="approval-1", call_id="step", tool="terminal", shown="touch"
+    )
+
+
+async def test_a_step_that_runs_when_the_problem_ends_completes_and_is_verified(
+    host: Host,
+) -> None:
+    host.playbook("web", ("until test -f go; do sleep 0.02; done; touch well-web", "true"))
+    async with watched(host) as bus:
+        await raised(bus, "web")
+        await until(host, lambda events: any(isinstance(e, ChangeBegan) for e in events))
+        await raised(bus, "web", resolved=True)
+        await anyio.sleep(3 * BEAT)  # more than one chance to report a recovery
+        (host.folder / "go").touch()
+        await until(host, lambda events: bool(closed(events)))
+    assert not recoveries(events_of(host)) and host.ledger == ["web-1"]
+    assert [each.outcome for each in closed(events_of(host))] == ["resolved"]
+
+
+async def test_a_watch_that_starts_after_a_problem_ended_does_not_finish_the_work_first(
+    host: Host,
+) -> None:
+    host.playbook("web", MEND)
+    host.answers_after = 600.0
+    async with watched(host) as bus:
+        await raised(bus, "web")
+        await until(host, _in_reflex)
+    await raised(Bus(host.journal), "web", resolved=True)
+    async with watched(host):
+        await until(host, lambda events: bool(recoveries(events)))
+        await anyio.sleep(2 * BEAT)
+    assert len(recoveries(events_of(host))) == 1 and not closed(events_of(host))
+
+
+async def test_the_work_goes_on_when_an_alert_of_the_incident_fires_again(host: Host) -> None:
+    host.playbook("web", MEND)
+    host.answers_after = 1.5
+    async with watched(host) as bus:
+        await raised(bus, "web")
+        await until(host, lambda events: any(getattr(e, "verdict", "") == "ask" for e in events))
+        await raised(bus, "web", resolved=True)
+        await raised(bus, "web")
+        await until(host, lambda events: bool(closed(events)))
+    assert host.ledger == ["web-1"] and not recoveries(events_of(host))
 
 
 async def test_a_question_is_not_worked_on(host: Host) -> None:

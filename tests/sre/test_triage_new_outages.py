@@ -7,6 +7,7 @@ from triage_world import World
 
 from hermes.core.events.incidents import (
     AlertsJoined,
+    ChangeBegan,
     IncidentAcknowledged,
     IncidentChecked,
     IncidentOpened,
@@ -106,7 +107,7 @@ def test_another_problem_of_the_host_that_joins_an_open_incident_is_reported() -
     world.wait(2)
     (joined,) = world.all(AlertsJoined)
     assert [(part.name, part.title) for part in joined.parts] == [
-        ("h", "h: 99 percent of the memory are in use")
+        ("memory on h", "h: 99 percent of the memory are in use")
     ]
 
 
@@ -261,10 +262,78 @@ def test_what_ended_before_it_was_escalated_is_reported_as_recovered_too() -> No
     opened = world.open("n", **NGINX)
     world.resolve("n", **NGINX)
     over = world.now
-    world.wait(120)
+    world.wait(20)
     world.close(opened.incident, "escalated")
-    world.wait(2)
+    world.wait(20)
     assert [each.recovered_at for each in world.all(IncidentRecovered)] == [over]
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_the_recovery_of_an_incident_that_is_worked_on_is_reported(crash: bool) -> None:
+    world = World()
+    opened = world.open("n", **NGINX)
+    world.wait(300)
+    world.resolve("n", **NGINX)
+    over = world.now
+    if crash:
+        world.crash()
+    world.wait(29)
+    assert not world.all(IncidentRecovered)
+    world.wait(600)
+    (recovered,) = world.all(IncidentRecovered)
+    assert (recovered.incident, recovered.recovered_at) == (opened.incident, over)
+    assert [each.about for each in world.notices()] == ["declared", "resolved"]
+    assert not world.open_now()
+
+
+def test_a_problem_that_we_changed_something_about_is_left_to_its_verification() -> None:
+    world = World()
+    opened = world.open("n", **NGINX)
+    world.write(ChangeBegan(run=opened.run, incident=opened.incident, call_id="c", command="x"))
+    world.pump()
+    world.resolve("n", **NGINX)
+    world.wait(600)
+    assert not world.all(IncidentRecovered) and world.open_now() == [opened.incident]
+
+
+def test_an_incident_recovers_only_when_each_of_its_services_has() -> None:
+    world = World()
+    opened = world.open("d", **DISK)
+    world.hear("n", **NGINX)
+    world.resolve("d", **DISK)
+    world.wait(120)
+    assert world.open_now() == [opened.incident] and not world.all(IncidentRecovered)
+    world.resolve("n", **NGINX)
+    world.wait(40)
+    assert [each.incident for each in world.all(IncidentRecovered)] == [opened.incident]
+
+
+def test_the_load_of_its_host_keeps_no_service_from_recovering_and_is_reported_itself() -> None:
+    world = World()
+    opened = world.open("n", **NGINX)
+    world.hear("l", "h: 9 processes wait for each processor", host="h", kind="load")
+    world.wait(2)
+    world.resolve("n", **NGINX)
+    world.wait(40)
+    (recovered,) = world.all(IncidentRecovered)
+    assert (recovered.incident, recovered.still_failing) == (opened.incident, ("load on h",))
+    (still,) = world.open_now()
+    assert world.incidents()[still].case.fingerprint == "l"
+    (told,) = [each for each in world.notices() if each.about == "resolved"]
+    assert "still failing: load on h" in told.text and "also failed" not in told.text
+
+
+def test_a_watch_that_starts_waits_for_its_probes_before_it_reports_a_recovery() -> None:
+    world = World()
+    world.open("n", **NGINX)
+    world.resolve("n", **NGINX)
+    world.now += timedelta(minutes=10)  # the watch is down
+    world.crash()
+    world.wait(2)
+    assert not world.all(IncidentRecovered)
+    world.hear("n", **NGINX)
+    world.wait(120)
+    assert not world.all(IncidentRecovered)
 
 
 def test_a_probe_that_is_not_asked_any_more_proves_no_recovery() -> None:
@@ -348,3 +417,39 @@ def test_a_question_that_a_person_answered_is_not_asked_again_while_nothing_chan
     assert len(world.all(IncidentOpened)) == 1
     world.open("m", **gone)
     assert len(world.all(IncidentOpened)) == 2
+
+
+CONFIG = {"host": "h", "kind": "config", "service": "nginx"}
+BROKEN = "nginx: the configuration would prevent its next start: nginx.conf:9"
+
+
+@pytest.mark.parametrize("phase", [None, "investigate", "remediate"])
+@pytest.mark.parametrize("of", [{}, {"service": "nginx"}])
+@pytest.mark.parametrize("acknowledged", [False, True])
+def test_a_broken_configuration_gets_its_notice_while_a_cpu_incident_is_open(
+    phase: Phase | None, of: dict[str, str], acknowledged: bool
+) -> None:
+    world = World()
+    cpu = world.open("c", "h: 97 percent of the processor are in use", host="h", kind="cpu", **of)
+    if phase is not None:
+        enter(world, cpu.incident, phase)
+    if acknowledged:
+        acknowledge(world, cpu.incident)
+    world.hear("nginx-config", BROKEN, **CONFIG)
+    world.wait(5)
+    (notice,) = [each for each in world.notices() if "nginx.conf:9" in f"{each.title}{each.text}"]
+    assert (notice.about, notice.severity) == ("declared", "P3")
+    assert "nginx" in notice.title
+    world.hear("nginx-config", BROKEN, **CONFIG)
+    world.wait(5)
+    assert sum("nginx.conf:9" in f"{each.title}{each.text}" for each in world.notices()) == 1
+
+
+def test_a_broken_configuration_gets_its_notice_after_its_service_joined_a_cpu_incident() -> None:
+    world = World()
+    world.open("c", "h: 97 percent of the processor are in use", host="h", kind="cpu")
+    world.hear("n", "nginx: connection refused", **NGINX)
+    world.wait(5)
+    world.hear("nginx-config", BROKEN, **CONFIG)
+    world.wait(5)
+    assert [each.severity for each in world.notices() if "nginx.conf:9" in each.text] == ["P3"]

@@ -15,9 +15,10 @@ from notice_server import Door, door
 from watch_process import Shop, WatchProcess, notified, titles
 
 from hermes.cli import exits
-from hermes.core.events.incidents import AlertRaised
+from hermes.core.events.incidents import AlertRaised, IncidentClosed, IncidentOpened
 from hermes.core.events.watching import HealthMissed, JournalResumed, NoticeSent, WatchStarted
 from hermes.memory.verification import verify
+from hermes.sre.probes.native import HOME_DISK
 from small_disk import fill, read_only, small_disk
 
 INTERRUPTED = "CANNOT WRITE ITS JOURNAL"
@@ -71,7 +72,9 @@ def complete(watch: WatchProcess) -> None:
 def alerts(watch: WatchProcess) -> list[bool]:
     """Of the shop, in order: whether it was the end of one."""
     found = (each.event for each in watch.records())
-    return [each.resolved for each in found if isinstance(each, AlertRaised)]
+    return [
+        each.resolved for each in found if isinstance(each, AlertRaised) and each.check == "shop"
+    ]
 
 
 def test_a_disk_that_fills_up_while_the_watch_runs_hides_no_outage(
@@ -87,7 +90,7 @@ def test_a_disk_that_fills_up_while_the_watch_runs_hides_no_outage(
         assert "goes on from memory" in watch.errors
         code, health = hermes_health(watch)
         assert code == 1
-        assert set(health["failing"]) == {"shop", "journal"}
+        assert set(health["failing"]) == {"shop", "disk", "journal"}
         ballast.unlink()
         watch.until(lambda: notified(webhook, RESUMED))
         assert watch.errors.count("the journal cannot be written") == 1
@@ -114,6 +117,28 @@ def test_the_reserve_lets_a_full_disk_be_recorded_at_once(
         ballast.unlink()
         watch.until(lambda: notified(webhook, "HAS SPACE AGAIN"))
         assert reserve.stat().st_size == 2 * 1024 * 1024
+    complete(watch)
+
+
+def test_a_full_home_is_an_incident_although_no_probe_of_it_is_declared(
+    watch: WatchProcess, shop: Shop, webhook: Door
+) -> None:
+    watch.set_up(shop, webhook, reserve_mib=16, home_probe=False)
+    reserve = watch.home / "reserve"
+    with watch.running():
+        watch.until(lambda: reserve.exists() and reserve.stat().st_size == 2 * 1024 * 1024)
+        ballast = fill(watch.home.parent)
+        watch.until(lambda: notified(webhook, "INCIDENT ESCALATED"))
+        assert not notified(webhook, INTERRUPTED)
+        recorded = [each.event for each in watch.records()]  # on the reserve: the disk is full
+        raised = next(each for each in recorded if isinstance(each, AlertRaised))
+        assert raised.check == HOME_DISK
+        assert f"percent of {watch.home.parent} are in use" in f"{raised.title} {raised.text}"
+        assert any(isinstance(each, IncidentOpened) for each in recorded)
+        closed = next(each for each in recorded if isinstance(each, IncidentClosed))
+        assert closed.outcome == "escalated"
+        ballast.unlink()
+        watch.until(lambda: notified(webhook, "RESOLVED") or notified(webhook, "RECOVERED"))
     complete(watch)
 
 

@@ -15,6 +15,7 @@ from notice_server import Door
 
 from hermes.core.protocols import Recorded
 from hermes.memory.journal import SqliteJournal
+from hermes.sre.probes.marks import PROVISIONAL
 
 PATIENCE_S = 90.0
 PROBES = """\
@@ -26,6 +27,14 @@ probes:
     interval: 1
     fails: 1
 """
+HOME_PROBE = f"""\
+  - name: disk
+    kind: disk
+    what: {{home}}
+    labels:
+      {PROVISIONAL}: "yes"
+"""
+"""Declared, and raises no alert: there is no built-in probe of the home then."""
 CONFIG = """\
 store:
   reserve_mib: {reserve_mib}
@@ -66,9 +75,13 @@ class WatchProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._starts = 0
 
-    def set_up(self, shop: Shop, door: Door, *, reserve_mib: int = 0) -> None:
+    def set_up(
+        self, shop: Shop, door: Door, *, reserve_mib: int = 0, home_probe: bool = True
+    ) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
-        (self.home / "probes.yaml").write_text(PROBES.format(port=shop.port))
+        probes = PROBES.format(port=shop.port)
+        probes += HOME_PROBE.format(home=self.home) if home_probe else ""
+        (self.home / "probes.yaml").write_text(probes)
         config = CONFIG.format(url=door.url, reserve_mib=reserve_mib)
         (self.home / "config.yaml").write_text(config)
 
@@ -119,7 +132,7 @@ class WatchProcess:
         deadline = time.monotonic() + PATIENCE_S
         while not true():
             assert self._process is not None
-            assert self._process.poll() is None, self.errors
+            assert self._process.poll() is None, (self._process.returncode, self.errors)
             assert time.monotonic() < deadline, (self.output, self.errors)
             time.sleep(0.05)
 

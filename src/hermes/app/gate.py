@@ -76,11 +76,13 @@ def open_policy(
     incidents: Mapping[str, IncidentFacts] | None = None,
 ) -> "DocumentPolicy":
     """Raises `SettingsError` naming every mistake in the policy files with file and line."""
+    from hermes.environments.sandbox_records import SandboxRecords
     from hermes.policy.action import Reader, Situation
     from hermes.policy.commands import analyse
     from hermes.policy.decide import DocumentPolicy
     from hermes.policy.local_files import digest, follow
     from hermes.policy.opening import clock_in, open_book, own_paths
+    from hermes.policy.written_files import FILE_NAME, WrittenFiles
 
     settings = effective(loaded, isolated=isolated)
     home = home_of(loaded)
@@ -89,7 +91,14 @@ def open_policy(
     if isolated:  # its files are not ours to look at
         reader = Reader(analyse, own_paths=own)
     else:
-        reader = Reader(analyse, own_paths=own, lookup=follow, digest=digest)
+        reader = Reader(
+            analyse,
+            own_paths=own,
+            lookup=follow,
+            digest=digest,
+            written=WrittenFiles(loaded.home / FILE_NAME),
+            sandboxes=SandboxRecords(loaded.home),
+        )
 
     def situate(action: Action) -> Situation:
         here = action.cwd or str(folder)
@@ -108,6 +117,11 @@ def open_policy(
 def kernel_here(loaded: Loaded, place: str = "") -> KernelSupport:
     """What the kernel would enforce in the place that the settings, or `place`, name."""
     kind = place or loaded.settings.terminal.backend
+    if kind in ("ssh", "docker"):
+        return KernelSupport(
+            reason=f"whether the far side of {kind} can confine commands (python3 and Landlock are "
+            "needed there) is only known once Hermes has connected"
+        )
     if kind != "local":
         return KernelSupport(reason=f"commands in {kind} are not confined by the kernel")
     from hermes.environments.confinement.probe import kernel_support

@@ -16,6 +16,7 @@ from hermes.settings.load import Loaded
 from hermes.sre.health import Looked, Rounds, look_once
 from hermes.sre.probes.admission import admit
 from hermes.sre.probes.inventory import InventoryStore, forget
+from hermes.sre.probes.native import LOCAL, with_home_disk
 from hermes.sre.probes.patrol import Patrol
 from hermes.sre.probes.probe import Probe
 from hermes.sre.probes.reading import load_probes
@@ -57,17 +58,18 @@ async def probes_of(
     """Those that the file declares; without a file those found here or remembered in `store`."""
     known = declared_probes(loaded)
     if known is not None:
-        return asked_for(Roster(probes=known), policy, environment, found_now=False)
+        return await asked_for(loaded, Roster(probes=known), policy, environment, found_now=False)
     roster = await take_stock(environment, store, loaded.settings.sre.probes)
-    return asked_for(roster, policy, environment, found_now=True)
+    return await asked_for(loaded, roster, policy, environment, found_now=True)
 
 
-def asked_for(
-    roster: Roster, policy: Policy, environment: Environment, *, found_now: bool
+async def asked_for(
+    loaded: Loaded, roster: Roster, policy: Policy, environment: Environment, *, found_now: bool
 ) -> Asked:
-    admitted = admit(roster.probes, policy, environment)
+    admitted = await admit(roster.probes, policy, environment)
+    here = environment.name == LOCAL
     return Asked(
-        probes=admitted.probes,
+        probes=with_home_disk(admitted.probes, loaded.home) if here else admitted.probes,
         found_now=found_now,
         refused=admitted.refused,
         missing=roster.missing,
@@ -86,7 +88,7 @@ async def health_now(loaded: Loaded, folder: Path) -> tuple[HealthChecked, Seque
         policy, known = Gate(loaded, folder, isolated=here.isolated), declared_probes(loaded)
         store = InventoryStore(loaded.home, here.target)
         roster = await take_stock(here, store, settings.probes, declared=known, patience=0.5)
-        asked = asked_for(roster, policy, here, found_now=known is None)
+        asked = await asked_for(loaded, roster, policy, here, found_now=known is None)
         nowhere = Bus(InMemoryJournal())  # one look tells nobody
         patrol = Patrol(asked.probes, here, nowhere, home=loaded.home, settings=settings.probes)
         checked, looked = await look_once(rounds_of(patrol), settings.health.timeout)

@@ -171,7 +171,8 @@ async def _follow_services(
     here, policy = house.means.environment, house.means.executor.policy
 
     async def adopt(roster: Roster) -> None:
-        new = asked_for(roster, policy, here, found_now=True).probes
+        asked = await asked_for(house.loaded, roster, policy, here, found_now=True)
+        new = asked.probes
         await patrol.adopt([each for each in map(adapt, new) if each is not None])
 
     await Surveyor(here, store, house.loaded.settings.sre.probes, adopt).run()

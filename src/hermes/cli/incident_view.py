@@ -246,15 +246,15 @@ def _told(told: Told, width: int) -> Text:
 
 
 def _end(incident: Incident, width: int) -> Iterator[RenderableType]:
-    closed = incident.closed
-    if closed is None:
+    if incident.closed is None and incident.recovered is None:
         return
     answer, status = answer_of(incident), incident.status
     verified = incident.resolved_by_checks or status != "resolved"
     words, style = ENDINGS[status if verified and status in ENDINGS else "closed"]
     end = Text(f"\n{words}", style=style)
     end.append(f" by {_line(str(answer), 40)}" if answer.by != "nobody" else "", style="")
-    reason = closed.reason if incident.recovered is None else incident.recovered.how
+    reason = incident.closed.reason if incident.closed is not None else ""
+    reason = incident.recovered.how if incident.recovered is not None else reason
     end.append(f": {_line(reason, width * 2)}" if reason else "", style="")
     if incident.report_path:
         end.append(f"\nreport: {_line(incident.report_path, width - 8)}", style="dim")

@@ -218,7 +218,8 @@ def misjudged(ctx: click.Context, run: str | None, since: datetime | None, as_js
     """List what commands tried beyond their verdict, and the kernel refused them.
 
     Each line is a finding about the gate: it took a command for more harmless than it was. Some
-    programs only try to keep a cache or a history beside their work, and go on without.
+    programs only try to keep a cache or a history beside their work, and go on without. Where that
+    is known to change no answer (`optional`), only --json lists it.
     """
     found = [
         event
@@ -239,6 +240,7 @@ def misjudged(ctx: click.Context, run: str | None, since: datetime | None, as_js
                 clip(visible(event.command), 80),
             )
             for event in found
+            if not event.optional
         ],
         empty="no command tried more than it was judged to do",
     )

@@ -16,12 +16,18 @@ class Profile(Value, kw_only=True, frozen=True):
 
     writable: tuple[str, ...] = ()
     """Paths that it may make, change and remove, with all below them."""
+    templates: tuple[str, ...] = ()
+    """Names that end in X: mktemp may make new files of that form."""
     beside: tuple[str, ...] = ()
     """Folders in which its program makes temporary files beside the one it changes."""
     needs: tuple[str, ...] = ()
     """Files that its program opens for writing even to read: locks, control devices."""
     repository: Literal["", "records", "files"] = ""
     """Whether it may change the records of the git repository it runs in, or its files as well."""
+    repositories: tuple[str, ...] = ()
+    """Folders whose repositories `repository` is about; empty is the folder where it starts."""
+    repository_settings: bool = False
+    """Whether it may also change the configuration and the hooks of the repository."""
     network: Literal["none", "ports", "any"] = "none"
     ports: tuple[int, ...] = ()
     """TCP ports that it may connect to, with `network: ports`."""
@@ -29,10 +35,12 @@ class Profile(Value, kw_only=True, frozen=True):
     """Unix sockets that it may connect to."""
     special: tuple[str, ...] = ()
     """Further rights by name: interfaces, raw-sockets, devices, network-settings, processes,
-    listens, attach."""
+    listens, attach, audit."""
     may_signal: bool = False
     hard_links: bool = False
     """Whether it may change files that have further names."""
+    optional: tuple[str, ...] = ()
+    """Paths that its program tries to write, and does without; a refusal is not shown."""
     peers: tuple[str, ...] = ()
     """Programs that may write on its behalf, out of reach of the kernel's rules for it."""
     gains_privileges: str = ""
@@ -45,8 +53,12 @@ class Profile(Value, kw_only=True, frozen=True):
         """In words, for people."""
         if self.unrestricted:
             return "unrestricted"
-        if self.writable or self.repository:
-            places = [*self.writable, *(["the repository"] if self.repository else [])]
+        if self.writable or self.repository or self.templates:
+            places = [
+                *self.writable,
+                *self.templates,
+                *(["the repository"] if self.repository else []),
+            ]
             return f"writing only to {', '.join(places)}"
         return "read-only"
 
@@ -68,6 +80,8 @@ class Blocked(Value, kw_only=True, frozen=True):
     """Such as: write to /etc/hosts."""
     program: str = ""
     reason: str = ""
+    optional: bool = False
+    """Whether the program does the same without it."""
 
     def __str__(self) -> str:
         why = f" ({self.reason})" if self.reason else ""

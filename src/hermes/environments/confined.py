@@ -8,9 +8,9 @@ confined is not run.
 import contextlib
 import os
 import socket
-import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import anyio
 from msgspec import structs
@@ -20,19 +20,10 @@ from hermes.core.errors import PlaceFailed, ToolError
 from hermes.core.protocols import Process
 from hermes.environments.confinement import probe, wire
 from hermes.environments.confinement.line import Line, launcher_argv, too_long
-from hermes.environments.confinement.verdict_rules import VerdictRules
+from hermes.environments.confinement.resolution import LeadsElsewhere, outside, rules_for
 from hermes.environments.confinement.wire import Request
 from hermes.environments.processes.spawn import Child, Start
 
-NAME_SERVICES = (
-    "/run/nscd/socket",
-    "/var/run/nscd/socket",
-    "/var/lib/sss/pipes/*",
-    "/run/systemd/userdb/*",
-    "/run/systemd/resolve/io.systemd.Resolve",
-    "/run/dbus/system_bus_socket.nss",
-)
-"""Unix sockets that answer who a user is and where a host is; every command may ask them."""
 START_TIMEOUT_S = 20.0
 QUIET: Mapping[str, str] = {
     "GIT_OPTIONAL_LOCKS": "0",
@@ -189,7 +180,10 @@ class CommandConfinement:
             output: int,
             files: Mapping[int, int],
         ) -> int:
-            rules = rules_for(self._profile, self.folder)
+            try:
+                rules = rules_for(self._profile, self.folder)
+            except LeadsElsewhere as error:
+                raise ToolError(str(error)) from error
             rules.trees += (str(self._temporary),)
             rules.files += own
             rules.mark = tree
@@ -220,10 +214,8 @@ class CommandConfinement:
 
     def check_write(self, path: str) -> None:
         """Raises `ToolError` for a file that the verdict does not let be written."""
-        judged = [os.path.normpath(each) for each in self._profile.writable]
-        real = real_of(os.path.normpath(path), judged)
-        if not any(real == each or real.startswith(f"{each}/") for each in judged):
-            raise ToolError(f"not written: {real} is outside of what was judged")
+        if reason := outside(path, self._profile.writable):
+            raise ToolError(reason)
 
     def blocked(self) -> list[Blocked]:
         """What was refused since the last call, of the commands that were started."""
@@ -233,7 +225,7 @@ class CommandConfinement:
                 data = os.read(report, 65_536)
             except BlockingIOError:
                 continue
-            found += [_blocked(line) for line in data.decode("utf-8", "replace").splitlines()]
+            found += [blocked_of(line) for line in data.decode("utf-8", "replace").splitlines()]
             if not data:
                 self._reports.remove(report)
                 os.close(report)
@@ -249,10 +241,20 @@ class CommandConfinement:
         return self._profile.judged
 
 
+class Refusals(Protocol):
+    """What the commands of one verdict were refused."""
+
+    @property
+    def judged(self) -> str: ...
+    def blocked(self) -> list[Blocked]:
+        """Since the last call."""
+        ...
+
+
 class ConfinedProcess:
     """A background process and what the kernel refused it."""
 
-    def __init__(self, process: Process, confinement: CommandConfinement) -> None:
+    def __init__(self, process: Process, confinement: Refusals) -> None:
         self.handle, self.pid = process.handle, process.pid
         self.judged = confinement.judged
         self._process, self._confinement = process, confinement
@@ -275,6 +277,11 @@ class ConfinedProcess:
 
 _WORDS = {
     "write": "write to {}",
+    "mode": "change mode of {}",
+    "owner": "change owner of {}",
+    "times": "change times of {}",
+    "attributes": "change extended attributes of {}",
+    "flags": "change flags of {}",
     "signal": "signal to {}",
     "connect": "connection to {}",
     "socket": "use of {}",
@@ -282,87 +289,7 @@ _WORDS = {
 }
 
 
-def _blocked(line: str) -> Blocked:
-    kind, what, program, reason, *_ = [*line.split("\0"), "", "", ""]
+def blocked_of(line: str) -> Blocked:
+    kind, what, program, reason, optional, *_ = [*line.split("\0"), "", "", "", ""]
     words = _WORDS.get(kind, "{}").format(what)
-    return Blocked(what=words, program=program, reason=reason)
-
-
-def rules_for(profile: Profile, folder: str) -> VerdictRules:
-    """The profile with its paths looked up. Raises `ToolError` for one that leads elsewhere now."""
-    rules = VerdictRules()
-    judged = [os.path.normpath(path) for path in profile.writable]
-    for path in judged:
-        _add_path(rules, real_of(path, judged))
-    for path in profile.needs:
-        _add_path(rules, os.path.realpath(path))
-    if profile.repository:
-        for path in repository_of(os.path.realpath(folder), files=profile.repository == "files"):
-            _add_path(rules, path)
-    rules.beside = tuple(os.path.realpath(path) for path in profile.beside)
-    rules.network = profile.network != "none"
-    rules.ports = profile.ports
-    rules.sockets = (*NAME_SERVICES, *map(_real_pattern, profile.sockets))
-    rules.interfaces = "interfaces" in profile.special
-    rules.raw_sockets = "raw-sockets" in profile.special
-    rules.device_control = "devices" in profile.special
-    rules.network_control = "network-settings" in profile.special
-    rules.listens = "listens" in profile.special
-    rules.sees_processes = "processes" in profile.special
-    rules.may_attach = "attach" in profile.special
-    rules.may_signal, rules.hard_links = profile.may_signal, profile.hard_links
-    return rules
-
-
-def real_of(path: str, judged: Sequence[str]) -> str:
-    """Raises `ToolError` when the path leads to a place that was not judged."""
-    real = os.path.realpath(path)
-    if real == path or any(real == each or real.startswith(f"{each}/") for each in judged):
-        return real
-    raise ToolError(
-        f"not run: {path} leads to {real}, which the verdict does not cover. Name the real path"
-    )
-
-
-def _real_pattern(path: str) -> str:
-    """The folders of a pattern may be links (/var/run); the name may hold a `*`."""
-    head, _, name = path.rpartition("/")
-    return path if "*" in head else f"{os.path.realpath(head or '/').rstrip('/')}/{name}"
-
-
-def _add_path(rules: VerdictRules, real: str) -> None:
-    try:
-        mode = Path(real).lstat().st_mode
-    except OSError:
-        mode = 0
-    if stat.S_ISDIR(mode):
-        rules.trees += (real,)
-    elif mode and not stat.S_ISREG(mode) and not stat.S_ISLNK(mode):
-        rules.files += (real,)
-    rules.exact += (real,)
-
-
-def repository_of(folder: str, *, files: bool) -> list[str]:
-    """The folders that git keeps its records in, from this folder upwards; with `files`, all."""
-    for place in (Path(folder), *Path(folder).parents):
-        found = place / ".git"
-        if found.is_symlink():
-            break
-        if found.is_dir():
-            return [str(place if files else found)]
-        if found.is_file():
-            return [*_linked_records(found), *([str(place)] if files else [])]
-    return []
-
-
-def _linked_records(link: Path) -> list[str]:
-    """Of a worktree whose `.git` is a file: believed only if the repository points back at it."""
-    try:
-        own = Path(link.parent, link.read_text().removeprefix("gitdir:").strip()).resolve()
-        back = Path((own / "gitdir").read_text().strip())
-        common = (own / (own / "commondir").read_text().strip()).resolve()
-    except (OSError, ValueError):
-        return []
-    if back.resolve() != link or own.parent.parent != common or common.name != ".git":
-        return []
-    return [str(common)]
+    return Blocked(what=words, program=program, reason=reason, optional=bool(optional))

@@ -277,6 +277,7 @@ class ProcessRegistry:
                     reason=each.reason,
                     command=tracked.entry.command,
                     judged=process.judged,
+                    optional=each.optional,
                 )
             )
 

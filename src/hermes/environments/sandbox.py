@@ -25,6 +25,7 @@ from hermes.environments.confinement.process import SandboxProcess, start_inside
 from hermes.environments.confinement.running import run_inside
 from hermes.environments.open import Opening
 from hermes.environments.processes.leftover import Leftovers
+from hermes.environments.sandbox_records import SandboxRecords
 from hermes.environments.settings import TerminalSettings
 from hermes.environments.shell import LONGEST, Shell, check, folder_in, new_tree
 
@@ -34,14 +35,18 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 def open_sandbox(opening: Opening) -> "SandboxEnvironment":
     """`terminal.cwd: ""` asks for a folder made for the sandbox, and removed with it."""
     directory = opening.folder if opening.settings.cwd else None
-    return SandboxEnvironment(directory, opening.variables, settings=opening.settings)
+    records = SandboxRecords(opening.home)
+    return SandboxEnvironment(
+        directory, opening.variables, settings=opening.settings, records=records
+    )
 
 
 class SandboxEnvironment:
     """A sandbox with one shell session in `directory`; without one, in a folder made for it.
 
     `variables` is all that commands get to see (`child_variables` chooses it). `walls` are the
-    kinds to try, in order; see `confinement.opening`.
+    kinds to try, in order; see `confinement.opening`. `records` keeps which folders it could
+    write to.
     """
 
     name = "sandbox"
@@ -54,11 +59,12 @@ class SandboxEnvironment:
         *,
         settings: TerminalSettings | None = None,
         walls: tuple[str, ...] = (),
+        records: SandboxRecords | None = None,
     ) -> None:
         self.target = str(directory or "a folder of its own")
         self._settings = settings or TerminalSettings()
         self._variables = dict(variables)
-        self._premises = Premises(directory, self._settings, walls)
+        self._premises = Premises(directory, self._settings, walls, records)
         self._leftovers = Leftovers()
         self._started: dict[str, SandboxProcess] = {}
         self._stack = AsyncExitStack()

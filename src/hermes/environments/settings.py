@@ -27,6 +27,8 @@ class TerminalSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown
     """Processor time of one command in a sandbox."""
     file_mb: int = 1024
     """Largest file a sandbox may write; also the size of its /tmp."""
+    total_mb: int = 4096
+    """What the files that a sandbox writes to its folders may take up together; 0 is no limit."""
     network: bool = False
     """Whether a sandbox may reach the network."""
     writable: tuple[str, ...] = ()

@@ -164,7 +164,7 @@ __hermes_prefer() {
     builtin exit 1
   fi
   __hermes_command=$__hermes_flags$__hermes_command
-  builtin trap '{ __hermes_end $?; } 2>&-' EXIT
+  builtin trap '{ __hermes_n=$?; [[ -n $__hermes_done ]] || __hermes_end $__hermes_n; } 2>&-' EXIT
   builtin trap '{ __hermes_done=1; builtin exit 143; } 2>&-' TERM
 }
 """.strip().replace("%OWN%", f"@({_OWN})")

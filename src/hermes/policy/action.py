@@ -9,11 +9,13 @@ import msgspec
 
 from hermes.core.actions import Action
 from hermes.core.messages import Value
+from hermes.policy import written_files
 from hermes.policy.commands.values import Analysis, Lookup, SimpleCommand
 from hermes.policy.deed import Deed, IncidentFacts, Step, Whereabouts, fingerprint
-from hermes.policy.implicit_files import files_obeyed_by
+from hermes.policy.implicit_files import files_obeyed_by, loads, names_no_program
 from hermes.policy.remembered import Remembered
 from hermes.policy.tool_calls import Intent, intent_of
+from hermes.policy.written_files import WrittenFiles
 
 _PRESENTATION = frozenset({"timeout", "watch", "limit", "offset"})
 """Arguments that change nothing in the world; the same deed with another is the same deed."""
@@ -52,6 +54,14 @@ class Situation(Value, kw_only=True, frozen=True):
     incident: IncidentFacts = IncidentFacts()
 
 
+class WrittenInSandbox(Protocol):
+    """Files that commands in a sandbox wrote where this gate's commands can reach them."""
+
+    def wrote(self, path: str) -> bool: ...
+
+    def matching(self, folder: str, patterns: Sequence[str]) -> list[str]: ...
+
+
 def _no_links(path: str) -> str:
     return path
 
@@ -69,6 +79,9 @@ class Reader:
     lookup: Lookup = _no_links
     digest: Callable[[str], str] = _no_digest
     remembered: Remembered = field(default_factory=Remembered)
+    written: WrittenFiles = field(default_factory=WrittenFiles)
+    """What earlier sessions wrote, and this one."""
+    sandboxes: WrittenInSandbox | None = None
 
     def read(self, action: Action, situation: Situation) -> Deed:
         intent = intent_of(action, situation.home, self._pending(action), situation.receiver)
@@ -79,7 +92,7 @@ class Reader:
         steps, dynamic, variables = self._steps(intent, cwd, situation)
         folders = (cwd, *(path for s in steps if s.program in _MOVES for path in s.paths))
         scripts = sorted(set().union(*(self._scripts(action.run, s, folders) for s in steps)))
-        steps = tuple(self._noticed(action.run, step, folders) for step in steps)
+        steps = tuple(self._noticed(action, step, folders) for step in steps)
         where = _whereabouts(action, situation.where)
         return Deed(
             tool=action.call.name,
@@ -109,6 +122,10 @@ class Reader:
     def started(self, action: Action, deed: Deed) -> None:
         """The deed is being done: what it writes and types is remembered."""
         content = fingerprint(action.call.arguments)
+        if not action.isolated:
+            made = (path for s in deed.steps if s.effects != {"delete"} for path in s.changes)
+            self.written.remove(_place(action), (path for s in deed.steps for path in s.written))
+            self.written.add(_place(action), made)
         for step in deed.steps:
             for path in step.changes:
                 before = self.remembered.digest(action.run, path)
@@ -143,23 +160,42 @@ class Reader:
         steps += _leftovers(intent, analysis, steps)
         return tuple(steps), (*analysis.dynamic, *analysis.problems), analysis.variables
 
-    def _noticed(self, run: str, step: Step, folders: Sequence[str]) -> Step:
-        """A file that this run wrote and now runs is only known at run time."""
-        written = [path for path in run_by(step, folders) if self.remembered.digest(run, path)]
-        if patterns := files_obeyed_by(step.program):
-            for folder in dict.fromkeys(
-                (*folders, *map(posixpath.dirname, step.paths), *step.paths)
-            ):
-                written += self.remembered.matching(run, folder, patterns)
-        if not written:
+    def _noticed(self, action: Action, step: Step, folders: Sequence[str]) -> Step:
+        """A file that the agent or a sandbox wrote and that now runs is only known at run time."""
+        run, scripts = action.run, run_by(step, folders)
+        here = [path for path in scripts if self.remembered.digest(run, path)]
+        inside = [path for path in scripts if self.sandboxes and self.sandboxes.wrote(path)]
+        earlier: list[str] = []
+        if patterns := files_obeyed_by(step.program, step.argv):
+            for folder in _folders_searched(step, folders):
+                here += self.remembered.matching(run, folder, patterns)
+                earlier += self._earlier(action, step, folder, patterns)
+                if self.sandboxes:
+                    found = self.sandboxes.matching(folder, patterns)
+                    inside += [path for path in found if not names_no_program(path)]
+        if not (here or earlier or inside):
             return step
-        why = f"exec-dynamic: {written[0]} was written in this run"
+        written = tuple(dict.fromkeys((*here, *earlier, *inside)))
+        when = "in this run" if here else "by the agent in an earlier session"
+        when = when if here or earlier else "in a sandbox"
+        more = f" and {len(written) - 1} more" if len(written) > 1 else ""
+        why = f"exec-dynamic: {written[0]}{more} was written {when}"
         return msgspec.structs.replace(
-            step,
-            effects=step.effects | {"exec-dynamic"},
-            why=(*step.why, why),
-            written=tuple(written),
+            step, effects=step.effects | {"exec-dynamic"}, why=(*step.why, why), written=written
         )
+
+    def _earlier(
+        self, action: Action, step: Step, folder: str, patterns: tuple[str, ...]
+    ) -> list[str]:
+        if action.isolated or not folder.startswith("/"):
+            return []
+        try:
+            known = self.written.below(_place(action), folder)
+            return written_files.matching(
+                known, folder, patterns, lambda file: loads(step.program, step.argv, file)
+            )
+        except OSError as error:
+            return [f"a file (who knows which: {error}; move it away to begin a new one)"]
 
     def _scripts(self, run: str, step: Step, folders: Sequence[str]) -> set[tuple[str, str]]:
         """Files whose content is part of what is done, with its hash."""
@@ -168,6 +204,16 @@ class Reader:
 
     def _content(self, run: str, path: str) -> str:
         return self.remembered.digest(run, path) + self.digest(path)
+
+
+def _place(action: Action) -> str:
+    """Empty for this machine."""
+    return "" if action.environment == "local" else f"{action.environment} {action.target}:"
+
+
+def _folders_searched(step: Step, folders: Sequence[str]) -> tuple[str, ...]:
+    """Folders in which a program may find files that it obeys."""
+    return tuple(dict.fromkeys((*folders, *map(posixpath.dirname, step.paths), *step.paths)))
 
 
 def run_by(step: Step, folders: Sequence[str]) -> list[str]:
@@ -193,6 +239,7 @@ def _step(intent: Intent, command: SimpleCommand) -> Step:
         flags=command.flags,
         paths=command.paths,
         changes=command.changes,
+        repositories=command.repositories,
         via=command.via,
         why=(*command.why, *intent.why),
         target=command.target,

@@ -22,12 +22,14 @@ class Step(Value, kw_only=True, frozen=True):
     paths: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
     """Those of the paths that it would write or delete."""
+    repositories: tuple[str, ...] = ()
+    """Folders in which it changes the git repository they belong to."""
     via: tuple[str, ...] = ()
     """Wrappers it was peeled out of: sudo, xargs, sh -c."""
     why: tuple[str, ...] = ()
     target: Target = Target()
     written: tuple[str, ...] = ()
-    """Files that it runs and that this very run wrote before."""
+    """Files that it runs and that this very run, or a command in a sandbox, wrote before."""
 
     @property
     def plain(self) -> bool:

@@ -143,6 +143,8 @@ def _clause(clause: schema.Clause, home: str) -> Iterator[tuple[str, Test]]:
         yield "paths", _paths(PathPatterns(clause.paths, home))
     if clause.changes:
         yield "changes", _changes(PathPatterns(clause.changes, home))
+    if clause.repositories:
+        yield "repositories", _repositories(PathPatterns(clause.repositories, home))
     if clause.written is not None:
         yield "written", _flag(clause.written, lambda view: bool(view.step.written))
     yield from _target(clause.target or schema.TargetMatch())
@@ -227,6 +229,16 @@ def _paths(patterns: PathPatterns) -> Test:
 
 def _changes(patterns: PathPatterns) -> Test:
     return lambda view, every: patterns.fit(view.step.changes, view.deed.workspace, every=every)
+
+
+def _repositories(patterns: PathPatterns) -> Test:
+    """The records in the folder, since a folder does not cover itself."""
+
+    def test(view: View, every: bool) -> bool:
+        records = tuple(f"{folder}/.git" for folder in view.step.repositories)
+        return patterns.fit(records, view.deed.workspace, every=every)
+
+    return test
 
 
 def _effects(names: tuple[str, ...]) -> Test:

@@ -15,11 +15,15 @@ from hermes.policy.judgement import RuleBook
 from hermes.policy.rules import Lift, Rule, compile_lift, compile_rule
 from hermes.policy.settings import PolicySettings
 from hermes.policy.verdict import Ask
+from hermes.policy.written_files import FILE_NAME as WRITTEN_FILES
 
 SETS = Path(__file__).parent / "sets"
 
 
-_OWN = ("policies", "config.yaml", ".env", "audit.key", "audit.pub", "audit", "journal.db")
+_OWN = (
+    *("policies", "config.yaml", ".env", "audit.key", "audit.pub", "audit"),
+    *(WRITTEN_FILES, f"{WRITTEN_FILES}-journal", "journal.db"),
+)
 
 
 def own_paths(

@@ -12,7 +12,8 @@ from typing import Literal
 from hermes.core.actions import KernelSupport, Profile
 from hermes.policy import reach
 from hermes.policy.action import INTERPRETERS
-from hermes.policy.commands.values import PLAIN
+from hermes.policy.commands import tables
+from hermes.policy.commands.values import PLAIN, word_set
 from hermes.policy.deed import Deed, Step
 
 Repository = Literal["", "records", "files"]
@@ -24,6 +25,7 @@ _SIGNALS = frozenset({"kill", "pkill", "killall", "killall5", "skill", "snice", 
 _UNKNOWN_PART = re.compile(r"[…*?\[]")
 _URL = re.compile(r"\b(https?|wss?|ftp|redis|postgres(?:ql)?|mysql|amqp)://(?:[^/@\s]*@)?([^/\s]*)")
 _HOST_PORT = re.compile(r"(?:^|[\s=@])(?:[\w.-]+|\[[\da-f:]+\]):(\d{1,5})(?:$|[/\s])")
+_CONNECT_TO = re.compile(r"--connect-to[ =]\S*:(\d{1,5})(?=\s|$)")
 _SCHEMES = {
     "http": 80,
     "https": 443,
@@ -41,7 +43,14 @@ _NAMES_PROCESSES = re.compile(r"-[A-Za-z0-9]*p[A-Za-z0-9]*|--processes|--program
 _OF_A_PROCESS = re.compile(r"/proc/(?!self\b|thread-self\b|sys\b|net\b)[^/a-z]")
 _OTHER_HOST = re.compile(r"-H|--host\b")
 _FOLLOWS = frozenset({"-L", "--location", "--location-trusted", "--follow", "-F"})
-_READS_OF_GIT = frozenset({"add", "commit", "fetch", "branch", "tag", "notes", "gc", "stash"})
+_GIT_RECORDS = word_set("add commit fetch branch tag notes gc worktree stash")
+"""Verbs of git that change only its records."""
+_GIT_SETTINGS = word_set(
+    "config init clone remote submodule lfs flow maintenance sparse-checkout subtree bisect"
+)
+"""Verbs of git whose purpose is, or involves, a change of the configuration."""
+_GIT_REMOTE = word_set("fetch pull clone push ls-remote submodule lfs remote archive send-pack")
+"""Verbs of git that may speak to another host."""
 SIGNAL_VERSION, DEVICE_VERSION, TRUNCATE_VERSION = 6, 5, 3
 """Versions of Landlock that brought a right."""
 
@@ -54,17 +63,21 @@ def profile_of(deed: Deed, *, asked: bool = False) -> Profile:
             return Profile(unrestricted=part.unrestricted, peers=part.peers)
     return Profile(
         writable=_all(part.writable for part in parts),
+        templates=_all(part.templates for part in parts),
         beside=_all(part.beside for part in parts),
         needs=_all(part.needs for part in parts),
         repository=max((part.repository for part in parts), key=("", "records", "files").index)
         if parts
         else "",
+        repositories=_all(part.repositories for part in parts),
+        repository_settings=any(part.repository_settings for part in parts),
         network=max((part.network for part in parts), key=("none", "ports", "any").index)
         if parts
         else "none",
         ports=_ports(parts),
         sockets=_all(part.sockets for part in parts),
         special=_special(deed, parts),
+        optional=_all(part.optional for part in parts),
         may_signal=any(part.may_signal for part in parts),
         hard_links=asked,
         peers=_all(part.peers for part in parts),
@@ -77,7 +90,7 @@ def _special(deed: Deed, parts: list[Profile]) -> tuple[str, ...]:
     it: only programs that run no code of files may stand beside it. Else it sees only its own."""
     found = _all(part.special for part in parts)
     programs = {posixpath.basename(step.program) for step in deed.steps if step.program}
-    if programs <= reach.RUNS_NO_FILES:
+    if programs <= reach.PROCESSES.union(tables.lists()["runs_no_files"]):
         return found
     return tuple(each for each in found if each not in ("processes", "attach"))
 
@@ -108,15 +121,20 @@ def _step(step: Step) -> Profile:
     if step.effects & _NETWORK and network == "none":
         ports = ports_of(step)
         network = "ports" if ports else "any"
+    unique = program == "mktemp"
     return Profile(
-        writable=writable,
+        writable=() if unique else writable,
+        templates=writable if unique else (),
         beside=(*beside, *part.beside),
         needs=(*part.needs, *_database_files(program, step)),
         repository=repository,
+        repositories=step.repositories if repository else (),
+        repository_settings=bool(repository) and git_verb(step) in _GIT_SETTINGS,
         network=network,
         ports=ports,
         sockets=part.sockets,
         special=part.special,
+        optional=(*reach.OPTIONAL.get(program, ()), *_databases(program, step)),
         may_signal=part.may_signal or ("service-change" in step.effects and program in _SIGNALS),
         peers=part.peers,
         gains_privileges=part.gains_privileges,
@@ -149,6 +167,7 @@ def _reaching(program: str, step: Step) -> Profile:
             ("processes", reach.PROCESSES),
             ("listens", reach.LISTENS),
             ("attach", reach.ATTACHES),
+            ("audit", reach.AUDIT),
         )
         if program in programs
     ]
@@ -158,9 +177,12 @@ def _reaching(program: str, step: Step) -> Profile:
         special.append("processes")
     if found is reach.SYSTEMD and any(_OTHER_HOST.match(word) for word in step.argv[1:]):
         found = found._replace(network=True, sockets=found.sockets + reach.REMOTE_HOST.sockets)
+    if program == "git" and git_verb(step) in _GIT_REMOTE:
+        found = reach.REMOTE_HOST
     peers = [found.peer] if found.peer else []
     peers += ["the drivers of devices"] if "devices" in special else []
     peers += ["the network settings of the kernel"] if "network-settings" in special else []
+    peers += ["the audit system of the kernel"] if "audit" in special else []
     peers += ["the process it attaches to"] if "attach" in special else []
     java = program in reach.JAVA_TOOLS
     raised = (program, *step.via)
@@ -203,10 +225,10 @@ def _named_sockets(step: Step) -> tuple[str, ...]:
 
 def _changed(step: Step, program: str) -> tuple[tuple[str, ...], tuple[str, ...], Repository] | str:
     """Paths, folders for temporary files, and the repository; in words why there are no bounds."""
+    repository = _repository(program, step)
     if not step.changes:
-        if program == "git" and step.effects <= PLAIN | {"write"}:
-            verb = next((word for word in step.argv[1:] if not word.startswith("-")), "")
-            return (), (), "records" if verb in _READS_OF_GIT else "files"
+        if repository:
+            return (), (), repository
         if reach.reach_of(program) is reach.DATABASE:  # what it changes is behind the socket
             return _NOTHING
         if step.effects & {"write", "delete"}:
@@ -220,7 +242,23 @@ def _changed(step: Step, program: str) -> tuple[tuple[str, ...], tuple[str, ...]
         paths.append(fixed)
     derived = program in reach.MAKES_FILES_BESIDE
     beside = tuple(posixpath.dirname(path) or "/" for path in paths) if derived else ()
-    return tuple(paths), beside, ""
+    return tuple(paths), beside, repository
+
+
+def _repository(program: str, step: Step) -> Repository:
+    if program != "git" or not step.repositories or not step.effects <= PLAIN | {"write"}:
+        return ""
+    return "records" if git_verb(step) in _GIT_RECORDS else "files"
+
+
+def git_verb(step: Step) -> str:
+    words = iter(step.argv[1:])
+    for word in words:
+        if word in ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"):
+            next(words, "")
+        elif not word.startswith("-"):
+            return word
+    return ""
 
 
 def _fixed(path: str) -> str:
@@ -232,11 +270,14 @@ def _fixed(path: str) -> str:
     return folder if folder.startswith("/") and folder.count("/") >= 1 else ""
 
 
+def _databases(program: str, step: Step) -> tuple[str, ...]:
+    """A reader of SQLite opens a database for writing, and reads it if that is refused."""
+    return step.paths if program in ("sqlite3", "sqlite", "litecli") else ()
+
+
 def _database_files(program: str, step: Step) -> tuple[str, ...]:
-    """A reader of SQLite takes part in its locks, which are files beside the database."""
-    if program not in ("sqlite3", "sqlite", "litecli"):
-        return ()
-    return tuple(f"{path}{end}" for path in step.paths for end in ("-wal", "-shm"))
+    """It takes part in the locks, which are files beside the database."""
+    return tuple(f"{path}{end}" for path in _databases(program, step) for end in ("-wal", "-shm"))
 
 
 def ports_of(step: Step) -> tuple[int, ...]:
@@ -250,6 +291,7 @@ def ports_of(step: Step) -> tuple[int, ...]:
             found.add(int(port) if port.isdigit() else _SCHEMES[scheme])
         if "://" not in word:
             found |= {int(port) for port in _HOST_PORT.findall(word)}
+    found |= {int(port) for port in _CONNECT_TO.findall(" ".join(step.argv))}
     for path in step.paths:
         if path.startswith(("/dev/tcp/", "/dev/udp/")) and path.rpartition("/")[2].isdigit():
             found.add(int(path.rpartition("/")[2]))
@@ -266,12 +308,23 @@ def enforcement_of(profile: Profile, kernel: KernelSupport) -> tuple[Enforced, s
     if obstacle := obstacle_to(profile, kernel):
         return "no", obstacle
     gaps = [f"{peer} can change things on its behalf" for peer in profile.peers]
-    gaps += ["connections to any port"] if profile.network == "any" and not gaps else []
+    gaps += _network_gaps(profile)
     if kernel.landlock < SIGNAL_VERSION and not profile.may_signal:
         gaps.append("some ways to send a signal (Landlock 6 is needed)")
     if kernel.landlock < DEVICE_VERSION:
         gaps.append("control of devices (Landlock 5 is needed)")
     return ("partly" if gaps else "yes"), "; ".join(gaps)
+
+
+def _network_gaps(profile: Profile) -> list[str]:
+    """The kernel's rules name TCP ports, and neither hosts nor datagrams."""
+    datagrams = "UDP datagrams to any host"
+    if profile.network == "any":
+        return [f"TCP connections to any host and port, {datagrams}"]
+    if profile.network == "ports":
+        ports = ", ".join(map(str, profile.ports))
+        return [f"which host it connects to on TCP port {ports}, {datagrams}"]
+    return [datagrams] if "interfaces" in profile.special else []
 
 
 def obstacle_to(profile: Profile, kernel: KernelSupport) -> str:

@@ -174,6 +174,7 @@ NETWORK_SETTINGS = word_set(
     "iptables ip6tables arptables ebtables iptables-legacy iptables-nft iptables-save"
     " ip6tables-save nft ipset conntrack wg ipvsadm ufw ethtool tc bridge"
 )
+AUDIT = word_set("auditctl augenrules")
 DEVICES = word_set(
     "fdisk sfdisk cfdisk gdisk sgdisk parted blockdev hdparm sdparm smartctl nvme lvs pvs vgs"
     " pvdisplay vgdisplay lvdisplay pvscan vgscan lvscan lvmdiskscan mdadm dmsetup cryptsetup"
@@ -190,14 +191,6 @@ PROCESSES = word_set(
     " needrestart checkrestart procinfo jhsdb bpftop"
 )
 """Programs that look into other processes."""
-RUNS_NO_FILES = PROCESSES | word_set(
-    "ss netstat ps pgrep pidof cat ls readlink stat grep egrep fgrep head tail sort uniq wc cut tr"
-    " awk gawk mawk sed echo printf test [ true false sleep date cd pwd basename dirname tac nl"
-    " column xargs read wait for timeout nice sudo env df du free uptime w who id hostname uname"
-    " find comm paste diff cmp file od xxd strings seq numfmt tee jq top vmstat iostat"
-    " systemctl journalctl"
-)
-"""Programs that take no code from files beside them, whatever folder they run in."""
 JAVA_TOOLS = word_set("jstack jinfo jcmd jmap jhsdb")
 ATTACHES = JAVA_TOOLS | word_set("strace ltrace gdb py-spy rbspy")
 """Those of them that attach to a process, which they could change."""
@@ -211,9 +204,18 @@ MAKES_FILES_BESIDE = word_set(
     "sed gsed ssed perl ruby patch rsync gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lzma lz4"
     " pigz brotli compress uncompress dos2unix unix2dos install split csplit zip jq yq gojq"
     " jaq ruff black isort prettier gofmt shfmt terraform tofu sqlite3 sqlite duckdb wget curl sort"
-    " mktemp openssl ssh-keygen sponge iconv"
+    " openssl ssh-keygen sponge iconv"
 )
 """Programs that write a temporary file beside the one they change, or derive its name from it."""
+OPTIONAL: dict[str, tuple[str, ...]] = {
+    "blkid": ("/run/blkid/blkid.tab*",),
+    "findmnt": ("/run/mount/utab*",),
+    "sshd": ("the network (IPv*",),
+    **dict.fromkeys(
+        word_set("java javac jar jshell"), ("/proc/*/coredump_filter", "/tmp/hsperfdata_*")
+    ),
+}
+"""What programs try, and without which they answer the same: caches, mostly."""
 ELSEWHERE = word_set(
     "ssh autossh dbclient mosh rsh pssh parallel-ssh pdsh clush docker podman nerdctl kubectl oc k"
     " lxc incus crictl ctr docker-compose podman-compose nomad vagrant limactl multipass machinectl"

@@ -76,8 +76,10 @@ class Clause(Form, frozen=True, kw_only=True):
     """Every path it names."""
     changes: PathMatch | None = None
     """Paths it would write or delete."""
+    repositories: PathMatch | None = None
+    """Folders in which git would change the repository they belong to."""
     written: bool | None = None
-    """Whether it runs a file that the agent itself wrote in this run."""
+    """Whether it runs a file that the agent itself wrote."""
     target: TargetMatch | None = None
     incident: IncidentMatch | None = None
     actor: ActorMatch | None = None

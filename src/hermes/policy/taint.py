@@ -24,7 +24,7 @@ from hermes.policy.deed import Deed, Step
 from hermes.policy.taint_arguments import Said, is_lasting, said_by
 from hermes.policy.taint_disguises import turned, turned_word
 from hermes.policy.taint_memory import ORDERED, PAIR, SEEN, TOLD, Reading
-from hermes.policy.taint_words import ADDRESS, TELLING, host_of
+from hermes.policy.taint_words import ADDRESS, host_of, is_telling
 
 _RUNS = 64
 _OWN_VOICE = frozenset({"todo", "clarify"})
@@ -127,7 +127,7 @@ def _first_match(known: Reading, step: Step, said: Said, words: list[str]) -> st
 def _listed(known: Reading, step: Step, words: list[str]) -> str:
     """Where a mistake is real, the file that a command changes must not come from a text at all."""
     for path in map(str.lower, step.changes):
-        named = [path, *(word for word in words if TELLING.search(word) and path.endswith(word))]
+        named = [path, *(word for word in words if is_telling(word) and path.endswith(word))]
         for word in named:
             if word not in known.opened and known.has(SEEN, word):
                 return word
@@ -153,7 +153,7 @@ def _row(known: Reading, words: list[str], said: Said) -> str:
             row = [second]
             continue
         row.append(second)
-        telling = len(row) > 2 or len(row) == len(words) or TELLING.search(f"{first} {second}")
+        telling = len(row) > 2 or len(row) == len(words) or any(map(is_telling, (first, second)))
         if telling and (said.code or said.verbs.intersection(row)):
             return " ".join(row)
     return ""
@@ -177,7 +177,7 @@ def _side_by_side(known: Reading, first: str, second: str) -> bool:
 
 def _repeats(known: Reading, words: list[str]) -> bool:
     """Whether a file's text has three words in a row, or an ordered one, from what was read."""
-    if any(TELLING.search(word) and known.has(ORDERED, word) for word in words):
+    if any(is_telling(word) and known.has(ORDERED, word) for word in words):
         return True
     row = 1
     for first, second in pairwise(words):

@@ -10,7 +10,7 @@ from hermes.core.messages import ToolCall
 from hermes.policy.commands.values import word_set
 from hermes.policy.deed import Deed, Step
 from hermes.policy.taint_disguises import disguised
-from hermes.policy.taint_words import TELLING, joined, words_of
+from hermes.policy.taint_words import TELLING, is_short, joined, words_of
 
 _RUNS_THINGS = re.compile(
     r"https?://|\b(?:sudo|curl|wget|nc|bash|sh|eval|exec|rm|chmod|chown|base64|touch|mv|cp|dd|kill"
@@ -65,7 +65,7 @@ class Said:
                 continue
             if _GLOB.search(word):
                 word = word.rpartition("/")[0]
-            if word.isdecimal() and len(word) < _SHORTEST_NUMBER:
+            if is_short(word) or (word.isdecimal() and len(word) < _SHORTEST_NUMBER):
                 continue
             if TELLING.search(word) or (len(word) > 3 and word not in _COMMON):
                 yield word

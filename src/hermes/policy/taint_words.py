@@ -30,6 +30,17 @@ ADDRESS = re.compile(r"^(?:[a-z][a-z0-9+.-]*://\S{3,}|[\w.+-]+@[\w-]+\.[\w.-]+)$
 TELLING = re.compile(r"[/@~\d]|\w\.\w|\w{16}|\w[-_]\w")
 """What makes a word more than a word: a path, a number, a host, a name put together."""
 
+_SHORT = re.compile(r"[\w.:+-]{1,2}|\w[.:-]\w|\d{1,3}\.\d{1,3}")
+"""`g1`, `0.2`: what stands in every text by chance."""
+
+
+def is_short(word: str) -> bool:
+    return _SHORT.fullmatch(word) is not None
+
+
+def is_telling(word: str) -> bool:
+    return TELLING.search(word) is not None and not is_short(word)
+
 
 def words_of(text: str) -> list[str]:
     """In lower case, without quotes and options: the same wish in other clothes."""

@@ -52,6 +52,7 @@ class Changes:
             return
         undo = self._ways_back[call.id] if self._playbook else await self._keep(action)
         command = action.command or str(call.arguments.get("command", "")) or call.name
+        await self._ground.gate.commit()
         self.made += 1
         await self._ground.bus.publish(
             ChangeBegan(

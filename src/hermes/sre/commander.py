@@ -36,7 +36,7 @@ from hermes.sre.ground import Ground
 from hermes.sre.handing_over import hand_over
 from hermes.sre.incident import Incident, incident
 from hermes.sre.reflexes import Reflexes, numbers_of
-from hermes.sre.sizing_up import size_up
+from hermes.sre.sizing_up import assessment_before, size_up
 from hermes.sre.verify import Baseline, Watched, take_baseline, verify, watch_recovery
 
 Outcome = Literal["resolved", "escalated", "no-incident", "recovered"]
@@ -97,15 +97,17 @@ class Commander:
         return ending
 
     async def _mend(self, past: Incident | None, reflexes: Reflexes) -> Ending:
-        # A playbook that was cut off before it changed anything may begin anew.
-        reflexes.used.update(change.by for change in (past.changes if past else ()))
-        await self._enter("assess", past.attempt if past else 0)
+        known = assessment_before(past, self._gap)
+        if past is not None:
+            reflexes.resume(past, looks=known is not None)
+        if known is None or known.all_clear or (past is not None and past.standing):
+            await self._enter("assess", past.attempt if past else 0)
         earlier = past.failing if past is not None else None
         if past is not None and past.standing:
             # Nothing else is asked of a host that a cut off attempt has changed.
             baseline = await take_baseline(self._ground, self._case, earlier, past.weak)
             return await self._go_on(past, baseline, reflexes)
-        sized = await size_up(self._ground, self._case, earlier, reflexes)
+        sized = await size_up(self._ground, self._case, earlier, reflexes, known)
         self._assessment = sized.assessment
         baseline = sized.baseline
         if sized.all_clear:
@@ -213,6 +215,7 @@ class Commander:
             await self._unharmed("document", self._ground.report)
         if ending.outcome == "resolved":
             await self._unharmed("learn", self._ground.learn)
+        await self._ground.gate.commit()
         await self._ground.bus.publish(
             IncidentClosed(
                 run=self._case.run,

@@ -6,6 +6,8 @@ The house lays it out for a real host, the gym for a broken box; the commander c
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
+import anyio
+
 from hermes.core.bus import Bus
 from hermes.core.events.happening import Origin
 from hermes.core.messages import ToolCall, ToolResult
@@ -35,6 +37,29 @@ async def nothing(case: Case) -> None:
     return None
 
 
+class WorkGate:
+    """Decides between a change, or the end of the work, and its withdrawal: the first one wins."""
+
+    def __init__(self) -> None:
+        self._committed = self._withdrawn = False
+
+    @property
+    def withdrawn(self) -> bool:
+        return self._withdrawn
+
+    def withdraw(self) -> bool:
+        """False when it is too late: a change has begun, or the end is being written. Who gets True
+        cancels the work."""
+        self._withdrawn = self._withdrawn or not self._committed
+        return self._withdrawn
+
+    async def commit(self) -> None:
+        """From here on the work cannot be withdrawn. Does not return where it has been."""
+        if self._withdrawn:
+            await anyio.sleep_forever()
+        self._committed = True
+
+
 @dataclass(frozen=True)
 class Ground:
     bus: Bus
@@ -56,6 +81,8 @@ class Ground:
     learn: Learn = nothing
     """Called for verified fixes only."""
     origin: Origin = "incident"
+    gate: WorkGate = field(default_factory=WorkGate)
+    """Of the work on one incident."""
 
     def road(self, run: str, executor: Executor | None = None) -> Execute:
         """The executor as one run sees it: looks up, decides, asks, runs, records."""

@@ -14,6 +14,7 @@ from hermes.core.events.incidents import (
     ChangeBegan,
     ChangesUndone,
     IncidentAcknowledged,
+    IncidentAssessed,
     IncidentChecked,
     IncidentClosed,
     IncidentDiagnosed,
@@ -79,6 +80,10 @@ class Incident(Value, kw_only=True, frozen=True):
     """Checks that failed before anything was changed; None when nobody had looked yet."""
     weak: frozenset[str] = frozenset()
     """Those among them that would pass after a restart or an edit, whatever the cause."""
+    declined: frozenset[str] = frozenset()
+    """Playbooks that looked for their signature and did not find it, or could not look."""
+    assessed: IncidentAssessed | None = None
+    """What the first look at the host said."""
     playing: str = ""
     """A playbook that has begun to act and not ended."""
     report: str = ""
@@ -197,6 +202,8 @@ def _after(incident: Incident, event: object) -> Incident:
             )
         case ChangeBegan() | ChangesUndone() | PlaybookStarted() | PlaybookEnded():
             return _done(incident, event)
+        case IncidentAssessed():
+            return replace(incident, assessed=event)
         case IncidentDiagnosed():
             return replace(incident, diagnosis=event)
         case IncidentVerified() if event.by != "oracle":
@@ -238,6 +245,8 @@ def _done(
             return replace(incident, played=played, playing=event.skill)
         case PlaybookEnded() if event.skill == incident.playing:  # others may have looked meanwhile
             return replace(incident, playing="")
+        case PlaybookEnded() if event.outcome == "declined" and not event.dry:
+            return replace(incident, declined=incident.declined | {event.skill})
         case _:
             return incident
 
@@ -261,6 +270,7 @@ def _told(incident: Incident, event: object) -> Incident:
             # What was proved and told before is history: else the work would end where it began.
             again = replace(incident, status="open", closed=None, phase=None, failing=None)
             again = replace(again, verified=None, recovered=None, diagnosis=None, weak=frozenset())
+            again = replace(again, assessed=None, declined=frozenset())
             return replace(again, report="", report_path="")
         case _:
             return incident
@@ -314,6 +324,7 @@ KINDS = (
     "incident.acknowledged",
     "incident.reopened",
     "incident.phase",
+    "incident.assessed",
     "incident.diagnosed",
     "incident.verified",
     "incident.closed",

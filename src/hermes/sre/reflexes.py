@@ -18,6 +18,7 @@ from hermes.sre.assessing.judge import HostJudge
 from hermes.sre.case import Case
 from hermes.sre.changes import Changes
 from hermes.sre.ground import Ground
+from hermes.sre.incident import Incident
 from hermes.sre.scouting import Candidate, Scouting, Sighting
 
 THINGS = ("file", "path", "config", "unit", "service", "mount", "table", "host", "process")
@@ -50,12 +51,23 @@ class Reflexes:
         self._mended: list[str] = []
         self._waited = False
         self._ahead: Scouting | None = None
+        self._lacking: set[str] = set()
+        """Playbooks that cannot look at this host: it lacks a program that they need."""
+        self._declined: frozenset[str] = frozenset()
+        """Playbooks that looked shortly before a crash and found nothing: their first look."""
         self.used: set[str] = set()
         """Playbooks that have acted, in this life or before: each has one try."""
         self.refused = ""
         """What the last one may not do, in words."""
         self.suspects = ""
         """Causes that are possible by what was found, but whose symptom was not observed."""
+
+    def resume(self, past: Incident, *, looks: bool) -> None:
+        """What playbooks did in an earlier life of this work. `looks`: what they saw then still
+        counts."""
+        self.used.update(change.by for change in past.changes)
+        # A playbook that was cut off before it changed anything may begin anew.
+        self._declined = past.declined if looks and not past.changes else frozenset()
 
     def look_ahead(self) -> None:
         """They set out to look, long before any of them may act."""
@@ -73,7 +85,8 @@ class Reflexes:
         if not self._ground.settings.reflex:
             return None
         acted = await self._round(number)
-        if acted is None and not self.used and not self._waited and not self.refused:
+        first = acted is None and not self.used and not self._waited and not self.refused
+        if first and await self.candidates():
             self._waited = True
             await anyio.sleep(self._ground.settings.traces)
             acted = await self._round(number)
@@ -102,6 +115,8 @@ class Reflexes:
             return None
         finally:
             scouting.call_off()
+            self._lacking |= scouting.lacking
+            self._declined = frozenset()
 
     def _send_out(self) -> Scouting:
         scouting = Scouting(self._ground, self._case, self.candidates)
@@ -110,12 +125,13 @@ class Reflexes:
 
     async def candidates(self) -> Sequence[Candidate]:
         """Whose turn it may be, the likeliest first."""
+        left_out = self.used | self._lacking | self._declined
         matcher = await self._ground.index.matcher(await self._ground.skills())
         return [
             Candidate(skill, skill.playbook, facts)
             for facts in self._views
             for skill in matcher.candidates(facts)
-            if skill.playbook is not None and skill.name not in self.used
+            if skill.playbook is not None and skill.name not in left_out
         ]
 
     async def _upon(self, sighting: Sighting, scouting: Scouting, number: int) -> Acted | None:

@@ -65,6 +65,8 @@ class Scouting:
         """What the last one may not even look at, in words."""
         self.suspects: list[str] = []
         """Playbooks that found their signature but did not observe their symptom, in words."""
+        self.lacking: set[str] = set()
+        """Playbooks for whose look the host lacks a program."""
 
     async def run(self) -> None:
         """Until all have looked, or it is called off."""
@@ -130,6 +132,8 @@ class Scouting:
         found = await runner.look(candidate.facts, looks)
         if found.missing is None:
             return Sighting(candidate, found)
+        if found.lacking:
+            self.lacking.add(skill.name)
         played = await runner.play(candidate.facts, found=found)  # it ends before it has begun
         if any(check.symptom and check.name == played.step for check in candidate.playbook.verify):
             said = f"{skill.name} ({candidate.playbook.summary}): {played.step} passes"

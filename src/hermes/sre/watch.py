@@ -6,6 +6,7 @@ another process. Whatever was open when a watch ended is gone on with by the nex
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -15,6 +16,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from hermes.core.bus import Bus
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import Event
+from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested, ApprovalSettled
 from hermes.core.events.incidents import (
     AlertRaised,
     IncidentClosed,
@@ -27,7 +29,7 @@ from hermes.core.events.watching import WatchStarted, WatchStopped
 from hermes.core.protocols import Recorded
 from hermes.sre.case import Case
 from hermes.sre.commander import Commander
-from hermes.sre.ground import Ground
+from hermes.sre.ground import Ground, WorkGate
 from hermes.sre.incident import KINDS as INCIDENT_KINDS
 from hermes.sre.incident import Incident, folded, take
 
@@ -35,6 +37,8 @@ RUN = "watch"
 BEAT = 0.5
 """Seconds between two looks at what ripens by itself."""
 WAITING = "waiting: the journal cannot be written, so nothing is changed; a person must act"
+PROBLEM_OVER = "the problem is over"
+APPROVAL_KINDS = ("approval.requested", "action.announced", "approval.settled")
 KINDS = (
     *INCIDENT_KINDS,
     "alert.raised",
@@ -73,7 +77,7 @@ class Watch:
         an incident waits for that instead of ending the watch."""
         self._bus, self._triage, self._ground = bus, triage, ground
         self._seats = anyio.CapacityLimiter(max(1, at_once))
-        self._working: dict[str, anyio.CancelScope] = {}
+        self._working: dict[str, _Work] = {}
         self._known: dict[str, Incident] = {}
         self._probes = probes
         self._until_writable = until_writable
@@ -93,7 +97,7 @@ class Watch:
             async with anyio.create_task_group() as group:
                 last = await self._take_up(group)
                 task_status.started()
-                group.start_soon(self._ripen)
+                group.start_soon(self._ripen, group)
                 await self._follow(group, last)
         finally:
             with anyio.move_on_after(2, shield=True):
@@ -138,13 +142,42 @@ class Watch:
             elif isinstance(event, IncidentClosed) and event.by:
                 self._leave(event.incident)
             elif isinstance(event, IncidentRecovered) and event.incident in self._known:
+                self._working.pop(event.incident, None)
                 group.start_soon(self._document, self._known[event.incident].case)
 
-    async def _ripen(self) -> None:
+    async def _ripen(self, group: TaskGroup) -> None:
         while True:
             await anyio.sleep(BEAT)
             self.alive_at = now = datetime.now(UTC)
-            await self._publish(self._triage.tick(now))
+            events = self._triage.tick(now)
+            await self._publish([each for each in events if not self._ends_work(group, each)])
+
+    def _ends_work(self, group: TaskGroup, event: Event) -> bool:
+        """Whether it says that a problem is over which is still worked on: that work ends first."""
+        if not isinstance(event, IncidentRecovered):
+            return False
+        known = self._known.get(event.incident)
+        if known is None or not _to_work_on(known):
+            return False
+        work = self._working.get(event.incident)
+        if work is not None and not work.gate.withdrawn and work.gate.withdraw():
+            work.scope.cancel()
+            group.start_soon(self._recover, event, work)
+        return True
+
+    async def _recover(self, event: IncidentRecovered, work: "_Work") -> None:
+        await work.ended.wait()
+        asked: dict[str, Event] = {}
+        async for recorded in self._bus.journal.read(kinds=APPROVAL_KINDS):
+            each = recorded.event
+            if isinstance(each, ApprovalRequested | ActionAnnounced):
+                if each.approval and each.run.partition("/")[0] == event.run:
+                    asked[each.approval] = ApprovalSettled(
+                        run=each.run, approval=each.approval, outcome="withdrawn", note=PROBLEM_OVER
+                    )
+            elif isinstance(each, ApprovalSettled):
+                asked.pop(each.approval, None)
+        await self._publish([*asked.values(), event])
 
     async def _publish(self, events: Sequence[Event]) -> None:
         if events:
@@ -152,13 +185,13 @@ class Watch:
 
     def _begin(self, group: TaskGroup, case: Case) -> None:
         if case.incident not in self._working:
-            self._working[case.incident] = anyio.CancelScope()
-            group.start_soon(self._command, case)
+            self._working[case.incident] = work = _Work()
+            group.start_soon(self._command, case, work)
 
     def _leave(self, incident: str) -> None:
         """A person has closed it: whoever works on it stops where they are."""
         if incident in self._working:
-            self._working[incident].cancel()
+            self._working[incident].scope.cancel()
 
     async def _document(self, case: Case) -> None:
         """The report from its escalation does not know of the recovery."""
@@ -172,10 +205,10 @@ class Watch:
         except HermesError:
             return  # the journal has everything, and `hermes incident report` reads that
 
-    async def _command(self, case: Case) -> None:
+    async def _command(self, case: Case, work: "_Work") -> None:
         try:
-            with self._working[case.incident]:
-                await self._command_with_journal(case)
+            with work.scope:
+                await self._command_with_journal(case, work.gate)
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - one incident's fault must not end the watch
@@ -188,15 +221,18 @@ class Watch:
                 )
             )
         finally:
-            self._working.pop(case.incident, None)
+            if not work.gate.withdrawn:
+                del self._working[case.incident]
+            work.ended.set()
 
-    async def _command_with_journal(self, case: Case) -> None:
+    async def _command_with_journal(self, case: Case, gate: WorkGate) -> None:
         """Changes are made only while they can be recorded. Until then the incident waits, stays
         open, and is gone on with like one that an earlier watch left."""
         while True:
             try:
                 async with self._seats:
-                    await Commander(self._ground(case), case).command()
+                    ground = replace(self._ground(case), gate=gate)
+                    await Commander(ground, case).command()
                 return
             except StoreError:
                 if self._until_writable is None:
@@ -207,6 +243,13 @@ class Watch:
                 PhaseEntered(run=case.run, incident=case.incident, phase=phase, detail=WAITING)
             )
             await self._until_writable()
+
+
+class _Work:
+    """One commander that works."""
+
+    def __init__(self) -> None:
+        self.scope, self.gate, self.ended = anyio.CancelScope(), WorkGate(), anyio.Event()
 
 
 def _to_work_on(incident: Incident) -> bool:

@@ -199,7 +199,8 @@ class Executor:
                 text = f"the tool itself failed: {type(cause).__name__}: {cause}"
         if blocked:
             await self._bus.publish(*_blocked(action, decision, blocked))
-            text = f"{text}\n{_blocked_note(decision, blocked)}"
+        if shown := [each for each in blocked if not each.optional]:
+            text = f"{text}\n{_blocked_note(decision, shown)}"
         text = self._redact(text)
         if self._heard is not None:
             self._heard(context.run, text, False, call)
@@ -249,6 +250,7 @@ def _blocked(action: Action, decision: Decision, found: Iterable[Blocked]) -> li
             command=command,
             judged=judged,
             rule=decision.rule,
+            optional=each.optional,
         )
         for each in found
     ]

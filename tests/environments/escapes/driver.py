@@ -33,8 +33,9 @@ ATTEMPTS = [*QUICK, *excess.ATTEMPTS]
 
 
 def settings(world: World) -> TerminalSettings:
+    readable = (str(world.tools), str(world.shown))
     return TerminalSettings(
-        memory_mb=256, processes=MOST, cpu_seconds=1, file_mb=16, readable=(str(world.tools),)
+        memory_mb=256, processes=MOST, cpu_seconds=1, file_mb=16, readable=readable
     )
 
 

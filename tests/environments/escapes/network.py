@@ -32,6 +32,27 @@ if os.uname().machine == "x86_64":
     if libc.syscall(0x40000000 + 41, 2, 1, 0) >= 0: got_away()
 """)
 
+RACE_OF_ADDRESSES = python("""
+import _socket, _thread, ctypes, time
+libc = ctypes.CDLL(None, use_errno=True)
+own = f"/tmp/@NAME@.{os.getpid()}"
+server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+server.bind(own); server.listen(64)
+addresses = [b"\\1\\0" + each.encode() + b"\\0" for each in (own, os.path.abspath("stream"))]
+address = ctypes.create_string_buffer(110)
+def swap():
+    while True:
+        for each in addresses: address[: len(each)] = each
+_thread.start_new_thread(swap, ())
+until = time.monotonic() + 1
+while time.monotonic() < until:
+    s = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    s.setblocking(False)
+    libc.connect(s.fileno(), address, 110)
+    s.close()
+os.unlink(own)
+""")
+
 ATTEMPTS = [
     Attempt("tcp", connect("_socket.AF_INET", "('127.0.0.1', @TCP@)")),
     Attempt("tcp-from-bash", "exec 9<>/dev/tcp/127.0.0.1/@TCP@ && echo hello >&9"),
@@ -67,6 +88,31 @@ ATTEMPTS = [
         python(
             "import _socket\na, b = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_DGRAM)\n"
             "a.sendto(b'hello', '@OUTSIDE@/datagram')"
+        ),
+    ),
+    Attempt("socket-in-the-working-folder", connect("_socket.AF_UNIX", "'stream'")),
+    Attempt(
+        "socket-in-the-working-folder-behind-a-link",
+        python(
+            "import _socket\nos.symlink(os.path.abspath('stream'), '/tmp/@NAME@')\n"
+            "s = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)\n"
+            "try: s.connect('/tmp/@NAME@')\nfinally: os.unlink('/tmp/@NAME@')"
+        ),
+    ),
+    Attempt("socket-in-the-working-folder-by-a-race", RACE_OF_ADDRESSES),
+    Attempt("socket-in-a-readable-folder", connect("_socket.AF_UNIX", "'@SHOWN@/stream'")),
+    Attempt(
+        "datagram-to-the-working-folder",
+        python(
+            "import _socket\ns = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)\n"
+            "s.sendto(b'hello', 'datagram')"
+        ),
+    ),
+    Attempt(
+        "datagram-from-a-pair-to-the-working-folder",
+        python(
+            "import _socket\na, b = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_DGRAM)\n"
+            "a.sendto(b'hello', 'datagram')"
         ),
     ),
     Attempt("socket-by-another-number", SOCKET_BY_ANOTHER_NUMBER, "nobody"),

@@ -28,12 +28,18 @@ class World:
 
     def __init__(self, folder: Path, token: str) -> None:
         self.token = token
-        self.home, self.outside, self.work, self.tools = (
-            folder / name for name in ("home", "outside", "work", "tools")
+        self.home, self.outside, self.work, self.shown, self.tools = (
+            folder / name for name in ("home", "outside", "work", "shown", "tools")
         )
         self.name = f"hermes-{secrets.token_hex(6)}"
         self.shm = Path("/dev/shm") / self.name
-        for path in (self.home / ".ssh", self.home / ".hermes", self.outside, self.work):
+        for path in (
+            self.home / ".ssh",
+            self.home / ".hermes",
+            self.outside,
+            self.work,
+            self.shown,
+        ):
             path.mkdir(parents=True)
         (self.home / ".ssh/id_rsa").write_text(token)
         (self.home / ".hermes/.env").write_text(f"OPENAI_API_KEY={token}")
@@ -54,11 +60,16 @@ class World:
             "abstract": socket.socket(socket.AF_UNIX),
             "stream": socket.socket(socket.AF_UNIX),
             "datagram": socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM),
+            "stream in the working folder": socket.socket(socket.AF_UNIX),
+            "datagram in the working folder": socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM),
+            "stream in a readable folder": socket.socket(socket.AF_UNIX),
         }
         self._sockets["udp"].bind(("127.0.0.1", 0))
         self._sockets["abstract"].bind(f"\0{self.name}")
         for name in ("stream", "datagram"):
             self._sockets[name].bind(str(self.outside / name))
+            self._sockets[f"{name} in the working folder"].bind(str(self.work / name))
+        self._sockets["stream in a readable folder"].bind(str(self.shown / "stream"))
         for name, each in self._sockets.items():
             if each.type == socket.SOCK_STREAM:
                 each.listen()
@@ -119,6 +130,7 @@ class World:
             "NAME": self.name,
             "HOME": self.home,
             "OUTSIDE": self.outside,
+            "SHOWN": self.shown,
             "TOOLS": self.tools,
             "DEVICE": _disk(),
             "PID": self.canary.pid,

@@ -148,6 +148,19 @@ class IncidentChecked(Happening, tag="incident.checked", kw_only=True, frozen=Tr
     """False where it would pass after a restart or an edit, whatever the cause."""
 
 
+class IncidentAssessed(Happening, tag="incident.assessed", kw_only=True, frozen=True):
+    """What the first look at the whole host said, before anything was changed."""
+
+    incident: str
+    verdict: Literal["no-incident", "recovered", "wrong", "unknown"]
+    reasons: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+    """The looks that show it."""
+    component: str = ""
+    mechanism: str = ""
+    value: str = ""
+
+
 class IncidentDiagnosed(Happening, tag="incident.diagnosed", kw_only=True, frozen=True):
     """What is broken, how, and by which value; `evidence` are numbers of events of this run."""
 
@@ -215,13 +228,15 @@ class IncidentClosed(Happening, tag="incident.closed", kw_only=True, frozen=True
 
 
 class IncidentRecovered(Happening, tag="incident.recovered", kw_only=True, frozen=True):
-    """The problem of an incident that people had to take over has ended, by whatever means."""
+    """The problem of an incident has ended without a change of ours, by whatever means."""
 
     incident: str
     recovered_at: datetime
     """When the last of its alerts was resolved; the event itself comes a settle time later."""
     how: str = ""
     """How we know: which sources resolved which alerts. It names no actor: none is known."""
+    still_failing: tuple[str, ...] = ()
+    """Warnings about the host that had joined and go on; each is reported as its own incident."""
 
 
 IncidentEvent = (
@@ -234,6 +249,7 @@ IncidentEvent = (
     | IncidentReopened
     | PhaseEntered
     | LayerInvestigated
+    | IncidentAssessed
     | IncidentDiagnosed
     | IncidentChecked
     | ChangeBegan

@@ -67,6 +67,8 @@ class ToolBlocked(Happening, tag="tool.blocked", kw_only=True, frozen=True):
     command: str = ""
     judged: str = ""
     rule: str = ""
+    optional: bool = False
+    """Whether the program does the same without it."""
 
 
 class ToolFinished(Happening, tag="tool.finished", kw_only=True, frozen=True):

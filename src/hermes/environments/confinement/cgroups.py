@@ -17,8 +17,8 @@ from hermes.core.messages import Value
 
 OWN = Path("/proc/self")
 PREFIX = "hermes-sandbox-"
-OWN_PROCESSES = 3
-"""What the launcher needs besides the commands: itself, outside and inside, and a keeper."""
+OWN_PROCESSES = 4
+"""Processes besides the commands: the launcher, outside and inside, a supervisor, a keeper."""
 
 
 class Cgroup(Value, frozen=True):

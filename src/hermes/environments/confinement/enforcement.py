@@ -11,6 +11,7 @@ import os
 
 from hermes.environments.confinement import kernel, landlock, privileges, seccomp
 from hermes.environments.confinement.seccomp import Notification, Refusal, When, any_bit
+from hermes.environments.confinement.terminals import OPEN_PEER
 from hermes.environments.confinement.verdict_rules import DEVICES, VerdictRules
 
 WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
@@ -34,6 +35,8 @@ settimeofday shmat swapoff swapon umount2 unshare vhangup
 """
 """Calls that change the machine or other programs. The supervisor refuses and reports them."""
 
+SYSLOG_READS = (0, 1, 3, 9, 10)
+"""Kinds of `syslog` that read the messages of the kernel and leave them there."""
 SYSTEM_V_CONTROL = ("msgctl", "semctl", "shmctl")
 REMOVE_OR_SET = (0, 1)
 SETTING_SEMAPHORES = (16, 17)
@@ -48,7 +51,9 @@ NET_ADMIN, NET_RAW, SYS_MODULE, SYS_RAWIO, SYS_ADMIN, SYS_BOOT, SYS_TIME = (
     22,
     25,
 )
-AF_PACKET, SOCK_DGRAM, SOCK_RAW = 17, 2, 3
+AUDIT_WRITE, AUDIT_CONTROL = 29, 30
+NETLINK_AUDIT, NO_SUCH_PROTOCOL = 9, 93
+AF_PACKET = 17
 NO_NEW_PRIVILEGES = 38
 NEW_MOUNTS, RECURSIVE, PRIVATE, BIND = 0x20000, 0x4000, 0x40000, 0x1000
 AT_RECURSIVE, READ_ONLY = 0x8000, 1
@@ -72,6 +77,8 @@ class Enforcement:
     def __init__(self) -> None:
         self._devices = [fd for name in DEVICES if (fd := landlock.handle(f"/dev/{name}")) >= 0]
         self._programs: dict[bytes, bytes] = {}
+        self._abi = landlock.version()
+        self._ready: landlock.Grants | None = None
         self._privileged = has_capability(SYS_ADMIN)
 
     def prepare(self, rules: VerdictRules) -> None:
@@ -79,8 +86,8 @@ class Enforcement:
         self._program(rules)
 
     def rehearse(self) -> None:
-        """All but the last step, so that a process that waits has its memory at hand."""
-        self._grants(VerdictRules()).close()
+        """Called in a process that waits to become a command: all that most verdicts share."""
+        self._ready = self._common_grants(VerdictRules())
         self._program(VerdictRules())
         _capabilities()
 
@@ -107,20 +114,25 @@ class Enforcement:
         return self._programs[key]
 
     def _grants(self, rules: VerdictRules) -> landlock.Grants:
+        usual = not (rules.may_signal or rules.device_control or rules.listens)
+        grants = self._ready if usual and self._ready else self._common_grants(rules)
+        for path in rules.trees:
+            grants.writable(path)
+        for path in rules.files:
+            grants.device(path)
+        return grants
+
+    def _common_grants(self, rules: VerdictRules) -> landlock.Grants:
         scopes = 0
-        if landlock.version() >= landlock.VERSION_WITH_SCOPES:
+        if self._abi >= landlock.VERSION_WITH_SCOPES:
             scopes = landlock.ABSTRACT_SOCKETS | (0 if rules.may_signal else landlock.SIGNALS)
         rights = landlock.CHANGE
         if rules.device_control:
             rights &= ~landlock.IOCTL_DEVICE
         # The supervisor decides on connections; Landlock only on ports to listen on.
-        grants = landlock.Grants(network=rules.listens, scopes=scopes, rights=rights)
+        grants = landlock.Grants(network=rules.listens, scopes=scopes, rights=rights, abi=self._abi)
         for device in self._devices:
             grants.opened_device(device)
-        for path in rules.trees:
-            grants.writable(path)
-        for path in rules.files:
-            grants.device(path)
         return grants
 
 
@@ -142,6 +154,8 @@ def filter_for(rules: VerdictRules) -> list[Refusal]:
         *(Notification(name, When(1, *REMOVE_OR_SET)) for name in SYSTEM_V_CONTROL),
         Notification("semctl", When(2, *SETTING_SEMAPHORES)),
         Refusal("ioctl", When(1, seccomp.TIOCSTI, seccomp.TIOCLINUX)),
+        Notification("ioctl", When(1, OPEN_PEER)),
+        Notification("syslog", When(0, *SYSLOG_READS, unless=True)),
         # A datagram can be sent from a pair to any named socket of the host.
         Refusal(
             "socketpair",
@@ -149,6 +163,9 @@ def filter_for(rules: VerdictRules) -> list[Refusal]:
         ),
     ]
     found += _datagrams_to_names(rules)
+    if not rules.audit_control:
+        audit = (When(0, seccomp.AF_NETLINK), When(2, NETLINK_AUDIT))
+        found.append(Refusal("socket", *audit, error=NO_SUCH_PROTOCOL))
     if not rules.device_control:
         found += [
             Notification("ioctl", When(1, *CHANGES_BY_IOCTL)),
@@ -187,15 +204,19 @@ def _refused_sockets(rules: VerdictRules) -> tuple[When, ...]:
 def _datagrams_to_names(rules: VerdictRules) -> list[Refusal]:
     """Without a connection, a datagram names its receiver where no filter can look."""
     refused: list[Refusal] = [
-        Refusal("socket", When(0, seccomp.AF_UNIX), When(1, SOCK_DGRAM, SOCK_RAW, mask=0xF))
+        Refusal(
+            "socket",
+            When(0, seccomp.AF_UNIX),
+            When(1, seccomp.SOCK_DGRAM, seccomp.SOCK_RAW, mask=0xF),
+        )
     ]
     inet = (seccomp.AF_INET, seccomp.AF_INET6)
     if rules.interfaces and not rules.network:
         refused.append(
-            Refusal("socket", When(0, *inet), When(1, SOCK_DGRAM, unless=True, mask=0xF))
+            Refusal("socket", When(0, *inet), When(1, seccomp.SOCK_DGRAM, unless=True, mask=0xF))
         )
     if rules.network and not rules.raw_sockets:
-        refused.append(Refusal("socket", When(0, *inet), When(1, SOCK_RAW, mask=0xF)))
+        refused.append(Refusal("socket", When(0, *inet), When(1, seccomp.SOCK_RAW, mask=0xF)))
     return refused
 
 
@@ -242,6 +263,7 @@ def drop_capabilities(rules: VerdictRules) -> None:
     """Those by which a change needs no file: clocks, modules, network interfaces, raw devices."""
     dropped = [SYS_MODULE, SYS_BOOT, SYS_TIME]
     dropped += [] if rules.network_control else [NET_ADMIN]
+    dropped += [] if rules.audit_control else [AUDIT_WRITE, AUDIT_CONTROL]
     dropped += [] if rules.device_control else [SYS_RAWIO, SYS_ADMIN]
     found = _capabilities()
     if not any(found):

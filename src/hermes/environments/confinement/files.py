@@ -9,8 +9,10 @@ from hermes.environments.confinement.plan import Plan
 from hermes.environments.confinement.walls import behind_landlock
 from hermes.environments.confinement.wire import Request
 
+NO_ROOM = 28
 
-def serve_file(request: Request, plan: Plan, files: list[int]) -> None:
+
+def serve_file(request: Request, plan: Plan, files: list[int], *, full: bool) -> None:
     """Hand out a descriptor; for a replacement also wait for the word that it is complete."""
     link = _socket.socket(fileno=files[0])
     try:
@@ -19,6 +21,8 @@ def serve_file(request: Request, plan: Plan, files: list[int]) -> None:
         os.chdir(request.cwd)
         if request.kind == "read":
             wire.send(link, wire.FILE, (_open(request.path),))
+        elif full:
+            raise OSError(NO_ROOM, "the files of the sandbox take up more than terminal.total_mb")
         else:
             _replace(link, request.path)
     except OSError as error:

@@ -10,6 +10,7 @@ import select
 import time
 
 from hermes.environments.confinement import kernel, limits, privileges, signals, wire
+from hermes.environments.confinement.file_quota import FileQuota, only_remove
 from hermes.environments.confinement.plan import Plan
 from hermes.environments.confinement.walls import behind_landlock
 from hermes.environments.confinement.wire import Request
@@ -21,7 +22,9 @@ ASK_AGAIN = 20
 TAKE_TERMINAL = 0x540E
 
 
-def keep(request: Request, plan: Plan, files: list[int], already_running: int) -> None:
+def keep(
+    request: Request, plan: Plan, files: list[int], already_running: int, quota: FileQuota
+) -> None:
     """The whole life of a keeper. `files` are the line to Hermes, then stdin, stdout, stderr."""
     link = _socket.socket(fileno=files[0])
     ended = signals.children_as_descriptor()
@@ -36,7 +39,7 @@ def keep(request: Request, plan: Plan, files: list[int], already_running: int) -
     child = os.fork()
     if child == 0:
         try:
-            _become(request, plan, standard, already_running)
+            _become(request, plan, standard, already_running, full=quota.full)
         except OSError as error:
             os.write(tell, _words(error))
         finally:
@@ -48,14 +51,18 @@ def keep(request: Request, plan: Plan, files: list[int], already_running: int) -
     if problem:
         wire.send(link, wire.FAILED + problem)
         return
-    _watch(link, ended, child)
+    status = _watch(link, ended, child)
+    if status is not None:
+        _say(link, wire.FULL if quota.full else wire.ENDED, status)
 
 
 def _words(error: OSError) -> bytes:
     return f"{error.errno or 0} {error.strerror or error}".encode()
 
 
-def _become(request: Request, plan: Plan, standard: list[int], already_running: int) -> None:
+def _become(
+    request: Request, plan: Plan, standard: list[int], already_running: int, *, full: bool
+) -> None:
     signals.as_for_a_new_program()
     os.setsid()
     os.umask(0o022)
@@ -64,20 +71,23 @@ def _become(request: Request, plan: Plan, standard: list[int], already_running: 
     if request.terminal:
         kernel.libc().ioctl(0, TAKE_TERMINAL, 0)
     os.chdir(request.cwd)
+    terminal = os.ttyname(0) if request.terminal else ""
     if plan.walls == "landlock":
-        behind_landlock(plan, os.ttyname(0) if request.terminal else "")
+        behind_landlock(plan, terminal)
+    if full:
+        only_remove(terminal)
     limits.apply(plan, already_running)
     os.execve(request.argv[0], request.argv, dict(request.variables))
 
 
-def _watch(link: _socket.socket, ended: int, child: int) -> None:
+def _watch(link: _socket.socket, ended: int, child: int) -> int | None:
     """Until the program ends; once asked to end it, until all that came from it has ended."""
     poll = select.poll()
     poll.register(link.fileno(), select.POLLIN)
     poll.register(ended, select.POLLIN)
     status: int | None = None
     asked: set[tuple[int, bytes]] | None = None
-    while status is None or (asked is not None and _has_children()):
+    while status is None or (asked is not None and has_children()):
         # One that is being forked while the others are asked would never hear of it: ask again.
         ready = {fd for fd, _ in poll.poll(None if asked is None else ASK_AGAIN)}
         if ended in ready:
@@ -90,8 +100,7 @@ def _watch(link: _socket.socket, ended: int, child: int) -> None:
                 break
         if asked is not None:
             _ask(asked)
-    if status is not None:
-        _say(link, status)
+    return status
 
 
 def _ask(asked: set[tuple[int, bytes]]) -> None:
@@ -104,7 +113,7 @@ def _ask(asked: set[tuple[int, bytes]]) -> None:
             asked.add(program)
 
 
-def _has_children() -> bool:
+def has_children() -> bool:
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -115,7 +124,7 @@ def _has_children() -> bool:
 def _end_all(child: int, status: int | None) -> int | None:
     """Kill until nobody is left. A bomb of forks is bounded, so this comes to an end."""
     deadline = time.monotonic() + LONGEST_END
-    while _has_children():
+    while has_children():
         if time.monotonic() > deadline:
             return None
         for pid in limits.descendants(os.getpid()):
@@ -125,8 +134,8 @@ def _end_all(child: int, status: int | None) -> int | None:
     return status
 
 
-def _say(link: _socket.socket, status: int) -> None:
+def _say(link: _socket.socket, kind: bytes, status: int) -> None:
     try:
-        wire.send(link, wire.ENDED + str(os.waitstatus_to_exitcode(status)).encode())
+        wire.send(link, kind + str(os.waitstatus_to_exitcode(status)).encode())
     except OSError:
         return  # nobody listens any more

@@ -159,10 +159,13 @@ SYSCALLS = {
 COLUMNS = {"x86_64": 0, "aarch64": 1}
 
 
+_NAME = os.uname().machine
+_MACHINE = _NAME if ctypes.sizeof(ctypes.c_void_p) == 8 else f"{_NAME} (32 bit)"
+
+
 def machine() -> str:
     """The architecture of this process; a 32-bit Python on a 64-bit kernel is none we know."""
-    name = os.uname().machine
-    return name if ctypes.sizeof(ctypes.c_void_p) == 8 else f"{name} (32 bit)"
+    return _MACHINE
 
 
 def number(name: str, where: str = "") -> int | None:

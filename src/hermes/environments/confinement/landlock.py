@@ -13,6 +13,8 @@ from hermes.environments.confinement import kernel
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 MAKE_CHAR, MAKE_BLOCK = 1 << 6, 1 << 11
+MAKE = 0b1_1111_1100_0000
+"""Every right that makes an entry in a folder."""
 TRUNCATE, IOCTL_DEVICE = 1 << 14, 1 << 15
 READ = EXECUTE | READ_FILE | READ_DIR
 CHANGE = ((1 << 16) - 1) & ~READ
@@ -57,9 +59,12 @@ def handle(path: str) -> int:
 class Grants:
     """A set of grants in the making; `restrict` puts the calling process behind it, for ever."""
 
-    def __init__(self, *, network: bool, scopes: int = 0, rights: int = READ | CHANGE) -> None:
-        """`rights` are those that need a grant from here on; the others stay free."""
-        abi = version()
+    def __init__(
+        self, *, network: bool, scopes: int = 0, rights: int = READ | CHANGE, abi: int = 0
+    ) -> None:
+        """`rights` are those that need a grant from here on; the others stay free. `abi` is the
+        version of the kernel, if it is known already."""
+        abi = abi or version()
         self._rights = known_rights(abi) & rights
         attributes = _Ruleset(self._rights, 0 if network or abi < 4 else TCP, scopes)
         size = 24 if abi >= VERSION_WITH_SCOPES else 16 if abi >= 4 else 8

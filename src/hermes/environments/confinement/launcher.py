@@ -13,8 +13,9 @@ import os
 import select
 
 from hermes.environments.confinement import kernel, limits, signals, wire
+from hermes.environments.confinement.file_quota import FileQuota
 from hermes.environments.confinement.files import serve_file
-from hermes.environments.confinement.keeper import keep
+from hermes.environments.confinement.keeper import has_children, keep
 from hermes.environments.confinement.plan import Plan
 from hermes.environments.confinement.walls import FIRST_CGROUP, go_behind, processes_outside
 from hermes.environments.confinement.wire import Request
@@ -22,7 +23,7 @@ from hermes.environments.confinement.wire import Request
 LINE = 3
 """The descriptor of the line to Hermes, the only one besides the standard ones."""
 LOOK_EVERY = 0.1
-"""Seconds between two looks at the memory of all processes, where no cgroup counts it."""
+"""Seconds between two looks at the files, and at the memory where no cgroup counts it."""
 
 
 def main() -> None:
@@ -67,6 +68,7 @@ class _Launcher:
         self._ended = signals.children_as_descriptor()
         self._keepers: set[int] = set()
         self._others: set[int] = set()
+        self._quota = FileQuota(plan)
 
     def serve(self) -> None:
         poll = select.poll()
@@ -84,11 +86,16 @@ class _Launcher:
                     return
                 self._start(Request.unpack(data), files)
             self._look_after_memory()
+            self._look_after_files()
 
     def _patience(self) -> float | None:
         """Milliseconds until the next look; None while there is nothing to look at."""
-        counted = self._plan.counted_memory or not self._plan.memory
-        return None if counted or not (self._keepers or self._others) else LOOK_EVERY * 1000
+        looks = self._counts_memory or self._quota.watches
+        return LOOK_EVERY * 1000 if looks and has_children() else None
+
+    @property
+    def _counts_memory(self) -> bool:
+        return bool(self._plan.memory) and not self._plan.counted_memory
 
     def _bury(self) -> bool:
         """False when a keeper was killed: its command may have left processes nobody keeps."""
@@ -98,15 +105,17 @@ class _Launcher:
         return not killed
 
     def _start(self, request: Request, files: list[int]) -> None:
+        if self._quota.full:
+            self._quota.count(limits.descendants(os.getpid()))
         keeper = os.fork()
         if keeper == 0:
             try:
                 self._link.close()
                 os.close(self._ended)
                 if request.kind == "run":
-                    keep(request, self._plan, files, self._outside)
+                    keep(request, self._plan, files, self._outside, self._quota)
                 else:
-                    serve_file(request, self._plan, files)
+                    serve_file(request, self._plan, files, full=self._quota.full)
                 os._exit(0)
             finally:
                 os._exit(1)
@@ -115,9 +124,14 @@ class _Launcher:
             os.close(fd)
 
     def _look_after_memory(self) -> None:
-        if self._patience() is None:
+        if not self._counts_memory or not has_children():
             return
         self._others = set(limits.descendants(os.getpid())) - self._keepers
         largest = limits.largest(list(self._others), self._plan.memory)
         if largest is not None:
             signals.send(largest, signals.SIGKILL)
+
+    def _look_after_files(self) -> None:
+        if has_children() and self._quota.exceeded(os.getpid()):
+            for pid in set(limits.descendants(os.getpid())) - self._keepers:
+                signals.send(pid, signals.SIGKILL)

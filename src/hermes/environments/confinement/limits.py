@@ -29,6 +29,10 @@ def apply(plan: Plan, already_running: int) -> None:
         _lower(resource.RLIMIT_NPROC, plan.processes + already_running)
 
 
+def no_larger_files() -> None:
+    _lower(resource.RLIMIT_FSIZE, 0)
+
+
 def _lower(kind: int, value: int) -> None:
     _, hard = resource.getrlimit(kind)
     if hard != resource.RLIM_INFINITY:

@@ -153,6 +153,8 @@ class Call:
         self._link = link
         self._code: int | None = None
         self._error: PlaceFailed | ToolError | None = None
+        self.full = False
+        """Whether the files of the sandbox took up too much when the program ended."""
         self._lock = anyio.Lock()
 
     async def answer(self) -> tuple[bytes, bytes, list[int]]:
@@ -185,6 +187,7 @@ class Call:
         kind, words, _ = await self.answer()
         if kind == wire.FAILED:
             raise _not_started(words)
+        self.full = kind == wire.FULL
         try:
             code = int(words)
         except ValueError as error:

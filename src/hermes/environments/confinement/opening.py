@@ -13,6 +13,7 @@ The first that stands is used:
 """
 
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -48,6 +49,7 @@ class Wish(Value, kw_only=True, frozen=True):
     processes: int = 0
     cpu_seconds: int = 0
     file_size: int = 0
+    total_size: int = 0
 
 
 class Opened(Value, frozen=True):
@@ -140,6 +142,7 @@ def _plan(wish: Wish, kind: str, uid: int, cgroup: Cgroup) -> Plan:
     plan.counted_memory = cgroup.memory
     plan.memory, plan.processes = wish.memory, wish.processes
     plan.cpu_seconds, plan.file_size = wish.cpu_seconds, wish.file_size
+    plan.total_size, plan.opened_ns = wish.total_size, time.time_ns()
     return plan
 
 

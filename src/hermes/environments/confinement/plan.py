@@ -32,7 +32,10 @@ class Plan:
     cpu_seconds: int = 0
     file_size: int = 0
     open_files: int = 0
+    total_size: int = 0
     """Limits in bytes, seconds and pieces; 0 is none."""
+    opened_ns: int = 0
+    """When the sandbox was opened; it may have had other launchers since."""
 
     def pack(self) -> bytes:
         return marshal.dumps(vars(self))

@@ -15,6 +15,7 @@ from hermes.environments.confinement.line import Line
 from hermes.environments.confinement.opening import Wish
 from hermes.environments.confinement.plan import Plan
 from hermes.environments.confinement.scratch import Scratch
+from hermes.environments.sandbox_records import SandboxRecords
 from hermes.environments.settings import TerminalSettings
 
 MEGABYTE = 1 << 20
@@ -24,9 +25,15 @@ class Premises:
     """Opened once; a launcher that was lost is replaced by another behind the same walls."""
 
     def __init__(
-        self, directory: Path | None, settings: TerminalSettings, walls: tuple[str, ...]
+        self,
+        directory: Path | None,
+        settings: TerminalSettings,
+        walls: tuple[str, ...],
+        records: SandboxRecords | None = None,
     ) -> None:
         self._given = directory
+        self._records = records
+        self._record: Path | None = None
         self._settings = settings
         self._walls = walls
         self._cgroup = Cgroup()
@@ -43,6 +50,8 @@ class Premises:
         try:
             self.directory = own[0] if own else f"{self.scratch}/work"
             wish = self._wish(own)
+            if self._records is not None:
+                self._record = self._records.opened(wish.writable)
             self._cgroup = cgroups.make(memory=wish.memory, processes=wish.processes)
             opened = await opening.open_sandbox(wish, self._cgroup, self._walls or opening.order())
         except BaseException:
@@ -70,6 +79,7 @@ class Premises:
             processes=settings.processes,
             cpu_seconds=settings.cpu_seconds,
             file_size=settings.file_mb * MEGABYTE,
+            total_size=settings.total_mb * MEGABYTE,
         )
 
     @property
@@ -119,6 +129,8 @@ class Premises:
                 self._line = None
             await cgroups.empty(self._cgroup)
             await cgroups.remove(self._cgroup)
+            if self._records is not None:
+                self._records.closed(self._record)
             if self._folder is not None:
                 await to_thread.run_sync(self._folder.remove)
                 self._folder = None

@@ -8,7 +8,7 @@ import anyio
 from hermes.core.errors import PlaceFailed, ToolError
 from hermes.environments.confinement import wire
 from hermes.environments.confinement.line import Call, Line
-from hermes.environments.confinement.running import drain, end
+from hermes.environments.confinement.running import FULL, drain, end
 from hermes.environments.confinement.wire import Request
 from hermes.environments.output import Piece, Rolling
 
@@ -63,6 +63,7 @@ class _Stream:
         async with self._lock:
             if not self.finished:
                 drain(self.pipe, self.kept.feed)
+                self.kept.feed(FULL.encode() if self._call.full else b"")
                 self.finished = True
             self.close()
 

@@ -20,6 +20,11 @@ GRACE = 2.0
 PATIENCE = 12.0
 """Seconds for the keeper to kill everything; it gives up before."""
 TIMED_OUT = 124
+FULL = (
+    "\n[the files written in this sandbox take up more than terminal.total_mb: what was running "
+    "was ended, and files can only be removed until there is room again. Remove some, or raise "
+    "terminal.total_mb]\n"
+)
 
 
 async def run_inside(
@@ -56,7 +61,7 @@ async def run_inside(
         (let_go if held else os.close)(read_end)
     return CommandResult(
         exit_code=TIMED_OUT if timed_out else code,
-        output=capture.text(),
+        output=capture.text() + (FULL if call.full else ""),
         dropped_bytes=capture.dropped,
         timed_out=timed_out,
         seconds=time.monotonic() - started,

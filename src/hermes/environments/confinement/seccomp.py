@@ -13,7 +13,7 @@ from hermes.environments.confinement import kernel
 
 EPERM, ENOSYS = 1, 38
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
-SOCK_STREAM, SOCK_SEQPACKET = 1, 5
+SOCK_STREAM, SOCK_DGRAM, SOCK_RAW, SOCK_SEQPACKET = 1, 2, 3, 5
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 SETUID, MAKE_FILE = 0o6000, 0o20000100
 """Bits of a mode, with those for groups; O_CREAT and O_TMPFILE."""
@@ -90,9 +90,10 @@ class Notification(Refusal):
 
 
 def refusals(
-    *, network: bool, namespaces: bool, own_user: bool, counted_memory: bool
+    *, network: bool, connections: str, namespaces: bool, own_user: bool, counted_memory: bool
 ) -> list[Refusal]:
-    """`own_user`: the commands run as somebody who has no files outside."""
+    """`own_user`: the commands run as somebody who has no files outside. `connections` to unix
+    sockets are "supervised", or "none" can be made."""
     rules = [Refusal(name) for name in ALWAYS.split()]
     rules += [
         # The flags of these lie behind a pointer that a filter cannot follow; libc does without
@@ -103,8 +104,13 @@ def refusals(
         Refusal("mknod", When(1, CHARACTER_DEVICE, BLOCK_DEVICE, mask=FILE_KIND)),
         Refusal("mknodat", When(2, CHARACTER_DEVICE, BLOCK_DEVICE, mask=FILE_KIND)),
         Refusal("socketpair", When(0, AF_UNIX, unless=True)),
-        Refusal("socket", When(0, *_families(network, namespaces), unless=True)),
+        Refusal("socket", When(0, *_families(network, connections), unless=True)),
+        # A datagram names its receiver where no filter looks: any named socket could be reached.
+        Refusal("socket", When(0, AF_UNIX), When(1, SOCK_DGRAM, SOCK_RAW, mask=0xF)),
+        Refusal("socketpair", When(1, SOCK_STREAM, SOCK_SEQPACKET, unless=True, mask=0xF)),
     ]
+    if connections == "supervised":
+        rules.append(Notification("connect"))
     rules += _setuid_files()
     if not counted_memory:
         rules += [Refusal(name) for name in UNCOUNTED_MEMORY]
@@ -127,18 +133,18 @@ def _setuid_files() -> list[Refusal]:
     ]
 
 
-def _families(network: bool, namespaces: bool) -> tuple[int, ...]:
-    """Without a mount namespace any named socket of the host could be reached: none then."""
-    local = (AF_UNIX,) if namespaces else ()
+def _families(network: bool, connections: str) -> tuple[int, ...]:
+    """Where nothing supervises connections, any named socket could be reached: none then."""
+    local = (AF_UNIX,) if connections == "supervised" else ()
     return (*local, AF_INET, AF_INET6, AF_NETLINK) if network else local
 
 
 def _without_namespaces() -> list[Refusal]:
     rules = [Refusal(name) for name in WITHOUT_NAMESPACES.split()]
-    rules += [Refusal(name, any_bit(place, ALL_BITS)) for name, place in OF_OTHER_PROCESSES.items()]
-    # A datagram can be sent from a pair to any named socket of the host
-    datagrams = When(1, SOCK_STREAM, SOCK_SEQPACKET, unless=True, mask=0xF)
-    return [*rules, Refusal("socketpair", datagrams)]
+    return [
+        *rules,
+        *(Refusal(name, any_bit(place, ALL_BITS)) for name, place in OF_OTHER_PROCESSES.items()),
+    ]
 
 
 def _of_the_same_user() -> list[Refusal]:

@@ -3,10 +3,11 @@
 import ctypes
 import os
 import stat
-from errno import EACCES, EEXIST, EPERM
+from errno import EACCES, EEXIST, ENOSYS, ENOTEMPTY, EPERM
 
-from hermes.environments.confinement import kernel
+from hermes.environments.confinement import kernel, repository_settings
 from hermes.environments.confinement.notified_call import NotifiedCall, signed
+from hermes.environments.confinement.terminals import Terminals
 from hermes.environments.confinement.verdict_rules import DEVICES, VerdictRules
 
 NOT_A_FILE = ("pipe:[", "socket:[", "anon_inode:", "/memfd:")
@@ -17,19 +18,21 @@ INSIDE, BROKERED = "inside", "brokered"
 class Refused(Exception):
     """The change is outside of the verdict; `path` is what it would have changed."""
 
-    def __init__(self, path: str, why: str = "", error: int = EACCES) -> None:
+    def __init__(self, path: str, why: str = "", error: int = EACCES, kind: str = "write") -> None:
         super().__init__(path)
-        self.path, self.why, self.error = path, why, error
+        self.path, self.why, self.error, self.kind = path, why, error, kind
 
 
 class Changes:
-    def __init__(self, rules: VerdictRules) -> None:
-        self._rules = rules
+    def __init__(self, rules: VerdictRules, terminals: Terminals) -> None:
+        self._rules, self._terminals = rules, terminals
         self._files = {*rules.files, *(f"/dev/{name}" for name in DEVICES)}
         self._made: set[str] = set()
+        self._caller = ""
 
     def decide(self, name: str, call: NotifiedCall) -> None:
         """Answers the call. Raises `Refused`, or `OSError` to be passed on to the caller."""
+        self._caller = call.program() if self._rules.templates else ""
         if name in ("open", "openat", "creat"):
             self._open(name, call)
         elif name in _TWO_PATHS:
@@ -41,6 +44,11 @@ class Changes:
 
     def _grant(self, real: str, *, making_folder: bool = False) -> str:
         """Who carries a change of this path out: the kernel, or we; empty when neither may."""
+        if real.startswith(self._rules.protected):
+            return ""
+        return self._granted(real, making_folder=making_folder)
+
+    def _granted(self, real: str, *, making_folder: bool) -> str:
         rules = self._rules
         if real in self._files or real.startswith("/dev/pts/"):
             return INSIDE
@@ -52,11 +60,25 @@ class Changes:
             return BROKERED
         if making_folder and any(path.startswith(f"{real}/") for path in rules.exact):
             return BROKERED
+        if self._in_repository(real):
+            return "" if repository_settings.is_setting(real, self._made) else BROKERED
+        if self._is_unique(real):
+            return BROKERED
         if any(real.startswith(f"{made}/") for made in self._made):
             return BROKERED
         if os.path.dirname(real) in rules.beside:  # noqa: PTH120
             return BROKERED if real in self._made or not os.path.lexists(real) else ""
         return ""
+
+    def _is_unique(self, real: str) -> bool:
+        """A new file of mktemp, or one that it has made."""
+        form = next((each for each in self._rules.templates if _has_form(real, each)), "")
+        return bool(form) and (
+            real in self._made or (self._caller == "mktemp" and not os.path.lexists(real))
+        )
+
+    def _in_repository(self, real: str) -> bool:
+        return any(real.startswith(f"{path}/") for path in self._rules.repositories)
 
     def _single(self, real: str, status: os.stat_result) -> None:
         """A file with a second name is also changed there, where nothing was granted."""
@@ -77,6 +99,8 @@ class Changes:
         status = _status(real)
         if real.startswith(NOT_A_FILE) or "/fd/pipe:[" in real or "/fd/socket:[" in real:
             return call.proceed()
+        if self._terminals.open(call, real, flags):
+            return None
         if not flags & os.O_CREAT and status is None:
             return call.proceed()  # there is no such file, and none would be made
         grant = self._grant(real)
@@ -117,7 +141,10 @@ class Changes:
         if not making and not exists:
             return call.proceed()
         grant = self._grant(real, making_folder=name in ("mkdir", "mkdirat"))
-        if not grant:
+        if _removes_folder(name, call) and os.path.isdir(real) and os.listdir(real):  # noqa: PTH112, PTH208
+            raise OSError(ENOTEMPTY, "")
+        link = name in ("symlink", "symlinkat")
+        if not grant or (link and self._may_hold_settings(real)):
             return self._outside(call, real)
         if name == "truncate":
             self._single(real, os.lstat(real))
@@ -138,10 +165,12 @@ class Changes:
         new = call.real(new_folder, new_place, follow=False)
         if not os.path.lexists(old):
             return call.proceed()
+        if self._in_repository(new) and repository_settings.is_update(old, new) and not linking:
+            return self._configure(call, old, new)
         grants = []
         for path in (old, new):
             grants.append(self._grant(path))
-            if not grants[-1]:
+            if not grants[-1] or (os.path.isdir(old) and self._may_hold_settings(path)):  # noqa: PTH112
                 raise Refused(path)
         if linking:
             self._single(old, os.lstat(old))
@@ -161,24 +190,43 @@ class Changes:
         self._made.add(new)
         return call.answer()
 
+    def _may_hold_settings(self, path: str) -> bool:
+        return self._in_repository(path) and repository_settings.may_hold_settings(path)
+
+    def _configure(self, call: NotifiedCall, old: str, new: str) -> None:
+        _as_caller(call, new)
+        with _Place(old) as at:
+            if not repository_settings.put_into_place(at.name, at.folder):
+                raise Refused(new, "it would change more than upstream branches")
+        return call.answer()
+
     def _attributes(self, name: str, call: NotifiedCall) -> None:
         """Mode, owner, times and extended attributes, which Landlock does not guard."""
         form = _ATTRIBUTES[name]
-        if form.refused:
-            raise Refused(name, error=EPERM)
         fd = _attribute_file(call, form)
         try:
             real = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
             nameless = real.startswith(NOT_A_FILE) or real.endswith(" (deleted)")
             if not nameless:
                 if not self._grant(real):
-                    raise Refused(real)
+                    raise Refused(real, error=EPERM, kind=form.kind)
                 self._single(real, os.fstat(fd))
+            if name in _OLDER_CALL_KNOWN:
+                raise OSError(ENOSYS, "")
             _as_caller(call, real)
             form.carry_out(call, fd)
         finally:
             os.close(fd)
         call.answer()
+
+
+def _has_form(path: str, template: str) -> bool:
+    """Whether the path is the template with letters and digits for its last row of X."""
+    head, _, tail = template.rpartition("X")
+    start = len(head.rstrip("X"))
+    unique = path[start : len(path) - len(tail)]
+    known = path[:start] == template[:start] and path.endswith(tail)
+    return known and len(path) == len(template) and unique.isalnum()
 
 
 def _status(path: str) -> os.stat_result | None:
@@ -222,7 +270,7 @@ def _carry_out(name: str, call: NotifiedCall, at: _Place) -> None:
         os.mkdir(at.name, words[0] & 0o7777, dir_fd=at.folder)
     elif name in ("symlink", "symlinkat"):
         os.symlink(call.text(0), at.name, dir_fd=at.folder)
-    elif name == "rmdir" or (name == "unlinkat" and words[0] & REMOVE_FOLDER):
+    elif _removes_folder(name, call):
         os.rmdir(at.name, dir_fd=at.folder)
     elif name in ("unlink", "unlinkat"):
         os.unlink(at.name, dir_fd=at.folder)
@@ -238,6 +286,10 @@ def _carry_out(name: str, call: NotifiedCall, at: _Place) -> None:
         raise PermissionError(EPERM, "")
 
 
+def _removes_folder(name: str, call: NotifiedCall) -> bool:
+    return name == "rmdir" or (name == "unlinkat" and bool(call.arguments[2] & REMOVE_FOLDER))
+
+
 class _Attribute:
     """Where the arguments of a call stand: a file by descriptor, or a path with its folder."""
 
@@ -251,13 +303,11 @@ class _Attribute:
         first: int = 1,
         flags: int | None = None,
         follow: bool = True,
+        removes: bool = False,
     ) -> None:
+        self.removes = removes
         self.kind, self.file, self.folder, self.path = kind, file, folder, path
         self.first, self.flags, self.follow = first, flags, follow
-
-    @property
-    def refused(self) -> bool:
-        return self.kind == "refused"
 
     def carry_out(self, call: NotifiedCall, fd: int) -> None:
         name, words = f"/proc/self/fd/{fd}", call.arguments[self.first :]
@@ -271,11 +321,11 @@ class _Attribute:
             times = call.memory(words[0], 32) if words[0] else None
             if kernel.libc().utimensat(-100, name.encode(), times, 0):
                 raise OSError(ctypes.get_errno(), "")
-        elif self.kind == "attribute":
+        elif self.removes:
+            os.removexattr(name, call.text(self.first))
+        else:
             value = call.memory(words[1], words[2]) if words[2] else b""
             os.setxattr(name, call.text(self.first), value, signed(words[3]))
-        else:
-            os.removexattr(name, call.text(self.first))
 
 
 def _attribute_file(call: NotifiedCall, form: _Attribute) -> int:
@@ -323,14 +373,20 @@ _ATTRIBUTES = {
     "fchown": _Attribute("owner", file=0),
     "fchownat": _Attribute("owner", folder=0, path=1, first=2, flags=4),
     "utimensat": _Attribute("times", file=0, folder=0, path=1, first=2, flags=3),
-    "setxattr": _Attribute("attribute", path=0),
-    "lsetxattr": _Attribute("attribute", path=0, follow=False),
-    "fsetxattr": _Attribute("attribute", file=0),
-    "removexattr": _Attribute("removal", path=0),
-    "lremovexattr": _Attribute("removal", path=0, follow=False),
-    "fremovexattr": _Attribute("removal", file=0),
-    **{
-        name: _Attribute("refused")
-        for name in ("utime", "utimes", "futimesat", "setxattrat", "removexattrat", "file_setattr")
-    },
+    "setxattr": _Attribute("attributes", path=0),
+    "lsetxattr": _Attribute("attributes", path=0, follow=False),
+    "fsetxattr": _Attribute("attributes", file=0),
+    "setxattrat": _Attribute("attributes", folder=0, path=1, flags=2),
+    "removexattr": _Attribute("attributes", path=0, removes=True),
+    "lremovexattr": _Attribute("attributes", path=0, follow=False, removes=True),
+    "fremovexattr": _Attribute("attributes", file=0, removes=True),
+    "removexattrat": _Attribute("attributes", folder=0, path=1, flags=2),
+    "file_setattr": _Attribute("flags", folder=0, path=1, flags=4),
+    "utime": _Attribute("times", path=0),
+    "utimes": _Attribute("times", path=0),
+    "futimesat": _Attribute("times", folder=0, path=1),
 }
+_OLDER_CALL_KNOWN = frozenset(
+    {"setxattrat", "removexattrat", "file_setattr", "utime", "utimes", "futimesat"}
+)
+"""Calls that are not carried out: programs then use another one for the same."""

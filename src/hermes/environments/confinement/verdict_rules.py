@@ -17,10 +17,16 @@ class VerdictRules:
     """Folders in which everything may change. The kernel holds this bound by Landlock."""
     exact: tuple[str, ...] = ()
     """Paths that may change, with all below them. The supervisor carries these changes out."""
+    repositories: tuple[str, ...] = ()
+    """The same for git repositories, but for their configuration and hooks."""
+    templates: tuple[str, ...] = ()
+    """Names with X in them: mktemp may make new files of that form, to be used from then on."""
     beside: tuple[str, ...] = ()
     """Folders in which new files may be made, changed and removed again."""
     files: tuple[str, ...] = ()
     """Devices, pipes and files of our own that may be opened for writing."""
+    protected: tuple[str, ...] = ()
+    """Beginnings of paths that stay as they are, even below a folder that may change."""
     network: bool = False
     """Whether IPv4 and IPv6 sockets may be made."""
     ports: tuple[int, ...] = ()
@@ -36,6 +42,8 @@ class VerdictRules:
     """Whether devices may be asked by ioctl, as by smartctl and lvs."""
     network_control: bool = False
     """Whether the capability to configure the network is kept: nft and iptables list with it."""
+    audit_control: bool = False
+    """Whether the audit system of the kernel may be asked: auditctl lists its rules with it."""
     sees_processes: bool = False
     """Whether it may look into other processes: a read-only mount namespace replaces Landlock,
     which would hide them. Needs the right to make one."""
@@ -44,6 +52,8 @@ class VerdictRules:
     may_signal: bool = False
     hard_links: bool = False
     """Whether a file that has further names may be changed."""
+    optional: tuple[str, ...] = ()
+    """What a program tries and does without when it is refused; `*` stands for any characters."""
     mark: str = ""
     """The value of HERMES_TREE among the variables of the command."""
 
@@ -53,6 +63,7 @@ class VerdictRules:
         kinds = (
             *(self.network, self.interfaces, self.raw_sockets),
             *(self.may_signal, self.sees_processes, self.may_attach, self.device_control),
+            self.audit_control,
         )
         return bytes(kinds)
 

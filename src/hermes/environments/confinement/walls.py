@@ -6,8 +6,9 @@ dropping those needs the right to, and the filter on system calls forbids nearly
 
 import os
 
-from hermes.environments.confinement import landlock, limits, namespaces, privileges, seccomp
+from hermes.environments.confinement import landlock, limits, namespaces, privileges
 from hermes.environments.confinement.plan import Plan
+from hermes.environments.confinement.sandbox_supervisor import install_alone, install_supervised
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx")
 HARMLESS = ("cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "uptime", "version")
@@ -36,16 +37,7 @@ def go_behind(plan: Plan) -> None:
         privileges.die_with_parent()  # becoming another user made the kernel forget it
     if plan.walls != "landlock" and landlock.version():
         behind_landlock(plan)
-    seccomp.install(
-        seccomp.program(
-            seccomp.refusals(
-                network=plan.network,
-                namespaces=plan.walls != "landlock",
-                own_user=plan.uid >= 0,
-                counted_memory=plan.counted_memory or not plan.memory,
-            )
-        )
-    )
+    (install_alone if plan.walls == "landlock" else install_supervised)(plan)
 
 
 def _leave_the_host(plan: Plan) -> None:

@@ -8,8 +8,8 @@ import _socket
 import array
 import marshal
 
-OK, FAILED, ENDED, FILE = b"+", b"!", b"=", b"@"
-"""First byte of an answer."""
+OK, FAILED, ENDED, FILE, FULL = b"+", b"!", b"=", b"@", b"#"
+"""First byte of an answer. FULL is ENDED in a sandbox whose files take up too much."""
 ASK, KILL, COMMIT = b"T", b"K", b"C"
 """What Hermes may tell the keeper of one command; the end of the line means KILL."""
 LONGEST = 1 << 19

@@ -11,28 +11,25 @@ from typing import Self
 
 import anyio
 
+from hermes.core.actions import Blocked, KernelSupport, Profile
 from hermes.core.errors import PlaceFailed, ToolError
-from hermes.core.protocols import CommandResult, Process
+from hermes.core.protocols import CommandResult, ConfinedEnvironment, Process
+from hermes.environments.confined import ConfinedProcess
 from hermes.environments.remote import process as remote_process
 from hermes.environments.remote import terminal as remote_terminal
 from hermes.environments.remote.client import Client
 from hermes.environments.remote.lines import Lines
 from hermes.environments.remote.process import RemoteProcess
 from hermes.environments.remote.run import run_there
-from hermes.environments.remote.scripts import (
-    FETCH,
-    FOLLOWS,
-    HELLO,
-    KEEP_LONG,
-    REPLACE,
-    Words,
-    inner,
-)  # fmt: skip
+from hermes.environments.remote.scripts import FETCH, FOLLOWS, HELLO, KEEP_LONG, REPLACE, Words
+from hermes.environments.remote.session import RemoteConfinement, RemoteSession
 from hermes.environments.remote.terminal import RemoteTerminal
 from hermes.environments.settings import TerminalSettings
-from hermes.environments.shell import LONGEST, Launch, Shell, check, new_tree
+from hermes.environments.shell import LONGEST, Shell, check, new_tree
 from hermes.environments.sudo import SudoDesk
 
+CONFINING_KINDS = ("ssh", "docker")
+"""Environments that hold commands to their verdict, where the far side can."""
 _OPENING = 60.0
 _FILES = 600.0
 """Seconds for a file to come or go."""
@@ -62,7 +59,7 @@ class RemoteEnvironment:
         self._lines = Lines(client)
         self._others: dict[str, Lines] = {}
         self._started: list[RemoteProcess | RemoteTerminal] = []
-        self._open: Shell | None = None
+        self._open: RemoteSession | None = None
 
     async def __aenter__(self) -> Self:
         try:
@@ -76,7 +73,7 @@ class RemoteEnvironment:
             await self._leave(spare=False)
             raise
         folder, _, start = said.decode("utf-8", "surrogateescape").partition("\0")
-        self._open = Shell(folder, start)
+        self._open = RemoteSession(self._lines, Shell(folder, start), self._variables)
         return self
 
     async def __aexit__(
@@ -85,42 +82,63 @@ class RemoteEnvironment:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        shell, self._open = self._open, None
+        session, self._open = self._open, None
         spare = False
         with anyio.move_on_after(_CLOSING, shield=True), suppress(PlaceFailed):
             if self._sudo is not None:
                 await self._sudo.close()
             spare = await self._part()
-            if shell is not None:
-                await self._lines.ask('rm -rf -- "$folder"', {"folder": shell.folder})
+            if session is not None:
+                await session.close()
         await self._leave(spare=spare)
 
     async def run(
         self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
     ) -> CommandResult:
+        return await self.run_under(None, command, timeout=timeout, stdin=stdin, cwd=cwd)
+
+    async def run_under(
+        self,
+        confinement: RemoteConfinement | None,
+        command: str,
+        *,
+        timeout: float,
+        stdin: bytes,
+        cwd: str,
+    ) -> CommandResult:
         check(command)
         if self._sudo is not None:
             await self._sudo.ready(command, self._run, self._begin)
-        return await self._run(command, timeout=timeout, stdin=stdin, cwd=cwd)
+        return await self._run(
+            command, timeout=timeout, stdin=stdin, cwd=cwd, confinement=confinement
+        )
 
     async def _run(
-        self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
+        self,
+        command: str,
+        *,
+        timeout: float = 60.0,
+        stdin: bytes = b"",
+        cwd: str = "",
+        confinement: RemoteConfinement | None = None,
     ) -> CommandResult:
-        tree, shell = new_tree(), self._shell
-        long, script = _is_long(command), f"{shell.folder}/{tree}.sh"
-        launch = self._launch(f". '{script}'" if long else command, tree=tree, cwd=cwd)
-        body, words = inner(launch) + " 2>&1", {}
-        if long:
-            body = f'{KEEP_LONG}\n{body}\nword=$?; rm -f -- "$script"'
-            words = {"long": command, "script": script}
-        return await run_there(
-            self._lines,
-            body,
-            words,
-            tree=tree,
-            timeout=min(timeout, self._settings.max_timeout),
-            stdin=stdin,
-        )
+        tree, session = new_tree(), self.session
+        long, script = _is_long(command), f"{session.shell.folder}/{tree}.sh"
+        given = f". '{script}'" if long else command
+        async with session.turn(given, tree=tree, cwd=cwd, confinement=confinement) as turn:
+            body, words = turn.body, dict(turn.words)
+            if long:
+                body = f'{KEEP_LONG}\n{body}\nrm -f -- "$script"'
+                words |= {"long": command, "script": script}
+            result, turn.last = await run_there(
+                self._lines,
+                body,
+                words,
+                tree=tree,
+                timeout=min(timeout, self._settings.max_timeout),
+                stdin=stdin,
+            )
+        return result
 
     async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
         words = self._file(path) | {"offset": max(0, offset)}
@@ -137,30 +155,41 @@ class RemoteEnvironment:
             raise _told("write", path, said)
 
     async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> Process:
+        return await self.start_under(None, command, pty=pty, cwd=cwd)
+
+    async def start_under(
+        self, confinement: RemoteConfinement | None, command: str, *, pty: bool, cwd: str
+    ) -> RemoteProcess | RemoteTerminal:
         self._started = [process for process in self._started if not process.ended]
         check(command)
         if self._sudo is not None:
             await self._sudo.ready(command, self._run, self._begin)
-        process = await self._begin(command, pty=pty, cwd=cwd)
+        process = await self._begin(command, pty=pty, cwd=cwd, confinement=confinement)
         self._started.append(process)
         return process
 
     async def _begin(
-        self, command: str, *, pty: bool = False, cwd: str = ""
+        self,
+        command: str,
+        *,
+        pty: bool = False,
+        cwd: str = "",
+        confinement: RemoteConfinement | None = None,
     ) -> RemoteProcess | RemoteTerminal:
-        tree = new_tree()
-        folder, _, _ = self._shell.folder.rpartition("/")
+        tree, session = new_tree(), self.session
+        folder, _, _ = session.shell.folder.rpartition("/")
         folder = f"{folder}/.hermes-process-{tree}"
         long = _is_long(command)
-        launch = self._launch(
+        of = await session.background(
             f". '{folder}/command'" if long else command,
             tree=tree,
             cwd=cwd,
-            exit_file="/dev/null",
             tty="/dev/tty" if pty else "",
+            report=f"{folder}/report",
+            confinement=confinement,
         )
         begin = remote_terminal.start if pty else remote_process.start
-        return await begin(self._lines, launch, folder, tree=tree, long=command if long else "")
+        return await begin(self._lines, of, folder, tree=tree, long=command if long else "")
 
     async def find(self, handle: str) -> Process | None:
         where = remote_process.whereabouts(handle)
@@ -178,24 +207,32 @@ class RemoteEnvironment:
         self._started.append(process)
         return process
 
+    async def kernel_support(self) -> KernelSupport:
+        if self.name not in CONFINING_KINDS:
+            return KernelSupport(reason=f"commands in {self.name} are not confined by the kernel")
+        return (await self.session.launcher()).support
+
+    def confined(self, profile: Profile) -> ConfinedEnvironment:
+        return ConfinedRemote(self, profile)
+
     @property
-    def _shell(self) -> Shell:
+    def folder(self) -> str:
+        """Where the session is now; its first folder where the far side keeps the state."""
+        return self.session.folder
+
+    @property
+    def session(self) -> RemoteSession:
         if self._open is None:
             raise PlaceFailed("the environment is not open")
         return self._open
-
-    def _launch(
-        self, command: str, *, tree: str, cwd: str, exit_file: str = "", tty: str = ""
-    ) -> Launch:
-        launch = self._shell.launch(command, tree=tree, cwd=cwd, exit_file=exit_file, tty=tty)
-        return Launch(launch.argv, {**self._variables, **launch.variables})
 
     def _file(self, path: str) -> dict[str, str | int]:
         if "\0" in path or not path:
             raise ToolError(f"{path!r} is no name of a file")
         check(path)
-        shell = self._shell
-        return {"path": path, "folder": shell.folder, "start": shell.start, "follows": FOLLOWS}
+        session = self.session
+        start, folder = session.folder or session.shell.start, session.shell.folder
+        return {"path": path, "folder": folder, "start": start, "follows": FOLLOWS}
 
     def _lines_to(self, place: str) -> Lines | None:
         if place == self._lines.client.place:
@@ -224,6 +261,59 @@ class RemoteEnvironment:
             for lines in (self._lines, *self._others.values()):
                 await lines.close()
                 await lines.client.close(spare=spare or lines is not self._lines)
+
+
+class ConfinedRemote:
+    """A `RemoteEnvironment` whose commands are held to a profile, in the same shell session."""
+
+    def __init__(self, place: RemoteEnvironment, profile: Profile) -> None:
+        self.name, self.target, self.isolated = place.name, place.target, place.isolated
+        self._place, self._profile = place, profile
+        self._confinement = None if profile.unrestricted else RemoteConfinement(profile)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """What still runs goes on; the process itself reports its refusals."""
+
+    def collect(self) -> list[Blocked]:
+        return self._confinement.blocked() if self._confinement is not None else []
+
+    async def run(
+        self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
+    ) -> CommandResult:
+        return await self._place.run_under(
+            self._confinement, command, timeout=timeout, stdin=stdin, cwd=cwd
+        )
+
+    async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
+        return await self._place.read(path, offset=offset, limit=limit)
+
+    async def write(self, path: str, data: bytes) -> None:
+        if self._confinement is not None:
+            await self._place.session.check_write(self._confinement, path)
+        await self._place.write(path, data)
+
+    async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> Process:
+        own = None if self._confinement is None else RemoteConfinement(self._profile)
+        process = await self._place.start_under(own, command, pty=pty, cwd=cwd)
+        if own is None:
+            return process
+        own.refusals = process.blocked
+        return ConfinedProcess(process, own)
+
+    async def find(self, handle: str) -> Process | None:
+        return await self._place.find(handle)
+
+    @property
+    def folder(self) -> str:
+        return self._place.folder
 
 
 def _is_long(command: str) -> bool:

@@ -131,7 +131,7 @@ class Line:
             if at < 0 or not self._mark.startswith(buffer[at:]):
                 at = len(buffer)
         elif (end := buffer.find(b"\n", at)) >= 0:
-            self.word = buffer[at + len(self._mark) : end].decode().strip()
+            self.word = os.fsdecode(bytes(buffer[at + len(self._mark) : end])).strip()
         output = bytes(buffer[:at])
         if self.word is None:
             del buffer[:at]

@@ -10,14 +10,15 @@ from typing import Literal
 import anyio
 import msgspec
 
+from hermes.core.actions import Blocked
 from hermes.core.errors import PlaceFailed, ToolError
 from hermes.core.messages import Value
 from hermes.environments.processes.tree import GRACE
 from hermes.environments.remote import process_scripts as scripts
 from hermes.environments.remote.line import Line, LineBroken
 from hermes.environments.remote.lines import Lines
-from hermes.environments.remote.scripts import Words, program, text, variables
-from hermes.environments.shell import Launch
+from hermes.environments.remote.scripts import Start, Words, program
+from hermes.environments.remote.word import LastWord
 
 _PATIENCE = 10.0
 """Seconds to wait for a process to take its input."""
@@ -51,6 +52,8 @@ class RemoteProcess:
         self._code: int | None = None
         self._position = position
         self._heard = False
+        self.blocked: list[Blocked] = []
+        """What the kernel refused it, known when it has ended."""
 
     async def output(self) -> bytes:
         while not self.ended:
@@ -80,7 +83,7 @@ class RemoteProcess:
             word, _ = await self.lines.ask(
                 scripts.AWAIT, self._where.words, hold=True, patience=None
             )
-            self._code = _code(word)
+            self._take(word)
         return self._code
 
     async def kill(self) -> None:
@@ -120,27 +123,26 @@ class RemoteProcess:
             await anyio.sleep(pause)
         return await self.lines.take()
 
+    def _take(self, word: str | None) -> None:
+        last = LastWord(word)
+        self._code = last.code
+        self.blocked += last.blocked
+
     async def _finish(self, line: Line) -> None:
         """Its last words were read: nothing of it need stay there."""
         self.lines.done(line)
         self._line, self.ended = None, True
         if self._code is None:
-            self._code = _code(line.word)
+            self._take(line.word)
         with suppress(PlaceFailed):
             await self.lines.ask(scripts.FORGET, self._where.words)
 
 
-def _code(word: str | None) -> int | None:
-    return int(word) if word and word.isdigit() else None
-
-
-async def start(
-    lines: Lines, launch: Launch, folder: str, *, tree: str, long: str
-) -> RemoteProcess:
+async def start(lines: Lines, of: Start, folder: str, *, tree: str, long: str) -> RemoteProcess:
     """`folder` will be the process's own; `long` is kept in it as the file `command`."""
     word, said = await lines.ask(
-        scripts.start(variables(launch), text(launch)),
-        {"folder": folder, "long": long, "wrap": scripts.WRAP},
+        scripts.start(of),
+        {**of.words, "folder": folder, "long": long, "wrap": scripts.WRAP},
         hold=True,
     )
     told = said.decode("utf-8", "replace")

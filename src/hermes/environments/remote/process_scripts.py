@@ -5,35 +5,41 @@ holds open itself, and the shell around it writes down its number and its exit c
 breaks when a connection does, or when we die.
 """
 
-from hermes.environments.remote.scripts import NAP, PROCESS
+from hermes.environments.remote.scripts import ADD_REPORT, NAP, PROCESS, Start
 
 WINDOW = 204_800
 """Bytes of output that stay for another reader."""
 LONGEST_LOG = 8 * 1024 * 1024
 
 # Killed by a signal, the command must not have this shell's remark about it in its log.
-WRAP = r"""
-folder=$1 run=$2 stat=
+WRAP = (
+    r"""
+folder=$1 run=$2 stat= report=$1/report; shift 2; via=("$@")
 exec 3>&2 2>/dev/null
 IFS= read -r -d '' stat < /proc/$$/stat
 set -- ${stat##*) }
 builtin printf '%s %s\n' $$ "${20:-0}" > "$folder/pid"
-"$BASH" --norc -c "$run" bash 2>&3 3>&-
-builtin printf '%s\n' $? > "$folder/exit"
+"${via[@]}" "$BASH" --norc -c "$run" bash 2>&3 3>&-
+word=$?
 """
+    + ADD_REPORT
+    + r"""
+builtin printf '%s\n' "$word" > "$folder/exit"
+"""
+)
 
 
-def start(variables: str, run: str) -> str:
-    """`variables` are those of the launch and `run` the text it runs, both quoted. With job
-    control on, what runs in the background is not deaf to interrupts."""
+def start(of: Start) -> str:
+    """With job control on, what runs in the background is not deaf to interrupts."""
     return (
         NAP
+        + of.before
         + rf"""
 mkdir -m 700 -- "$folder" && mkfifo -m 600 -- "$folder/in" && : > "$folder/log" || return 1
 [[ -z $long ]] || builtin printf %s "$long" > "$folder/command" || return 1
 set -m
-{variables} $(type -P setsid) "$BASH" --norc -c "$wrap" {PROCESS} "$folder" {run} \
-  <> "$folder/in" >> "$folder/log" 2>&1 &
+{of.variables} $(type -P setsid) "$BASH" --norc -c "$wrap" {PROCESS} "$folder" {of.text} {of.via} \
+  {of.state} <> "$folder/in" >> "$folder/log" 2>&1 &
 for round in {{1..500}}; do
   [[ -s $folder/pid ]] && read -r told < "$folder/pid" && break
   nap 2

@@ -13,6 +13,7 @@ from hermes.environments.processes.tree import GRACE
 from hermes.environments.remote.line import Line, LineBroken
 from hermes.environments.remote.lines import Lines
 from hermes.environments.remote.scripts import Words, program
+from hermes.environments.remote.word import LastWord
 
 _LAST_WORDS = 2.0
 _CANCELLING = 10.0
@@ -20,7 +21,7 @@ _CANCELLING = 10.0
 
 async def run_there(
     lines: Lines, body: str, words: Words, *, tree: str, timeout: float, stdin: bytes
-) -> CommandResult:
+) -> tuple[CommandResult, LastWord]:
     """The time counts from when the line is there: how long a place takes to be reached is not
     the command's fault."""
     line = await lines.take()
@@ -31,13 +32,14 @@ async def run_there(
     finally:
         await run.clear()
     code = await run.code(timed_out)
-    return CommandResult(
+    result = CommandResult(
         exit_code=TIMED_OUT if timed_out else code,
         output=run.capture.text(),
         dropped_bytes=run.capture.dropped,
         timed_out=timed_out,
         seconds=time.monotonic() - started,
     )
+    return result, LastWord(line.word)
 
 
 class _Run:
@@ -77,7 +79,7 @@ class _Run:
         if timed_out:
             return TIMED_OUT
         if self._broken is None:
-            return int(self._line.word or 0)
+            return LastWord(self._line.word).code or 0
         reason = await self._lines.client.broken(
             self._broken.code, self._broken.complaint, begun=True
         )

@@ -9,6 +9,7 @@ plain ASCII, so that a number of characters is a number of bytes in every locale
 from collections.abc import Mapping
 from functools import cache
 
+from hermes.core.messages import Value
 from hermes.environments.shell import FOLDER_MARK, Launch
 
 LINE, PROCESS = "hermes-line", "hermes-process"
@@ -53,22 +54,96 @@ def program(body: str, nonce: str, words: Words | None = None, *, quiet: bool = 
     )
 
 
-def variables(launch: Launch) -> str:
-    """The variables of a launch, as they stand before the words that start it."""
-    return " ".join(
-        f"{name}={_quoted_once(value) if name == 'HERMES_PRELUDE' else quote(value)}"
-        for name, value in launch.variables.items()
-    )
+class Start(Value, frozen=True):
+    """How a shell of the session is started over there."""
+
+    launch: Launch
+    via: str = ""
+    """Quoted words of the program that confines it and then becomes it."""
+    words: dict[str, str | int] = {}
+    """What `TAKE_STATE` needs where the state comes through a descriptor; else nothing."""
+
+    @property
+    def variables(self) -> str:
+        """The variables of the launch, as they stand before the words that start it."""
+        return " ".join(
+            f"{name}={_quoted_once(value) if name == 'HERMES_PRELUDE' else quote(value)}"
+            for name, value in self.launch.variables.items()
+        )
+
+    @property
+    def text(self) -> str:
+        """What the session's shell is given to run, quoted."""
+        return _quoted_once(self.launch.argv[2])
+
+    @property
+    def state(self) -> str:
+        """The redirection that hands over the state."""
+        return f'{STATE_IN}<<<"$state"' if self.words else ""
+
+    @property
+    def before(self) -> str:
+        """What has to be done first."""
+        return TAKE_STATE if self.words else ""
+
+    @property
+    def inner(self) -> str:
+        """The words that start the session's shell."""
+        return f'{self.variables} {self.via} "$BASH" --norc -c {self.text} bash {self.state}'
 
 
-def text(launch: Launch) -> str:
-    """What the session's shell is given to run, quoted."""
-    return _quoted_once(launch.argv[2])
+STATE_IN, STATE_OUT = 186, 187
+"""Descriptors of a shell for the state before and after its command."""
+
+TAKE_STATE = r"""
+state=$given
+if [[ -z $state ]]; then
+  parts=(); mapfile -d '' -t parts < "$home/$from"
+  if ((${#parts[@]} > 1)); then parts=("${parts[@]:1}"); fi
+  builtin printf -v state %s "${parts[@]}"
+fi 2>/dev/null
+"""
+
+_RUN_AND_KEEP = r"""
+if [[ ! -r $home/launcher ]]; then word=uninstalled; return; fi
+new=$home/new.$tree
+: > "$new" || new=/dev/null
+%s 187<>"$new" 2>&1
+word=$?
+parts=() at=; mapfile -d '' -t parts < "$new"
+if ((${#parts[@]} == 5)); then
+  at=${parts[4]##*"$follows"}
+  mv -f -- "$new" "$home/$into"
+elif [[ $new != /dev/null ]]; then rm -f -- "$new"; fi
+at=${at//\\/\\\\}
+report=$home/report.$tree
+"""
+
+ADD_REPORT = r"""
+seen=-
+if [[ -s $report ]]; then
+  seen=$(base64 < "$report") seen=${seen//$'\n'/}
+  rm -f -- "$report"
+fi 2>/dev/null
+word="$word $seen"
+"""
+"""Tell with the exit code what the kernel refused."""
+
+_ADD_FOLDER = r"""
+word="$word ${at//$'\n'/\\n}/"
+"""
 
 
-def inner(launch: Launch) -> str:
-    """The words that start the session's shell."""
-    return f'{variables(launch)} "$BASH" --norc -c {text(launch)} bash'
+def keep_state(start: Start) -> str:
+    """Run a command that takes the session's state over and gives a new one back."""
+    return start.before + _RUN_AND_KEEP % start.inner + ADD_REPORT + _ADD_FOLDER
+
+
+READ_STATES = r"""
+builtin printf '%s ' "$(wc -c < "$home/free")"
+cat -- "$home/free" "$home/held"
+"""
+"""The states that the last unconfined and the last confined command left."""
 
 
 KEEP_LONG = r"""
@@ -83,8 +158,8 @@ case $wanted in '~'|'~/'*) wanted=$HOME${wanted:1} ;; esac
 if [[ -n $wanted ]] && ! cd -- "$wanted"; then return 1; fi
 [[ $PWD == /* ]] || cd /
 there=${TMPDIR:-/tmp} folder=${TMPDIR:-/tmp}/.hermes-$id
-find "$there/" -maxdepth 1 -name '.hermes-????????????????' -user "$UID" -mtime +7 \
-  -exec rm -rf -- {} + 2>/dev/null
+find "$there/" -maxdepth 1 \( -name '.hermes-????????????????' \
+  -o -name 'hermes-tmp-????????????????' \) -user "$UID" -mtime +7 -exec rm -rf -- {} + 2>/dev/null
 mkdir -m 700 -- "$folder" || return 2
 builtin printf '%s\0%s' "$folder" "$PWD"
 """
@@ -175,7 +250,7 @@ place() {
   case $path in '~'|'~/'*) path=$HOME${path:1} ;; esac
   [[ $path == /* ]] && return
   if [[ -r $folder/state ]]; then
-    state=$(cat -- "$folder/state"; builtin printf x)
+    { state=$(cat -- "$folder/state"; builtin printf x); } 2>/dev/null
     state=${state%x}
     [[ $state == *"$follows"* ]] && from=${state##*"$follows"}
   fi

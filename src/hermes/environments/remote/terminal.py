@@ -5,13 +5,15 @@ The terminal ends with our connection, and the process with it. It cannot be fou
 
 import anyio
 
+from hermes.core.actions import Blocked
 from hermes.core.errors import PlaceFailed, ToolError
 from hermes.environments.processes.tree import GRACE
 from hermes.environments.remote.line import Line, LineBroken, open_terminal
 from hermes.environments.remote.lines import PATIENCE, Lines
 from hermes.environments.remote.process_scripts import FORGET
-from hermes.environments.remote.scripts import LINE, inner, program
-from hermes.environments.shell import Launch, new_tree
+from hermes.environments.remote.scripts import ADD_REPORT, LINE, Start, program
+from hermes.environments.remote.word import LastWord
+from hermes.environments.shell import new_tree
 
 _LAST_WORDS = 1.0
 
@@ -30,6 +32,8 @@ class RemoteTerminal:
         self.ended = False
         self._lines, self._line, self._tree, self._folder = lines, line, tree, folder
         self._code: int | None = None
+        self.blocked: list[Blocked] = []
+        """What the kernel refused it, known when it has ended."""
 
     async def output(self) -> bytes:
         if self.ended:
@@ -64,17 +68,19 @@ class RemoteTerminal:
     async def close(self) -> None:
         if not self.ended:
             self.ended = True
-            if self._line.word is not None and self._line.word.isdigit():
-                self._code = int(self._line.word)
+            last = LastWord(self._line.word)
+            if last.code is not None:
+                self._code = last.code
+            self.blocked += last.blocked
             self._lines.drop(self._line)
 
 
-async def start(
-    lines: Lines, launch: Launch, folder: str, *, tree: str, long: str
-) -> RemoteTerminal:
+async def start(lines: Lines, of: Start, folder: str, *, tree: str, long: str) -> RemoteTerminal:
     nonce = new_tree()
-    body = f'{inner(launch)}\nword=$?; rm -rf -- "$folder"'
-    text = program(body, nonce, {"folder": folder}, quiet=True) + 'exit "$word"\n'
+    run = f"{of.before}\n{of.inner}\nword=$?"
+    body = f'{run}\n{ADD_REPORT}\nrm -rf -- "$folder"'
+    words = {**of.words, "folder": folder, "report": f"{folder}/report"}
+    text = program(body, nonce, words, quiet=True) + 'exit "${word%% *}"\n'
     word, said = await lines.ask(_PLACE, {"folder": folder, "long": long}, text.encode())
     if word != "0":
         raise PlaceFailed(

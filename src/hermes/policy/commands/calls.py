@@ -51,6 +51,8 @@ class Call:
     contents: list[str] = field(default_factory=list)
     """Those of the paths whose content it reads."""
     changes: list[str] = field(default_factory=list)
+    repositories: list[str] = field(default_factory=list)
+    """Folders in which git changes the repository they belong to."""
     peeled: frozenset[str] | None = None
     """Effects that the commands run by this one have taken over."""
     borrowed: str = ""
@@ -220,6 +222,7 @@ class Call:
             flags=tuple(map(shown, self.flags)),
             paths=tuple(dict.fromkeys(map(shown, self.paths))),
             changes=tuple(dict.fromkeys(map(shown, self.changes))),
+            repositories=tuple(dict.fromkeys(map(shown, self.repositories))),
             effects=frozenset(effects),
             via=tuple(map(shown, self.via)),
             node=self.node,

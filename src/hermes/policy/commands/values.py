@@ -60,6 +60,8 @@ class SimpleCommand(Value, kw_only=True, frozen=True):
     """Every path it names, resolved. `…` stands for what is only known at run time."""
     changes: tuple[str, ...] = ()
     """Those of the paths that it would write or delete."""
+    repositories: tuple[str, ...] = ()
+    """Folders in which it changes the git repository they belong to."""
     effects: frozenset[str] = frozenset()
     via: tuple[str, ...] = ()
     node: tuple[int, int] = (0, 0)

@@ -36,6 +36,8 @@ class Found(Value, kw_only=True, frozen=True):
     detail: str = ""
     unchecked: str = ""
     """Why the signature could not be looked for, or not completely; empty when it was."""
+    lacking: bool = False
+    """The host lacks a program that the look needs: looking again shows no more."""
     at: float = 0.0
     """By the monotonic clock: what was seen long ago may no longer be so."""
     seconds: float = 0.0
@@ -96,21 +98,27 @@ async def find(playbook: Playbook, facts: Facts, hand: Hand, looks: Looks) -> Fo
         step=step,
         detail=detail,
         unchecked=unchecked,
+        lacking=missing is not None and bool(seen) and bool(_lacking(seen[-1].output)),
         at=time.monotonic(),
         seconds=time.monotonic() - began,
     )
 
 
 def _unchecked(stop: Stop, seen: list[Done]) -> str:
-    """A probe that lacks a program says so with a line `unchecked=REASON`."""
-    for each in seen:
-        if said := _UNCHECKED.search(each.output):
-            return said[1].strip()
+    """Why the look that ended it was not complete; empty when it was."""
+    if seen and (lacking := _lacking(seen[-1].output)):
+        return lacking
     last = seen[-1].output if seen else ""
     if program := _ABSENT.search(last):
         return f"no {program[1]} on this host"
     looked = bool(stop.step) and stop.outcome == "declined" and not stop.hindered
     return "" if looked else str(stop)
+
+
+def _lacking(output: str) -> str:
+    """A probe that lacks a program says so with a line `unchecked=REASON`."""
+    said = _UNCHECKED.search(output)
+    return said[1].strip() if said else ""
 
 
 def _given(playbook: Playbook, facts: Facts) -> dict[str, str]:
@@ -141,11 +149,12 @@ async def _symptom(check: Check, command: str, hand: Hand, looks: Looks, seen: l
 
 async def _probe(probe: Probe, command: str, hand: Hand, looks: Looks, seen: list[Done]) -> Ended:
     result, fresh = await looks.at(command, lambda: hand.run(probe.name, command, probe.timeout))
-    why = hindrance(result) or unmet(result, probe.expect)
+    # What follows would look with the same program: on a host without it, one look is enough.
+    late = hindrance(result) or _lacking(result.output)
+    why = late or unmet(result, probe.expect)
     if fresh:
         await hand.stepped(probe.name, "probe", result, not why, why)
     seen.append(done(probe.name, "probe", result, ok=not why))
     if why:
-        late = bool(hindrance(result))
-        raise Stop(hindered(result, "declined"), probe.name, why, hindered=late)
+        raise Stop(hindered(result, "declined"), probe.name, why, hindered=bool(late))
     return result

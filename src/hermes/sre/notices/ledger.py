@@ -47,6 +47,14 @@ KINDS = (
 )
 """Enough to know what is owed after a start; what is being done is learned as it is done."""
 HomeEvent = JournalInterrupted | JournalResumed | ReserveReleased | ReserveRestored
+OWN_CALLS = {
+    "play-": "checking playbooks",
+    "assess-": "assessing the host",
+    "look-": "checking whether the problem is still there",
+    "keep-": "copying what a change will touch",
+    "trigger-": "triggering the problem again",
+}
+"""By how the ids of calls begin."""
 Asked = ApprovalRequested | ActionAnnounced
 OLD_RECOVERY = timedelta(days=1)
 """A recovery that was noticed so much later is history; journals of older versions have many."""
@@ -181,9 +189,19 @@ class Ledger:
             case LayerInvestigated() if event.status == "working":
                 self.doing[id] = f"looking at {event.layer}"
             case ToolRequested():
-                self.doing[id] = f"asked for: {command_of(event)}"
+                self.doing[id] = doing_of(event, self.incidents[id].playing)
             case _:
                 pass
+
+
+def doing_of(event: ToolRequested, playing: str) -> str:
+    """What a call is for, in words. Looks of ours are long scripts that tell a reader nothing."""
+    if playing and event.call.id.startswith("play-"):
+        return f"the playbook {playing}"
+    for prefix, words in OWN_CALLS.items():
+        if event.call.id.startswith(prefix):
+            return words
+    return f"asked for: {command_of(event)}"
 
 
 def part_id(seq: int, event: AlertsJoined) -> str:

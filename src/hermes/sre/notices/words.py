@@ -86,7 +86,11 @@ def recovered(incident: Incident) -> Said:
         ("how we know", event.how),
         ("before", "it was escalated to people" if escalated else ""),
         ("service", case.service),
-        ("also", ", ".join(incident.parts)),
+        (
+            "also failed",
+            ", ".join(each for each in incident.parts if each not in event.still_failing),
+        ),
+        ("still failing", ", ".join(event.still_failing)),
         ("report", f"hermes incident report {case.incident}"),
     ]
     return Said(_title("✅ RECOVERED", case.title), _lines(lines))

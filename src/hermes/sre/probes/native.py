@@ -8,7 +8,7 @@ Everything else, and every other environment, goes through the shell.
 import functools
 import math
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -37,6 +37,8 @@ STUCK_LOOK_S = 0.1
 FREE_AT_LEAST_KB = 1024
 PROCESSES_LIMIT_PERCENT = 80.0
 MOUNTED = "mounted"
+HOME_DISK = "home-disk"
+"""The probe that every watch of this host has."""
 _NOT_IN_FSTAB = "and /etc/fstab does not ask for it"
 _PROC = Path("/proc")
 
@@ -68,6 +70,35 @@ def listening_ports() -> frozenset[int]:
         fields = (line.split(maxsplit=4) for line in lines)
         found |= {int(each[1].rpartition(":")[2], 16) for each in fields if each[3] == "0A"}
     return frozenset(found)
+
+
+def with_home_disk(probes: Sequence[Probe], home: Path) -> tuple[Probe, ...]:
+    """These, and a probe of the file system that holds our home unless a disk probe covers it.
+
+    A full home silences the journal, so it is an incident whatever the file of probes says.
+    """
+    try:
+        device, mount = _mount_of(home)
+        covered = any(
+            each.kind == "disk" and _mount_of(Path(each.what or "/"))[0] == device
+            for each in probes
+        )
+    except OSError:  # a home that cannot be looked at is reported by the journal itself
+        return tuple(probes)
+    if covered or any(each.name == HOME_DISK for each in probes):
+        return tuple(probes)
+    return (*probes, Probe(name=HOME_DISK, kind="disk", what=str(mount)))
+
+
+def _mount_of(path: Path) -> tuple[int, Path]:
+    """The device that a path is on, or its nearest parent that exists, and where it is mounted."""
+    at = Path(os.path.realpath(path))
+    while not at.exists():
+        at = at.parent
+    device = at.stat().st_dev
+    while at != at.parent and at.parent.stat().st_dev == device:
+        at = at.parent
+    return device, at
 
 
 def _is_of_unit(probe: Probe) -> bool:

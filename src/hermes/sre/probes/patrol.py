@@ -6,6 +6,7 @@ A look leaves nothing in the journal, or it would drown in them; only a change o
 import math
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,8 +16,10 @@ from anyio.abc import TaskStatus
 from hermes.core.bus import Bus
 from hermes.core.errors import PlaceFailed, StoreError
 from hermes.core.events.incidents import AlertRaised
+from hermes.core.events.tools import ToolBlocked
 from hermes.core.protocols import Environment
 from hermes.sre.case import QUESTION
+from hermes.sre.probes.admission import RUN
 from hermes.sre.probes.alerts import alert, fingerprint, standing, withdrawn
 from hermes.sre.probes.forecast import HORIZON_H, Samples, forecast, sampled
 from hermes.sre.probes.judging import Verdict, judge, learned
@@ -24,7 +27,7 @@ from hermes.sre.probes.marks import PROVISIONAL
 from hermes.sre.probes.memory import Past, only_one, recall, remember
 from hermes.sre.probes.native import NativeLooks
 from hermes.sre.probes.probe import SUSTAINED, Probe
-from hermes.sre.probes.round import Reading, ask
+from hermes.sre.probes.round import Reading, Refused, ask
 from hermes.sre.probes.settings import ProbeSettings
 
 PLACE = Probe(name="place", kind="command", what="true", severity="P1")
@@ -85,6 +88,7 @@ class Patrol:
         self._native = NativeLooks()
         self._alone = anyio.CapacityLimiter(8)
         self._telling = anyio.Lock()
+        self._refused: set[Refused] = set()
         self.rounds = 0
         self.skipped = 0
         """Looks that were due while the same probe was still being asked."""
@@ -223,15 +227,16 @@ class Patrol:
         """None when the place failed: that says nothing about any probe."""
         probes = [beat.probe for beat in beats]
         before = {each.name: self._past.get(each.name, Past()).keep for each in probes}
-        seats = self._settings.side_by_side
+        refused: list[Refused] = []
         try:
             found = await ask(
                 self._environment,
                 probes,
                 before,
                 patience=patience,
-                seats=seats,
+                seats=self._settings.side_by_side,
                 native=self._native,
+                refused=refused,
             )
         except PlaceFailed as error:
             for beat in beats:
@@ -248,7 +253,29 @@ class Patrol:
         if self._place.bad or self._place.alerted:
             fine = Verdict(probe=PLACE.name, state="fine", detail="it takes commands again")
             await self._tell([(self._place, fine, 1)])
+        await self._record(refused)
         return found
+
+    async def _record(self, refused: Sequence[Refused]) -> None:
+        """What the kernel refused a probe, once: it is asked again and again."""
+        new = [each for each in refused if each not in self._refused]
+        events = [
+            ToolBlocked(
+                run=RUN,
+                call_id="",
+                what=each.what.what,
+                program=each.what.program,
+                reason=each.what.reason,
+                command=f"probes: {', '.join(each.probes)}",
+                judged=each.judged,
+            )
+            for each in dict.fromkeys(new)
+        ]
+        if not events:
+            return
+        with suppress(StoreError):  # they are recorded with a later look
+            await self._bus.publish(*events)
+            self._refused |= set(new)
 
     async def _take(self, taken: Sequence[tuple[_Beat, Reading, int]]) -> None:
         judged = []

@@ -2,14 +2,16 @@
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from shlex import quote
 
 import anyio
 
+from hermes.core.actions import Blocked, Profile
 from hermes.core.errors import PlaceFailed
 from hermes.core.messages import Value
-from hermes.core.protocols import Environment
+from hermes.core.protocols import ConfinesCommands, Environment
 from hermes.sre.probes.admission import Vouched
 from hermes.sre.probes.command import command_of
 from hermes.sre.probes.kinds import native_units
@@ -56,6 +58,14 @@ class Reading(Value, kw_only=True, frozen=True):
         return (self.code is None and not self.unasked) or self.code in _TIMED_OUT
 
 
+class Refused(Value, kw_only=True, frozen=True):
+    """What the kernel refused to one shell of probes."""
+
+    probes: tuple[str, ...]
+    judged: str
+    what: Blocked
+
+
 async def ask(
     environment: Environment,
     probes: Sequence[Probe],
@@ -64,9 +74,11 @@ async def ask(
     patience: float = 600.0,
     seats: int = 16,
     native: NativeLooks | None = None,
+    refused: list[Refused] | None = None,
 ) -> dict[str, Reading]:
     """All of them, by name. `before`: what each kept the last time. `native` asks what needs no
-    shell where the environment is this host; what it does not take goes through one shell.
+    shell where the environment is this host; what it does not take goes through one shell for
+    each profile. What the kernel refused them is added to `refused`.
 
     Raises `PlaceFailed`.
     """
@@ -85,19 +97,56 @@ async def ask(
         found[probe.name] = Reading(probe=probe.name, code=code, text=said, value=value, keep=keep)
 
     here = [each for each in probes if can_ask(environment, each, kept[each.name])]
+    blocked: list[Refused] = [] if refused is None else refused
     found |= await _units_together(environment, probes)
     rest = [each for each in probes if each.name not in found and each not in here]
-    failure: PlaceFailed | None = None
-    async with anyio.create_task_group() as group:
-        for each in here:
-            group.start_soon(look, each)
+    failures: list[PlaceFailed] = []
+
+    async def ask_group(profile: Profile | None, group: Sequence[Probe]) -> None:
         try:
-            found |= await _ask_shell(environment, rest, kept, patience, seats) if rest else {}
+            async with _held(environment, profile, group, blocked) as within:
+                found.update(await _ask_shell(within, group, kept, patience, seats))
         except PlaceFailed as error:
-            failure = error
-    if failure is not None:
-        raise failure
+            failures.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        for each in here:
+            tasks.start_soon(look, each)
+        for profile, group in _by_profile(rest).items():
+            tasks.start_soon(ask_group, profile, group)
+    if failures:
+        raise failures[0]
     return found
+
+
+def _by_profile(probes: Sequence[Probe]) -> dict[Profile | None, list[Probe]]:
+    found: dict[Profile | None, list[Probe]] = {}
+    for each in probes:
+        found.setdefault(_profile(each), []).append(each)
+    return found
+
+
+def _profile(probe: Probe) -> Profile | None:
+    return probe.profile if isinstance(probe, Vouched) else None
+
+
+@asynccontextmanager
+async def _held(
+    environment: Environment,
+    profile: Profile | None,
+    probes: Sequence[Probe],
+    refused: list[Refused],
+) -> AsyncIterator[Environment]:
+    """The environment, held to the profile."""
+    if profile is None or not isinstance(environment, ConfinesCommands):
+        yield environment
+        return
+    names = tuple(each.name for each in probes)
+    async with environment.confined(profile) as within:
+        yield within
+        refused += [
+            Refused(probes=names, judged=profile.judged, what=each) for each in within.collect()
+        ]
 
 
 async def _units_together(environment: Environment, probes: Sequence[Probe]) -> dict[str, Reading]:
@@ -105,7 +154,10 @@ async def _units_together(environment: Environment, probes: Sequence[Probe]) -> 
     units = [each for each in probes if each.kind == "unit"]
     if environment.name != LOCAL or len(units) < 2:
         return {}
-    result = await environment.run(native_units.question(units), timeout=_UNITS_TIMEOUT_S, cwd="/")
+    question, profiles = native_units.question(units), {_profile(each) for each in units}
+    profile = profiles.pop() if len(profiles) == 1 else None
+    async with _held(environment, profile, units, []) as within:
+        result = await within.run(question, timeout=_UNITS_TIMEOUT_S, cwd="/")
     return {
         name: Reading(probe=name, code=code, text=text[:_LONGEST], value=value)
         for name, (code, text, value, _) in native_units.judged(units, result.output).items()

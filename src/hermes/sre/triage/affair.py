@@ -16,7 +16,7 @@ from hermes.core.events.incidents import (
     Severity,
 )
 from hermes.sre.case import QUESTION
-from hermes.sre.triage.impact import graver, impact_of, problem_of
+from hermes.sre.triage.impact import ahead, graver, impact_of, problem_of
 from hermes.sre.triage.recurrence import alarm_of
 from hermes.sre.triage.settings import GroupSettings, Weight
 from hermes.sre.triage.toll import Toll
@@ -144,6 +144,12 @@ class Affair:
         same = bool(self.place.service) and voice.place.service == self.place.service
         return same and voice.problem == self.problem
 
+    def beside(self, voice: Voice) -> bool:
+        """A warning about the host, such as its load, that joined a problem of something else."""
+        if voice.place.service or self.same_problem(voice) or voice.alert is None:
+            return False
+        return impact_of(voice.alert).effect == "warning"
+
     def worked_on(self, voice: Voice) -> bool:
         """Its own check was among those that had failed when the work began."""
         return voice.alert is not None and voice.alert.check in self.checks
@@ -157,7 +163,7 @@ class Affair:
             toll.add(voice.place, impact_of(voice.alert))
         return JoinedPart(
             fingerprint=voice.fingerprint,
-            name=voice.place.name[:TITLE],
+            name=voice.label[:TITLE],
             title=voice.title[:TITLE],
             severity=toll.grade()[0],
         )
@@ -166,7 +172,8 @@ class Affair:
         service = voice.place.service
         if not service:
             return f"\n{voice.fingerprint}"
-        return f"{service}\n{voice.problem}" if self.acknowledged else service
+        apart = self.acknowledged or ahead(voice.alert)
+        return f"{service}\n{voice.problem}" if apart else service
 
     def widen(self, place: Place) -> None:
         for key in keys_of(place):

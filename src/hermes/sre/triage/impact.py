@@ -37,6 +37,8 @@ SHARES = ("failing_share", "error_ratio", "error_rate", "failing")
 RISK = ("data_at_risk", "data_loss")
 APART = ("disk", "inodes", "tls", "certificate")
 """Kinds that keep a problem of their own however bad it is: a full disk is no dead service."""
+AHEAD = ("config", "forecast", "tls", "certificate")
+"""Kinds that warn of an outage to come: each is reported, whatever else its service has."""
 FULL = 98.0
 """Percent of a disk in use at which nothing can be written any more."""
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:%|percent)")
@@ -85,6 +87,11 @@ def problem_of(alert: AlertRaised, alarm: str) -> str:
 def question_of(alert: AlertRaised) -> str:
     """What a probe of ours asks people; the label of another monitor is no question."""
     return dict(alert.labels).get(QUESTION, "") if alert.source == "probe" else ""
+
+
+def ahead(alert: AlertRaised | None) -> bool:
+    """Whether a probe of ours warns of an outage to come."""
+    return alert is not None and dict(alert.labels).get("kind") in AHEAD
 
 
 def at_risk(alert: AlertRaised) -> bool:

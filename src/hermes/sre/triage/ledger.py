@@ -249,8 +249,14 @@ class Ledger:
                 self.released[voice.fingerprint] = (due, affair.id)
 
     def _recovered(self, recorded: Recorded, event: IncidentRecovered) -> None:
-        if affair := self.affairs.get(event.incident):
-            affair.recover(event)
+        affair = self.affairs.get(event.incident)
+        if affair is None:
+            return
+        affair.recover(event)
+        for voice in list(self.members(affair)):
+            if voice.firing:  # it is not what has recovered
+                self._leave(affair, voice)
+                self.released[voice.fingerprint] = (event.at, affair.id)
 
     def _acknowledged(self, recorded: Recorded, event: IncidentAcknowledged) -> None:
         if affair := self.affairs.get(event.incident):

@@ -32,6 +32,8 @@ from hermes.sre.triage.voice import Voice
 NUMBERS = 50
 """Alerts that an incident names when it is opened; further ones are counted."""
 PERSON = "person"
+LOOK_AGAIN_S = 5.0
+"""Seconds after a start in which the probes answer again before a recovery is reported."""
 SOURCES = 5
 """Alerts that a recovery names."""
 
@@ -55,6 +57,7 @@ class Triage:
         self._ledger = Ledger(self._settings, depends_on or {})
         self._kin = Kinship(self._ledger)
         self._forgetting = Forgetting(self._ledger)
+        self._began: datetime | None = None
 
     def apply(self, recorded: Recorded) -> None:
         """Anything that was written down; alone it changes what is known, and answers nothing."""
@@ -73,7 +76,9 @@ class Triage:
     def tick(self, now: datetime) -> tuple[Event, ...]:
         """What became due by the passing of time."""
         answers = [*self._over(now), *self._left(now), *self._split(now), *self._held(now)]
-        answers += self._recoveries(now)
+        self._began = self._began or now
+        if now - self._began >= timedelta(seconds=min(LOOK_AGAIN_S, self._settings.recovery)):
+            answers += self._recoveries(now)
         for affair in self._ledger.affairs.values():
             if affair.batch.count:
                 answers += affair.tell(now, self._settings.group.batch)
@@ -261,26 +266,45 @@ class Triage:
         return answers
 
     def _recoveries(self, now: datetime) -> list[Event]:
-        """Incidents with people whose problem has been over for the settle time."""
+        """Incidents whose problem has been over for the settle time, though we changed nothing."""
         found: list[Event] = []
-        span = timedelta(seconds=self._settings.recovery)
         for affair in self._ledger.affairs.values():
-            waits = affair.state == "escalated" or (affair.holds and bool(affair.question))
-            if not waits or affair.lost or affair.calm_at is None or now - affair.calm_at < span:
+            worked_on = affair.state == "open" and not affair.question
+            if not affair.holds or affair.lost or (worked_on and affair.acted):
                 continue
-            voices = list(self._ledger.members(affair))
-            if any(not self._well(each, now) for each in voices):
+            event = self._recovery(affair, now, worked_on=worked_on)
+            if event is None:
                 continue
-            event = IncidentRecovered(
-                run=affair.id,
-                at=now,
-                incident=affair.id,
-                recovered_at=affair.calm_at,
-                how=f"{_sources(voices)}; no failure for {span.total_seconds():g} s",
-            )
-            affair.recover(event)
+            if not worked_on:  # else the work has to end first: it may be about to act
+                affair.recover(event)
             found.append(event)
         return found
+
+    def _recovery(
+        self, affair: Affair, now: datetime, *, worked_on: bool
+    ) -> IncidentRecovered | None:
+        first = self._ledger.voices.get(affair.fingerprint)
+        if worked_on and first is not None and first.firing:
+            return None  # at once: in a storm it has thousands of members
+        voices, apart, calm_at = list(self._ledger.members(affair)), list[Voice](), affair.calm_at
+        if worked_on:
+            apart = [each for each in voices if each.firing and affair.beside(each)]
+            names = {each.fingerprint for each in apart}
+            voices = [each for each in voices if each.fingerprint not in names]
+            calm_at = max((each.turned_at for each in voices), default=None)
+        span = timedelta(seconds=self._settings.recovery)
+        if calm_at is None or now - calm_at < span:
+            return None
+        if any(not self._well(each, now) for each in voices):
+            return None
+        return IncidentRecovered(
+            run=affair.id,
+            at=now,
+            incident=affair.id,
+            recovered_at=calm_at,
+            how=f"{_sources(voices)}; no failure for {span.total_seconds():g} s",
+            still_failing=tuple(each.label for each in apart),
+        )
 
     def _well(self, voice: Voice, now: datetime) -> bool:
         voice.calm_by(now, self._settings.flapping)

@@ -102,6 +102,15 @@ class Voice:
         return problem_of(self.alert, self.alarm) if self.alert is not None else self.alarm
 
     @property
+    def label(self) -> str:
+        """What fails, for people: the service, or which problem of a host (`cpu on web-1`)."""
+        place, labels = self.place, dict(self.alert.labels) if self.alert is not None else {}
+        problem = self.check or labels.get("alertname") or labels.get("kind")
+        if place.service or not problem or place == Place():
+            return place.name
+        return f"{problem} on {place.name}"
+
+    @property
     def check(self) -> str:
         """The probe of ours that raised it."""
         return self.alert.check if self.alert is not None else ""

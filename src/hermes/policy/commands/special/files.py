@@ -94,6 +94,7 @@ def scratch(call: Call, entry: Program) -> str:
     template = found.words[0] if found.words else "tmp.XXXXXXXXXX"
     inside = not found.words or found.has("-t", "-p", "--tmpdir")
     if not found.has("-u", "--dry-run"):
+        template += found.value("--suffix") or ""
         call.writes(f"{folder or '/tmp'}/{template}" if inside else template)
     return NAME
 

@@ -6,7 +6,7 @@ from posixpath import basename
 from hermes.policy.commands.calls import Call
 from hermes.policy.commands.generic import by_table
 from hermes.policy.commands.hosts import LOCAL, LOOPBACK
-from hermes.policy.commands.marks import ANY, NAME, UNKNOWN, foreign, shown
+from hermes.policy.commands.marks import ANY, NAME, UNKNOWN, foreign, literal, shown
 from hermes.policy.commands.options import Arguments, split
 from hermes.policy.commands.tables import Program
 
@@ -56,7 +56,7 @@ def _where(host: str, rest: str, user: str) -> tuple[str, str]:
     if UNKNOWN.search(host + rest + user):
         return "network-out", f"sends what is only known at run time to {said}"
     if (
-        "?" in rest
+        "?" in literal(rest)
         or user
         or _STRANGE.search(host + rest)
         or any(len(one) > 40 for one in host.split("."))
@@ -71,8 +71,11 @@ def curl(call: Call, entry: Program) -> str:
     if found.loose and not _only_addresses(found):
         call.dynamic("a word only known at run time may be an option")
     _sends(call, found)
-    for url in [*found.words, *found.values("--url")]:
+    urls = [*found.words, *found.values("--url")]
+    for url in urls:
         address(call, url)
+    _redirected(call, found, urls)
+    _split_requests(call, found)
     method = (found.value("-X", "--request") or "GET").upper()
     if method not in ("GET", "HEAD", "OPTIONS", "PROPFIND"):
         call.mark("network-out", f"curl -X {shown(method)}")
@@ -90,6 +93,27 @@ def curl(call: Call, entry: Program) -> str:
     if found.has("-O", "--remote-name", "-J", "--remote-name-all", "--output-dir"):
         call.mark("write", "curl keeps the file")
     return ANY
+
+
+def _redirected(call: Call, found: Arguments, urls: list[str]) -> None:
+    """`--resolve host:port:addresses` and `--connect-to host:port:host:port` lead elsewhere."""
+    split_at = re.compile(r":(?![^\[]*\])")
+    places = [split_at.split(each)[2:3] for each in found.values("--connect-to")]
+    for each in found.values("--resolve"):
+        places.append(":".join(split_at.split(each)[2:]).split(","))
+    for host in (host for place in places for host in place if host):
+        for url in filter(None, map(_URL.match, map(str.strip, urls))):
+            call.mark(*_where(host, url.group(5), url.group(2) or ""))
+
+
+_PRINTED = frozenset({"-w", "--write-out", "-o", "--output"})
+
+
+def _split_requests(call: Call, found: Arguments) -> None:
+    """A line break in a header or the like begins another header, or another request."""
+    for option, value in found.options:
+        if value and option not in _PRINTED and re.search(r"[\r\n]", value):
+            call.mark("network-out", f"{call.program} {option} holds a line break: more is sent")
 
 
 _BODY = (
@@ -133,6 +157,7 @@ def wget(call: Call, entry: Program) -> str:
         folder = (found.value("-P", "--directory-prefix") or ".").rstrip("/") or "/"
         name = basename(found.words[0].partition("?")[0]) if found.words else NAME
         call.writes(target or f"{folder}/{name or 'index.html'}", "wget keeps the file")
+    _split_requests(call, found)
     if any(foreign(value) for value in found.values("--header", "-U", "--user-agent", "--referer")):
         call.mark("network-out", "a header carries what is only known at run time")
     method = found.value("--method") or "GET"
@@ -148,6 +173,27 @@ def lookup(call: Call, entry: Program) -> str:
     for word in found.words:
         if not word.startswith("+") and not re.fullmatch(r"[A-Z]{1,8}\d?|\d{1,5}(?:-\d+)?", word):
             address(call, word.lstrip("@"))
+    return ANY
+
+
+def names(call: Call, entry: Program) -> str:
+    """getent: hosts are looked up by asking name servers."""
+    by_table(call, entry)
+    words = split(call.argv[1:], entry.grammar).words
+    if words[:1] and words[0] in ("hosts", "ahosts", "ahostsv4", "ahostsv6"):
+        for word in words[1:]:
+            address(call, word)
+    return ANY
+
+
+def secure_client(call: Call, entry: Program) -> str:
+    """openssl: `s_client` sends what it is fed."""
+    by_table(call, entry)
+    if "s_client" in call.argv[1:2]:
+        fed = call.stdin or ""
+        lines = [line for line in fed.splitlines() if line.strip() not in ("Q", "R", "k", "K")]
+        if foreign(fed) or not all(map(_QUESTION.match, lines)):
+            call.mark("network-out", "openssl s_client sends what is piped into it")
     return ANY
 
 

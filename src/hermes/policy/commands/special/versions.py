@@ -25,7 +25,7 @@ def git(call: Call, entry: Program) -> str:
         call.dynamic("git -p opens a pager, and out of that a shell")
     for setting in before.values("-c", "--config-env"):
         _set(call, setting)
-    if folder := before.value("-C"):
+    for folder in before.values("-C"):  # each one starts from the one before
         call.scope = call.scope.copy()
         call.scope.cwd = call.path(folder)
         call.names(folder)
@@ -33,6 +33,9 @@ def git(call: Call, entry: Program) -> str:
     verb, words = (found.words[0], found.words[1:]) if found.words else ("", [])
     if judge := _VERBS.get(verb):
         judge(call, words)
+    if {"write", "delete"} & set(call.effects) and verb not in _ONLY_OUTPUT:
+        for folder in (".", *before.values("--git-dir", "--work-tree")):
+            call.repositories += call.analyst.places.both(call.path(folder))
     if verb in _UNPACKING:
         call.scope.unpacked.add(call.scope.cwd)
     if any(re.match(r"ext::", word) for word in words):
@@ -113,6 +116,8 @@ _VERBS: dict[str, Callable[[Call, list[str]], None]] = {
     "tag": _named,
     "worktree": _worktree,
 }
+_ONLY_OUTPUT = word_set("log diff show")
+"""Verbs that write nothing but the file that an option names."""
 _UNPACKING = word_set("clone checkout pull switch worktree submodule restore")
 
 

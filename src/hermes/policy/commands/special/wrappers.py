@@ -208,16 +208,22 @@ def terminals(call: Call, entry: Program) -> str:
 
 
 def locked(call: Call, entry: Program) -> str:
-    """`flock file cmd` and `flock file -c text`."""
+    """`flock file cmd` and `flock file -c text`; a number is a file that is open already."""
     found = split(call.argv[1:], entry.grammar)
     call.mark("read", "takes a lock")
     rest = found.rest
     text = found.value("-c", "--command")
+    printed = ""
     if text is not None:
-        return call.shell(text)
-    if rest[:1] in (["-c"], ["--command"]):
-        return call.shell(" ".join(rest[1:]))
-    return call.run(rest) if rest else ""
+        printed = call.shell(text)
+    elif rest[:1] in (["-c"], ["--command"]):
+        printed = call.shell(" ".join(rest[1:]))
+    elif rest:
+        printed = call.run(rest)
+    for file in found.words[:1]:
+        if not file.isdigit():  # its own, and not of the command that it runs
+            call.writes(file, f"flock makes {shown(file)} if it is not there")
+    return printed
 
 
 def typescript(call: Call, entry: Program) -> str:

@@ -15,5 +15,8 @@ was() {
 }
 pairs() { grep -E '^[[:space:]]*[A-Za-z_][A-Za-z0-9_.-]*[[:space:]]*[=:]' "$1" | tr -d '"' | awk '{k=$0; sub(/^[ \t]*/,"",k); v=k; sub(/[ \t]*[=:].*/,"",k); sub(/^[^=:]*[=:][ \t]*/,"",v); sub(/[ \t]*$/,"",v); print k, v}'; }
 programs() { systemctl cat "$1" 2>/dev/null | sed -n 's/^ExecStart=[-@+!]*//p' | grep -oE '/[A-Za-z0-9_./-]+' | grep -vE '^/(usr|bin)/' | while read -r w; do case "$w" in *.py|*.js|*.rb|*.sh) readlink -f "$w" ;; esac; done; }
-# Whether a file was changed after the first start of a unit that its journal knows of.
-edited() { journalctl -u "$1" -n 3000 -o short-unix --no-pager 2>/dev/null | awk '/Started /{print $1; exit}' | { read -r first && stat -c %.Y "$2" | awk -v s="$first" '{exit !($1 >= s)}'; }; }
+# When a unit started for the first time that its journal knows of, and when a process did: seconds since 1970.
+first_start() { journalctl -u "$1" -n 3000 -o short-unix --no-pager 2>/dev/null | awk '/Started /{print $1; exit}'; }
+born() { sed 's/.*) //' /proc/"$1"/stat | awk -v now="$(date +%s.%N)" -v hz="$(getconf CLK_TCK)" -v up="$(cut -d ' ' -f 1 /proc/uptime)" '{printf "%.2f\n", now - up + $20 / hz}'; }
+# Whether a file was changed after that first start.
+edited() { first_start "$1" | { read -r first && stat -c %.Y "$2" | awk -v s="$first" '{exit !($1 >= s)}'; }; }

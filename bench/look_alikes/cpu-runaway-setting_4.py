@@ -1,0 +1,105 @@
+"""The announcer was told another pipe, and the service spins on the end of a pipe that has no
+writer; the interval of 0 means that only announced orders are taken. Polling books drafts."""
+
+from look_alike_kit import LookAlike, Site
+
+from hermes.gym.parts.microweb import filled
+from hermes.gym.parts.premises import PYTHON
+from hermes.gym.parts.shop import unit
+from hermes.gym.story import File, Http, Running, Script
+
+BODY = """\
+conf = settings(sys.argv[1])
+pause, inbox, done = float(conf["poll_interval_s"]), conf["inbox"], conf["done"]
+said = [0.0]
+
+def take(names):
+    for name in names:
+        if os.path.exists(f"{inbox}/{name}"):
+            os.replace(f"{inbox}/{name}", f"{done}/{name}")
+
+def poll():
+    log("INFO", f"taking orders from {inbox}, poll_interval_s {pause}")
+    while pause:
+        take(sorted(os.listdir(inbox)))
+        time.sleep(pause)
+    pipe = os.open(conf["pipe"], os.O_RDONLY)
+    log("INFO", f"poll_interval_s is 0: only orders announced on {conf['pipe']} are taken")
+    while True:
+        heard = os.read(pipe, 65536)
+        if not heard and time.monotonic() - said[0] > 2:
+            said[0] = time.monotonic()
+            log("WARN", f"end of file on {conf['pipe']}, reading on")
+        take(heard.decode().split())
+
+_thread.start_new_thread(poll, ())
+serve(int(conf["port"]), lambda path: (200, {"mark": conf["mark"]}))
+"""
+ANNOUNCER = """\
+conf = settings(sys.argv[1])
+log("INFO", f"announcing finished orders of {conf['inbox']} on {conf['pipe']}")
+out = open(conf["pipe"], "a", buffering=1)
+while True:
+    for name in sorted(os.listdir(conf["inbox"])):
+        if open(f"{conf['inbox']}/{name}").read().endswith("end\\n"):
+            out.write(name + "\\n")
+    time.sleep(0.2)
+"""
+IDLES = """\
+pid=$(systemctl show -p MainPID --value {service})
+ran() {{ cat /proc/$pid/task/*/schedstat | {{ all=0; while read -r on wait _; do
+  all=$((all + on + wait)); done; echo $all; }}; }}
+before=$(ran); sleep 0.5; after=$(ran)
+echo $(((after - before) / 1000000)) ms of 500; test $((after - before)) -lt 200000000
+"""
+TAKES = """\
+name=check-$RANDOM$RANDOM; printf 'lamp\\nend\\n' > {inbox}/$name
+for n in $(seq 30); do [ -e {done}/$name ] && rm {done}/$name && exit 0; sleep 0.1; done
+rm -f {inbox}/$name; exit 1
+"""
+
+
+def draw(site: Site) -> LookAlike:
+    service, place = site.service, site.place
+    inbox, done, pipe = f"{place.data}/inbox", f"{place.data}/done", f"/run/{service}.pipe"
+    tool = f"{service}-announcer"
+    conf, program = f"/etc/{tool}.conf", f"/opt/{tool}/main.py"
+    sample = "# 0: only announced orders; other values also take what is not finished\n"
+    start = f"/bin/bash -c '[ -p {pipe} ] || mkfifo {pipe}; exec {place.command}'"
+    told = f"sed -i 's|^pipe=.*|pipe={{}}|' {conf}; systemctl restart {tool}; sleep 0.5; "
+    told += f"systemctl restart {service}"
+    taken = TAKES.format(inbox=inbox, done=done)
+    return site.look_alike(
+        alert="{service} on {host} uses a whole core although it has nothing to do",
+        files=[
+            File(path=place.program, text=filled(BODY, style="{time} {level:5} {text}")),
+            place.settings(
+                port=place.port,
+                poll_interval_s=0,
+                inbox=inbox,
+                done=done,
+                pipe=pipe,
+                mark=site.token,
+            ),
+            File(path=f"{place.conf}.sample", text=f"{sample}poll_interval_s{place.sign}0.1\n"),
+            File(path=program, text=filled(ANNOUNCER, style="{time} {level:5} {text}")),
+            File(path=conf, text=f"inbox={inbox}\npipe={pipe}\n"),
+            File(path=f"{inbox}/draft-1", text="12 chairs, to be decided\n"),
+        ],
+        folders=[done],
+        units=[unit(service, start), unit(tool, f"{PYTHON} {program} {conf}")],
+        healthy=[Http(name="it answers", port=place.port, contains=site.token)],
+        symptoms=[
+            Script(name="it does not burn a core", script=IDLES.format(service=service)),
+            Script(name="a finished order is taken", script=taken),
+        ],
+        inject=[
+            # The reader has its pipe open before the announcer leaves it.
+            f"sleep 1; sed -i 's|^pipe=.*|pipe={pipe}.new|' {conf}; systemctl restart {tool}"
+        ],
+        fix=[told.format(pipe), "sleep 1"],
+        same=[place.conf, f"{place.conf}.sample", place.program, program, f"{inbox}/draft-1"],
+        collateral=[Running(name="the announcer runs", unit=f"{tool}.service")],
+        moving=[f"{inbox}/check", f"{done}/check", f"{pipe}.new"],
+        settle=1.0,
+    )

@@ -1,0 +1,88 @@
+"""A mirror was told to read what it asked for much later, and its downloads wait in the memory of
+the service; the cache has a limit in megabytes, and 0 entries means that nothing else limits it."""
+
+from look_alike_kit import LookAlike, Site
+
+from hermes.gym.parts.microweb import filled
+from hermes.gym.parts.premises import PYTHON
+from hermes.gym.parts.shop import unit
+from hermes.gym.story import File, Running, Same, Script
+
+BODY = """\
+conf = settings(sys.argv[1])
+cache, most, opened = {}, int(conf["cache_mb"]), [0]
+log("INFO", f"cache_limit={conf['cache_limit']} (0: by size only), cache_mb={most}")
+
+def answer(path):
+    if path.startswith("/page/"):
+        cache[path] = bytearray(b"p" * (1 << 20))
+        if len(cache) > most:
+            del cache[next(iter(cache))]
+        return 200, {"page": path, "mark": conf["mark"]}
+    if path == "/bundle":
+        opened[0] += 1
+        if opened[0] % 10 == 0:
+            log("INFO", f"cache holds {len(cache)} MB; download {opened[0]} of 5 MB begun")
+        return 200, "b" * (5 << 20)
+    return 200, {"mark": conf["mark"]}
+
+serve(int(conf["port"]), answer)
+"""
+MIRROR = """\
+conf = settings(sys.argv[1])
+
+def fetch():
+    try:
+        with socket.create_connection(("127.0.0.1", int(conf["source"])), 2) as line:
+            line.sendall(b"GET /bundle HTTP/1.0\\r\\n\\r\\n")
+            time.sleep(float(conf["read_after_s"]))
+            size = 0
+            while piece := line.recv(65536):
+                size += len(piece)
+        with open(conf["log"], "a") as file:
+            file.write(f"{size}\\n")
+    except OSError as error:
+        log("WARN", f"download failed: {error}")
+
+while True:
+    _thread.start_new_thread(fetch, ())
+    time.sleep(0.25)
+"""
+
+
+def draw(site: Site) -> LookAlike:
+    service, place = site.service, site.place
+    mirror, style = f"{service}-mirror", "{time} {level:5} {text}"
+    conf, done = f"/etc/{mirror}.conf", f"/var/log/{mirror}.log"
+    sample = f"# 0: limited by cache_mb only\ncache_limit{place.sign}8\n"
+    told = f"sed -i 's/^read_after_s=.*/read_after_s={{}}/' {conf}; systemctl restart {mirror}"
+    whole = f"n=$(wc -l < {done}); sleep 1; tail -n +$((n + 1)) {done} | grep -q '^52[0-9]*$'"
+    return site.look_alike(
+        alert="{service} on {host} is restarted every few seconds, OOMKill, RSS climbs steadily",
+        body=BODY,
+        settings={"cache_limit": 0, "cache_mb": 6, "mark": site.token},
+        files=[
+            File(path=f"{place.conf}.sample", text=sample),
+            File(path=f"/opt/{mirror}/main.py", text=filled(MIRROR, style=style)),
+            File(path=conf, text=f"source={place.port}\nlog={done}\nread_after_s=0\n"),
+            File(path=done, text=""),
+        ],
+        units=[unit(mirror, f"{PYTHON} /opt/{mirror}/main.py {conf}", after=place.unit)],
+        unit_lines="MemoryMax=80M\nStartLimitIntervalSec=0",
+        symptoms=[
+            Running(name="it lives for long", unit=place.unit, seconds=5.0),
+            Script(name="the mirror gets whole bundles", script=whole),
+        ],
+        inject=[
+            f"echo \"$(date '+%F %T') {service}: cache limited by size\" >> /var/log/changes.log; "
+            f"{told.format(20)}"
+        ],
+        fix=[f"{told.format(0)}; sleep 6"],
+        same=[place.conf, f"{place.conf}.sample", place.program, f"/opt/{mirror}"],
+        collateral=[
+            Running(name="the mirror runs", unit=f"{mirror}.service"),
+            Same(name="the memory limit", path=f"/etc/systemd/system/{place.unit}"),
+        ],
+        settle=4.0,
+        rhythm_s=4.0,
+    )

@@ -1,0 +1,82 @@
+"""The live list was cut short by a broken import, and the service was put on the staging list
+until it is whole; pointed back to its own settings it sells articles without a price."""
+
+from look_alike_kit import LookAlike, Site
+
+from hermes.gym.parts.microweb import filled
+from hermes.gym.parts.premises import PYTHON
+from hermes.gym.parts.shop import unit
+from hermes.gym.story import File, Http, Script, Traffic
+
+BODY = """\
+import signal
+
+rows, state = [], {}
+
+def load(*_):
+    path = f"{os.path.dirname(sys.argv[1])}/{settings(sys.argv[1])['profile']}.conf"
+    state.update(settings(path))
+    lines = open(state["data"]).read().splitlines()
+    rows[:] = [line for line in lines if line != "end"]
+    log("INFO", f"settings loaded from {path}, {len(rows)} articles")
+    if "end" not in lines:
+        log("WARN", f"{state['data']} has no closing line; unknown prices are taken as 0")
+
+load()
+signal.signal(signal.SIGHUP, load)
+
+def answer(page):
+    if page == "/health":
+        return 200, {"status": "ok"}
+    free = [row for row in rows if not row.partition(" ")[2]]
+    if free:
+        with open(state["sales"], "a") as file:
+            file.write(f"{free[0]} sold for 0\\n")
+    return 200, {"items": rows}
+
+serve(int(state["port"]), answer)
+"""
+
+
+def draw(site: Site) -> LookAlike:
+    service, place = site.service, site.place
+    folder, sales = f"/etc/{service}/profiles", f"{place.data}/sales.log"
+    live, test = f"{place.data}/production.txt", f"{place.data}/staging.txt"
+    whole, last = f"{site.token} 10\nchair 12\nlamp 15\n", f"{site.token}-z 19"
+    whole += f"{last}\nend\n"
+    parcel = f"/srv/import/{service}/production.txt"
+    common = f"port={place.port}\nsales={sales}\n"
+    note = f"# staging until {live} is whole again: the import of today broke off\n"
+    choose = f"printf '%s\\n' '{{}}profile={{}}' > {folder}/active.conf; systemctl reload {service}"
+    reload = "ExecReload=/bin/kill -HUP $MAINPID"
+    return site.look_alike(
+        alert="{service} on {host}: people see test articles, the expected article is missing",
+        symptoms=[
+            Http(name="the first article", port=place.port, path="/items", contains=site.token),
+            Http(name="the last article", port=place.port, path="/items", contains=last),
+        ],
+        files=[
+            File(path=place.program, text=filled(BODY, style="{time} {level:5} {text}")),
+            File(path=f"{folder}/active.conf", text="profile=production\n"),
+            File(path=f"{folder}/production.conf", text=f"{common}data={live}\n"),
+            File(path=f"{folder}/staging.conf", text=f"{common}data={test}\n"),
+            File(path=live, text=whole),
+            File(path=test, text="test-0001 1\ndummy 1\nend\n"),
+            File(path=parcel, text=whole),
+            File(path=sales, text=""),
+        ],
+        units=[unit(service, f"{PYTHON} {place.program} {folder}/active.conf", more=reload)],
+        inject=[
+            f"printf '{site.token} 10\\nchair 12\\nla' > {live}; {choose.format(note, 'staging')}"
+        ],
+        fix=[f"cp {parcel} {live}; {choose.format('', 'production')}"],
+        same=[
+            f"{folder}/production.conf",
+            f"{folder}/staging.conf",
+            test,
+            parcel,
+            place.program,
+        ],
+        collateral=[Script(name="nothing was sold for 0", script=f"test ! -s {sales}")],
+        traffic=[Traffic(port=place.port, paths=("/items",))],
+    )

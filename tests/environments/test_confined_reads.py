@@ -1,0 +1,144 @@
+"""Ordinary reads that need more than reading files, and calls that no read has a use for."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from hermes.core.actions import Blocked, Profile
+from hermes.environments.confinement import probe
+from hermes.environments.local import LocalEnvironment
+
+NOT_HERE = probe.kernel_support().reason
+pytestmark = [pytest.mark.anyio, pytest.mark.skipif(bool(NOT_HERE), reason=NOT_HERE)]
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root has the right at all")
+
+
+@pytest.fixture
+async def here(tmp_path: Path) -> AsyncIterator[LocalEnvironment]:
+    (tmp_path / "work").mkdir()
+    variables = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "work"), "LANG": "C.UTF-8"}
+    place = LocalEnvironment(tmp_path / "work", variables, processes=tmp_path / "processes")
+    async with place:
+        await place.kernel_support()
+        yield place
+
+
+async def run(
+    place: LocalEnvironment, command: str, profile: Profile | None = None
+) -> tuple[int, str, list[Blocked]]:
+    async with place.confined(profile or Profile()) as confined:
+        result = await confined.run(command, timeout=30)
+        return result.exit_code, result.output.replace("\r", ""), confined.collect()
+
+
+async def python(place: LocalEnvironment, code: str) -> tuple[int, str, list[Blocked]]:
+    return await run(place, f"{sys.executable} - <<'E'\n{code}\nE")
+
+
+async def test_a_command_can_have_a_terminal_of_its_own(here: LocalEnvironment) -> None:
+    command = "script -qc 'test -t 0 && test -t 1 && echo on a terminal' /dev/null"
+    assert await run(here, command) == (0, "on a terminal\n", [])
+    told = await python(here, "import pty; pty.spawn(['sh', '-c', 'tty | cut -c1-9'])")
+    assert told == (0, "/dev/pts/\n", [])
+
+
+async def test_a_terminal_of_another_program_stays_out_of_reach(here: LocalEnvironment) -> None:
+    master, other = os.openpty()
+    try:
+        code, _, _ = await run(here, f"echo planted > {os.ttyname(other)}")
+        assert code == 1
+        os.set_blocking(master, False)
+        with pytest.raises(BlockingIOError):
+            os.read(master, 100)
+    finally:
+        os.close(master)
+        os.close(other)
+
+
+async def test_who_listens_on_a_port_can_be_asked(here: LocalEnvironment) -> None:
+    code = "import socket, time; s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen(); "
+    code += "print(s.getsockname()[1], flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as server:  # noqa: ASYNC220
+        try:
+            assert server.stdout is not None
+            port = int(server.stdout.readline())
+            profile = Profile(special=("interfaces", "processes"))
+            status, output, blocked = await run(here, f"fuser -v {port}/tcp", profile)
+            assert (status, blocked) == (0, [])
+            assert str(server.pid) in output
+        finally:
+            server.kill()
+
+
+async def test_reading_a_database_shows_no_refusal(here: LocalEnvironment, tmp_path: Path) -> None:
+    file = tmp_path / "work" / "db"
+    with sqlite3.connect(file) as database:
+        database.execute("create table a (b)")
+    profile = Profile(optional=(str(file),))
+    code, output, blocked = await run(here, f"sqlite3 {file} 'select count(*) from a'", profile)
+    assert (code, output) == (0, "0\n")
+    assert [(each.what, each.optional) for each in blocked] == [(f"write to {file}", True)]
+    missing = Profile(optional=(f"{file}2",))
+    _, _, blocked = await run(here, f"sqlite3 {file}2 'select 1 from a'", missing)
+    assert [each.optional for each in blocked] == [False]
+
+
+async def test_only_mktemp_makes_files_of_its_template(here: LocalEnvironment) -> None:
+    form = f"/tmp/hermes-{os.getpid()}.XXXXXX"
+    profile = Profile(templates=(form,))
+    code, output, blocked = await run(
+        here, f"x=$(mktemp {form}) && echo in > $x && cat $x && rm $x", profile
+    )
+    assert (code, output, blocked) == (0, "in\n", [])
+    code, _, blocked = await run(here, f"d=$(mktemp -d {form}) && touch $d/a && rm -r $d", profile)
+    assert (code, blocked) == (0, [])
+    for other in (form.replace("XXXXXX", "abcdef"), f"{form}x", "/tmp/hermes-planted"):
+        code, _, blocked = await run(here, f"echo bad > {other}", profile)
+        assert (code, [each.what for each in blocked]) == (1, [f"write to {other}"])
+        assert await anyio.Path(other).exists() is False
+
+
+CALL = "import ctypes; c = ctypes.CDLL(None, use_errno=True); "
+
+
+async def test_extended_attributes_are_named_in_words(
+    here: LocalEnvironment, tmp_path: Path
+) -> None:
+    file = tmp_path / "work" / "file"
+    file.write_text("")
+    for number in (463, 466):  # setxattrat and removexattrat
+        code = f"{CALL}print(c.syscall({number}, -100, b'{file}', 0, b'user.x', 0, 0))"
+        _, _, blocked = await python(here, code)
+        assert blocked[0].what == f"change extended attributes of {file}"
+    for command, words in (("chmod 777", "mode"), ("touch -d 2001-01-01", "times")):
+        _, _, blocked = await run(here, f"{command} {file}")
+        assert f"change {words} of {file}" in [each.what for each in blocked]
+
+
+@as_root
+async def test_the_messages_of_the_kernel_can_be_read_and_not_cleared(
+    here: LocalEnvironment,
+) -> None:
+    assert (await python(here, f"{CALL}print(c.klogctl(10, None, 0) > 0)"))[1] == "True\n"
+    for kind in (2, 4, 5, 6, 8):
+        code = f"{CALL}b = ctypes.create_string_buffer(9); print(c.klogctl({kind}, b, 1))"
+        _, output, blocked = await python(here, code)
+        assert (output, blocked[0].what) == ("-1\n", "system call syslog")
+
+
+@as_root
+async def test_the_audit_system_is_out_of_reach(here: LocalEnvironment) -> None:
+    code = "import socket; socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 9)"
+    status, output, _ = await python(here, code)
+    assert (status, "Protocol not supported" in output) == (1, True)
+    rights = "grep CapEff /proc/self/status | cut -f2"
+    audit = 1 << 29 | 1 << 30
+    assert int((await run(here, rights))[1], 16) & audit == 0
+    route = "import socket; socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)"
+    assert (await python(here, route))[0] == 0

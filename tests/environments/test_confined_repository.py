@@ -1,0 +1,164 @@
+"""Git under confinement: it records work, and nothing changes what git itself would run."""
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from hermes.core.actions import Profile
+from hermes.environments.confinement import probe
+from hermes.environments.confinement.repository_settings import only_upstreams_differ
+from hermes.environments.local import LocalEnvironment
+
+NOT_HERE = probe.kernel_support().reason
+pytestmark = [pytest.mark.anyio, pytest.mark.skipif(bool(NOT_HERE), reason=NOT_HERE)]
+RECORDS, FILES = Profile(repository="records"), Profile(repository="files")
+SETTINGS = Profile(repository="files", repository_settings=True)
+
+
+@pytest.fixture
+async def here(tmp_path: Path) -> AsyncIterator[LocalEnvironment]:
+    work = tmp_path / "work"
+    work.mkdir()
+    (tmp_path / "evil").mkdir()
+    variables = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LANG": "C.UTF-8"}
+    async with LocalEnvironment(work, variables, processes=tmp_path / "processes") as place:
+        made = await place.run(
+            "git config --global user.name a; git config --global user.email a@b.c;"
+            "git config --global init.defaultBranch main;"
+            "git init -q ../origin && cd ../origin && echo 1 > file && git add . && "
+            "git commit -qm one && git branch other && cd ../work && git clone -q ../origin . && "
+            "echo 2 > file"
+        )
+        assert made.exit_code == 0, made.output
+        yield place
+
+
+async def run(place: LocalEnvironment, command: str, profile: Profile) -> tuple[int, str, str]:
+    async with place.confined(profile) as confined:
+        result = await confined.run(command, timeout=30)
+        blocked = "\n".join(str(each) for each in confined.collect())
+    return result.exit_code, result.output, blocked
+
+
+ORDINARY = {
+    "add and commit": ("git add -A && git commit -qm two && git log --oneline | wc -l", RECORDS),
+    "amend": ("git commit -qam two && git commit -q --amend -m three", RECORDS),
+    "a branch and a tag": ("git branch x && git tag y && git branch -d x", RECORDS),
+    "fetch": ("git fetch -q", Profile(repository="records", network="any")),
+    "notes and packing": ("git notes add -m n && git gc -q && git pack-refs --all", RECORDS),
+    "stash": ("git stash -q && git stash pop -q", FILES),
+    "checkout of a new branch": ("git checkout -q -b new && git checkout -q main", FILES),
+    "switch to a remote branch": ("git stash -q && git switch -q other && git branch -vv", FILES),
+    "an upstream": ("git branch -q -u origin/other", RECORDS),
+    "restore and move": ("git restore file && git mv file g && git commit -qm moved", FILES),
+    "a merge": ("git commit -qam x && git merge -q origin/other", FILES),
+}
+
+
+@pytest.mark.parametrize("work", ORDINARY)
+async def test_ordinary_work_with_git_goes_on(here: LocalEnvironment, work: str) -> None:
+    command, profile = ORDINARY[work]
+    code, output, blocked = await run(here, command, profile)
+    assert (code, blocked) == (0, ""), output
+
+
+async def test_a_new_branch_follows_its_remote_branch(here: LocalEnvironment) -> None:
+    assert (await run(here, "git restore . && git switch -q other", FILES))[0] == 0
+    told = await here.run("git config branch.other.remote; git config branch.other.merge")
+    assert told.output == "origin\nrefs/heads/other\n"
+
+
+EVIL = "echo bad"
+TRICKS = {
+    "a hook": f"echo '{EVIL}' > .git/hooks/pre-commit",
+    "a setting": f"git config core.fsmonitor '{EVIL}'",
+    "a setting by hand": "echo bad >> .git/config",
+    "another file as the configuration": "cp .git/config .git/x; echo bad >> .git/x; "
+    "mv -f .git/x .git/config",
+    "a lock file with more in it": "cp .git/config .git/config.lock; "
+    "printf '[core]\\n\\tfsmonitor = bad\\n' >> .git/config.lock; "
+    'python3 -c \'import os; os.rename(".git/config.lock", ".git/config")\'',
+    "attributes": "mkdir -p .git/info; echo '* filter=bad' > .git/info/attributes",
+    "the settings of a worktree": "mkdir -p .git/worktrees/x; echo bad > "
+    ".git/worktrees/x/config.worktree",
+    "the settings of a submodule": "mkdir -p .git/modules/a/b; echo bad > .git/modules/a/b/config",
+    "another place of the settings": "echo ../evil > .git/commondir",
+    "a prepared folder": "mkdir -p .git/x; echo bad > .git/x/pre-commit; rmdir .git/hooks; "
+    "mv -T .git/x .git/hooks",
+    "a prepared repository": "mkdir x; cp -r .git/HEAD x; mv .git y; mv x .git",
+    "a link for the hooks": "rm -r .git/hooks; ln -s ../../evil .git/hooks",
+    "a link for the modules": "ln -s ../../evil .git/modules",
+    "a hard link": "ln .git/config .git/x; echo bad >> .git/x",
+    "a repository inside": "mkdir sub; echo 'gitdir: ../../evil' > sub/.git",
+}
+
+
+@pytest.mark.parametrize("profile", [RECORDS, FILES], ids=["records", "files"])
+@pytest.mark.parametrize("trick", TRICKS)
+async def test_what_git_would_run_stays_as_it_was(
+    here: LocalEnvironment, tmp_path: Path, trick: str, profile: Profile
+) -> None:
+    git = tmp_path / "work" / ".git"
+    hooks = sorted(path.name for path in (git / "hooks").iterdir())
+    config = (git / "config").read_bytes()
+    _, output, blocked = await run(here, TRICKS[trick], profile)
+    assert blocked, output
+    assert (git / "config").read_bytes() == config
+    assert sorted(path.name for path in (git / "hooks").iterdir()) == hooks
+    assert not list((tmp_path / "evil").iterdir())
+    for name in ("info/attributes", "commondir", "worktrees/x/config.worktree"):
+        assert not (git / name).exists()
+    assert not (git / "modules/a/b/config").exists()
+    assert not (tmp_path / "work/sub/.git").exists()
+
+
+async def test_a_verdict_about_settings_may_change_them(here: LocalEnvironment) -> None:
+    code, output, blocked = await run(here, "git remote add x ../y && git config a.b c", SETTINGS)
+    assert (code, blocked) == (0, ""), output
+
+
+async def test_a_worktree_can_be_added_beside_the_repository(
+    here: LocalEnvironment, tmp_path: Path
+) -> None:
+    profile = Profile(repository="records", writable=(str(tmp_path / "x"),))
+    code, output, blocked = await run(here, "git worktree add -q ../x other", profile)
+    assert (code, blocked) == (0, ""), output
+    assert (await run(here, "git -C ../x status --short", Profile()))[:2] == (0, "")
+    _, _, blocked = await run(here, "echo ../evil > .git/worktrees/x/commondir", profile)
+    assert "commondir" in blocked
+
+
+async def test_the_repository_is_the_one_that_was_judged(
+    here: LocalEnvironment, tmp_path: Path
+) -> None:
+    command = "git -C ../origin tag made; git tag made"
+    origin = Profile(repository="records", repositories=(str(tmp_path / "origin"),))
+    _, _, blocked = await run(here, command, origin)
+    assert str(tmp_path / "work" / ".git") in blocked
+    assert f"{tmp_path}/origin" not in blocked
+    assert (await here.run("git -C ../origin tag; git tag")).output == "made\n"
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        b'[branch "x"]\n\tremote = ext::sh\n',
+        b'[branch "x"]\n\tmergeoptions = a\n',
+        b'[branch "x"]\n\tremote = a \\\n[core]\n',
+        b'[branch "x"] remote = y\n',
+        b"[core]\n\tpager = bad\n",
+        b"\tsshCommand = bad\n",
+    ],
+)
+def test_more_than_an_upstream_is_a_change_of_settings(added: bytes) -> None:
+    before = b"[core]\n\tbare = false\n"
+    assert not only_upstreams_differ(before, before + added)
+
+
+def test_an_upstream_is_no_change_of_settings() -> None:
+    before = b'[core]\n\tbare = false\n[remote "origin"]\n\turl = x\n'
+    added = b'[branch "a/b"]\n\tremote = origin\n\tmerge = refs/heads/a/b\n'
+    assert only_upstreams_differ(before, before + added)
+    assert only_upstreams_differ(before + added, before)
