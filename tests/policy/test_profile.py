@@ -263,6 +263,7 @@ def test_what_sends_or_makes_more_than_it_seems_asks(command: str) -> None:
         "openssl s_client -connect a.example:443 </dev/null",
         "echo Q | openssl s_client -connect a.example:443",
         "getent hosts db1; getent passwd root; getent ahosts localhost",
+        'getent -s files hosts "$(hostname)"',
         "flock /tmp/lock df -h",
         "flock 9",
         "mktemp; mktemp -d /tmp/a.XXXX",

@@ -177,9 +177,12 @@ def lookup(call: Call, entry: Program) -> str:
 
 
 def names(call: Call, entry: Program) -> str:
-    """getent: hosts are looked up by asking name servers."""
+    """getent: hosts are looked up by asking name servers, unless it is held to local files."""
     by_table(call, entry)
-    words = split(call.argv[1:], entry.grammar).words
+    found = split(call.argv[1:], entry.grammar)
+    words = found.words
+    if found.value("-s", "--service") == "files":
+        return ANY
     if words[:1] and words[0] in ("hosts", "ahosts", "ahostsv4", "ahostsv6"):
         for word in words[1:]:
             address(call, word)
