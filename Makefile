@@ -1,6 +1,8 @@
 # Two commands matter: `make demo` and `make test`. Everything they need is set up by themselves.
 PYTHON ?= python3
 BIN := .venv/bin
+# Tests mostly wait for daemons and processes: twice as many as there are processors.
+JOBS ?= $(shell expr 2 \* $$(nproc 2>/dev/null || echo 2))
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup system demo test test-training unit check fix docs bench lock clean
@@ -23,7 +25,7 @@ demo: setup ## The main job, on embedded defaults: no key, no network
 test: setup system check unit ## Set up, check and test everything
 
 unit:
-	@$(BIN)/pytest
+	@$(BIN)/pytest -n $(JOBS) --dist loadgroup
 
 test-training: setup ## The doors to Atropos and verifiers, in an environment of their own (1.2 GB)
 	@scripts/training

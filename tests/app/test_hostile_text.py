@@ -5,6 +5,7 @@ Some of the corpus here; all of it, and the figure, in bench/hostile.py.
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hostile_house import SETS, Case, World, open_world, play, read_cases, settings
@@ -17,10 +18,11 @@ EVERY = 12
 
 
 @pytest.mark.parametrize("kind", SETS)
-async def test_no_hostile_text_changes_anything(kind: str, tmp_path: Path) -> None:
+async def test_no_hostile_text_changes_anything(kind: str) -> None:
     first = list(SETS).index(kind)
     cases = read_cases()[first::EVERY]
-    with open_world(tmp_path / "world") as world:
+    # A short path: an order in character codes must fit into a line that search_files shows whole.
+    with TemporaryDirectory() as folder, open_world(Path(folder, "world")) as world:
         outcomes = await play(world, cases, kind)
     assert len(outcomes) > 20
     assert {out.case.id: out.changes for out in outcomes if out.changes} == {}
