@@ -1,9 +1,9 @@
-"""Measures the structure of `src/` and compares it with its limits.
+"""Measures the structure of `src/`: files, lines, single-use modules, repeated class names.
 
-usage: python scripts/structure.py [--check] [--list] [--root CHECKOUT]
+usage: python scripts/structure.py [--list] [--root CHECKOUT]
 
-`--check` exits with 1 when a limit is exceeded, `--list` names what each count consists of, and
-`--root` measures another checkout, so that two versions can be compared.
+`--list` names what each count consists of, and `--root` measures another checkout, so that two
+versions can be compared.
 """
 
 import argparse
@@ -16,12 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SHORT_FILE_LINES = 40
-LIMITS = {
-    "longest file": 400,
-    "modules with one importer in the same folder": 240,
-    "files under 40 lines": 120,
-    "class names defined more than once": 120,
-}
 
 
 @dataclass(frozen=True)
@@ -98,23 +92,16 @@ def measure(modules: list[Module]) -> dict[str, tuple[float, list[str]]]:
     }
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="exit with 1 above a limit")
     parser.add_argument("--list", action="store_true", help="name what is counted")
     parser.add_argument("--root", type=Path, default=Path(), help="another checkout")
     chosen = parser.parse_args()
-    failed = False
     for figure, (value, names) in measure(read_modules(chosen.root / "src")).items():
-        limit = LIMITS.get(figure)
-        exceeded = limit is not None and value > limit
-        failed |= exceeded
-        wanted = f"   at most {limit}{': exceeded' if exceeded else ''}" if limit else ""
-        sys.stdout.write(f"{figure:46} {value:9,.0f}{wanted}\n")
-        if chosen.list or (exceeded and chosen.check):
+        sys.stdout.write(f"{figure:46} {value:9,.0f}\n")
+        if chosen.list:
             sys.stdout.write("".join(f"    {name}\n" for name in names))
-    return int(failed and chosen.check)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
