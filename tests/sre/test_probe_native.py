@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import anyio
 import pytest
 from probe_house import PATH, Pages, eventually, free_port, this_host, web_server
 
 from hermes.core.protocols import CommandResult
 from hermes.environments.local import LocalEnvironment
 from hermes.sre.probes.judging import judge
+from hermes.sre.probes.kinds.native_services import RESTART_QUIET_S, ListenerHistory
 from hermes.sre.probes.native import TIMED_OUT, NativeLooks
 from hermes.sre.probes.probe import Kind, Probe
 from hermes.sre.probes.round import Reading, ask
@@ -85,6 +87,57 @@ async def test_a_file_system_that_was_unmounted_is_the_same_question(
     native, shell = await both(tmp_path, Probe(name="d", kind=kind, what=str(tmp_path)), "mounted")
     assert (native.code, native.text, native.keep) == (shell.code, shell.text, shell.keep)
     assert "is not mounted any more" in native.text
+
+
+@contextmanager
+def restarted_every(seconds: float) -> Iterator[int]:
+    """A port whose listener is replaced again and again, and that nearly always answers."""
+    port, ended = free_port(), threading.Event()
+
+    def listen() -> None:
+        while not ended.is_set():
+            with socket.create_server(("127.0.0.1", port)):
+                ended.wait(seconds)
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    try:
+        yield port
+    finally:
+        ended.set()
+        thread.join()
+
+
+async def port_reading(folder: Path, port: int, keep: str) -> Reading:
+    probe = Probe(name="p", kind="port", what=str(port))
+    async with NoShell(folder, {"PATH": PATH}) as here:
+        return (await ask(here, [probe], {"p": keep}))["p"]
+
+
+async def test_a_service_that_restarts_in_a_loop_is_failing_while_its_port_answers(
+    tmp_path: Path,
+) -> None:
+    with restarted_every(0.2) as port:
+        reading = await port_reading(tmp_path, port, "")
+        with anyio.fail_after(20):
+            while "was started" not in reading.text:  # between two listeners nobody answers
+                await anyio.sleep(0.3)
+                reading = await port_reading(tmp_path, port, reading.keep)
+        assert reading.code == 1 and "within 60 s" in reading.text
+    with restarted_every(60.0) as port:  # one restart is none
+        again = await port_reading(tmp_path, port, f"1;{time.time() - 30:.1f}")
+        assert (again.code, again.text) == (0, f"127.0.0.1:{port} takes connections")
+
+
+def test_a_loop_is_over_when_no_restart_follows() -> None:
+    history = ListenerHistory()
+    for at in (0.0, 5.0, 10.0, 15.0, 20.0):
+        history = history.noted(f"socket-{at}", at)
+    assert len(history.changes) == 4 and history.is_loop(21.0)
+    assert not history.is_loop(20.0 + RESTART_QUIET_S)
+    assert ListenerHistory.read(history.text()) == history
+    assert ListenerHistory.read("something else;x") == ListenerHistory()
+    assert history.noted("socket-20.0", 100.0).changes == ()
 
 
 async def test_a_port_is_judged_alike(tmp_path: Path) -> None:

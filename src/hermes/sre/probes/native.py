@@ -56,7 +56,7 @@ def can_ask(environment: Environment, probe: Probe, before: str | None) -> bool:
         return bool(at.hostname) and "@" not in at.netloc
     if probe.kind == "postgres":
         return not probe.labels.get("user")
-    return probe.kind in _ASYNC or (probe.kind in _BLOCKING and not _is_of_unit(probe))
+    return probe.kind in ("port", *_ASYNC) or (probe.kind in _BLOCKING and not _is_of_unit(probe))
 
 
 def listening_ports() -> frozenset[int]:
@@ -124,6 +124,8 @@ class NativeLooks:
         return answer
 
     async def _answer(self, probe: Probe, before: str) -> Answer:
+        if probe.kind == "port":
+            return await ask_port(probe, before)
         if probe.kind in _ASYNC:
             return await _ASYNC[probe.kind](probe)
         if probe.kind == "cpu" and not before:
@@ -271,7 +273,6 @@ def _zombies(probe: Probe, before: str) -> Answer:
 
 
 _ASYNC: dict[str, Callable[[Probe], Awaitable[Answer]]] = {
-    "port": ask_port,
     "http": ask_http,
     "redis": ask_redis,
     "postgres": ask_postgres,

@@ -50,7 +50,8 @@ jobs_of_cron() {
   done 2>/dev/null | head -n 20
 }
 logs() {
-  find /var/log -xdev -maxdepth 2 -type f \( -name '*.log' -o -name syslog -o -name messages \) \
+  # A log folder may be a disk of its own; one on another machine may hang.
+  find /var/log -maxdepth 2 \( -fstype nfs -o -fstype nfs4 -o -fstype cifs -o -fstype fuse.sshfs \) -prune -o -type f \( -name '*.log' -o -name syslog -o -name messages \) \
     -printf 'log=%p\t%s\t%T@\n' 2>/dev/null | head -n 40
 }
 listeners() {

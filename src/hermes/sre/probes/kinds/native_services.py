@@ -7,6 +7,8 @@ import struct
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 import anyio
@@ -19,6 +21,15 @@ Answer = tuple[int, str, float | None, str]
 """Exit code, words, value, and what the next look needs; the same as a look in a shell brings."""
 BODY_LIMIT_BYTES = 262_144
 PIECE_BYTES = 65_536
+PROC_NET = Path("/proc/net")
+LISTENING = "0A"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+RESTARTS_OF_A_LOOP = 4
+RESTART_WINDOW_S = 60.0
+RESTART_QUIET_S = 10.0
+"""After so long without a restart the loop is over."""
+RESTART_LOOK_S = 0.7
+"""Between the looks that follow a restart, to see at once whether it is a loop."""
 _STARTUP_VERSION = 196_608
 _CANNOT_CONNECT_NOW, _TOO_MANY_CONNECTIONS = "57P03", "53300"
 
@@ -34,13 +45,71 @@ def why(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-async def ask_port(probe: Probe) -> Answer:
+async def ask_port(probe: Probe, before: str) -> Answer:
+    """`before` says who listened and when that changed: what restarts in a loop mostly answers."""
     host, number, _ = services.address(probe)
+    history = ListenerHistory.read(before)
     try:
         async with _connected(host, number):
-            return 0, f"{host}:{number} takes connections", None, ""
+            pass
     except OSError:
-        return 1, f"nothing answers at {host}:{number}", None, ""
+        return 1, f"nothing answers at {host}:{number}", None, before
+    if host in LOOPBACK:
+        history = history.noted(listeners(number), time.time())
+        if history.is_recent(time.time()) and len(history.changes) < RESTARTS_OF_A_LOOP:
+            for _ in range(RESTARTS_OF_A_LOOP):
+                await anyio.sleep(RESTART_LOOK_S)
+                history = history.noted(listeners(number), time.time())
+    if history.is_loop(time.time()):
+        words = f"who listens at {host}:{number} was started {len(history.changes)} times"
+        return 1, f"{words} within {RESTART_WINDOW_S:g} s", None, history.text()
+    return 0, f"{host}:{number} takes connections", None, history.text()
+
+
+@dataclass(frozen=True)
+class ListenerHistory:
+    """Sockets that listened at a port at the last look, and when they became others."""
+
+    sockets: str = ""
+    changes: tuple[float, ...] = ()
+
+    @classmethod
+    def read(cls, text: str) -> "ListenerHistory":
+        sockets, _, times = text.partition(";")
+        try:
+            return cls(sockets, tuple(float(each) for each in times.split(",") if each))
+        except ValueError:  # kept by an earlier version
+            return cls()
+
+    def text(self) -> str:
+        return f"{self.sockets};{','.join(f'{each:.1f}' for each in self.changes)}"
+
+    def noted(self, sockets: str, now: float) -> "ListenerHistory":
+        recent = tuple(each for each in self.changes if now - each < RESTART_WINDOW_S)
+        changed = bool(sockets and self.sockets and sockets != self.sockets)
+        return ListenerHistory(sockets or self.sockets, (*recent, now) if changed else recent)
+
+    def is_recent(self, now: float) -> bool:
+        return bool(self.changes) and now - self.changes[-1] < RESTART_LOOK_S
+
+    def is_loop(self, now: float) -> bool:
+        still = bool(self.changes) and now - self.changes[-1] < RESTART_QUIET_S
+        return still and len(self.changes) >= RESTARTS_OF_A_LOOP
+
+
+def listeners(port: int) -> str:
+    """The inodes of the sockets of this host that listen at a port."""
+    found = set[str]()
+    for name in ("tcp", "tcp6"):
+        try:
+            lines = (PROC_NET / name).read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            fields = line.split()
+            if fields[3] == LISTENING and int(fields[1].rpartition(":")[2], 16) == port:
+                found.add(fields[9])
+    return "+".join(sorted(found))
 
 
 async def ask_http(probe: Probe) -> Answer:
