@@ -197,6 +197,15 @@ async def test_a_web_server_is_asked_harmlessly_and_remembered(tmp_path: Path) -
     assert sorted(set(pages.asked)) == ["/", "/health"]
 
 
+def test_a_port_that_takes_no_plain_http_is_not_asked_for_its_health() -> None:
+    survey = read_survey(
+        "have=curl\nat=100\nlisten=127.0.0.1\t443\tnginx\t 7\n"
+        "http=443\t/\t400\nhttp=443\t/health\t400\n"
+    )
+    asked = [probe.what for probe in proposed(survey).probes if probe.kind == "http"]
+    assert "http://127.0.0.1:443/health" not in asked
+
+
 def test_pages_that_may_change_something_are_never_asked_for() -> None:
     survey = read_survey(
         "have=curl\nhave=systemctl\nat=100\n"

@@ -241,6 +241,8 @@ async def test_a_redis_is_judged_alike_also_when_full_locked_or_gone(tmp_path: P
         assert await states(tmp_path, full) == "failing"
     with redis(port, "--requirepass", "geheim"):
         assert await states(tmp_path, probe) == "fine"
+    with redis(port, "--replicaof", "127.0.0.1", str(free_port())):
+        assert await states(tmp_path, probe) == "failing"
 
 
 @contextmanager

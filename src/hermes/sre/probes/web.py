@@ -50,7 +50,7 @@ def _tls(port: int, name: str, service: str) -> Probe:
 
 def _worth_asking(path: str, status: int, noted: list[Asked], failing_too: bool) -> bool:
     if path != "/":
-        return status not in (0, 401, 403, 404, 405)
+        return status not in (0, 400, 401, 403, 404, 405)
     users = any(each.path == "/" and each.times > 2 for each in noted)
     fine = 0 < status < 500
     return fine or users or (status == 0 and bool(noted)) or (status >= 500 and failing_too)

@@ -216,6 +216,8 @@ async def ask_redis(probe: Probe) -> Answer:
     if first != "+PONG":
         return 1, f"no PONG: {first.lstrip('-')[:200]}", None, ""
     found = dict(line.partition(":")[::2] for line in rest.split("\r\n"))
+    if found.get("master_link_status") == "down":
+        return 1, "it is a replica and its master does not answer", None, ""
     most, policy = int(found.get("maxmemory") or 0), found.get("maxmemory_policy", "")
     if most == 0:
         return 0, "PONG", None, ""
@@ -227,7 +229,7 @@ async def ask_redis(probe: Probe) -> Answer:
 
 async def _redis_says(host: str, port: int) -> str:
     async with _connected(host, port) as stream:
-        await stream.send(b"PING\r\nINFO memory\r\nQUIT\r\n")
+        await stream.send(b"PING\r\nINFO memory\r\nINFO replication\r\nQUIT\r\n")
         data = b""
         while len(data) < BODY_LIMIT_BYTES:
             try:

@@ -33,6 +33,8 @@ case $r in
   *NOAUTH*) echo "it answers and asks for a password"; exit 0 ;;
   *) echo "no PONG: $r"; exit 1 ;;
 esac
+m=$(redis-cli $at INFO replication | tr -d '\r' | grep -x 'master_link_status:down')
+[ -z "$m" ] || { echo "it is a replica and its master does not answer"; exit 1; }
 redis-cli $at INFO memory | tr -d '\r' | awk -F: -v limit="$limit" '
   $1 == "used_memory" { u = $2 } $1 == "maxmemory" { m = $2 } $1 == "maxmemory_policy" { p = $2 }
   END { if (m + 0 == 0) { print "PONG"; exit 0 }
