@@ -10,7 +10,13 @@ import anyio
 import apsw
 import pytest
 
-from hermes.core.errors import StoreCorrupt, StoreError, StoreFull, StoreTooNew
+from hermes.core.errors import (
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreTooNew,
+)
 from hermes.core.events.runs import MessageAdded, RunRenamed
 from hermes.core.messages import Message
 from hermes.memory.journal import SqliteJournal
@@ -69,6 +75,22 @@ async def test_a_disk_that_is_full_from_the_start_is_told_as_such(small_disk: Pa
     ballast.unlink()
     async with SqliteJournal.open(small_disk / "journal.db") as journal:
         assert await journal.append(said("x")) == range(1, 2)
+
+
+async def test_a_journal_on_a_read_only_disk_can_be_asked_and_not_added_to(
+    small_disk: Path,
+) -> None:
+    path = small_disk / "journal.db"
+    async with SqliteJournal.open(path) as journal:
+        await journal.append(RunRenamed(run="r", title="kept"))
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)  # noqa: ASYNC221
+    with pytest.raises(StoreReadOnly, match="cannot be written"):
+        async with SqliteJournal.open(path):
+            pass
+    async with SqliteJournal.open(path, or_read_only=True) as journal:
+        assert [each.event.run async for each in journal.read()] == ["r"]
+        with pytest.raises(StoreReadOnly):
+            await journal.append(RunRenamed(run="r", title="lost"))
 
 
 async def test_a_full_file_fails_one_write_and_takes_the_next(tmp_path: Path) -> None:
@@ -217,6 +239,7 @@ async def test_a_home_that_cannot_be_written_is_named_with_the_reason(
     command = [sys.executable, "-c", OPEN, str(path)]
     done = await anyio.run_process(command, check=False, stderr=None)
     path.parent.chmod(0o755)
-    assert done.stdout.decode().startswith(f"StoreError the journal {path} cannot be")
+    kind = "StoreReadOnly" if there else "StoreError"
+    assert done.stdout.decode().startswith(f"{kind} the journal {path} cannot be")
     advice = "see its permissions" if there else "set HERMES_HOME to a folder of yours"
     assert advice in done.stdout.decode()

@@ -35,7 +35,7 @@ def ask_journal(loaded: Loaded, question: Callable[[Store], Awaitable[Answer]]) 
 
 
 async def _ask(place: Place, question: Callable[[Store], Awaitable[Answer]]) -> Answer:
-    async with open_journal(place) as journal:
+    async with open_journal(place, or_read_only=True) as journal:
         return await question(journal)
 
 

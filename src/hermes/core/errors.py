@@ -20,6 +20,7 @@ HermesError
 ├── PolicyDenied             a rule, or a person, said no
 └── StoreError               the journal could not be read or written
     ├── StoreFull            no space: what was acknowledged is safe, this event was not written
+    ├── StoreReadOnly        the file or its file system cannot be written
     ├── StoreCorrupt         damage was found; `hermes journal verify` says what can be saved
     └── StoreTooNew          written by a later Hermes; this one will not touch it
 
@@ -108,6 +109,10 @@ class StoreError(HermesError):
 
 class StoreFull(StoreError):
     """No space left: nothing acknowledged is lost, this write did not happen."""
+
+
+class StoreReadOnly(StoreError):
+    """The file or its file system cannot be written; reading may still be possible."""
 
 
 class StoreCorrupt(StoreError):

@@ -11,7 +11,7 @@ import anyio
 import anyio.to_thread
 import apsw
 
-from hermes.core.errors import StoreError
+from hermes.core.errors import StoreError, StoreReadOnly
 from hermes.core.events import Event
 from hermes.core.events.audit import CheckpointSigned
 from hermes.memory.connection import PATIENCE, connect
@@ -48,10 +48,19 @@ class SqliteJournal:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, path: Path, *, patience: float = PATIENCE
-    ) -> AsyncGenerator["SqliteJournal", None]:
-        """Make, migrate or just open the file. `patience` bounds the wait for other writers."""
-        journal = await cls.begin(path, patience=patience)
+        cls, path: Path, *, patience: float = PATIENCE, or_read_only: bool = False
+    ) -> AsyncGenerator["SqliteJournal | JournalReader", None]:
+        """Make, migrate or just open the file. `patience` bounds the wait for other writers.
+
+        With `or_read_only`, a file that cannot be written is opened for reading only.
+        """
+        journal: SqliteJournal | JournalReader
+        try:
+            journal = await cls.begin(path, patience=patience)
+        except StoreReadOnly:
+            if not or_read_only:
+                raise
+            journal = JournalReader(path, patience)
         try:
             yield journal
         finally:
@@ -100,12 +109,35 @@ class SqliteJournal:
         return await anyio.to_thread.run_sync(self._readers.ask, question, limiter=self._threads)
 
 
+class JournalReader:
+    """The journal of a home that cannot be written: it can be asked, not added to or followed."""
+
+    def __init__(self, path: Path, patience: float = PATIENCE) -> None:
+        self.path = path
+        self._readers = Readers(path, patience, read_only=True)
+        reading = Reading(self._ask, Questions(last, skip_older, fetch, list_runs))
+        self.read, self.last, self.runs = reading.read, reading.last, reading.runs
+
+    async def append(self, *events: Event) -> Sequence[int]:
+        raise StoreReadOnly(f"the journal {self.path} cannot be written: see its permissions")
+
+    async def changed(self, after: int) -> None:
+        raise StoreReadOnly(f"the journal {self.path} cannot be followed while it is read-only")
+
+    async def close(self) -> None:
+        await anyio.to_thread.run_sync(self._readers.close)
+
+    async def _ask(self, question: Callable[[apsw.Connection], Answer]) -> Answer:
+        return await anyio.to_thread.run_sync(self._readers.ask, question)
+
+
 class Readers:
     """Connections that only read, as many as there were questions at the same time."""
 
-    def __init__(self, path: Path, patience: float) -> None:
+    def __init__(self, path: Path, patience: float, *, read_only: bool = False) -> None:
         self._path = path
         self._patience = patience
+        self._read_only = read_only
         self._idle: list[apsw.Connection] = []
         self._lock = Lock()
         self._closed = False
@@ -115,7 +147,7 @@ class Readers:
             with self._lock:
                 connection = self._idle.pop() if self._idle else None
             if connection is None:
-                connection = connect(self._path, patience=self._patience)
+                connection = connect(self._path, patience=self._patience, read_only=self._read_only)
                 connection.execute("PRAGMA query_only=1")
             try:
                 return question(connection)

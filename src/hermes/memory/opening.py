@@ -40,13 +40,19 @@ class ClaimsRuns(Protocol):
         ...
 
 
-def open_journal(place: Place, *, patience: float = 10.0) -> AbstractAsyncContextManager[Store]:
-    """Make, migrate or just open it. Raises `StoreError` with what to do next."""
+def open_journal(
+    place: Place, *, patience: float = 10.0, or_read_only: bool = False
+) -> AbstractAsyncContextManager[Store]:
+    """Make, migrate or just open it. Raises `StoreError` with what to do next.
+
+    With `or_read_only`, a file that cannot be written can still be asked.
+    """
+    opening: AbstractAsyncContextManager[Store]
     if isinstance(place, Path):
         kind = import_module("hermes.memory.journal").SqliteJournal
+        opening = kind.open(place, patience=patience, or_read_only=or_read_only)
     else:
-        kind = _postgres("journal").PostgresJournal
-    opening: AbstractAsyncContextManager[Store] = kind.open(place, patience=patience)
+        opening = _postgres("journal").PostgresJournal.open(place, patience=patience)
     return opening
 
 

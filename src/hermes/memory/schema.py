@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import apsw
 
-from hermes.core.errors import StoreError, StoreTooNew
+from hermes.core.errors import StoreError, StoreReadOnly, StoreTooNew
 from hermes.memory.connection import (
     PATIENCE,
     check_log,
@@ -61,7 +61,7 @@ def prepare(path: Path, *, steps: Sequence[str] = STEPS, patience: float = PATIE
         connection = connect(path, patience=patience)
         try:
             if connection.readonly("main"):
-                raise StoreError(f"the journal {path} cannot be written: see its permissions")
+                raise StoreReadOnly(f"the journal {path} cannot be written: see its permissions")
             use_wal(connection, path, patience)
             backup = _bring_up_to_date(connection, path, steps)
             connection.execute("PRAGMA synchronous=NORMAL; PRAGMA journal_size_limit=8388608")

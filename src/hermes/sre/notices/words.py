@@ -26,7 +26,7 @@ from hermes.sre.report.times import lasting, ordinal, times_of
 TITLE, LINE, TEXT = 120, 300, 4_000
 PARTS, NAMES = 10, 8
 """Parts that are told with their titles; names on each line for the others."""
-TOGETHER, SHORT_TITLE = 60, 60
+TOGETHER, SHORT_TITLE, NAMED_TOGETHER = 60, 60, 3
 """Notices that one names, and how much of each title when there are many."""
 ENDED = {
     "resolved": "✅ INCIDENT RESOLVED",
@@ -237,8 +237,13 @@ def home(
         case JournalResumed():
             passed = lasting((event.at - event.since).total_seconds())
             lost = f"{event.dropped} events did not fit into memory" if event.dropped else "nothing"
-            lines = [("recorded afterwards", f"{event.held} events"), ("lost", lost)]
-            return Said(f"✅ THE WATCH WRITES ITS JOURNAL AGAIN after {passed}", _lines(lines))
+            lines = [
+                ("now", "the home directory of the watch can be written again"),
+                ("recorded afterwards", f"{event.held} events"),
+                ("lost", lost),
+            ]
+            title = f"✅ RECOVERED: THE WATCH WRITES ITS JOURNAL AGAIN after {passed}"
+            return Said(title, _lines(lines))
         case ReserveReleased():
             lines = [
                 ("left of the reserve", f"{event.left_bytes // 1024} KiB"),
@@ -254,7 +259,10 @@ def home(
 def together(titles: Sequence[str]) -> Said:
     shown = [one_line(each, SHORT_TITLE) for each in titles] if len(titles) > 25 else titles
     more = [f"and {len(titles) - TOGETHER} more"] if len(titles) > TOGETHER else []
-    return Said(f"🌊 {len(titles)} notices at once", "\n".join([*shown[:TOGETHER], *more]))
+    names = "; ".join(one_line(each, SHORT_TITLE) for each in titles[:NAMED_TOGETHER])
+    rest = " …" if len(titles) > NAMED_TOGETHER else ""
+    title = f"🌊 {len(titles)} notices at once: {names}{rest}"
+    return Said(title, "\n".join([*shown[:TOGETHER], *more]))
 
 
 def phase(incident: Incident) -> str:
