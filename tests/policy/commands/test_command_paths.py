@@ -55,6 +55,7 @@ jq -R . /etc/shadow
 sed -n 'r /etc/shadow' f
 awk '{getline < "/etc/shadow"}' f
 grep -r . /etc
+diff -rN ~ x
 diff /etc/shadow /dev/null
 wc --files0-from=/etc/shadow
 curl file:///etc/shadow
@@ -95,6 +96,7 @@ kubectl --kubeconfig ~/.kube/config get pods
 kubectl get secrets
 grep /etc/shadow /var/log/audit.log
 grep -r foo /etc/nginx
+diff -ru /etc/nginx old
 cat /var/log/*.log
 """)
 
