@@ -5,14 +5,19 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 import anyio
+import click
 
 from hermes.core.errors import HermesError
-from hermes.memory.opening import Place, Store, exists, open_journal
+from hermes.memory.opening import Place, Store, exists, is_read_only, open_journal
 from hermes.memory.runs import RunSummary
 from hermes.settings.load import Loaded
 
 Answer = TypeVar("Answer")
 EVERY = 1_000_000
+INCOMPLETE = (
+    "hermes: the home directory cannot be written: what has happened since then is not shown here, "
+    "only in notifications"
+)
 RECENT = 50
 
 
@@ -36,6 +41,9 @@ def ask_journal(loaded: Loaded, question: Callable[[Store], Awaitable[Answer]]) 
 
 async def _ask(place: Place, question: Callable[[Store], Awaitable[Answer]]) -> Answer:
     async with open_journal(place, or_read_only=True) as journal:
+        if is_read_only(journal):
+            # A watch goes on from memory meanwhile, and nothing of that is in the file.
+            click.echo(INCOMPLETE, err=True)
         return await question(journal)
 
 

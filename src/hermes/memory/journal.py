@@ -112,6 +112,8 @@ class SqliteJournal:
 class JournalReader:
     """The journal of a home that cannot be written: it can be asked, not added to or followed."""
 
+    read_only = True
+
     def __init__(self, path: Path, patience: float = PATIENCE) -> None:
         self.path = path
         self._readers = Readers(path, patience, read_only=True)

@@ -56,6 +56,11 @@ def open_journal(
     return opening
 
 
+def is_read_only(journal: Store) -> bool:
+    """Whether it can only be asked, because its home cannot be written."""
+    return bool(getattr(journal, "read_only", False))
+
+
 def exists(place: Place) -> bool:
     """A database is there, or says itself what is wrong; a file appears with the first words."""
     return place.exists() if isinstance(place, Path) else True
