@@ -134,6 +134,14 @@ async def test_the_messages_of_the_kernel_can_be_read_and_not_cleared(
         assert (output, blocked[0].what) == ("-1\n", "system call syslog")
 
 
+async def test_a_port_is_not_reached_by_sending_without_a_connection(
+    here: LocalEnvironment,
+) -> None:
+    fast_open = "import socket; s = socket.socket(); s.sendto(b'x', 0x20000000, ('127.0.0.1', 9))"
+    status, output, _ = await python(here, fast_open, Profile(network="ports", ports=(80,)))
+    assert (status, "Operation not permitted" in output) == (1, True)
+
+
 async def test_no_process_is_signalled_by_a_descriptor(here: LocalEnvironment) -> None:
     code = (
         "import fcntl, os, socket; a, b = socket.socketpair(); "

@@ -56,6 +56,8 @@ sed -n 'r /etc/shadow' f
 awk '{getline < "/etc/shadow"}' f
 grep -r . /etc
 diff -rN ~ x
+rg --hidden . ~
+ag -u . ~
 diff /etc/shadow /dev/null
 wc --files0-from=/etc/shadow
 curl file:///etc/shadow

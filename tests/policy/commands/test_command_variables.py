@@ -18,6 +18,7 @@ for PATH in /tmp/evil; do ls; done
 select PATH in /tmp/evil; do ls; done < f
 getopts a PATH
 let PATH=5; ls
+__hermes_undo='cat x'; pwd
 ((PATH=5)); ls
 (( PATH |= 5 )); ls
 : $((PATH=5)); ls

@@ -67,6 +67,8 @@ KEYS_AND_SHARED_MEMORY = ("add_key", "request_key", "msgget", "semget", "shmget"
 NEW_NAMESPACES = 0x7E020000
 """Flags of `clone` that make a namespace, in which a command could regain rights."""
 BTRFS, NO_SUCH_IOCTL = 0x94, 25
+SENDS, FAST_OPEN = {"sendto": 3, "sendmsg": 2, "sendmmsg": 3}, 0x20000000
+"""Where the flags are, and the one that connects without `connect`."""
 SIGNALS_BY_DESCRIPTOR = (8, 10, 15)
 """`F_SETOWN`, `F_SETSIG`, `F_SETOWN_EX`: the kernel signals any process when data arrives."""
 OWNERS_BY_IOCTL = (0x8901, 0x8902)
@@ -153,6 +155,7 @@ def filter_for(rules: VerdictRules) -> list[Refusal]:
         Refusal("clone3", error=seccomp.ENOSYS),  # its flags are out of a filter's sight
         *(Refusal(name) for name in KEYS_AND_SHARED_MEMORY),
         *(Refusal(name) for name in ("io_uring_setup", "io_uring_enter", "io_uring_register")),
+        *(Refusal(name, any_bit(at, FAST_OPEN)) for name, at in SENDS.items()),
         *(Notification(name) for name in CHANGES.split()),
         *(Notification(name) for name in FORBIDDEN.split()),
         *(Notification(name, When(1, *REMOVE_OR_SET)) for name in SYSTEM_V_CONTROL),

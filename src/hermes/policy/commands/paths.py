@@ -220,7 +220,10 @@ class Places:
 
     def harbours(self, path: str) -> bool:
         """A tree in which reading everything reads secrets."""
-        return literal(path) in ("/", "/etc", "/home", "/root", "/proc", self.home, "/*", "/home/*")
+        plain = literal(path).rstrip("/") or "/"
+        if any(own.startswith(f"{plain}/") for own in self.own if own.endswith(_OWN_SECRETS)):
+            return True
+        return plain in ("/", "/etc", "/home", "/root", "/proc", self.home, "/*", "/home/*")
 
     def sacred(self, path: str) -> bool:
         """The file system itself or one of its great trees, or a wildcard for all of it."""
