@@ -7,6 +7,7 @@ from hermes.core.events.incidents import (
     AlertRaised,
     ChangeBegan,
     ChangesUndone,
+    IncidentAssessed,
     IncidentClosed,
     IncidentDiagnosed,
     IncidentOpened,
@@ -51,6 +52,21 @@ PINNED_INCIDENTS: list[tuple[Event, str]] = [
         IncidentRecovered(run="r", at=AT, incident="i", recovered_at=AT, how="its probe is fine"),
         '{"kind":"incident.recovered",HEAD,"incident":"i",'
         '"recovered_at":"2026-01-02T03:04:05.678901Z","how":"its probe is fine"}',
+    ),
+    (
+        IncidentAssessed(
+            run="r",
+            at=AT,
+            incident="i",
+            verdict="wrong",
+            reasons=("x",),
+            calls=("c1",),
+            component="c",
+            mechanism="m",
+            value="v",
+        ),
+        '{"kind":"incident.assessed",HEAD,"incident":"i","verdict":"wrong","reasons":["x"],'
+        '"calls":["c1"],"component":"c","mechanism":"m","value":"v"}',
     ),
     (
         IncidentDiagnosed(

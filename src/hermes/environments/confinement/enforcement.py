@@ -93,7 +93,10 @@ class Enforcement:
 
     def rehearse(self) -> None:
         """Called in a process that waits to become a command: all that most verdicts share."""
-        self._ready = self._common_grants(VerdictRules())
+        try:
+            self._ready = self._common_grants(VerdictRules())
+        except OSError:
+            self._ready = None  # `enforce` meets the same error when somebody can be told
         self._program(VerdictRules())
         _capabilities()
 
