@@ -1,10 +1,12 @@
 """Commands held to their verdict by the kernel, whatever the gate believed about their text."""
 
+import contextlib
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import pytest
 from hermes.core.actions import Profile
 from hermes.core.errors import PlaceFailed, ToolError
 from hermes.core.protocols import ReportsRefusals
-from hermes.environments.confinement import probe, seccomp
+from hermes.environments.confinement import kernel, probe, seccomp
 from hermes.environments.confinement.enforcement import filter_for
 from hermes.environments.confinement.resolution import repository_of, rules_for
 from hermes.environments.confinement.verdict_rules import VerdictRules
@@ -169,6 +171,33 @@ async def test_a_confined_command_does_not_choose_the_programs_of_a_later_one(
     await here.run("PATH=$PWD/5:$PATH")  # this one was allowed as it is
     assert (await run(here, "b=2; id -u"))[1] == "planted\n"
     assert (await run(here, "f() { echo $b; }; f; id -u"))[1] == "2\nplanted\n"
+
+
+async def test_a_folder_that_becomes_a_link_after_the_check_leads_nothing_astray(
+    here: LocalEnvironment, tmp_path: Path
+) -> None:
+    work, protected = tmp_path / "work", tmp_path / "protected"
+    for folder in (work / "sub", protected):
+        folder.mkdir()
+    (work / "link").symlink_to(protected)
+    ended = threading.Event()
+
+    def swap() -> None:
+        both = os.fsencode(work / "sub"), os.fsencode(work / "link")
+        while not ended.is_set():
+            kernel.call("renameat2", -100, both[0], -100, both[1], 2)  # they change places
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        async with here.confined(Profile(writable=(str(work / "sub"),))) as confined:
+            for _ in range(300):
+                with contextlib.suppress(ToolError):
+                    await confined.write(str(work / "sub/file"), b"x")
+    finally:
+        ended.set()
+        thread.join()
+    assert list(protected.iterdir()) == []
 
 
 async def test_a_forged_state_is_not_taken_over(here: LocalEnvironment, tmp_path: Path) -> None:

@@ -92,16 +92,18 @@ async def test_a_file_system_that_was_unmounted_is_the_same_question(
 @contextmanager
 def restarted_every(seconds: float) -> Iterator[int]:
     """A port whose listener is replaced again and again, and that nearly always answers."""
-    port, ended = free_port(), threading.Event()
+    port, ended, begun = free_port(), threading.Event(), threading.Event()
 
     def listen() -> None:
         while not ended.is_set():
             with socket.create_server(("127.0.0.1", port)):
+                begun.set()
                 ended.wait(seconds)
 
     thread = threading.Thread(target=listen)
     thread.start()
     try:
+        assert begun.wait(10)
         yield port
     finally:
         ended.set()

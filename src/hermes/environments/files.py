@@ -26,31 +26,80 @@ def read_bytes(path: Path, *, offset: int = 0, limit: int | None = None) -> byte
             return file.read(-1 if limit is None else max(0, limit))
 
 
-def write_bytes(path: Path, data: bytes) -> None:
+def real_path(path: Path) -> Path:
+    """Raises `ToolError` for a path that changes while it is looked up."""
+    with _told("look up", path):
+        return Path(os.path.realpath(path))
+
+
+def write_bytes(path: Path, data: bytes, *, follow: bool = True) -> None:
     """Keeps the mode and the owner of what it replaces, and writes through symlinks. Other hard
-    links keep the old text."""
+    links keep the old text.
+
+    Without `follow`, a symlink anywhere on the path is an error: the path was judged as it stands,
+    and a folder of it may be replaced by a link at any time.
+    """
     with _told("write", path):
-        target = Path(os.path.realpath(path))
-        target.parent.mkdir(parents=True, exist_ok=True)
-        before = _before(target)
-        temporary = target.with_name(f".hermes-{secrets.token_hex(6)}")
+        target = Path(os.path.realpath(path)) if follow else path
+        folder = _open_folder(target.parent)
         try:
-            with temporary.open("xb") as file:
-                file.write(data)
-                if before is not None:
-                    _dress(file.fileno(), before)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        _sync_folder(target.parent)
+            _replace(folder, target, data)
+        finally:
+            os.close(folder)
 
 
-def _before(target: Path) -> os.stat_result | None:
+def _open_folder(path: Path) -> int:
+    """A descriptor of the folder, which is made if need be; no component may be a symlink."""
+    flags = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    folder = os.open("/", flags)
+    for name in path.parts[1:]:
+        try:
+            with contextlib.suppress(FileExistsError):
+                if not _is_there(name, folder):
+                    os.mkdir(name, dir_fd=folder)
+            inner = os.open(name, flags, dir_fd=folder)
+        finally:
+            os.close(folder)
+        folder = inner
+    return folder
+
+
+def _is_there(name: str, folder: int) -> bool:
     try:
-        before = target.stat()
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _replace(folder: int, target: Path, data: bytes) -> None:
+    before = _before(target, folder)
+    temporary = f".hermes-{secrets.token_hex(6)}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, 0o666, dir_fd=folder)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            if before is not None:
+                _dress(file.fileno(), before)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target.name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+    with contextlib.suppress(OSError):  # some file systems cannot; the text itself is safe
+        readable = os.open(".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            os.fsync(readable)
+        finally:
+            os.close(readable)
+
+
+def _before(target: Path, folder: int) -> os.stat_result | None:
+    try:
+        before = os.stat(target.name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(before.st_mode):
@@ -62,15 +111,6 @@ def _dress(descriptor: int, before: os.stat_result) -> None:
     with contextlib.suppress(PermissionError):  # only root may give a file away
         os.fchown(descriptor, before.st_uid, before.st_gid)
     os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
-
-
-def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # some file systems cannot; the text itself is safe
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _kind(path: Path) -> str:

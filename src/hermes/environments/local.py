@@ -21,7 +21,7 @@ from hermes.core.actions import Blocked, KernelSupport, Profile
 from hermes.core.errors import PlaceFailed, ToolError
 from hermes.core.protocols import CommandResult, ConfinedEnvironment, Process
 from hermes.environments.confined import CommandConfinement, ConfinedProcess, ForkServer
-from hermes.environments.files import read_bytes, write_bytes
+from hermes.environments.files import read_bytes, real_path, write_bytes
 from hermes.environments.open import Opening
 from hermes.environments.processes import local as process_local
 from hermes.environments.processes import pty as process_pty
@@ -298,9 +298,16 @@ class ConfinedLocal:
         return await self._place.read(path, offset=offset, limit=limit)
 
     async def write(self, path: str, data: bytes) -> None:
-        if self._confinement is not None:
-            self._confinement.check_write(str(self._place.path(path)))
-        await self._place.write(path, data)
+        if self._confinement is None:
+            await self._place.write(path, data)
+            return
+        real = await to_thread.run_sync(real_path, self._place.path(path))
+        try:
+            self._confinement.check_write(str(real))
+        except OSError as error:
+            raise ToolError(f"cannot write {path}: it changes at this moment") from error
+        # A folder may become a link after the check: then nothing is written.
+        await to_thread.run_sync(partial(write_bytes, real, data, follow=False))
 
     async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> Process:
         if self._confinement is None:
