@@ -303,6 +303,7 @@ class ConfinedLocal:
             return
         real = await to_thread.run_sync(real_path, self._place.path(path))
         try:
+            self._confinement.check_write(str(self._place.path(path)))
             self._confinement.check_write(str(real))
         except OSError as error:
             raise ToolError(f"cannot write {path}: it changes at this moment") from error
