@@ -170,7 +170,8 @@ async def test_no_verdict_reaches_the_state_of_the_session(far: RemoteEnvironmen
     )
     _, _, blocked = await run(far, attack, Profile(writable=("/tmp",)))
     assert any(".hermes-" in each for each in blocked)
-    assert (await far.run("echo $x; ls /tmp/allowed")).output == "kept\n/tmp/allowed\n"
+    left = "echo $x; ls /tmp/allowed; rm /tmp/allowed"
+    assert (await far.run(left)).output == "kept\n/tmp/allowed\n"
     assert (await run(far, "echo $x"))[1] == "kept\n"
 
 
