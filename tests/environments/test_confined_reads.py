@@ -142,6 +142,12 @@ async def test_a_port_is_not_reached_by_sending_without_a_connection(
     assert (status, "Operation not permitted" in output) == (1, True)
 
 
+async def test_multipath_tcp_is_not_a_way_around_the_ports(here: LocalEnvironment) -> None:
+    code = "import socket; socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)"
+    status, output, _ = await python(here, code, Profile(network="any"))
+    assert (status, "Protocol not supported" in output) == (1, True)
+
+
 async def test_no_process_is_signalled_by_a_descriptor(here: LocalEnvironment) -> None:
     code = (
         "import fcntl, os, socket; a, b = socket.socketpair(); "

@@ -52,7 +52,7 @@ NET_ADMIN, NET_RAW, SYS_MODULE, SYS_RAWIO, SYS_ADMIN, SYS_BOOT, SYS_TIME = (
     25,
 )
 AUDIT_WRITE, AUDIT_CONTROL = 29, 30
-NETLINK_AUDIT, NO_SUCH_PROTOCOL = 9, 93
+NETLINK_AUDIT, MULTIPATH_TCP, NO_SUCH_PROTOCOL = 9, 262, 93
 AF_PACKET = 17
 NO_NEW_PRIVILEGES = 38
 NEW_MOUNTS, RECURSIVE, PRIVATE, BIND = 0x20000, 0x4000, 0x40000, 0x1000
@@ -172,6 +172,8 @@ def filter_for(rules: VerdictRules) -> list[Refusal]:
             When(1, seccomp.SOCK_STREAM, seccomp.SOCK_SEQPACKET, unless=True, mask=0xF),
         ),
     ]
+    # Its connections and listeners are not those that Landlock and the supervisor know.
+    found.append(Refusal("socket", When(2, MULTIPATH_TCP), error=NO_SUCH_PROTOCOL))
     found += _datagrams_to_names(rules)
     if not rules.audit_control:
         audit = (When(0, seccomp.AF_NETLINK), When(2, NETLINK_AUDIT))
