@@ -22,7 +22,7 @@ def answer(path):
         return 200, {"status": "ok", "release": %%release%%}
     try:
         return 200, quote()
-    except Exception as error:
+    except Exception as error:  # a service that reports any fault as status 500
         log("ERROR", f"cannot quote ({type(error).__name__}: {error})")
         return 500, {"error": "internal"}
 

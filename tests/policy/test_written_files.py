@@ -136,7 +136,7 @@ def test_only_files_that_programs_load_are_recorded(tmp_path: Path) -> None:
 def test_a_full_record_keeps_the_folders_of_its_oldest_entries(tmp_path: Path) -> None:
     record = WrittenFiles(tmp_path / FILE_NAME)
     record.add("", ["/srv/app/main.tf", "/srv/old/json.py"])
-    most = written_files.MOST_ENTRIES
+    most = written_files.MAX_ENTRIES
     record.add("", [f"/srv/many/{number}.py" for number in range(most)])
     with sqlite3.connect(tmp_path / FILE_NAME) as database:
         (count,) = database.execute("SELECT count(*) FROM written").fetchone()

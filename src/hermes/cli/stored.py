@@ -8,7 +8,7 @@ import anyio
 import click
 
 from hermes.core.errors import HermesError
-from hermes.memory.opening import Place, Store, exists, is_read_only, open_journal
+from hermes.memory.opening import Place, ReadOnlyStore, Store, exists, open_journal
 from hermes.memory.runs import RunSummary
 from hermes.settings.load import Loaded
 
@@ -41,7 +41,7 @@ def ask_journal(loaded: Loaded, question: Callable[[Store], Awaitable[Answer]]) 
 
 async def _ask(place: Place, question: Callable[[Store], Awaitable[Answer]]) -> Answer:
     async with open_journal(place, or_read_only=True) as journal:
-        if is_read_only(journal):
+        if isinstance(journal, ReadOnlyStore):
             # A watch goes on from memory meanwhile, and nothing of that is in the file.
             click.echo(INCOMPLETE, err=True)
         return await question(journal)

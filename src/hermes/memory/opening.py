@@ -32,6 +32,13 @@ class Store(Journal, Protocol):
 
 
 @runtime_checkable
+class ReadOnlyStore(Protocol):
+    """A store that can only be asked, because its home cannot be written."""
+
+    read_only: bool
+
+
+@runtime_checkable
 class ClaimsRuns(Protocol):
     """A store that several machines share, and that knows who works on a run."""
 
@@ -54,11 +61,6 @@ def open_journal(
     else:
         opening = _postgres("journal").PostgresJournal.open(place, patience=patience)
     return opening
-
-
-def is_read_only(journal: Store) -> bool:
-    """Whether it can only be asked, because its home cannot be written."""
-    return bool(getattr(journal, "read_only", False))
 
 
 def exists(place: Place) -> bool:

@@ -1,7 +1,7 @@
 """Files that programs load unasked and that the agent wrote, in whatever session.
 
-`python3 -m json.tool` loads a `json.py` of the folder it runs in, whoever wrote it and when. So
-the record outlives the session: a small database in the home of Hermes, read only for programs
+`python3 -m json.tool` loads a `json.py` of the folder it runs in, no matter who wrote it and when.
+So the record outlives the session: a small database in the home of Hermes, read only for programs
 that load files in this way. An entry goes when a command that loads the file was let through:
 from then on it was shown.
 """
@@ -18,7 +18,7 @@ from re import Pattern, compile
 from hermes.policy.implicit_files import IMPLICIT_FILES
 
 FILE_NAME = "written.db"
-MOST_ENTRIES = 5_000
+MAX_ENTRIES = 5_000
 SHARE_FOLDED = 5
 """Beyond the limit the oldest entries, one in so many, are kept as their folders only."""
 LOCK_TIMEOUT_S = 2.0
@@ -85,10 +85,10 @@ class WrittenFiles:
 
 def _fold(database: sqlite3.Connection) -> None:
     (count,) = database.execute("SELECT count(*) FROM written").fetchone()
-    if count <= MOST_ENTRIES:
+    if count <= MAX_ENTRIES:
         return
     oldest = "SELECT path FROM written ORDER BY number LIMIT ?"
-    paths = database.execute(oldest, (MOST_ENTRIES // SHARE_FOLDED,)).fetchall()
+    paths = database.execute(oldest, (MAX_ENTRIES // SHARE_FOLDED,)).fetchall()
     database.executemany("DELETE FROM written WHERE path = ?", paths)
     folders = {dirname(path.rstrip("/")).rstrip("/") + "/" for (path,) in paths}
     database.executemany(_ADD, [(folder,) for folder in folders])

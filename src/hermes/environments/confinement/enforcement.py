@@ -96,7 +96,7 @@ class Enforcement:
         try:
             self._ready = self._common_grants(VerdictRules())
         except OSError:
-            self._ready = None  # `enforce` meets the same error when somebody can be told
+            self._ready = None  # `enforce` meets the same error, and reports it
         self._program(VerdictRules())
         _capabilities()
 

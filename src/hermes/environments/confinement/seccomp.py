@@ -92,7 +92,7 @@ class Notification(Refusal):
 def refusals(
     *, network: bool, connections: str, namespaces: bool, own_user: bool, counted_memory: bool
 ) -> list[Refusal]:
-    """`own_user`: the commands run as somebody who has no files outside. `connections` to unix
+    """`own_user`: the commands run as a user that has no files outside. `connections` to unix
     sockets are "supervised", or "none" can be made."""
     rules = [Refusal(name) for name in ALWAYS.split()]
     rules += [

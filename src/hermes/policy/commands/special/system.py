@@ -34,7 +34,7 @@ def internet(call: Call, entry: Program) -> str:
         at = call.argv.index("exec") + (1 if found.has("-a", "-all") else 2)
         return call.run(call.argv[at:])
     if any(map(foreign, words[:2])):
-        call.mark("unknown", "ip is told only at run time what to do")
+        call.mark("unknown", "what ip does is only known at run time")
         return ANY
     verb = words[1] if len(words) > 1 else "show"
     short = verb == "s" and words[0][:1] not in ("l",)
