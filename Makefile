@@ -24,7 +24,7 @@ demo: setup ## The main job, on embedded defaults: no key, no network
 
 test: setup system check unit ## Set up, check and test everything
 
-unit:
+unit: setup ## The tests alone; JOBS=4 runs them in four processes
 	@$(BIN)/pytest -n $(JOBS) --dist loadgroup
 
 test-training: setup ## The doors to Atropos and verifiers, in an environment of their own (1.2 GB)
