@@ -122,7 +122,7 @@ async def test_a_service_that_restarts_in_a_loop_is_failing_while_its_port_answe
     with restarted_every(0.2) as port:
         reading = await port_reading(tmp_path, port, "")
         with anyio.fail_after(20):
-            while "was started" not in reading.text:  # between two listeners nobody answers
+            while "was replaced" not in reading.text:  # between two listeners nobody answers
                 await anyio.sleep(0.3)
                 reading = await port_reading(tmp_path, port, reading.keep)
         assert reading.code == 1 and "within 60 s" in reading.text

@@ -23,6 +23,7 @@ from hermes.sre.probes.kinds.native_services import (
     ask_port,
     ask_postgres,
     ask_redis,
+    listening_sockets,
     why,
 )
 from hermes.sre.probes.probe import ASKS, UNKNOWN, USUAL_LIMITS, Probe
@@ -61,15 +62,7 @@ def can_ask(environment: Environment, probe: Probe, before: str | None) -> bool:
 
 def listening_ports() -> frozenset[int]:
     """TCP ports of this host that take connections now."""
-    found = set[int]()
-    for name in ("tcp", "tcp6"):
-        try:
-            lines = (_PROC / "net" / name).read_text().splitlines()[1:]
-        except OSError:
-            continue
-        fields = (line.split(maxsplit=4) for line in lines)
-        found |= {int(each[1].rpartition(":")[2], 16) for each in fields if each[3] == "0A"}
-    return frozenset(found)
+    return frozenset(listening_sockets())
 
 
 def with_home_disk(probes: Sequence[Probe], home: Path) -> tuple[Probe, ...]:

@@ -46,7 +46,8 @@ def why(error: Exception) -> str:
 
 
 async def ask_port(probe: Probe, before: str) -> Answer:
-    """`before` says who listened and when that changed: what restarts in a loop mostly answers."""
+    """`before` holds the listeners and when they changed: a service that restarts in a loop
+    answers most of the time."""
     host, number, _ = services.address(probe)
     history = ListenerHistory.read(before)
     try:
@@ -61,7 +62,7 @@ async def ask_port(probe: Probe, before: str) -> Answer:
                 await anyio.sleep(RESTART_LOOK_S)
                 history = history.noted(listeners(number), time.time())
     if history.is_loop(time.time()):
-        words = f"who listens at {host}:{number} was started {len(history.changes)} times"
+        words = f"the listener at {host}:{number} was replaced {len(history.changes)} times"
         return 1, f"{words} within {RESTART_WINDOW_S:g} s", None, history.text()
     return 0, f"{host}:{number} takes connections", None, history.text()
 
@@ -98,18 +99,22 @@ class ListenerHistory:
 
 
 def listeners(port: int) -> str:
-    """The inodes of the sockets of this host that listen at a port."""
-    found = set[str]()
+    return "+".join(sorted(listening_sockets().get(port, ())))
+
+
+def listening_sockets() -> dict[int, set[str]]:
+    """The TCP ports of this host that take connections now, with the inodes of their sockets."""
+    found: dict[int, set[str]] = {}
     for name in ("tcp", "tcp6"):
         try:
             lines = (PROC_NET / name).read_text().splitlines()[1:]
         except OSError:
             continue
-        for line in lines:
-            fields = line.split()
-            if fields[3] == LISTENING and int(fields[1].rpartition(":")[2], 16) == port:
-                found.add(fields[9])
-    return "+".join(sorted(found))
+        for fields in map(str.split, lines):
+            if fields[3] == LISTENING:
+                port = int(fields[1].rpartition(":")[2], 16)
+                found.setdefault(port, set()).add(fields[9])
+    return found
 
 
 async def ask_http(probe: Probe) -> Answer:
