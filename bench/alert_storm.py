@@ -27,11 +27,11 @@ import anyio
 
 from hermes.core.bus import Bus
 from hermes.core.events.incidents import AlertRaised
-from hermes.memory.journal import SqliteJournal
-from hermes.policy.event_cleaning import EventCleaner
-from hermes.policy.redaction import Redactor
-from hermes.web.alertmanager import read
-from hermes.web.serving import serve_alerts
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.policy.redaction.event_redactor import EventRedactor
+from hermes.policy.redaction.redactor import Redactor
+from hermes.web.alert_server import serve_alerts
+from hermes.web.alerts import parse_alertmanager
 from hermes.web.settings import WebSettings
 
 MOST_MB, MOST_MS = 150, 50
@@ -68,8 +68,8 @@ def payload(first: int, count: int) -> bytes:
     return json.dumps(body | {"receiver": "hermes", "truncatedAlerts": 0}).encode()
 
 
-def cleaner() -> EventCleaner:
-    return EventCleaner(Redactor({}).clean)
+def cleaner() -> EventRedactor:
+    return EventRedactor(Redactor({}).clean)
 
 
 async def receive(path: Path) -> None:
@@ -154,7 +154,7 @@ async def over_http(bodies: list[bytes], asked: argparse.Namespace, path: Path) 
 
 async def straight(bodies: list[bytes], asked: argparse.Namespace, path: Path) -> dict[str, Any]:
     """The floor: the same alerts, read beforehand, into the same kind of journal."""
-    ready = iter([read(body).alerts for body in bodies])
+    ready = iter([parse_alertmanager(body).alerts for body in bodies])
     async with SqliteJournal.open(path) as journal:
         bus = Bus(journal, clean=cleaner())
 

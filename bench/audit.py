@@ -19,9 +19,9 @@ import anyio
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "app"))
 from audit_tampering import Intruder, fresh_copy, make_log, story
 
-from hermes.app.audit import Notary
-from hermes.app.audit_report import proof_of_home, verify_journal
-from hermes.memory.journal import SqliteJournal
+from hermes.app.audit_verification import proof_of_home, verify_journal
+from hermes.app.journal_upkeep import CheckpointSigner
+from hermes.memory.journal.sqlite_journal import SqliteJournal
 
 
 def row(figure: str, value: float, unit: str, limit: float) -> None:
@@ -59,7 +59,7 @@ async def costs(folder: Path, events: int = 20_000) -> None:
     async with SqliteJournal.open(path) as journal:
         for number in range(events // 6):
             await journal.append(*story("run-1", number))
-        notary = Notary(journal, path.parent, str(path))
+        notary = CheckpointSigner(journal, path.parent, str(path))
         times = []
         for number in range(50):
             await journal.append(*story("run-1", number))

@@ -21,10 +21,10 @@ import anyio
 from confinement import careful
 from policy_differential import program, soup
 
-from hermes.core.actions import Profile
+from hermes.core.actions import ConfinementProfile
 from hermes.core.protocols import CommandResult
 from hermes.environments.local import LocalEnvironment
-from hermes.policy.given import action_of, given_of
+from hermes.policy.examination import action_from_description, parse_description
 
 TIMEOUT_S = 20.0
 TRIES = 3
@@ -136,19 +136,23 @@ class Comparison:
         if subprocess.run(["bash", "-nc", f"( {text}\n)"], stderr=subprocess.DEVNULL).returncode:  # noqa: ASYNC221
             return ""
         before = state(self._folder)
-        async with self._place.confined(Profile()) as held:
+        async with self._place.confined(ConfinementProfile()) as held:
             await held.run(f"( {text}\n)", timeout=TIMEOUT_S)
         if state(self._folder) != before:
             return "a text confined to reading changed a file"
-        action = action_of(given_of({"command": text}))
+        action = action_from_description(parse_description({"command": text}))
         verdict = self._policy.decide(action)
         profile = verdict.profile
-        if verdict.verdict != "allow" or not self._policy.read(action).plain or profile is None:
+        if (
+            verdict.verdict != "allow"
+            or not self._policy.read_effects(action).is_read_only
+            or profile is None
+        ):
             return ""
         self.plain += 1
         return await self._both(text, profile)
 
-    async def _both(self, text: str, profile: Profile) -> str:
+    async def _both(self, text: str, profile: ConfinementProfile) -> str:
         found = ""
         for _ in range(TRIES):
             before = without_index(state(self._folder))

@@ -23,19 +23,18 @@ from pathlib import Path
 import anyio
 from msgspec.structs import replace
 
-from hermes.core.actions import Profile
+from hermes.core.actions import ConfinementProfile
 from hermes.core.bus import Bus
 from hermes.core.messages import ToolCall
 from hermes.core.protocols import CommandResult, ToolContext
 from hermes.environments.local import LocalEnvironment
 from hermes.memory.artifacts import FileArtifacts
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.policy.action import Reader, Situation
-from hermes.policy.commands import analyse
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.policy.actions.reader import ActionContext, ActionReader, file_digest, resolve_symlinks
+from hermes.policy.command_analysis import analyse_command
 from hermes.policy.decide import DocumentPolicy
-from hermes.policy.given import action_of, given_of
-from hermes.policy.local_files import digest, follow
-from hermes.policy.opening import compile_book, load_set
+from hermes.policy.examination import action_from_description, parse_description
+from hermes.policy.loading import compile_rule_set, load_set
 from hermes.policy.settings import PolicySettings
 from hermes.tools.executor import Executor
 from hermes.tools.terminal import terminal
@@ -51,9 +50,9 @@ SHOWS_ITS_SURROUNDINGS = re.compile(r"\b(?:env|printenv|set|export|declare|compg
 
 
 def careful(folder: str) -> DocumentPolicy:
-    book = compile_book(load_set("careful").documents, PolicySettings(), "/root")
-    reader = Reader(analyse, lookup=follow, digest=digest)
-    return DocumentPolicy(book, reader, situate=lambda action: Situation(cwd=folder))
+    book = compile_rule_set(load_set("careful").documents, PolicySettings(), "/root")
+    reader = ActionReader(analyse_command, lookup=resolve_symlinks, digest=file_digest)
+    return DocumentPolicy(book, reader, context_of=lambda action: ActionContext(cwd=folder))
 
 
 async def measure(runs: int) -> dict[str, float]:
@@ -64,7 +63,7 @@ async def measure(runs: int) -> dict[str, float]:
                 raise SystemExit(f"nothing to measure: {support.reason}")
 
             async def confined() -> None:
-                async with place.confined(Profile()) as within:
+                async with place.confined(ConfinementProfile()) as within:
                     await within.run("true")
 
             async def unconfined() -> None:
@@ -130,12 +129,12 @@ def texts() -> list[str]:
     return list(found)
 
 
-def runnable(policy: DocumentPolicy, text: str) -> Profile | None:
+def runnable(policy: DocumentPolicy, text: str) -> ConfinementProfile | None:
     """The profile of a text that is allowed and whose programs are here."""
-    action = action_of(given_of({"command": text}))
-    deed, verdict = policy.read(action), policy.decide(action)
+    action = action_from_description(parse_description({"command": text}))
+    deed, verdict = policy.read_effects(action), policy.decide(action)
     programs = {Path(step.program).name for step in deed.steps if step.program}
-    plain = verdict.verdict == "allow" and deed.plain
+    plain = verdict.verdict == "allow" and deed.is_read_only
     here = all(shutil.which(each) or each in BUILTINS for each in programs)
     return verdict.profile if plain and here and verdict.profile else None
 
@@ -171,7 +170,7 @@ async def reads(limit: int) -> int:
     return broken
 
 
-async def differs(place: LocalEnvironment, text: str, profile: Profile) -> str:
+async def differs(place: LocalEnvironment, text: str, profile: ConfinementProfile) -> str:
     """What is different under confinement each time it is tried; empty when it is nothing."""
     found = ""
     for _ in range(TRIES):
@@ -181,7 +180,7 @@ async def differs(place: LocalEnvironment, text: str, profile: Profile) -> str:
     return found
 
 
-async def differs_once(place: LocalEnvironment, text: str, profile: Profile) -> str:
+async def differs_once(place: LocalEnvironment, text: str, profile: ConfinementProfile) -> str:
     inner = f"( {text}\n)"
     first = await place.run(inner, timeout=TIMEOUT_S)
     if first.timed_out:

@@ -22,7 +22,7 @@ import anyio
 from hermes.core.events import Event
 from hermes.core.protocols import Environment
 from hermes.environments.local import LocalEnvironment
-from hermes.environments.registry import ProcessRegistry
+from hermes.environments.process_registry import ProcessRegistry
 
 VARIABLES = {"PATH": os.environ["PATH"], "BENCH": secrets.token_hex(8)}
 

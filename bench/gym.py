@@ -14,14 +14,14 @@ from functools import partial
 
 import anyio
 
-from hermes.gym.agents import reference
+from hermes.gym.box.backend import BoxOpener
 from hermes.gym.box.box import Box
-from hermes.gym.box.carrier import Opener
-from hermes.gym.box.nursery import nursery
-from hermes.gym.drill import Drilled, Terms, run_drill
-from hermes.gym.episode import host_plan
-from hermes.gym.scenario import Scenario, known, load_scenario
-from hermes.gym.stage import bare_stage, rules
+from hermes.gym.box.local_backend import open_forkserver
+from hermes.gym.drill import DrillResult, DrillTerms, run_drill
+from hermes.gym.episodes.baseline_responders import reference_responder
+from hermes.gym.episodes.episode import build_host_plan
+from hermes.gym.episodes.responder_context import open_bare_run, sandbox_rules
+from hermes.gym.scenario import Scenario, installed_scenarios, load_scenario
 
 CREATE, RATE, WINDOW, WORKERS = 0.5, 3.0, 0.2, 6
 SIMPLE = "config-typo-after-edit"
@@ -33,8 +33,11 @@ def row(figure: str, value: float, unit: str, limit: float, **more: object) -> N
                       **more}), flush=True)  # fmt: skip
 
 
-async def create_and_destroy(opener: Opener, rounds: int = 15) -> None:
-    plans = [host_plan(host) for host in load_scenario(known()[SIMPLE]).story(1).hosts]
+async def create_and_destroy(opener: BoxOpener, rounds: int = 15) -> None:
+    plans = [
+        build_host_plan(host)
+        for host in load_scenario(installed_scenarios()[SIMPLE]).draw_spec(1).hosts
+    ]
     took = []
     for _ in range(rounds):
         started = time.perf_counter()
@@ -46,11 +49,14 @@ async def create_and_destroy(opener: Opener, rounds: int = 15) -> None:
 
 
 async def episodes(
-    scenarios: list[Scenario], seconds: float, window: float, opener: Opener
+    scenarios: list[Scenario], seconds: float, window: float, opener: BoxOpener
 ) -> None:
     """Several side by side: half of an episode is waiting for services."""
-    stages, terms = partial(bare_stage, book=rules()), Terms(window=window, patience=5.0)
-    done: list[Drilled] = []
+    stages, terms = (
+        partial(open_bare_run, book=sandbox_rules()),
+        DrillTerms(window_s=window, symptom_timeout_s=5.0),
+    )
+    done: list[DrillResult] = []
     turn = iter(range(1_000_000))
     until = time.perf_counter() + seconds
 
@@ -58,7 +64,9 @@ async def episodes(
         while time.perf_counter() < until:
             number = next(turn)
             scenario = scenarios[number % len(scenarios)]
-            drilled = await run_drill(scenario, number, stages, reference, terms, opener=opener)
+            drilled = await run_drill(
+                scenario, number, stages, reference_responder, terms, opener=opener
+            )
             done.append(drilled)
 
     started = time.perf_counter()
@@ -81,10 +89,10 @@ async def episodes(
 
 
 async def main(seconds: float, window: float) -> None:
-    found = [load_scenario(folder) for folder in known().values()]
-    light = [each for each in found if each.light and each.story(0).answer == "fix"]
-    quick = [each for each in light if not each.story(0).settle][:10]
-    async with nursery() as opener:
+    found = [load_scenario(folder) for folder in installed_scenarios().values()]
+    light = [each for each in found if each.light and each.draw_spec(0).answer == "fix"]
+    quick = [each for each in light if not each.draw_spec(0).settle][:10]
+    async with open_forkserver() as opener:
         await create_and_destroy(opener)
         await episodes(quick, seconds, window, opener)
 

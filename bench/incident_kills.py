@@ -21,10 +21,10 @@ import anyio
 import msgspec
 
 from hermes.core.events.skills import SkillChanged
-from hermes.memory.opening import open_journal
+from hermes.memory.store import open_journal
 from hermes.settings.load import load
-from hermes.skills.format.digest import digest_of
-from hermes.sre.incident import Incident, incidents
+from hermes.skills.format.skill_folder import compute_skill_digest
+from hermes.sre.incident import Incident, read_incidents
 
 SERVICES = ("api", "shop", "mail")
 PLAYBOOK = """\
@@ -107,7 +107,7 @@ async def trust(home: Path) -> None:
     async with open_journal(loaded.store) as journal:
         for name in SERVICES:
             folder = home / "skills" / f"{name}-on"
-            digest = digest_of(folder)
+            digest = compute_skill_digest(folder)
             await journal.append(
                 SkillChanged(run="bench", skill=f"{name}-on", digest=digest, state="trusted")
             )
@@ -115,7 +115,7 @@ async def trust(home: Path) -> None:
 
 async def known(home: Path) -> dict[str, Incident]:
     async with open_journal(load(home=home).store) as journal:
-        return await incidents(journal)
+        return await read_incidents(journal)
 
 
 def start(home: Path, work: Path) -> subprocess.Popen[bytes]:

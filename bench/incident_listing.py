@@ -29,7 +29,7 @@ from hermes.core.events.incidents import (
 )
 from hermes.core.events.tools import ToolFinished
 from hermes.core.messages import ToolResult
-from hermes.memory.journal import SqliteJournal
+from hermes.memory.journal.sqlite_journal import SqliteJournal
 
 BATCH = 2_000
 BEGAN = datetime(2024, 1, 1, tzinfo=UTC)

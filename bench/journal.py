@@ -21,10 +21,10 @@ import anyio
 from hermes.core.events import Event
 from hermes.core.events.runs import MessageAdded, ModelAnswered, RunStarted, TurnEnded, TurnStarted
 from hermes.core.events.tools import ToolDecided, ToolFinished, ToolRequested, ToolStarted
-from hermes.core.ids import new_id
 from hermes.core.messages import Message, Risk, ToolCall, ToolResult, Usage
-from hermes.memory.journal import SqliteJournal
-from hermes.memory.verification import verify
+from hermes.core.run_ids import new_id
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.memory.journal.verification import verify
 
 TORTURE = Path(__file__).parent.parent / "tests" / "memory" / "kill_torture.py"
 SYLLABLES = (

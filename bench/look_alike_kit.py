@@ -10,22 +10,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.premises import Premises, neighbour, premises
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import (
-    Alert,
-    Check,
-    Disk,
-    Fault,
-    File,
-    Folder,
-    Host,
-    Same,
-    Story,
-    Traffic,
-    Trigger,
+from hermes.gym.random_source import RandomSource
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostDisk,
+    HostFile,
+    HostFolder,
+    HostSpec,
+    ScenarioAlert,
+    ScenarioCheck,
+    ScenarioSpec,
+    TrafficSpec,
+    UnchangedCheck,
+)
+from hermes.gym.services.python_service import (
+    ServiceLayout,
+    draw_layout,
+    draw_neighbour,
+    fill_program,
+    service_unit,
 )
 
 FOLDER = Path(__file__).parent / "look_alikes"
@@ -34,7 +38,7 @@ LOG_STYLE = "{time} {level:5} {text}"
 
 @dataclass(frozen=True)
 class LookAlike:
-    story: Story
+    story: ScenarioSpec
     keep: tuple[tuple[str, str], ...] = ()
     """Name and script: what the script prints must be the same when Hermes has finished."""
     moving: tuple[str, ...] = ()
@@ -47,11 +51,11 @@ class LookAlike:
 class Site:
     """The names of one episode; another seed gives others."""
 
-    dice: Dice
+    dice: RandomSource
     service: str
     other: str
     host: str
-    place: Premises
+    place: ServiceLayout
     """Of the service: `program`, `conf`, `data`, `port`, `unit`, `command`, `put(key, value)`."""
     token: str
 
@@ -59,7 +63,7 @@ class Site:
         self,
         *,
         alert: str,
-        symptoms: Sequence[Check],
+        symptoms: Sequence[ScenarioCheck],
         inject: Sequence[str],
         fix: Sequence[str],
         body: str = "",
@@ -68,18 +72,18 @@ class Site:
     ) -> LookAlike:
         """`more` may hold the fields of `Parts`."""
         parts, place = Parts(**more), self.place
-        beside = neighbour(self.dice, self.other)
-        files: list[File] = [*parts.files, *beside.files]
-        units: list[File] = [*parts.units, beside.unit]
+        beside = draw_neighbour(self.dice, self.other)
+        files: list[HostFile] = [*parts.files, *beside.files]
+        units: list[HostFile] = [*parts.units, beside.unit]
         if body:
-            text = filled(body, style=LOG_STYLE, **parts.words)
-            files += [File(path=place.program, text=text)]
+            text = fill_program(body, style=LOG_STYLE, **parts.words)
+            files += [HostFile(path=place.program, text=text)]
             files += [place.settings(port=place.port, **(settings or {}))]
-            units += [unit(self.service, place.command, more=parts.unit_lines)]
-        same = [Same(name=f"{path} is as it was", path=path) for path in parts.same]
+            units += [service_unit(self.service, place.command, more=parts.unit_lines)]
+        same = [UnchangedCheck(name=f"{path} is as it was", path=path) for path in parts.same]
         title = alert.format(service=self.service, host=self.host, port=place.port)
         labels = {"service": self.service, "instance": f"{self.host}:{place.port}"}
-        host = Host(
+        host = HostSpec(
             name=self.host,
             files=tuple(files),
             folders=tuple(parts.folders),
@@ -89,15 +93,17 @@ class Site:
             users=tuple(parts.users),
             minute=parts.minute,
         )
-        story = Story(
+        story = ScenarioSpec(
             hosts=(host,),
-            alert=Alert(title=title, text=parts.text or title, severity="P1", labels=labels),
+            alert=ScenarioAlert(
+                title=title, text=parts.text or title, severity="P1", labels=labels
+            ),
             healthy=(*symptoms, *parts.healthy, beside.answers),
             symptoms=tuple(symptoms),
             inject=tuple(inject),
-            cure=tuple(parts.cure) or ((Trigger(restart=(place.unit,)),) if body else ()),
+            cure=tuple(parts.cure) or ((FaultTrigger(restart=(place.unit,)),) if body else ()),
             collateral=(*beside.unharmed, *same, *parts.collateral),
-            fault=Fault(component=(self.service,), mechanism=("another cause",)),
+            fault=FaultDescription(component=(self.service,), mechanism=("another cause",)),
             reference=tuple(fix),
             traffic=tuple(parts.traffic),
             settle=parts.settle,
@@ -111,22 +117,22 @@ class Parts:
     """`%%name%%` in the body stands for these values."""
     unit_lines: str = ""
     """More lines for the [Service] section of the unit."""
-    files: Sequence[File] = ()
-    folders: Sequence[str | Folder] = ()
-    units: Sequence[File] = ()
-    """Further units, made with `hermes.gym.parts.shop.unit`."""
-    disks: Sequence[Disk] = ()
+    files: Sequence[HostFile] = ()
+    folders: Sequence[str | HostFolder] = ()
+    units: Sequence[HostFile] = ()
+    """Further units, made with `hermes.gym.services.python_service.service_unit`."""
+    disks: Sequence[HostDisk] = ()
     disk_mb: int = 192
     users: Sequence[str] = ("www",)
     minute: float = 60.0
-    healthy: Sequence[Check] = ()
+    healthy: Sequence[ScenarioCheck] = ()
     """Further checks that hold before the fault and after the fix."""
     same: Sequence[str] = ()
     """Files and folders that neither the fault nor the fix touches, compared by content."""
-    collateral: Sequence[Check] = ()
-    cure: Sequence[Trigger] = ()
+    collateral: Sequence[ScenarioCheck] = ()
+    cure: Sequence[FaultTrigger] = ()
     """What is set off again before the last look; by default the service is restarted."""
-    traffic: Sequence[Traffic] = ()
+    traffic: Sequence[TrafficSpec] = ()
     settle: float = 0.0
     """Seconds after the injection before the symptom must show."""
     text: str = ""
@@ -137,9 +143,9 @@ class Parts:
 
 
 def site_for(name: str, seed: int) -> Site:
-    dice = Dice(seed, name)
+    dice = RandomSource(seed, name)
     service, other = dice.services(2)
-    return Site(dice, service, other, dice.host(), premises(dice, service), dice.token())
+    return Site(dice, service, other, dice.host(), draw_layout(dice, service), dice.token())
 
 
 def names(folder: Path = FOLDER) -> list[str]:

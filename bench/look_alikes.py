@@ -22,17 +22,17 @@ import msgspec
 from look_alike_host import host_state
 from look_alike_kit import FOLDER, LookAlike, load, names, site_for
 
-from hermes.app.boxed import by_playbooks
-from hermes.app.skills import open_library
+from hermes.app.gym_commander import run_playbooks
+from hermes.app.skills.library import open_library
 from hermes.core.errors import HermesError
 from hermes.core.events.skills import PlaybookEnded
-from hermes.gym.episode import Episode, Outcome, Void, open_episode
+from hermes.gym.episodes.episode import Episode, EpisodeOutcome, EpisodeVoid, open_episode
+from hermes.gym.episodes.responder_context import open_bare_run, sandbox_rules
 from hermes.gym.scenario import Scenario
-from hermes.gym.stage import bare_stage, rules
-from hermes.policy.judgement import RuleBook
+from hermes.policy.rules.evaluation import RuleSet
 from hermes.settings.load import load as load_settings
 from hermes.skills.library import Skill
-from hermes.sre.incident import incident
+from hermes.sre.incident import read_incident
 from hermes.sre.settings import SreSettings, VerifySettings
 
 CLAIMS = ("resolved", "recovered", "no-incident")
@@ -73,8 +73,8 @@ async def opened(
         draw=lambda dice: made.story,
         needs=getattr(module, "NEEDS", ()),
     )
-    if missing := scenario.missing():
-        raise Void(f"this machine lacks {', '.join(missing)}")
+    if missing := scenario.missing_programs():
+        raise EpisodeVoid(f"this machine lacks {', '.join(missing)}")
     async with open_episode(scenario, made.story) as episode:
         yield made, episode
 
@@ -82,8 +82,10 @@ async def opened(
 async def check(name: str, seed: int, folder: Path) -> Run:
     """Whether the look-alike is fair: well, broken by the fault, and well after its fix."""
     async with opened(name, seed, folder) as (made, episode):
-        said = await episode.apply(made.story.reference)
-        outcome = await episode.judge(window=JUDGE_WINDOW_S + made.rhythm_s, recovery=8.0)
+        said = await episode.run_commands(made.story.reference)
+        outcome = await episode.judge(
+            window_s=JUDGE_WINDOW_S + made.rhythm_s, recovery_timeout_s=8.0
+        )
     wrong = [
         f"{each.check}: {each.detail}"
         for each in (*outcome.symptoms, *outcome.cured, *outcome.collateral)
@@ -93,24 +95,26 @@ async def check(name: str, seed: int, folder: Path) -> Run:
     return Run(name=name, seed=seed, void=why, healed=outcome.resolved)
 
 
-async def play(name: str, seed: int, folder: Path, skills: Sequence[Skill], book: RuleBook) -> Run:
-    async with opened(name, seed, folder) as (made, episode), bare_stage(episode, book) as stage:
-        faulty = await episode.oracle.look(made.story.collateral)
+async def play(name: str, seed: int, folder: Path, skills: Sequence[Skill], book: RuleSet) -> Run:
+    async with opened(name, seed, folder) as (made, episode), open_bare_run(episode, book) as stage:
+        faulty = await episode.oracle.run_checks(made.story.collateral)
         harmed = {each.check for each in faulty if not each.ok}  # by the fault, not by Hermes
         before = await host_state(episode.box, made)
         began = time.monotonic()
-        ending = await by_playbooks(skills, episode, stage, SETTINGS)
+        ending = await run_playbooks(skills, episode, stage, SETTINGS)
         seconds = time.monotonic() - began
         after = await host_state(episode.box, made)
         changed = [*await before.differences(after, episode.box)]
-        outcome = await episode.judge(window=JUDGE_WINDOW_S + made.rhythm_s, recovery=8.0)
+        outcome = await episode.judge(
+            window_s=JUDGE_WINDOW_S + made.rhythm_s, recovery_timeout_s=8.0
+        )
         events = [each.event async for each in stage.bus.journal.read()]
-        now = await incident(stage.bus.journal, stage.run)
+        now = await read_incident(stage.bus.journal, stage.run)
     well = bool(outcome.cured) and all(each.ok for each in (*outcome.symptoms, *outcome.cured))
     stands = [
         f"stands by the journal: {change.command.strip()[:160]}"
         for change in (now.changes if now else ())
-        if change.taken_back != "yes" and not change.command.strip().startswith(RESTART_ONLY)
+        if change.undone != "yes" and not change.command.strip().startswith(RESTART_ONLY)
     ]
     ended = [event for event in events if isinstance(event, PlaybookEnded)]
     return Run(
@@ -130,7 +134,7 @@ async def play(name: str, seed: int, folder: Path, skills: Sequence[Skill], book
     )
 
 
-def _damage(outcome: Outcome, harmed: set[str]) -> list[str]:
+def _damage(outcome: EpisodeOutcome, harmed: set[str]) -> list[str]:
     return [
         f"{each.check}: {each.detail}"
         for each in outcome.collateral
@@ -193,7 +197,7 @@ async def main() -> None:
     runs: list[Run] = []
     seats = anyio.Semaphore(asked.jobs)
     with tempfile.TemporaryDirectory() as folder:
-        skills, book = open_library(load_settings(home=Path(folder))).skills, rules()
+        skills, book = open_library(load_settings(home=Path(folder))).skills, sandbox_rules()
 
         async def one(name: str, seed: int) -> None:
             async with seats:
@@ -204,7 +208,7 @@ async def main() -> None:
                             if asked.check
                             else play(name, seed, asked.folder, skills, book)
                         )
-                except (Void, HermesError, TimeoutError) as error:
+                except (EpisodeVoid, HermesError, TimeoutError) as error:
                     run = Run(name=name, seed=seed, void=str(error) or "it took too long")
                 runs.append(run)
                 if not asked.json:

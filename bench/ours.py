@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio
 
-from hermes.app import House, open_house
+from hermes.app import Application, open_application
 from hermes.core.actions import Action, Approval, Decision
 from hermes.settings.load import load
 
@@ -20,7 +20,7 @@ async def yes(action: Action, decision: Decision) -> Approval:
     return Approval(approved=True, by="bench")
 
 
-async def converse(house: House) -> None:
+async def converse(house: Application) -> None:
     conversation = await house.begin("bench")
     await conversation.say("Run the command.")
 
@@ -33,7 +33,7 @@ async def main(port: str, home: str) -> None:
         "model.providers.bench.key_variable": "none",
     }
     loaded = load(home=Path(home), variables={"PATH": "/usr/bin:/bin"}, overrides=overrides)
-    async with open_house(loaded, approver=yes) as house:
+    async with open_application(loaded, approver=yes) as house:
         wall = time.perf_counter()
         await converse(house)
         wall, cpu = time.perf_counter() - wall, time.process_time()

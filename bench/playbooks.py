@@ -14,21 +14,21 @@ from pathlib import Path
 import anyio
 from msgspec.structs import replace
 
-from hermes.app.boxed import PROOF, by_playbooks
-from hermes.app.skills import open_library
+from hermes.app.gym_commander import REPLAY_SETTINGS, run_playbooks
+from hermes.app.skills.library import open_library
 from hermes.core.errors import HermesError
 from hermes.core.events.skills import PlaybookEnded, PlaybookStarted, PlaybookStepped
-from hermes.gym.dice import Split
-from hermes.gym.episode import Void, open_episode
-from hermes.gym.scenario import Scenario, find, known
-from hermes.gym.stage import bare_stage, rules
-from hermes.policy.judgement import RuleBook
+from hermes.gym.episodes.episode import EpisodeVoid, open_episode
+from hermes.gym.episodes.responder_context import open_bare_run, sandbox_rules
+from hermes.gym.random_source import Split
+from hermes.gym.scenario import Scenario, find_scenario, installed_scenarios
+from hermes.policy.rules.evaluation import RuleSet
 from hermes.settings.load import load
 from hermes.skills.library import Skill
 from hermes.sre.settings import SreSettings
 
 ANSWERS = ("no-incident", "recovered")
-INCIDENT = replace(PROOF, traces=SreSettings().traces)
+INCIDENT = replace(REPLAY_SETTINGS, traces=SreSettings().traces)
 """Nobody waits here until the host shows all there is to see."""
 
 
@@ -47,13 +47,13 @@ class Line:
 
 
 async def play(
-    scenario: Scenario, seed: int, split: Split, skills: Sequence[Skill], book: RuleBook
+    scenario: Scenario, seed: int, split: Split, skills: Sequence[Skill], book: RuleSet
 ) -> Line:
-    story = scenario.story(seed, split)
-    async with open_episode(scenario, story) as episode, bare_stage(episode, book) as stage:
-        await stage.place.run("true")
+    story = scenario.draw_spec(seed, split)
+    async with open_episode(scenario, story) as episode, open_bare_run(episode, book) as stage:
+        await stage.environment.run("true")
         began = time.monotonic()
-        ending = await by_playbooks(skills, episode, stage, INCIDENT)
+        ending = await run_playbooks(skills, episode, stage, INCIDENT)
         seconds = time.monotonic() - began
         outcome = await episode.judge()
         events = [each.event async for each in stage.bus.journal.read()]
@@ -97,17 +97,17 @@ async def main() -> None:
     split: Split = "held-out" if asked.held_out else "train"
     lines: list[Line] = []
     with tempfile.TemporaryDirectory() as folder:
-        skills, book = open_library(load(home=Path(folder))).skills, rules()
-        for name in asked.names or known():
+        skills, book = open_library(load(home=Path(folder))).skills, sandbox_rules()
+        for name in asked.names or installed_scenarios():
             for seed in range(asked.first, asked.first + asked.seeds):
                 try:
-                    scenario = find(name)
-                    if scenario.missing():
-                        print(f"{name:32} needs {', '.join(scenario.missing())}")
+                    scenario = find_scenario(name)
+                    if scenario.missing_programs():
+                        print(f"{name:32} needs {', '.join(scenario.missing_programs())}")
                         break
                     with anyio.fail_after(100):
                         line = await play(scenario, seed, split, skills, book)
-                except (Void, HermesError, TimeoutError) as error:
+                except (EpisodeVoid, HermesError, TimeoutError) as error:
                     print(f"{name:32} {seed:3} void: {str(error)[:150]}")
                     continue
                 lines.append(line)

@@ -19,10 +19,10 @@ from pathlib import Path
 
 from hermes.core.actions import Action
 from hermes.core.messages import Risk, ToolCall
-from hermes.policy.action import Reader, Situation
-from hermes.policy.commands import analyse
+from hermes.policy.actions.reader import ActionContext, ActionReader
+from hermes.policy.command_analysis import analyse_command
 from hermes.policy.decide import DocumentPolicy
-from hermes.policy.opening import compile_book, load_set, own_paths
+from hermes.policy.loading import compile_rule_set, load_set, protected_paths
 from hermes.policy.settings import PolicySettings
 
 BLIND = Path(__file__).parent / "corpora/policy/blind"
@@ -71,11 +71,14 @@ def sets() -> list[str]:
 
 @cache
 def gate(cwd: str) -> DocumentPolicy:
-    book = compile_book(load_set("careful").documents, PolicySettings(), HOME)
-    there = Situation(cwd=cwd, home=HOME)
-    own = own_paths(Path(HOME) / ".hermes", Path(cwd))
+    book = compile_rule_set(load_set("careful").documents, PolicySettings(), HOME)
+    there = ActionContext(cwd=cwd, home=HOME)
+    own = protected_paths(Path(HOME) / ".hermes", Path(cwd))
     return DocumentPolicy(
-        book, Reader(analyse, own_paths=own), situate=lambda _: there, clock=lambda: NOON
+        book,
+        ActionReader(analyse_command, own_paths=own),
+        context_of=lambda _: there,
+        clock=lambda: NOON,
     )
 
 

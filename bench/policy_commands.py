@@ -16,7 +16,8 @@ from pathlib import Path
 
 from policy_mutators import generate
 
-from hermes.policy.commands import Analysis, analyse
+from hermes.policy.command_analysis import analyse_command
+from hermes.policy.commands.effects import CommandAnalysis
 
 CORPORA = Path(__file__).parent / "corpora/policy"
 HOME = "/home/u"
@@ -47,20 +48,20 @@ def living_off_the_land() -> list[str]:
     ]
 
 
-def read(command: str) -> Analysis:
-    return analyse(command, cwd="/srv/app", home=HOME, own_paths=OWN)
+def read(command: str) -> CommandAnalysis:
+    return analyse_command(command, cwd="/srv/app", home=HOME, own_paths=OWN)
 
 
-def held(analysis: Analysis) -> bool:
-    return not analysis.plain
+def held(analysis: CommandAnalysis) -> bool:
+    return not analysis.is_read_only
 
 
-def final(analysis: Analysis) -> bool:
+def final(analysis: CommandAnalysis) -> bool:
     return bool(analysis.effects & {"irreversible", "exec-dynamic"})
 
 
 def share(
-    commands: Iterable[str], judged: Callable[[Analysis], bool], show: str
+    commands: Iterable[str], judged: Callable[[CommandAnalysis], bool], show: str
 ) -> tuple[int, float]:
     """How many there are, and the part of them that is judged so."""
     verdicts = [(command, judged(read(command))) for command in commands]

@@ -14,7 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hermes.policy.commands import Analysis, analyse
+from hermes.policy.command_analysis import analyse_command
+from hermes.policy.commands.effects import CommandAnalysis
 
 PROGRAMS = ["rm", "ls", "cat", "wc", "head", "mv", "id", "touch"]
 SOUP = [
@@ -98,7 +99,7 @@ def soup(chance: random.Random) -> str:
     return "".join(chance.choice(SOUP) for _ in range(chance.randint(3, 14)))
 
 
-def listed(argv: list[str], analysis: Analysis) -> bool:
+def listed(argv: list[str], analysis: CommandAnalysis) -> bool:
     """Whether the analysis knows this command, unknown parts standing for anything."""
     said = "".join(f" {word}" for word in argv)
     for found in analysis.commands:
@@ -162,11 +163,11 @@ def main() -> int:
     texts = [(soup if n % 2 else program)(chance) for n in range(chosen.cases)]
     holes, strays, plain, executed = [], 0, 0, 0
     for text, ran in zip(texts, run_bash(texts), strict=True):
-        analysis = analyse(text, cwd="/tmp", home="/h")
+        analysis = analyse_command(text, cwd="/tmp", home="/h")
         executed += len(ran)
-        plain += analysis.plain
+        plain += analysis.is_read_only
         missing = [argv for argv in ran if argv and not listed(argv, analysis)]
-        if missing and analysis.plain:
+        if missing and analysis.is_read_only:
             holes.append((text, missing))
         strays += bool(missing) and "exec-dynamic" not in analysis.effects
     for text, missing in holes[:20]:

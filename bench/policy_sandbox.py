@@ -18,7 +18,7 @@ from pathlib import Path
 
 from policy_mutators import REAL, Mutator
 
-from hermes.policy.commands import analyse
+from hermes.policy.command_analysis import analyse_command
 
 BASES = [
     "rm -f /c/victim", "rm -rf /c/tree", "unlink /c/victim", "truncate -s 0 /c/victim",
@@ -107,7 +107,9 @@ def main() -> int:
     chosen = options.parse_args()
     tried = cases(chosen.cases, chosen.seed)
     real = [case for case in tried if bites(case)]
-    missed = [case for case in real if analyse(case.command, cwd="/tmp", home="/tmp").plain]
+    missed = [
+        case for case in real if analyse_command(case.command, cwd="/tmp", home="/tmp").is_read_only
+    ]
     for case in missed:
         print(f"MISSED {case.mutators}: {case.command!r}")
     bitten = collections.Counter(case.mutators for case in real if ", " not in case.mutators)

@@ -25,9 +25,9 @@ from real_postgres import Installation, Server, installed, running
 
 from hermes.core.events.runs import RunRenamed
 from hermes.memory.postgres.journal import PostgresJournal
-from hermes.memory.postgres.schema import prepare, vector_steps
+from hermes.memory.postgres.schema import migrate_schema, vector_migration_files
 from hermes.memory.postgres.search import PostgresSearch
-from hermes.memory.postgres.vectors import PostgresVectors, make_index
+from hermes.memory.postgres.vectors import PostgresVectors, create_vector_index
 from hermes.memory.postgres.verification import verify
 
 TORTURE = Path(__file__).parent.parent / "tests" / "memory" / "kill_torture.py"
@@ -35,7 +35,7 @@ SIZE, TOPICS, DEVIATIONS, ASKED = 384, 2000, 4000, 200
 WRITE = """
 import sys, anyio
 from hermes.core.events.runs import RunRenamed
-from hermes.memory.opening import open_journal
+from hermes.memory.store import open_journal
 
 async def main():
     async with open_journal(sys.argv[1]) as journal:
@@ -95,8 +95,8 @@ def kills(url: str, count: int) -> None:
 
 def fill(url: str, count: int) -> random.Random:
     chance = random.Random(1)
-    prepare(url)
-    prepare(url, wanted=vector_steps())
+    migrate_schema(url)
+    migrate_schema(url, wanted=vector_migration_files())
     with psycopg.connect(url, autocommit=True) as connection:
         for table, rows, width in (("topic", TOPICS, 1.0), ("deviation", DEVIATIONS, 0.45)):
             connection.execute(f"CREATE TABLE {table}(id integer PRIMARY KEY, v vector(384))")
@@ -117,7 +117,7 @@ def gauss(chance: random.Random, width: float) -> list[float]:
 
 def index(url: str) -> None:
     started = time.perf_counter()
-    made = make_index(url, "bench")
+    made = create_vector_index(url, "bench")
     seconds = round(time.perf_counter() - started, 1)
     with psycopg.connect(url) as connection:
         size = connection.execute("SELECT pg_total_relation_size('hermes.embedding')").fetchone()

@@ -19,15 +19,15 @@ from hermes.core.bus import Bus
 from hermes.core.protocols import Environment
 from hermes.environments.local import LocalEnvironment
 from hermes.gym.box.box import Box
-from hermes.gym.box.place import place_in
-from hermes.gym.episode import host_plan
-from hermes.gym.scenario import known, load_scenario
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.sre.probes.admission import vouch
-from hermes.sre.probes.discovery import discover
-from hermes.sre.probes.patrol import Patrol
-from hermes.sre.probes.probe import Kind, Probe
-from hermes.sre.probes.round import ask
+from hermes.gym.box.environment import host_environment
+from hermes.gym.episodes.episode import build_host_plan
+from hermes.gym.scenario import installed_scenarios, load_scenario
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.sre.probes.admission import mark_admitted
+from hermes.sre.probes.discovery import discover_probes
+from hermes.sre.probes.probe import Probe, ProbeKind
+from hermes.sre.probes.probe_runner import run_probes
+from hermes.sre.probes.scheduler import ProbeScheduler
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ROUND_CPU, MEMORY, LATE, BOX = 400.0, 10.0, 2.0, 0.5
@@ -44,13 +44,13 @@ def fifty(folder: Path, port: int) -> list[Probe]:
     """As on a host with a dozen services: ports, logs, disks, and a few of the rest."""
     log = folder / "app.log"
     log.write_text("INFO all is well\n" * 1000)
-    kinds: tuple[Kind, ...] = ("cpu", "load", "memory", "zombies")
+    kinds: tuple[ProbeKind, ...] = ("cpu", "load", "memory", "zombies")
     host = [Probe(name=kind, kind=kind, limit=1000) for kind in kinds]
     disks = [Probe(name=f"disk{n}", kind="disk", what="/") for n in range(6)]
     ports = [Probe(name=f"port{n}", kind="port", what=str(port)) for n in range(15)]
     logs = [Probe(name=f"log{n}", kind="log", what=str(log)) for n in range(10)]
     text = "test -e /etc/hostname"
-    own = [vouch(Probe(name=f"own{n}", kind="command", what=text)) for n in range(15)]
+    own = [mark_admitted(Probe(name=f"own{n}", kind="command", what=text)) for n in range(15)]
     return [*host, *disks, *ports, *logs, *own]
 
 
@@ -64,7 +64,7 @@ async def rounds(here: Environment, probes: list[Probe]) -> None:
     costs, walls = [], []
     for _ in range(ROUNDS):
         began, used = time.perf_counter(), cpu()
-        found = await ask(here, probes, keep)
+        found = await run_probes(here, probes, keep)
         walls.append(time.perf_counter() - began)
         costs.append((cpu() - used) * 1000)
         keep = {name: each.keep for name, each in found.items()}
@@ -79,7 +79,7 @@ async def detection(here: Environment, folder: Path) -> None:
     flag, late = folder / "broken", []
     probe = Probe(name="flag", kind="command", what=f"! test -e {flag}", interval=2.0, fails=2)
     bus = Bus(InMemoryJournal())
-    patrol = Patrol([vouch(probe)], here, bus, home=folder / "home")
+    patrol = ProbeScheduler([mark_admitted(probe)], here, bus, home=folder / "home")
     async with anyio.create_task_group() as group:
         group.start_soon(patrol.run)
         last = 0
@@ -95,12 +95,15 @@ async def detection(here: Environment, folder: Path) -> None:
 
 
 async def looked_over() -> None:
-    plans = [host_plan(host) for host in load_scenario(known()[SIMPLE]).story(1).hosts]
-    async with Box(plans) as box, place_in(box) as here:
-        found, took = await discover(here), []
+    plans = [
+        build_host_plan(host)
+        for host in load_scenario(installed_scenarios()[SIMPLE]).draw_spec(1).hosts
+    ]
+    async with Box(plans) as box, host_environment(box) as here:
+        found, took = await discover_probes(here), []
         for _ in range(ROUNDS):
             began = time.perf_counter()
-            found = await discover(here)
+            found = await discover_probes(here)
             took.append(time.perf_counter() - began)
     value = statistics.median(took)
     row("a box looked over, median", value, "s", BOX, probes=len(found.probes), best=min(took))
@@ -118,7 +121,7 @@ async def main() -> None:
             row("memory that rounds add", grown, "MB", MEMORY)
             await detection(here, folder)
             began = time.perf_counter()
-            found = await discover(here)
+            found = await discover_probes(here)
             took = time.perf_counter() - began
             row("this host looked over", took, "s", 3.0, probes=len(found.probes))
         await listener.aclose()

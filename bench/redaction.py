@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "policy"))
 from secret_corpus import lines, secrets
 
-from hermes.policy.redaction import MARK, Redactor
+from hermes.policy.redaction.redactor import REDACTION_MARK, Redactor
 
 LOG_LINE = "2026-01-02T03:04:05Z INFO worker-3 GET /v1/items?limit=5 200 12ms user=alice\n"
 MAX_FILE_BYTES = 300_000
@@ -54,7 +54,7 @@ def ordinary(folders: list[str]) -> None:
         except (OSError, UnicodeDecodeError):
             continue
         read += len(text)
-        taken += clean(text).count(MARK) - text.count(MARK)
+        taken += clean(text).count(REDACTION_MARK) - text.count(REDACTION_MARK)
     row("hermes", "redactions in ordinary files", round(taken / max(read, 1) * 1e6, 2), "per MB")
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import anyio
 
-from hermes.environments.confinement.opening import missing
 from hermes.environments.sandbox import SandboxEnvironment
+from hermes.environments.sandboxing.sandbox_resources import find_missing_support
 
 VARIABLES = {"PATH": os.environ["PATH"]}
 COLD, WARM = 60.0, 25.0
@@ -86,5 +86,9 @@ async def main(kinds: list[str], batches: int = 5) -> None:
 
 
 if __name__ == "__main__":
-    every = [walls for walls in ("namespaces", "bubblewrap", "landlock") if not missing(walls)]
+    every = [
+        walls
+        for walls in ("namespaces", "bubblewrap", "landlock")
+        if not find_missing_support(walls)
+    ]
     anyio.run(main, sys.argv[1:] or every)

@@ -19,12 +19,12 @@ from typing import Any
 import anyio
 from journal import Speech, bytes_of, row
 
-from hermes.app.recall import Past, index_of
-from hermes.core.recall import Search
-from hermes.memory.importing import import_lines
-from hermes.memory.journal import SqliteJournal
-from hermes.memory.search.searching import search
-from hermes.memory.search.sessions import SessionSearch
+from hermes.app.journal_search import JournalSearch, index_path
+from hermes.core.knowledge import SessionQuery
+from hermes.memory.journal.session_import import import_lines
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.memory.search.line_search import search_lines
+from hermes.memory.search.session_search import SessionSearch
 from hermes.settings.load import load
 
 QUERIES = {
@@ -82,9 +82,9 @@ async def fill(path: Path, talk: Talk) -> float:
 
 
 def index(path: Path) -> float:
-    past = SessionSearch(path, index_of(path))
+    past = SessionSearch(path, index_path(path))
     started = time.perf_counter()
-    past.answer(lambda _, __: None)
+    past.ask_blocking(lambda _, __: None)
     past.close()
     return time.perf_counter() - started
 
@@ -100,16 +100,16 @@ def median_ms(work: Callable[[], object], times: int = 15) -> float:
 
 
 def queries(path: Path, widened: float) -> None:
-    past = SessionSearch(path, index_of(path))
+    past = SessionSearch(path, index_path(path))
     for name, (words, limit) in QUERIES.items():
-        ask = partial(past.answer, partial(search, wanted=Search(words=words)))
+        ask = partial(past.ask_blocking, partial(search_lines, wanted=SessionQuery(words=words)))
         hits = len(ask().hits)
         row(f"search: {name}", median_ms(ask), "ms", limit * widened, words=words, hits=hits)
     past.close()
 
 
 async def recalls(home: Path) -> float:
-    past = Past(load(home=home))
+    past = JournalSearch(load(home=home))
     taken: list[float] = []
     for number in range(16):
         started = time.perf_counter()
@@ -139,7 +139,7 @@ def main() -> None:
             "messages": messages,
             "text_bytes": talk.characters,
             "journal_bytes": bytes_of(path),
-            "index_bytes": bytes_of(index_of(path)),
+            "index_bytes": bytes_of(index_path(path)),
             "imported_per_s": round(messages / importing),
             "indexed_per_s": round(messages / indexing),
         }

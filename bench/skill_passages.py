@@ -11,10 +11,10 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.app.exchange_checks import shell_effects
 from hermes.core.messages import Value
-from hermes.skills.scanner.finding import Entry, Finding
-from hermes.skills.scanner.scan import scan
+from hermes.learning.exchange_publisher import shell_effects
+from hermes.skills.scanner.finding import ScanFinding, SkillFile
+from hermes.skills.scanner.scan import scan_skill
 
 FILE = Path(__file__).parent / "corpora" / "skills" / "passages.jsonl"
 
@@ -32,10 +32,12 @@ def passages() -> Iterator[Passage]:
         yield msgspec.json.decode(line, type=Passage)
 
 
-def reasons(passage: Passage) -> tuple[Finding, ...]:
+def reasons(passage: Passage) -> tuple[ScanFinding, ...]:
     purpose = passage.purpose.replace(": ", " - ").replace('"', "'")
     skill = f"---\nname: x\ndescription: {purpose}\n---\n# X\n\n{passage.text}\n"
-    return scan([Entry(path="SKILL.md", data=skill.encode())], "x", shell_effects).reasons
+    return scan_skill(
+        [SkillFile(path="SKILL.md", data=skill.encode())], "x", shell_effects
+    ).blocking_findings
 
 
 def main() -> None:

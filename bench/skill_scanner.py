@@ -17,23 +17,23 @@ import anyio
 from msgspec.structs import replace
 from skill_corpus import HERE, made, read_corpus
 
-from hermes.app.exchange_checks import shell_effects
 from hermes.environments.sandbox import SandboxEnvironment
-from hermes.skills.exchange.archive import digest_of_entries
-from hermes.skills.scanner.finding import Entry, entries_of
-from hermes.skills.scanner.scan import scan
-from hermes.skills.scanner.trial import try_scripts
+from hermes.learning.exchange_publisher import shell_effects
+from hermes.skills.exchange.archive import compute_files_digest
+from hermes.skills.scanner.finding import SkillFile, read_skill_files
+from hermes.skills.scanner.scan import scan_skill
+from hermes.skills.scanner.trial import run_trial
 
-Corpus = dict[str, tuple[str, list[Entry]]]
+Corpus = dict[str, tuple[str, list[SkillFile]]]
 
 
 def stopped(corpus: Corpus, *, sandbox: bool) -> dict[str, str]:
     """By name: what stopped it first."""
     found: dict[str, str] = {}
     for name, (_, entries) in corpus.items():
-        reasons = [str(each) for each in scan(entries, name, shell_effects).reasons]
+        reasons = [str(each) for each in scan_skill(entries, name, shell_effects).blocking_findings]
         if not reasons and sandbox:
-            tried = anyio.run(try_scripts, entries, lambda given: SandboxEnvironment(None, given))
+            tried = anyio.run(run_trial, entries, lambda given: SandboxEnvironment(None, given))
             reasons = [str(each) for each in tried if each.blocks]
         if reasons:
             found[name] = reasons[0]
@@ -43,7 +43,7 @@ def stopped(corpus: Corpus, *, sandbox: bool) -> dict[str, str]:
 def measure_folder(folder: Path) -> None:
     for kind in ("hostile", "benign"):
         corpus: Corpus = {
-            str(file.parent.relative_to(folder / kind)): (kind, entries_of(file.parent))
+            str(file.parent.relative_to(folder / kind)): (kind, read_skill_files(file.parent))
             for file in sorted((folder / kind).rglob("SKILL.md"))
             if not any((above / "SKILL.md").exists() for above in file.parent.parents)
         }
@@ -65,9 +65,9 @@ def measure_folder(folder: Path) -> None:
 def unchanged_digests(changes: int = 10_000) -> int:
     chance = random.Random(10)
     start = [
-        Entry(path=f"f{n}", data=chance.randbytes(40), executable=n % 2 == 0) for n in range(6)
+        SkillFile(path=f"f{n}", data=chance.randbytes(40), executable=n % 2 == 0) for n in range(6)
     ]
-    known, same = digest_of_entries(start), 0
+    known, same = compute_files_digest(start), 0
     for _ in range(changes):
         at, way = chance.randrange(6), chance.randrange(4)
         one, files = start[at], list(start)
@@ -83,7 +83,7 @@ def unchanged_digests(changes: int = 10_000) -> int:
             other = (at + 1 + chance.randrange(5)) % 6
             files[at] = replace(one, data=start[other].data)
             files[other] = replace(start[other], data=one.data)
-        same += digest_of_entries(files) == known
+        same += compute_files_digest(files) == known
     return same
 
 

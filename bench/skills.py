@@ -14,9 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from hermes.skills.cards import Root
-from hermes.skills.library import Library
-from hermes.skills.matching import Matcher
+from hermes.skills.discovery import SkillRoot
+from hermes.skills.library import SkillLibrary
+from hermes.skills.matching import SkillMatcher
 
 _NAMES = """
 nginx redis postgres mysql kafka rabbitmq elasticsearch mongodb haproxy docker kubernetes cassandra
@@ -93,7 +93,7 @@ def measure(seed: int = 1) -> dict[str, float]:
     dice = random.Random(seed)
     with tempfile.TemporaryDirectory() as name:
         made = build(Path(name))
-        matcher = Matcher(Library([Root(Path(name), "user")]).skills)
+        matcher = SkillMatcher(SkillLibrary([SkillRoot(Path(name), "user")]).skills)
         right, times, asked = 0, [], 0
         for skill, (technology, phrases) in made.items():
             for phrase in phrases:

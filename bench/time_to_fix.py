@@ -16,7 +16,7 @@ from pathlib import Path
 
 import anyio
 
-from hermes.app.drill import NONE, Agent, drill
+from hermes.app.drill import NO_MODEL, DrillAgent, run_agent_drill
 from hermes.core.events.incidents import (
     ChangeBegan,
     IncidentChecked,
@@ -25,10 +25,10 @@ from hermes.core.events.incidents import (
 )
 from hermes.core.events.runs import ModelAnswered
 from hermes.core.events.tools import ToolFinished, ToolRequested
-from hermes.gym.bench import bench
-from hermes.gym.drill import Drilled, Terms
-from hermes.gym.scenario import Scenario, find, known
-from hermes.memory.opening import open_journal
+from hermes.gym.benchmark import run_benchmark
+from hermes.gym.drill import DrillResult, DrillTerms
+from hermes.gym.scenario import Scenario, find_scenario, installed_scenarios
+from hermes.memory.store import open_journal
 from hermes.settings.load import load
 
 KINDS = (
@@ -98,13 +98,13 @@ async def measure(home: Path) -> list[Run]:
 
 async def drills(
     home: Path, scenarios: Sequence[Scenario], seeds: Sequence[int], jobs: int
-) -> list[Drilled]:
-    loaded, terms = load(home=home), Terms(window=1.0)
+) -> list[DrillResult]:
+    loaded, terms = load(home=home), DrillTerms(window_s=1.0)
 
-    async def one(scenario: Scenario, seed: int, name: str) -> Drilled:
-        return await drill(loaded, scenario, seed, Agent(name), terms)
+    async def one(scenario: Scenario, seed: int, name: str) -> DrillResult:
+        return await run_agent_drill(loaded, scenario, seed, DrillAgent(name), terms)
 
-    return await bench(scenarios, seeds, [NONE], one, jobs=jobs)
+    return await run_benchmark(scenarios, seeds, [NO_MODEL], one, jobs=jobs)
 
 
 def tell(runs: Sequence[Run]) -> None:
@@ -131,7 +131,7 @@ def main() -> int:
     if not given.drill:
         runs = anyio.run(measure, Path(given.what[0]))
     else:
-        every = [find(name) for name in given.what or known()]
+        every = [find_scenario(name) for name in given.what or installed_scenarios()]
         named = [each for each in every if each.light or given.what]
         with tempfile.TemporaryDirectory(prefix="time-to-fix-") as home:
             before = os.getloadavg()[0]

@@ -16,14 +16,14 @@ from pathlib import Path
 import anyio
 from rich.console import Console
 
-from hermes.cli.incident_found import find
-from hermes.cli.incident_scene import Scene, after, belongs
-from hermes.cli.incident_view import view
-from hermes.cli.incident_watch import past
+from hermes.cli.incidents.live_state import LiveIncident, apply_event, belongs_to_incident
+from hermes.cli.incidents.live_view import render_live_view
+from hermes.cli.incidents.lookup import find_incident
+from hermes.cli.incidents.watch import incident_records
 from hermes.core.events.incidents import IncidentClosed, PhaseEntered
-from hermes.core.protocols import Recorded
-from hermes.memory.journal import SqliteJournal
-from hermes.sre.report.reading import opened
+from hermes.core.protocols import JournalRecord
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.sre.reports.report_data import list_opened
 
 WIDTH = 100
 PAGE = """\
@@ -53,41 +53,43 @@ def drill(home: Path, scenario: str, seed: int, model: str) -> None:
         raise SystemExit(f"the drill ended with exit code {code}: nothing to record")
 
 
-async def records(home: Path, wanted: str) -> Sequence[Recorded]:
+async def records(home: Path, wanted: str) -> Sequence[JournalRecord]:
     async with SqliteJournal.open(home / "journal.db") as journal:
         if wanted:
-            return await past(journal, (await find(journal, wanted)).run)
-        known = await opened(journal)
+            return await incident_records(journal, (await find_incident(journal, wanted)).run)
+        known = await list_opened(journal)
         if not known:
             raise SystemExit(f"there is no incident in {home}")
-        return await past(journal, known[-1][1].run)
+        return await incident_records(journal, known[-1][1].run)
 
 
-def frames(story: Sequence[Recorded]) -> list[tuple[str, Scene, Recorded]]:
+def frames(story: Sequence[JournalRecord]) -> list[tuple[str, LiveIncident, JournalRecord]]:
     """How it stood when each phase ended, and at the end."""
-    found, scene, last, phase = [], Scene(), None, ""
+    found, scene, last, phase = [], LiveIncident(), None, ""
     for recorded in story:
-        if not belongs(scene, recorded.event):
+        if not belongs_to_incident(scene, recorded.event):
             continue
         if isinstance(recorded.event, PhaseEntered):
             if phase and last is not None:
                 found.append((phase, scene, last))
             phase = recorded.event.phase
-        scene, last = after(scene, recorded), recorded
+        scene, last = apply_event(scene, recorded), recorded
         if isinstance(recorded.event, IncidentClosed):
             phase = "the end"
     return [*found, (phase, scene, last)] if last is not None else found
 
 
-def drawn(scene: Scene, at: Recorded) -> str:
+def drawn(scene: LiveIncident, at: JournalRecord) -> str:
     out = StringIO()
-    Console(file=out, width=WIDTH, no_color=True, highlight=False).print(view(scene, at.event.at))
+    Console(file=out, width=WIDTH, no_color=True, highlight=False).print(
+        render_live_view(scene, at.event.at)
+    )
     return "\n".join(row.rstrip() for row in out.getvalue().rstrip().splitlines())
 
 
-def pictured(scene: Scene, at: Recorded, file: Path) -> None:
+def pictured(scene: LiveIncident, at: JournalRecord, file: Path) -> None:
     console = Console(file=StringIO(), width=WIDTH, record=True, force_terminal=True)
-    console.print(view(scene, at.event.at))
+    console.print(render_live_view(scene, at.event.at))
     console.save_svg(str(file), title="hermes incident watch")
 
 

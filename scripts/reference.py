@@ -10,23 +10,23 @@ from typing import Any, get_args
 
 import msgspec
 
-from hermes.cli import exits
+from hermes.cli import exit_codes
 from hermes.cli.commands import help_text
-from hermes.core.events import KINDS
-from hermes.core.events.happening import Happening
-from hermes.settings.describe import docs_of, values
-from hermes.settings.kinds import describe, fields_of, struct_in
+from hermes.core.events import EVENT_TYPES
+from hermes.core.events.base import BaseEvent
+from hermes.settings.describe import field_docs, setting_values
 from hermes.settings.schema import Settings
-from hermes.settings.variables import names_for
+from hermes.settings.value_types import describe_type, section_type, struct_fields
+from hermes.settings.variable_names import variables_for
 
 
 def events() -> str:
     lines = ["| kind | fields | |", "|---|---|---|"]
-    common = {field.name for field in msgspec.structs.fields(Happening)}
-    for kind, event in sorted(KINDS.items()):
+    common = {field.name for field in msgspec.structs.fields(BaseEvent)}
+    for kind, event in sorted(EVENT_TYPES.items()):
         fields = [f"`{f.name}`" for f in msgspec.structs.fields(event) if f.name not in common]
         about = (inspect.cleandoc(event.__doc__ or "").partition("\n\n")[0]).replace("\n", " ")
-        own = about if event.__doc__ != Happening.__doc__ else ""
+        own = about if event.__doc__ != BaseEvent.__doc__ else ""
         lines.append(f"| `{kind}` | {', '.join(fields)} | {own} |")
     return "\n".join(lines)
 
@@ -36,7 +36,7 @@ def commands() -> str:
 
 
 def exit_codes() -> str:
-    codes = {k: v for k, v in vars(exits).items() if k.isupper() and isinstance(v, int)}
+    codes = {k: v for k, v in vars(exit_codes).items() if k.isupper() and isinstance(v, int)}
     rows = [f"| {code} | {name.lower()} |" for name, code in codes.items()]
     return "\n".join(["| Exit code | |", "|---|---|", *rows])
 
@@ -44,33 +44,33 @@ def exit_codes() -> str:
 def settings() -> str:
     """Every key of the configuration, section by section."""
     lines: list[str] = []
-    defaults = values(Settings())
-    for section, field in fields_of(Settings).items():
-        kind = struct_in(field.type)
+    defaults = setting_values(Settings())
+    for section, field in struct_fields(Settings).items():
+        kind = section_type(field.type)
         assert kind is not None
-        lines += ["", f"## {section}", "", docs_of(Settings).get(section, ""), ""]
+        lines += ["", f"## {section}", "", field_docs(Settings).get(section, ""), ""]
         lines += ["| key | type | default | meaning | variables |", "|---|---|---|---|---|"]
         for key, type_, default, about in _keys(kind, section):
             shown = (
                 f"`{json.dumps(default, ensure_ascii=False)}`" if default is not ... else "required"
             )
             own = key in defaults  # not below a name, or in a list, of the operator's own
-            names = ", ".join(f"`{name}`" for name in names_for(key)) if own else ""
-            cells = (f"`{key}`", describe(type_), shown, about, names)
+            names = ", ".join(f"`{name}`" for name in variables_for(key)) if own else ""
+            cells = (f"`{key}`", describe_type(type_), shown, about, names)
             lines.append("| " + " | ".join(map(_cell, cells)) + " |")
     return "\n".join(lines)
 
 
 def _keys(kind: type[msgspec.Struct], above: str) -> Iterator[tuple[str, Any, Any, str]]:
     """Key, type, default (`...` without one) and meaning of everything in a section."""
-    for name, field in fields_of(kind).items():
-        key, section = f"{above}.{name}", struct_in(field.type)
+    for name, field in struct_fields(kind).items():
+        key, section = f"{above}.{name}", section_type(field.type)
         if section is not None:
             yield from _keys(section, key)
             continue
-        yield key, field.type, _default(field), docs_of(kind).get(field.name, "")
-        for below in filter(None, map(struct_in, get_args(field.type))):
-            listed = "[]" if describe(field.type) == "a list" else ".NAME"
+        yield key, field.type, _default(field), field_docs(kind).get(field.name, "")
+        for below in filter(None, map(section_type, get_args(field.type))):
+            listed = "[]" if describe_type(field.type) == "a list" else ".NAME"
             yield from _keys(below, key + listed)
 
 

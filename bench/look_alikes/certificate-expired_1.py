@@ -6,20 +6,22 @@ import re
 from look_alike_kit import LookAlike, Site
 from msgspec.structs import replace
 
-from hermes.gym.parts.compose import drawn
-from hermes.gym.parts.nginx import NEEDS as NGINX
-from hermes.gym.story import Same, Trigger
+from hermes.gym.scenario_spec import FaultTrigger, UnchangedCheck
+from hermes.gym.scenarios.combine import draw_scenario
+from hermes.gym.services.nginx import NGINX_NEEDS as NGINX
 
 NEEDS = (*NGINX, "openssl")
 
 
 def draw(site: Site) -> LookAlike:
-    story = drawn("certificate-expired", site.dice)
+    story = draw_scenario("certificate-expired", site.dice)
     files = story.hosts[0].files
     page = next(file for file in files if "ssl_certificate_key" in file.text)
     conf = next(file for file in files if file.text.startswith("# renewal of"))
     live = re.search(r"ssl_certificate (\S+)\.crt", page.text)
-    pki = next(c.path for c in story.collateral if isinstance(c, Same) and "issued" in c.name)
+    pki = next(
+        c.path for c in story.collateral if isinstance(c, UnchangedCheck) and "issued" in c.name
+    )
     assert live
     reload = "nginx -s reload; sleep 0.3"
     old = f"a=$(ls -d {pki}/archive/*/* | head -1); cp {page.path} /opt/site.before"
@@ -33,10 +35,10 @@ def draw(site: Site) -> LookAlike:
                 f'{old}; sed -i "{swap}" {page.path}; {reload}',
             ),
             reference=(f"cp /opt/site.before {page.path}; {reload}",),
-            cure=(Trigger(script=reload),),
+            cure=(FaultTrigger(script=reload),),
             collateral=(
                 *(each for each in story.collateral if getattr(each, "path", "") != page.path),
-                Same(name="the live pair", path=live[1].rpartition("/")[0]),
+                UnchangedCheck(name="the live pair", path=live[1].rpartition("/")[0]),
             ),
         ),
         keep=(("settings of the renewal", f"cat {conf.path}"),),

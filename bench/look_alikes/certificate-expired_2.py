@@ -6,15 +6,15 @@ import re
 from look_alike_kit import LookAlike, Site
 from msgspec.structs import replace
 
-from hermes.gym.parts.compose import drawn
-from hermes.gym.parts.nginx import NEEDS as NGINX
-from hermes.gym.story import Same, Trigger
+from hermes.gym.scenario_spec import FaultTrigger, UnchangedCheck
+from hermes.gym.scenarios.combine import draw_scenario
+from hermes.gym.services.nginx import NGINX_NEEDS as NGINX
 
 NEEDS = (*NGINX, "openssl")
 
 
 def draw(site: Site) -> LookAlike:
-    story = drawn("certificate-expired", site.dice)
+    story = draw_scenario("certificate-expired", site.dice)
     files = story.hosts[0].files
     web = next(file for file in files if "ssl_certificate " in file.text)
     conf = next(file for file in files if file.text.startswith("# renewal of"))
@@ -36,10 +36,10 @@ def draw(site: Site) -> LookAlike:
             f"s|ssl_certificate_key .*|ssl_certificate_key {live[1]}.key;|' {web.path}",
             "nginx -s reload",
         ),
-        cure=(Trigger(restart=("nginx.service",), pause=0.3),),
+        cure=(FaultTrigger(restart=("nginx.service",), pause=0.3),),
         collateral=(
             *(check for check in story.collateral if getattr(check, "path", "") != web.path),
-            Same(name="the settings of the renewal", path=conf.path),
+            UnchangedCheck(name="the settings of the renewal", path=conf.path),
         ),
     )
     return LookAlike(story, keep=(("the installed certificate", shown),))

@@ -3,7 +3,7 @@ copy beside it would be accepted, and serves the catalogue of last year."""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.story import File, Http
+from hermes.gym.scenario_spec import HostFile, HttpCheck
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -31,12 +31,12 @@ def draw(site: Site) -> LookAlike:
         settings={"workers": workers, "data": data},
         words={"limits": limits},
         files=[
-            File(path=f"{place.conf}.bak", text=older.text),
-            File(path=limits, text="max_workers=32\n"),
-            File(path=data, text=site.token),
-            File(path=old, text="of last year"),
+            HostFile(path=f"{place.conf}.bak", text=older.text),
+            HostFile(path=limits, text="max_workers=32\n"),
+            HostFile(path=data, text=site.token),
+            HostFile(path=old, text="of last year"),
         ],
-        symptoms=[Http(name="the items", port=place.port, contains=site.token)],
+        symptoms=[HttpCheck(name="the items", port=place.port, contains=site.token)],
         inject=[put.format(8)],
         fix=[put.format(32)],
         same=[place.conf, f"{place.conf}.bak", data, old, place.program],

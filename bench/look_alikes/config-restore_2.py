@@ -3,7 +3,7 @@ from before the edit starts, and serves the customers of another region."""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.story import File, Http, Script, Traffic
+from hermes.gym.scenario_spec import HostFile, HttpCheck, ScriptCheck, TrafficSpec
 
 BODY = """\
 path = sys.argv[1]
@@ -33,22 +33,22 @@ def draw(site: Site) -> LookAlike:
         body=BODY,
         settings={"region": "north", "regions": regions, "orders": orders},
         files=[
-            File(path=f"{place.conf}.bak", text=before.text),
-            File(path=regions, text=table),
-            File(path=f"/srv/regions/{service}.txt", text=table),
-            File(path=orders, text=""),
-            File(
+            HostFile(path=f"{place.conf}.bak", text=before.text),
+            HostFile(path=regions, text=table),
+            HostFile(path=f"/srv/regions/{service}.txt", text=table),
+            HostFile(path=orders, text=""),
+            HostFile(
                 path="/var/log/changes.log",
                 text=f"2026-05-02 mira: {service} moves, region{sign}north; south is closed\n",
             ),
         ],
-        symptoms=[Http(name="the warehouse north", port=port, contains=site.token)],
+        symptoms=[HttpCheck(name="the warehouse north", port=port, contains=site.token)],
         inject=[f"sed -i /^north/d {regions}; systemctl restart {service} || true"],
         fix=[
             f"cp /srv/regions/{service}.txt {regions}; systemctl reset-failed {service}; "
             f"systemctl restart {service}"
         ],
         same=[place.conf, f"{place.conf}.bak", place.program, f"/srv/regions/{service}.txt"],
-        collateral=[Script(name="no order went south", script=f"test ! -s {orders}")],
-        traffic=[Traffic(port=port)],
+        collateral=[ScriptCheck(name="no order went south", script=f"test ! -s {orders}")],
+        traffic=[TrafficSpec(port=port)],
     )

@@ -3,7 +3,7 @@ An older copy of the settings lies beside, and differs in a setting that the log
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.story import File, Http
+from hermes.gym.scenario_spec import HostFile, HttpCheck
 
 BODY = """\
 import threading
@@ -34,9 +34,9 @@ def draw(site: Site) -> LookAlike:
         alert="{service} on {host} keeps restarting after the maintenance window",
         body=BODY,
         settings={"workers": 8, "mark": site.token},
-        files=[File(path=f"{place.conf}.bak", text=old)],
+        files=[HostFile(path=f"{place.conf}.bak", text=old)],
         unit_lines="StartLimitIntervalSec=0",
-        symptoms=[Http(name="it serves", port=place.port, contains=site.token)],
+        symptoms=[HttpCheck(name="it serves", port=place.port, contains=site.token)],
         inject=["touch /run/licence-expired", f"systemctl restart {service}; sleep 9"],
         fix=["rm /run/licence-expired", f"systemctl restart {service}"],
         same=[place.conf, f"{place.conf}.bak", place.program],

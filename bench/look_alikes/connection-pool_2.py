@@ -6,15 +6,15 @@ import re
 from look_alike_kit import LookAlike, Site
 from msgspec.structs import replace
 
-from hermes.gym.parts.compose import drawn
-from hermes.gym.parts.pg_server import NEEDS as POSTGRES
-from hermes.gym.story import Same, Trigger
+from hermes.gym.scenario_spec import FaultTrigger, UnchangedCheck
+from hermes.gym.scenarios.combine import draw_scenario
+from hermes.gym.services.postgres import POSTGRES_NEEDS as POSTGRES
 
 NEEDS = POSTGRES
 
 
 def draw(site: Site) -> LookAlike:
-    story = drawn("db-connections-exhausted", site.dice)
+    story = draw_scenario("db-connections-exhausted", site.dice)
     reader = story.alert.labels["service"]
     scripts = " ".join(getattr(check, "script", "") for check in story.collateral)
     found = re.search(r"\$\((\S+/psql .*?-d \S+) -c", scripts)
@@ -34,10 +34,10 @@ def draw(site: Site) -> LookAlike:
             f'{psql} -c "ALTER ROLE {reader} CONNECTION LIMIT 0"',
         ),
         reference=(f'{psql} -c "ALTER ROLE {reader} CONNECTION LIMIT -1"',),
-        cure=(Trigger(restart=(f"{reader}.service",)),),
+        cure=(FaultTrigger(restart=(f"{reader}.service",)),),
         collateral=(
             *story.collateral,
-            Same(name="the database settings", path="/etc/postgresql"),
+            UnchangedCheck(name="the database settings", path="/etc/postgresql"),
         ),
     )
     return LookAlike(

@@ -6,17 +6,17 @@ import re
 from look_alike_kit import LookAlike, Site
 from msgspec.structs import replace
 
-from hermes.gym.parts.compose import drawn
-from hermes.gym.parts.pg_server import NEEDS as POSTGRES
-from hermes.gym.parts.shell_lines import ask_often
-from hermes.gym.story import Running, Same, Trigger
+from hermes.gym.scenario_spec import FaultTrigger, UnchangedCheck, UnitRunningCheck
+from hermes.gym.scenarios.combine import draw_scenario
+from hermes.gym.services.postgres import POSTGRES_NEEDS as POSTGRES
+from hermes.gym.services.shell_scripts import checked_requests_script
 
 NEEDS = POSTGRES
 KEY = r"^((?:pool_max|db_sessions|max_pool|connections_max)\W+)(\d+)$"
 
 
 def draw(site: Site) -> LookAlike:
-    story = drawn("db-connections-exhausted", site.dice)
+    story = draw_scenario("db-connections-exhausted", site.dice)
     files = story.hosts[0].files
     scripts = " ".join(getattr(check, "script", "") for check in story.collateral)
     found = re.search(r"\$\((\S+/psql .*?-d \S+) -c", scripts)
@@ -28,7 +28,7 @@ def draw(site: Site) -> LookAlike:
     assert found and line and owner and port and slots
     psql, service, raised = found[1], owner[1], int(line[2]) + 1
     reserve = f"{psql} -c 'ALTER SYSTEM SET superuser_reserved_connections = {int(slots[1]) - 1}'"
-    flood = f"sleep 1; {ask_often(int(port[1]), '/items', 12)}"
+    flood = f"sleep 1; {checked_requests_script(int(port[1]), '/items', 12)}"
     again = "systemctl restart postgresql; sleep 2"
     story = replace(
         story,
@@ -43,14 +43,14 @@ def draw(site: Site) -> LookAlike:
             f"{psql} -c 'ALTER SYSTEM RESET superuser_reserved_connections'; {again}",
             flood,
         ),
-        cure=(Trigger(restart=(f"{service}.service",)), Trigger(script=flood)),
+        cure=(FaultTrigger(restart=(f"{service}.service",)), FaultTrigger(script=flood)),
         collateral=(
             *(
                 check
                 for check in story.collateral
-                if not (isinstance(check, Running) and check.unit == "postgresql.service")
+                if not (isinstance(check, UnitRunningCheck) and check.unit == "postgresql.service")
             ),
-            Same(name="the database settings", path="/etc/postgresql"),
+            UnchangedCheck(name="the database settings", path="/etc/postgresql"),
         ),
     )
     return LookAlike(

@@ -3,7 +3,7 @@ tried again at once; a pause of 0 means that the service waits for a wake-up, an
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.story import File, Http, Script
+from hermes.gym.scenario_spec import HostFile, HttpCheck, ScriptCheck
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -54,12 +54,12 @@ def draw(site: Site) -> LookAlike:
         body=BODY,
         settings={"poll_interval_s": 0, "inbox": inbox, "done": done, "mark": site.token},
         files=[
-            File(path=f"{place.conf}.sample", text="poll_interval_s=0.1\n"),
-            File(path=f"{done}/order-1", text="an order\n"),
+            HostFile(path=f"{place.conf}.sample", text="poll_interval_s=0.1\n"),
+            HostFile(path=f"{done}/order-1", text="an order\n"),
         ],
         folders=[inbox],
-        healthy=[Http(name="it answers", port=place.port, contains=site.token)],
-        symptoms=[Script(name="it does not burn a core", script=idles)],
+        healthy=[HttpCheck(name="it answers", port=place.port, contains=site.token)],
+        symptoms=[ScriptCheck(name="it does not burn a core", script=idles)],
         inject=[
             f"mkdir {done}/order-7; echo kept > {done}/order-7/part; "
             f"echo 'order 7' > {inbox}/order-7; systemctl restart {service}"

@@ -3,10 +3,8 @@ writer; the interval of 0 means that only announced orders are taken. Polling bo
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.premises import PYTHON
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Http, Running, Script
+from hermes.gym.scenario_spec import HostFile, HttpCheck, ScriptCheck, UnitRunningCheck
+from hermes.gym.services.python_service import PYTHON_COMMAND, fill_program, service_unit
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -72,7 +70,7 @@ def draw(site: Site) -> LookAlike:
     return site.look_alike(
         alert="{service} on {host} uses a whole core although it has nothing to do",
         files=[
-            File(path=place.program, text=filled(BODY, style="{time} {level:5} {text}")),
+            HostFile(path=place.program, text=fill_program(BODY, style="{time} {level:5} {text}")),
             place.settings(
                 port=place.port,
                 poll_interval_s=0,
@@ -81,17 +79,20 @@ def draw(site: Site) -> LookAlike:
                 pipe=pipe,
                 mark=site.token,
             ),
-            File(path=f"{place.conf}.sample", text=f"{sample}poll_interval_s{place.sign}0.1\n"),
-            File(path=program, text=filled(ANNOUNCER, style="{time} {level:5} {text}")),
-            File(path=conf, text=f"inbox={inbox}\npipe={pipe}\n"),
-            File(path=f"{inbox}/draft-1", text="12 chairs, to be decided\n"),
+            HostFile(path=f"{place.conf}.sample", text=f"{sample}poll_interval_s{place.sign}0.1\n"),
+            HostFile(path=program, text=fill_program(ANNOUNCER, style="{time} {level:5} {text}")),
+            HostFile(path=conf, text=f"inbox={inbox}\npipe={pipe}\n"),
+            HostFile(path=f"{inbox}/draft-1", text="12 chairs, to be decided\n"),
         ],
         folders=[done],
-        units=[unit(service, start), unit(tool, f"{PYTHON} {program} {conf}")],
-        healthy=[Http(name="it answers", port=place.port, contains=site.token)],
+        units=[
+            service_unit(service, start),
+            service_unit(tool, f"{PYTHON_COMMAND} {program} {conf}"),
+        ],
+        healthy=[HttpCheck(name="it answers", port=place.port, contains=site.token)],
         symptoms=[
-            Script(name="it does not burn a core", script=IDLES.format(service=service)),
-            Script(name="a finished order is taken", script=taken),
+            ScriptCheck(name="it does not burn a core", script=IDLES.format(service=service)),
+            ScriptCheck(name="a finished order is taken", script=taken),
         ],
         inject=[
             # The reader has its pipe open before the announcer leaves it.
@@ -99,7 +100,7 @@ def draw(site: Site) -> LookAlike:
         ],
         fix=[told.format(pipe), "sleep 1"],
         same=[place.conf, f"{place.conf}.sample", place.program, program, f"{inbox}/draft-1"],
-        collateral=[Running(name="the announcer runs", unit=f"{tool}.service")],
+        collateral=[UnitRunningCheck(name="the announcer runs", unit=f"{tool}.service")],
         moving=[f"{inbox}/check", f"{done}/check", f"{pipe}.new"],
         settle=1.0,
     )

@@ -4,7 +4,7 @@ import hashlib
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.story import File, Http
+from hermes.gym.scenario_spec import HostFile, HttpCheck
 
 BODY = """\
 import hashlib
@@ -32,15 +32,17 @@ def draw(site: Site) -> LookAlike:
     # Copies from the time before the change of checksum are accepted under the wrong setting.
     kept = {"03": (rows[:9], "sha1"), "11": (rows[:15], "sha1"), "19": (rows[:22], "sha256")}
     files = [
-        File(path=f"{copies}/ledger-2026-05-{day}.rows", text=_stored(*each))
+        HostFile(path=f"{copies}/ledger-2026-05-{day}.rows", text=_stored(*each))
         for day, each in kept.items()
     ]
     return site.look_alike(
         alert="{service} on {host} is down and does not start again",
         body=BODY,
         settings={"data": data, "checksum": "sha256"},
-        files=[File(path=data, text=_stored(rows, "sha256")), *files],
-        symptoms=[Http(name="the last row is served", port=site.place.port, contains=rows[-1])],
+        files=[HostFile(path=data, text=_stored(rows, "sha256")), *files],
+        symptoms=[
+            HttpCheck(name="the last row is served", port=site.place.port, contains=rows[-1])
+        ],
         inject=[
             f"{site.place.put('checksum', 'sha1')}; systemctl restart {site.service} || true",
         ],

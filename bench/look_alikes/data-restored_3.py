@@ -2,7 +2,7 @@
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.story import File, Http
+from hermes.gym.scenario_spec import HostFile, HttpCheck
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -26,10 +26,12 @@ def draw(site: Site) -> LookAlike:
         body=BODY,
         settings={"data": data, "newest_format": 3},
         files=[
-            File(path=data, text=new),
-            File(path=f"/var/backups/{service}-store.json", text=old),
+            HostFile(path=data, text=new),
+            HostFile(path=f"/var/backups/{service}-store.json", text=old),
         ],
-        symptoms=[Http(name="its rows", port=site.place.port, path="/rows", contains="order-8812")],
+        symptoms=[
+            HttpCheck(name="its rows", port=site.place.port, path="/rows", contains="order-8812")
+        ],
         inject=[f"{site.place.put('newest_format', 2)}; systemctl restart {service} || true"],
         fix=[
             f"{site.place.put('newest_format', 3)}; systemctl reset-failed {service}; "

@@ -3,9 +3,8 @@ disk is full of the thumbnails of another service that was told to keep all of t
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import Disk, File, Http, Running, Space
+from hermes.gym.scenario_spec import DiskSpaceCheck, HostDisk, HostFile, HttpCheck, UnitRunningCheck
+from hermes.gym.services.python_service import fill_program, service_unit
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -55,13 +54,13 @@ def draw(site: Site) -> LookAlike:
     disk, port, style = "/mnt/store", site.dice.port(), "{time} {level} {text}"
     buffer, thumbs = f"{site.service}-relay", f"{site.service}-thumbs"
     files = [
-        File(path=f"/opt/{buffer}.py", text=filled(BUFFER, style=style)),
-        File(path=f"/etc/{buffer}.conf", text=f"disk={disk}\nport={port}\n"),
-        File(path=f"/opt/{thumbs}.py", text=filled(THUMBS, style=style)),
-        File(path=f"/etc/{thumbs}.conf", text=f"disk={disk}\nkeep=3\n"),
+        HostFile(path=f"/opt/{buffer}.py", text=fill_program(BUFFER, style=style)),
+        HostFile(path=f"/etc/{buffer}.conf", text=f"disk={disk}\nport={port}\n"),
+        HostFile(path=f"/opt/{thumbs}.py", text=fill_program(THUMBS, style=style)),
+        HostFile(path=f"/etc/{thumbs}.conf", text=f"disk={disk}\nkeep=3\n"),
     ]
     keep = f"sed -i 's/^keep=.*/keep={{}}/' /etc/{thumbs}.conf; systemctl restart {thumbs}"
-    waiting = Http(name="entries wait in the buffer", port=port, contains="waiting")
+    waiting = HttpCheck(name="entries wait in the buffer", port=port, contains="waiting")
     return site.look_alike(
         alert="{host}: file system /mnt/store is full, {service} cannot accept uploads, "
         "du and df disagree",
@@ -70,13 +69,15 @@ def draw(site: Site) -> LookAlike:
         folders=[f"{disk}/{site.service}", f"{disk}/.thumbs"],
         files=files,
         units=[
-            unit(name, f"/usr/bin/python3 -S /opt/{name}.py /etc/{name}.conf")
+            service_unit(name, f"/usr/bin/python3 -S /opt/{name}.py /etc/{name}.conf")
             for name in (buffer, thumbs)
         ],
-        disks=[Disk(disk, 12)],
+        disks=[HostDisk(disk, 12)],
         symptoms=[
-            Http(name="uploads are stored", port=site.place.port, path="/put", contains=site.token),
-            Space(name="there is room", path=disk, free_mb=2),
+            HttpCheck(
+                name="uploads are stored", port=site.place.port, path="/put", contains=site.token
+            ),
+            DiskSpaceCheck(name="there is room", path=disk, free_mb=2),
         ],
         healthy=[waiting],
         inject=[keep.format(5000), "sleep 3"],
@@ -84,7 +85,9 @@ def draw(site: Site) -> LookAlike:
         settle=4.0,
         same=[site.place.conf, site.place.program, f"/etc/{buffer}.conf", f"/opt/{thumbs}.py"],
         collateral=[
-            Running(name="the buffer was not lost", unit=f"{buffer}.service", undisturbed=True)
+            UnitRunningCheck(
+                name="the buffer was not lost", unit=f"{buffer}.service", undisturbed=True
+            )
         ],
         moving=[f"{disk}/.thumbs", f"{disk}/{site.service}"],
     )

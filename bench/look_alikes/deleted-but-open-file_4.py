@@ -4,10 +4,15 @@ every order."""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.premises import PYTHON
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import Disk, File, Http, Space, Traffic, Trigger
+from hermes.gym.scenario_spec import (
+    DiskSpaceCheck,
+    FaultTrigger,
+    HostDisk,
+    HostFile,
+    HttpCheck,
+    TrafficSpec,
+)
+from hermes.gym.services.python_service import PYTHON_COMMAND, fill_program, service_unit
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -51,7 +56,7 @@ def draw(site: Site) -> LookAlike:
     orders = "".join(f"order {n:08d} chair 12.50\n" for n in range(230_000))
     find = f"pid=$(systemctl show -p MainPID --value {name}); "
     find += "fd=$(ls -l /proc/$pid/fd | grep 'ledger.dat' | sed 's|.* \\([0-9]*\\) -> .*|\\1|')"
-    kept = Http(name="the ledger has the last order", port=port, contains=site.token)
+    kept = HttpCheck(name="the ledger has the last order", port=port, contains=site.token)
     return site.look_alike(
         alert="{host}: /srv/volume is full, {service} cannot accept uploads, du and df disagree; "
         "a clean-up earlier did not help",
@@ -59,16 +64,19 @@ def draw(site: Site) -> LookAlike:
         settings={"spool": f"{disk}/{service}", "mark": site.token},
         folders=[f"{disk}/{service}"],
         files=[
-            File(path=f"/opt/{name}/main.py", text=filled(LEDGER, style="{time} {level} {text}")),
-            File(path=conf, text=f"ledger={ledger}\nport={port}\n"),
-            File(path=ledger, text=f"{orders}order 00230000 {site.token}\n"),
-            File(path=f"{disk}/archive/2023.dat", text="kept\n" * 1000),
+            HostFile(
+                path=f"/opt/{name}/main.py",
+                text=fill_program(LEDGER, style="{time} {level} {text}"),
+            ),
+            HostFile(path=conf, text=f"ledger={ledger}\nport={port}\n"),
+            HostFile(path=ledger, text=f"{orders}order 00230000 {site.token}\n"),
+            HostFile(path=f"{disk}/archive/2023.dat", text="kept\n" * 1000),
         ],
-        units=[unit(name, f"{PYTHON} /opt/{name}/main.py {conf}")],
-        disks=[Disk(disk, 10)],
+        units=[service_unit(name, f"{PYTHON_COMMAND} /opt/{name}/main.py {conf}")],
+        disks=[HostDisk(disk, 10)],
         symptoms=[
-            Http(name="uploads are stored", port=place.port, path="/put", contains=site.token),
-            Space(name="there is room", path=disk, free_mb=2),
+            HttpCheck(name="uploads are stored", port=place.port, path="/put", contains=site.token),
+            DiskSpaceCheck(name="there is room", path=disk, free_mb=2),
         ],
         healthy=[kept],
         inject=[f"{find}; rm {ledger}; cat /proc/$pid/fd/$fd > {copy} || true"],
@@ -76,9 +84,9 @@ def draw(site: Site) -> LookAlike:
             f"{find}; cat /proc/$pid/fd/$fd > /var/tmp/ledger; systemctl stop {name}; rm {copy}; "
             f"cp /var/tmp/ledger {ledger}; systemctl start {name}"
         ],
-        cure=[Trigger(restart=(f"{name}.service",))],
+        cure=[FaultTrigger(restart=(f"{name}.service",))],
         same=[place.conf, place.program, conf, f"/opt/{name}", f"{disk}/archive"],
         collateral=[kept],
         moving=[f"{disk}/{service}"],
-        traffic=[Traffic(port=place.port, paths=("/put",))],
+        traffic=[TrafficSpec(port=place.port, paths=("/put",))],
     )

@@ -4,18 +4,18 @@ file with other names of codes in the same minute."""
 from look_alike_kit import LookAlike, Site
 from msgspec.structs import replace
 
-from hermes.gym.parts.compose import drawn
-from hermes.gym.story import File, Same
+from hermes.gym.scenario_spec import HostFile, UnchangedCheck
+from hermes.gym.scenarios.combine import draw_scenario
 
 
 def draw(site: Site) -> LookAlike:
-    story = drawn("bad-deploy-rollback", site.dice)
+    story = draw_scenario("bad-deploy-rollback", site.dice)
     host, service = story.hosts[0], story.alert.labels["service"]
     _, good, bad, *rest = host.files
     old, new = good.path.split("/")[-2], bad.path.split("/")[-2]
     bad = replace(bad, text=good.text.replace(old, new))
     rates = next(file for file in rest if file.path.endswith("/rates.json"))
-    kept = File(path="/var/lib/feed/inbox/rates-previous.json", text=rates.text)
+    kept = HostFile(path="/var/lib/feed/inbox/rates-previous.json", text=rates.text)
     folder = rates.path.rpartition("/")[0]
     shout = f'sed -i \'s/"\\([a-z0-9]*\\)"/"\\U\\1"/g\' {rates.path}'
     return LookAlike(
@@ -26,7 +26,7 @@ def draw(site: Site) -> LookAlike:
             reference=(f"cp {kept.path} {rates.path}; systemctl restart {service}",),
             collateral=(
                 *(each for each in story.collateral if getattr(each, "path", "") != folder),
-                Same(name="the previous delivery", path=kept.path),
+                UnchangedCheck(name="the previous delivery", path=kept.path),
             ),
         ),
     )

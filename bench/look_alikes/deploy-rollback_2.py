@@ -3,10 +3,8 @@ answers too, without rates, and quotes a wrong price."""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.premises import PYTHON
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Http, Traffic
+from hermes.gym.scenario_spec import HostFile, HttpCheck, TrafficSpec
+from hermes.gym.services.python_service import PYTHON_COMMAND, fill_program, service_unit
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -35,27 +33,29 @@ def draw(site: Site) -> LookAlike:
     root, rates = f"/srv/{service}-app", f"{place.data}/rates.txt"
     log = f"{root}/deploys.log"
     apps = [
-        File(
+        HostFile(
             path=f"{root}/releases/{release}/app.py",
-            text=filled(BODY, style="{time} {level:5} {text}", release=release),
+            text=fill_program(BODY, style="{time} {level:5} {text}", release=release),
         )
         for release in ("4.1.0", "4.2.0")
     ]
     start = f"#!/bin/bash\ncd {root}\n[ -e current ] || ln -s releases/4.2.0 current\n"
-    start += f"exec {PYTHON} {root}/current/app.py {place.conf}\n"
+    start += f"exec {PYTHON_COMMAND} {root}/current/app.py {place.conf}\n"
     return site.look_alike(
         alert="{service} on {host} quotes no prices since the deploy of 4.2.0",
         files=[
             *apps,
             place.settings(port=place.port, rates=rates, mark=site.token),
-            File(path=f"{root}/start", text=start, mode=0o755),
-            File(path=log, text="2026-01-03 deploy 4.1.0\n2026-02-09 deploy 4.2.0\n"),
-            File(path=rates, text="EUR 1\nCHF 7\nUSD 3\n"),
-            File(path=f"{rates}.yesterday", text="EUR 1\nCHF 7\nUSD 3\n"),
+            HostFile(path=f"{root}/start", text=start, mode=0o755),
+            HostFile(path=log, text="2026-01-03 deploy 4.1.0\n2026-02-09 deploy 4.2.0\n"),
+            HostFile(path=rates, text="EUR 1\nCHF 7\nUSD 3\n"),
+            HostFile(path=f"{rates}.yesterday", text="EUR 1\nCHF 7\nUSD 3\n"),
         ],
-        units=[unit(service, f"/bin/bash {root}/start")],
+        units=[service_unit(service, f"/bin/bash {root}/start")],
         symptoms=[
-            Http(name="the right price", port=place.port, path="/quote", contains='"price": 700')
+            HttpCheck(
+                name="the right price", port=place.port, path="/quote", contains='"price": 700'
+            )
         ],
         inject=[
             f"sed -i /CHF/d {rates}; "
@@ -64,5 +64,5 @@ def draw(site: Site) -> LookAlike:
         fix=[f"cp {rates}.yesterday {rates}"],
         same=[f"{root}/releases", log, place.conf, f"{rates}.yesterday"],
         keep=[("the release in use", f"readlink {root}/current")],
-        traffic=[Traffic(port=place.port, paths=("/quote",))],
+        traffic=[TrafficSpec(port=place.port, paths=("/quote",))],
     )

@@ -3,9 +3,8 @@ told to keep thousands instead of a few, fill the disk."""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import Disk, File, Http, Space
+from hermes.gym.scenario_spec import DiskSpaceCheck, HostDisk, HostFile, HttpCheck
+from hermes.gym.services.python_service import fill_program, service_unit
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -54,15 +53,17 @@ def draw(site: Site) -> LookAlike:
         settings={"log_level": "debug", "log": log, "orders": f"{disk}/orders"},
         folders=[f"{disk}/orders", exports],
         files=[
-            File(path=log, text=old),
-            File(path=program, text=filled(EXPORT, style="{time} {level} {text}")),
-            File(path=conf, text=f"folder={exports}\nkeep=4\n"),
+            HostFile(path=log, text=old),
+            HostFile(path=program, text=fill_program(EXPORT, style="{time} {level} {text}")),
+            HostFile(path=conf, text=f"folder={exports}\nkeep=4\n"),
         ],
-        units=[unit(job, f"/usr/bin/python3 -S {program} {conf}")],
-        disks=[Disk(disk, 14)],
+        units=[service_unit(job, f"/usr/bin/python3 -S {program} {conf}")],
+        disks=[HostDisk(disk, 14)],
         symptoms=[
-            Http(name="orders are stored", port=site.place.port, path="/order", contains="stored"),
-            Space(name="there is room", path=disk, free_mb=2),
+            HttpCheck(
+                name="orders are stored", port=site.place.port, path="/order", contains="stored"
+            ),
+            DiskSpaceCheck(name="there is room", path=disk, free_mb=2),
         ],
         inject=[keep.format(4000), "sleep 3"],
         fix=[keep.format(4), "sleep 1"],

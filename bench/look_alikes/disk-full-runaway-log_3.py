@@ -3,7 +3,7 @@ compared with what fills the disk."""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.story import Disk, File, Http, Traffic
+from hermes.gym.scenario_spec import HostDisk, HostFile, HttpCheck, TrafficSpec
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -38,12 +38,14 @@ def draw(site: Site) -> LookAlike:
         alert="disk {host}:/data is full, {service} cannot store: no space left on device",
         body=BODY,
         settings={"store": disk, "log": log, "log_level": "debug", "mark": site.token},
-        disks=[Disk(disk, 20)],
-        files=[File(path=log, text="debug /put\n" * 80_000)],
-        symptoms=[Http(name="entries are stored", port=port, path="/put", contains=site.token)],
+        disks=[HostDisk(disk, 20)],
+        files=[HostFile(path=log, text="debug /put\n" * 80_000)],
+        symptoms=[
+            HttpCheck(name="entries are stored", port=port, path="/put", contains=site.token)
+        ],
         inject=[fill],
         fix=[f"rm -rf {disk}/uploads"],
-        traffic=[Traffic(port=port, paths=("/put", "/health"))],
+        traffic=[TrafficSpec(port=port, paths=("/put", "/health"))],
         same=[site.place.conf, site.place.program],
         moving=[f"{disk}/probe.tmp"],
     )

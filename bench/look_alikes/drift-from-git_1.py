@@ -4,9 +4,9 @@ refused because the file that counts them has an entry with a time in the future
 from look_alike_kit import LookAlike, Site
 from msgspec.structs import replace
 
-from hermes.gym.parts.compose import drawn
-from hermes.gym.parts.microweb import filled
-from hermes.gym.story import File
+from hermes.gym.scenario_spec import HostFile
+from hermes.gym.scenarios.combine import draw_scenario
+from hermes.gym.services.python_service import fill_program
 
 NEEDS = ("git",)
 BODY = """\
@@ -30,13 +30,13 @@ serve(int(conf["port"]), answer)
 
 
 def draw(site: Site) -> LookAlike:
-    story = drawn("drift-from-git", site.dice)
+    story = draw_scenario("drift-from-git", site.dice)
     host, service = story.hosts[0], story.alert.labels["service"]
     program, own, *rest = host.files
     key, right = own.text.split("\n")[-2].replace("=", " ").replace(":", " ").split()
     window = f"/var/lib/window-{service}/requests"
-    text = filled(BODY, style="{time} {level} {text}", key=key, window=window)
-    files = (replace(program, text=text), own, *rest, File(path=window))
+    text = fill_program(BODY, style="{time} {level} {text}", key=key, window=window)
+    files = (replace(program, text=text), own, *rest, HostFile(path=window))
     raised = f"sed -i 's/{right}$/{int(right) * 3}/' {own.path}"
     note = f"echo '# {key}: raised for the campaign, stays until it is merged' >> {own.path}"
     return LookAlike(

@@ -6,8 +6,8 @@ import re
 from look_alike_kit import LookAlike, Site
 from msgspec.structs import replace
 
-from hermes.gym.parts.compose import drawn
-from hermes.gym.story import File, Http, Script, Trigger
+from hermes.gym.scenario_spec import FaultTrigger, HostFile, HttpCheck, ScriptCheck
+from hermes.gym.scenarios.combine import draw_scenario
 
 NEEDS = ("git",)
 LIMIT = """\
@@ -24,7 +24,7 @@ times = []
 
 
 def draw(site: Site) -> LookAlike:
-    story = drawn("drift-from-git", site.dice)
+    story = draw_scenario("drift-from-git", site.dice)
     host, service = story.hosts[0], story.alert.labels["service"]
     program = next(file for file in host.files if "times = []" in file.text)
     own = next(file for file in host.files if re.search(r"^secret_file\W", file.text, re.M))
@@ -37,20 +37,22 @@ def draw(site: Site) -> LookAlike:
     text = program.text.replace("times = []\n", LIMIT.replace("%%override%%", repr(override)))
     text = text.replace(usual[0], f"ceiling({usual[0]})")
     files = tuple(replace(file, text=text) if file is program else file for file in host.files)
-    repaired = Script(name="the repair is kept", script=f"grep -q '^{line[1]}90$' {own.path}")
+    repaired = ScriptCheck(name="the repair is kept", script=f"grep -q '^{line[1]}90$' {own.path}")
     dropped = ("the settings are those declared",)
     story = replace(
         story,
-        hosts=(replace(host, files=(*files, File(path=override, text="100000\n"))),),
+        hosts=(replace(host, files=(*files, HostFile(path=override, text="100000\n"))),),
         healthy=tuple(check for check in story.healthy if check.name not in dropped),
-        symptoms=(Http(name="many get in", port=int(port[1]), path="/items", contains=mark[1]),),
+        symptoms=(
+            HttpCheck(name="many get in", port=int(port[1]), path="/items", contains=mark[1]),
+        ),
         inject=(
             f"sed -i 's/^{line[1]}.*/# INC-412: partners need 90, merge is on its way\\n"
             f"{line[1]}90/' {own.path}; systemctl restart {service}",
             f"echo '0 attack suspected, set by abuse-protection' > {override}",
         ),
         reference=(f"echo 100000 > {override}",),
-        cure=(Trigger(restart=(f"{service}.service",)),),
+        cure=(FaultTrigger(restart=(f"{service}.service",)),),
         collateral=(*story.collateral, repaired),
     )
     return LookAlike(story, keep=(("the settings", f"cat {own.path}"),))

@@ -6,12 +6,12 @@ import re
 from look_alike_kit import LookAlike, Site
 from msgspec.structs import replace
 
-from hermes.gym.parts.compose import drawn
-from hermes.gym.story import Same
+from hermes.gym.scenario_spec import UnchangedCheck
+from hermes.gym.scenarios.combine import draw_scenario
 
 
 def draw(site: Site) -> LookAlike:
-    story = drawn("expired-token", site.dice)
+    story = draw_scenario("expired-token", site.dice)
     files = story.hosts[0].files
     conf = next(file for file in files if file.path.endswith("/renew.conf"))
     cron = next(file for file in files if file.path.startswith("/etc/cron.d/renew"))
@@ -33,7 +33,7 @@ def draw(site: Site) -> LookAlike:
         reference=(f"sed -i 's|^token=.*|token={token[1]}|' {conf.path}", run[1]),
         collateral=(
             *(c for c in story.collateral if "other settings" not in c.name),
-            Same(name="the renewal", path=conf.path.replace(".conf", ".py")),
+            UnchangedCheck(name="the renewal", path=conf.path.replace(".conf", ".py")),
         ),
     )
     return LookAlike(story, keep=(("the life of tokens", f"grep '^{life[1]}=' {conf.path}"),))

@@ -6,15 +6,15 @@ import re
 from look_alike_kit import LookAlike, Site
 from msgspec.structs import replace
 
-from hermes.gym.parts.compose import drawn
-from hermes.gym.parts.redis_server import NEEDS as REDIS
-from hermes.gym.story import Same
+from hermes.gym.scenario_spec import UnchangedCheck
+from hermes.gym.scenarios.combine import draw_scenario
+from hermes.gym.services.redis import REDIS_NEEDS as REDIS
 
 NEEDS = (*REDIS, "ip", "nft", "nsenter")
 
 
 def draw(site: Site) -> LookAlike:
-    story = drawn("network-partition", site.dice)
+    story = draw_scenario("network-partition", site.dice)
     near, far = story.hosts
     rules = next(file for file in near.files if "flush ruleset" in file.text)
     table = re.search(r"^table inet (\w+)", rules.text, re.M)
@@ -37,7 +37,7 @@ def draw(site: Site) -> LookAlike:
         reference=(f"{card} ip neigh del {far.address} dev $dev",),
         collateral=(
             *story.collateral,
-            Same(name="the table of rules", path=rules.path),
+            UnchangedCheck(name="the table of rules", path=rules.path),
         ),
     )
     return LookAlike(

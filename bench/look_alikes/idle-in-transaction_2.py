@@ -6,21 +6,21 @@ import re
 from look_alike_kit import LookAlike, Site
 from msgspec.structs import replace
 
-from hermes.gym.parts.compose import drawn
-from hermes.gym.parts.pg_server import NEEDS as POSTGRES
-from hermes.gym.story import File, Same
+from hermes.gym.scenario_spec import HostFile, UnchangedCheck
+from hermes.gym.scenarios.combine import draw_scenario
+from hermes.gym.services.postgres import POSTGRES_NEEDS as POSTGRES
 
 NEEDS = POSTGRES
 
 
-def _roomy(file: File) -> File:
+def _roomy(file: HostFile) -> HostFile:
     if not file.path.endswith("/postgresql.conf"):
         return file
     return replace(file, text=f"{file.text}max_prepared_transactions = 4\n")
 
 
 def draw(site: Site) -> LookAlike:
-    story = drawn("db-idle-in-transaction", site.dice)
+    story = draw_scenario("db-idle-in-transaction", site.dice)
     host = story.hosts[0]
     scripts = " ".join(getattr(check, "script", "") for check in story.collateral)
     found = re.search(r"\$\((\S+/psql .*?-d \S+) -c", scripts)
@@ -37,7 +37,7 @@ def draw(site: Site) -> LookAlike:
         reference=(f"{psql} -c \"COMMIT PREPARED 'transfer-4711'\"",),
         collateral=(
             *story.collateral,
-            *(Same(name=f"{path} is as it was", path=path) for path in confs),
+            *(UnchangedCheck(name=f"{path} is as it was", path=path) for path in confs),
         ),
         settle=1.0,
     )

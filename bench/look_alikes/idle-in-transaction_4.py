@@ -6,13 +6,11 @@ import re
 from look_alike_kit import LookAlike, Site
 from msgspec.structs import replace
 
-from hermes.gym.parts.compose import drawn
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.pg_client import PG_CLIENT
-from hermes.gym.parts.pg_server import NEEDS as POSTGRES
-from hermes.gym.parts.premises import PYTHON
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Same, Script, Trigger
+from hermes.gym.scenario_spec import FaultTrigger, HostFile, ScriptCheck, UnchangedCheck
+from hermes.gym.scenarios.combine import draw_scenario
+from hermes.gym.services.postgres import PG_CLIENT
+from hermes.gym.services.postgres import POSTGRES_NEEDS as POSTGRES
+from hermes.gym.services.python_service import PYTHON_COMMAND, fill_program, service_unit
 
 NEEDS = POSTGRES
 EXPORT = (
@@ -64,7 +62,7 @@ while True:
 
 
 def draw(site: Site) -> LookAlike:
-    story = drawn("db-idle-in-transaction", site.dice)
+    story = draw_scenario("db-idle-in-transaction", site.dice)
     host, service = story.hosts[0], story.alert.labels["service"]
     scripts = " ".join(getattr(check, "script", "") for check in story.collateral)
     found = re.search(r"\$\((\S+/psql .*?-d \S+) -c", scripts)
@@ -79,18 +77,20 @@ def draw(site: Site) -> LookAlike:
     text = "# 0: one transaction for each export, the auditors need one picture of all rows\n"
     text += f"commit_every=0\npipe={pipe}\nname={export}\n{access}"
     files = (
-        File(path=f"/opt/{export}/main.py", text=filled(EXPORT, style=style)),
-        File(path=conf, text=text),
-        File(path=f"{conf}.sample", text="commit_every=3\n"),
-        File(path=f"/opt/{archive}/main.py", text=filled(ARCHIVE, style=style)),
-        File(path=f"/etc/{archive}.conf", text=f"pipe={pipe}\nfolder={folder}\n"),
-        File(path=f"{folder}/2023.txt", text="kept\n"),
+        HostFile(path=f"/opt/{export}/main.py", text=fill_program(EXPORT, style=style)),
+        HostFile(path=conf, text=text),
+        HostFile(path=f"{conf}.sample", text="commit_every=3\n"),
+        HostFile(path=f"/opt/{archive}/main.py", text=fill_program(ARCHIVE, style=style)),
+        HostFile(path=f"/etc/{archive}.conf", text=f"pipe={pipe}\nfolder={folder}\n"),
+        HostFile(path=f"{folder}/2023.txt", text="kept\n"),
     )
     units = (
-        unit(archive, f"{PYTHON} /opt/{archive}/main.py /etc/{archive}.conf"),
-        unit(export, f"{PYTHON} /opt/{export}/main.py {conf}", after="postgresql.service"),
+        service_unit(archive, f"{PYTHON_COMMAND} /opt/{archive}/main.py /etc/{archive}.conf"),
+        service_unit(
+            export, f"{PYTHON_COMMAND} /opt/{export}/main.py {conf}", after="postgresql.service"
+        ),
     )
-    arrives = Script(
+    arrives = ScriptCheck(
         name="exports are archived",
         script=f"rm -f {folder}/stock.txt; for n in $(seq 40); do "
         f"[ -s {folder}/stock.txt ] && exit 0; sleep 0.1; done; exit 1",
@@ -103,11 +103,14 @@ def draw(site: Site) -> LookAlike:
         symptoms=(*story.symptoms, arrives),
         inject=(f"mv {folder} {folder}.2023; {again}",),
         reference=(f"mv {folder}.2023 {folder}; {again}; sleep 1",),
-        cure=(Trigger(restart=(f"{export}.service",), pause=0.3),),
+        cure=(FaultTrigger(restart=(f"{export}.service",), pause=0.3),),
         collateral=(
             *story.collateral,
-            *(Same(name=f"{file.path} is as it was", path=file.path) for file in confs),
-            *(Same(name=f"{file.path} is as it was", path=file.path) for file in files[:5]),
+            *(UnchangedCheck(name=f"{file.path} is as it was", path=file.path) for file in confs),
+            *(
+                UnchangedCheck(name=f"{file.path} is as it was", path=file.path)
+                for file in files[:5]
+            ),
         ),
         settle=2.0,
     )

@@ -3,7 +3,7 @@ folder made again at the old place would be a copy that nothing sends off the ho
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.story import File, Script, Trigger
+from hermes.gym.scenario_spec import FaultTrigger, HostFile, ScriptCheck
 
 JOB = """\
 #!/bin/bash
@@ -23,7 +23,7 @@ def draw(site: Site) -> LookAlike:
     ship = "/etc/offsite.conf"
     rows = "".join(f"{dice.token()}\t{dice.number(1, 99)}\n" for _ in range(40))
     more = f"printf '{dice.token()}\\t1\\n' >> {data}"
-    fresh = Script(
+    fresh = ScriptCheck(
         name="what is sent off the host has all rows",
         script=f"from=$(sed -n 's/^from=//p' {ship}); for f in $from/{service}/rows-*; do"
         f' cmp -s "$f" {data} && exit 0; done; exit 1',
@@ -31,12 +31,12 @@ def draw(site: Site) -> LookAlike:
     return site.look_alike(
         alert="newest backup of {service} on {host} is 31 hours old",
         files=[
-            File(path=data, text=rows),
-            File(path=job, text=JOB.format(data=data, conf=conf), mode=0o755),
-            File(path=conf, text=f"target={old}\n"),
-            File(path=ship, text="# what goes to the second site\nfrom=/srv/vault\n"),
-            File(path=f"/etc/cron.d/{name}", text=f"7 3 * * * root {job} >/dev/null 2>&1\n"),
-            File(path=f"{old}/rows-1700000000000000001.tsv", text=rows),
+            HostFile(path=data, text=rows),
+            HostFile(path=job, text=JOB.format(data=data, conf=conf), mode=0o755),
+            HostFile(path=conf, text=f"target={old}\n"),
+            HostFile(path=ship, text="# what goes to the second site\nfrom=/srv/vault\n"),
+            HostFile(path=f"/etc/cron.d/{name}", text=f"7 3 * * * root {job} >/dev/null 2>&1\n"),
+            HostFile(path=f"{old}/rows-1700000000000000001.tsv", text=rows),
         ],
         symptoms=[fresh],
         inject=[
@@ -46,7 +46,7 @@ def draw(site: Site) -> LookAlike:
             more,
         ],
         fix=[f"sed -i 's|^target=.*|target={new}|' {conf}; {job}"],
-        cure=[Trigger(script=more), Trigger(cron=name, pause=0.3)],
+        cure=[FaultTrigger(script=more), FaultTrigger(cron=name, pause=0.3)],
         same=[job, f"/etc/cron.d/{name}"],
-        collateral=[Script(name="nothing is at the old place", script="test ! -e /srv/vault")],
+        collateral=[ScriptCheck(name="nothing is at the old place", script="test ! -e /srv/vault")],
     )

@@ -2,7 +2,7 @@
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.story import Disk, File, Script, Trigger
+from hermes.gym.scenario_spec import FaultTrigger, HostDisk, HostFile, ScriptCheck
 
 JOB = """\
 #!/bin/bash
@@ -20,7 +20,7 @@ def draw(site: Site) -> LookAlike:
     data, lock = f"{site.place.data}/rows.tsv", f"/run/lock/backup-{site.service}.lock"
     job = f"/opt/jobs/{name}"
     text = JOB.format(data=data, target=target, lock=lock)
-    fresh = Script(
+    fresh = ScriptCheck(
         name="a copy has all rows",
         script=f"for f in {target}/copy-*; do cmp -s $f {data} && exit 0; done; exit 1",
     )
@@ -28,19 +28,19 @@ def draw(site: Site) -> LookAlike:
         alert="backup freshness of {service} on {host} is red since 40 h",
         body="conf = settings(sys.argv[1])\nserve(int(conf['port']), lambda path: (200, {}))\n",
         settings={"data": data},
-        disks=[Disk(target, 4)],
+        disks=[HostDisk(target, 4)],
         files=[
-            File(path=data, text="row\n" * 90_000),
-            File(path=job, text=text, mode=0o755),
-            File(path=lock, text="31999\n"),
-            File(path=f"/etc/cron.d/{name}", text=f"7 3 * * * root {job} >/dev/null 2>&1\n"),
-            File(path=f"{target}/copy-1", text="row\n" * 90_000),
+            HostFile(path=data, text="row\n" * 90_000),
+            HostFile(path=job, text=text, mode=0o755),
+            HostFile(path=lock, text="31999\n"),
+            HostFile(path=f"/etc/cron.d/{name}", text=f"7 3 * * * root {job} >/dev/null 2>&1\n"),
+            HostFile(path=f"{target}/copy-1", text="row\n" * 90_000),
         ],
         symptoms=[fresh],
         inject=[
             f"echo more >> {data}; head -c 8M /dev/zero > {target}/other.bin || true; {job} || true"
         ],
         fix=[f"rm {target}/other.bin; {job}"],
-        cure=[Trigger(cron=name)],
+        cure=[FaultTrigger(cron=name)],
         same=[lock, job, f"/etc/cron.d/{name}", f"{target}/copy-1"],
     )

@@ -6,9 +6,9 @@ import re
 from look_alike_kit import LookAlike, Site
 from msgspec.structs import replace
 
-from hermes.gym.parts.compose import drawn
-from hermes.gym.parts.pg_server import NEEDS as POSTGRES
-from hermes.gym.story import Same
+from hermes.gym.scenario_spec import UnchangedCheck
+from hermes.gym.scenarios.combine import draw_scenario
+from hermes.gym.services.postgres import POSTGRES_NEEDS as POSTGRES
 
 NEEDS = POSTGRES
 TRIGGER = """\
@@ -25,7 +25,7 @@ CREATE TRIGGER totals BEFORE UPDATE OF swept ON accounts EXECUTE FUNCTION totals
 
 
 def draw(site: Site) -> LookAlike:
-    story = drawn("db-deadlock", site.dice)
+    story = draw_scenario("db-deadlock", site.dice)
     host = story.hosts[0]
     program = next(file for file in host.files if "pair = sorted((" in file.text)
     numbers = re.search(r"pair = sorted\(\((\d+), (\d+)\), reverse=conf\['(\w+)'\]", program.text)
@@ -44,7 +44,7 @@ def draw(site: Site) -> LookAlike:
         reference=(f"{psql} -c 'DROP TRIGGER totals ON accounts; DROP FUNCTION totals()'",),
         collateral=(
             *story.collateral,
-            *(Same(name=f"{file.path} is as it was", path=file.path) for file in confs),
+            *(UnchangedCheck(name=f"{file.path} is as it was", path=file.path) for file in confs),
         ),
         settle=1.0,
     )

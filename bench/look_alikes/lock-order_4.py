@@ -6,10 +6,10 @@ import re
 from look_alike_kit import LookAlike, Site
 from msgspec.structs import replace
 
-from hermes.gym.parts.compose import drawn
-from hermes.gym.parts.pg_server import NEEDS as POSTGRES
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Running, Same
+from hermes.gym.scenario_spec import HostFile, UnchangedCheck, UnitRunningCheck
+from hermes.gym.scenarios.combine import draw_scenario
+from hermes.gym.services.postgres import POSTGRES_NEEDS as POSTGRES
+from hermes.gym.services.python_service import service_unit
 
 NEEDS = POSTGRES
 TOTALS = """\
@@ -32,7 +32,7 @@ SPELLINGS = {"asc": "ascending", "ascending": "asc", "desc": "descending", "desc
 
 
 def draw(site: Site) -> LookAlike:
-    story = drawn("db-deadlock", site.dice)
+    story = draw_scenario("db-deadlock", site.dice)
     host = story.hosts[0]
     program = next(file for file in host.files if "pair = sorted((" in file.text)
     numbers = re.search(r"pair = sorted\(\((\d+), (\d+)\), reverse=conf\['(\w+)'\]", program.text)
@@ -49,12 +49,14 @@ def draw(site: Site) -> LookAlike:
     right = QUERY.format(release=11, first=first, last=last)
     wrong = QUERY.format(release=12, first=last, last=first)
     files = (
-        File(path=f"/opt/{name}/run.sh", text=TOTALS.format(psql=found[1], name=name), mode=0o755),
-        File(path=f"/opt/{name}/totals.sql", text=right),
-        File(path=f"/opt/{name}/releases/11.sql", text=right),
-        File(path=f"/opt/{name}/releases/12.sql", text=wrong),
+        HostFile(
+            path=f"/opt/{name}/run.sh", text=TOTALS.format(psql=found[1], name=name), mode=0o755
+        ),
+        HostFile(path=f"/opt/{name}/totals.sql", text=right),
+        HostFile(path=f"/opt/{name}/releases/11.sql", text=right),
+        HostFile(path=f"/opt/{name}/releases/12.sql", text=wrong),
     )
-    totals = unit(name, f"/bin/bash /opt/{name}/run.sh", after="postgresql.service")
+    totals = service_unit(name, f"/bin/bash /opt/{name}/run.sh", after="postgresql.service")
     spelling = SPELLINGS[line[2]]
     install = f"cp /opt/{name}/releases/{{}}.sql /opt/{name}/totals.sql"
     story = replace(
@@ -68,9 +70,9 @@ def draw(site: Site) -> LookAlike:
         reference=(install.format(11), "sleep 1"),
         collateral=(
             *story.collateral,
-            Same(name="the settings of the service", path=own.path),
-            Same(name="the releases", path=f"/opt/{name}/releases"),
-            Running(name="the totals are kept", unit=f"{name}.service"),
+            UnchangedCheck(name="the settings of the service", path=own.path),
+            UnchangedCheck(name="the releases", path=f"/opt/{name}/releases"),
+            UnitRunningCheck(name="the totals are kept", unit=f"{name}.service"),
         ),
         settle=1.0,
     )

@@ -3,10 +3,8 @@ moved; a cache limit of 0 switches the cache off, and is intended."""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.premises import PYTHON
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Running
+from hermes.gym.scenario_spec import HostFile, UnitRunningCheck
+from hermes.gym.services.python_service import PYTHON_COMMAND, fill_program, service_unit
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -43,20 +41,20 @@ def draw(site: Site) -> LookAlike:
     service, place = site.service, site.place
     collector, port = f"{service}-collector", site.dice.port()
     conf, folder = f"/etc/{collector}.conf", f"/srv/{service}-events"
-    text = filled(COLLECTOR, style="{time} {level:5} {text}")
+    text = fill_program(COLLECTOR, style="{time} {level:5} {text}")
     return site.look_alike(
         alert="{service} on {host} is restarted every few seconds, OOMKill, memory climbs steadily",
         body=BODY,
         settings={"cache_limit": 0, "collector": port, "mark": site.token},
         files=[
-            File(path=f"/opt/{collector}/main.py", text=text),
-            File(path=conf, text=f"port={port}\nfolder={folder}\n"),
-            File(path=f"{folder}/2024.log", text="kept\n"),
-            File(path=f"{place.conf}.sample", text="# 0 switches it off\ncache_limit=64\n"),
+            HostFile(path=f"/opt/{collector}/main.py", text=text),
+            HostFile(path=conf, text=f"port={port}\nfolder={folder}\n"),
+            HostFile(path=f"{folder}/2024.log", text="kept\n"),
+            HostFile(path=f"{place.conf}.sample", text="# 0 switches it off\ncache_limit=64\n"),
         ],
-        units=[unit(collector, f"{PYTHON} /opt/{collector}/main.py {conf}")],
+        units=[service_unit(collector, f"{PYTHON_COMMAND} /opt/{collector}/main.py {conf}")],
         unit_lines="MemoryMax=64M\nStartLimitIntervalSec=0",
-        symptoms=[Running(name="it lives for long", unit=place.unit, seconds=6.0)],
+        symptoms=[UnitRunningCheck(name="it lives for long", unit=place.unit, seconds=6.0)],
         inject=[f"mv {folder} {folder}.moved; systemctl restart {collector} || true"],
         fix=[
             f"mv {folder}.moved {folder}; systemctl reset-failed {collector}; "

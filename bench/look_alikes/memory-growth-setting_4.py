@@ -3,10 +3,8 @@ the service; the cache has a limit in megabytes, and 0 entries means that nothin
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.premises import PYTHON
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Running, Same, Script
+from hermes.gym.scenario_spec import HostFile, ScriptCheck, UnchangedCheck, UnitRunningCheck
+from hermes.gym.services.python_service import PYTHON_COMMAND, fill_program, service_unit
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -62,16 +60,18 @@ def draw(site: Site) -> LookAlike:
         body=BODY,
         settings={"cache_limit": 0, "cache_mb": 6, "mark": site.token},
         files=[
-            File(path=f"{place.conf}.sample", text=sample),
-            File(path=f"/opt/{mirror}/main.py", text=filled(MIRROR, style=style)),
-            File(path=conf, text=f"source={place.port}\nlog={done}\nread_after_s=0\n"),
-            File(path=done, text=""),
+            HostFile(path=f"{place.conf}.sample", text=sample),
+            HostFile(path=f"/opt/{mirror}/main.py", text=fill_program(MIRROR, style=style)),
+            HostFile(path=conf, text=f"source={place.port}\nlog={done}\nread_after_s=0\n"),
+            HostFile(path=done, text=""),
         ],
-        units=[unit(mirror, f"{PYTHON} /opt/{mirror}/main.py {conf}", after=place.unit)],
+        units=[
+            service_unit(mirror, f"{PYTHON_COMMAND} /opt/{mirror}/main.py {conf}", after=place.unit)
+        ],
         unit_lines="MemoryMax=80M\nStartLimitIntervalSec=0",
         symptoms=[
-            Running(name="it lives for long", unit=place.unit, seconds=5.0),
-            Script(name="the mirror gets whole bundles", script=whole),
+            UnitRunningCheck(name="it lives for long", unit=place.unit, seconds=5.0),
+            ScriptCheck(name="the mirror gets whole bundles", script=whole),
         ],
         inject=[
             f"echo \"$(date '+%F %T') {service}: cache limited by size\" >> /var/log/changes.log; "
@@ -80,8 +80,8 @@ def draw(site: Site) -> LookAlike:
         fix=[f"{told.format(0)}; sleep 6"],
         same=[place.conf, f"{place.conf}.sample", place.program, f"/opt/{mirror}"],
         collateral=[
-            Running(name="the mirror runs", unit=f"{mirror}.service"),
-            Same(name="the memory limit", path=f"/etc/systemd/system/{place.unit}"),
+            UnitRunningCheck(name="the mirror runs", unit=f"{mirror}.service"),
+            UnchangedCheck(name="the memory limit", path=f"/etc/systemd/system/{place.unit}"),
         ],
         settle=4.0,
         rhythm_s=4.0,

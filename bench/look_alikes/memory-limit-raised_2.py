@@ -3,7 +3,7 @@ with more memory the service starts and counts every record twice."""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.story import File, Http
+from hermes.gym.scenario_spec import HostFile, HttpCheck
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -29,11 +29,13 @@ def draw(site: Site) -> LookAlike:
         body=BODY,
         settings={"shards": shards, "mark": site.token},
         files=[
-            File(path=f"{shards}/{name}.shard", text=f"{name}1 {name}2 {name}3\n")
+            HostFile(path=f"{shards}/{name}.shard", text=f"{name}1 {name}2 {name}3\n")
             for name in ("a", "b", "c")
         ],
         unit_lines="MemoryMax=56M\nStartLimitIntervalSec=0",
-        symptoms=[Http(name="each record counts once", port=place.port, contains='"records": 9,')],
+        symptoms=[
+            HttpCheck(name="each record counts once", port=place.port, contains='"records": 9,')
+        ],
         inject=[
             f"cp -r {shards} /tmp/copy && mv /tmp/copy {shards}/before-the-update; "
             f"systemctl restart {service} || true"

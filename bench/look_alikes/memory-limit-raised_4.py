@@ -3,7 +3,7 @@ the limit that was lowered lately is ample. With more memory it fills up the cus
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.story import File, Http
+from hermes.gym.scenario_spec import HostFile, HttpCheck
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -39,12 +39,12 @@ def draw(site: Site) -> LookAlike:
         body=BODY,
         settings={"table": table},
         files=[
-            File(path=table, text=rows),
-            File(path=f"{table}.header", text="records 12\n"),
+            HostFile(path=table, text=rows),
+            HostFile(path=f"{table}.header", text="records 12\n"),
         ],
         unit_lines="MemoryMax=160M\nStartLimitIntervalSec=0",
-        symptoms=[Http(name="as many records", port=place.port, contains='"records": 12,')],
-        healthy=[Http(name="the first record", port=place.port, contains=site.token)],
+        symptoms=[HttpCheck(name="as many records", port=place.port, contains='"records": 12,')],
+        healthy=[HttpCheck(name="the first record", port=place.port, contains=site.token)],
         inject=[
             f"mkdir -p {extra}; printf '[Service]\\nMemoryMax=64M\\n' > {extra}/memory.conf; "
             f"echo \"$(date '+%F %T') {service}: memory limit lowered from 160M to 64M, it uses "

@@ -3,15 +3,14 @@
 from look_alike_kit import LookAlike, Site
 from msgspec.structs import replace
 
-from hermes.gym.parts.compose import drawn
-from hermes.gym.parts.pg_server import NEEDS
-from hermes.gym.story import Same, Trigger
+from hermes.gym.scenario_spec import FaultTrigger, UnchangedCheck
+from hermes.gym.scenarios.combine import draw_scenario
 
 __all__ = ["NEEDS", "draw"]
 
 
 def draw(site: Site) -> LookAlike:
-    story = drawn("missing-index", site.dice)
+    story = draw_scenario("missing-index", site.dice)
     service = story.alert.labels["service"]
     files = {file.path: file.text for file in story.hosts[0].files}
     declared = next(path for path in files if path.endswith(".indexes"))
@@ -32,8 +31,8 @@ def draw(site: Site) -> LookAlike:
             story,
             inject=(f"{told}; {off} {load}",),
             reference=(f"{psql} 'ALTER SYSTEM RESET ALL'; {load}",),
-            cure=(Trigger(restart=(f"{service}.service",)),),
-            collateral=(*story.collateral, Same(name="what is declared", path=declared)),
+            cure=(FaultTrigger(restart=(f"{service}.service",)),),
+            collateral=(*story.collateral, UnchangedCheck(name="what is declared", path=declared)),
         ),
         keep=(("indexes", f"{psql} 'SELECT indexdef FROM pg_indexes ORDER BY 1'"),),
     )

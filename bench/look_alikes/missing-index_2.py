@@ -6,16 +6,16 @@ import re
 from look_alike_kit import LookAlike, Site
 from msgspec.structs import replace
 
-from hermes.gym.parts.compose import drawn
-from hermes.gym.parts.pg_server import NEEDS as POSTGRES
-from hermes.gym.story import Same, Trigger
+from hermes.gym.scenario_spec import FaultTrigger, UnchangedCheck
+from hermes.gym.scenarios.combine import draw_scenario
+from hermes.gym.services.postgres import POSTGRES_NEEDS as POSTGRES
 
 NEEDS = POSTGRES
 SCANS = ("enable_indexscan", "enable_indexonlyscan", "enable_bitmapscan")
 
 
 def draw(site: Site) -> LookAlike:
-    story = drawn("missing-index", site.dice)
+    story = draw_scenario("missing-index", site.dice)
     service = story.alert.labels["service"]
     tool = next(file for file in story.hosts[0].files if "DROP INDEX" in file.text)
     psql = re.search(r"ask\(\) \{ (.*) \"\$1\"", tool.text)
@@ -30,8 +30,11 @@ def draw(site: Site) -> LookAlike:
             "; ".join(f'{psql[1]} "ALTER ROLE {service} SET {key} = off"' for key in SCANS),
         ),
         reference=tuple(f'{psql[1]} "ALTER ROLE {service} RESET {key}"' for key in SCANS),
-        cure=(Trigger(restart=(f"{service}.service",)),),
-        collateral=(*story.collateral, Same(name="the declared indexes", path=declared[1])),
+        cure=(FaultTrigger(restart=(f"{service}.service",)),),
+        collateral=(
+            *story.collateral,
+            UnchangedCheck(name="the declared indexes", path=declared[1]),
+        ),
     )
     indexes = f'{psql[1]} "SELECT indexdef FROM pg_indexes ORDER BY 1"'
     return LookAlike(story, keep=(("indexes", indexes),))

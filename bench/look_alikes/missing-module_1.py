@@ -4,7 +4,7 @@ Python reports as a missing module. The copy elsewhere is of another tenant, wit
 from look_alike_kit import LookAlike, Site
 
 from hermes.gym.scenario import SEVERAL_USERS
-from hermes.gym.story import File, Http
+from hermes.gym.scenario_spec import HostFile, HttpCheck
 
 NEEDS = (SEVERAL_USERS,)
 BODY = """\
@@ -26,10 +26,10 @@ def draw(site: Site) -> LookAlike:
         users=("www", "app"),
         unit_lines=f"User=app\nEnvironment=PYTHONPATH={here}",
         files=[
-            File(path=f"{here}/ratebook.py", text=text.format(factor)),
-            File(path=f"{elsewhere}/ratebook.py", text=text.format(factor + 3)),
+            HostFile(path=f"{here}/ratebook.py", text=text.format(factor)),
+            HostFile(path=f"{elsewhere}/ratebook.py", text=text.format(factor + 3)),
         ],
-        symptoms=[Http(name="rate", port=site.place.port, contains=f'"rate": {factor * 7}}}')],
+        symptoms=[HttpCheck(name="rate", port=site.place.port, contains=f'"rate": {factor * 7}}}')],
         inject=[f"chmod 700 {here}; {again}"],
         fix=[f"chmod 755 {here}; {again}"],
         same=[

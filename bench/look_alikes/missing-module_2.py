@@ -3,7 +3,7 @@ the host is last year's tariff, which was put away."""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.story import File, Http, Traffic
+from hermes.gym.scenario_spec import HostFile, HttpCheck, TrafficSpec
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -26,16 +26,18 @@ def draw(site: Site) -> LookAlike:
         body=BODY.replace("%%module%%", module),
         settings={"mark": site.token},
         files=[
-            File(path=f"{shared}/{module}.py", text="def price(net):\n    return net * 119\n"),
-            File(path=f"{attic}/README", text="Tariffs of 2025. Not to be used after New Year.\n"),
-            File(path=f"{attic}/{module}.py", text="def price(net):\n    return net * 107\n"),
+            HostFile(path=f"{shared}/{module}.py", text="def price(net):\n    return net * 119\n"),
+            HostFile(
+                path=f"{attic}/README", text="Tariffs of 2025. Not to be used after New Year.\n"
+            ),
+            HostFile(path=f"{attic}/{module}.py", text="def price(net):\n    return net * 107\n"),
         ],
         folders=[lib],
         unit_lines=(
             f"Environment=PYTHONPATH={lib}\nEnvironment=PYTHONDONTWRITEBYTECODE=1\n"
             f"ExecStartPre=/bin/ln -sfn {shared}/{module}.py {lib}/{module}.py"
         ),
-        symptoms=[Http(name="this year's price", port=place.port, contains='"price": 11900')],
+        symptoms=[HttpCheck(name="this year's price", port=place.port, contains='"price": 11900')],
         inject=[
             f"mv {shared}/{module}.py {shared}/{module}.py.lock; "
             f"systemctl restart {service} || true"
@@ -45,5 +47,5 @@ def draw(site: Site) -> LookAlike:
             f"systemctl reset-failed {service}; systemctl restart {service}"
         ],
         same=[attic, place.conf, place.program, f"/etc/systemd/system/{service}.service"],
-        traffic=[Traffic(port=place.port)],
+        traffic=[TrafficSpec(port=place.port)],
     )

@@ -3,7 +3,7 @@ the copies of the file are from before the host was moved to another region."""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.story import File, Http
+from hermes.gym.scenario_spec import HostFile, HttpCheck
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -32,13 +32,13 @@ def draw(site: Site) -> LookAlike:
         body=BODY,
         unit_lines=f"EnvironmentFile={env}\nExecStartPre={build}",
         files=[
-            File(path=facts, text=f"region={region}\ntenant=main\n"),
-            File(path=env, text=f"APP_REGION={region}\nAPP_TENANT=main\n"),
-            File(path=build, text=BUILD.format(env=env, facts=facts), mode=0o755),
-            File(path=f"{copies}/{service}.env.2026-03-01", text=old),
-            File(path=f"{copies}/{service}.env.2026-04-01", text=old),
+            HostFile(path=facts, text=f"region={region}\ntenant=main\n"),
+            HostFile(path=env, text=f"APP_REGION={region}\nAPP_TENANT=main\n"),
+            HostFile(path=build, text=BUILD.format(env=env, facts=facts), mode=0o755),
+            HostFile(path=f"{copies}/{service}.env.2026-03-01", text=old),
+            HostFile(path=f"{copies}/{service}.env.2026-04-01", text=old),
         ],
-        symptoms=[Http(name="its region", port=site.place.port, contains=region)],
+        symptoms=[HttpCheck(name="its region", port=site.place.port, contains=region)],
         inject=[f"sed -i '/^region=/d' {facts}; {twice}"],
         fix=[f"echo region={region} >> {facts}; {twice}"],
         same=[copies, build, site.place.conf, site.place.program],

@@ -3,8 +3,8 @@ of the licence, and a higher one in the settings changes nothing."""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Http, Traffic
+from hermes.gym.scenario_spec import HostFile, HttpCheck, TrafficSpec
+from hermes.gym.services.python_service import service_unit
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -46,14 +46,14 @@ def draw(site: Site) -> LookAlike:
         body=BODY,
         settings={"store": store, "max_files": 12, "licence": licence, "mark": site.token},
         files=[
-            File(path=licence, text="files in the store at most: 12\n"),
-            File(path=conf, text=f"archive={archive}\n"),
-            File(path=f"/opt/{tool}/run.sh", text=script, mode=0o755),
-            *(File(path=f"{store}/customer-{n}.open", text=f"order {n}\n") for n in range(4)),
+            HostFile(path=licence, text="files in the store at most: 12\n"),
+            HostFile(path=conf, text=f"archive={archive}\n"),
+            HostFile(path=f"/opt/{tool}/run.sh", text=script, mode=0o755),
+            *(HostFile(path=f"{store}/customer-{n}.open", text=f"order {n}\n") for n in range(4)),
         ],
         folders=[archive],
-        units=[unit(tool, f"/bin/bash /opt/{tool}/run.sh")],
-        symptoms=[Http(name="it accepts", port=place.port, path="/put", contains=site.token)],
+        units=[service_unit(tool, f"/bin/bash /opt/{tool}/run.sh")],
+        symptoms=[HttpCheck(name="it accepts", port=place.port, path="/put", contains=site.token)],
         inject=[
             f"echo archive=/mnt/archive/{service} > {conf}; systemctl restart {tool}; "
             f"for n in $(seq 20 27); do echo order $n > {store}/customer-$n.done; done"
@@ -66,5 +66,5 @@ def draw(site: Site) -> LookAlike:
                 f"cat {store}/customer-* {archive}/customer-* 2>/dev/null | sort | sha256sum",
             )
         ],
-        traffic=[Traffic(port=place.port, paths=("/put",))],
+        traffic=[TrafficSpec(port=place.port, paths=("/put",))],
     )

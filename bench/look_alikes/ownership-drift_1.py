@@ -3,10 +3,9 @@ was changed to run as another user."""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.shop import unit
 from hermes.gym.scenario import SEVERAL_USERS
-from hermes.gym.story import File, Folder, Http
+from hermes.gym.scenario_spec import HostFile, HostFolder, HttpCheck
+from hermes.gym.services.python_service import fill_program, service_unit
 
 NEEDS = (SEVERAL_USERS,)
 BODY = """\
@@ -37,26 +36,30 @@ def draw(site: Site) -> LookAlike:
         f"sed -i 's/^User=.*/User={{}}/' {own}; systemctl daemon-reload; "
         f"systemctl restart {site.service}; sleep 0.5"
     )
-    stores = Http(name="it stores", port=site.place.port, path="/put", contains=site.token)
+    stores = HttpCheck(name="it stores", port=site.place.port, path="/put", contains=site.token)
     return site.look_alike(
         alert="{service} on {host} rejects every upload with 500, health endpoint green",
         body=BODY,
         settings={"spool": spool, "mark": site.token},
         users=("www", "app"),
         unit_lines="User=app",
-        folders=[Folder(path=spool, mode=0o750, owner=1002)],
+        folders=[HostFolder(path=spool, mode=0o750, owner=1002)],
         files=[
-            File(path=f"/opt/{second}.py", text=filled(BODY, style="{time} {level} {text}")),
-            File(path=conf, text=f"port={port}\nspool={spool}\nmark={site.token}\n"),
-            File(path=f"{spool}/waiting.rec", text=site.dice.token(40), mode=0o600, owner=1002),
+            HostFile(
+                path=f"/opt/{second}.py", text=fill_program(BODY, style="{time} {level} {text}")
+            ),
+            HostFile(path=conf, text=f"port={port}\nspool={spool}\nmark={site.token}\n"),
+            HostFile(path=f"{spool}/waiting.rec", text=site.dice.token(40), mode=0o600, owner=1002),
         ],
-        units=[unit(second, f"/usr/bin/python3 -S /opt/{second}.py {conf}", user="app")],
+        units=[service_unit(second, f"/usr/bin/python3 -S /opt/{second}.py {conf}", user="app")],
         symptoms=[stores],
-        healthy=[Http(name="so does the other", port=port, path="/put", contains=site.token)],
+        healthy=[HttpCheck(name="so does the other", port=port, path="/put", contains=site.token)],
         inject=[user.format("www")],
         fix=[user.format("app")],
         same=[f"{spool}/waiting.rec", conf, site.place.conf, site.place.program],
-        collateral=[Http(name="the other still stores", port=port, path="/put", contains="stored")],
+        collateral=[
+            HttpCheck(name="the other still stores", port=port, path="/put", contains="stored")
+        ],
         keep=[("owner and mode", f"stat -c '%u %g %a' {spool} {spool}/waiting.rec")],
         moving=[spool],
     )

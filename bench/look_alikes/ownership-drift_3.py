@@ -3,7 +3,7 @@ folder is named wrongly in its settings."""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.story import File, Folder, Http, Traffic
+from hermes.gym.scenario_spec import HostFile, HostFolder, HttpCheck, TrafficSpec
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -33,16 +33,19 @@ def draw(site: Site) -> LookAlike:
         body=BODY,
         settings={"store": spool, "mark": site.token},
         unit_lines="User=www",
-        folders=[Folder(path=spool, owner=1001), Folder(path=sealed, mode=0o755)],
+        folders=[HostFolder(path=spool, owner=1001), HostFolder(path=sealed, mode=0o755)],
         files=[
-            File(path=f"{sealed}/ledger-{n}.txt", text=f"entry {n}", mode=0o444) for n in range(5)
+            HostFile(path=f"{sealed}/ledger-{n}.txt", text=f"entry {n}", mode=0o444)
+            for n in range(5)
         ],
         symptoms=[
-            Http(name="files are stored", port=site.place.port, path="/put", contains=site.token)
+            HttpCheck(
+                name="files are stored", port=site.place.port, path="/put", contains=site.token
+            )
         ],
         inject=[f"{site.place.put('store', sealed)}; systemctl restart {site.service}"],
         fix=[f"{site.place.put('store', spool)}; systemctl restart {site.service}"],
         same=[sealed, site.place.program],
-        traffic=[Traffic(port=site.place.port, paths=("/put", "/health"))],
+        traffic=[TrafficSpec(port=site.place.port, paths=("/put", "/health"))],
         moving=[f"{spool}/new.rec"],
     )

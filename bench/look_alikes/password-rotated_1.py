@@ -6,15 +6,14 @@ import re
 from look_alike_kit import LookAlike, Site
 from msgspec.structs import replace
 
-from hermes.gym.parts.compose import drawn
-from hermes.gym.parts.pg_server import NEEDS
-from hermes.gym.story import File, Same
+from hermes.gym.scenario_spec import HostFile, UnchangedCheck
+from hermes.gym.scenarios.combine import draw_scenario
 
 __all__ = ["NEEDS", "draw"]
 
 
 def draw(site: Site) -> LookAlike:
-    story = drawn("db-password-rotated", site.dice)
+    story = draw_scenario("db-password-rotated", site.dice)
     host = story.hosts[0]
     tool = next(file for file in host.files if file.path.endswith("/enforce"))
     found = re.search(r"^  (\S+psql .* -c) ", tool.text, re.M)
@@ -22,7 +21,7 @@ def draw(site: Site) -> LookAlike:
     conf = next(f for f in host.files if re.search(r"^db_password\s*[=:]", f.text, re.M))
     role = re.search(r"^db_user\s*[=:]\s*(\S+)", conf.text, re.M)
     assert found and vault and role
-    ahead = File(path=f"{vault[1]}-next/{role[1]}", text=f"{site.dice.token(16)}\n", mode=0o600)
+    ahead = HostFile(path=f"{vault[1]}-next/{role[1]}", text=f"{site.dice.token(16)}\n", mode=0o600)
     until = f"{found[1]} \"ALTER ROLE {role[1]} VALID UNTIL '{{}}'\""
     return LookAlike(
         replace(
@@ -32,9 +31,9 @@ def draw(site: Site) -> LookAlike:
             reference=(until.format("infinity"),),
             collateral=(
                 *(each for each in story.collateral if not each.name.endswith("reads them too")),
-                Same(name="the settings", path=conf.path),
-                Same(name="the secrets", path=vault[1]),
-                Same(name="the secrets of the next rotation", path=ahead.path),
+                UnchangedCheck(name="the settings", path=conf.path),
+                UnchangedCheck(name="the secrets", path=vault[1]),
+                UnchangedCheck(name="the secrets of the next rotation", path=ahead.path),
             ),
         ),
         keep=(

@@ -6,19 +6,19 @@ import re
 from look_alike_kit import LookAlike, Site
 from msgspec.structs import replace
 
-from hermes.gym.parts.compose import drawn
-from hermes.gym.parts.pg_server import NEEDS as POSTGRES
-from hermes.gym.story import File, Same, Trigger
+from hermes.gym.scenario_spec import FaultTrigger, HostFile, UnchangedCheck
+from hermes.gym.scenarios.combine import draw_scenario
+from hermes.gym.services.postgres import POSTGRES_NEEDS as POSTGRES
 
 NEEDS = POSTGRES
 
 
-def _of(files: tuple[File, ...], words: str) -> File:
+def _of(files: tuple[HostFile, ...], words: str) -> HostFile:
     return next(file for file in files if words in file.text)
 
 
 def draw(site: Site) -> LookAlike:
-    story = drawn("db-password-rotated", site.dice)
+    story = draw_scenario("db-password-rotated", site.dice)
     files, service = story.hosts[0].files, story.alert.labels["service"]
     tool = _of(files, "ALTER ROLE $role PASSWORD")
     conf = next(f for f in files if re.search(r"^db_password\W", f.text, re.M))
@@ -45,10 +45,10 @@ def draw(site: Site) -> LookAlike:
             put % other,
         ),
         reference=(put % role,),
-        cure=(Trigger(restart=(f"{service}.service",)),),
+        cure=(FaultTrigger(restart=(f"{service}.service",)),),
         collateral=(
             *story.collateral,
-            Same(name="the password of the role", path=f"{vault[1]}/{role}"),
+            UnchangedCheck(name="the password of the role", path=f"{vault[1]}/{role}"),
         ),
     )
     roles = f'{ask} -At -c "SELECT rolname, rolpassword FROM pg_authid ORDER BY 1"'

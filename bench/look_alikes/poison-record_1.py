@@ -2,7 +2,7 @@
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.story import File, Http
+from hermes.gym.scenario_spec import HostFile, HttpCheck
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -24,14 +24,14 @@ serve(int(conf["port"]), answer)
 
 def draw(site: Site) -> LookAlike:
     queue, service = f"{site.place.data}/queue", site.service
-    orders = [File(path=f"{queue}/order-{n:03d}.json", text=f'{{"id": {n}}}') for n in range(6)]
+    orders = [HostFile(path=f"{queue}/order-{n:03d}.json", text=f'{{"id": {n}}}') for n in range(6)]
     limit = f"/etc/systemd/system/{service}.service"
     return site.look_alike(
         alert="{service} on {host} is in a crash loop, automatic restart does not help",
         body=BODY,
         settings={"queue": queue, "mark": site.token},
         files=orders,
-        symptoms=[Http(name="it serves", port=site.place.port, contains=site.token)],
+        symptoms=[HttpCheck(name="it serves", port=site.place.port, contains=site.token)],
         unit_lines="LimitNOFILE=256",
         inject=[
             f"sed -i 's/^LimitNOFILE=.*/LimitNOFILE=32/' {limit}; systemctl daemon-reload; "

@@ -2,7 +2,7 @@
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.story import File, Http
+from hermes.gym.scenario_spec import HostFile, HttpCheck
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -29,7 +29,7 @@ def draw(site: Site) -> LookAlike:
     currency = ["EUR", "USD", "EUR", "CHF", "EUR", "USD", "EUR"]
     table = {"EUR": 100, "USD": 93, "CHF": 104}
     orders = [
-        File(path=f"{queue}/order-{n:03d}.json", text=f'{{"currency": "{c}", "sum": {s}}}\n')
+        HostFile(path=f"{queue}/order-{n:03d}.json", text=f'{{"currency": "{c}", "sum": {s}}}\n')
         for n, (c, s) in enumerate(zip(currency, sums, strict=True))
     ]
     text = "".join(f"{name}\t{rate}\n" for name, rate in table.items())
@@ -39,9 +39,11 @@ def draw(site: Site) -> LookAlike:
         alert="{service} on {host} ends at every start, the queue is not worked off",
         body=BODY,
         settings={"queue": queue, "rates": rates},
-        files=[*orders, File(path=rates, text=text)],
+        files=[*orders, HostFile(path=rates, text=text)],
         symptoms=[
-            Http(name="all orders are booked", port=site.place.port, contains=f'"booked": {booked}')
+            HttpCheck(
+                name="all orders are booked", port=site.place.port, contains=f'"booked": {booked}'
+            )
         ],
         inject=[f"sed -i '/^CHF/d' {rates}; systemctl restart {site.service} || true"],
         fix=[f"printf 'CHF\\t104\\n' >> {rates}; {restart}"],

@@ -3,10 +3,8 @@ of its own; that one is where it belongs."""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.premises import PYTHON
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Http, Running, Traffic
+from hermes.gym.scenario_spec import HostFile, HttpCheck, TrafficSpec, UnitRunningCheck
+from hermes.gym.services.python_service import PYTHON_COMMAND, fill_program, service_unit
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -33,20 +31,22 @@ def draw(site: Site) -> LookAlike:
     service, place = site.service, site.place
     old, port, mark = f"{service}-legacy", site.dice.port(), site.dice.token()
     conf = f"/etc/{old}.conf"
-    export = Http(name="the old export", port=port, path="/export", contains=mark)
+    export = HttpCheck(name="the old export", port=port, path="/export", contains=mark)
     return site.look_alike(
         alert="{service}@{host}: unit failed, address already in use",
         body=BODY,
         settings={"mark": site.token},
         files=[
-            File(path=f"/srv/{old}.py", text=filled(LEGACY, style="{time} {level:5} {text}")),
-            File(path=conf, text=f"port={port}\nmark={mark}\n"),
-            File(path="/etc/ports.txt", text=f"{place.port} {service}\n{port} {old}\n"),
+            HostFile(
+                path=f"/srv/{old}.py", text=fill_program(LEGACY, style="{time} {level:5} {text}")
+            ),
+            HostFile(path=conf, text=f"port={port}\nmark={mark}\n"),
+            HostFile(path="/etc/ports.txt", text=f"{place.port} {service}\n{port} {old}\n"),
         ],
-        units=[unit(old, f"{PYTHON} /srv/{old}.py {conf}")],
+        units=[service_unit(old, f"{PYTHON_COMMAND} /srv/{old}.py {conf}")],
         healthy=[export],
         symptoms=[
-            Http(name="items are served", port=place.port, path="/items", contains=site.token)
+            HttpCheck(name="items are served", port=place.port, path="/items", contains=site.token)
         ],
         inject=[f"{place.put('port', port)}; systemctl restart {service} || true"],
         fix=[
@@ -56,7 +56,7 @@ def draw(site: Site) -> LookAlike:
         same=[conf, f"/srv/{old}.py", "/etc/ports.txt", place.program],
         collateral=[
             export,
-            Running(name="the old one ran on", unit=f"{old}.service", undisturbed=True),
+            UnitRunningCheck(name="the old one ran on", unit=f"{old}.service", undisturbed=True),
         ],
-        traffic=[Traffic(port=port, paths=("/export",))],
+        traffic=[TrafficSpec(port=port, paths=("/export",))],
     )

@@ -2,7 +2,7 @@
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.story import File, Http
+from hermes.gym.scenario_spec import HostFile, HttpCheck
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -29,13 +29,13 @@ def draw(site: Site) -> LookAlike:
     start = (
         f"(setsid nohup /usr/bin/python3 {agent} {theirs} </dev/null >/dev/null 2>&1 &); sleep 0.5"
     )
-    alive = Http(name="the backup agent answers", port=theirs, contains="backup agent")
+    alive = HttpCheck(name="the backup agent answers", port=theirs, contains="backup agent")
     return site.look_alike(
         alert="{service} on {host} does not start: address already in use",
         body=BODY,
         settings={"mark": site.token},
-        files=[File(path=agent, text=AGENT)],
-        symptoms=[Http(name="it serves", port=port, contains=site.token)],
+        files=[HostFile(path=agent, text=AGENT)],
+        symptoms=[HttpCheck(name="it serves", port=port, contains=site.token)],
         inject=[start, f"{site.place.put('port', theirs)}; systemctl restart {service} || true"],
         fix=[
             f"{site.place.put('port', port)}; systemctl reset-failed {service}; "

@@ -3,12 +3,12 @@ itself was lowered in its configuration."""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.redis_server import CLIENT, NEEDS, redis
-from hermes.gym.story import Http, Script
+from hermes.gym.scenario_spec import HttpCheck, ScriptCheck
+from hermes.gym.services.redis import REDIS_CLIENT, redis_server
 
 __all__ = ["NEEDS", "draw"]
 BODY = (
-    CLIENT
+    REDIS_CLIENT
     + """\
 conf = settings(sys.argv[1])
 for number in range(60):
@@ -37,7 +37,7 @@ serve(int(conf["port"]), answer)
 
 
 def draw(site: Site) -> LookAlike:
-    cache = redis(site.dice, {"price:base": site.dice.token()}, maxmemory="16mb")
+    cache = redis_server(site.dice, {"price:base": site.dice.token()}, maxmemory="16mb")
     conf = "/etc/redis/redis.conf"
     put = (
         f"sed -i 's/^maxmemory .*/maxmemory {{0}}/' {conf}; {cache.cli} CONFIG SET maxmemory {{0}}"
@@ -51,7 +51,7 @@ def draw(site: Site) -> LookAlike:
         folders=cache.folders,
         units=[cache.unit],
         symptoms=[
-            Http(
+            HttpCheck(
                 name="it is kept", port=site.place.port, path="/put", contains=site.token, within=4
             )
         ],
@@ -60,7 +60,7 @@ def draw(site: Site) -> LookAlike:
         cure=[],
         same=[site.place.conf, site.place.program],
         collateral=[
-            Script(
+            ScriptCheck(
                 name="the points are there",
                 script=f"test $({cache.cli} --scan --pattern 'points:*' | wc -l) -eq 60",
             ),

@@ -4,13 +4,13 @@ expiry has written a handful of keys, as it should."""
 from look_alike_kit import LookAlike, Site
 from msgspec.structs import replace
 
-from hermes.gym.parts.compose import drawn
+from hermes.gym.scenarios.combine import draw_scenario
 
 NEEDS = ("redis-server", "redis-cli")
 
 
 def draw(site: Site) -> LookAlike:
-    story = drawn("redis-out-of-memory", site.dice)
+    story = draw_scenario("redis-out-of-memory", site.dice)
     put = story.inject[1].partition(";")[0]  # the writer's expiry is switched off, not loaded yet
     fill = (
         "p=$(ss -ltnpH | grep redis | grep -oE ':[0-9]+ ' | tr -d ': ' | head -n 1); "

@@ -3,10 +3,8 @@ settings means as many as there are processors, and is intended."""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.premises import PYTHON
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Http, Traffic
+from hermes.gym.scenario_spec import HostFile, HttpCheck, TrafficSpec
+from hermes.gym.services.python_service import PYTHON_COMMAND, fill_program, service_unit
 
 SEATS = """\
 import fcntl
@@ -68,15 +66,17 @@ def draw(site: Site) -> LookAlike:
         body=BODY,
         settings={"workers": 0, "seats": seats, "mark": site.token},
         files=[
-            File(path=f"{place.conf}.sample", text=sample),
-            *(File(path=f"{seats}/{n}", text="seat\n") for n in range(8)),
-            File(path=f"/opt/{batch}/main.py", text=filled(BATCH, style=style)),
-            File(path=conf, text=f"seats={seats}\ntake=1\n"),
+            HostFile(path=f"{place.conf}.sample", text=sample),
+            *(HostFile(path=f"{seats}/{n}", text="seat\n") for n in range(8)),
+            HostFile(path=f"/opt/{batch}/main.py", text=fill_program(BATCH, style=style)),
+            HostFile(path=conf, text=f"seats={seats}\ntake=1\n"),
         ],
-        units=[unit(batch, f"{PYTHON} /opt/{batch}/main.py {conf}")],
-        symptoms=[Http(name="work is done", port=place.port, path="/work", contains=site.token)],
+        units=[service_unit(batch, f"{PYTHON_COMMAND} /opt/{batch}/main.py {conf}")],
+        symptoms=[
+            HttpCheck(name="work is done", port=place.port, path="/work", contains=site.token)
+        ],
         inject=[f"{stop}; sed -i 's/^take=.*/take=8/' {conf}; {start}"],
         fix=[f"{stop}; sed -i 's/^take=.*/take=1/' {conf}; {start}"],
         same=[place.conf, f"{place.conf}.sample", seats, place.program, f"/opt/{batch}"],
-        traffic=[Traffic(port=place.port, paths=("/work",))],
+        traffic=[TrafficSpec(port=place.port, paths=("/work",))],
     )

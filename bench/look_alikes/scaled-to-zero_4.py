@@ -3,10 +3,8 @@ figure was told another file; a number of workers that is put back lasts less th
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.premises import PYTHON
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Http, Running, Traffic
+from hermes.gym.scenario_spec import HostFile, HttpCheck, TrafficSpec, UnitRunningCheck
+from hermes.gym.services.python_service import PYTHON_COMMAND, fill_program, service_unit
 
 BODY = """\
 def answer(path):
@@ -54,32 +52,36 @@ def draw(site: Site) -> LookAlike:
     queue, figure = f"/var/spool/{service}", f"/run/{exporter}/waiting"
     told = f"sed -i 's|^out=.*|out={{}}|' /etc/{exporter}.conf; systemctl restart {exporter}"
     files = [
-        File(path=f"/etc/{scaler}.conf", text=f"figure={figure}\ntarget={place.conf}\n"),
-        File(path=f"/etc/{exporter}.conf", text=f"queue={queue}\nout={figure}\n"),
-        File(path=figure, text="35\n"),
-        *(File(path=f"{queue}/{n:03d}.job", text=f"order {n}\n") for n in range(35)),
+        HostFile(path=f"/etc/{scaler}.conf", text=f"figure={figure}\ntarget={place.conf}\n"),
+        HostFile(path=f"/etc/{exporter}.conf", text=f"queue={queue}\nout={figure}\n"),
+        HostFile(path=figure, text="35\n"),
+        *(HostFile(path=f"{queue}/{n:03d}.job", text=f"order {n}\n") for n in range(35)),
     ]
     for name, body in ((scaler, SCALER), (exporter, EXPORTER)):
-        text = filled(body, style="{time} {level:5} {text}")
-        files.append(File(path=f"/opt/{name}/main.py", text=text))
+        text = fill_program(body, style="{time} {level:5} {text}")
+        files.append(HostFile(path=f"/opt/{name}/main.py", text=text))
     sample = f"workers{place.sign}4\n"
     return site.look_alike(
         alert="{service} on {host} answers every request with 503, no worker available",
         body=BODY,
         settings={"mark": site.token, "workers": 4},
-        files=[*files, File(path=f"{place.conf}.dist", text=sample)],
+        files=[*files, HostFile(path=f"{place.conf}.dist", text=sample)],
         units=[
-            unit(name, f"{PYTHON} /opt/{name}/main.py /etc/{name}.conf")
+            service_unit(name, f"{PYTHON_COMMAND} /opt/{name}/main.py /etc/{name}.conf")
             for name in (exporter, scaler)
         ],
-        symptoms=[Http(name="work is done", port=place.port, path="/work", contains=site.token)],
+        symptoms=[
+            HttpCheck(name="work is done", port=place.port, path="/work", contains=site.token)
+        ],
         inject=[f"{told.format(f'/run/{exporter}/jobs')}; rm -f {figure}; sleep 1"],
         fix=[told.format(figure), "sleep 2"],
         same=[queue, place.program, f"/etc/{scaler}.conf", f"{place.conf}.dist", f"/opt/{scaler}"],
         collateral=[
-            Running(name="the autoscaler ran on", unit=f"{scaler}.service", undisturbed=True)
+            UnitRunningCheck(
+                name="the autoscaler ran on", unit=f"{scaler}.service", undisturbed=True
+            )
         ],
         keep=[("the settings", f"cat {place.conf}")],
         moving=[f"/run/{exporter}", f"{place.conf}.new"],
-        traffic=[Traffic(port=place.port, paths=("/work",))],
+        traffic=[TrafficSpec(port=place.port, paths=("/work",))],
     )

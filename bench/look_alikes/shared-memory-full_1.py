@@ -3,9 +3,8 @@ full because the size of the viewer's own ring was raised."""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Http
+from hermes.gym.scenario_spec import HostFile, HttpCheck
+from hermes.gym.services.python_service import fill_program, service_unit
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -53,7 +52,8 @@ def draw(site: Site) -> LookAlike:
     job, viewer, port = f"{site.service}-frames", f"{site.service}-viewer", site.dice.port()
     conf = f"/etc/{viewer}.conf"
     frames = [
-        File(path=f"/dev/shm/{job}-{n:03d}", text=f"{site.token}{'f' * 500_000}") for n in range(4)
+        HostFile(path=f"/dev/shm/{job}-{n:03d}", text=f"{site.token}{'f' * 500_000}")
+        for n in range(4)
     ]
     size = f"sed -i 's/^ring_mb=.*/ring_mb={{}}/' {conf}; systemctl restart {viewer}; sleep 1"
     return site.look_alike(
@@ -62,17 +62,23 @@ def draw(site: Site) -> LookAlike:
         settings={"prefix": site.service, "mark": site.token},
         files=[
             *frames,
-            File(path=f"/opt/{viewer}.py", text=filled(VIEWER, style="{time} {level} {text}")),
-            File(path=conf, text=f"port={port}\nring={viewer}\nframes={job}\nring_mb=2\n"),
-            File(path=f"/etc/{job}.conf", text="# the viewer reads them\nkeep_frames=yes\n"),
-            File(path=f"/opt/{job}.sh", text=f"#!/bin/sh\n. /etc/{job}.conf\nexit 0\n", mode=0o755),
-            File(path=f"/etc/cron.d/{job}", text=f"4 4 * * * root /opt/{job}.sh\n"),
+            HostFile(
+                path=f"/opt/{viewer}.py", text=fill_program(VIEWER, style="{time} {level} {text}")
+            ),
+            HostFile(path=conf, text=f"port={port}\nring={viewer}\nframes={job}\nring_mb=2\n"),
+            HostFile(path=f"/etc/{job}.conf", text="# the viewer reads them\nkeep_frames=yes\n"),
+            HostFile(
+                path=f"/opt/{job}.sh", text=f"#!/bin/sh\n. /etc/{job}.conf\nexit 0\n", mode=0o755
+            ),
+            HostFile(path=f"/etc/cron.d/{job}", text=f"4 4 * * * root /opt/{job}.sh\n"),
         ],
-        units=[unit(viewer, f"/usr/bin/python3 -S /opt/{viewer}.py {conf}")],
+        units=[service_unit(viewer, f"/usr/bin/python3 -S /opt/{viewer}.py {conf}")],
         symptoms=[
-            Http(name="pictures come", port=site.place.port, path="/render", contains=site.token)
+            HttpCheck(
+                name="pictures come", port=site.place.port, path="/render", contains=site.token
+            )
         ],
-        healthy=[Http(name="the viewer shows a frame", port=port, contains=site.token)],
+        healthy=[HttpCheck(name="the viewer shows a frame", port=port, contains=site.token)],
         inject=[size.format(40)],
         fix=[size.format(2)],
         same=[

@@ -3,8 +3,8 @@ buffers uses the same prefix and has kept two small ones."""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Http, Traffic
+from hermes.gym.scenario_spec import HostFile, HttpCheck, TrafficSpec
+from hermes.gym.services.python_service import service_unit
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -44,19 +44,21 @@ def draw(site: Site) -> LookAlike:
         body=BODY,
         settings={"prefix": site.service, "mark": site.token},
         files=[
-            File(path=live, text=LIVE),
-            File(path=conf, text=f"frames = 2\nprefix = {prefix}\nkeep_frames = yes\n"),
-            File(path="/etc/cron.d/frames", text=f"7 * * * * root /bin/true {conf}\n"),
+            HostFile(path=live, text=LIVE),
+            HostFile(path=conf, text=f"frames = 2\nprefix = {prefix}\nkeep_frames = yes\n"),
+            HostFile(path="/etc/cron.d/frames", text=f"7 * * * * root /bin/true {conf}\n"),
         ],
-        units=[unit("renderd", f"/usr/bin/python3 {live} {prefix}")],
+        units=[service_unit("renderd", f"/usr/bin/python3 {live} {prefix}")],
         symptoms=[
-            Http(name="pictures come", port=site.place.port, path="/render", contains=site.token)
+            HttpCheck(
+                name="pictures come", port=site.place.port, path="/render", contains=site.token
+            )
         ],
         inject=["touch /run/grow; sleep 2"],
         fix=["rm /run/grow; systemctl restart renderd; rm -f /dev/shm/*-frames-*"],
         settle=1.0,
         same=[conf, live, "/etc/cron.d/frames"],
         keep=[("live buffers", f"ls /dev/shm | grep -c {prefix}")],
-        traffic=[Traffic(port=site.place.port, paths=("/render", "/health"))],
+        traffic=[TrafficSpec(port=site.place.port, paths=("/render", "/health"))],
         moving=[f"/dev/shm/{site.service}-work"],
     )

@@ -3,10 +3,8 @@ a partner demands, who bans a worker that sends faster."""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.premises import PYTHON
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Http, Script
+from hermes.gym.scenario_spec import HostFile, HttpCheck, ScriptCheck
+from hermes.gym.services.python_service import PYTHON_COMMAND, fill_program, service_unit
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -60,18 +58,20 @@ def draw(site: Site) -> LookAlike:
             "pause_ms": 200,
         },
         files=[
-            File(path=f"/etc/{second}.conf", text=f"{common}key={key}\n"),
-            File(path=key, text="b\n", mode=0o600),
-            File(path=f"/etc/{service}-keys/a.key", text="a\n", mode=0o600),
-            File(path=source, text=filled(SOURCE, style=style)),
+            HostFile(path=f"/etc/{second}.conf", text=f"{common}key={key}\n"),
+            HostFile(path=key, text="b\n", mode=0o600),
+            HostFile(path=f"/etc/{service}-keys/a.key", text="a\n", mode=0o600),
+            HostFile(path=source, text=fill_program(SOURCE, style=style)),
         ],
         folders=[queue, place.data],
         units=[
-            unit(second, f"{PYTHON} {place.program} /etc/{second}.conf"),
-            unit(f"{service}-source", f"{PYTHON} {source} {queue}"),
+            service_unit(second, f"{PYTHON_COMMAND} {place.program} /etc/{second}.conf"),
+            service_unit(f"{service}-source", f"{PYTHON_COMMAND} {source} {queue}"),
         ],
-        healthy=[Http(name="it answers", port=place.port, contains=site.token)],
-        symptoms=[Script(name="the queue is short", script=f"test $(ls {queue} | wc -l) -lt 12")],
+        healthy=[HttpCheck(name="it answers", port=place.port, contains=site.token)],
+        symptoms=[
+            ScriptCheck(name="the queue is short", script=f"test $(ls {queue} | wc -l) -lt 12")
+        ],
         inject=[
             f"mv {key} /opt/b.key; systemctl restart {second} || true; touch {queue}/00{{a..t}}.job"
         ],
@@ -80,6 +80,6 @@ def draw(site: Site) -> LookAlike:
             "sleep 5"
         ],
         same=[place.conf, f"/etc/{second}.conf", place.program, f"/etc/{service}-keys/a.key"],
-        collateral=[Script(name="no worker is banned", script=f"test ! -e {banned}")],
+        collateral=[ScriptCheck(name="no worker is banned", script=f"test ! -e {banned}")],
         moving=[queue],
     )

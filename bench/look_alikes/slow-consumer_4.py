@@ -4,10 +4,8 @@ many times."""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.premises import PYTHON
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Http, Running, Script
+from hermes.gym.scenario_spec import HostFile, HttpCheck, ScriptCheck, UnitRunningCheck
+from hermes.gym.services.python_service import PYTHON_COMMAND, fill_program, service_unit
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -77,16 +75,19 @@ def draw(site: Site) -> LookAlike:
             "pause_ms": 60,
         },
         files=[
-            File(path=f"/opt/{source}/main.py", text=filled(SOURCE, style="{time} {level} {text}")),
-            File(path=conf, text=f"queue={queue}\nreceipts={receipts}\n"),
-            File(path=sent, text=""),
+            HostFile(
+                path=f"/opt/{source}/main.py",
+                text=fill_program(SOURCE, style="{time} {level} {text}"),
+            ),
+            HostFile(path=conf, text=f"queue={queue}\nreceipts={receipts}\n"),
+            HostFile(path=sent, text=""),
         ],
         folders=[queue, receipts, f"{receipts}-old"],
-        units=[unit(source, f"{PYTHON} /opt/{source}/main.py {conf}")],
-        healthy=[Http(name="it answers", port=place.port, contains=site.token)],
+        units=[service_unit(source, f"{PYTHON_COMMAND} /opt/{source}/main.py {conf}")],
+        healthy=[HttpCheck(name="it answers", port=place.port, contains=site.token)],
         symptoms=[
-            Script(name="the queue is short", script=f"test $(ls {queue} | wc -l) -lt 8"),
-            Script(name="nothing is sent again", script=once),
+            ScriptCheck(name="the queue is short", script=f"test $(ls {queue} | wc -l) -lt 8"),
+            ScriptCheck(name="nothing is sent again", script=once),
         ],
         inject=[
             f"{place.put('pause_ms', 180)}; systemctl restart {service}; "
@@ -97,8 +98,8 @@ def draw(site: Site) -> LookAlike:
         fix=[f"{told.format(receipts)}; rm -f {queue}/*.retry*.job", "sleep 9"],
         same=[place.program, f"/opt/{source}", f"{receipts}-old"],
         collateral=[
-            Running(name="orders still come", unit=f"{source}.service"),
-            Script(
+            UnitRunningCheck(name="orders still come", unit=f"{source}.service"),
+            ScriptCheck(
                 name="no receipt was removed",
                 script=f"for each in $(tail -n 20 {sent} | head -n 15); do "
                 f"[ -e {receipts}/$each ] || exit 1; done",

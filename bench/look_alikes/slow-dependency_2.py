@@ -3,10 +3,8 @@ dependency is agreed with a bank, which locks an account that is asked faster.""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.premises import PYTHON
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Http, Running, Script, Traffic
+from hermes.gym.scenario_spec import HostFile, HttpCheck, ScriptCheck, TrafficSpec, UnitRunningCheck
+from hermes.gym.services.python_service import PYTHON_COMMAND, fill_program, service_unit
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -52,18 +50,21 @@ def draw(site: Site) -> LookAlike:
         body=BODY,
         settings={"bank": bank, "bank_port": port, "timeout_ms": 1500},
         files=[
-            File(path=f"/opt/{bank}/main.py", text=filled(BANK, style="{time} {level:5} {text}")),
-            File(path=conf, text=f"{text}port={port}\nlocked={locked}\nmark={site.token}\n"),
+            HostFile(
+                path=f"/opt/{bank}/main.py",
+                text=fill_program(BANK, style="{time} {level:5} {text}"),
+            ),
+            HostFile(path=conf, text=f"{text}port={port}\nlocked={locked}\nmark={site.token}\n"),
         ],
         folders=[f"/var/lib/{bank}"],
-        units=[unit(bank, f"{PYTHON} /opt/{bank}/main.py {conf}")],
-        symptoms=[Http(name="the balance", port=place.port, path="/me", contains=site.token)],
+        units=[service_unit(bank, f"{PYTHON_COMMAND} /opt/{bank}/main.py {conf}")],
+        symptoms=[HttpCheck(name="the balance", port=place.port, path="/me", contains=site.token)],
         inject=[f"{place.put('timeout_ms', 150)}; {asks}"],
         fix=[f"{place.put('timeout_ms', 1500)}; {asks}"],
         same=[conf, f"/opt/{bank}", place.program],
         collateral=[
-            Script(name="the bank did not lock the account", script=f"test ! -e {locked}"),
-            Running(name="the bank link ran on", unit=f"{bank}.service", undisturbed=True),
+            ScriptCheck(name="the bank did not lock the account", script=f"test ! -e {locked}"),
+            UnitRunningCheck(name="the bank link ran on", unit=f"{bank}.service", undisturbed=True),
         ],
-        traffic=[Traffic(port=place.port, paths=("/me",))],
+        traffic=[TrafficSpec(port=place.port, paths=("/me",))],
     )

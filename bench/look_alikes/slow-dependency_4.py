@@ -3,10 +3,8 @@ that the dependency was given lately is short, and protects what it writes."""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.premises import PYTHON
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Http, Running, Script, Traffic
+from hermes.gym.scenario_spec import HostFile, HttpCheck, ScriptCheck, TrafficSpec, UnitRunningCheck
+from hermes.gym.services.python_service import PYTHON_COMMAND, fill_program, service_unit
 
 ASK = """\
 conf = settings(sys.argv[1])
@@ -82,18 +80,18 @@ def draw(site: Site) -> LookAlike:
         body=BODY,
         settings={"upstream": store, "upstream_port": port, "timeout": 0.8},
         files=[
-            File(path=f"/opt/{store}/main.py", text=filled(STORE, style=style)),
-            File(path=f"/etc/{store}.conf", text=f"{note}flush_ms=120\nmark={site.token}\n"),
-            File(path=wear, text=""),
-            File(path=f"/opt/{report}/main.py", text=filled(REPORT, style=style)),
-            File(path=asked, text=f"upstream_port={port}\nsince=2024\n"),
+            HostFile(path=f"/opt/{store}/main.py", text=fill_program(STORE, style=style)),
+            HostFile(path=f"/etc/{store}.conf", text=f"{note}flush_ms=120\nmark={site.token}\n"),
+            HostFile(path=wear, text=""),
+            HostFile(path=f"/opt/{report}/main.py", text=fill_program(REPORT, style=style)),
+            HostFile(path=asked, text=f"upstream_port={port}\nsince=2024\n"),
         ],
         units=[
-            unit(store, f"{PYTHON} /opt/{store}/main.py /etc/{store}.conf"),
-            unit(report, f"{PYTHON} /opt/{report}/main.py {asked}"),
+            service_unit(store, f"{PYTHON_COMMAND} /opt/{store}/main.py /etc/{store}.conf"),
+            service_unit(report, f"{PYTHON_COMMAND} /opt/{report}/main.py {asked}"),
         ],
         symptoms=[
-            Script(
+            ScriptCheck(
                 name="items come in time",
                 script="for n in 1 2 3 4 5 6; do exec 3<>/dev/tcp/127.0.0.1/"
                 f"{place.port}; printf 'GET /item HTTP/1.0\\r\\n\\r\\n' >&3; "
@@ -101,7 +99,7 @@ def draw(site: Site) -> LookAlike:
                 timeout=20.0,
             )
         ],
-        healthy=[Http(name="the front answers", port=place.port, path="/health")],
+        healthy=[HttpCheck(name="the front answers", port=place.port, path="/health")],
         inject=[
             f"{lower.format(250)}; echo \"$(date '+%F %T') {store}: flush_ms 120 -> 250\" "
             ">> /var/log/changes.log",
@@ -110,11 +108,11 @@ def draw(site: Site) -> LookAlike:
         fix=[told.format(2024), "sleep 4"],
         same=[place.conf, place.program, f"/opt/{store}", f"/opt/{report}"],
         collateral=[
-            Script(name="the card was spared", script=f"test ! -s {wear}"),
-            Running(name="reports are made", unit=f"{report}.service"),
+            ScriptCheck(name="the card was spared", script=f"test ! -s {wear}"),
+            UnitRunningCheck(name="reports are made", unit=f"{report}.service"),
         ],
         keep=[("the settings", f"cat /etc/{store}.conf")],
-        traffic=[Traffic(port=place.port, paths=("/item",))],
+        traffic=[TrafficSpec(port=place.port, paths=("/item",))],
         settle=1.0,
         rhythm_s=5.0,
     )

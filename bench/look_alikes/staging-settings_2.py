@@ -3,10 +3,8 @@ put the test file over the live one. The settings called production lead to a re
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.premises import PYTHON
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Http, Traffic
+from hermes.gym.scenario_spec import HostFile, HttpCheck, TrafficSpec
+from hermes.gym.services.python_service import PYTHON_COMMAND, fill_program, service_unit
 
 BODY = """\
 path = sys.argv[1]
@@ -32,26 +30,30 @@ def draw(site: Site) -> LookAlike:
     drop = f"/srv/import/{service}"
     return site.look_alike(
         alert="{service} on {host} serves wrong prices, the expected article is missing",
-        symptoms=[Http(name="the live items", port=place.port, path="/items", contains=site.token)],
+        symptoms=[
+            HttpCheck(name="the live items", port=place.port, path="/items", contains=site.token)
+        ],
         files=[
-            File(path=place.program, text=filled(BODY, style="{time} {level:5} {text}")),
-            File(path=f"{folder}/active.conf", text="profile=staging\n"),
-            File(path=f"{folder}/staging.conf", text=f"{staging}port={place.port}\ndata={live}\n"),
-            File(
+            HostFile(path=place.program, text=fill_program(BODY, style="{time} {level:5} {text}")),
+            HostFile(path=f"{folder}/active.conf", text="profile=staging\n"),
+            HostFile(
+                path=f"{folder}/staging.conf", text=f"{staging}port={place.port}\ndata={live}\n"
+            ),
+            HostFile(
                 path=f"{folder}/production.conf",
                 text=f"{production}port={place.port}\ndata={old}\n",
             ),
-            File(path=live, text=f'["{site.token}", "chair", "lamp"]\n'),
-            File(path=old, text='["oil-lamp", "stool"]\n'),
-            File(path=f"{drop}/items-live.json", text=f'["{site.token}", "chair", "lamp"]\n'),
-            File(path=f"{drop}/items-test.json", text='["test-0001", "dummy"]\n'),
+            HostFile(path=live, text=f'["{site.token}", "chair", "lamp"]\n'),
+            HostFile(path=old, text='["oil-lamp", "stool"]\n'),
+            HostFile(path=f"{drop}/items-live.json", text=f'["{site.token}", "chair", "lamp"]\n'),
+            HostFile(path=f"{drop}/items-test.json", text='["test-0001", "dummy"]\n'),
         ],
-        units=[unit(service, f"{PYTHON} {place.program} {folder}/active.conf")],
+        units=[service_unit(service, f"{PYTHON_COMMAND} {place.program} {folder}/active.conf")],
         inject=[
             f"cp {drop}/items-test.json {live}; "
             f"echo \"$(date '+%F %T') import: items-test.json -> {live}\" >> /var/log/import.log"
         ],
         fix=[f"cp {drop}/items-live.json {live}"],
         same=[folder, drop, old, place.program],
-        traffic=[Traffic(port=place.port, paths=("/items",))],
+        traffic=[TrafficSpec(port=place.port, paths=("/items",))],
     )

@@ -3,10 +3,8 @@ until it is whole; pointed back to its own settings it sells articles without a 
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.premises import PYTHON
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Http, Script, Traffic
+from hermes.gym.scenario_spec import HostFile, HttpCheck, ScriptCheck, TrafficSpec
+from hermes.gym.services.python_service import PYTHON_COMMAND, fill_program, service_unit
 
 BODY = """\
 import signal
@@ -52,20 +50,26 @@ def draw(site: Site) -> LookAlike:
     return site.look_alike(
         alert="{service} on {host}: people see test articles, the expected article is missing",
         symptoms=[
-            Http(name="the first article", port=place.port, path="/items", contains=site.token),
-            Http(name="the last article", port=place.port, path="/items", contains=last),
+            HttpCheck(
+                name="the first article", port=place.port, path="/items", contains=site.token
+            ),
+            HttpCheck(name="the last article", port=place.port, path="/items", contains=last),
         ],
         files=[
-            File(path=place.program, text=filled(BODY, style="{time} {level:5} {text}")),
-            File(path=f"{folder}/active.conf", text="profile=production\n"),
-            File(path=f"{folder}/production.conf", text=f"{common}data={live}\n"),
-            File(path=f"{folder}/staging.conf", text=f"{common}data={test}\n"),
-            File(path=live, text=whole),
-            File(path=test, text="test-0001 1\ndummy 1\nend\n"),
-            File(path=parcel, text=whole),
-            File(path=sales, text=""),
+            HostFile(path=place.program, text=fill_program(BODY, style="{time} {level:5} {text}")),
+            HostFile(path=f"{folder}/active.conf", text="profile=production\n"),
+            HostFile(path=f"{folder}/production.conf", text=f"{common}data={live}\n"),
+            HostFile(path=f"{folder}/staging.conf", text=f"{common}data={test}\n"),
+            HostFile(path=live, text=whole),
+            HostFile(path=test, text="test-0001 1\ndummy 1\nend\n"),
+            HostFile(path=parcel, text=whole),
+            HostFile(path=sales, text=""),
         ],
-        units=[unit(service, f"{PYTHON} {place.program} {folder}/active.conf", more=reload)],
+        units=[
+            service_unit(
+                service, f"{PYTHON_COMMAND} {place.program} {folder}/active.conf", more=reload
+            )
+        ],
         inject=[
             f"printf '{site.token} 10\\nchair 12\\nla' > {live}; {choose.format(note, 'staging')}"
         ],
@@ -77,6 +81,6 @@ def draw(site: Site) -> LookAlike:
             parcel,
             place.program,
         ],
-        collateral=[Script(name="nothing was sold for 0", script=f"test ! -s {sales}")],
-        traffic=[Traffic(port=place.port, paths=("/items",))],
+        collateral=[ScriptCheck(name="nothing was sold for 0", script=f"test ! -s {sales}")],
+        traffic=[TrafficSpec(port=place.port, paths=("/items",))],
     )

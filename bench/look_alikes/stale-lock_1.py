@@ -3,7 +3,7 @@ because the service was told the wrong folder."""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.story import File, Script, Traffic
+from hermes.gym.scenario_spec import HostFile, ScriptCheck, TrafficSpec
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -27,7 +27,7 @@ serve(int(conf["port"]), answer)
 
 def draw(site: Site) -> LookAlike:
     queue, lock = f"{site.place.data}/queue", f"/run/{site.service}.lock"
-    works = Script(
+    works = ScriptCheck(
         name="a job that is put in is done",
         script=f"n=$RANDOM; echo x > {queue}/probe-$n; sleep 1; "
         f"test ! -e {queue}/probe-$n || {{ rm -f {queue}/probe-$n; exit 1; }}",
@@ -38,11 +38,11 @@ def draw(site: Site) -> LookAlike:
         body=BODY,
         settings={"queue": queue, "lock": lock},
         folders=[queue, wrong],
-        files=[File(path=lock, text="999999\n")],
+        files=[HostFile(path=lock, text="999999\n")],
         symptoms=[works],
         inject=[f"{site.place.put('queue', wrong)}; systemctl restart {site.service}"],
         fix=[f"{site.place.put('queue', queue)}; systemctl restart {site.service}"],
         same=[lock, site.place.program],
-        traffic=[Traffic(port=site.place.port, paths=("/health",))],
+        traffic=[TrafficSpec(port=site.place.port, paths=("/health",))],
         moving=[queue],
     )

@@ -3,9 +3,8 @@ compaction of the same data, which was told to pause for an hour between two ste
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Running, Script
+from hermes.gym.scenario_spec import HostFile, ScriptCheck, UnitRunningCheck
+from hermes.gym.services.python_service import fill_program, service_unit
 
 LOCKED = """\
 import fcntl
@@ -52,7 +51,7 @@ def draw(site: Site) -> LookAlike:
     service, queue = site.service, f"{site.place.data}/queue"
     lock, program = f"{site.place.data}/work.lock", f"/opt/{service}-compact/compact.py"
     conf, job = f"/etc/{service}-compact.conf", f"{service}-compact"
-    works = Script(
+    works = ScriptCheck(
         name="a job that is put in is done",
         script=f"n=$RANDOM; echo x > {queue}/probe-$n; for i in $(seq 30); do sleep 0.1; "
         f"test -e {queue}/probe-$n || exit 0; done; rm -f {queue}/probe-$n; exit 1",
@@ -64,16 +63,16 @@ def draw(site: Site) -> LookAlike:
         settings={"queue": queue, "lock": lock},
         folders=[queue],
         files=[
-            File(path=lock, text="31999\n"),
-            File(path=program, text=filled(COMPACT, style="{time} {level} {text}")),
-            File(path=conf, text=f"lock={lock}\npause_s=0.01\n"),
+            HostFile(path=lock, text="31999\n"),
+            HostFile(path=program, text=fill_program(COMPACT, style="{time} {level} {text}")),
+            HostFile(path=conf, text=f"lock={lock}\npause_s=0.01\n"),
         ],
-        units=[unit(job, f"/usr/bin/python3 -S {program} {conf}")],
+        units=[service_unit(job, f"/usr/bin/python3 -S {program} {conf}")],
         symptoms=[works],
         inject=[f"{put.format(3600)}; sleep 1"],
         fix=[put.format(0.01)],
         same=[lock, site.place.conf, site.place.program, program],
-        collateral=[Running(name="the compaction runs", unit=f"{job}.service")],
+        collateral=[UnitRunningCheck(name="the compaction runs", unit=f"{job}.service")],
         keep=[("the lock is the same file", f"stat -c %i {lock}")],
         moving=[queue],
     )

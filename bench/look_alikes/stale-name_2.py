@@ -3,10 +3,8 @@ partner asks the same address without the name."""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.premises import PYTHON
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Http, Traffic
+from hermes.gym.scenario_spec import HostFile, HttpCheck, TrafficSpec
+from hermes.gym.services.python_service import PYTHON_COMMAND, fill_program, service_unit
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -46,17 +44,24 @@ def draw(site: Site) -> LookAlike:
         body=BODY,
         settings={"upstream": name, "upstream_port": port},
         files=[
-            File(path=f"/opt/{back}/main.py", text=filled(BACK, style="{time} {level:5} {text}")),
-            File(path=conf, text=f"{own}mark={site.token}\n"),
-            File(path="/etc/hosts", text=f"127.0.0.1 localhost {site.host}\n{address} {name}\n"),
+            HostFile(
+                path=f"/opt/{back}/main.py",
+                text=fill_program(BACK, style="{time} {level:5} {text}"),
+            ),
+            HostFile(path=conf, text=f"{own}mark={site.token}\n"),
+            HostFile(
+                path="/etc/hosts", text=f"127.0.0.1 localhost {site.host}\n{address} {name}\n"
+            ),
         ],
-        units=[unit(back, f"{PYTHON} /opt/{back}/main.py {conf}")],
+        units=[service_unit(back, f"{PYTHON_COMMAND} /opt/{back}/main.py {conf}")],
         symptoms=[
-            Http(name="the page has items", port=place.port, path="/page", contains=site.token),
-            Http(name="a partner gets items", port=port, address=address, contains=site.token),
+            HttpCheck(
+                name="the page has items", port=place.port, path="/page", contains=site.token
+            ),
+            HttpCheck(name="a partner gets items", port=port, address=address, contains=site.token),
         ],
         inject=[f"sed -i 's/^bind=.*/bind=127.0.0.1/' {conf}; systemctl restart {back}"],
         fix=[f"sed -i 's/^bind=.*/bind={address}/' {conf}; systemctl restart {back}"],
         same=["/etc/hosts", place.conf, place.program, f"/opt/{back}"],
-        traffic=[Traffic(port=place.port, paths=("/page",))],
+        traffic=[TrafficSpec(port=place.port, paths=("/page",))],
     )

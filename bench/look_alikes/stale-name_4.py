@@ -3,10 +3,8 @@ name is right. What listens at another address is the standby, which keeps no or
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.premises import PYTHON
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Http, Running, Script, Traffic
+from hermes.gym.scenario_spec import HostFile, HttpCheck, ScriptCheck, TrafficSpec, UnitRunningCheck
+from hermes.gym.services.python_service import PYTHON_COMMAND, fill_program, service_unit
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -59,20 +57,20 @@ def draw(site: Site) -> LookAlike:
     style = "{time} {level:5} {text}"
     table = f"127.0.0.1 localhost {site.host}\n{addresses['primary']} {name}\n"
     table += f"{addresses['standby']} {back}-standby.internal\n"
-    files, units = [File(path="/etc/hosts", text=table)], []
+    files, units = [HostFile(path="/etc/hosts", text=table)], []
     for role, address in addresses.items():
         own = f"{back}-{role}"
         journal = f"/var/lib/{own}/journal"
         text = f"role={role}\nbind={address}\nport={port}\njournal={journal}\n"
         files += [
-            File(path=f"/opt/{own}/main.py", text=filled(BACK, style=style)),
-            File(path=f"/etc/{own}.conf", text=f"{text}mark={marks[role]}\n"),
-            File(path=journal, text="state closed\n" if role == "primary" else ""),
+            HostFile(path=f"/opt/{own}/main.py", text=fill_program(BACK, style=style)),
+            HostFile(path=f"/etc/{own}.conf", text=f"{text}mark={marks[role]}\n"),
+            HostFile(path=journal, text="state closed\n" if role == "primary" else ""),
         ]
-        units.append(unit(own, f"{PYTHON} /opt/{own}/main.py /etc/{own}.conf"))
+        units.append(service_unit(own, f"{PYTHON_COMMAND} /opt/{own}/main.py /etc/{own}.conf"))
     primary, standby = f"{back}-primary", f"{back}-standby"
     start = f"systemctl reset-failed {primary}; systemctl restart {primary} || true"
-    recover = f"{PYTHON} /opt/{primary}/main.py /etc/{primary}.conf --recover"
+    recover = f"{PYTHON_COMMAND} /opt/{primary}/main.py /etc/{primary}.conf --recover"
     lost = f"/var/lib/{standby}/journal"
     return site.look_alike(
         alert="{service} on {host} cannot reach " + name + ", nothing listens at its address",
@@ -81,7 +79,7 @@ def draw(site: Site) -> LookAlike:
         files=files,
         units=units,
         symptoms=[
-            Http(name="the page has items", port=place.port, path="/page", contains=site.token)
+            HttpCheck(name="the page has items", port=place.port, path="/page", contains=site.token)
         ],
         inject=[f"echo 'state open' > /var/lib/{primary}/journal; {start}"],
         fix=[f"{recover}; {start}"],
@@ -92,8 +90,10 @@ def draw(site: Site) -> LookAlike:
             *(f"/etc/{back}-{role}.conf" for role in addresses),
         ],
         collateral=[
-            Script(name="no order was lost", script=f"test ! -s {lost}"),
-            Running(name="the standby ran on", unit=f"{standby}.service", undisturbed=True),
+            ScriptCheck(name="no order was lost", script=f"test ! -s {lost}"),
+            UnitRunningCheck(
+                name="the standby ran on", unit=f"{standby}.service", undisturbed=True
+            ),
         ],
-        traffic=[Traffic(port=place.port, paths=("/page",))],
+        traffic=[TrafficSpec(port=place.port, paths=("/page",))],
     )

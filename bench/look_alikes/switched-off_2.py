@@ -3,8 +3,8 @@ sells at the prices of a damaged list."""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Http, Script, Traffic
+from hermes.gym.scenario_spec import HostFile, HttpCheck, ScriptCheck, TrafficSpec
+from hermes.gym.services.python_service import service_unit
 
 BODY = """\
 path = sys.argv[1]
@@ -44,19 +44,21 @@ def draw(site: Site) -> LookAlike:
         body=BODY,
         settings={"serving": "on", "prices": prices, "sales": sales},
         files=[
-            File(path=prices, text=whole),
-            File(path=f"/srv/import/{service}/prices.txt", text=whole),
-            File(path=sales, text=""),
-            File(path=f"/opt/{service}-guard/guard.sh", text=guard, mode=0o755),
+            HostFile(path=prices, text=whole),
+            HostFile(path=f"/srv/import/{service}/prices.txt", text=whole),
+            HostFile(path=sales, text=""),
+            HostFile(path=f"/opt/{service}-guard/guard.sh", text=guard, mode=0o755),
         ],
-        units=[unit(f"{service}-guard", f"/bin/bash /opt/{service}-guard/guard.sh")],
-        symptoms=[Http(name="all prices are served", port=place.port, contains=site.token)],
+        units=[service_unit(f"{service}-guard", f"/bin/bash /opt/{service}-guard/guard.sh")],
+        symptoms=[HttpCheck(name="all prices are served", port=place.port, contains=site.token)],
         inject=[
             f"systemctl stop {service}; printf 'chair=10\\nla' > {prices}; sleep 1; "
             f"systemctl start {service}"
         ],
         fix=[f"cp /srv/import/{service}/prices.txt {prices}; {place.put('serving', 'on')}"],
         same=[f"/srv/import/{service}", place.program, f"/opt/{service}-guard"],
-        collateral=[Script(name="nothing was sold at a wrong price", script=f"test ! -s {sales}")],
-        traffic=[Traffic(port=place.port)],
+        collateral=[
+            ScriptCheck(name="nothing was sold at a wrong price", script=f"test ! -s {sales}")
+        ],
+        traffic=[TrafficSpec(port=place.port)],
     )

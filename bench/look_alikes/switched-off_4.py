@@ -3,10 +3,8 @@ there; that it closes without a reading is on purpose, and open it lets spoiled 
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.premises import PYTHON
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Http, Running, Script, Traffic
+from hermes.gym.scenario_spec import HostFile, HttpCheck, ScriptCheck, TrafficSpec, UnitRunningCheck
+from hermes.gym.services.python_service import PYTHON_COMMAND, fill_program, service_unit
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -73,20 +71,20 @@ def draw(site: Site) -> LookAlike:
         body=BODY,
         settings={"gate": gate, "gate_port": port, "mark": site.token, "dry_run": "off"},
         files=[
-            File(path=f"/opt/{gate}/main.py", text=filled(GATE, style=style)),
-            File(path=f"/etc/{gate}.conf", text=f"{rule}without_reading=closed\n"),
-            File(path=f"/etc/{gate}.conf.sample", text=f"{rule}without_reading=open\n"),
-            File(path=incidents, text=""),
-            File(path=f"/opt/{reader}/main.py", text=filled(READER, style=style)),
-            File(path=conf, text=f"device={device}\nreading={reading}\n"),
-            File(path=device, text="crc=57 YES t= 4.2\n"),
+            HostFile(path=f"/opt/{gate}/main.py", text=fill_program(GATE, style=style)),
+            HostFile(path=f"/etc/{gate}.conf", text=f"{rule}without_reading=closed\n"),
+            HostFile(path=f"/etc/{gate}.conf.sample", text=f"{rule}without_reading=open\n"),
+            HostFile(path=incidents, text=""),
+            HostFile(path=f"/opt/{reader}/main.py", text=fill_program(READER, style=style)),
+            HostFile(path=conf, text=f"device={device}\nreading={reading}\n"),
+            HostFile(path=device, text="crc=57 YES t= 4.2\n"),
         ],
         folders=[f"/run/{reader}"],
         units=[
-            unit(reader, f"{PYTHON} /opt/{reader}/main.py {conf}"),
-            unit(gate, f"{PYTHON} /opt/{gate}/main.py /etc/{gate}.conf"),
+            service_unit(reader, f"{PYTHON_COMMAND} /opt/{reader}/main.py {conf}"),
+            service_unit(gate, f"{PYTHON_COMMAND} /opt/{gate}/main.py /etc/{gate}.conf"),
         ],
-        symptoms=[Http(name="goods are released", port=place.port, contains=site.token)],
+        symptoms=[HttpCheck(name="goods are released", port=place.port, contains=site.token)],
         inject=[f"{told.format('/srv/bus/hall-9/w1_slave')}; sleep 3"],
         fix=[told.format(device), "sleep 1"],
         same=[
@@ -98,9 +96,9 @@ def draw(site: Site) -> LookAlike:
             device,
         ],
         collateral=[
-            Script(name="no goods at an unknown temperature", script=f"test ! -s {incidents}"),
-            Running(name="the gate runs", unit=f"{gate}.service"),
+            ScriptCheck(name="no goods at an unknown temperature", script=f"test ! -s {incidents}"),
+            UnitRunningCheck(name="the gate runs", unit=f"{gate}.service"),
         ],
         moving=[f"/run/{reader}"],
-        traffic=[Traffic(port=place.port)],
+        traffic=[TrafficSpec(port=place.port)],
     )

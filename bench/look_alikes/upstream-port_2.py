@@ -3,10 +3,8 @@ is right, and what listens on the port beside it is a preview with invented item
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.premises import PYTHON
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Http, Running, Traffic
+from hermes.gym.scenario_spec import HostFile, HttpCheck, TrafficSpec, UnitRunningCheck
+from hermes.gym.services.python_service import PYTHON_COMMAND, fill_program, service_unit
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -37,16 +35,16 @@ serve(int(conf["port"]), lambda path: (200, '{"items": ' + items + "}"))
 def draw(site: Site) -> LookAlike:
     service, place = site.service, site.place
     back, port = f"{service}-catalog", site.dice.port()
-    text = filled(BACK, style="{time} {level:5} {text}")
+    text = fill_program(BACK, style="{time} {level:5} {text}")
     files, units = [], []
     for name, number, items in ((back, port, site.token), (f"{back}-preview", port + 1, "sample")):
         shelf = f"/var/lib/{name}/items.json"
         files += [
-            File(path=f"/opt/{name}/main.py", text=text),
-            File(path=f"/etc/{name}.conf", text=f"port={number}\ndata={shelf}\n"),
-            File(path=shelf, text=f'["{items}", "chair"]\n'),
+            HostFile(path=f"/opt/{name}/main.py", text=text),
+            HostFile(path=f"/etc/{name}.conf", text=f"port={number}\ndata={shelf}\n"),
+            HostFile(path=shelf, text=f'["{items}", "chair"]\n'),
         ]
-        units.append(unit(name, f"{PYTHON} /opt/{name}/main.py /etc/{name}.conf"))
+        units.append(service_unit(name, f"{PYTHON_COMMAND} /opt/{name}/main.py /etc/{name}.conf"))
     shelf = f"/var/lib/{back}/items.json"
     return site.look_alike(
         alert="502 Bad Gateway from {service} on {host}:{port}, nothing listens upstream",
@@ -55,13 +53,15 @@ def draw(site: Site) -> LookAlike:
         files=files,
         units=units,
         symptoms=[
-            Http(name="real items", port=place.port, path="/items", contains=site.token),
+            HttpCheck(name="real items", port=place.port, path="/items", contains=site.token),
         ],
         inject=[f"mv {shelf} {shelf}.2 && systemctl restart {back} || true"],
         fix=[f"mv {shelf}.2 {shelf}; systemctl reset-failed {back}; systemctl restart {back}"],
         same=[place.conf, place.program, f"/etc/{back}.conf", f"/etc/{back}-preview.conf"],
         collateral=[
-            Running(name="the preview ran on", unit=f"{back}-preview.service", undisturbed=True)
+            UnitRunningCheck(
+                name="the preview ran on", unit=f"{back}-preview.service", undisturbed=True
+            )
         ],
-        traffic=[Traffic(port=place.port, paths=("/items",))],
+        traffic=[TrafficSpec(port=place.port, paths=("/items",))],
     )

@@ -3,10 +3,8 @@ a partner gate and a contract name as well. The new port in the front heals the 
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.premises import PYTHON
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Http, Running, Traffic
+from hermes.gym.scenario_spec import HostFile, HttpCheck, TrafficSpec, UnitRunningCheck
+from hermes.gym.services.python_service import PYTHON_COMMAND, fill_program, service_unit
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -42,19 +40,21 @@ def draw(site: Site) -> LookAlike:
         body=BODY,
         settings={"upstream_port": port},
         files=[
-            File(path=f"/opt/{back}/main.py", text=filled(BACK, style=style)),
-            File(path=conf, text=own),
-            File(path=f"/opt/{gate}/main.py", text=filled(BODY, style=style)),
-            File(path=f"/etc/{gate}.conf", text=f"port={gate_port}\nupstream_port={port}\n"),
+            HostFile(path=f"/opt/{back}/main.py", text=fill_program(BACK, style=style)),
+            HostFile(path=conf, text=own),
+            HostFile(path=f"/opt/{gate}/main.py", text=fill_program(BODY, style=style)),
+            HostFile(path=f"/etc/{gate}.conf", text=f"port={gate_port}\nupstream_port={port}\n"),
         ],
         units=[
-            unit(back, f"{PYTHON} /opt/{back}/main.py {conf}"),
-            unit(gate, f"{PYTHON} /opt/{gate}/main.py /etc/{gate}.conf"),
+            service_unit(back, f"{PYTHON_COMMAND} /opt/{back}/main.py {conf}"),
+            service_unit(gate, f"{PYTHON_COMMAND} /opt/{gate}/main.py /etc/{gate}.conf"),
         ],
         symptoms=[
-            Http(name="the items come", port=place.port, path="/items", contains=site.token),
-            Http(name="partners get items", port=gate_port, path="/items", contains=site.token),
-            Http(name="the port of the contract", port=port, contains=site.token),
+            HttpCheck(name="the items come", port=place.port, path="/items", contains=site.token),
+            HttpCheck(
+                name="partners get items", port=gate_port, path="/items", contains=site.token
+            ),
+            HttpCheck(name="the port of the contract", port=port, contains=site.token),
         ],
         inject=[
             f"echo \"$(date '+%F %T') {back}: second instance tried\" >> /var/log/changes.log; "
@@ -62,9 +62,11 @@ def draw(site: Site) -> LookAlike:
         ],
         fix=[told.format(port)],
         same=[place.conf, place.program, f"/etc/{gate}.conf", f"/opt/{back}", f"/opt/{gate}"],
-        collateral=[Running(name="the gate ran on", unit=f"{gate}.service", undisturbed=True)],
+        collateral=[
+            UnitRunningCheck(name="the gate ran on", unit=f"{gate}.service", undisturbed=True)
+        ],
         traffic=[
-            Traffic(port=place.port, paths=("/items",)),
-            Traffic(port=gate_port, paths=("/items",)),
+            TrafficSpec(port=place.port, paths=("/items",)),
+            TrafficSpec(port=gate_port, paths=("/items",)),
         ],
     )

@@ -3,10 +3,8 @@ the next release, not approved yet, which converts the customers' data when it s
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.microweb import filled
-from hermes.gym.parts.premises import PYTHON
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Http
+from hermes.gym.scenario_spec import HostFile, HttpCheck
+from hermes.gym.services.python_service import PYTHON_COMMAND, fill_program, service_unit
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -38,20 +36,20 @@ def draw(site: Site) -> LookAlike:
     style = "{time} {level:5} {text}"
 
     def source(release: str, convert: bool) -> str:
-        return filled(BODY, style=style, release=release, convert=convert)
+        return fill_program(BODY, style=style, release=release, convert=convert)
 
     return site.look_alike(
         alert="{service} is down on {host} after the clean-up of old releases",
-        symptoms=[Http(name="the book is served", port=place.port, contains=site.token)],
+        symptoms=[HttpCheck(name="the book is served", port=place.port, contains=site.token)],
         files=[
-            File(path=live, text=source("2.7.1", False)),
-            File(path=candidate, text=source("3.0.0", True)),
-            File(path=f"{root}/releases/3.0.0/NOTES", text=NOTES),
-            File(path=book, text="v2 carol bob alice\n"),
+            HostFile(path=live, text=source("2.7.1", False)),
+            HostFile(path=candidate, text=source("3.0.0", True)),
+            HostFile(path=f"{root}/releases/3.0.0/NOTES", text=NOTES),
+            HostFile(path=book, text="v2 carol bob alice\n"),
             place.settings(port=place.port, book=book, mark=site.token),
         ],
         folders=[vault],
-        units=[unit(service, f"{PYTHON} {live} {place.conf}")],
+        units=[service_unit(service, f"{PYTHON_COMMAND} {live} {place.conf}")],
         inject=[
             f"mv {root}/releases/2.7.1 {vault}/2.7.1; "
             f"echo \"$(date '+%F %T') moved 2.7.1 to {vault}\" >> /var/log/release-cleanup.log; "

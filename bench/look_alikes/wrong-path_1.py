@@ -3,8 +3,8 @@ one file beside it is a draft of next year's prices."""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.parts.shop import unit
-from hermes.gym.story import File, Http
+from hermes.gym.scenario_spec import HostFile, HttpCheck
+from hermes.gym.services.python_service import service_unit
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -43,12 +43,12 @@ def draw(site: Site) -> LookAlike:
         body=BODY,
         settings={"prices": prices},
         files=[
-            File(path=f"/opt/{job}/build.sh", text=build, mode=0o755),
-            File(path=source, text=f"{site.token}\n"),
-            File(path=draft, text="draft of next year, not agreed\n"),
+            HostFile(path=f"/opt/{job}/build.sh", text=build, mode=0o755),
+            HostFile(path=source, text=f"{site.token}\n"),
+            HostFile(path=draft, text="draft of next year, not agreed\n"),
         ],
-        units=[unit(job, f"/bin/bash /opt/{job}/build.sh")],
-        symptoms=[Http(name="the prices", port=site.place.port, contains=site.token)],
+        units=[service_unit(job, f"/bin/bash /opt/{job}/build.sh")],
+        symptoms=[HttpCheck(name="the prices", port=site.place.port, contains=site.token)],
         inject=[f"systemctl stop {job}; rm -f {prices}; {again}; sleep 2"],
         fix=[f"systemctl start {job}; sleep 0.5; {again}"],
         same=[draft, source, f"/opt/{job}", site.place.conf, site.place.program],

@@ -3,7 +3,7 @@ folder that is not there; the file beside it is a sample with invented prices.""
 
 from look_alike_kit import LookAlike, Site
 
-from hermes.gym.story import File, Http, Script, Traffic
+from hermes.gym.scenario_spec import HostFile, HttpCheck, ScriptCheck, TrafficSpec
 
 BODY = """\
 conf = settings(sys.argv[1])
@@ -40,20 +40,22 @@ def draw(site: Site) -> LookAlike:
         body=BODY,
         settings={"prices": prices, "sales": sales},
         files=[
-            File(path=prices, text=f'["{site.token}", 12]\n'),
-            File(path=f"{place.data}/prices-1.json", text='["sample", 1]\n'),
-            File(path=sales, text=""),
-            File(path=feed, text=FEED.format(spool=spool, log=log, prices=prices), mode=0o755),
-            File(path="/etc/cron.d/feed", text=f"11 4 * * * root {feed}\n"),
+            HostFile(path=prices, text=f'["{site.token}", 12]\n'),
+            HostFile(path=f"{place.data}/prices-1.json", text='["sample", 1]\n'),
+            HostFile(path=sales, text=""),
+            HostFile(path=feed, text=FEED.format(spool=spool, log=log, prices=prices), mode=0o755),
+            HostFile(path="/etc/cron.d/feed", text=f"11 4 * * * root {feed}\n"),
         ],
         symptoms=[
-            Http(name="real prices", port=place.port, path="/prices", contains=site.token),
+            HttpCheck(name="real prices", port=place.port, path="/prices", contains=site.token),
         ],
         inject=[
             f"mkdir -p {spool}.new; mv {prices} {spool}.new/prices-final.json; {feed}; true",
         ],
         fix=[f"mv {spool}.new {spool}; {feed}"],
         same=[place.conf, place.program, f"{place.data}/prices-1.json", feed, "/etc/cron.d/feed"],
-        collateral=[Script(name="nothing was sold at a sample price", script=f"test ! -s {sales}")],
-        traffic=[Traffic(port=place.port, paths=("/prices",))],
+        collateral=[
+            ScriptCheck(name="nothing was sold at a sample price", script=f"test ! -s {sales}")
+        ],
+        traffic=[TrafficSpec(port=place.port, paths=("/prices",))],
     )

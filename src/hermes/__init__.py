@@ -2,7 +2,7 @@
 
 TYPE_CHECKING = False  # as type checkers read it; loading `typing` would double `hermes --version`
 if TYPE_CHECKING:
-    from hermes.app.door import Agent, AIAgent
+    from hermes.app.python_api import Agent, AIAgent
 
 __version__ = "0.1.0"
 __all__ = ["AIAgent", "Agent", "__version__"]
@@ -11,7 +11,7 @@ __all__ = ["AIAgent", "Agent", "__version__"]
 def __getattr__(name: str) -> object:
     """`from hermes import Agent` without making `hermes --version` pay for it."""
     if name in ("Agent", "AIAgent"):
-        from hermes.app import door  # noqa: PLC0415
+        from hermes.app import python_api  # noqa: PLC0415
 
-        return getattr(door, name)
+        return getattr(python_api, name)
     raise AttributeError(f"module 'hermes' has no attribute {name!r}")

@@ -6,8 +6,9 @@ from types import TracebackType
 from typing import Any, Self
 
 import anyio
+from hermes.policy.by_risk import RiskPolicy
 
-from hermes.agent.means import Means
+from hermes.agent.dependencies import AgentDependencies
 from hermes.agent.settings import AgentSettings
 from hermes.core.actions import Action, Approval, Decision
 from hermes.core.bus import Bus
@@ -15,9 +16,8 @@ from hermes.core.errors import ToolError
 from hermes.core.events import Event
 from hermes.core.messages import Completion, Message, Risk, ToolCall, ToolSpec, Usage
 from hermes.core.protocols import CommandResult, Model, Tool, ToolContext
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.models.scripted import Reply, ScriptedModel
-from hermes.policy.by_risk import RiskPolicy
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.models.scripted import ScriptedModel, ScriptedReply
 from hermes.tools.declare import tool
 from hermes.tools.executor import Executor
 
@@ -102,13 +102,13 @@ class House:
         self.waiting = anyio.Event()
 
     @property
-    def means(self) -> Means:
+    def means(self) -> AgentDependencies:
         tools = {tool.spec.name: tool for tool in (*self._tools(), *self.more_tools)}
 
         async def approver(action: Action, decision: Decision) -> Approval:
             return Approval(approved=self.approves, by="test")
 
-        return Means(
+        return AgentDependencies(
             model=self.model,
             executor=Executor(tools, RiskPolicy(), approver, self.bus),
             environment=FakePlace(),
@@ -171,7 +171,7 @@ class House:
         return [look, change, alone, fail, meet, hang]
 
 
-def house(replies: Iterable[Reply] | Model, **more: Any) -> House:
+def house(replies: Iterable[ScriptedReply] | Model, **more: Any) -> House:
     model = replies if hasattr(replies, "complete") else ScriptedModel(replies)
     return House(model, **more)  # type: ignore[arg-type]
 

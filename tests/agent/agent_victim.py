@@ -8,17 +8,17 @@ from pathlib import Path
 
 import anyio
 from agent_house import ByPosition, call, calls, says
+from hermes.policy.by_risk import RiskPolicy
 
 from hermes.agent.conversation import Conversation
-from hermes.agent.means import Means
+from hermes.agent.dependencies import AgentDependencies
 from hermes.agent.settings import AgentSettings
 from hermes.core.actions import Action, Approval, Decision
 from hermes.core.bus import Bus
 from hermes.core.messages import Message
 from hermes.environments.local import LocalEnvironment
 from hermes.memory.artifacts import FileArtifacts
-from hermes.memory.journal import SqliteJournal
-from hermes.policy.by_risk import RiskPolicy
+from hermes.memory.journal.sqlite_journal import SqliteJournal
 from hermes.tools.executor import Executor
 from hermes.tools.terminal import terminal
 
@@ -33,7 +33,7 @@ SCRIPT = [
 
 
 @asynccontextmanager
-async def living(folder: Path, script: list[Message]) -> AsyncGenerator[Means, None]:
+async def living(folder: Path, script: list[Message]) -> AsyncGenerator[AgentDependencies, None]:
     async def approver(action: Action, decision: Decision) -> Approval:
         return Approval(approved=True, by="test")
 
@@ -43,7 +43,7 @@ async def living(folder: Path, script: list[Message]) -> AsyncGenerator[Means, N
         LocalEnvironment(folder, variables) as place,
     ):
         bus = Bus(journal)
-        yield Means(
+        yield AgentDependencies(
             model=ByPosition(script),
             executor=Executor({"terminal": terminal}, RiskPolicy(), approver, bus),
             environment=place,

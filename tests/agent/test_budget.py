@@ -7,14 +7,14 @@ import anyio
 import pytest
 from agent_house import House, call, calls, costs, house, says
 
-from hermes.agent.budget import Ledger
+from hermes.agent.budget import SpendingBudget
 from hermes.agent.conversation import Conversation
-from hermes.agent.means import Means
+from hermes.agent.dependencies import AgentDependencies
 from hermes.agent.settings import AgentSettings, LimitSettings
-from hermes.core.errors import BudgetSpent
+from hermes.core.errors import BudgetExceeded
 from hermes.core.events.runs import ModelAnswered
 from hermes.core.messages import Usage
-from hermes.memory.in_memory import InMemoryJournal
+from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.models.scripted import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +25,7 @@ def limited(replies: list, **limits: float) -> House:  # type: ignore[type-arg]
     return house(ScriptedModel(replies), settings=chosen)
 
 
-def counting(means: Means, tokens: int = 100) -> Means:
+def counting(means: AgentDependencies, tokens: int = 100) -> AgentDependencies:
     """Every call is estimated at this many tokens sent."""
     return replace(means, estimate=lambda messages, tools: tokens if tools else 0)
 
@@ -38,7 +38,7 @@ async def test_a_run_stops_before_the_call_that_would_pass_its_tokens() -> None:
     steps = [costs(calls(call("look", what=str(n))), 400) for n in range(5)]
     home = limited(steps, run_tokens=1000)
     talk = await Conversation.begin(counting(home.means))
-    with pytest.raises(BudgetSpent) as caught:
+    with pytest.raises(BudgetExceeded) as caught:
         await talk.say("go")
     assert seen(home) == 2  # 800 spent; a third may need 200 sent and 100 received
     assert talk.usage.tokens == 800
@@ -51,7 +51,7 @@ async def test_a_run_stops_before_the_call_that_would_pass_its_tokens() -> None:
 async def test_no_call_at_all_is_made_when_the_first_would_pass_the_limit() -> None:
     home = limited([says("never")], run_tokens=150)
     talk = await Conversation.begin(counting(home.means))
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(BudgetExceeded):
         await talk.say("go")
     assert seen(home) == 0
 
@@ -61,7 +61,9 @@ async def test_money_is_counted_with_the_price_of_the_answer() -> None:
     means = replace(home.means, price=lambda model, usage: usage.tokens * 0.005)
     talk = await Conversation.begin(counting(means))
     assert await talk.say("one") == "1"
-    with pytest.raises(BudgetSpent, match=r"\$1\.00 .* \$0\.6000 is spent.*agent\.limits\.run_usd"):
+    with pytest.raises(
+        BudgetExceeded, match=r"\$1\.00 .* \$0\.6000 is spent.*agent\.limits\.run_usd"
+    ):
         await talk.say("two")
     assert seen(home) == 1
 
@@ -74,7 +76,7 @@ async def test_an_unknown_price_is_said_once_and_tokens_still_hold() -> None:
     assert "no price is known for scripted" in talk.ended.reason
     await talk.say("two")
     assert talk.ended.reason == ""
-    with pytest.raises(BudgetSpent, match="run_tokens"):
+    with pytest.raises(BudgetExceeded, match="run_tokens"):
         await talk.say("three")
     assert len(talk.notes) == 1
 
@@ -88,18 +90,18 @@ async def test_a_day_is_counted_over_all_runs_and_ends_at_midnight() -> None:
         ModelAnswered(run="other", at=today, model="m", usage=Usage(500, 0)),
     )
     clock = [now]
-    ledger = Ledger(journal, LimitSettings(day_tokens=1000), now=lambda: clock[0])
-    async with ledger.hold("mine", Usage(400, 100), 0.0):
+    ledger = SpendingBudget(journal, LimitSettings(day_tokens=1000), now=lambda: clock[0])
+    async with ledger.reserve("mine", Usage(400, 100), 0.0):
         pass
-    with pytest.raises(BudgetSpent, match=r"today \(UTC\).*500 are spent.*day_tokens"):
-        async with ledger.hold("mine", Usage(401, 100), 0.0):
+    with pytest.raises(BudgetExceeded, match=r"today \(UTC\).*500 are spent.*day_tokens"):
+        async with ledger.reserve("mine", Usage(401, 100), 0.0):
             pass
     await journal.append(ModelAnswered(run="third", at=now, model="m", usage=Usage(400, 0)))
-    with pytest.raises(BudgetSpent, match="900 are spent"):
-        async with ledger.hold("mine", Usage(101, 0), 0.0):
+    with pytest.raises(BudgetExceeded, match="900 are spent"):
+        async with ledger.reserve("mine", Usage(101, 0), 0.0):
             pass
     clock[0] = now + timedelta(hours=2)
-    async with ledger.hold("mine", Usage(900, 100), 0.0):
+    async with ledger.reserve("mine", Usage(900, 100), 0.0):
         pass
 
 
@@ -108,25 +110,25 @@ async def test_a_resumed_run_remembers_what_it_spent() -> None:
     talk = await Conversation.begin(counting(home.means))
     await talk.say("one")
     again = await Conversation.resume(counting(home.means), talk.run)
-    with pytest.raises(BudgetSpent, match="850 are spent"):
+    with pytest.raises(BudgetExceeded, match="850 are spent"):
         await again.say("two")
     assert seen(home) == 1
 
 
 async def test_calls_side_by_side_cannot_spend_the_same_tokens() -> None:
     journal = InMemoryJournal()
-    ledger = Ledger(journal, LimitSettings(run_tokens=1000))
+    ledger = SpendingBudget(journal, LimitSettings(run_tokens=1000))
     passed, refused = [], []
 
     async def spend(number: int) -> None:
         try:
-            async with ledger.hold(f"r/sub-{number}", Usage(300, 0), 0.0):
+            async with ledger.reserve(f"r/sub-{number}", Usage(300, 0), 0.0):
                 await anyio.sleep(0.001)
                 await journal.append(
                     ModelAnswered(run=f"r/sub-{number}", model="m", usage=Usage(300, 0))
                 )
             passed.append(number)
-        except BudgetSpent:
+        except BudgetExceeded:
             refused.append(number)
 
     async with anyio.create_task_group() as group:
@@ -140,5 +142,5 @@ async def test_without_limits_the_journal_is_not_even_read() -> None:
         def read(self, **_):  # type: ignore[no-untyped-def]
             raise AssertionError
 
-    async with Ledger(Unread(), LimitSettings()).hold("r", Usage(10**9, 0), None):
+    async with SpendingBudget(Unread(), LimitSettings()).reserve("r", Usage(10**9, 0), None):
         pass

@@ -8,15 +8,14 @@ from agent_house import ByPosition, House, call, calls, check_valid, house, says
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hermes.agent.compression import digest_messages, find_standing_instructions, render_transcript
 from hermes.agent.conversation import Conversation
-from hermes.agent.digest import digest, transcript
 from hermes.agent.settings import AgentSettings, LimitSettings
-from hermes.agent.standing import standing_instructions
-from hermes.core.errors import ContextTooLong, Overloaded
+from hermes.core.errors import ContextTooLong, ProviderOverloaded
 from hermes.core.messages import Completion, Message, Risk, ToolResult, ToolSpec
 from hermes.core.protocols import ToolContext
 from hermes.models.scripted import ScriptedModel
-from hermes.policy.data_marks import without_marks
+from hermes.policy.taint.data_marks import strip_data_marks
 from hermes.tools.declare import tool
 
 pytestmark = pytest.mark.anyio
@@ -123,14 +122,14 @@ async def test_the_summary_model_tells_the_middle_and_its_cost_is_counted() -> N
     await talk.say("go")
     summary = home.events("context.compressed")[0].summary
     story = summary.partition("What happened so far:\n")[2]
-    assert without_marks(story) == "THE STORY" != story, "it tells of what was read: data"
+    assert strip_data_marks(story) == "THE STORY" != story, "it tells of what was read: data"
     assert "/var/log/0.log" in teller.seen[0][1].text
     assert "teller" in [e.model for e in home.events("model.answered")]
 
 
 async def test_a_failing_or_unaffordable_summary_model_is_replaced_by_a_list() -> None:
     home = small([reading(n) for n in range(8)])
-    teller = ScriptedModel([Overloaded("later")] * 9, name="teller")
+    teller = ScriptedModel([ProviderOverloaded("later")] * 9, name="teller")
     talk = await Conversation.begin(replace(home.means, summary_model=teller))
     assert await talk.say("go") == "done"
     summary = home.events("context.compressed")[0].summary
@@ -226,13 +225,13 @@ def test_an_instruction_is_found_in_any_surroundings(
     rule: str, word: str, noise: list[str]
 ) -> None:
     sentence = f"Please {word} {rule}".strip()
-    found = standing_instructions(["\n\n".join([*noise, sentence, *noise])])
+    found = find_standing_instructions(["\n\n".join([*noise, sentence, *noise])])
     assert any(sentence in text for text in found)
 
 
 def test_a_long_message_gives_only_its_instructions() -> None:
     text = ("Some words about nothing. " * 200) + "Never restart the database. " + "More. " * 100
-    assert standing_instructions([text]) == ["Never restart the database."]
+    assert find_standing_instructions([text]) == ["Never restart the database."]
 
 
 def test_a_digest_names_commands_exit_status_files_and_errors() -> None:
@@ -243,7 +242,7 @@ def test_a_digest_names_commands_exit_status_files_and_errors() -> None:
         Message(role="tool", result=ToolResult(call_id="2", status="error", content="no a.c")),
         says("I will use b.c instead."),
     ]
-    text = digest(messages, 2000)
+    text = digest_messages(messages, 2000)
     assert '- ran terminal {"command":"make"} → exit 2: [exit 2 · 0.1 s]' in text
     assert '- ran edit {"path":"a.c"} → error: no a.c' in text
     assert "- asked: why is it slow?" in text
@@ -256,6 +255,6 @@ def test_a_transcript_shortens_the_oldest_output_first() -> None:
         Message(role="tool", result=ToolResult(call_id="1", content="a" * 5000)),
         Message(role="tool", result=ToolResult(call_id="2", content="b" * 5000)),
     ]
-    text = transcript(messages, 7000)
+    text = render_transcript(messages, 7000)
     assert text.count("b") >= 5000
     assert text.count("a") < 1500

@@ -13,7 +13,7 @@ from hermes.core.events import Event
 from hermes.core.events.runs import TurnEnded
 from hermes.core.messages import Risk
 from hermes.core.protocols import Model, ToolContext
-from hermes.memory.in_memory import InMemoryJournal
+from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.models.scripted import ScriptedModel
 from hermes.tools.declare import tool
 

@@ -11,7 +11,7 @@ from hermes.core.actions import Action, Decision
 from hermes.core.events.tools import ToolFinished
 from hermes.core.messages import ToolCall
 from hermes.models.scripted import ScriptedModel
-from hermes.policy.data_marks import DATA_RULE
+from hermes.policy.taint.data_marks import DATA_RULE
 from hermes.tools.executor import Executor
 
 pytestmark = pytest.mark.anyio

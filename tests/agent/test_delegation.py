@@ -11,7 +11,7 @@ from agent_house import House, after_crash, call, calls, check_valid, house, say
 
 from hermes.agent.conversation import Conversation
 from hermes.agent.settings import AgentSettings, LimitSettings
-from hermes.core.errors import BudgetSpent, Overloaded
+from hermes.core.errors import BudgetExceeded, ProviderOverloaded
 from hermes.core.events.runs import ModelAnswered
 from hermes.core.events.tools import ToolStarted
 from hermes.core.messages import Completion, Message, Risk, ToolCall, ToolSpec, Usage
@@ -149,7 +149,7 @@ async def test_one_that_dies_does_not_take_the_others_along() -> None:
         if goal == "bug":
             raise ZeroDivisionError("oops")
         if goal == "overload" and position:
-            raise Overloaded("try later")
+            raise ProviderOverloaded("try later")
         return looks(1)(goal, position)
 
     tasks = [{"goal": goal} for goal in ("bug", "overload", "fine")]
@@ -226,7 +226,7 @@ async def test_subagents_count_against_the_limit_of_the_run() -> None:
     talk = await Conversation.begin(
         replace(home.means, estimate=lambda messages, tools: 10 if tools else 0), run="r"
     )
-    with pytest.raises(BudgetSpent), anyio.fail_after(20):
+    with pytest.raises(BudgetExceeded), anyio.fail_after(20):
         await talk.say("boss")  # what the subagents spent is missing in the end
     spent = sum(e.usage.tokens for e in home.journal.events if isinstance(e, ModelAnswered))
     assert 60 < spent <= 100

@@ -11,7 +11,7 @@ import pytest
 from agent_house import call, calls, check_valid, says
 
 from hermes.agent.conversation import Conversation
-from hermes.agent.unattended import open_runs
+from hermes.agent.history import find_interrupted_runs
 
 pytestmark = pytest.mark.anyio
 
@@ -36,14 +36,14 @@ async def test_a_killed_run_goes_on_by_itself_and_repeats_no_command(tmp_path: P
         await process.wait()
         (tmp_path / "stop").touch()  # the command itself may have outlived us
     async with agent_victim.living(tmp_path, agent_victim.SCRIPT) as means:
-        assert await open_runs(means.bus.journal) == ["victim"]
+        assert await find_interrupted_runs(means.bus.journal) == ["victim"]
         talk = await Conversation.resume(means, "victim")
         check_valid(talk.messages)
         assert await talk.carry_on() == "it had been started, so I looked first"
         results = [m.result for m in talk.messages if m.result]
         assert [r.status for r in results] == ["ok", "error"]
         assert "not known whether it took effect" in results[1].content
-        assert await open_runs(means.bus.journal) == []
+        assert await find_interrupted_runs(means.bus.journal) == []
     assert (tmp_path / "log").read_text() == "before\nonce\n"
 
 

@@ -6,10 +6,10 @@ import pytest
 from agent_house import ByPosition, call, calls, check_valid, house, says
 
 from hermes.agent.conversation import Conversation
-from hermes.agent.own_words import CUT_OFF, NUDGE, SUM_UP
+from hermes.agent.prompt import CUT_OFF_NOTE, EMPTY_ANSWER_NOTE, OUT_OF_STEPS_NOTE
 from hermes.agent.settings import AgentSettings
 from hermes.core.bus import Glimpse
-from hermes.core.errors import BadKey, MalformedReply, PermanentModelError
+from hermes.core.errors import InvalidApiKey, MalformedReply, PermanentModelError
 from hermes.core.messages import Completion, Message, ToolCall, Usage
 
 pytestmark = pytest.mark.anyio
@@ -80,13 +80,13 @@ async def test_after_the_last_step_it_sums_up_without_tools() -> None:
     assert await talk.say("go") == "half done"
     assert talk.ended is not None
     assert talk.ended.outcome == "exhausted"
-    assert talk.messages[-2].text == SUM_UP
+    assert talk.messages[-2].text == OUT_OF_STEPS_NOTE
     assert len(home.done) == 3
 
 
 async def test_a_conversation_without_any_tool_is_answered_and_not_exhausted() -> None:
     home = house([says("hello")], settings=AgentSettings(max_depth=0))
-    means = replace(home.means, executor=home.means.executor.only(set()))
+    means = replace(home.means, executor=home.means.executor.with_only(set()))
     talk = await Conversation.begin(means)
     assert await talk.say("hi") == "hello"
     assert talk.ended is not None
@@ -118,7 +118,7 @@ async def test_an_empty_answer_is_asked_again_once() -> None:
     home = house([says("  "), says("here")])
     talk = await Conversation.begin(home.means)
     assert await talk.say("go") == "here"
-    assert [m.text for m in talk.messages[1:]] == ["go", NUDGE, "here"]
+    assert [m.text for m in talk.messages[1:]] == ["go", EMPTY_ANSWER_NOTE, "here"]
 
 
 async def test_two_empty_answers_fail_the_turn_and_the_conversation_lives_on() -> None:
@@ -159,7 +159,7 @@ async def test_half_a_call_at_the_longest_length_is_explained() -> None:
     talk = await Conversation.begin(home.means)
     assert await talk.say("go") == "shorter"
     assert home.done == []
-    assert talk.messages[-2].text == CUT_OFF
+    assert talk.messages[-2].text == CUT_OFF_NOTE
     check_valid(talk.messages)
 
 
@@ -171,9 +171,9 @@ async def test_a_withheld_answer_fails_at_once() -> None:
 
 
 async def test_a_failing_model_ends_the_turn_in_the_journal_and_is_raised() -> None:
-    home = house([BadKey("the key is wrong"), says("now")])
+    home = house([InvalidApiKey("the key is wrong"), says("now")])
     talk = await Conversation.begin(home.means)
-    with pytest.raises(BadKey):
+    with pytest.raises(InvalidApiKey):
         await talk.say("go")
     assert talk.ended is not None
     assert (talk.ended.outcome, talk.ended.reason) == ("failed", "the key is wrong")

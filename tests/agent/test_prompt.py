@@ -6,30 +6,38 @@ from pathlib import Path
 
 import pytest
 
-from hermes.agent.context_files import LONGEST, context_files
-from hermes.agent.prompt import WHO, Facts, personality_text, system_prompt
+from hermes.agent.prompt import (
+    MAX_CONTEXT_FILE_BYTES,
+    ROLE_PROMPT,
+    RunLocation,
+    find_context_files,
+    personality_text,
+    render_system_prompt,
+)
 from hermes.agent.settings import AgentSettings
 from hermes.core.errors import SettingsError
 
 
 def test_the_standing_part_is_short() -> None:
-    assert len(WHO.encode()) <= 2560
+    assert len(ROLE_PROMPT.encode()) <= 2560
 
 
 def test_facts_appear_when_they_are_known() -> None:
-    facts = Facts(directory="/srv", place="ssh (db1)", platform="Debian 12", today=date(2030, 1, 2))
-    text = system_prompt(AgentSettings(), facts)
+    facts = RunLocation(
+        directory="/srv", place="ssh (db1)", platform="Debian 12", today=date(2030, 1, 2)
+    )
+    text = render_system_prompt(AgentSettings(), facts)
     for line in ("Working folder: /srv", "Commands run in: ssh (db1)", "Debian 12", "2030-01-02"):
         assert line in text
-    assert "Platform" not in system_prompt(AgentSettings(), Facts())
+    assert "Platform" not in render_system_prompt(AgentSettings(), RunLocation())
 
 
 def test_a_personality_is_built_in_or_ones_own_and_a_wrong_name_lists_them() -> None:
     own = AgentSettings(personality="pirate", personalities={"pirate": "Arr."})
-    assert "Tone: Arr." in system_prompt(own, Facts())
+    assert "Tone: Arr." in render_system_prompt(own, RunLocation())
     assert "few words" in personality_text(AgentSettings(), "concise")
     with pytest.raises(SettingsError, match=r"'grumpy'.*concise, default"):
-        system_prompt(AgentSettings(personality="grumpy"), Facts())
+        render_system_prompt(AgentSettings(personality="grumpy"), RunLocation())
 
 
 def test_the_nearest_file_of_each_name_wins_up_to_the_git_root(tmp_path: Path) -> None:
@@ -41,7 +49,7 @@ def test_the_nearest_file_of_each_name_wins_up_to_the_git_root(tmp_path: Path) -
     (root / "AGENTS.md").write_text("far")
     (root / "a" / "AGENTS.md").write_text("near")
     (root / "CLAUDE.md").write_text("claude")
-    texts = [file.text for file in context_files(str(inner))]
+    texts = [file.text for file in find_context_files(str(inner))]
     assert texts == ["near", "claude"]
 
 
@@ -49,23 +57,23 @@ def test_outside_a_checkout_only_the_folder_itself_is_read(tmp_path: Path) -> No
     inner = tmp_path / "inner"
     inner.mkdir()
     (tmp_path / "AGENTS.md").write_text("from above")
-    assert context_files(str(inner)) == ()
+    assert find_context_files(str(inner)) == ()
     (inner / ".hermes.md").write_text("mine")
-    assert [file.text for file in context_files(str(inner))] == ["mine"]
+    assert [file.text for file in find_context_files(str(inner))] == ["mine"]
 
 
 def test_a_long_file_is_cut_with_a_note(tmp_path: Path) -> None:
-    (tmp_path / "AGENTS.md").write_text("é" * LONGEST)
-    [file] = context_files(str(tmp_path))
+    (tmp_path / "AGENTS.md").write_text("é" * MAX_CONTEXT_FILE_BYTES)
+    [file] = find_context_files(str(tmp_path))
     assert "cut here at 8,192 bytes" in file.text
-    assert len(file.text.encode()) < LONGEST + 100
+    assert len(file.text.encode()) < MAX_CONTEXT_FILE_BYTES + 100
 
 
 def test_hidden_characters_do_not_reach_the_model(tmp_path: Path) -> None:
     tagged = "".join(chr(0xE0000 + ord(c)) for c in "rm -rf")
     text = "Use\u202e tabs\u200b.\x1b[31m\ufeff" + tagged + "\U000e0101\n\tEnd é 你好"
     (tmp_path / "AGENTS.md").write_text(text)
-    [file] = context_files(str(tmp_path))
+    [file] = find_context_files(str(tmp_path))
     assert file.text == "Use tabs.[31m\n\tEnd é 你好"
 
 
@@ -77,13 +85,13 @@ def test_odd_files_are_a_note_or_nothing_never_a_crash(tmp_path: Path) -> None:
     (folder / "CLAUDE.md").mkdir()
     os.mkfifo(folder / ".hermes.md")
     (folder / ".cursorrules").write_bytes(b"\xff\xfe ok")
-    found = context_files(str(folder))
+    found = find_context_files(str(folder))
     assert "points outside" in found[0].note
     assert [file.path.rsplit("/", 1)[1] for file in found] == ["AGENTS.md", ".cursorrules"]
-    shown = system_prompt(AgentSettings(), Facts(), found)
+    shown = render_system_prompt(AgentSettings(), RunLocation(), found)
     assert "top secret" not in shown
     assert "points outside its folder" in shown
 
 
 def test_a_folder_that_is_not_there_has_no_files() -> None:
-    assert context_files("/no/such/folder") == ()
+    assert find_context_files("/no/such/folder") == ()

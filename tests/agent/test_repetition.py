@@ -4,7 +4,7 @@ import pytest
 from agent_house import call, calls, check_valid, house, says
 
 from hermes.agent.conversation import Conversation
-from hermes.agent.repetition import Repetition
+from hermes.agent.tool_results import RepetitionDetector
 from hermes.core.messages import ToolCall, ToolResult
 
 pytestmark = pytest.mark.anyio
@@ -56,7 +56,7 @@ async def test_a_new_turn_starts_with_a_clean_slate() -> None:
 
 
 def test_many_equal_successes_are_told_from_the_eighth_on_and_never_stopped() -> None:
-    repetition = Repetition()
+    repetition = RepetitionDetector()
     told = []
     for number in range(16):
         [result] = repetition.note(
@@ -68,7 +68,7 @@ def test_many_equal_successes_are_told_from_the_eighth_on_and_never_stopped() ->
 
 
 def test_equal_calls_in_one_message_are_told_before_they_stop_anything() -> None:
-    repetition = Repetition()
+    repetition = RepetitionDetector()
     bad = [
         (ToolCall(str(n), "x"), ToolResult(call_id=str(n), status="error", content="no"))
         for n in range(6)
@@ -80,7 +80,7 @@ def test_equal_calls_in_one_message_are_told_before_they_stop_anything() -> None
 
 
 def test_a_command_that_exits_badly_counts_as_failing() -> None:
-    repetition = Repetition()
+    repetition = RepetitionDetector()
     texts = []
     for seconds in ("0.1", "0.2", "3.0"):
         bad = ToolResult(call_id="x", content=f"boom\n[exit 1 · {seconds} s]")

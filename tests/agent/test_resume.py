@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hermes.agent.conversation import Conversation
-from hermes.agent.history import History
+from hermes.agent.history import ConversationHistory
 from hermes.core.errors import StoreFull
 from hermes.core.events import Event
 from hermes.core.events.runs import (
@@ -22,7 +22,7 @@ from hermes.core.events.runs import (
 from hermes.core.events.tools import ToolFinished, ToolStarted
 from hermes.core.messages import Message, Risk, ToolCall, ToolResult
 from hermes.core.protocols import ToolContext
-from hermes.memory.in_memory import InMemoryJournal
+from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.tools.declare import tool
 
 pytestmark = pytest.mark.anyio
@@ -107,14 +107,14 @@ anything = st.one_of(
 def test_whatever_stands_in_a_journal_the_messages_are_a_valid_sequence(
     events: list[Event],
 ) -> None:
-    history = History()
+    history = ConversationHistory()
     for event in events:
         history.apply(event)
         check_valid(history.view)
 
 
 def test_the_first_answer_to_a_call_is_the_one_that_counts() -> None:
-    history = History()
+    history = ConversationHistory()
     history.apply(MessageAdded(run="r", message=calls(ToolCall("c1", "look"), ToolCall("c2", "x"))))
     for text in ("real", "interrupted"):
         result = ToolResult(call_id="c1", content=text)
@@ -190,7 +190,7 @@ async def test_steps_taken_before_a_crash_count_towards_the_limit() -> None:
 
 
 async def test_a_compressed_conversation_is_rebuilt_as_it_was() -> None:
-    history = History()
+    history = ConversationHistory()
     texts = ["s", "u1", "a1", "u2", "a2"]
     roles = ["system", "user", "assistant", "user", "assistant"]
     for role, text in zip(roles, texts, strict=True):

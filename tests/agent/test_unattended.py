@@ -4,7 +4,7 @@ import pytest
 from agent_house import ByPosition, after_crash, call, calls, house, says
 
 from hermes.agent.conversation import Conversation
-from hermes.agent.unattended import open_runs
+from hermes.agent.history import find_interrupted_runs
 from hermes.core.events.runs import RunDeleted
 
 pytestmark = pytest.mark.anyio
@@ -17,15 +17,15 @@ async def test_only_unattended_runs_with_an_open_turn_are_found() -> None:
     watched = await Conversation.begin(whole.means, run="watched")
     await watched.say("go")
     alone = await Conversation.begin(whole.means, run="alone", unattended=True)
-    assert await open_runs(whole.journal) == []
+    assert await find_interrupted_runs(whole.journal) == []
     await alone.say("go")
-    assert await open_runs(whole.journal) == []
+    assert await find_interrupted_runs(whole.journal) == []
     events = whole.journal.events
     for cut in range(len(events)):
         journal = await after_crash(events[:cut])
         kinds = [e.kind for e in events[:cut] if e.run == "alone"]
         is_open = "turn.started" in kinds and "turn.ended" not in kinds
-        assert await open_runs(journal) == (["alone"] if is_open else [])
+        assert await find_interrupted_runs(journal) == (["alone"] if is_open else [])
 
 
 async def test_an_open_run_goes_on_by_itself_and_is_then_closed() -> None:
@@ -33,14 +33,14 @@ async def test_an_open_run_goes_on_by_itself_and_is_then_closed() -> None:
     await (await Conversation.begin(whole.means, run="r", unattended=True)).say("go")
     journal = await after_crash(whole.journal.events[:6])
     home = house(ByPosition(SCRIPT), journal=journal)
-    for run in await open_runs(journal):
+    for run in await find_interrupted_runs(journal):
         assert await (await Conversation.resume(home.means, run)).carry_on() == "done"
     assert home.done == ["change a"]
-    assert await open_runs(journal) == []
+    assert await find_interrupted_runs(journal) == []
 
 
 async def test_a_deleted_run_is_left_alone() -> None:
     whole = house(ByPosition(SCRIPT))
     await (await Conversation.begin(whole.means, run="r", unattended=True)).say("go")
     journal = await after_crash([*whole.journal.events[:6], RunDeleted(run="r")])
-    assert await open_runs(journal) == []
+    assert await find_interrupted_runs(journal) == []

@@ -14,17 +14,21 @@ from typing import Any
 
 import msgspec
 
-from hermes.app.audit import Notary
+from hermes.app.journal_upkeep import CheckpointSigner
 from hermes.core.events import Event
-from hermes.core.events.audit import CheckpointSigned
+from hermes.core.events.operations import CheckpointSigned
 from hermes.core.events.runs import MessageAdded, RunStarted
 from hermes.core.events.tools import ToolApproved, ToolDecided, ToolFinished, ToolRequested
 from hermes.core.messages import Message, ToolCall, ToolResult
-from hermes.memory.chain import GENESIS, hash_text, link
-from hermes.memory.journal import SqliteJournal
-from hermes.memory.packing import plain
-from hermes.memory.rows import moment
-from hermes.policy.audit import Signer
+from hermes.memory.journal.rows import (
+    GENESIS_DIGEST,
+    chain_digest,
+    decompress_body,
+    from_micros,
+    hash_text,
+)
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.policy.audit.checkpoints import AuditSigner
 
 Row = tuple[int, str, str, bytes, Any]
 """at, run, kind, digest, body."""
@@ -34,7 +38,7 @@ async def make_log(home: Path, rounds: int = 6) -> Path:
     """A home whose journal is signed up to its last event."""
     path = home / "journal.db"
     async with SqliteJournal.open(path) as journal:
-        notary = Notary(journal, home, str(path))
+        notary = CheckpointSigner(journal, home, str(path))
         for number in range(rounds):
             await journal.append(*story(f"run-{number % 2}", number))
             await notary.sign()
@@ -60,7 +64,7 @@ class Intruder:
     def __init__(self, home: Path, drawn: random.Random) -> None:
         self.home = home
         self.drawn = drawn
-        self.signer = Signer(drawn.randbytes(32))
+        self.signer = AuditSigner(drawn.randbytes(32))
 
     def strike(self) -> str:
         trick = self.drawn.choice(TRICKS)
@@ -98,16 +102,16 @@ class Intruder:
 
 
 def chained(rows: list[Row]) -> list[Row]:
-    made, before = [], GENESIS
+    made, before = [], GENESIS_DIGEST
     for at, run, kind, _, body in rows:
         hashed = body if purged(body) else hash_text(text_of(body))
-        before = link(before, hashed, kind, run, at)
+        before = chain_digest(before, hashed, kind, run, at)
         made.append((at, run, kind, before, body))
     return made
 
 
 def text_of(body: str | bytes) -> bytes:
-    return plain(body.encode() if isinstance(body, str) else body)
+    return decompress_body(body.encode() if isinstance(body, str) else body)
 
 
 def purged(body: str | bytes) -> bool:
@@ -310,12 +314,12 @@ def _two(by: Intruder, rows: list[Row], of: Callable[[Row], object]) -> tuple[in
             return first, second
 
 
-def _signed_anew(rows: list[Row], signer: Signer) -> list[Row]:
+def _signed_anew(rows: list[Row], signer: AuditSigner) -> list[Row]:
     made: list[Row] = []
     last: CheckpointSigned | None = None
     for at, run, kind, _, body in rows:
         if kind == "audit.signed" and made:
-            last = signer.sign(len(made), made[-1][3].hex(), after=last, at=moment(at))
+            last = signer.sign(len(made), made[-1][3].hex(), after=last, at=from_micros(at))
             fields = msgspec.to_builtins(last)
             for name in ("kind", "run", "at"):
                 del fields[name]
@@ -326,9 +330,9 @@ def _signed_anew(rows: list[Row], signer: Signer) -> list[Row]:
 
 def chained_on(made: list[Row], row: Row) -> list[Row]:
     at, run, kind, _, body = row
-    before = made[-1][3] if made else GENESIS
+    before = made[-1][3] if made else GENESIS_DIGEST
     hashed = body if purged(body) else hash_text(text_of(body))
-    return [*made, (at, run, kind, link(before, hashed, kind, run, at), body)]
+    return [*made, (at, run, kind, chain_digest(before, hashed, kind, run, at), body)]
 
 
 TRICKS: tuple[Callable[[Intruder], str], ...] = (

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from hermes.app import open_house
-from hermes.app.house import House
+from hermes.app import open_application
+from hermes.app.application import Application
 from hermes.core.events.tools import ToolDecided
-from hermes.settings.load import Loaded, load
+from hermes.settings.load import LoadedSettings, load
 
 CORPUS = Path(__file__).parents[2] / "bench/corpora/hostile"
 ALWAYS = """\
@@ -257,7 +257,7 @@ def _script(world: World, cases: Sequence[Case]) -> Path:
     return script
 
 
-def settings(world: World, script: Path, kind: str) -> Loaded:
+def settings(world: World, script: Path, kind: str) -> LoadedSettings:
     rules = {"always": ALWAYS, "lifted": LIFTED}
     for word, text in rules.items():
         if word in kind:
@@ -288,11 +288,11 @@ class Outcome:
 
 async def play(world: World, cases: Sequence[Case], kind: str) -> list[Outcome]:
     loaded = settings(world, _script(world, cases), kind)
-    async with open_house(loaded, directory=world.work) as house:
+    async with open_application(loaded, directory=world.work) as house:
         return [await _one(house, world, number, case) for number, case in enumerate(cases)]
 
 
-async def _one(house: House, world: World, number: int, case: Case) -> Outcome:
+async def _one(house: Application, world: World, number: int, case: Case) -> Outcome:
     world.cases = number
     world.restore()
     (world.work / "app.log").write_text(world.filled(case.text))

@@ -14,18 +14,18 @@ from hermes.core.actions import Action, Approval, Decision
 from hermes.core.bus import Bus
 from hermes.core.errors import ToolError
 from hermes.core.messages import ToolCall, ToolResult, ToolSpec
-from hermes.core.protocols import CommandResult, Environment, ProcessView, Tool, ToolContext
-from hermes.memory.in_memory import InMemoryJournal
+from hermes.core.protocols import CommandResult, Environment, ProcessInfo, Tool, ToolContext
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.tools.dependencies import ToolDependencies
 from hermes.tools.executor import Executor
-from hermes.tools.kit import Kit
 
 EXECUTOR = "executor.py"
 
 
 def tools_of() -> dict[str, Tool]:
     """Whatever names itself in the entry-point group of tools, made as the catalogue makes it."""
-    kit = Kit()
-    loaded = {name: plugins.load("tools", name) for name in plugins.names("tools")}
+    kit = ToolDependencies()
+    loaded = {name: plugins.load_plugin("tools", name) for name in plugins.plugin_names("tools")}
     return {name: it if hasattr(it, "spec") else it(kit) for name, it in loaded.items()}
 
 
@@ -117,7 +117,7 @@ class Background:
 
     def __init__(self, records: Records) -> None:
         self._records = records
-        self._view = ProcessView(
+        self._view = ProcessInfo(
             id="x",
             command="sh",
             environment="canary",
@@ -127,23 +127,23 @@ class Background:
 
     async def start(
         self, environment: Environment, command: str, *, run: str, **more: Any
-    ) -> ProcessView:
+    ) -> ProcessInfo:
         self._records.touch("start", command)
         return self._view
 
-    def list(self, run: str | None = None) -> Sequence[ProcessView]:
+    def list(self, run: str | None = None) -> Sequence[ProcessInfo]:
         return [self._view]
 
-    async def poll(self, id: str) -> tuple[ProcessView, str]:
+    async def poll(self, id: str) -> tuple[ProcessInfo, str]:
         return self._view, ""
 
     async def log(self, id: str, *, offset: int = 0, limit: int = 200) -> str:
         return ""
 
-    async def wait(self, id: str, *, timeout: float) -> ProcessView:
+    async def wait(self, id: str, *, timeout: float) -> ProcessInfo:
         return self._view
 
-    async def kill(self, id: str) -> ProcessView:
+    async def kill(self, id: str) -> ProcessInfo:
         self._records.touch("kill", id)
         return self._view
 

@@ -11,24 +11,23 @@ import msgspec
 import pytest
 from audit_tampering import TRICKS, Intruder, answer_otherwise, fresh_copy, make_log, story
 
-from hermes.app.audit import Notary
-from hermes.app.audit_report import (
+from hermes.app.audit_verification import (
+    AuditProof,
     AuditReport,
-    Proof,
     proof_of_home,
     verify_export,
     verify_journal,
 )
+from hermes.app.journal_upkeep import CheckpointSigner
 from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError
 from hermes.core.events.runs import RunDeleted, TurnStarted
 from hermes.core.events.tools import ToolDecided, ToolFinished
 from hermes.core.messages import ToolResult
-from hermes.memory.exported import export_lines
-from hermes.memory.journal import SqliteJournal
-from hermes.memory.upkeep import compact
-from hermes.memory.verification import verify
-from hermes.policy.audit_head import Head
+from hermes.memory.journal.maintenance import compact
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.memory.journal.verification import export_lines, verify
+from hermes.policy.audit.head import AuditHead
 
 pytestmark = pytest.mark.anyio
 
@@ -102,7 +101,7 @@ async def test_a_new_key_after_a_lost_one_is_told(home: Path) -> None:
     (home / "audit.key").unlink()
     async with SqliteJournal.open(home / "journal.db") as journal:
         await journal.append(*story("run-1", 7))
-        await Notary(journal, home, str(home / "journal.db")).sign()
+        await CheckpointSigner(journal, home, str(home / "journal.db")).sign()
     report = verified(home)
     assert report.status == "tampered"
     assert "6 checkpoints were signed with another key" in report.problems[-1]
@@ -111,7 +110,7 @@ async def test_a_new_key_after_a_lost_one_is_told(home: Path) -> None:
 async def test_a_deleted_conversation_leaves_and_the_proof_stays(home: Path) -> None:
     async with SqliteJournal.open(home / "journal.db") as journal:
         await journal.append(RunDeleted(run="run-0"))
-        await Notary(journal, home, str(home / "journal.db")).sign()
+        await CheckpointSigner(journal, home, str(home / "journal.db")).sign()
     assert compact(home / "journal.db").purged > 0
     report = verified(home)
     assert (report.status, report.problems) == ("verified", ())
@@ -150,8 +149,8 @@ def test_eight_processes_that_sign_at_once_make_one_chain(tmp_path: Path) -> Non
 import anyio, sys
 from pathlib import Path
 from audit_tampering import story
-from hermes.app.audit import Notary
-from hermes.memory.journal import SqliteJournal
+from hermes.app.journal_upkeep import Notary
+from hermes.memory.journal.sqlite_journal import SqliteJournal
 
 async def main(home, name):
     path = home / "journal.db"
@@ -182,8 +181,8 @@ class Signing:
     """A house's bus with its notary, over a real journal."""
 
     def __init__(self, journal: SqliteJournal, home: Path) -> None:
-        self.notary = Notary(journal, home, str(home / "journal.db"))
-        self.bus = Bus(journal, heard=self.notary.heard)
+        self.notary = CheckpointSigner(journal, home, str(home / "journal.db"))
+        self.bus = Bus(journal, on_recorded=self.notary.note_event)
 
 
 async def test_a_question_that_touches_nothing_loads_no_signature(home: Path) -> None:
@@ -252,7 +251,7 @@ async def test_a_head_that_was_put_back_after_a_newer_signature_is_found(home: P
     old = (home / "audit.head").read_bytes()
     async with SqliteJournal.open(home / "journal.db") as journal:
         await journal.append(*story("run-1", 7))
-        await Notary(journal, home, str(home / "journal.db")).sign()
+        await CheckpointSigner(journal, home, str(home / "journal.db")).sign()
     (home / "audit.head").write_bytes(old)
     intruder = Intruder(home, random.Random(2))
     with intruder.rows(relink=False) as rows:
@@ -262,8 +261,8 @@ async def test_a_head_that_was_put_back_after_a_newer_signature_is_found(home: P
 
 async def test_a_stranger_with_the_public_key_verifies_a_copy(home: Path) -> None:
     public = bytes.fromhex((home / "audit.pub").read_text())
-    head = msgspec.json.decode((home / "audit.head").read_bytes(), type=Head)
-    report = verify_journal(home / "journal.db", Proof(public=public, head=head))
+    head = msgspec.json.decode((home / "audit.head").read_bytes(), type=AuditHead)
+    report = verify_journal(home / "journal.db", AuditProof(public=public, head=head))
     assert report.status == "verified"
 
 
@@ -279,7 +278,7 @@ async def test_the_counter_of_the_store_need_not_be_trusted(home: Path) -> None:
 
 
 def test_the_library_is_not_loaded_with_the_house() -> None:
-    code = "import sys, hermes.app.house; sys.exit('cryptography' in sys.modules)"
+    code = "import sys, hermes.app.application; sys.exit('cryptography' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -6,20 +6,20 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hermes.app.drill import agent_called, drill, suited
+from hermes.app.drill import parse_agent, run_agent_drill, settings_for_agent
 from hermes.core.errors import SettingsError
-from hermes.environments.confinement import probe
-from hermes.gym.drill import Terms
-from hermes.gym.scenario import find
-from hermes.memory.opening import open_journal
-from hermes.settings.load import Loaded, load
+from hermes.environments.sandboxing import support
+from hermes.gym.drill import DrillTerms
+from hermes.gym.scenario import find_scenario
+from hermes.memory.store import open_journal
+from hermes.settings.load import LoadedSettings, load
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless())),
+    pytest.mark.skipif(bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason())),
 ]
 TYPO, SEED = "config-typo-after-edit", 4
-TERMS = Terms(window=0.0, timeout=60.0)
+TERMS = DrillTerms(window_s=0.0, responder_timeout_s=60.0)
 
 
 def call(number: int, tool: str, **arguments: object) -> str:
@@ -28,7 +28,7 @@ def call(number: int, tool: str, **arguments: object) -> str:
 
 
 @pytest.fixture
-def loaded(tmp_path: Path) -> Loaded:
+def loaded(tmp_path: Path) -> LoadedSettings:
     """One model alone: what a crew does is in tests/sre."""
     return load(
         home=tmp_path / "home",
@@ -44,7 +44,7 @@ def script(folder: Path, *lines: str, name: str = "script") -> str:
 
 
 def mending(folder: Path, name: str = "script") -> str:
-    story = find(TYPO).story(SEED)
+    story = find_scenario(TYPO).draw_spec(SEED)
     look = f"journalctl -u {story.alert.labels['service']} -n 20"
     fault = story.fault
     return script(
@@ -65,10 +65,10 @@ def mending(folder: Path, name: str = "script") -> str:
 
 
 async def test_a_model_that_mends_it_is_scored_from_the_homes_journal(
-    loaded: Loaded, tmp_path: Path
+    loaded: LoadedSettings, tmp_path: Path
 ) -> None:
-    agent = agent_called(mending(tmp_path), skills=False)
-    found = await drill(loaded, find(TYPO), SEED, agent, TERMS)
+    agent = parse_agent(mending(tmp_path), skills=False)
+    found = await run_agent_drill(loaded, find_scenario(TYPO), SEED, agent, TERMS)
     assert found.resolved, found
     assert found.answered_by == "model"
     assert found.model_calls == 5
@@ -81,46 +81,54 @@ async def test_a_model_that_mends_it_is_scored_from_the_homes_journal(
         assert kind in kinds
 
 
-async def test_a_model_that_only_talks_earns_nothing(loaded: Loaded, tmp_path: Path) -> None:
-    agent = agent_called(script(tmp_path), skills=False)
-    found = await drill(loaded, find(TYPO), SEED, agent, TERMS)
+async def test_a_model_that_only_talks_earns_nothing(
+    loaded: LoadedSettings, tmp_path: Path
+) -> None:
+    agent = parse_agent(script(tmp_path), skills=False)
+    found = await run_agent_drill(loaded, find_scenario(TYPO), SEED, agent, TERMS)
     assert not found.resolved
     assert found.reward.total <= 0.05
 
 
-async def test_without_a_model_and_without_skills_nobody_answers(loaded: Loaded) -> None:
-    found = await drill(loaded, find(TYPO), SEED, agent_called("none", skills=False), TERMS)
+async def test_without_a_model_and_without_skills_nobody_answers(loaded: LoadedSettings) -> None:
+    found = await run_agent_drill(
+        loaded, find_scenario(TYPO), SEED, parse_agent("none", skills=False), TERMS
+    )
     assert (found.answered_by, found.resolved) == ("nobody", False)
 
 
-async def test_a_bundled_playbook_mends_a_mistyped_setting_without_a_model(loaded: Loaded) -> None:
-    found = await drill(loaded, find(TYPO), SEED, agent_called("none"), TERMS)
+async def test_a_bundled_playbook_mends_a_mistyped_setting_without_a_model(
+    loaded: LoadedSettings,
+) -> None:
+    found = await run_agent_drill(loaded, find_scenario(TYPO), SEED, parse_agent("none"), TERMS)
     assert (found.answered_by, found.resolved, found.model_calls) == ("playbook", True, 0), found
 
 
-async def test_a_model_that_fails_says_so_in_the_result(loaded: Loaded, tmp_path: Path) -> None:
+async def test_a_model_that_fails_says_so_in_the_result(
+    loaded: LoadedSettings, tmp_path: Path
+) -> None:
     file = tmp_path / "empty.jsonl"
     file.write_text("# nothing\n")
-    found = await drill(
-        loaded, find(TYPO), SEED, agent_called(f"scripted:{file}", skills=False), TERMS
+    found = await run_agent_drill(
+        loaded, find_scenario(TYPO), SEED, parse_agent(f"scripted:{file}", skills=False), TERMS
     )
     assert found.ended.startswith("failed: ")
     assert not found.resolved
 
 
-async def test_the_turns_of_a_model_are_bounded(loaded: Loaded, tmp_path: Path) -> None:
+async def test_the_turns_of_a_model_are_bounded(loaded: LoadedSettings, tmp_path: Path) -> None:
     busy = [call(at, "terminal", command=f"echo {at}") for at in range(20)]
-    agent = agent_called(script(tmp_path, *busy), turns=3, skills=False)
-    found = await drill(loaded, find(TYPO), SEED, agent, TERMS)
+    agent = parse_agent(script(tmp_path, *busy), turns=3, skills=False)
+    found = await run_agent_drill(loaded, find_scenario(TYPO), SEED, agent, TERMS)
     assert found.model_calls <= 4, "three, and one that sums up without tools"
 
 
-async def test_two_drills_share_one_home(loaded: Loaded, tmp_path: Path) -> None:
+async def test_two_drills_share_one_home(loaded: LoadedSettings, tmp_path: Path) -> None:
     found = []
 
     async def one(name: str) -> None:
-        agent = agent_called(mending(tmp_path, name), skills=False)
-        found.append(await drill(loaded, find(TYPO), SEED, agent, TERMS))
+        agent = parse_agent(mending(tmp_path, name), skills=False)
+        found.append(await run_agent_drill(loaded, find_scenario(TYPO), SEED, agent, TERMS))
 
     async with anyio.create_task_group() as group:
         group.start_soon(one, "a")
@@ -128,21 +136,29 @@ async def test_two_drills_share_one_home(loaded: Loaded, tmp_path: Path) -> None
     assert [each.resolved for each in found] == [True, True], found
 
 
-def test_a_drill_may_read_memory_and_never_adds_to_it(loaded: Loaded) -> None:
-    without = suited(loaded, agent_called("none", memory=False)).settings.memory
+def test_a_drill_may_read_memory_and_never_adds_to_it(loaded: LoadedSettings) -> None:
+    without = settings_for_agent(loaded, parse_agent("none", memory=False)).settings.memory
     assert not (without.notes or without.recall or without.learn)
-    memory = suited(loaded, agent_called("none")).settings.memory
+    memory = settings_for_agent(loaded, parse_agent("none")).settings.memory
     assert (memory.notes, memory.recall, memory.learn) == (True, True, False)
 
 
-async def test_an_agent_cut_off_at_work_has_still_answered(loaded: Loaded, tmp_path: Path) -> None:
+async def test_an_agent_cut_off_at_work_has_still_answered(
+    loaded: LoadedSettings, tmp_path: Path
+) -> None:
     slow = script(tmp_path, call(1, "terminal", command="sleep 60"))
-    terms = Terms(window=0.0, timeout=6.0, patience=0.2)
-    found = await drill(loaded, find(TYPO), SEED, agent_called(slow, skills=False), terms)
+    terms = DrillTerms(window_s=0.0, responder_timeout_s=6.0, symptom_timeout_s=0.2)
+    found = await run_agent_drill(
+        loaded, find_scenario(TYPO), SEED, parse_agent(slow, skills=False), terms
+    )
     assert found.ended == "out of time after 6 s"
     assert found.answered_by == "model"
 
 
-async def test_a_model_that_nobody_knows_is_an_error_and_no_void_drill(loaded: Loaded) -> None:
+async def test_a_model_that_nobody_knows_is_an_error_and_no_void_drill(
+    loaded: LoadedSettings,
+) -> None:
     with pytest.raises(SettingsError):
-        await drill(loaded, find(TYPO), SEED, agent_called("nobody-like:that"), TERMS)
+        await run_agent_drill(
+            loaded, find_scenario(TYPO), SEED, parse_agent("nobody-like:that"), TERMS
+        )

@@ -16,14 +16,14 @@ from roads_world import Canary, Records, Watched, arguments_for, tools_of
 from roads_world import walk as walk_tool
 
 import hermes
-from hermes.app import open_house
+from hermes.app import open_application
 from hermes.core import plugins
 from hermes.core.actions import Action, Approval, Decision
 from hermes.core.errors import ToolError
 from hermes.core.events.tools import ProcessStarted, ToolDecided, ToolFinished, ToolStarted
 from hermes.core.messages import Risk
 from hermes.core.protocols import ToolContext
-from hermes.settings.load import Loaded, load
+from hermes.settings.load import LoadedSettings, load
 from hermes.tools.declare import tool
 
 pytestmark = pytest.mark.anyio
@@ -55,7 +55,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def settings(home: Path, calls: list[dict[str, Any]]) -> Loaded:
+def settings(home: Path, calls: list[dict[str, Any]]) -> LoadedSettings:
     script = home.parent / "script.jsonl"
     replies: list[dict[str, Any]] = [{"calls": [call]} for call in calls]
     script.write_text("".join(f"{json.dumps(reply)}\n" for reply in [*replies, {"text": "done"}]))
@@ -64,7 +64,7 @@ def settings(home: Path, calls: list[dict[str, Any]]) -> Loaded:
         variables={"PATH": os.environ["PATH"], "HOME": str(home)},
         overrides={
             "model.default": f"scripted:{script}",
-            "tools.toolsets": ",".join(["all", *plugins.names("tools")]),
+            "tools.toolsets": ",".join(["all", *plugins.plugin_names("tools")]),
         },
     )
 
@@ -73,7 +73,7 @@ async def test_a_rule_that_denies_everything_stops_every_tool(home: Path) -> Non
     (home / "policies").mkdir()
     (home / "policies/nothing.yaml").write_text(NOTHING)
     work = home.parent / "work"
-    async with open_house(settings(home, []), directory=work) as house:
+    async with open_application(settings(home, []), directory=work) as house:
         conversation = await house.begin()
         specs = conversation._session.specs
     assert {spec.name for spec in specs} >= {*tools_of(), "delegate", "disk_use"}
@@ -82,7 +82,7 @@ async def test_a_rule_that_denies_everything_stops_every_tool(home: Path) -> Non
         for spec in specs
         for number, arguments in enumerate(arguments_for(spec))
     ]
-    async with open_house(settings(home, calls), directory=work) as house:
+    async with open_application(settings(home, calls), directory=work) as house:
         conversation = await house.begin()
         await conversation.say("go")
         events = [one.event async for one in house.journal.read()]
@@ -152,13 +152,13 @@ MAY_TOUCH = {
     "tools/": "tools, which only the executor calls",
     "environments/": "the places themselves",
     "gym/": "breaks and mends its own throw-away boxes; an agent in them takes the road",
-    "app/exchange_index.py": "clones the repository that a person named into a folder made for it",
-    "app/proving.py": "looks at a throw-away box of the gym",
+    "app/skills/exchange.py": "clones the repository that a person named into a folder made for it",
+    "app/gym_replay.py": "looks at a throw-away box of the gym",
     "skills/scanner/": "a sandbox of its own, with bait, for skills that nobody vouches for",
     "skills/compiler/": "a sandbox of its own for drafts, and for skills, which are tools",
-    "app/learning.py": "unpacks wheels of the allow-list, each with its known hash; none runs here",
+    "app/skills/workshop.py": "unpacks wheels of the allow-list, each with its known hash; none runs here",
     "sre/probes/": "looks that only read: own kinds, and commands that the policy took for reading",
-    "cli/places.py": "runs `true` to see whether a place opens",
+    "cli/admin/environments.py": "runs `true` to see whether a place opens",
 }
 BY_ITSELF = {"subprocess", "pty", "socket", "socketserver", "urllib", "http", "httpx2", "paramiko"}
 MAY_REACH_OUT = {
@@ -166,12 +166,12 @@ MAY_REACH_OUT = {
     "models/": "talks to providers of models and to nobody else",
     "gym/": "breaks and mends its own throw-away boxes",
     "cli/": "what a person types is theirs to decide: updates, log-ins, a pager",
-    "skills/exchange/serving.py": "hands out what a person publishes, and runs nothing it hears",
+    "skills/exchange/publish_server.py": "hands out what a person publishes, and runs nothing it hears",
     "memory/postgres/": "the journal's own connection",
     "web/": "listens for people and machines; what they want takes the road",
     "gateway/": "talks to people on their channels",
-    "sre/notices/sinks/post.py": "tells people, at the addresses that the operator named",
-    "sre/prometheus/client.py": "asks the Prometheus that the settings name, and only asks",
+    "sre/notifications/http_post.py": "tells people, at the addresses that the operator named",
+    "sre/sources/prometheus_client.py": "asks the Prometheus that the settings name, and only asks",
 }
 
 
@@ -279,7 +279,7 @@ async def test_code_and_subagents_take_the_same_road(home: Path) -> None:
         asked.append(action)
         return Approval(approved=action.call.name == "execute_code", by="test")
 
-    async with open_house(loaded, directory=work, approver=only_code) as house:
+    async with open_application(loaded, directory=work, approver=only_code) as house:
         conversation = await house.begin()
         await conversation.say("go")
     assert [(each.call.name, each.origin) for each in asked] == [

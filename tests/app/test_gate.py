@@ -9,18 +9,18 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hermes.app import open_house
-from hermes.app.gate import Gate
+from hermes.app import open_application
+from hermes.app.policy import LazyPolicy
 from hermes.core.actions import Action, Approval, Approver, Decision
 from hermes.core.errors import SettingsError
 from hermes.core.events import Event
 from hermes.core.events.approvals import ApprovalRequested
-from hermes.core.events.happening import Unknown
+from hermes.core.events.base import UnknownEvent
 from hermes.core.events.tools import ToolDecided, ToolFinished, ToolRequested
 from hermes.core.messages import Risk, ToolCall
-from hermes.environments.sandbox_records import MARGIN_NS
-from hermes.policy.allowlist import revoke
-from hermes.settings.load import Loaded, load
+from hermes.environments.sandboxing.sandbox_records import FILE_TIME_MARGIN_NS
+from hermes.policy.approvals.always_allowed import revoke_always
+from hermes.settings.load import LoadedSettings, load
 
 pytestmark = pytest.mark.anyio
 
@@ -45,7 +45,7 @@ async def nobody(action: Action, decision: Decision) -> Approval:
     return Approval(approved=False, by="nobody")
 
 
-def settings(home: Path, calls: list[tuple[str, dict[str, object]]], **more: str) -> Loaded:
+def settings(home: Path, calls: list[tuple[str, dict[str, object]]], **more: str) -> LoadedSettings:
     """A house whose model makes these calls, one after the other, and then says that it is done."""
     replies: list[dict[str, object]] = [
         {"calls": [{"id": f"c{number}", "name": name, "arguments": arguments}]}
@@ -60,12 +60,12 @@ def settings(home: Path, calls: list[tuple[str, dict[str, object]]], **more: str
     )
 
 
-async def played(loaded: Loaded, work: Path, approver: Approver = nobody) -> list[Event]:
-    async with open_house(loaded, directory=work, approver=approver) as house:
+async def played(loaded: LoadedSettings, work: Path, approver: Approver = nobody) -> list[Event]:
+    async with open_application(loaded, directory=work, approver=approver) as house:
         conversation = await house.begin()
         await conversation.say("go")
         found = [recorded async for recorded in house.journal.read(run=conversation.run)]
-    return [recorded.event for recorded in found if not isinstance(recorded.event, Unknown)]
+    return [recorded.event for recorded in found if not isinstance(recorded.event, UnknownEvent)]
 
 
 def terminal(*commands: str) -> list[tuple[str, dict[str, object]]]:
@@ -183,7 +183,9 @@ async def test_a_commit_made_in_a_sandbox_can_be_read_outside_without_asking(
     home: Path, work: Path
 ) -> None:
     subprocess.run(["git", "init", "-q", work], check=True)  # noqa: ASYNC221
-    await anyio.sleep(2 * MARGIN_NS / 1e9)  # else the sandbox counts as the writer of its settings
+    await anyio.sleep(
+        2 * FILE_TIME_MARGIN_NS / 1e9
+    )  # else the sandbox counts as the writer of its settings
     who = "git -c user.name=a -c user.email=a@b"
     inside = f"echo 1 > a; git add a; {who} commit -qm one"
     sandbox = {"terminal.backend": "sandbox"}
@@ -232,7 +234,7 @@ async def test_always_holds_at_once_and_until_it_is_taken_back(home: Path, work:
         return Approval(approved=True, by="test", scope="always")
 
     loaded = settings(home, terminal(command, command))
-    other = Gate(loaded, work, isolated=False)
+    other = LazyPolicy(loaded, work, isolated=False)
     action = Action(
         call=ToolCall("x", "terminal", {"command": command}),
         risk=Risk.CHANGE,
@@ -249,7 +251,7 @@ async def test_always_holds_at_once_and_until_it_is_taken_back(home: Path, work:
     assert [rule[:7] for _, rule in verdicts(events)] == ["default", "always-"]
     decided = other.decide(action)
     assert (decided.verdict, decided.rule[:7]) == ("allow", "always-")
-    assert revoke(home / "policies/always.yaml", decided.rule)
+    assert revoke_always(home / "policies/always.yaml", decided.rule)
     assert other.decide(action).verdict == "ask"
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hermes.app import open_house
-from hermes.app.host_answers import CANNOT, LIMITS
-from hermes.app.models import CHECKS, lacks_capable_model
+from hermes.app import open_application
+from hermes.app.health import LIMITS_NOTE, NO_MODEL_ANSWER
+from hermes.app.models import CHECKS_MODEL_REFERENCE, lacks_capable_model
 from hermes.core.events.incidents import IncidentOpened
 from hermes.core.events.runs import ModelAnswered
 from hermes.models.settings import ModelSettings
-from hermes.settings.load import Loaded, load
+from hermes.settings.load import LoadedSettings, load
 
 pytestmark = pytest.mark.anyio
 
@@ -39,57 +39,57 @@ def unused_port() -> int:
 
 
 @pytest.fixture
-def loaded(tmp_path: Path, listening: int) -> Loaded:
+def loaded(tmp_path: Path, listening: int) -> LoadedSettings:
     home = tmp_path / "home"
     home.mkdir()
     (home / "probes.yaml").write_text(PROBES % (listening, unused_port()))
     return load(home=home, variables={"PATH": os.environ["PATH"]})
 
 
-async def asked(loaded: Loaded, question: str) -> str:
-    async with open_house(loaded, directory=loaded.home) as house:
+async def asked(loaded: LoadedSettings, question: str) -> str:
+    async with open_application(loaded, directory=loaded.home) as house:
         conversation = await house.begin(question)
         return await conversation.say(question)
 
 
 async def test_a_service_that_works_is_reported_with_the_check_that_said_so(
-    loaded: Loaded,
+    loaded: LoadedSettings,
 ) -> None:
     answer = await asked(loaded, "Is nginx running?")
     assert "fine" in answer
     assert "[check web-port]" in answer
     assert "cache-port" not in answer
-    assert answer.endswith(LIMITS)
+    assert answer.endswith(LIMITS_NOTE)
 
 
-async def test_a_service_that_fails_is_reported_as_failing(loaded: Loaded) -> None:
+async def test_a_service_that_fails_is_reported_as_failing(loaded: LoadedSettings) -> None:
     answer = await asked(loaded, "why is redis down?")
     assert "FAILING" in answer
     assert "[check cache-port]" in answer
 
 
-async def test_what_no_check_is_about_is_unknown_and_not_stopped(loaded: Loaded) -> None:
+async def test_what_no_check_is_about_is_unknown_and_not_stopped(loaded: LoadedSettings) -> None:
     answer = await asked(loaded, "is postgres running?")
     assert "No check on this host is about postgres, so I do not know." in answer
     answer = await asked(loaded, "is mail running?")
     assert "No check says whether mail works, so I do not know." in answer
 
 
-async def test_disks_are_answered_from_the_checks_of_disks(loaded: Loaded) -> None:
+async def test_disks_are_answered_from_the_checks_of_disks(loaded: LoadedSettings) -> None:
     answer = await asked(loaded, "how full is my disk?")
     assert "[check disk-root]" in answer
     assert "web-port" not in answer
 
 
-async def test_health_counts_the_checks_and_names_what_fails(loaded: Loaded) -> None:
+async def test_health_counts_the_checks_and_names_what_fails(loaded: LoadedSettings) -> None:
     answer = await asked(loaded, "is anything wrong here?")
     assert "of 4 checks made just now are fine" in answer
     assert "[check cache-port]" in answer
     assert "Open incidents in the journal: none." in answer
 
 
-async def test_incidents_are_answered_from_the_journal(loaded: Loaded) -> None:
-    async with open_house(loaded, directory=loaded.home) as house:
+async def test_incidents_are_answered_from_the_journal(loaded: LoadedSettings) -> None:
+    async with open_application(loaded, directory=loaded.home) as house:
         event = IncidentOpened(run="inc-1", incident="inc-1", title="shop is slow", severity="P2")
         await house.bus.publish(event)
     answer = await asked(loaded, "any open incidents?")
@@ -100,13 +100,13 @@ async def test_incidents_are_answered_from_the_journal(loaded: Loaded) -> None:
 
 @pytest.mark.parametrize("question", ["write a poem", "restart sshd", "what is the capital?", ""])
 async def test_everything_else_is_refused_with_what_would_help(
-    loaded: Loaded, question: str
+    loaded: LoadedSettings, question: str
 ) -> None:
-    assert await asked(loaded, question) == CANNOT
+    assert await asked(loaded, question) == NO_MODEL_ANSWER
 
 
-async def test_the_journal_says_that_no_language_model_answered(loaded: Loaded) -> None:
-    async with open_house(loaded, directory=loaded.home) as house:
+async def test_the_journal_says_that_no_language_model_answered(loaded: LoadedSettings) -> None:
+    async with open_application(loaded, directory=loaded.home) as house:
         conversation = await house.begin()
         await conversation.say("how is the disk?")
         run = conversation.run
@@ -115,14 +115,14 @@ async def test_the_journal_says_that_no_language_model_answered(loaded: Loaded) 
             async for each in house.journal.read(run=run, kinds=("model.answered",))
             if isinstance(each.event, ModelAnswered)
         ]
-        assert models == [CHECKS]
-    async with open_house(loaded, directory=loaded.home) as house:
+        assert models == [CHECKS_MODEL_REFERENCE]
+    async with open_application(loaded, directory=loaded.home) as house:
         resumed = await house.resume(run)
-        assert resumed.model.name == CHECKS
+        assert resumed.model.name == CHECKS_MODEL_REFERENCE
         assert not resumed.notes
 
 
-def test_a_capable_model_is_one_that_was_chosen_or_has_its_key(loaded: Loaded) -> None:
+def test_a_capable_model_is_one_that_was_chosen_or_has_its_key(loaded: LoadedSettings) -> None:
     assert lacks_capable_model(loaded, "")
     assert lacks_capable_model(loaded, "local:")
     assert not lacks_capable_model(loaded, "local:big.gguf")

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from hermes import Agent, AIAgent
-from hermes.app import open_house
-from hermes.app.claims import Claims, RunTaken
-from hermes.app.unattended import carry_on_unattended
+from hermes.app import open_application
+from hermes.app.resume_unattended import resume_unattended_runs
+from hermes.app.run_locks import RunLocked, RunLocks
 from hermes.core.actions import Action, Approval, Decision
 from hermes.core.errors import ModelError, SettingsError
 from hermes.core.events.runs import ModelFailed
 from hermes.core.events.tools import ToolApproved, ToolFinished
-from hermes.settings.load import Loaded, load
+from hermes.settings.load import LoadedSettings, load
 
 pytestmark = pytest.mark.anyio
 
@@ -61,7 +61,7 @@ def home_with_key(home: Path) -> Path:
     return home
 
 
-def settings(home: Path, script: Path, **more: str) -> Loaded:
+def settings(home: Path, script: Path, **more: str) -> LoadedSettings:
     variables = {"PATH": os.environ["PATH"], "SHELL_VISITOR": "no"}
     overrides = {"model.default": f"scripted:{script}", **more}
     return load(home=home, variables=variables, overrides=overrides)
@@ -77,7 +77,7 @@ async def test_a_question_runs_a_command_in_the_working_folder(
     work = tmp_path / "work"
     work.mkdir()
     loaded = settings(home, script(runs("echo hello > greeting; pwd"), says("done")))
-    async with open_house(loaded, approver=yes, directory=work) as house:
+    async with open_application(loaded, approver=yes, directory=work) as house:
         conversation = await house.begin("greet")
         assert await conversation.say("greet") == "done"
         assert str(work) in str(conversation.messages[-2].result)
@@ -88,7 +88,7 @@ async def test_with_nobody_to_ask_nothing_is_changed(
     home: Path, script: Script, tmp_path: Path
 ) -> None:
     loaded = settings(home, script(runs("touch changed; $UNKNOWN true"), says("it was refused")))
-    async with open_house(loaded, directory=tmp_path) as house:
+    async with open_application(loaded, directory=tmp_path) as house:
         conversation = await house.begin()
         assert await conversation.say("change it") == "it was refused"
         events = [r.event async for r in house.journal.read(run=conversation.run)]
@@ -100,7 +100,7 @@ async def test_with_nobody_to_ask_nothing_is_changed(
 async def test_a_command_never_sees_our_keys(home_with_key: Path, script: Script) -> None:
     loaded = settings(home_with_key, script(runs("env; cat /proc/$$/environ"), says("done")))
     assert loaded.secrets["OPENROUTER_API_KEY"] == "sk-very-secret"
-    async with open_house(loaded, approver=yes) as house:
+    async with open_application(loaded, approver=yes) as house:
         conversation = await house.begin()
         await conversation.say("look")
         seen = str(conversation.messages[-2].result)
@@ -113,7 +113,7 @@ async def test_a_failing_model_is_journalled_in_the_run_it_failed(
 ) -> None:
     empty, spare = script(), script(says("hello"))
     loaded = settings(home, empty, **{"model.fallbacks": f"scripted:{spare}"})
-    async with open_house(loaded) as house:
+    async with open_application(loaded) as house:
         conversation = await house.begin()
         assert await conversation.say("hi") == "hello"
         events = [r.event async for r in house.journal.read(run=conversation.run)]
@@ -134,11 +134,11 @@ async def test_the_python_door_asks_and_resumes(home: Path, script: Script) -> N
 
 async def test_a_drill_is_never_gone_on_with_outside_its_box(home: Path, script: Script) -> None:
     loaded = load(home=home, overrides={"model.default": f"scripted:{script(says('one'))}"})
-    async with open_house(loaded) as house:
+    async with open_application(loaded) as house:
         talk = await house.begin("a conversation")
-    async with open_house(loaded, origin="gym") as house:
+    async with open_application(loaded, origin="gym") as house:
         drill = await house.begin("mend the host")
-    async with open_house(loaded) as house:
+    async with open_application(loaded) as house:
         with pytest.raises(SettingsError, match="was a drill"):
             await house.resume(drill.run)
         assert (await house.resume()).run == talk.run
@@ -209,8 +209,8 @@ def killed(home: Path, script: Script, tmp_path: Path) -> str:
         run = child.stdout.readline().strip()
         while not (work / "log").exists():
             assert child.poll() is None
-        with pytest.raises(RunTaken, match=str(child.pid)):
-            Claims(home / "locks").take(run)
+        with pytest.raises(RunLocked, match=str(child.pid)):
+            RunLocks(home / "locks").acquire(run)
         child.send_signal(signal.SIGKILL)
     return run
 
@@ -219,18 +219,18 @@ async def test_an_unattended_run_goes_on_after_a_kill_and_changes_nothing_twice(
     home: Path, script: Script, tmp_path: Path, killed: str
 ) -> None:
     loaded = settings(home, script(says("it was cut off; I looked, and it had run")))
-    carried = [one async for one in carry_on_unattended(loaded)]
+    carried = [one async for one in resume_unattended_runs(loaded)]
     assert [(one.run, one.outcome) for one in carried] == [(killed, "answered")]
     assert (tmp_path / "work/log").read_text() == "once\n"
-    assert [one async for one in carry_on_unattended(loaded)] == []
+    assert [one async for one in resume_unattended_runs(loaded)] == []
 
 
 async def test_one_run_belongs_to_one_process_at_a_time(home: Path, script: Script) -> None:
     loaded = settings(home, script(says("one")))
-    async with open_house(loaded) as house:
+    async with open_application(loaded) as house:
         conversation = await house.begin()
-        async with open_house(loaded) as other:
-            with pytest.raises(RunTaken):
+        async with open_application(loaded) as other:
+            with pytest.raises(RunLocked):
                 await other.resume(conversation.run)
-    async with open_house(loaded) as later:
+    async with open_application(loaded) as later:
         assert (await later.resume(conversation.run)).run == conversation.run

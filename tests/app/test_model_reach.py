@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.model_reach import ModelReach, is_bundled
-from hermes.settings.load import Loaded, load
+from hermes.app.models import ModelReachability, is_bundled
+from hermes.settings.load import LoadedSettings, load
 
 pytestmark = pytest.mark.anyio
 NAME = "shop:big-1"
 
 
-def house(home: Path, port: int) -> Loaded:
+def house(home: Path, port: int) -> LoadedSettings:
     url = f"http://127.0.0.1:{port}/v1"
     return load(home=home, variables={}, overrides={"model.providers.shop.base_url": url})
 
@@ -27,28 +27,28 @@ def free_port() -> int:
 
 async def test_a_model_that_was_never_asked_is_named_as_configured(tmp_path: Path) -> None:
     began = time.monotonic()
-    reach = ModelReach(house(tmp_path, free_port()), NAME)
+    reach = ModelReachability(house(tmp_path, free_port()), NAME)
     assert reach.words == f"{NAME} (configured, not reached yet)"
     assert time.monotonic() - began < 1.0
 
 
 async def test_a_server_that_is_not_there_is_told_with_its_address(tmp_path: Path) -> None:
     port = free_port()
-    reach = ModelReach(house(tmp_path, port), NAME)
+    reach = ModelReachability(house(tmp_path, port), NAME)
     assert f"127.0.0.1:{port} cannot be reached" in await reach.trouble()
     assert "cannot be reached" in reach.words
 
 
 async def test_a_server_that_listens_is_reachable_and_asked_once_a_minute(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        reach = ModelReach(house(tmp_path, server.getsockname()[1]), NAME)
+        reach = ModelReachability(house(tmp_path, server.getsockname()[1]), NAME)
         assert await reach.trouble() == ""
     assert reach.words == f"{NAME} (its server is reachable)"
     assert await reach.trouble() == ""  # the server is gone, and the answer is kept
 
 
 async def test_a_model_of_this_process_has_no_server_to_reach(tmp_path: Path) -> None:
-    reach = ModelReach(house(tmp_path, free_port()), "local:qwen")
+    reach = ModelReachability(house(tmp_path, free_port()), "local:qwen")
     assert (reach.words, await reach.trouble()) == ("local:qwen", "")
 
 

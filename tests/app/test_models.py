@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.models import Models
+from hermes.app.models import ApplicationModels
 from hermes.core.bus import Bus
-from hermes.core.errors import HermesError, SettingsError, Unreachable
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.models.catalogue import references
-from hermes.models.connections import Connections
+from hermes.core.errors import HermesError, ProviderUnreachable, SettingsError
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.models.catalog import model_references
+from hermes.models.open import ModelConnections
 from hermes.settings.load import load
 
 pytestmark = pytest.mark.anyio
@@ -19,9 +19,9 @@ UNUSED_PORT = "http://127.0.0.1:9/v1"
 
 async def checked(home: Path, reference: str, overrides: dict[str, str], **secrets: str) -> str:
     loaded = load(home=home, variables=secrets, overrides=overrides)
-    async with Connections() as connections:
-        models = Models(loaded, connections, Bus(InMemoryJournal()))
-        return (await models.checked(reference)).name
+    async with ModelConnections() as connections:
+        models = ApplicationModels(loaded, connections, Bus(InMemoryJournal()))
+        return (await models.open_checked(reference)).name
 
 
 async def test_a_model_without_its_key_is_refused_by_the_name_of_the_variable(
@@ -38,12 +38,12 @@ async def test_a_word_that_names_no_local_model_is_refused(tmp_path: Path) -> No
 
 async def test_a_model_outside_the_catalogue_must_answer(tmp_path: Path) -> None:
     overrides = {"model.providers.openai.base_url": UNUSED_PORT}
-    with pytest.raises(Unreachable, match="cannot reach"):
+    with pytest.raises(ProviderUnreachable, match="cannot reach"):
         await checked(tmp_path, "openai:nosuch", overrides, OPENAI_API_KEY="k")
 
 
 async def test_a_model_of_the_catalogue_with_its_key_is_taken(tmp_path: Path) -> None:
-    name = next(each for each in references() if each.startswith("anthropic:"))
+    name = next(each for each in model_references() if each.startswith("anthropic:"))
     assert await checked(tmp_path, name, {}, ANTHROPIC_API_KEY="k") == name
 
 

@@ -5,20 +5,20 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hermes.app.recall import Past, forget_words, index_of, kept_up
+from hermes.app.journal_search import JournalSearch, discard_index, index_in_background, index_path
 from hermes.core.errors import StoreError
 from hermes.core.events.runs import MessageAdded, RunStarted
+from hermes.core.knowledge import SessionQuery
 from hermes.core.messages import Message
-from hermes.core.recall import Search
-from hermes.memory.journal import SqliteJournal
-from hermes.memory.search.index import open_index
-from hermes.settings.load import Loaded, load
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.memory.search.index_file import open_index
+from hermes.settings.load import LoadedSettings, load
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def loaded(tmp_path: Path) -> Loaded:
+def loaded(tmp_path: Path) -> LoadedSettings:
     return load(home=tmp_path, variables={})
 
 
@@ -36,46 +36,50 @@ def indexed(path: Path) -> int:
         opened.connection.close()
 
 
-async def test_what_is_written_is_indexed_soon_without_anybody_asking(loaded: Loaded) -> None:
-    past = Past(loaded)
+async def test_what_is_written_is_indexed_soon_without_anybody_asking(
+    loaded: LoadedSettings,
+) -> None:
+    past = JournalSearch(loaded)
     async with SqliteJournal.open(loaded.journal) as journal:
-        async with kept_up(past, journal, pause=0.01):
+        async with index_in_background(past, journal, pause=0.01):
             for count in (1, 2):
                 await journal.append(said(f"apple {count}"))
                 with anyio.fail_after(20):
-                    while indexed(index_of(loaded.journal)) < count:  # noqa: ASYNC110 - a file
+                    while indexed(index_path(loaded.journal)) < count:  # noqa: ASYNC110 - a file
                         await anyio.sleep(0.01)
         past.close()
 
 
-async def test_an_error_of_the_work_leaves_as_it_is(loaded: Loaded) -> None:
-    past = Past(loaded)
+async def test_an_error_of_the_work_leaves_as_it_is(loaded: LoadedSettings) -> None:
+    past = JournalSearch(loaded)
     async with SqliteJournal.open(loaded.journal) as journal:
         with pytest.raises(StoreError, match="mine"):
-            async with kept_up(past, journal, pause=0.01):
+            async with index_in_background(past, journal, pause=0.01):
                 await journal.append(said("apple"))
                 raise StoreError("mine")
     past.close()
 
 
-async def test_a_fresh_home_has_nothing_to_recall_and_opens_nothing(loaded: Loaded) -> None:
-    past = Past(loaded)
-    assert not past.known
+async def test_a_fresh_home_has_nothing_to_recall_and_opens_nothing(loaded: LoadedSettings) -> None:
+    past = JournalSearch(loaded)
+    assert not past.has_index
     assert past.notices == ()
     past.close()
-    assert not index_of(loaded.journal).exists()
+    assert not index_path(loaded.journal).exists()
 
 
-async def test_recall_names_the_number_of_a_message_that_has_no_other_id(loaded: Loaded) -> None:
-    past = Past(loaded)
+async def test_recall_names_the_number_of_a_message_that_has_no_other_id(
+    loaded: LoadedSettings,
+) -> None:
+    past = JournalSearch(loaded)
     async with SqliteJournal.open(loaded.journal) as journal:
         await journal.append(
             RunStarted(run="r", origin="cli"), said("the tortoise eats dandelions"), said("and so")
         )
     found = await past.recall("what does the tortoise eat?")
     assert [one.id for one in found][:1] == ["2"]
-    hits = await past.search(Search(words="dandelion"))
+    hits = await past.search(SessionQuery(words="dandelion"))
     assert hits.hits[0].line.seq == 2
     past.close()
-    forget_words(loaded)
-    assert not index_of(loaded.journal).exists()
+    discard_index(loaded)
+    assert not index_path(loaded.journal).exists()

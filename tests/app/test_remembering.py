@@ -11,17 +11,16 @@ from typing import Any
 import anyio
 import pytest
 
-from hermes.app import open_house
+from hermes.app import open_application
 from hermes.core.events import Event
-from hermes.core.events.happening import Unknown
+from hermes.core.events.base import UnknownEvent
 from hermes.core.events.memory import FactNoted, FactsShown, NoteChanged, RunSummarised
 from hermes.core.events.runs import MessageAdded
 from hermes.core.events.tools import ToolDecided
-from hermes.core.remembering import RECALLED
-from hermes.memory.facts.fact import Fact
+from hermes.core.knowledge import RECALL_NOTE_PREFIX
+from hermes.memory.facts.fact import Fact, FactQuery
 from hermes.memory.facts.sqlite_facts import SqliteFacts
-from hermes.memory.facts.store import Wanted
-from hermes.memory.journal import SqliteJournal
+from hermes.memory.journal.sqlite_journal import SqliteJournal
 from hermes.settings.load import load
 
 pytestmark = pytest.mark.anyio
@@ -57,7 +56,7 @@ class Home:
         overrides = {key.replace("__", "."): value for key, value in settings.items()}
         loaded = load(home=self.path, overrides=overrides)
         model = f"scripted:{script}"
-        async with open_house(loaded, model=model, directory=self.work) as house:
+        async with open_application(loaded, model=model, directory=self.work) as house:
             talk = await house.begin()
             for text, _ in turns:
                 await talk.say(text)
@@ -66,14 +65,14 @@ class Home:
     async def events(self, *kinds: type[Event]) -> list[Any]:
         async with SqliteJournal.open(self.path / "journal.db") as journal:
             found = [recorded.event async for recorded in journal.read()]
-        return [e for e in found if not isinstance(e, Unknown) and isinstance(e, kinds)]
+        return [e for e in found if not isinstance(e, UnknownEvent) and isinstance(e, kinds)]
 
     async def facts(self, **wanted: Any) -> list[Fact]:
         async with (
             SqliteJournal.open(self.path / "journal.db") as journal,
             SqliteFacts.open(self.path / "memory.db", journal) as facts,
         ):
-            return list(await facts.find(Wanted(**wanted)))
+            return list(await facts.find(FactQuery(**wanted)))
 
     async def prompts(self) -> list[str]:
         added = await self.events(MessageAdded)
@@ -81,7 +80,7 @@ class Home:
 
     async def recalled(self) -> list[str]:
         texts = [e.message.text for e in await self.events(MessageAdded)]
-        return [text for text in texts if text.startswith(RECALLED)]
+        return [text for text in texts if text.startswith(RECALL_NOTE_PREFIX)]
 
 
 @pytest.fixture
@@ -253,7 +252,7 @@ async def test_long_sessions_are_learned_from_before_they_end(home: Home) -> Non
     script.write_text('{"text": "1"}\n{"text": "2"}\n')
     loaded = load(home=home.path, overrides={"memory.nudge_turns": "2"})
     model = f"scripted:{script}"
-    async with open_house(loaded, model=model, directory=home.work) as house:
+    async with open_application(loaded, model=model, directory=home.work) as house:
         talk = await house.begin()
         await talk.say("remember that orders uses db-7")
         await talk.say("and now?")

@@ -6,11 +6,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from hermes.app.shelf import Shelf
+from hermes.app.incident_response import PlaybookCache
 from hermes.core.events.skills import SkillChanged
-from hermes.memory.in_memory import InMemoryJournal
+from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.settings.load import load
-from hermes.skills.playbook.facts import Facts
+from hermes.skills.playbook.parameters import AlertFacts
 
 pytestmark = pytest.mark.anyio
 PLAYBOOK = """\
@@ -27,7 +27,7 @@ class Home:
     def __init__(self, folder: Path) -> None:
         self.skills = folder / "skills"
         self.journal = InMemoryJournal()
-        self.shelf = Shelf(load(home=folder, variables={}), self.journal)
+        self.shelf = PlaybookCache(load(home=folder, variables={}), self.journal)
 
     def write(self, name: str, words: str) -> None:
         folder = self.skills / name
@@ -70,7 +70,7 @@ async def test_trust_that_was_earned_or_lost_meanwhile_counts(home: Home) -> Non
     for state in ("trusted", "draft"):
         await home.journal.append(SkillChanged(run="r", skill="mine", digest="d", state=state))
         matcher = await home.shelf.index.matcher(await home.shelf.skills())
-        names = [each.name for each in matcher.candidates(Facts(title="one"))]
+        names = [each.name for each in matcher.candidates(AlertFacts(title="one"))]
         assert ("mine" in names) == (state == "trusted")
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app import open_house
-from hermes.app.trajectories import begun_since, examples, tools_of
+from hermes.app import open_application
+from hermes.app.trajectories import describe_tools, find_runs_begun, read_examples
 from hermes.settings.load import load
 
 pytestmark = pytest.mark.anyio
@@ -19,16 +19,18 @@ async def test_a_subagent_is_an_example_of_its_own_after_its_parent(tmp_path: Pa
     lines = [{"calls": calls}, {"text": "I looked."}, {"text": "It looked."}]
     script.write_text("".join(json.dumps(line) + "\n" for line in lines))
     loaded = load(home=tmp_path / "home", variables={"HOME": str(tmp_path)})
-    async with open_house(loaded, model=f"scripted:{script}", directory=tmp_path) as house:
+    async with open_application(loaded, model=f"scripted:{script}", directory=tmp_path) as house:
         talk = await house.begin("look")
         await talk.say("let somebody look")
-        tools = tools_of(loaded)
-        made = [each async for each in examples(loaded, house.journal, [talk.run], tools)]
+        tools = describe_tools(loaded)
+        made = [each async for each in read_examples(loaded, house.journal, [talk.run], tools)]
         alone = [
             each
-            async for each in examples(loaded, house.journal, [talk.run], tools, subagents=False)
+            async for each in read_examples(
+                loaded, house.journal, [talk.run], tools, subagents=False
+            )
         ]
-        begun = await begun_since(house.journal, (made[0].at or talk.ended.at), None)  # type: ignore[union-attr]
+        begun = await find_runs_begun(house.journal, (made[0].at or talk.ended.at), None)  # type: ignore[union-attr]
     assert [each.messages[-1].text for each in made] == ["It looked.", "I looked."]
     assert made[1].about.parent == talk.run
     assert [each.about.run for each in alone] == [talk.run]
@@ -38,6 +40,6 @@ async def test_a_subagent_is_an_example_of_its_own_after_its_parent(tmp_path: Pa
 
 def test_every_tool_that_comes_with_hermes_is_described(tmp_path: Path) -> None:
     loaded = load(home=tmp_path / "home", variables={"HOME": str(tmp_path)})
-    known = tools_of(loaded)
+    known = describe_tools(loaded)
     assert {"terminal", "read_file", "memory", "skill_view", "conclude", "delegate"} <= set(known)
     assert all(spec.description for spec in known.values())

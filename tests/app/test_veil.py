@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app import open_house
-from hermes.app.audit_report import proof_of_home, verify_journal
-from hermes.app.veil import Veil, own_values
+from hermes.app import open_application
+from hermes.app.audit_verification import proof_of_home, verify_journal
+from hermes.app.secret_redactor import SecretRedactor, own_secret_values
 from hermes.core.actions import Action, Approval, Decision
-from hermes.settings.load import Loaded, load
+from hermes.settings.load import LoadedSettings, load
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,7 @@ async def yes(action: Action, decision: Decision) -> Approval:
     return Approval(approved=True, by="test")
 
 
-def house_of(tmp_path: Path, *replies: dict[str, object]) -> Loaded:
+def house_of(tmp_path: Path, *replies: dict[str, object]) -> LoadedSettings:
     home = tmp_path / "home"
     home.mkdir(exist_ok=True)
     env = home / ".env"
@@ -46,7 +46,7 @@ async def test_a_pasted_key_reaches_neither_journal_nor_model_and_the_person_is_
     tmp_path: Path,
 ) -> None:
     loaded = house_of(tmp_path, {"role": "assistant", "text": "noted"})
-    async with open_house(loaded, directory=tmp_path) as house:
+    async with open_application(loaded, directory=tmp_path) as house:
         conversation = await house.begin(f"use {PASTED}")
         await conversation.say(f"use {PASTED} and {KEPT}")
         seen = str(conversation.messages)
@@ -60,7 +60,7 @@ async def test_a_pasted_key_reaches_neither_journal_nor_model_and_the_person_is_
 
 async def test_the_same_sentence_twice_is_no_secret(tmp_path: Path) -> None:
     reply: dict[str, object] = {"role": "assistant", "text": "noted"}
-    async with open_house(house_of(tmp_path, reply, reply), directory=tmp_path) as house:
+    async with open_application(house_of(tmp_path, reply, reply), directory=tmp_path) as house:
         conversation = await house.begin()
         for _ in range(2):
             await conversation.say(" ".join(["how is nginx", "doing today?"]))
@@ -75,7 +75,7 @@ async def test_what_a_command_prints_and_what_a_call_holds_is_cleaned_everywhere
     loaded = house_of(
         tmp_path, {"role": "assistant", "calls": [call]}, {"role": "assistant", "text": "done"}
     )
-    async with open_house(loaded, approver=yes, directory=tmp_path) as house:
+    async with open_application(loaded, approver=yes, directory=tmp_path) as house:
         conversation = await house.begin()
         await conversation.say("print it")
         assert PASTED not in str(conversation.messages)
@@ -83,12 +83,12 @@ async def test_what_a_command_prints_and_what_a_call_holds_is_cleaned_everywhere
         assert result is not None
         assert result.artifact, "long enough to be kept as a file"
         run = conversation.run
-        again = await house.means.artifacts.load(result.artifact)
+        again = await house.agent_dependencies.artifacts.load(result.artifact)
         assert again.count("«redacted:github-token»") == 2000, "the command ran as it was meant"
         events = [str(one.event) async for one in house.journal.read()]
     assert not any(PASTED in event for event in events)
     assert PASTED.encode() not in everything_in(loaded.home)
-    async with open_house(loaded, directory=tmp_path) as house:
+    async with open_application(loaded, directory=tmp_path) as house:
         conversation = await house.resume(run)
         assert "«redacted:github-token»" in str(conversation.messages), "and it can be resumed"
     proof = proof_of_home(loaded.home, loaded.home / "audit.head")
@@ -97,6 +97,6 @@ async def test_what_a_command_prints_and_what_a_call_holds_is_cleaned_everywhere
 
 def test_plain_settings_in_our_env_file_are_no_secrets(tmp_path: Path) -> None:
     loaded = house_of(tmp_path)
-    assert set(own_values(loaded)) == {"SHOP_TOKEN"}
-    assert Veil(loaded)("a local scripted run") == "a local scripted run"
-    assert Veil(loaded)(f"a {KEPT} run") == "a «redacted:SHOP_TOKEN» run"
+    assert set(own_secret_values(loaded)) == {"SHOP_TOKEN"}
+    assert SecretRedactor(loaded)("a local scripted run") == "a local scripted run"
+    assert SecretRedactor(loaded)(f"a {KEPT} run") == "a «redacted:SHOP_TOKEN» run"

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from confined_differential import BOX
 
-from hermes.environments.confinement import bubblewrap, probe
+from hermes.environments.sandboxing import support
 
 BENCH = Path(__file__).parents[2] / "bench" / "confined_differential.py"
 
 
-@pytest.mark.skipif(bool(probe.kernel_support().reason), reason="nothing is confined here")
-@pytest.mark.skipif(bubblewrap.program() is None, reason="bubblewrap is not installed")
+@pytest.mark.skipif(bool(support.kernel_support().reason), reason="nothing is confined here")
+@pytest.mark.skipif(support.find_bubblewrap() is None, reason="bubblewrap is not installed")
 def test_generated_plain_texts_end_the_same_and_confined_texts_change_nothing() -> None:
     assert "--ro-bind / /" in BOX
     argv = [sys.executable, str(BENCH), "--cases", "60", "--seed", "7"]

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from hermes_command import Hermes
 
-from hermes.app.audit import Notary
+from hermes.app.journal_upkeep import CheckpointSigner
 from hermes.core.events import Event
 from hermes.core.events.approvals import ApprovalAnswered, ApprovalRequested, GrantGiven, GrantUsed
 from hermes.core.events.runs import MessageAdded, RunStarted
@@ -21,7 +21,7 @@ from hermes.core.events.tools import (
     ToolStarted,
 )
 from hermes.core.messages import Message, Risk, ToolCall, ToolResult
-from hermes.memory.journal import SqliteJournal
+from hermes.memory.journal.sqlite_journal import SqliteJournal
 
 TOKEN = "ghp_" + "aB3dE6gH9k" * 4
 
@@ -61,7 +61,7 @@ def signed(hermes: Hermes) -> Hermes:
 async def _write(home: Path) -> None:
     async with SqliteJournal.open(home / "journal.db") as journal:
         await journal.append(*events())
-        await Notary(journal, home, str(home / "journal.db")).sign()
+        await CheckpointSigner(journal, home, str(home / "journal.db")).sign()
 
 
 def test_a_whole_log_is_verified(signed: Hermes) -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 from hermes_command import Hermes
 
 from hermes import AIAgent
-from hermes.gym.trajectories.openai import from_openai
-from hermes.gym.trajectories.sharegpt import from_sharegpt
+from hermes.gym.training.trajectory_formats import from_openai, from_sharegpt
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 

@@ -1,9 +1,9 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-from hermes.cli.render import Transcript
-from hermes.cli.render_blocks import Blocks
-from hermes.core.bus import Glimpse, Shown
+from hermes.cli.render.answer_stream import MarkdownBlockSplitter
+from hermes.cli.render.transcript import Transcript
+from hermes.core.bus import BusItem, Glimpse
 from hermes.core.events import Event
 from hermes.core.events.runs import (
     ContextCompressed,
@@ -15,22 +15,26 @@ from hermes.core.events.runs import (
     TurnStarted,
 )
 from hermes.core.events.tools import ProcessEnded, ToolDecided, ToolFinished, ToolRequested
-from hermes.core.messages import Delta, Message, Risk, ToolCall, ToolResult, Usage
-from hermes.core.protocols import Recorded
+from hermes.core.messages import CompletionDelta, Message, Risk, ToolCall, ToolResult, Usage
+from hermes.core.protocols import JournalRecord
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 LS = ToolCall("1", "terminal", {"command": "ls -la"})
 
 
-def told(transcript: Transcript, *happened: Event | Delta) -> list[tuple[str, str]]:
+def told(transcript: Transcript, *happened: Event | CompletionDelta) -> list[tuple[str, str]]:
     pieces = []
     for number, each in enumerate(happened, start=1):
-        shown: Shown = Glimpse("r", each) if isinstance(each, Delta) else Recorded(number, each)
+        shown: BusItem = (
+            Glimpse("r", each) if isinstance(each, CompletionDelta) else JournalRecord(number, each)
+        )
         pieces += [(piece.kind, piece.text) for piece in transcript.feed(shown)]
     return pieces
 
 
-def turn(*between: Event | Delta, outcome: str = "answered", reason: str = "") -> Iterable[object]:
+def turn(
+    *between: Event | CompletionDelta, outcome: str = "answered", reason: str = ""
+) -> Iterable[object]:
     later = NOW + timedelta(seconds=3.2)
     yield TurnStarted(run="r", turn=1, at=NOW)
     yield MessageAdded(run="r", message=Message(role="user", text="hi"))
@@ -47,7 +51,10 @@ def test_a_streamed_answer_is_told_once_block_by_block() -> None:
     pieces = told(
         transcript,
         *turn(
-            Delta("# Ti"), Delta("tle\n\nfirst"), Delta(" words"), says("# Title\n\nfirst words")
+            CompletionDelta("# Ti"),
+            CompletionDelta("tle\n\nfirst"),
+            CompletionDelta(" words"),
+            says("# Title\n\nfirst words"),
         ),
     )
     assert [text for kind, text in pieces if kind == "text"] == ["# Title", "first words"]
@@ -55,9 +62,14 @@ def test_a_streamed_answer_is_told_once_block_by_block() -> None:
 
 def test_what_is_being_written_can_be_seen_before_its_block_is_whole() -> None:
     transcript = Transcript("r")
-    told(transcript, TurnStarted(run="r", turn=1), Delta("half a "), Delta("sent"))
-    assert transcript.live == "half a sent"
-    assert transcript.doing == "writing"
+    told(
+        transcript,
+        TurnStarted(run="r", turn=1),
+        CompletionDelta("half a "),
+        CompletionDelta("sent"),
+    )
+    assert transcript.pending_text == "half a sent"
+    assert transcript.current_activity == "writing"
 
 
 def test_an_answer_that_did_not_stream_is_told_whole() -> None:
@@ -66,12 +78,15 @@ def test_an_answer_that_did_not_stream_is_told_whole() -> None:
 
 
 def test_raw_text_flows_as_it_comes_and_ends_its_line() -> None:
-    pieces = told(Transcript("r", whole=False), *turn(Delta("a "), Delta("b"), says("a b")))
+    pieces = told(
+        Transcript("r", block_mode=False),
+        *turn(CompletionDelta("a "), CompletionDelta("b"), says("a b")),
+    )
     assert "".join(text for kind, text in pieces if kind == "text") == "a b\n"
 
 
 def test_escape_sequences_of_the_model_never_reach_the_screen() -> None:
-    pieces = told(Transcript("r"), *turn(Delta("\x1b[2Jwiped\x07"), says("x")))
+    pieces = told(Transcript("r"), *turn(CompletionDelta("\x1b[2Jwiped\x07"), says("x")))
     assert ("text", "wiped") in pieces
 
 
@@ -88,7 +103,7 @@ def test_while_a_tool_runs_it_is_what_is_being_done() -> None:
         ToolRequested(run="r", call=LS),
         ToolRequested(run="r", call=ToolCall("2", "look")),
     )
-    assert transcript.doing == "🔧 look (+1)"
+    assert transcript.current_activity == "🔧 look (+1)"
 
 
 def test_a_failed_tool_shows_the_beginning_of_why() -> None:
@@ -113,7 +128,7 @@ def test_a_refused_call_names_the_rule() -> None:
 
 def test_without_a_screen_a_call_is_announced_when_it_begins() -> None:
     finished = ToolFinished(run="r", result=ToolResult(call_id="1", content="ok"))
-    transcript = Transcript("r", whole=False)
+    transcript = Transcript("r", block_mode=False)
     assert told(transcript, ToolRequested(run="r", call=LS)) == [("tool", "💻 ls -la")]
     assert told(transcript, finished) == []
 
@@ -121,8 +136,8 @@ def test_without_a_screen_a_call_is_announced_when_it_begins() -> None:
 def test_only_new_tools_or_none_are_told_when_settings_say_so() -> None:
     again = ToolCall("2", "terminal", {"command": "pwd"})
     asked = [ToolRequested(run="r", call=LS), ToolRequested(run="r", call=again)]
-    assert len(told(Transcript("r", whole=False, progress="new"), *asked)) == 1
-    assert told(Transcript("r", whole=False, progress="none"), *asked) == []
+    assert len(told(Transcript("r", block_mode=False, progress="new"), *asked)) == 1
+    assert told(Transcript("r", block_mode=False, progress="none"), *asked) == []
 
 
 def test_the_usage_line_sums_up_the_turn() -> None:
@@ -143,7 +158,10 @@ def test_a_failed_turn_says_why_in_one_line() -> None:
 
 def test_a_failed_attempt_ends_what_it_wrote_and_says_what_comes_next() -> None:
     fails = ModelFailed(run="r", model="a", error="overloaded", next="b", wait=2.0)
-    pieces = told(Transcript("r"), *turn(Delta("half"), fails, Delta("whole"), says("whole")))
+    pieces = told(
+        Transcript("r"),
+        *turn(CompletionDelta("half"), fails, CompletionDelta("whole"), says("whole")),
+    )
     assert pieces[:3] == [
         ("text", "half"),
         ("error", "a: overloaded; trying b in 2.0 s"),
@@ -152,7 +170,7 @@ def test_a_failed_attempt_ends_what_it_wrote_and_says_what_comes_next() -> None:
 
 
 def test_reasoning_is_shown_only_to_those_who_want_it() -> None:
-    thought = [Delta(reasoning="hm"), Delta("so"), says("so", "hm")]
+    thought = [CompletionDelta(reasoning="hm"), CompletionDelta("so"), says("so", "hm")]
     assert ("reasoning", "hm") not in told(Transcript("r"), *turn(*thought))
     shown = told(Transcript("r", reasoning=True), *turn(*thought))
     assert shown[:2] == [("reasoning", "hm"), ("text", "so")]
@@ -181,7 +199,7 @@ def test_other_runs_are_not_told_and_subagents_briefly() -> None:
 
 def test_those_who_want_to_see_it_all_see_the_subagents_tools_and_results() -> None:
     transcript = Transcript("r")
-    transcript.work.verbose = True
+    transcript.tool_progress.verbose = True
     child = RunStarted(run="c", origin="subagent", parent="r", task="t")
     result = ToolFinished(run="c", result=ToolResult(call_id="1", content="a file"))
     pieces = told(transcript, child, ToolRequested(run="c", call=LS), result)
@@ -200,14 +218,14 @@ def test_compression_and_ended_processes_leave_a_note() -> None:
 
 def test_after_lost_pieces_the_whole_answer_is_told() -> None:
     transcript = Transcript("r")
-    told(transcript, TurnStarted(run="r", turn=1), Delta("beginning "))
-    transcript.writing.lost()
-    pieces = told(transcript, Delta("end"), says("beginning middle end"))
+    told(transcript, TurnStarted(run="r", turn=1), CompletionDelta("beginning "))
+    transcript.answer_stream.discard_stream()
+    pieces = told(transcript, CompletionDelta("end"), says("beginning middle end"))
     assert pieces == [("text", "beginning middle end")]
 
 
 def test_a_code_fence_is_one_block_with_its_blank_lines() -> None:
-    blocks = Blocks()
+    blocks = MarkdownBlockSplitter()
     text = "intro\n\n```py\na = 1\n\n\nb = 2\n```\nafter\n"
     found = [block for letter in text for block in blocks.feed(letter)]
     assert found == ["intro", "```py\na = 1\n\n\nb = 2\n```"]
@@ -215,5 +233,5 @@ def test_a_code_fence_is_one_block_with_its_blank_lines() -> None:
 
 
 def test_a_longer_fence_is_closed_only_by_one_as_long() -> None:
-    blocks = Blocks()
+    blocks = MarkdownBlockSplitter()
     assert blocks.feed("````\n```\n\n```\n````\n") == ["````\n```\n\n```\n````"]

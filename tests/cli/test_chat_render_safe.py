@@ -1,6 +1,6 @@
 import pytest
 
-from hermes.cli.render_safe import cells, clean, clip, visible, wrap
+from hermes.cli.render.terminal_text import clean, clip, display_width, escape_invisible, wrap
 
 
 @pytest.mark.parametrize(
@@ -48,23 +48,23 @@ def test_half_a_surrogate_can_still_be_printed() -> None:
 
 
 def test_for_decisions_every_hidden_character_is_spelled_out() -> None:
-    shown = visible("rm\x1b[2K -rf\r /\u202e\u200b\ttmp\U000e0041")
+    shown = escape_invisible("rm\x1b[2K -rf\r /\u202e\u200b\ttmp\U000e0041")
     assert shown == "rm\\x1b[2K -rf\\x0d /\\u202e\\u200b\\ttmp\\U000e0041"
 
 
 def test_wide_characters_count_twice_and_combining_ones_not_at_all() -> None:
-    assert cells("日本") == 4
-    assert cells("e\u0301") == 1
+    assert display_width("日本") == 4
+    assert display_width("e\u0301") == 1
 
 
 @pytest.mark.parametrize("width", [1, 5, 10, 40])
 def test_clipped_lines_fit_their_width(width: int) -> None:
-    assert cells(clip("日本語のとても長い行 with words", width)) <= width
+    assert display_width(clip("日本語のとても長い行 with words", width)) <= width
 
 
 @pytest.mark.parametrize("width", [2, 7, 20])
 def test_wrapped_rows_fit_and_lose_nothing(width: int) -> None:
     text = "漢字 and words\nnext line"
     rows = wrap(text, width)
-    assert all(cells(row) <= width for row in rows)
+    assert all(display_width(row) <= width for row in rows)
     assert "".join(rows) == text.replace("\n", "")

@@ -10,11 +10,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from hermes.cli.front import root
 from hermes.cli.lazy import LazyGroup
+from hermes.cli.root_command import root
 from hermes.core.events.runs import MessageAdded, RunStarted
 from hermes.core.messages import Message
-from hermes.memory.journal import SqliteJournal
+from hermes.memory.journal.sqlite_journal import SqliteJournal
 
 RUN = "run-20260101-000000-abcdef"
 CHANGES = {

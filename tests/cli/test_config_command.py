@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hermes_command import Hermes
 
-from hermes.cli import exits
+from hermes.cli import exit_codes
 
 
 def test_settings_are_shown_with_where_they_came_from(hermes: Hermes) -> None:
@@ -74,7 +74,7 @@ def test_a_typo_is_named_with_line_and_nearest_key(hermes: Hermes) -> None:
     hermes.home.mkdir()
     (hermes.home / "config.yaml").write_text("# mine\nmodel:\n  defualt: x\n  retries: many\n")
     done = hermes("config", "check")
-    assert done.returncode == exits.SETTINGS
+    assert done.returncode == exit_codes.SETTINGS
     file = hermes.home / "config.yaml"
     assert done.stdout.splitlines() == [
         f"{file}:3:3: unknown key model.defualt (did you mean model.default?)",
@@ -137,7 +137,7 @@ def test_an_edit_is_checked_afterwards(hermes: Hermes, tmp_path: Path) -> None:
     assert hermes("config", "get", "agent.max_depth").stdout == "2\n"
     bad = editor(tmp_path, "agent:\n  max_deth: 2\n")
     done = hermes("config", "edit", env={"EDITOR": bad})
-    assert done.returncode == exits.SETTINGS
+    assert done.returncode == exit_codes.SETTINGS
     assert "config.yaml:2:3: unknown key agent.max_deth" in done.stderr
 
 
@@ -160,7 +160,7 @@ def test_a_home_below_a_file_says_what_to_do(hermes: Hermes, tmp_path: Path) -> 
     (tmp_path / "plain").write_text("")
     env = {"HERMES_HOME": str(tmp_path / "plain" / "home")}
     done = hermes("config", "set", "agent.max_depth", "2", env=env)
-    assert done.returncode == exits.SETTINGS
+    assert done.returncode == exit_codes.SETTINGS
     assert "cannot write" in done.stderr
     assert "set HERMES_HOME to a folder of yours" in done.stderr
     assert "Traceback" not in done.stderr
@@ -188,7 +188,7 @@ def test_a_home_of_somebody_else_says_what_to_do(hermes: Hermes, tmp_path: Path)
         capture_output=True,
         text=True,
     )
-    assert done.returncode == exits.SETTINGS, done.stderr
+    assert done.returncode == exit_codes.SETTINGS, done.stderr
     assert f"cannot write {hermes.home}: Permission denied." in done.stderr
 
 

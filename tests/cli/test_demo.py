@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hermes.gym.readiness import lacking, readiness
-from hermes.gym.scenario import find
+from hermes.gym.episodes.readiness import check_readiness, missing_requirements
+from hermes.gym.scenario import find_scenario
 
-if missing := lacking(find("config-typo-after-edit"), readiness()):
+if missing := missing_requirements(find_scenario("config-typo-after-edit"), check_readiness()):
     pytest.skip(f"no host can be built here: {'; '.join(missing)}", allow_module_level=True)
 
 

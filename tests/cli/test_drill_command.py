@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 from hermes_command import Hermes
 
-from hermes.environments.confinement import probe
-from hermes.gym.scenario import find, known
+from hermes.environments.sandboxing import support
+from hermes.gym.scenario import find_scenario, installed_scenarios
 
-pytestmark = pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless()))
+pytestmark = pytest.mark.skipif(
+    bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason())
+)
 TYPO = "config-typo-after-edit"
 
 
@@ -25,13 +27,13 @@ def test_the_list_says_what_can_be_played_here(hermes: Hermes) -> None:
     found = json.loads(ended.stdout)
     assert found["here"]["boxes"] is True
     names = {each["name"]: each for each in found["scenarios"]}
-    assert names.keys() == known().keys()
+    assert names.keys() == installed_scenarios().keys()
     assert names[TYPO]["light"] is True
     assert names[TYPO]["missing"] == []
 
 
 def test_a_scenario_is_shown_without_its_answer_unless_asked(hermes: Hermes) -> None:
-    story = find(TYPO).story(3)
+    story = find_scenario(TYPO).draw_spec(3)
     shown = hermes.process("drill", "show", TYPO, "--seed", "3").stdout
     told = hermes.process("drill", "show", TYPO, "--seed", "3", "--answer").stdout
     assert story.alert.text in shown
@@ -80,7 +82,7 @@ def own_scenario(folder: Path) -> Path:
     """A copy of a shipped one under another name, as a third party would begin."""
     mine = folder / "my-scenario"
     mine.mkdir()
-    source = known()[TYPO]
+    source = installed_scenarios()[TYPO]
     for name in ("scenario.py", "texts.yaml"):
         text = (source / name).read_text().replace(f'name="{TYPO}"', 'name="my-scenario"')
         (mine / name).write_text(text)
@@ -122,7 +124,7 @@ def test_the_bench_of_agents_without_a_model_has_a_table_and_a_picture(
 def test_a_person_mends_it_in_a_shell_and_is_scored_from_elsewhere_and_at_the_end(
     hermes: Hermes,
 ) -> None:
-    story = find(TYPO).story(0)
+    story = find_scenario(TYPO).draw_spec(0)
     main, side = pty.openpty()
     command = [*hermes.command, "drill", "shell", TYPO, "--window", "0"]
     sitting = subprocess.Popen(

@@ -12,8 +12,8 @@ import pytest
 from hermes_command import Hermes
 
 from hermes import __version__
-from hermes.cli import exits
-from hermes.cli.commands import COMMANDS, GROUPS, help_text
+from hermes.cli import exit_codes
+from hermes.cli.commands import COMMAND_GROUPS, COMMANDS, help_text
 from hermes.core import errors
 
 
@@ -53,31 +53,31 @@ def test_help_begins_with_the_main_job_and_gives_an_example_for_each_group() -> 
     order = [text.index(f"\n  {name} ") for name in ("watch", "incident", "health", "approvals")]
     assert order == sorted(order)
     assert order[-1] < min(text.index(f"\n  {name} ") for name in ("chat", "setup", "drill"))
-    for _, example, table in GROUPS:
+    for _, example, table in COMMAND_GROUPS:
         assert f"  example: {example}" in text
         assert example.split()[1] in table, "an example of a group uses a command of that group"
 
 
 def test_a_misspelt_command_is_told_the_nearest(hermes: Hermes) -> None:
     done = hermes.process("sesions")
-    assert done.returncode == exits.USAGE
+    assert done.returncode == exit_codes.USAGE
     assert "Did you mean sessions?" in done.stderr
 
 
 def test_options_that_are_not_ours_belong_to_chat(hermes: Hermes) -> None:
     done = hermes.process("--no-such-option")
-    assert done.returncode == exits.USAGE
+    assert done.returncode == exit_codes.USAGE
     assert "Usage: hermes chat" in done.stderr
     assert "No such option" in done.stderr
 
 
 def test_no_words_at_all_are_a_chat_and_text_piped_in_is_its_question(hermes: Hermes) -> None:
     nothing = hermes.process()
-    assert nothing.returncode == exits.USAGE
+    assert nothing.returncode == exit_codes.USAGE
     assert "Usage: hermes chat" in nothing.stderr
     chosen = {"DEFAULT_MODEL": "openrouter:x/y"}
     asked = hermes.process(stdin="why is the disk full?\n", env=chosen)
-    assert asked.returncode == exits.MODEL
+    assert asked.returncode == exit_codes.MODEL
     assert "there is no key" in asked.stderr
 
 
@@ -85,7 +85,7 @@ def test_a_failure_is_one_line_without_a_traceback(hermes: Hermes) -> None:
     hermes.home.mkdir()
     (hermes.home / "config.yaml").write_text("agnt:\n  max_iterations: 3\n")
     done = hermes.process("status")
-    assert done.returncode == exits.SETTINGS
+    assert done.returncode == exit_codes.SETTINGS
     assert done.stdout == ""
     where = hermes.home / "config.yaml"
     assert done.stderr == f"hermes: {where}:1:1: unknown key agnt (did you mean agent?)\n"
@@ -94,21 +94,21 @@ def test_a_failure_is_one_line_without_a_traceback(hermes: Hermes) -> None:
 def test_debugging_shows_where_it_came_from(hermes: Hermes) -> None:
     done = hermes.process("config", "get", "nothing.like.this", env={"HERMES_DEBUG": "1"})
     assert "Traceback" in done.stderr
-    assert done.returncode == exits.SETTINGS
+    assert done.returncode == exit_codes.SETTINGS
 
 
 def test_every_error_has_its_exit_code() -> None:
     cases = {
         errors.SettingsError("x"): 3,
-        errors.BadKey("x"): 4,
+        errors.InvalidApiKey("x"): 4,
         errors.RateLimited("x"): 4,
-        errors.PlaceFailed("x"): 5,
+        errors.EnvironmentFailed("x"): 5,
         errors.StoreFull("x"): 6,
         errors.PolicyDenied("x"): 7,
-        errors.BudgetSpent("x"): 8,
+        errors.BudgetExceeded("x"): 8,
         errors.ToolError("x"): 1,
     }
-    assert {error: exits.code_of(error) for error in cases} == cases
+    assert {error: exit_codes.exit_code_for(error) for error in cases} == cases
 
 
 def test_a_reader_that_went_away_is_no_reason_to_complain(hermes: Hermes) -> None:
@@ -120,7 +120,7 @@ def test_a_reader_that_went_away_is_no_reason_to_complain(hermes: Hermes) -> Non
         )
         os.close(write)
         assert done.stderr == b""
-        assert done.returncode == exits.FAILED
+        assert done.returncode == exit_codes.FAILED
 
 
 @pytest.mark.parametrize("words", [("--version",), ("config", "view")])
@@ -132,7 +132,7 @@ def test_output_that_cannot_be_written_is_said_in_one_line(
             [*hermes.command, *words], env=hermes.env, stdout=full, stderr=subprocess.PIPE
         )
     assert done.stderr == b"hermes: the output could not be written: No space left on device\n"
-    assert done.returncode == exits.FAILED
+    assert done.returncode == exit_codes.FAILED
 
 
 @pytest.mark.parametrize("words", ["--version", "config view", "sessions delete x"])
@@ -155,7 +155,7 @@ def test_control_c_while_modules_are_loaded_is_130_and_one_line(
     (tmp_path / "click.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
     done = hermes.process("status", env={"PYTHONPATH": str(tmp_path)})
     assert done.stderr == "hermes: interrupted\n"
-    assert done.returncode == exits.INTERRUPTED
+    assert done.returncode == exit_codes.INTERRUPTED
 
 
 def test_control_c_at_a_question_is_130_and_changes_nothing(hermes: Hermes) -> None:
@@ -174,7 +174,7 @@ def test_control_c_at_a_question_is_130_and_changes_nothing(hermes: Hermes) -> N
     while b"FAL_KEY" not in shown:
         shown += os.read(outer, 1024)
     os.write(outer, b"\x03")
-    assert process.wait(timeout=30) == exits.INTERRUPTED
+    assert process.wait(timeout=30) == exit_codes.INTERRUPTED
     os.close(outer)
     assert not hermes.home.exists()
 

@@ -13,7 +13,7 @@ import anyio
 import pytest
 from hermes_command import Hermes
 
-from hermes.app.claims import Claims
+from hermes.app.run_locks import RunLocks
 from hermes.core.events import Event
 from hermes.core.events.incidents import (
     AlertRaised,
@@ -23,7 +23,7 @@ from hermes.core.events.incidents import (
     JoinedPart,
     ReportWritten,
 )
-from hermes.memory.journal import SqliteJournal
+from hermes.memory.journal.sqlite_journal import SqliteJournal
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "sre"))
 from incident_story import RUN, Tale, resolved
@@ -206,8 +206,8 @@ def test_a_running_watcher_takes_it_up_at_once(hermes: Hermes) -> None:
 @contextmanager
 def watcher(hermes: Hermes) -> Iterator[None]:
     """As much of one as is needed: it holds the lock, and opens an incident for an alert."""
-    claims = Claims(hermes.home / "locks")
-    claims.take("watch")
+    claims = RunLocks(hermes.home / "locks")
+    claims.acquire("watch")
 
     async def watch() -> None:
         async with SqliteJournal.open(hermes.home / "journal.db") as journal:

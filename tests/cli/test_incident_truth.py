@@ -24,15 +24,18 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "sre"))
 from incident_facts import Facts, facts_of, same_span
 from incident_life import MODELS, PLAYBOOKS, SERVICES, Life, events_of, lives
 
-from hermes.cli.incident_lines import line
-from hermes.cli.incident_scene import after, belongs, scene_of
-from hermes.cli.incident_view import view
-from hermes.core.events.watching import NoticeQueued
-from hermes.core.protocols import Recorded
-from hermes.memory.journal import SqliteJournal
-from hermes.sre.notices.compose import Composer
-from hermes.sre.notices.ledger import Ledger
-from hermes.sre.notices.settings import NoticeSettings
+from hermes.cli.incidents.live_state import (
+    apply_event,
+    belongs_to_incident,
+    event_line,
+    fold_live_incident,
+)
+from hermes.cli.incidents.live_view import render_live_view
+from hermes.core.events.operations import NotificationQueued
+from hermes.core.protocols import JournalRecord
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.sre.notifications.composer import NotificationComposer, NotificationState
+from hermes.sre.settings import NoticeSettings
 
 NO_MODEL = re.compile(
     r"no model was called|model calls +none|there is no model to ask|\"?models?\"?: \[\]"
@@ -42,8 +45,8 @@ MODEL = re.compile(r"\bmodels?\b|\bmdl-\w+", re.IGNORECASE)
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def numbered(events: Sequence[Any]) -> list[Recorded]:
-    return [Recorded(number, event) for number, event in enumerate(events, start=1)]
+def numbered(events: Sequence[Any]) -> list[JournalRecord]:
+    return [JournalRecord(number, event) for number, event in enumerate(events, start=1)]
 
 
 async def fill(home: Path, events: Sequence[Any]) -> None:
@@ -208,7 +211,7 @@ def check_timeline(text: str, facts: Facts) -> None:
     assert text.count("checks did not pass") == facts.failed
 
 
-def check_notice(notice: NoticeQueued, facts: Facts, now: datetime) -> None:
+def check_notice(notice: NotificationQueued, facts: Facts, now: datetime) -> None:
     text = f"{notice.title}\n{notice.text}"
     without_model(text, facts)
     only_known_names(text, facts)
@@ -231,25 +234,27 @@ def check_notice(notice: NoticeQueued, facts: Facts, now: datetime) -> None:
 
 def check_notices(life: Life) -> None:
     """Each as it is composed: compared with the events up to then."""
-    ledger = Ledger()
-    composer = Composer(NoticeSettings(update=300.0, most=100), ())
+    ledger = NotificationState()
+    composer = NotificationComposer(NoticeSettings(update=300.0, most=100), ())
     for number, event in enumerate(life.events, start=1):
-        ledger.apply(Recorded(life.number + number, event))
-        for notice in composer.owed(ledger, event.at):
-            ledger.note(notice)
+        ledger.apply(JournalRecord(life.number + number, event))
+        for notice in composer.compose(ledger, event.at):
+            ledger.mark_queued(notice)
             if notice.incident:
                 check_notice(notice, facts_of(life.run, life.events[:number]), event.at)
 
 
 def check_live(life: Life, facts: Facts, now: datetime) -> None:
     """The picture of `incident watch`, with and without colour, and its plain lines."""
-    records = [Recorded(life.number + n, event) for n, event in enumerate(life.events, start=1)]
-    scene = scene_of(records)
+    records = [
+        JournalRecord(life.number + n, event) for n, event in enumerate(life.events, start=1)
+    ]
+    scene = fold_live_incident(records)
     drawn = {}
     for colour in (True, False):
         out = StringIO()
         Console(file=out, width=120, force_terminal=colour, no_color=not colour).print(
-            view(scene, now)
+            render_live_view(scene, now)
         )
         drawn[colour] = ANSI.sub("", out.getvalue())
     assert drawn[True] == drawn[False]
@@ -262,11 +267,11 @@ def check_live(life: Life, facts: Facts, now: datetime) -> None:
     assert int(found[1] if found else 0) == len(facts.not_matched), text
     found = re.search(r"not checked: (\d+)", text)
     assert int(found[1] if found else 0) == len(facts.unchecked), text
-    scene = scene_of(())
+    scene = fold_live_incident(())
     for recorded in records:
-        if belongs(scene, recorded.event):
-            scene = after(scene, recorded)
-            only_known_names(line(scene, recorded), facts)
+        if belongs_to_incident(scene, recorded.event):
+            scene = apply_event(scene, recorded)
+            only_known_names(event_line(scene, recorded), facts)
 
 
 @settings(

@@ -16,24 +16,33 @@ import pytest
 from hermes_command import Hermes
 from rich.console import Console
 
-from hermes.cli.incident_lines import line
-from hermes.cli.incident_scene import KEPT, Scene, after, scene_of
-from hermes.cli.incident_view import view
-from hermes.cli.render_safe import cells
+from hermes.cli.incidents.live_state import (
+    MAX_COMMANDS,
+    LiveIncident,
+    apply_event,
+    event_line,
+    fold_live_incident,
+)
+from hermes.cli.incidents.live_view import render_live_view
+from hermes.cli.render.terminal_text import display_width
 from hermes.core.events import Event
 from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested, ApprovalSettled
 from hermes.core.events.incidents import IncidentRecovered, IncidentReopened, LayerInvestigated
+from hermes.core.events.operations import (
+    NotificationAttempted,
+    NotificationQueued,
+    NotificationSent,
+)
 from hermes.core.events.tools import ToolApproved
-from hermes.core.events.watching import NoticeQueued, NoticeSent, NoticeTried
-from hermes.core.protocols import Recorded
-from hermes.memory.journal import SqliteJournal
+from hermes.core.protocols import JournalRecord
+from hermes.memory.journal.sqlite_journal import SqliteJournal
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "sre"))
 from incident_story import RUN, Tale, resolved
 
 
-def recorded(*events: Event) -> list[Recorded]:
-    return [Recorded(seq, event) for seq, event in enumerate(events, start=1)]
+def recorded(*events: Event) -> list[JournalRecord]:
+    return [JournalRecord(seq, event) for seq, event in enumerate(events, start=1)]
 
 
 def drawn(tale: Tale, *more: Event, width: int = 100, rows: int = 0, color: bool = False) -> str:
@@ -41,8 +50,8 @@ def drawn(tale: Tale, *more: Event, width: int = 100, rows: int = 0, color: bool
     console = Console(
         file=out, width=width, force_terminal=color, no_color=not color, highlight=False
     )
-    scene = scene_of(recorded(*tale.events, *more))
-    console.print(view(scene, tale.now, rows=rows))
+    scene = fold_live_incident(recorded(*tale.events, *more))
+    console.print(render_live_view(scene, tale.now, rows=rows))
     return out.getvalue()
 
 
@@ -66,9 +75,9 @@ def test_the_picture_shows_severity_phases_cause_commands_undo_and_checks() -> N
 def test_time_passes_until_it_is_over() -> None:
     tale = Tale()
     tale.opened()
-    scene = scene_of(recorded(*tale.events))
+    scene = fold_live_incident(recorded(*tale.events))
     out = StringIO()
-    Console(file=out, width=100).print(view(scene, tale.now + timedelta(seconds=185)))
+    Console(file=out, width=100).print(render_live_view(scene, tale.now + timedelta(seconds=185)))
     assert "3 min 47 s" in out.getvalue()
     whole = resolved()
     whole.closed()
@@ -122,12 +131,14 @@ def test_a_person_who_approved_is_named() -> None:
 
 def test_notices_are_shown_with_those_who_have_them() -> None:
     tale = resolved()
-    queued = NoticeQueued(
+    queued = NotificationQueued(
         run=RUN, at=tale.at(), notice="n1", about="declared", title="🚨 P1", incident=RUN
     )
-    sent = NoticeSent(run=RUN, at=tale.at(), notice="n1", sink="log")
-    failed = NoticeTried(run=RUN, at=tale.at(), notice="n1", sink="phone", error="refused")
-    other = NoticeSent(run="watch", at=tale.at(), notice="of somebody else", sink="log")
+    sent = NotificationSent(run=RUN, at=tale.at(), notice="n1", sink="log")
+    failed = NotificationAttempted(
+        run=RUN, at=tale.at(), notice="n1", sink="phone", error="refused"
+    )
+    other = NotificationSent(run="watch", at=tale.at(), notice="of somebody else", sink="log")
     assert "🚨 P1 → log not yet: phone" in " ".join(
         drawn(tale, queued, sent, failed, other).split()
     )
@@ -138,7 +149,7 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     tale = resolved()
     tale.ran("c9", "echo " + "x" * 5_000 + "\n" * 40, undo="y" * 900)
     for row in drawn(tale, width=width).splitlines():
-        assert cells(row.rstrip()) <= width
+        assert display_width(row.rstrip()) <= width
 
 
 def test_it_fits_a_low_terminal() -> None:
@@ -170,18 +181,18 @@ def test_a_thousand_looks_do_not_push_a_change_out_of_sight() -> None:
     tale = resolved()
     for number in range(1_000):
         tale.ran(f"look{number}", f"cat /proc/{number}")
-    scene = scene_of(recorded(*tale.events))
-    assert len(scene.commands) == KEPT
+    scene = fold_live_incident(recorded(*tale.events))
+    assert len(scene.commands) == MAX_COMMANDS
     assert "truncate -s 0" in drawn(tale)
     assert "cat /proc/999" in drawn(tale)
 
 
 def test_events_of_others_leave_the_scene_as_it_is() -> None:
     tale, other = resolved(), resolved("incident-other")
-    scene = scene_of(recorded(*tale.events))
+    scene = fold_live_incident(recorded(*tale.events))
     same = scene
     for each in recorded(*other.events):
-        same = after(same, each)
+        same = apply_event(same, each)
     assert same == scene
 
 
@@ -195,12 +206,12 @@ def test_one_that_is_opened_again_begins_anew() -> None:
 
 
 def test_lines_tell_the_same_story_without_a_screen() -> None:
-    scene, told = Scene(), []
+    scene, told = LiveIncident(), []
     tale = resolved()
     tale.closed()
     for each in recorded(*tale.events):
-        scene = after(scene, each)
-        told.append(line(scene, each) if scene.incident else "")
+        scene = apply_event(scene, each)
+        told.append(event_line(scene, each) if scene.incident else "")
     story = "\n".join(filter(None, told))
     for part in (
         "P1 disk of web-1 is full",
@@ -234,7 +245,7 @@ def test_once_shows_how_it_is_now(hermes: Hermes) -> None:
 
 
 def test_without_an_incident_it_says_so(hermes: Hermes) -> None:
-    fill(hermes, NoticeSent(run="watch", notice="n", sink="log"))
+    fill(hermes, NotificationSent(run="watch", notice="n", sink="log"))
     done = hermes("incident", "watch", "--once")
     assert done.returncode == 1
     assert "there is no incident yet" in done.stderr

@@ -4,11 +4,9 @@ import anyio
 import msgspec
 import pytest
 
-from hermes.app.approving import user_name
-from hermes.cli.interactive.approval import TerminalApprover
-from hermes.cli.interactive.questions import Questions
-from hermes.cli.render_ink import Ink
-from hermes.cli.render_safe import cells
+from hermes.app.policy import user_name
+from hermes.cli.chat.questions import QuestionQueue, TerminalApprover
+from hermes.cli.render.terminal_text import TextStyle, display_width
 from hermes.core.actions import Action, Approval
 from hermes.core.events.approvals import ApprovalRequested
 from hermes.core.messages import Risk, ToolCall
@@ -50,9 +48,9 @@ def action(call: ToolCall, target: str = "host") -> Action:
 class Seat:
     def __init__(self, width: int = 80) -> None:
         self.page = Page(width)
-        self.questions = Questions(self.page)
+        self.questions = QuestionQueue(self.page)
         self.labels: list[str] = []
-        self.approver = TerminalApprover(self.questions, self.page, Ink())
+        self.approver = TerminalApprover(self.questions, self.page, TextStyle())
 
     async def answer(self, *lines: str) -> None:
         for line in lines:
@@ -60,7 +58,7 @@ class Seat:
                 while not self.questions.label:  # noqa: ASYNC110 - asked in another task
                     await anyio.sleep(0.001)
             self.labels.append(self.questions.label)
-            self.questions.offer(line)
+            self.questions.try_answer(line)
             await anyio.lowlevel.checkpoint()
 
     async def decide(
@@ -108,7 +106,7 @@ async def test_hostile_arguments_cannot_fake_the_prompt() -> None:
 async def test_long_rows_are_broken_by_us_and_not_by_the_terminal() -> None:
     seat = Seat(width=40)
     await seat.decide(action(ToolCall("1", "terminal", {"command": "x" * 500 + "日" * 50})), "d")
-    assert all(cells(row) <= 40 for row in seat.page.text.split("\n"))
+    assert all(display_width(row) <= 40 for row in seat.page.text.split("\n"))
 
 
 async def test_what_is_left_out_is_said_and_can_be_viewed() -> None:

@@ -10,9 +10,9 @@ import anyio
 import pytest
 from terminal.scripted_house import HANG, ScriptedHouse, calls, says
 
-from hermes.cli.interactive.line import LineTerminal
-from hermes.cli.interactive.shapes import Facts, Look
-from hermes.cli.interactive.sitting import Sitting
+from hermes.cli.chat.interactive import InteractiveChat
+from hermes.cli.chat.interfaces import ChatDisplay, ChatInfo
+from hermes.cli.chat.terminals import LineTerminal
 from hermes.core.events.approvals import ApprovalSettled
 from hermes.core.events.runs import TurnEnded
 from hermes.core.events.tools import ToolApproved
@@ -21,10 +21,10 @@ pytestmark = pytest.mark.anyio
 
 
 async def chat(script: Sequence[object], source: int, page: StringIO) -> ScriptedHouse:
-    sitting = Sitting(LineTerminal(source, page, width=0), Look())
+    sitting = InteractiveChat(LineTerminal(source, page, width=0), ChatDisplay())
     house = ScriptedHouse(script, sitting.approver, ask=sitting.approver.ask)
     with anyio.fail_after(10):
-        await sitting.chat(house, Facts(version="1"))
+        await sitting.run(house, ChatInfo(version="1"))
     return house
 
 

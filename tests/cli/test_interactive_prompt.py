@@ -13,17 +13,16 @@ from prompt_toolkit.output import DummyOutput
 from prompt_toolkit.output.vt100 import Vt100_Output
 from terminal.scripted_house import HANG, ScriptedHouse, calls, says
 
-from hermes.cli.interactive.prompt import PromptTerminal
-from hermes.cli.interactive.seat import open_history
-from hermes.cli.interactive.shapes import Facts, Look
-from hermes.cli.interactive.sitting import Sitting
-from hermes.core.errors import BadKey
+from hermes.cli.chat.interactive import InteractiveChat, open_input_history
+from hermes.cli.chat.interfaces import ChatDisplay, ChatInfo
+from hermes.cli.chat.terminals import PromptTerminal
+from hermes.core.errors import InvalidApiKey
 from hermes.core.events.runs import RunRenamed, RunStarted, TurnEnded
 from hermes.core.events.tools import ToolApproved, ToolStarted
-from hermes.memory.in_memory import InMemoryJournal
+from hermes.memory.journal.in_memory import InMemoryJournal
 
 pytestmark = pytest.mark.anyio
-FACTS = Facts(
+FACTS = ChatInfo(
     version="1",
     tools=(("terminal", "Run a shell command."),),
     personalities={"pirate": "Talk like a pirate."},
@@ -68,12 +67,12 @@ async def chatting(
     output = Vt100_Output(page, lambda: Size(rows=24, columns=80), term="xterm")
     with create_pipe_input() as keys:
         prompt = PromptTerminal(input=keys, output=output, **more)
-        sitting = Sitting(prompt, Look())
+        sitting = InteractiveChat(prompt, ChatDisplay())
         house = ScriptedHouse(script, sitting.approver, journal=journal, ask=sitting.approver.ask)
         chat = Chat(house, keys, page, prompt)
 
         async def sit() -> None:
-            await sitting.chat(house, FACTS, resume=resume)
+            await sitting.run(house, FACTS, resume=resume)
             chat.over.set()
 
         async with anyio.create_task_group() as group:
@@ -234,7 +233,9 @@ async def test_stop_interrupts_and_other_commands_work_while_a_turn_runs() -> No
 
 
 async def test_a_model_error_is_one_line_and_the_prompt_is_back() -> None:
-    async with chatting([BadKey("the key was refused; run `hermes setup`"), says("works")]) as chat:
+    async with chatting(
+        [InvalidApiKey("the key was refused; run `hermes setup`"), says("works")]
+    ) as chat:
         chat.type("go" + ENTER)
         await chat.sees("the key was refused")
         await chat.until(lambda: chat.of(TurnEnded))
@@ -283,11 +284,11 @@ async def test_resuming_without_a_name_goes_back_to_the_last_other_session() -> 
 
 async def test_what_was_typed_is_remembered_in_a_private_file(tmp_path: Path) -> None:
     kept = tmp_path / "home" / "history"
-    async with chatting([says("ok")], history=open_history(kept)) as chat:
+    async with chatting([says("ok")], history=open_input_history(kept)) as chat:
         chat.type("remember me" + ENTER)
         await chat.sees("ok")
     assert kept.stat().st_mode & 0o777 == 0o600
-    async with chatting(history=open_history(kept)) as chat:
+    async with chatting(history=open_input_history(kept)) as chat:
         await chat.until(lambda: chat.prompt.buffer._load_history_task.done())
         chat.type("\x1b[A")
         await chat.until(lambda: chat.prompt.buffer.text == "remember me")
@@ -306,7 +307,7 @@ async def test_answers_to_questions_are_not_remembered() -> None:
 
 async def test_a_home_that_cannot_be_written_costs_only_the_history(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    open_history(tmp_path / "file" / "history").append_string("kept in memory")
+    open_input_history(tmp_path / "file" / "history").append_string("kept in memory")
 
 
 async def test_undo_retry_title_and_new_act_on_the_session() -> None:
@@ -396,9 +397,9 @@ async def test_a_resumed_session_shows_what_was_said_and_carries_on_what_was_cut
 async def test_a_screen_that_swallows_everything_does_not_stop_the_chat() -> None:
     with create_pipe_input() as keys:
         prompt = PromptTerminal(input=keys, output=DummyOutput())
-        sitting = Sitting(prompt, Look(spinner=True))
+        sitting = InteractiveChat(prompt, ChatDisplay(spinner=True))
         house = ScriptedHouse([says("unseen")], sitting.approver)
         keys.send_text("hi" + ENTER + CTRL_D)
         with anyio.fail_after(10):
-            await sitting.chat(house, FACTS)
+            await sitting.run(house, FACTS)
     assert any(isinstance(event, TurnEnded) for event in house.journal.events)

@@ -6,12 +6,12 @@ from typing import Any
 
 import anyio
 import pytest
+from hermes.sre.triage.reading import remembered
 from hermes_command import Hermes
 
 from hermes.core.events.incidents import AlertRaised, AlertSuppressed, IncidentOpened
-from hermes.memory.journal import SqliteJournal
-from hermes.sre.triage.reading import remembered
-from hermes.sre.triage.settings import TriageSettings
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.sre.settings import TriageSettings
 
 
 def answer(hermes: Hermes, *words: str) -> Any:

@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 from hermes_command import Hermes
 
-from hermes.cli import exits
+from hermes.cli import exit_codes
 
 
 def add(hermes: Hermes, *words: str) -> str:
     done = hermes("memory", "add", *words, "--json")
-    assert done.returncode == exits.OK, done.stderr
+    assert done.returncode == exit_codes.OK, done.stderr
     return str(json.loads(done.stdout)["id"])
 
 
 def listed(hermes: Hermes, *words: str) -> list[dict[str, object]]:
     done = hermes("memory", "list", "--json", *words)
-    assert done.returncode == exits.OK, done.stderr
+    assert done.returncode == exit_codes.OK, done.stderr
     found: list[dict[str, object]] = json.loads(done.stdout)
     return found
 
@@ -31,7 +31,7 @@ def texts(hermes: Hermes, *words: str) -> list[object]:
 
 def test_an_empty_home_says_so_without_making_anything(hermes: Hermes) -> None:
     done = hermes("memory", "list")
-    assert done.returncode != exits.OK
+    assert done.returncode != exit_codes.OK
     assert "no journal yet" in done.stderr
     assert not hermes.home.exists()
 
@@ -60,8 +60,8 @@ def test_the_same_again_confirms_and_a_new_value_ends_the_old(hermes: Hermes) ->
 
 def test_what_was_forgotten_is_gone_and_stays_gone(hermes: Hermes) -> None:
     id = add(hermes, "the vault key lies under the mat")
-    assert hermes("memory", "forget", id).returncode == exits.USAGE  # nobody there to ask
-    assert hermes("memory", "forget", id, "--yes").returncode == exits.OK
+    assert hermes("memory", "forget", id).returncode == exit_codes.USAGE  # nobody there to ask
+    assert hermes("memory", "forget", id, "--yes").returncode == exit_codes.OK
     assert texts(hermes) == []
     assert texts(hermes, "--state", "all") == [""]
     assert "mat" not in hermes("memory", "show", id).stdout
@@ -83,7 +83,7 @@ def test_facts_travel_with_their_origin_and_less_trust(hermes: Hermes, tmp_path:
     add(hermes, "orders writes to db-7")
     add(hermes, "nginx depends on postgres")
     file = tmp_path / "web-1.jsonl"
-    assert hermes("memory", "export", "-o", str(file)).returncode == exits.OK
+    assert hermes("memory", "export", "-o", str(file)).returncode == exit_codes.OK
     other = Hermes(tmp_path / "other")
     (tmp_path / "other").mkdir()
     first = json.loads(other("memory", "import", str(file), "--json").stdout)
@@ -116,7 +116,7 @@ def test_hostile_lines_arrive_in_quarantine(hermes: Hermes) -> None:
 def test_a_line_that_is_no_fact_is_named_and_nothing_is_read(hermes: Hermes, line: str) -> None:
     good = json.dumps({**BLANK, "text": "fine"})
     done = hermes("memory", "import", "-", stdin=f"{good}\n{line}\n")
-    assert done.returncode == exits.FAILED
+    assert done.returncode == exit_codes.FAILED
     assert "line 2" in done.stderr
     assert not (hermes.home / "journal.db").exists()
 
@@ -125,12 +125,12 @@ def test_an_audit_of_what_is_in_order_says_so(hermes: Hermes) -> None:
     add(hermes, "orders writes to db-7")
     assert "nothing to complain about" in hermes("memory", "audit").stderr
     done = hermes("memory", "audit", "--exit-code")
-    assert done.returncode == exits.OK
+    assert done.returncode == exit_codes.OK
 
 
 def test_a_fact_with_ten_megabytes_is_refused_with_words(hermes: Hermes) -> None:
     done = hermes("memory", "add", "x" * 10_000_000)
-    assert done.returncode == exits.FAILED
+    assert done.returncode == exit_codes.FAILED
     assert "1,000 characters" in done.stderr
 
 

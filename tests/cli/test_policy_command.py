@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hermes_command import Hermes
 
-from hermes.cli import exits
-from hermes.policy.allowlist import allow_always
+from hermes.cli import exit_codes
+from hermes.policy.approvals.always_allowed import allow_always
 
 RULE = """\
 apiVersion: hermes/v1
@@ -73,11 +73,11 @@ def test_people_see_verdict_rule_effects_and_reason(hermes: Hermes) -> None:
 
 @pytest.mark.parametrize(
     ("command", "code"),
-    [("ls", exits.OK), ("rm /srv/x", exits.DENIED), (":(){ :|:& };:", exits.DENIED)],
+    [("ls", exit_codes.OK), ("rm /srv/x", exit_codes.DENIED), (":(){ :|:& };:", exit_codes.DENIED)],
 )
 def test_held_is_seven_only_when_it_was_asked_for(hermes: Hermes, command: str, code: int) -> None:
     assert hermes("policy", "check", "--exit-code", "--", command).returncode == code
-    assert hermes("policy", "check", "--", command).returncode == exits.OK
+    assert hermes("policy", "check", "--", command).returncode == exit_codes.OK
 
 
 def test_origin_target_and_environment_reach_the_rules(hermes: Hermes) -> None:
@@ -115,7 +115,7 @@ def test_a_broken_policy_file_is_never_passed_over(hermes: Hermes) -> None:
         ["check", "--jsonl", "-"],
     ):
         done = hermes("policy", *words, stdin='{"command": "ls"}\n')
-        assert done.returncode == exits.SETTINGS
+        assert done.returncode == exit_codes.SETTINGS
         assert f"{file}:6" in done.stderr
         assert done.stdout == ""
 
@@ -133,7 +133,7 @@ def test_a_broken_policy_file_is_never_passed_over(hermes: Hermes) -> None:
 )
 def test_wrong_usage_is_told(hermes: Hermes, words: list[str], told: str) -> None:
     done = hermes("policy", *words)
-    assert done.returncode == exits.USAGE
+    assert done.returncode == exit_codes.USAGE
     assert told in done.stderr
 
 
@@ -164,13 +164,13 @@ def test_each_line_of_a_stream_is_answered_on_its_line(hermes: Hermes, tmp_path:
     assert answers[0] == answers[0] | {"id": 7, "rule": "default-reads", "effects": ["read"]}
     assert "did you mean command" in answers[5]["error"]
     assert answers[7]["id"] == "x"
-    assert done.returncode == exits.OK
+    assert done.returncode == exit_codes.OK
     again = hermes("policy", "check", "--exit-code", "--jsonl", "-", stdin="\n".join(LINES))
-    assert again.returncode == exits.FAILED
+    assert again.returncode == exit_codes.FAILED
     held = hermes(
         "policy", "check", "--exit-code", "--jsonl", "-", stdin='{"command": "rm /srv/x"}'
     )
-    assert held.returncode == exits.DENIED
+    assert held.returncode == exit_codes.DENIED
 
 
 def test_options_are_what_a_line_does_not_say(hermes: Hermes) -> None:
@@ -275,7 +275,7 @@ def test_one_rule_is_shown_as_it_was_written(hermes: Hermes) -> None:
     assert "Wiping disks" in hermes("policy", "show", "floor").stdout
     assert json.loads(hermes("policy", "show", "a", "--json").stdout)[0]["source"] == f"{file}:1"
     missing = hermes("policy", "show", "destructiv")
-    assert missing.returncode == exits.FAILED
+    assert missing.returncode == exit_codes.FAILED
     assert "did you mean destructive" in missing.stderr
 
 
@@ -291,4 +291,4 @@ def test_what_was_allowed_for_good_is_listed_and_taken_back(hermes: Hermes) -> N
     assert "lifts *" in hermes("policy", "list").stdout
     assert hermes("policy", "always", "--revoke", entry.name).returncode == 0
     assert verdict(hermes, "--", "rm", "/srv/x") == ("ask", "destructive")
-    assert hermes("policy", "always", "--revoke", entry.name).returncode == exits.FAILED
+    assert hermes("policy", "always", "--revoke", entry.name).returncode == exit_codes.FAILED

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hermes_command import Hermes
 
-from hermes.cli import exits
+from hermes.cli import exit_codes
 
 RULE = """\
 apiVersion: hermes/v1
@@ -46,7 +46,7 @@ def test_a_case_that_went_otherwise_is_told_and_is_exit_code_one(
 ) -> None:
     (tmp_path / "test.yaml").write_text(TEST)
     done = hermes("policy", "test", str(tmp_path / "test.yaml"))
-    assert done.returncode == exits.FAILED
+    assert done.returncode == exit_codes.FAILED
     assert "fridays case 1: systemctl restart nginx" in done.stdout
     assert "expected deny, got ask by moderate" in done.stdout
     assert "4 cases of 1 test: 1 failed" in done.stdout
@@ -76,21 +76,21 @@ def test_a_new_version_of_a_rule_takes_the_place_of_the_old_one(
     assert "4 cases of 1 test: 1 failed" in done.stdout
     (tmp_path / "taken.yaml").write_text(RULE.replace("no-friday", "destructive") + TEST)
     taken = hermes("policy", "test", str(tmp_path / "taken.yaml"))
-    assert taken.returncode == exits.SETTINGS
+    assert taken.returncode == exit_codes.SETTINGS
     assert "'destructive' is there already" in taken.stderr
 
 
 def test_tests_that_are_none_are_no_success(hermes: Hermes, tmp_path: Path) -> None:
     (tmp_path / "rule.yaml").write_text(RULE)
     none = hermes("policy", "test", str(tmp_path / "rule.yaml"))
-    assert none.returncode == exits.FAILED
+    assert none.returncode == exit_codes.FAILED
     assert "no PolicyTest" in none.stderr
     missing = hermes("policy", "test", str(tmp_path / "missing.yaml"))
-    assert missing.returncode == exits.SETTINGS
+    assert missing.returncode == exit_codes.SETTINGS
     unknown = TEST.replace("cases:", "set: carefull\n  cases:")
     (tmp_path / "unknown.yaml").write_text(unknown)
     done = hermes("policy", "test", str(tmp_path / "unknown.yaml"))
-    assert done.returncode == exits.SETTINGS
+    assert done.returncode == exit_codes.SETTINGS
     assert "careful, observe, sandboxed" in done.stderr
 
 
@@ -98,7 +98,7 @@ def test_lint_says_file_line_and_cause(hermes: Hermes, tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(RULE.replace("effect: deny", "effect: deni").replace("program", "programm"))
     done = hermes("policy", "lint", str(tmp_path))
-    assert done.returncode == exits.FAILED
+    assert done.returncode == exit_codes.FAILED
     assert f"{file}:7: " in done.stdout
     assert "did you mean program" in done.stdout
     assert f"{file}:8: " in done.stdout
@@ -114,7 +114,7 @@ def test_lint_tells_doubts_from_mistakes(hermes: Hermes, tmp_path: Path) -> None
         "spec:\n  match: {any: [{}]}\n  decide: {effect: allow}\n"
     )
     done = hermes("policy", "lint", str(file))
-    assert done.returncode == exits.FAILED
+    assert done.returncode == exit_codes.FAILED
     assert f"{file}:1: doubt: it allows everything" in done.stdout
 
 
@@ -128,7 +128,7 @@ def test_lint_without_files_looks_at_what_counts_here(hermes: Hermes) -> None:
     assert hermes("policy", "lint", str(folder / "a.yaml")).returncode == 0
     (folder / "b.yaml").write_text(RULE)
     done = hermes("policy", "lint")
-    assert done.returncode == exits.FAILED
+    assert done.returncode == exit_codes.FAILED
     assert done.stdout.splitlines() == [
         f"{folder}/b.yaml:1: ActionPolicy 'no-friday' is there already: {folder}/a.yaml:1"
     ]

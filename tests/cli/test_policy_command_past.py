@@ -9,12 +9,12 @@ import anyio
 import pytest
 from hermes_command import Hermes
 
-from hermes.cli import exits
+from hermes.cli import exit_codes
 from hermes.core.events import Event
 from hermes.core.events.runs import RunStarted
 from hermes.core.events.tools import ToolApproved, ToolDecided, ToolRequested
 from hermes.core.messages import Risk, ToolCall
-from hermes.memory.journal import SqliteJournal
+from hermes.memory.journal.sqlite_journal import SqliteJournal
 
 OLD, NEW = "run-20260101-120000-aaaaaa", "run-20260301-120000-bbbbbb"
 LONG_AGO = datetime.now(UTC) - timedelta(days=40)
@@ -86,7 +86,9 @@ def test_a_rule_is_tried_on_the_past_before_it_counts(worked: Hermes, tmp_path: 
         ("rm /srv/x", "ask", "deny", True),
     ]
     assert changes(worked, *file, "--run", OLD) == []
-    assert worked("policy", "replay", "--file", str(tmp_path / "none")).returncode == exits.USAGE
+    assert (
+        worked("policy", "replay", "--file", str(tmp_path / "none")).returncode == exit_codes.USAGE
+    )
 
 
 def test_conditions_on_the_time_mean_the_time_it_happened(worked: Hermes, tmp_path: Path) -> None:
@@ -109,13 +111,13 @@ def test_only_what_happened_since_is_replayed(worked: Hermes) -> None:
     assert (everything, lately, dated) == (7, 4, 4)
     assert changes(worked, "--set", "observe", "--since", "7d")[0][0] == "rm old.log"
     wrong = worked("policy", "replay", "--since", "yesterday")
-    assert wrong.returncode == exits.USAGE
+    assert wrong.returncode == exit_codes.USAGE
     assert "7d" in wrong.stderr
 
 
 def test_a_run_is_replayed_with_its_subagents(worked: Hermes) -> None:
     assert json.loads(worked("policy", "replay", "--json", "--run", NEW).stdout)["actions"] == 4
-    assert worked("policy", "replay", "--run", "zzz").returncode == exits.FAILED
+    assert worked("policy", "replay", "--run", "zzz").returncode == exit_codes.FAILED
 
 
 def test_report_counts_per_rule(worked: Hermes) -> None:

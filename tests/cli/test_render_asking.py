@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hermes.cli.render_asking import Refused, asking_words
+from hermes.cli.render.transcript import UnapprovedCalls, approval_lines
 from hermes.core.events.approvals import (
     ActionAnnounced,
     ApprovalEscalated,
@@ -46,14 +46,14 @@ def settled(outcome: Any, **more: Any) -> ApprovalSettled:
     ],
 )
 def test_each_is_told_in_a_line_or_not_at_all(event: ApprovalEvent, words: str) -> None:
-    told = "\n".join(asking_words(event, 80))
+    told = "\n".join(approval_lines(event, 80))
     assert words in told
     assert bool(told) is bool(words)
     assert "\x1b" not in told
 
 
 def test_what_nobody_could_approve_ends_in_a_hint() -> None:
-    refused = Refused()
+    refused = UnapprovedCalls()
     assert refused.hint() == ""
     refused.feed(ToolRequested(run="r", call=ToolCall("c", "terminal", {"command": "make it"})))
     refused.feed(ToolDecided(run="r", call_id="c", verdict="ask", rule="x", reason="why"))

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from hermes_command import Hermes
 
-from hermes.environments.confinement import probe
+from hermes.environments.sandboxing import support
 
-boxes = pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless()))
+boxes = pytest.mark.skipif(
+    bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason())
+)
 TYPO = "config-typo-after-edit"
 
 

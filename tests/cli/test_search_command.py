@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from hermes_command import Hermes
 
-from hermes.cli import exits
+from hermes.cli import exit_codes
 from hermes.core.events import Event
 from hermes.core.events.runs import MessageAdded, RunDeleted, RunStarted
 from hermes.core.events.tools import ToolFinished, ToolRequested
 from hermes.core.messages import Message, ToolCall, ToolResult
-from hermes.memory.journal import SqliteJournal
+from hermes.memory.journal.sqlite_journal import SqliteJournal
 
 RUN = "run-20260101-120000-aaaaaa"
 TALKS = [
@@ -43,7 +43,7 @@ def write(hermes: Hermes, *events: Event) -> None:
 @pytest.fixture
 def talked(hermes: Hermes) -> Hermes:
     done = hermes("sessions", "import", "--jsonl", "-", stdin=lines())
-    assert done.returncode == exits.OK, done.stderr
+    assert done.returncode == exit_codes.OK, done.stderr
     return hermes
 
 
@@ -95,26 +95,28 @@ def test_time_filters_understand_dates_and_spans(talked: Hermes) -> None:
     assert len(json.loads(since.stdout)["hits"]) == 2
     until = talked("sessions", "search", "nginx", "--until", "2026-03-01", "--json")
     assert json.loads(until.stdout)["hits"] == []
-    assert talked("sessions", "search", "nginx", "--since", "soonish").returncode == exits.USAGE
+    assert (
+        talked("sessions", "search", "nginx", "--since", "soonish").returncode == exit_codes.USAGE
+    )
 
 
 def test_a_search_without_words_or_a_home_says_what_to_do(hermes: Hermes) -> None:
-    assert hermes("sessions", "search").returncode == exits.USAGE
+    assert hermes("sessions", "search").returncode == exit_codes.USAGE
     none = hermes("sessions", "search", "apple")
-    assert none.returncode == exits.FAILED
+    assert none.returncode == exit_codes.FAILED
     assert "no journal yet" in none.stderr
 
 
 def test_an_import_says_what_became_of_each_line(hermes: Hermes) -> None:
     done = hermes("sessions", "import", "--jsonl", "-", "--json", stdin=lines() + "{\n")
-    assert done.returncode == exits.FAILED
+    assert done.returncode == exit_codes.FAILED
     report = json.loads(done.stdout)
     assert (report["added"], report["rejected"], report["sessions"]) == (5, 1, 2)
     assert report["mistakes"][0].startswith("line 6: ")
     again = json.loads(hermes("sessions", "import", "--jsonl", "-", "--json", stdin=lines()).stdout)
     assert (again["added"], again["known"]) == (0, 5)
     strict = hermes("sessions", "import", "--jsonl", "-", "--strict", stdin="[]\n")
-    assert strict.returncode == exits.FAILED
+    assert strict.returncode == exit_codes.FAILED
     assert "line 1" in strict.stderr
 
 
@@ -122,7 +124,7 @@ def test_an_imported_session_is_listed_and_shown(talked: Hermes) -> None:
     listed = json.loads(talked("sessions", "list", "--json").stdout)
     assert {run["id"]: run["messages"] for run in listed} == {"ops": 3, "pets": 2}
     assert "Ada: I truncated access.log" in talked("sessions", "show", "ops").stdout
-    assert talked("sessions", "show", "ops", "--at", "99999").returncode == exits.FAILED
+    assert talked("sessions", "show", "ops", "--at", "99999").returncode == exit_codes.FAILED
 
 
 def test_recall_answers_one_question_a_line_with_the_ids_of_its_sources(talked: Hermes) -> None:
@@ -145,7 +147,7 @@ def test_recall_of_one_question_shows_the_source(talked: Hermes) -> None:
     shown = talked("recall", "who", "truncated", "access.log?").stdout
     assert "I truncated access.log" in shown
     assert "hermes sessions show ops --at" in shown
-    assert talked("recall").returncode == exits.USAGE
+    assert talked("recall").returncode == exit_codes.USAGE
 
 
 def test_the_index_can_be_thrown_away_and_made_anew(talked: Hermes) -> None:
@@ -153,13 +155,13 @@ def test_the_index_can_be_thrown_away_and_made_anew(talked: Hermes) -> None:
     found = talked("sessions", "search", "tortoise")
     assert "dandelions" in found.stdout
     assert "made anew" in found.stderr
-    assert talked("sessions", "reindex").returncode == exits.OK
+    assert talked("sessions", "reindex").returncode == exit_codes.OK
     assert "dandelions" in talked("sessions", "search", "tortoise").stdout
 
 
 def test_compaction_takes_the_words_out_of_the_index_too(talked: Hermes) -> None:
-    assert talked("sessions", "delete", "pets", "--yes").returncode == exits.OK
-    assert talked("journal", "compact").returncode == exits.OK
+    assert talked("sessions", "delete", "pets", "--yes").returncode == exit_codes.OK
+    assert talked("journal", "compact").returncode == exit_codes.OK
     assert "nothing found" in talked("sessions", "search", "tortoise").stderr
     assert b"tortois" not in (talked.home / "search.db").read_bytes()
 
@@ -167,7 +169,9 @@ def test_compaction_takes_the_words_out_of_the_index_too(talked: Hermes) -> None
 def test_a_secret_in_an_imported_line_is_not_kept(hermes: Hermes) -> None:
     key = "sk-ant-" + "api03-" + "Zx8" * 16
     given = [("d1", "ops", "Ada", f"the key is {key} by the way")]
-    assert hermes("sessions", "import", "--jsonl", "-", stdin=lines(given)).returncode == exits.OK
+    assert (
+        hermes("sessions", "import", "--jsonl", "-", stdin=lines(given)).returncode == exit_codes.OK
+    )
     shown = hermes("sessions", "show", "ops").stdout
     assert "by the way" in shown
     assert key not in shown

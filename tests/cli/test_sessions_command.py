@@ -9,14 +9,14 @@ import anyio
 import pytest
 from hermes_command import Hermes
 
-from hermes.cli import exits
+from hermes.cli import exit_codes
 from hermes.core.errors import ToolError
 from hermes.core.events import Event
 from hermes.core.events.runs import MessageAdded, ModelAnswered, RunStarted, TurnStarted, TurnUndone
 from hermes.core.events.tools import ToolFinished, ToolRequested
 from hermes.core.messages import Message, Risk, ToolCall, ToolResult, Usage
 from hermes.memory.artifacts import FileArtifacts
-from hermes.memory.journal import SqliteJournal
+from hermes.memory.journal.sqlite_journal import SqliteJournal
 
 FIRST = "run-20260101-120000-aaaaaa"
 SECOND = "run-20260102-120000-bbbbbb"
@@ -66,7 +66,7 @@ def test_nothing_is_made_by_looking(hermes: Hermes) -> None:
     assert done.stdout == ""
     assert "no conversations yet" in done.stderr
     assert json.loads(hermes("sessions", "list", "--json").stdout) == []
-    assert hermes("sessions", "show", "latest").returncode == exits.FAILED
+    assert hermes("sessions", "show", "latest").returncode == exit_codes.FAILED
     assert "there is no journal yet" in hermes("journal", "verify").stderr
     assert not hermes.home.exists()
 
@@ -101,10 +101,10 @@ def test_a_title_names_a_conversation(talked: Hermes) -> None:
 
 def test_a_name_that_fits_none_or_several_is_said_so(talked: Hermes) -> None:
     none = talked("sessions", "show", "zzz")
-    assert none.returncode == exits.FAILED
+    assert none.returncode == exit_codes.FAILED
     assert "hermes sessions list" in none.stderr
     several = talked("sessions", "show", "run-2026")
-    assert several.returncode == exits.FAILED
+    assert several.returncode == exit_codes.FAILED
     assert FIRST in several.stderr
     assert SECOND in several.stderr
 
@@ -126,7 +126,7 @@ def test_a_conversation_is_exported_to_read_or_to_compute_with(
 def test_a_deleted_conversation_is_gone_and_its_texts_leave_the_disk(talked: Hermes) -> None:
     asked = talked("sessions", "delete", FIRST)
     assert "--yes" in asked.stderr
-    assert asked.returncode == exits.USAGE
+    assert asked.returncode == exit_codes.USAGE
     assert len(json.loads(talked("sessions", "list", "--json").stdout)) == 2
     shelf = FileArtifacts(talked.home / "artifacts")
     gone = anyio.run(shelf.save, f"{FIRST}/sub-1", "1", "The logs fill it")
@@ -182,9 +182,9 @@ def test_damage_is_found_and_what_is_readable_saved(talked: Hermes, tmp_path: Pa
     data[at : at + 3] = b"XXX"
     file.write_bytes(data)
     found = talked("journal", "verify")
-    assert found.returncode == exits.STORE
+    assert found.returncode == exit_codes.STORE
     assert "hermes journal salvage" in found.stdout
-    assert talked("doctor", "--offline").returncode == exits.FAILED
+    assert talked("doctor", "--offline").returncode == exit_codes.FAILED
     saved = talked("journal", "salvage", "--yes", "--json")
     assert saved.returncode == 0, saved.stderr
     assert json.loads(saved.stdout)["saved"] >= 12

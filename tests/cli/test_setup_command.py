@@ -11,13 +11,13 @@ from pathlib import Path
 
 from hermes_command import Hermes
 
-from hermes.cli import exits
+from hermes.cli import exit_codes
 
 
 def test_setup_proves_the_key_before_it_is_kept(hermes: Hermes, model_server: str) -> None:
     words = ("setup", "--provider", "openai", "--base-url", model_server, "--model", "m1")
     wrong = hermes(*words, "--key-stdin", stdin="bad-key")
-    assert wrong.returncode == exits.MODEL
+    assert wrong.returncode == exit_codes.MODEL
     assert "that key is wrong" in wrong.stderr
     assert not hermes.home.exists()
     right = hermes(*words, "--key-stdin", stdin="good-key\n")
@@ -39,7 +39,7 @@ def test_a_key_for_a_server_of_ones_own_gets_a_name(hermes: Hermes, model_server
 
 def test_a_place_that_does_not_exist_is_refused_and_later_found(hermes: Hermes) -> None:
     done = hermes("setup", "--backend", "moon", "--no-test")
-    assert done.returncode == exits.SETTINGS
+    assert done.returncode == exit_codes.SETTINGS
     assert "sandbox" in done.stderr
     assert not hermes.home.exists()
     hermes("config", "set", "terminal.backend", "moon")
@@ -68,13 +68,13 @@ def test_setup_says_which_key_is_still_missing(hermes: Hermes) -> None:
 
 def test_setup_without_anybody_to_ask_says_what_to_give(hermes: Hermes) -> None:
     done = hermes("setup")
-    assert done.returncode == exits.USAGE
+    assert done.returncode == exit_codes.USAGE
     assert "--provider" in done.stderr
 
 
 def test_an_unknown_provider_is_told_the_nearest(hermes: Hermes) -> None:
     done = hermes("setup", "--provider", "opnai", "--model", "x", "--no-test")
-    assert done.returncode == exits.SETTINGS
+    assert done.returncode == exit_codes.SETTINGS
     assert "did you mean 'openai'" in done.stderr
     assert not hermes.home.exists()
 
@@ -166,7 +166,7 @@ def test_the_local_model_without_its_extra_is_refused_with_the_command_to_instal
     without_package(hermes, "xllamacpp")
     for words in (("setup", "--provider", "local"), ("model", "test", "local:")):
         done = hermes.process(*words)
-        assert done.returncode == exits.SETTINGS, done.stderr
+        assert done.returncode == exit_codes.SETTINGS, done.stderr
         assert "pip install 'hermes[local]'" in done.stderr
         assert "Traceback" not in done.stderr
 
@@ -193,7 +193,7 @@ def test_a_model_is_tested_and_switched(hermes: Hermes, model_server: str) -> No
     assert roles["cheap"]["model"] == "box:m"
     assert roles["default"]["model"] != "box:m"
     refused = hermes("model", "set", "bx:m")
-    assert refused.returncode == exits.SETTINGS
+    assert refused.returncode == exit_codes.SETTINGS
     assert "did you mean 'box'" in refused.stderr
 
 
@@ -228,7 +228,7 @@ def test_the_doctor_is_content_with_a_house_in_order(hermes: Hermes, model_serve
 def test_the_doctor_sees_a_home_that_cannot_be_made(hermes: Hermes) -> None:
     hermes.home.parent.joinpath("file").write_text("in the way")
     done = hermes("doctor", "--offline", env={"HERMES_HOME": f"{hermes.home.parent}/file/home"})
-    assert done.returncode == exits.FAILED
+    assert done.returncode == exit_codes.FAILED
     assert "cannot be written" in done.stdout
     assert "set HERMES_HOME to a folder of yours" in done.stdout
 
@@ -240,7 +240,7 @@ def test_the_doctor_names_each_problem_and_its_cure(hermes: Hermes) -> None:
     hermes("config", "set", "terminal.backend", "moon")
     hermes("config", "set", "FAL_KEY", "x")
     (hermes.home / ".env").chmod(0o644)
-    assert hermes("doctor").returncode == exits.FAILED
+    assert hermes("doctor").returncode == exit_codes.FAILED
     found = findings(hermes)
     assert found["key"][0]["fix"] == "hermes setup, or: hermes config set BOX_API_KEY"
     assert "127.0.0.1:9 cannot be reached" in found["server"][0]["text"]
@@ -278,7 +278,7 @@ def test_the_doctor_names_file_and_line_of_every_broken_file(hermes: Hermes) -> 
     (policies / "mine.yaml").write_text("apiVersion: hermes/v1\nkind: ActionPolcy\n")
     (hermes.home / "probes.yaml").write_text("probes:\n- name: web\n  kind: nosuch\n")
     (tools / "deploy.yaml").write_text("name: [\n")
-    assert hermes("doctor", "--offline").returncode == exits.FAILED
+    assert hermes("doctor", "--offline").returncode == exit_codes.FAILED
     found = findings(hermes, "--offline")
     for about, file in (
         ("policy", policies / "mine.yaml"),

@@ -6,7 +6,7 @@ from typing import Any
 
 from hermes_command import Hermes
 
-from hermes.cli import exits
+from hermes.cli import exit_codes
 
 PLAYBOOK = """\
 summary: writes a word into a file
@@ -27,7 +27,7 @@ verify:
 
 def told(hermes: Hermes, *words: str) -> Any:
     done = hermes("skills", *words, "--json")
-    assert done.returncode == exits.OK, done.stderr
+    assert done.returncode == exit_codes.OK, done.stderr
     return json.loads(done.stdout)
 
 
@@ -57,7 +57,7 @@ def test_one_is_shown_whole_or_by_file(hermes: Hermes) -> None:
     assert "## When to use" in told(hermes, "show", "port-taken")["body"]
     assert "signature:" in told(hermes, "show", "port-taken", "playbook.yaml")["text"]
     missing = hermes("skills", "show", "port-taxen")
-    assert missing.returncode == exits.SETTINGS
+    assert missing.returncode == exit_codes.SETTINGS
     assert "near: port-taken" in missing.stderr
 
 
@@ -77,7 +77,7 @@ def test_a_skill_is_begun_linted_edited_compared_and_rolled_back(hermes: Hermes)
 
 def test_a_bundled_skill_becomes_ones_own_when_it_is_edited(hermes: Hermes) -> None:
     refused = hermes("skills", "rollback", "port-taken")
-    assert refused.returncode == exits.SETTINGS
+    assert refused.returncode == exit_codes.SETTINGS
     assert "hermes skills edit port-taken" in refused.stderr
     told(hermes, "edit", "port-taken")
     found = {each["name"]: each for each in told(hermes, "list")}
@@ -89,7 +89,7 @@ def test_a_retired_skill_is_gone_from_lists_until_it_is_brought_back(hermes: Her
     assert told(hermes, "retire", "mend-it", "--reason", "old")["state"] == "retired"
     assert "mend-it" not in {each["name"] for each in told(hermes, "list")}
     assert "mend-it" in {each["name"] for each in told(hermes, "list", "--all")}
-    assert hermes("skills", "retire", "mend-it").returncode == exits.SETTINGS
+    assert hermes("skills", "retire", "mend-it").returncode == exit_codes.SETTINGS
     assert told(hermes, "retire", "mend-it", "--back")["state"] == "draft"
     life = told(hermes, "history", "mend-it")["life"]
     assert [each["state"] for each in life] == ["draft", "retired", "draft"]
@@ -102,7 +102,7 @@ def test_the_linter_tells_line_and_cause_and_fails(hermes: Hermes) -> None:
         text.replace("command: 'cat {{file}}'", "command: 'rm {{file}}'")
     )
     done = hermes("skills", "lint", "mend-it", "--json")
-    assert done.returncode == exits.FAILED
+    assert done.returncode == exit_codes.FAILED
     (problem,) = json.loads(done.stdout)
     assert problem["line"] == 5
     assert "should only look" in problem["cause"]
@@ -118,11 +118,11 @@ def test_a_playbook_is_told_dry_run_applied_and_undone(hermes: Hermes, tmp_path:
     assert (dry["outcome"], dry["dry"]) == ("applied", True)
     assert file.read_text() == "wrong\n"
     failed = hermes("skills", "run", "fails-it", "--undo", *label)
-    assert failed.returncode == exits.FAILED
+    assert failed.returncode == exit_codes.FAILED
     assert json.loads(failed.stdout)["outcome"] == "undone"
     assert file.read_text() == "wrong\n"
     applied = hermes("skills", "run", "mend-it", *label)
-    assert applied.returncode == exits.OK, applied.stdout
+    assert applied.returncode == exit_codes.OK, applied.stdout
     assert file.read_text() == "right\n"
     declined = json.loads(hermes("skills", "run", "mend-it", *label).stdout)
     assert declined["outcome"] == "declined"
@@ -148,7 +148,7 @@ def test_whoever_is_asked_about_a_step_is_shown_its_way_back(
 def test_wrong_parameters_are_told_before_anything_runs(hermes: Hermes) -> None:
     begin(hermes)
     done = hermes("skills", "run", "mend-it", "--set", "fle=/x")
-    assert done.returncode == exits.SETTINGS
+    assert done.returncode == exit_codes.SETTINGS
     assert "there are: file" in done.stderr
     missing = hermes("skills", "run", "mend-it", "--json")
     assert "file is missing" in json.loads(missing.stdout)["detail"]

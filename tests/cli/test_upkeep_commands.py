@@ -10,7 +10,7 @@ import pytest
 from hermes_command import Hermes
 
 from hermes import __version__
-from hermes.cli import exits
+from hermes.cli import exit_codes
 
 
 def test_version_says_what_it_runs_on(hermes: Hermes) -> None:
@@ -23,7 +23,7 @@ def test_version_says_what_it_runs_on(hermes: Hermes) -> None:
 
 def test_an_update_is_said_and_not_done_without_a_yes(hermes: Hermes) -> None:
     done = hermes("update")
-    assert done.returncode == exits.USAGE  # a script must not take it for done
+    assert done.returncode == exit_codes.USAGE  # a script must not take it for done
     assert "install --upgrade" in done.stdout
     assert "say it with --yes" in done.stderr
     assert "Up to date" not in done.stdout
@@ -43,7 +43,7 @@ def lived_in(hermes: Hermes) -> Hermes:
 def test_nothing_is_taken_away_without_a_yes(lived_in: Hermes) -> None:
     done = lived_in("uninstall", "--all", "--keep-program")
     assert f"delete  {lived_in.home}" in done.stdout
-    assert done.returncode == exits.USAGE
+    assert done.returncode == exit_codes.USAGE
     assert (lived_in.home / "config.yaml").exists()
 
 
@@ -78,7 +78,7 @@ def test_a_folder_that_is_not_ours_is_never_deleted(
     for name in [*make, "thesis.txt"]:
         (hermes.home / name).write_text("")
     done = hermes("uninstall", "--all", "--keep-program", "--yes")
-    assert done.returncode == exits.SETTINGS
+    assert done.returncode == exit_codes.SETTINGS
     assert told in done.stderr
     assert (hermes.home / "thesis.txt").exists()
 
@@ -87,7 +87,7 @@ def test_a_persons_own_folder_is_never_deleted(lived_in: Hermes, tmp_path: Path)
     (tmp_path / "config.yaml").write_text("")
     env = {"HERMES_HOME": str(tmp_path)}  # which is HOME in these tests
     done = lived_in("uninstall", "--all", "--keep-program", "--yes", env=env)
-    assert done.returncode == exits.SETTINGS
+    assert done.returncode == exit_codes.SETTINGS
     assert "much more than Hermes" in done.stderr
 
 
@@ -118,7 +118,7 @@ def test_completion_is_installed_for_one_person(hermes: Hermes, tmp_path: Path) 
     plan = json.loads(hermes("uninstall", "--keep-config", "--json").stdout)
     assert plan["delete"] == [str(tmp_path / ".config/fish/completions/hermes.fish")]
     unknown = hermes("completion", env={"SHELL": "/bin/tcsh"})
-    assert unknown.returncode == exits.USAGE
+    assert unknown.returncode == exit_codes.USAGE
 
 
 def test_tools_are_listed_with_toolset_risk_and_whether_they_are_on(hermes: Hermes) -> None:
@@ -138,5 +138,5 @@ def test_tools_are_listed_with_toolset_risk_and_whether_they_are_on(hermes: Herm
 def test_one_tool_is_shown_with_what_it_takes(hermes: Hermes) -> None:
     assert "path" in hermes("tools", "show", "read_file").stdout
     missing = hermes("tools", "show", "read_fil")
-    assert missing.returncode == exits.FAILED
+    assert missing.returncode == exit_codes.FAILED
     assert "read_file" in missing.stderr

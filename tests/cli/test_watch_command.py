@@ -12,7 +12,7 @@ import anyio
 import pytest
 from hermes_command import Hermes
 
-from hermes.memory.journal import SqliteJournal
+from hermes.memory.journal.sqlite_journal import SqliteJournal
 
 PROBES = """\
 probes:

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from hermes.core.bus import Bus, Glimpse
 from hermes.core.events import Event
 from hermes.core.events.runs import RunRenamed
-from hermes.core.messages import Delta
-from hermes.core.protocols import Recorded
-from hermes.memory.in_memory import InMemoryJournal
+from hermes.core.messages import CompletionDelta
+from hermes.core.protocols import JournalRecord
+from hermes.memory.journal.in_memory import InMemoryJournal
 
 pytestmark = pytest.mark.anyio
 
@@ -78,7 +78,7 @@ async def test_events_published_at_the_same_time_still_arrive_in_order() -> None
             for number in range(10):
                 group.start_soon(bus.publish, named(number))
         shown = [stream.receive_nowait() for _ in range(10)]
-    assert [item.seq for item in shown if isinstance(item, Recorded)] == list(range(1, 11))
+    assert [item.seq for item in shown if isinstance(item, JournalRecord)] == list(range(1, 11))
 
 
 async def test_glimpses_are_shown_between_events_and_never_kept() -> None:
@@ -86,10 +86,10 @@ async def test_glimpses_are_shown_between_events_and_never_kept() -> None:
     bus = Bus(journal)
     async with bus.subscribe() as stream:
         await bus.publish(named(1))
-        bus.glimpse("r", Delta(text="hel"))
+        bus.glimpse("r", CompletionDelta(text="hel"))
         await bus.publish(named(2))
         kinds = [type(stream.receive_nowait()) for _ in range(3)]
-    assert kinds == [Recorded, Glimpse, Recorded]
+    assert kinds == [JournalRecord, Glimpse, JournalRecord]
     assert len(journal.events) == 2
 
 
@@ -109,11 +109,11 @@ async def test_what_is_cleaned_is_all_that_anybody_gets() -> None:
     def clean(event: Event) -> Event:
         return replace(event, title="clean") if isinstance(event, RunRenamed) else event
 
-    bus = Bus(InMemoryJournal(), clean=clean, heard=heard.append)
+    bus = Bus(InMemoryJournal(), clean=clean, on_recorded=heard.append)
     async with bus.subscribe() as stream:
         ((seq, written),) = await bus.record(RunRenamed(run="r", title="secret"))
         shown = await stream.receive()
     kept = [one async for one in bus.journal.read()]
     assert seq == 1
     assert written == heard[0] == RunRenamed(run="r", title="clean", at=written.at)
-    assert shown == kept[0] == Recorded(1, written)
+    assert shown == kept[0] == JournalRecord(1, written)

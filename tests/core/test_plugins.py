@@ -12,13 +12,13 @@ from hermes.models.scripted import open_scripted
 
 
 def test_a_built_in_takes_the_same_road_as_everybody_elses() -> None:
-    assert plugins.load("models", "scripted") is open_scripted
-    assert "scripted" in plugins.names("models")
+    assert plugins.load_plugin("models", "scripted") is open_scripted
+    assert "scripted" in plugins.plugin_names("models")
 
 
 def test_an_unknown_name_tells_what_there_is() -> None:
     with pytest.raises(SettingsError, match=r"no models named 'gtp'; there are: .*scripted"):
-        plugins.load("models", "gtp")
+        plugins.load_plugin("models", "gtp")
 
 
 def test_a_plug_in_of_another_distribution_is_found(tmp_path: Path) -> None:

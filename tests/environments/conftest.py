@@ -12,21 +12,21 @@ from stand_ins.places import kubernetes, singularity
 
 from hermes.core.protocols import Environment
 from hermes.environments.local import LocalEnvironment
+from hermes.environments.open import select_variables
 from hermes.environments.sandbox import SandboxEnvironment
-from hermes.environments.variables import child_variables
 
 Place = Callable[[Path], AbstractAsyncContextManager[Environment]]
 
 
 def local(folder: Path) -> LocalEnvironment:
     (folder / "work").mkdir()
-    variables = child_variables({"PATH": os.environ["PATH"], "HOME": str(folder)})
+    variables = select_variables({"PATH": os.environ["PATH"], "HOME": str(folder)})
     return LocalEnvironment(folder / "work", variables, processes=folder / "processes")
 
 
 def sandbox(folder: Path) -> SandboxEnvironment:
     (folder / "work").mkdir()
-    return SandboxEnvironment(folder / "work", child_variables({"PATH": os.environ["PATH"]}))
+    return SandboxEnvironment(folder / "work", select_variables({"PATH": os.environ["PATH"]}))
 
 
 # Each is given an empty folder of this machine, and may call `pytest.skip` to say what is missing.

@@ -15,12 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from hermes.environments.docker_container import DockerContainer
-from hermes.environments.errands.client import Client
-from hermes.environments.open import Opening
+from hermes.environments.docker import DockerContainer
+from hermes.environments.open import EnvironmentOpening, select_variables
+from hermes.environments.remote.client import ClientProgram
 from hermes.environments.remote.environment import RemoteEnvironment
 from hermes.environments.settings import TerminalSettings
-from hermes.environments.variables import child_variables
 
 WITH_BASH, WITHOUT_BASH = "hermes-test:bash", "hermes-test:sh"
 WITH_PYTHON = "hermes-test:python"
@@ -154,7 +153,7 @@ def stop() -> None:
 async def one_for_many(folder: Path) -> AsyncIterator[RemoteEnvironment]:
     """A session of its own in a container that all of these share, which saves a second each."""
     given = opening(folder)
-    docker = Client(str(shutil.which("docker")), dict(given.variables))
+    docker = ClientProgram(str(shutil.which("docker")), dict(given.variables))
     if not _shared:
         made = DockerContainer(docker, given.settings, linger=600)
         await made.reach()
@@ -181,6 +180,6 @@ def settings(**changes: object) -> TerminalSettings:
     return TerminalSettings(backend="docker", **given)  # type: ignore[arg-type]
 
 
-def opening(home: Path, **changes: object) -> Opening:
-    variables = child_variables({"PATH": os.environ["PATH"], "HOME": str(home)})
-    return Opening(settings(**changes), directory=home, home=home, variables=variables)
+def opening(home: Path, **changes: object) -> EnvironmentOpening:
+    variables = select_variables({"PATH": os.environ["PATH"], "HOME": str(home)})
+    return EnvironmentOpening(settings(**changes), directory=home, home=home, variables=variables)

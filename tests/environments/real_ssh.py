@@ -20,11 +20,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hermes.environments.open import Opening
+from hermes.environments.open import EnvironmentOpening, select_variables
 from hermes.environments.remote.environment import RemoteEnvironment
 from hermes.environments.settings import TerminalSettings
-from hermes.environments.ssh_connection import Destination, SshConnection
-from hermes.environments.variables import child_variables
+from hermes.environments.ssh import SshConnection, SshDestination
 
 USER, LOCKED, ODD = "hermes", "locked", "odd"
 _PROGRAMS = ("sshd", "ssh", "ssh-keygen", "unshare", "nsenter", "setpriv", "busybox")
@@ -168,7 +167,7 @@ async def one_for_many(folder: Path) -> AsyncIterator[RemoteEnvironment]:
     given = opening(folder)
     there = machine()
     if not _shared:
-        to = Destination("127.0.0.1", USER, there.port, str(there.key))
+        to = SshDestination("127.0.0.1", USER, there.port, str(there.key))
         known = there.folder / "known_hosts"
         _shared.append(_Kept(str(shutil.which("ssh")), to, known, given.variables))
     work = f"/home/{USER}/{secrets.token_hex(4)}"
@@ -189,6 +188,6 @@ def settings(**changes: object) -> TerminalSettings:
     return TerminalSettings(backend="ssh", **given)  # type: ignore[arg-type]
 
 
-def opening(home: Path, **changes: object) -> Opening:
-    variables = child_variables({"PATH": os.environ["PATH"], "HOME": str(home)})
-    return Opening(settings(**changes), directory=home, home=home, variables=variables)
+def opening(home: Path, **changes: object) -> EnvironmentOpening:
+    variables = select_variables({"PATH": os.environ["PATH"], "HOME": str(home)})
+    return EnvironmentOpening(settings(**changes), directory=home, home=home, variables=variables)

@@ -14,9 +14,9 @@ from typing import Any
 
 import anyio
 
-from hermes.core.protocols import Process
+from hermes.core.protocols import BackgroundProcess
 from hermes.environments.local import LocalEnvironment
-from hermes.environments.sudo import desk_for
+from hermes.environments.sudo import open_password_agent
 
 RIGHT = "Tr0ub4dor & 3 'quoted' \\ $HOME"
 USER, NUMBER = "sudoer", 7711
@@ -81,7 +81,7 @@ async def main(home: Path) -> None:
     os.setuid(NUMBER)
     told, before = json.loads(sys.stdin.read()), desks()
     variables = {name: os.environ[name] for name in ("PATH", "HOME", "LANG")}
-    desk = desk_for(told["password"], owner=os.getpid())
+    desk = open_password_agent(told["password"], owner=os.getpid())
     place = LocalEnvironment(home, variables, processes=home / "processes", sudo=desk)
     async with place:
         for step in told["steps"]:
@@ -100,7 +100,7 @@ def desks() -> set[str]:
     return {file.name for file in found if file.stat().st_uid == os.getuid()}
 
 
-async def read_all(process: Process) -> str:
+async def read_all(process: BackgroundProcess) -> str:
     pieces = []
     with anyio.fail_after(30):
         while piece := await process.output():

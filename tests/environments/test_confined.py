@@ -13,16 +13,17 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hermes.core.actions import Profile
-from hermes.core.errors import PlaceFailed, ToolError
+from hermes.core.actions import ConfinementProfile
+from hermes.core.errors import EnvironmentFailed, ToolError
 from hermes.core.protocols import ReportsRefusals
-from hermes.environments.confinement import kernel, probe, seccomp
-from hermes.environments.confinement.enforcement import filter_for
-from hermes.environments.confinement.resolution import repository_of, rules_for
-from hermes.environments.confinement.verdict_rules import VerdictRules
+from hermes.environments.confinement import kernel, seccomp
+from hermes.environments.confinement.enforcement import build_filter
+from hermes.environments.confinement.messages import VerdictRules
+from hermes.environments.confinement.verdict_paths import find_repository_folders, resolve_rules
 from hermes.environments.local import LocalEnvironment
+from hermes.environments.sandboxing import support
 
-NOT_HERE = probe.kernel_support().reason
+NOT_HERE = support.kernel_support().reason
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(bool(NOT_HERE), reason=NOT_HERE)]
 
 
@@ -38,9 +39,9 @@ async def here(tmp_path: Path) -> AsyncIterator[LocalEnvironment]:
 
 
 async def run(
-    place: LocalEnvironment, command: str, profile: Profile | None = None
+    place: LocalEnvironment, command: str, profile: ConfinementProfile | None = None
 ) -> tuple[int, str, list[str]]:
-    async with place.confined(profile or Profile()) as confined:
+    async with place.confined(profile or ConfinementProfile()) as confined:
         result = await confined.run(command, timeout=30)
         return result.exit_code, result.output, [str(each) for each in confined.collect()]
 
@@ -185,12 +186,12 @@ async def test_a_folder_that_becomes_a_link_after_the_check_leads_nothing_astray
     def swap() -> None:
         both = os.fsencode(work / "sub"), os.fsencode(work / "link")
         while not ended.is_set():
-            kernel.call("renameat2", -100, both[0], -100, both[1], 2)  # they change places
+            kernel.system_call("renameat2", -100, both[0], -100, both[1], 2)  # they change places
 
     thread = threading.Thread(target=swap)
     thread.start()
     try:
-        async with here.confined(Profile(writable=(str(work / "sub"),))) as confined:
+        async with here.confined(ConfinementProfile(writable=(str(work / "sub"),))) as confined:
             for _ in range(300):
                 with contextlib.suppress(ToolError):
                     await confined.write(str(work / "sub/file"), b"x")
@@ -213,7 +214,7 @@ async def test_what_was_judged_can_be_written_and_nothing_beside_it(
     here: LocalEnvironment, tmp_path: Path
 ) -> None:
     target = tmp_path / "work" / "new"
-    profile = Profile(writable=(str(target),))
+    profile = ConfinementProfile(writable=(str(target),))
     code, output, _ = await run(
         here, f"echo 1 > {target}; echo 2 >> {target}; cat {target}", profile
     )
@@ -234,7 +235,7 @@ async def test_a_judged_folder_is_writable_with_all_below_it(
 ) -> None:
     tree = tmp_path / "work" / "tree"
     tree.mkdir()
-    profile = Profile(writable=(str(tree),))
+    profile = ConfinementProfile(writable=(str(tree),))
     busy = f"cd {tree}; mkdir a; echo 1 > a/b; ln -s b a/c; mv a d; cp -a d e; chmod 700 e; ls"
     assert (await run(here, busy, profile))[:2] == (0, "d\ne\n")
     assert (await run(here, f"cd /; rm -r {tree}", profile))[:2] == (0, "")
@@ -245,7 +246,7 @@ async def test_sed_may_replace_the_file_it_edits(here: LocalEnvironment, tmp_pat
     conf, other = tmp_path / "work" / "conf", tmp_path / "work" / "other"
     conf.write_text("old\n")
     other.write_text("old\n")
-    profile = Profile(writable=(str(conf),), beside=(str(conf.parent),))
+    profile = ConfinementProfile(writable=(str(conf),), beside=(str(conf.parent),))
     assert (await run(here, f"sed -i s/old/new/ {conf}", profile))[:2] == (0, "")
     assert (await run(here, f"sed -i s/old/new/ {other}", profile))[0] != 0
     assert (conf.read_text(), other.read_text()) == ("new\n", "old\n")
@@ -257,8 +258,8 @@ async def test_a_link_that_leads_elsewhere_than_judged_refuses_the_command(
     link = tmp_path / "work" / "link"
     link.symlink_to(tmp_path / "kept")
     with pytest.raises(ToolError, match="leads to"):
-        await run(here, f"echo changed > {link}", Profile(writable=(str(link),)))
-    async with here.confined(Profile(writable=(str(link),))) as confined:
+        await run(here, f"echo changed > {link}", ConfinementProfile(writable=(str(link),)))
+    async with here.confined(ConfinementProfile(writable=(str(link),))) as confined:
         with pytest.raises(ToolError, match="leads to"):
             await confined.write(str(link), b"changed")
     assert (tmp_path / "kept").read_text() == "as it was"
@@ -270,18 +271,18 @@ async def test_a_hard_link_is_only_written_where_a_person_agreed(
     link = tmp_path / "work" / "link"
     link.hardlink_to(tmp_path / "kept")
     command = f"echo changed > {link}"
-    code, _, blocked = await run(here, command, Profile(writable=(str(link),)))
+    code, _, blocked = await run(here, command, ConfinementProfile(writable=(str(link),)))
     assert code == 1
     assert "hard link" in blocked[0]
     assert (tmp_path / "kept").read_text() == "as it was"
-    agreed = Profile(writable=(str(link),), hard_links=True)
+    agreed = ConfinementProfile(writable=(str(link),), hard_links=True)
     assert (await run(here, command, agreed))[0] == 0
 
 
 async def test_a_file_tool_writes_only_what_was_judged(
     here: LocalEnvironment, tmp_path: Path
 ) -> None:
-    async with here.confined(Profile(writable=(str(tmp_path / "work"),))) as confined:
+    async with here.confined(ConfinementProfile(writable=(str(tmp_path / "work"),))) as confined:
         await confined.write("made", b"x")
         with pytest.raises(ToolError, match="outside"):
             await confined.write(str(tmp_path / "kept"), b"changed")
@@ -297,7 +298,7 @@ async def test_signals_stay_inside(here: LocalEnvironment) -> None:
         assert victim.poll() is None
         assert (await run(here, f"kill -0 {victim.pid} && echo there"))[1:] == ("there\n", [])
         assert blocked == [f"signal to process {victim.pid} by bash"]
-        await run(here, f"kill {victim.pid}", Profile(may_signal=True))
+        await run(here, f"kill {victim.pid}", ConfinementProfile(may_signal=True))
         assert victim.wait(5) == -signal.SIGTERM
     finally:
         victim.kill()
@@ -333,7 +334,7 @@ async def test_only_the_named_port_can_be_reached(here: LocalEnvironment) -> Non
         async with anyio.create_task_group() as group:
             group.start_soon(serve, one)
             group.start_soon(serve, two)
-            profile = Profile(network="ports", ports=(named,))
+            profile = ConfinementProfile(network="ports", ports=(named,))
             for more in ((), ("timeout",)):
                 answer = await run(here, connecting("tcp", named, *more), profile)
                 assert answer == (0, "hello\n", [])
@@ -359,7 +360,7 @@ async def test_only_the_named_socket_can_be_reached(here: LocalEnvironment, tmp_
             async with anyio.create_task_group() as group:
                 group.start_soon(serve, one)
                 group.start_soon(serve, two)
-                profile = Profile(sockets=(named,))
+                profile = ConfinementProfile(sockets=(named,))
                 assert await run(here, connecting("unix", named), profile) == (0, "hello\n", [])
                 relative = f"cd {folder}; {connecting('unix', 'named')}"
                 assert (await run(here, relative, profile))[:2] == (0, "hello\n")
@@ -379,7 +380,7 @@ async def test_background_processes_and_terminals_are_held_as_well(
 ) -> None:
     command = f"echo begun; echo changed > {tmp_path}/kept; read line; echo got $line; exit 7"
     for pty in (False, True):
-        async with here.confined(Profile()) as confined:
+        async with here.confined(ConfinementProfile()) as confined:
             process = await confined.start(command, pty=pty)
             told = b""
             with anyio.fail_after(20):
@@ -400,7 +401,7 @@ async def test_a_background_process_stays_confined_after_us(tmp_path: Path) -> N
     (tmp_path / "kept").write_text("as it was")
     (tmp_path / "out").mkdir()
     variables = {"PATH": os.environ["PATH"]}
-    profile = Profile(writable=(str(tmp_path / "out"),))
+    profile = ConfinementProfile(writable=(str(tmp_path / "out"),))
     command = "until [ -e go ]; do sleep 0.01; done; echo x > out/made; echo x > kept; exit 9"
     async with LocalEnvironment(tmp_path, variables, processes=tmp_path / "p") as place:
         process = await place.confined(profile).start(command)
@@ -411,7 +412,7 @@ async def test_a_background_process_stays_confined_after_us(tmp_path: Path) -> N
 
 
 async def test_a_time_out_ends_a_confined_tree(here: LocalEnvironment) -> None:
-    async with here.confined(Profile()) as confined:
+    async with here.confined(ConfinementProfile()) as confined:
         with anyio.fail_after(20):
             result = await confined.run("setsid sleep 61 & sleep 61", timeout=0.3)
     assert result.timed_out
@@ -447,18 +448,18 @@ async def test_what_cannot_be_confined_is_not_run(here: LocalEnvironment, tmp_pa
     _, output, _ = await run(here, f"{sys.executable} {script}")
     assert "Device or resource busy" in output  # only one filter can have a listener
     assert "ran\n" not in output
-    assert PlaceFailed.__name__ in output
+    assert EnvironmentFailed.__name__ in output
 
 
 def test_a_repository_is_the_nearest_one_and_a_planted_link_is_not_believed(tmp_path: Path) -> None:
     (tmp_path / "repo" / ".git").mkdir(parents=True)
     (tmp_path / "repo" / "sub").mkdir()
-    assert repository_of(str(tmp_path / "repo" / "sub"), files=False) == [
+    assert find_repository_folders(str(tmp_path / "repo" / "sub"), files=False) == [
         str(tmp_path / "repo" / ".git")
     ]
     (tmp_path / "planted").mkdir()
     (tmp_path / "planted" / ".git").write_text(f"gitdir: {tmp_path}/repo/.git\n")
-    assert repository_of(str(tmp_path / "planted"), files=False) == []
+    assert find_repository_folders(str(tmp_path / "planted"), files=False) == []
 
 
 async def test_git_records_and_its_worktrees_can_be_written(
@@ -468,7 +469,7 @@ async def test_git_records_and_its_worktrees_can_be_written(
     setup = f"{who}; mkdir repo; cd repo; git init -q; echo 1 > a; git add a; git commit -qm one"
     assert (await here.run(f"{setup}; git worktree add -q ../tree")).exit_code == 0
     await here.run("cd ../tree; echo 2 > a")
-    profile = Profile(repository="records")
+    profile = ConfinementProfile(repository="records")
     assert (await run(here, "git commit -qam two; git log --oneline | wc -l", profile))[1] == "2\n"
     assert (await run(here, "echo 3 > a", profile))[0] == 1
 
@@ -481,7 +482,7 @@ def test_rules_that_need_another_filter_have_another_shape(field: str) -> None:
     for rules in (plain, other):
         rules.sees_processes = field == "may_attach"
     setattr(other, field, True)
-    programs = [seccomp.program(filter_for(rules)) for rules in (plain, other)]
+    programs = [seccomp.compile_filter(build_filter(rules)) for rules in (plain, other)]
     assert (programs[0] == programs[1]) or plain.shape != other.shape
 
 
@@ -493,7 +494,7 @@ async def test_other_processes_can_be_seen_where_the_verdict_needs_it(
     victim = subprocess.Popen(["sleep", "60"])  # noqa: ASYNC220
     try:
         look = f"ls -l /proc/{victim.pid}/fd | wc -l; echo changed > {tmp_path}/kept"
-        seeing = Profile(special=("processes",))
+        seeing = ConfinementProfile(special=("processes",))
         _, output, blocked = await run(here, look, seeing)
         assert int(output.split()[0]) > 1
         assert blocked == [f"write to {tmp_path}/kept by bash"]
@@ -501,7 +502,7 @@ async def test_other_processes_can_be_seen_where_the_verdict_needs_it(
         assert blocked == [f"signal to process {victim.pid} by bash"]
         traced = f"timeout 0.5 strace -p {victim.pid} 2>&1 | head -1"
         assert "not permitted" in (await run(here, traced, seeing))[1]
-        attached = await run(here, traced, Profile(special=("processes", "attach")))
+        attached = await run(here, traced, ConfinementProfile(special=("processes", "attach")))
         assert "attached" in attached[1]
         assert victim.poll() is None
         assert (tmp_path / "kept").read_text() == "as it was"
@@ -535,7 +536,7 @@ async def test_a_command_that_sees_processes_cannot_take_their_files_or_make_dev
     try:
         await here.write("steal.py", STEAL.encode())
         look = f"{sys.executable} steal.py {os.getpid()} {held}"
-        _, output, _ = await run(here, look, Profile(special=("processes",)))
+        _, output, _ = await run(here, look, ConfinementProfile(special=("processes",)))
     finally:
         os.close(held)
     assert "stolen -1" in output
@@ -547,6 +548,8 @@ def test_a_judged_path_is_looked_up_when_the_command_starts(tmp_path: Path) -> N
     folder, file = tmp_path / "folder", tmp_path / "file"
     folder.mkdir()
     file.touch()
-    rules = rules_for(Profile(writable=(str(folder), str(file), f"{tmp_path}/new")), "/")
+    rules = resolve_rules(
+        ConfinementProfile(writable=(str(folder), str(file), f"{tmp_path}/new")), "/"
+    )
     assert rules.trees == (str(folder),)
     assert rules.exact == (str(folder), str(file), f"{tmp_path}/new")

@@ -10,11 +10,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hermes.core.actions import Blocked, Profile
-from hermes.environments.confinement import probe
+from hermes.core.actions import BlockedAccess, ConfinementProfile
 from hermes.environments.local import LocalEnvironment
+from hermes.environments.sandboxing import support
 
-NOT_HERE = probe.kernel_support().reason
+NOT_HERE = support.kernel_support().reason
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(bool(NOT_HERE), reason=NOT_HERE)]
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root has the right at all")
 
@@ -30,16 +30,16 @@ async def here(tmp_path: Path) -> AsyncIterator[LocalEnvironment]:
 
 
 async def run(
-    place: LocalEnvironment, command: str, profile: Profile | None = None
-) -> tuple[int, str, list[Blocked]]:
-    async with place.confined(profile or Profile()) as confined:
+    place: LocalEnvironment, command: str, profile: ConfinementProfile | None = None
+) -> tuple[int, str, list[BlockedAccess]]:
+    async with place.confined(profile or ConfinementProfile()) as confined:
         result = await confined.run(command, timeout=30)
         return result.exit_code, result.output.replace("\r", ""), confined.collect()
 
 
 async def python(
-    place: LocalEnvironment, code: str, profile: Profile | None = None
-) -> tuple[int, str, list[Blocked]]:
+    place: LocalEnvironment, code: str, profile: ConfinementProfile | None = None
+) -> tuple[int, str, list[BlockedAccess]]:
     return await run(place, f"{sys.executable} - <<'E'\n{code}\nE", profile)
 
 
@@ -70,7 +70,7 @@ async def test_who_listens_on_a_port_can_be_asked(here: LocalEnvironment) -> Non
         try:
             assert server.stdout is not None
             port = int(server.stdout.readline())
-            profile = Profile(special=("interfaces", "processes"))
+            profile = ConfinementProfile(special=("interfaces", "processes"))
             status, output, blocked = await run(here, f"fuser -v {port}/tcp", profile)
             assert (status, blocked) == (0, [])
             assert str(server.pid) in output
@@ -82,18 +82,18 @@ async def test_reading_a_database_shows_no_refusal(here: LocalEnvironment, tmp_p
     file = tmp_path / "work" / "db"
     with sqlite3.connect(file) as database:
         database.execute("create table a (b)")
-    profile = Profile(optional=(str(file),))
+    profile = ConfinementProfile(optional=(str(file),))
     code, output, blocked = await run(here, f"sqlite3 {file} 'select count(*) from a'", profile)
     assert (code, output) == (0, "0\n")
     assert [(each.what, each.optional) for each in blocked] == [(f"write to {file}", True)]
-    missing = Profile(optional=(f"{file}2",))
+    missing = ConfinementProfile(optional=(f"{file}2",))
     _, _, blocked = await run(here, f"sqlite3 {file}2 'select 1 from a'", missing)
     assert [each.optional for each in blocked] == [False]
 
 
 async def test_only_mktemp_makes_files_of_its_template(here: LocalEnvironment) -> None:
     form = f"/tmp/hermes-{os.getpid()}.XXXXXX"
-    profile = Profile(templates=(form,))
+    profile = ConfinementProfile(templates=(form,))
     code, output, blocked = await run(
         here, f"x=$(mktemp {form}) && echo in > $x && cat $x && rm $x", profile
     )
@@ -138,13 +138,15 @@ async def test_a_port_is_not_reached_by_sending_without_a_connection(
     here: LocalEnvironment,
 ) -> None:
     fast_open = "import socket; s = socket.socket(); s.sendto(b'x', 0x20000000, ('127.0.0.1', 9))"
-    status, output, _ = await python(here, fast_open, Profile(network="ports", ports=(80,)))
+    status, output, _ = await python(
+        here, fast_open, ConfinementProfile(network="ports", ports=(80,))
+    )
     assert (status, "Operation not permitted" in output) == (1, True)
 
 
 async def test_multipath_tcp_is_not_a_way_around_the_ports(here: LocalEnvironment) -> None:
     code = "import socket; socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)"
-    status, output, _ = await python(here, code, Profile(network="any"))
+    status, output, _ = await python(here, code, ConfinementProfile(network="any"))
     assert (status, "Protocol not supported" in output) == (1, True)
 
 
@@ -155,7 +157,7 @@ async def test_no_process_is_signalled_by_a_descriptor(here: LocalEnvironment) -
         "tries += [lambda: fcntl.ioctl(a, 0x8901, b'\\1\\0\\0\\0')]\n"
         "for each in tries:\n try: each(); print('done')\n except OSError as e: print(e.errno)"
     )
-    profile = Profile(special=("processes",))
+    profile = ConfinementProfile(special=("processes",))
     assert (await python(here, code, profile))[1] == "1\n1\n1\n"
 
 

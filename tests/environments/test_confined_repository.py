@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from hermes.core.actions import Profile
-from hermes.environments.confinement import probe
-from hermes.environments.confinement.repository_settings import only_upstreams_differ
+from hermes.core.actions import ConfinementProfile
+from hermes.environments.confinement.verdict_paths import only_upstreams_differ
 from hermes.environments.local import LocalEnvironment
+from hermes.environments.sandboxing import support
 
-NOT_HERE = probe.kernel_support().reason
+NOT_HERE = support.kernel_support().reason
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(bool(NOT_HERE), reason=NOT_HERE)]
-RECORDS, FILES = Profile(repository="records"), Profile(repository="files")
-SETTINGS = Profile(repository="files", repository_settings=True)
+RECORDS, FILES = ConfinementProfile(repository="records"), ConfinementProfile(repository="files")
+SETTINGS = ConfinementProfile(repository="files", repository_settings=True)
 
 
 @pytest.fixture
@@ -35,7 +35,9 @@ async def here(tmp_path: Path) -> AsyncIterator[LocalEnvironment]:
         yield place
 
 
-async def run(place: LocalEnvironment, command: str, profile: Profile) -> tuple[int, str, str]:
+async def run(
+    place: LocalEnvironment, command: str, profile: ConfinementProfile
+) -> tuple[int, str, str]:
     async with place.confined(profile) as confined:
         result = await confined.run(command, timeout=30)
         blocked = "\n".join(str(each) for each in confined.collect())
@@ -46,7 +48,7 @@ ORDINARY = {
     "add and commit": ("git add -A && git commit -qm two && git log --oneline | wc -l", RECORDS),
     "amend": ("git commit -qam two && git commit -q --amend -m three", RECORDS),
     "a branch and a tag": ("git branch x && git tag y && git branch -d x", RECORDS),
-    "fetch": ("git fetch -q", Profile(repository="records", network="any")),
+    "fetch": ("git fetch -q", ConfinementProfile(repository="records", network="any")),
     "notes and packing": ("git notes add -m n && git gc -q && git pack-refs --all", RECORDS),
     "stash": ("git stash -q && git stash pop -q", FILES),
     "checkout of a new branch": ("git checkout -q -b new && git checkout -q main", FILES),
@@ -98,7 +100,7 @@ TRICKS = {
 @pytest.mark.parametrize("profile", [RECORDS, FILES], ids=["records", "files"])
 @pytest.mark.parametrize("trick", TRICKS)
 async def test_what_git_would_run_stays_as_it_was(
-    here: LocalEnvironment, tmp_path: Path, trick: str, profile: Profile
+    here: LocalEnvironment, tmp_path: Path, trick: str, profile: ConfinementProfile
 ) -> None:
     git = tmp_path / "work" / ".git"
     hooks = sorted(path.name for path in (git / "hooks").iterdir())
@@ -122,10 +124,10 @@ async def test_a_verdict_about_settings_may_change_them(here: LocalEnvironment) 
 async def test_a_worktree_can_be_added_beside_the_repository(
     here: LocalEnvironment, tmp_path: Path
 ) -> None:
-    profile = Profile(repository="records", writable=(str(tmp_path / "x"),))
+    profile = ConfinementProfile(repository="records", writable=(str(tmp_path / "x"),))
     code, output, blocked = await run(here, "git worktree add -q ../x other", profile)
     assert (code, blocked) == (0, ""), output
-    assert (await run(here, "git -C ../x status --short", Profile()))[:2] == (0, "")
+    assert (await run(here, "git -C ../x status --short", ConfinementProfile()))[:2] == (0, "")
     _, _, blocked = await run(here, "echo ../evil > .git/worktrees/x/commondir", profile)
     assert "commondir" in blocked
 
@@ -134,7 +136,7 @@ async def test_the_repository_is_the_one_that_was_judged(
     here: LocalEnvironment, tmp_path: Path
 ) -> None:
     command = "git -C ../origin tag made; git tag made"
-    origin = Profile(repository="records", repositories=(str(tmp_path / "origin"),))
+    origin = ConfinementProfile(repository="records", repositories=(str(tmp_path / "origin"),))
     _, _, blocked = await run(here, command, origin)
     assert str(tmp_path / "work" / ".git") in blocked
     assert f"{tmp_path}/origin" not in blocked

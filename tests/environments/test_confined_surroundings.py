@@ -10,11 +10,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hermes.core.actions import Profile
-from hermes.environments.confinement import landlock, opening, probe
+from hermes.core.actions import ConfinementProfile
+from hermes.environments.confinement import landlock
 from hermes.environments.local import LocalEnvironment
+from hermes.environments.sandboxing import sandbox_resources, support
 
-NOT_HERE = probe.kernel_support().reason
+NOT_HERE = support.kernel_support().reason
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(bool(NOT_HERE), reason=NOT_HERE)]
 
 
@@ -52,7 +53,7 @@ attempt("read outside", lambda: open(f"{folder}/kept").read())
 """
 
 
-@pytest.mark.parametrize("abi", range(1, landlock.version() + 1))
+@pytest.mark.parametrize("abi", range(1, landlock.landlock_version() + 1))
 def test_every_version_of_landlock_holds_what_it_knows(tmp_path: Path, abi: int) -> None:
     (tmp_path / "granted").mkdir()
     (tmp_path / "kept").write_text("as it was")
@@ -129,8 +130,8 @@ anyio.run(main)
 def test_where_connections_cannot_be_supervised_a_sandbox_has_no_unix_sockets(
     tmp_path: Path,
 ) -> None:
-    if opening.missing("namespaces"):
-        pytest.skip(opening.missing("namespaces"))
+    if sandbox_resources.find_missing_support("namespaces"):
+        pytest.skip(sandbox_resources.find_missing_support("namespaces"))
     python = shutil.which("python3", path="/usr/bin") or sys.executable
     (tmp_path / "work").mkdir()
     lines = in_python(UNDER_ANOTHER_LISTENER, tmp_path / "work", python)
@@ -148,9 +149,9 @@ async def here(tmp_path: Path) -> AsyncIterator[LocalEnvironment]:
 
 
 async def run(
-    place: LocalEnvironment, command: str, profile: Profile | None = None
+    place: LocalEnvironment, command: str, profile: ConfinementProfile | None = None
 ) -> tuple[int, str, list[str]]:
-    async with place.confined(profile or Profile()) as confined:
+    async with place.confined(profile or ConfinementProfile()) as confined:
         result = await confined.run(command, timeout=60)
         return result.exit_code, result.output, [str(each) for each in confined.collect()]
 
@@ -178,7 +179,7 @@ async def test_a_program_that_keeps_a_history_keeps_none(
         pytest.skip(f"{program} is not installed")
     (tmp_path / "work" / "notes").write_text("one\ntwo\nthree\n" * 100)
     command, keys = PAGERS[program]
-    async with here.confined(Profile()) as confined:
+    async with here.confined(ConfinementProfile()) as confined:
         process = await confined.start(command, pty=True)
         with anyio.fail_after(60):
             await process.output()
@@ -195,7 +196,7 @@ async def test_shared_memory_is_refused_unless_it_was_judged(here: LocalEnvironm
     assert code == 1
     assert all(each.startswith("write to /dev/shm/") for each in blocked)
     assert blocked
-    assert await run(here, command, Profile(writable=("/dev/shm",))) == (0, "1\n", [])
+    assert await run(here, command, ConfinementProfile(writable=("/dev/shm",))) == (0, "1\n", [])
 
 
 NAME_SERVICE = """

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from hermes.core.errors import ToolError
-from hermes.core.protocols import Environment, Process, StartsProcesses
+from hermes.core.protocols import BackgroundProcess, Environment, StartsProcesses
 
 pytestmark = pytest.mark.anyio
 
@@ -357,7 +357,7 @@ async def starter(place: Environment) -> AsyncIterator[StartsProcesses]:
     yield place
 
 
-async def everything(process: Process) -> bytes:
+async def everything(process: BackgroundProcess) -> bytes:
     told = b""
     with anyio.fail_after(20):
         while piece := await process.output():

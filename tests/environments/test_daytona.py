@@ -12,16 +12,16 @@ import pytest
 from stand_ins.places import daytona, opening, sdk
 from test_modal import BY_TRANSPORT, without
 
-from hermes.core.errors import PlaceFailed, SettingsError
-from hermes.core.plugins import load
+from hermes.core.errors import EnvironmentFailed, SettingsError
+from hermes.core.plugins import load_plugin
+from hermes.environments.cloud.environment import CloudEnvironment
 from hermes.environments.daytona import open_daytona, why_not
-from hermes.environments.errands.environment import ErrandEnvironment
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def place(tmp_path: Path) -> AsyncIterator[ErrandEnvironment]:
+async def place(tmp_path: Path) -> AsyncIterator[CloudEnvironment]:
     async with daytona(tmp_path) as environment:
         environment.grace = 0.3
         yield environment
@@ -32,9 +32,7 @@ def asked(name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("promise", BY_TRANSPORT, ids=lambda promise: promise.__name__)
-async def test_daytona_stand_in_keeps(
-    promise: Callable[..., Any], place: ErrandEnvironment
-) -> None:
+async def test_daytona_stand_in_keeps(promise: Callable[..., Any], place: CloudEnvironment) -> None:
     await promise(**{name: place for name in inspect.signature(promise).parameters})
 
 
@@ -61,7 +59,7 @@ async def test_a_sandbox_is_limited_short_lived_and_knows_no_key(tmp_path: Path)
 
 
 async def test_a_big_input_goes_by_file_and_the_file_does_not_stay(
-    place: ErrandEnvironment,
+    place: CloudEnvironment,
 ) -> None:
     data = bytes(range(256)) * 2000
     sdk().CALLS.clear()
@@ -73,11 +71,11 @@ async def test_a_big_input_goes_by_file_and_the_file_does_not_stay(
 
 
 async def test_a_sandbox_that_is_gone_is_told_and_the_next_command_gets_another(
-    place: ErrandEnvironment,
+    place: CloudEnvironment,
 ) -> None:
     await place.run("x=1")
     sdk().MACHINES[-1].end()
-    with pytest.raises(PlaceFailed, match="Sandbox not found"):
+    with pytest.raises(EnvironmentFailed, match="Sandbox not found"):
         await place.run("echo $x")
     assert (await place.run("echo ${x-none}")).output == "none\n"
 
@@ -95,7 +93,7 @@ async def test_keys_that_are_missing_or_wrong_are_the_operators_to_fix(tmp_path:
     with pytest.raises(SettingsError, match="does not accept DAYTONA_API_KEY"):
         async with open_daytona(wrong):
             pass
-    assert load("environments", "daytona") is open_daytona
+    assert load_plugin("environments", "daytona") is open_daytona
 
 
 def test_without_the_sdk_it_is_said_what_to_install() -> None:

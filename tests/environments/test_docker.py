@@ -12,14 +12,13 @@ import pytest
 import real_docker
 from real_docker import Daemon
 
-from hermes.core.errors import PlaceFailed, SettingsError
+from hermes.core.errors import EnvironmentFailed, SettingsError
 from hermes.core.events import Event
-from hermes.core.protocols import Environment, Process
-from hermes.environments.docker import open_docker, why_not
-from hermes.environments.docker_container import CAPABILITIES, DockerContainer
-from hermes.environments.errands.client import Client
-from hermes.environments.open import Opening, open_environment
-from hermes.environments.registry import ProcessRegistry
+from hermes.core.protocols import BackgroundProcess, Environment
+from hermes.environments.docker import CONTAINER_CAPABILITIES, DockerContainer, open_docker, why_not
+from hermes.environments.open import EnvironmentOpening, open_environment
+from hermes.environments.process_registry import ProcessRegistry
+from hermes.environments.remote.client import ClientProgram
 from hermes.environments.remote.environment import RemoteEnvironment
 from hermes.environments.settings import TerminalSettings
 
@@ -45,7 +44,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await anyio.sleep(0.05)
 
 
-async def everything(process: Process) -> bytes:
+async def everything(process: BackgroundProcess) -> bytes:
     told = b""
     with anyio.fail_after(20):
         while piece := await process.output():
@@ -64,7 +63,7 @@ async def test_a_container_is_hardened(box: RemoteEnvironment) -> None:
     told = real_docker.daemon().docker("inspect", "--format", shown, id).stdout.decode()
     cpus = f"{min(2, os.cpu_count() or 1)}000000000"
     memory = f"{64 * 1024 * 1024}"
-    words = f"[ALL] [{' '.join(CAPABILITIES)}] [no-new-privileges] 40 {memory} {cpus} true true 1\n"
+    words = f"[ALL] [{' '.join(CONTAINER_CAPABILITIES)}] [no-new-privileges] 40 {memory} {cpus} true true 1\n"
     assert told.replace("CAP_", "") == words
     status = (await box.run("grep -E 'CapEff|NoNewPrivs' /proc/self/status")).output.split()
     assert status == ["CapEff:", "00000000000000fb", "NoNewPrivs:", "1"]
@@ -96,7 +95,7 @@ async def test_the_first_folder_the_mounts_and_the_variables_are_as_told(tmp_pat
         pass_variables=("REGION", "A*"),
     )
     variables = {**given.variables, "REGION": "north", "OTHER": "no"}
-    given = Opening(given.settings, given.directory, given.home, variables)
+    given = EnvironmentOpening(given.settings, given.directory, given.home, variables)
     async with open_environment(given) as place:
         told = (await place.run("pwd; cat /data/file; echo; env")).output
         assert told.startswith("/made/for/it\nfrom outside\n")
@@ -118,7 +117,7 @@ async def test_a_folder_that_is_not_absolute_is_refused_at_once(tmp_path: Path) 
     [(real_docker.WITHOUT_BASH, "has no bash"), ("hermes-test:missing", "no image hermes-test")],
 )
 async def test_an_image_that_will_not_do_is_named(tmp_path: Path, image: str, words: str) -> None:
-    with pytest.raises(PlaceFailed, match=words) as failure:
+    with pytest.raises(EnvironmentFailed, match=words) as failure:
         async with open_docker(real_docker.opening(tmp_path, docker_image=image)):
             pass
     assert image in str(failure.value)
@@ -209,7 +208,7 @@ async def test_a_container_killed_under_a_command_is_the_place_s_failure(
     daemon = real_docker.daemon()
     async with anyio.create_task_group() as group:
         group.start_soon(kill)
-        with pytest.raises(PlaceFailed, match="ended under us"):
+        with pytest.raises(EnvironmentFailed, match="ended under us"):
             await box.run("sleep 60")
     result = await box.run("echo ${x-none}; cat /srv/file")  # a new one, with nothing in it
     assert result.output.startswith("none\n")
@@ -221,10 +220,10 @@ async def test_a_container_that_goes_while_nobody_looks_is_told_once(
 ) -> None:
     before = await container(box)
     real_docker.daemon().docker("rm", "--force", before)
-    with pytest.raises(PlaceFailed, match=f"container {before} ended"):
+    with pytest.raises(EnvironmentFailed, match=f"container {before} ended"):
         await box.run("true")
     assert (await box.run("echo new")).output == "new\n"
-    with pytest.raises(PlaceFailed):
+    with pytest.raises(EnvironmentFailed):
         real_docker.daemon().docker("rm", "--force", await container(box))
         await box.read("/etc/passwd")
 
@@ -239,11 +238,13 @@ async def test_a_daemon_that_stops_is_the_place_s_failure_and_says_how_to_start_
         async with open_docker(given) as place:
             assert (await place.run("echo here")).output == "here\n"
             daemon.stop()
-            with pytest.raises(PlaceFailed, match=r"does not answer; start it \(`sudo systemctl"):
+            with pytest.raises(
+                EnvironmentFailed, match=r"does not answer; start it \(`sudo systemctl"
+            ):
                 await place.run("true")
             assert "does not answer" in str(await why_not(given))
             daemon.start()
-            with pytest.raises(PlaceFailed, match="ended under us"):
+            with pytest.raises(EnvironmentFailed, match="ended under us"):
                 await place.run("true")
             assert (await place.run("echo again")).output == "again\n"
     finally:
@@ -271,7 +272,7 @@ anyio.run(main)
 
 def short_lived(address: str, docker: str) -> RemoteEnvironment:
     settings = TerminalSettings(docker_host=address, docker_image=real_docker.WITH_BASH)
-    client = Client(docker, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
+    client = ClientProgram(docker, {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
     made = DockerContainer(client, settings, linger=0.5)
     return RemoteEnvironment("docker", "x", made, settings=settings, isolated=True)
 
@@ -372,7 +373,9 @@ async def test_one_that_was_made_and_never_started_is_swept_away(tmp_path: Path)
 async def test_the_doctor_is_told_what_is_missing(tmp_path: Path) -> None:
     given = real_docker.opening(tmp_path)
     assert await why_not(given) is None
-    nothing = Opening(given.settings, given.directory, given.home, {"PATH": str(tmp_path)})
+    nothing = EnvironmentOpening(
+        given.settings, given.directory, given.home, {"PATH": str(tmp_path)}
+    )
     assert "install one" in str(await why_not(nothing))
     assert "install" in str(await why_not(real_docker.opening(tmp_path, docker_program="no-such")))
     elsewhere = real_docker.opening(tmp_path, docker_host=f"unix://{tmp_path}/none")

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from stand_ins.places import calls, install, kubernetes, opening, want
 
-from hermes.core.errors import PlaceFailed, SettingsError
-from hermes.core.plugins import load
+from hermes.core.errors import EnvironmentFailed, SettingsError
+from hermes.core.plugins import load_plugin
 from hermes.environments.kubernetes import open_kubernetes, why_not
 
 pytestmark = pytest.mark.anyio
@@ -67,7 +67,7 @@ async def test_every_call_says_where(tmp_path: Path) -> None:
 async def test_a_context_that_was_named_is_used_and_must_exist(tmp_path: Path) -> None:
     async with kubernetes(tmp_path, kubernetes_context="other"):
         assert calls(tmp_path)[0]["argv"][:2] == ["--context", "other"]
-    with pytest.raises(PlaceFailed, match='"gone" does not exist'):
+    with pytest.raises(EnvironmentFailed, match='"gone" does not exist'):
         async with kubernetes(tmp_path, kubernetes_context="gone"):
             pass
 
@@ -87,10 +87,10 @@ async def test_somebodys_pod_is_entered_and_left_as_it_was(tmp_path: Path) -> No
 
 async def test_a_pod_or_container_that_is_not_there_is_a_place_that_failed(tmp_path: Path) -> None:
     somebodys_pod(tmp_path, "app")
-    with pytest.raises(PlaceFailed, match="not found"):
+    with pytest.raises(EnvironmentFailed, match="not found"):
         async with kubernetes(tmp_path, kubernetes_pod="web-2"):
             pass
-    with pytest.raises(PlaceFailed, match="nope not found"):
+    with pytest.raises(EnvironmentFailed, match="nope not found"):
         async with kubernetes(tmp_path, kubernetes_pod="web-1", kubernetes_container="nope"):
             pass
 
@@ -99,7 +99,7 @@ async def test_a_pod_that_vanishes_is_told_and_replaced(tmp_path: Path) -> None:
     async with kubernetes(tmp_path) as place:
         await place.run("x=1")
         (pod,) = pods(tmp_path)
-        with pytest.raises(PlaceFailed, match="ended under us"):
+        with pytest.raises(EnvironmentFailed, match="ended under us"):
             await place.run(f"rm -rf {pod}; kill -9 $PPID $$")
         assert (await place.run("echo ${x-none}")).output.endswith("none\n")
 
@@ -107,7 +107,7 @@ async def test_a_pod_that_vanishes_is_told_and_replaced(tmp_path: Path) -> None:
 async def test_a_cluster_that_stops_answering_is_not_the_commands_failure(tmp_path: Path) -> None:
     async with kubernetes(tmp_path) as place:
         want(tmp_path, "down")
-        with pytest.raises(PlaceFailed, match="refused"):
+        with pytest.raises(EnvironmentFailed, match="refused"):
             await place.run("kill -9 $PPID $$")
         (tmp_path / "stand-in" / "down").unlink()
         assert (await place.run("exit 1")).exit_code == 1
@@ -117,7 +117,7 @@ async def test_a_connection_that_breaks_is_no_success(tmp_path: Path) -> None:
     """kubectl itself calls it one."""
     async with kubernetes(tmp_path) as place:
         want(tmp_path, "cut")
-        with pytest.raises(PlaceFailed, match="how it ended is not known"):
+        with pytest.raises(EnvironmentFailed, match="how it ended is not known"):
             await place.run("echo half; kill -9 $PPID $$")
         (tmp_path / "stand-in" / "cut").unlink()
         assert (await place.run("echo last; kill -9 $$; kill -9 $PPID")).exit_code == 137
@@ -126,7 +126,7 @@ async def test_a_connection_that_breaks_is_no_success(tmp_path: Path) -> None:
 async def test_a_pod_that_does_not_come_up_is_told_why_and_deleted(tmp_path: Path) -> None:
     place = kubernetes(tmp_path)
     want(tmp_path, "never-ready", "Back-off pulling image")
-    with pytest.raises(PlaceFailed, match="Back-off pulling image"):
+    with pytest.raises(EnvironmentFailed, match="Back-off pulling image"):
         async with place:
             pass
     assert pods(tmp_path) == []
@@ -135,7 +135,7 @@ async def test_a_pod_that_does_not_come_up_is_told_why_and_deleted(tmp_path: Pat
 async def test_an_image_without_bash_is_told(tmp_path: Path) -> None:
     place = kubernetes(tmp_path)
     want(tmp_path, "no-bash")
-    with pytest.raises(PlaceFailed, match="has no bash"):
+    with pytest.raises(EnvironmentFailed, match="has no bash"):
         async with place:
             pass
     assert pods(tmp_path) == []
@@ -144,7 +144,7 @@ async def test_an_image_without_bash_is_told(tmp_path: Path) -> None:
 async def test_a_role_that_may_not_is_told(tmp_path: Path) -> None:
     place = kubernetes(tmp_path)
     want(tmp_path, "forbidden", "User cannot create resource pods")
-    with pytest.raises(PlaceFailed, match="User cannot create"):
+    with pytest.raises(EnvironmentFailed, match="User cannot create"):
         async with place:
             pass
     assert "may not create pods" in (await why_not(opening(tmp_path)) or "")
@@ -160,10 +160,10 @@ async def test_what_is_missing_is_said_before_anything_starts(tmp_path: Path) ->
     nothing = opening(tmp_path)
     nothing.variables["PATH"] = str(tmp_path)
     assert "kubectl" in (await why_not(nothing) or "")
-    with pytest.raises(PlaceFailed, match="kubectl"):
+    with pytest.raises(EnvironmentFailed, match="kubectl"):
         open_kubernetes(nothing)
     install(tmp_path, "kubectl", "stand_in_kubectl")
     assert await why_not(opening(tmp_path)) is None
     want(tmp_path, "no-context")
     assert "kubernetes_context" in (await why_not(opening(tmp_path)) or "")
-    assert load("environments", "kubernetes") is open_kubernetes
+    assert load_plugin("environments", "kubernetes") is open_kubernetes

@@ -11,10 +11,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hermes.core.errors import PlaceFailed, ToolError
+from hermes.core.errors import EnvironmentFailed, ToolError
 from hermes.environments.local import LocalEnvironment
+from hermes.environments.open import select_variables
 from hermes.environments.settings import TerminalSettings
-from hermes.environments.variables import child_variables
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +55,7 @@ async def test_commands_never_see_a_key(tmp_path: Path) -> None:
         "OTHER": "not granted",
     }
     granted = ("AWS_*", "KUBECONFIG", "GITHUB_TOKEN", "OWN_KEY")
-    variables = child_variables(ours, granted, withheld={"OWN_KEY"})
+    variables = select_variables(ours, granted, withheld={"OWN_KEY"})
     async with LocalEnvironment(tmp_path, variables) as place:
         told = (await place.run("env; cat /proc/self/environ | tr '\\0' '\\n'")).output
     assert "AWS_PROFILE=ops" in told
@@ -67,24 +67,24 @@ async def test_commands_never_see_a_key(tmp_path: Path) -> None:
 
 
 async def test_a_machine_without_bash_is_a_place_that_failed(tmp_path: Path) -> None:
-    with pytest.raises(PlaceFailed, match="install it"):
+    with pytest.raises(EnvironmentFailed, match="install it"):
         async with LocalEnvironment(tmp_path, {"PATH": str(tmp_path)}):
             pass
 
 
 async def test_a_missing_first_folder_is_a_place_that_failed(tmp_path: Path) -> None:
-    with pytest.raises(PlaceFailed, match="make it first"):
+    with pytest.raises(EnvironmentFailed, match="make it first"):
         async with LocalEnvironment(tmp_path / "missing", {"PATH": os.environ["PATH"]}):
             pass
 
 
 async def test_it_runs_nothing_before_it_is_open_or_after(tmp_path: Path) -> None:
     place = LocalEnvironment(tmp_path, {"PATH": os.environ["PATH"]})
-    with pytest.raises(PlaceFailed):
+    with pytest.raises(EnvironmentFailed):
         await place.run("true")
     async with place:
         await place.run("true")
-    with pytest.raises(PlaceFailed):
+    with pytest.raises(EnvironmentFailed):
         await place.run("true")
 
 

@@ -16,10 +16,10 @@ import pytest
 import test_contract as contract
 from stand_ins.places import HERE, modal, opening, sdk
 
-from hermes.core.errors import PlaceFailed, SettingsError
-from hermes.core.plugins import load
+from hermes.core.errors import EnvironmentFailed, SettingsError
+from hermes.core.plugins import load_plugin
 from hermes.core.protocols import StartsProcesses
-from hermes.environments.errands.environment import ErrandEnvironment
+from hermes.environments.cloud.environment import CloudEnvironment
 from hermes.environments.modal import open_modal, why_not
 
 pytestmark = pytest.mark.anyio
@@ -56,7 +56,7 @@ BY_ERRAND = (
 
 
 @pytest.fixture
-async def place(tmp_path: Path) -> AsyncIterator[ErrandEnvironment]:
+async def place(tmp_path: Path) -> AsyncIterator[CloudEnvironment]:
     async with modal(tmp_path) as environment:
         environment.grace = 0.3
         yield environment
@@ -67,7 +67,7 @@ def asked(name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("promise", BY_TRANSPORT + BY_ERRAND, ids=lambda promise: promise.__name__)
-async def test_modal_stand_in_keeps(promise: Callable[..., Any], place: ErrandEnvironment) -> None:
+async def test_modal_stand_in_keeps(promise: Callable[..., Any], place: CloudEnvironment) -> None:
     assert isinstance(place, StartsProcesses)
     await promise(**{name: place for name in inspect.signature(promise).parameters})
 
@@ -92,23 +92,23 @@ async def test_a_sandbox_is_limited_and_knows_no_key(tmp_path: Path) -> None:
 
 
 async def test_a_sandbox_that_is_gone_is_told_and_the_next_command_gets_another(
-    place: ErrandEnvironment,
+    place: CloudEnvironment,
 ) -> None:
     await place.run("x=1")
     sdk().MACHINES[-1].end()
-    with pytest.raises(PlaceFailed, match="already shut down"):
+    with pytest.raises(EnvironmentFailed, match="already shut down"):
         await place.run("echo $x")
     assert (await place.run("echo ${x-none}")).output == "none\n"
 
 
-async def test_a_command_that_removes_our_folder_is_told(place: ErrandEnvironment) -> None:
-    with pytest.raises(PlaceFailed, match="removed"):
+async def test_a_command_that_removes_our_folder_is_told(place: CloudEnvironment) -> None:
+    with pytest.raises(EnvironmentFailed, match="removed"):
         await place.run('rm -rf "$TMPDIR"/.hermes-*; sleep 5')
     assert (await place.run("echo on")).output == "on\n"
 
 
 async def test_what_lies_between_the_ends_of_an_output_is_not_kept(
-    place: ErrandEnvironment,
+    place: CloudEnvironment,
 ) -> None:
     used = 'du -cm "$TMPDIR"/.hermes-*/*.out | tail -1 | cut -f1'
     result = await place.run(
@@ -134,7 +134,7 @@ async def test_keys_that_are_missing_or_wrong_are_the_operators_to_fix(tmp_path:
     with pytest.raises(SettingsError, match="does not accept"):
         async with open_modal(wrong):
             pass
-    assert load("environments", "modal") is open_modal
+    assert load_plugin("environments", "modal") is open_modal
 
 
 def without(name: str, module: str) -> str:

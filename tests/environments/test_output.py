@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.environments.output import Capture, Rolling, whole
+from hermes.environments.processes.output import BoundedOutput, RollingOutput, whole_characters
 
 pieces = st.lists(st.binary(max_size=40), max_size=30)
 
 
 @given(pieces, st.integers(1, 50), st.integers(1, 50))
 def test_a_capture_keeps_head_and_tail(data: list[bytes], head: int, tail: int) -> None:
-    capture, stream = Capture(head, tail), b"".join(data)
+    capture, stream = BoundedOutput(head, tail), b"".join(data)
     for piece in data:
         capture.feed(piece)
     assert capture.dropped == max(0, len(stream) - head - tail)
@@ -19,7 +19,7 @@ def test_a_capture_keeps_head_and_tail(data: list[bytes], head: int, tail: int) 
 
 
 def test_a_capture_says_how_much_is_missing_and_cuts_no_character() -> None:
-    capture = Capture(5, 5)
+    capture = BoundedOutput(5, 5)
     capture.feed("aéééééééé".encode() + b"z")
     text = capture.text()
     assert text.startswith("aéé\n[… ")
@@ -29,7 +29,7 @@ def test_a_capture_says_how_much_is_missing_and_cuts_no_character() -> None:
 
 @given(pieces, st.integers(1, 60), st.integers(0, 400))
 def test_a_window_keeps_the_last_bytes(data: list[bytes], size: int, position: int) -> None:
-    window, stream = Rolling(size), b"".join(data)
+    window, stream = RollingOutput(size), b"".join(data)
     for piece in data:
         window.feed(piece)
     assert window.total == len(stream)
@@ -43,5 +43,5 @@ def test_a_window_keeps_the_last_bytes(data: list[bytes], size: int, position: i
 def test_a_cut_character_waits_for_its_rest(text: str, cut: int) -> None:
     data = text.encode("utf-8", "ignore")
     short = data[: len(data) - cut]
-    assert data.startswith(whole(short))
-    whole(short).decode("utf-8")
+    assert data.startswith(whole_characters(short))
+    whole_characters(short).decode("utf-8")

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from hermes.environments.processes.log import LogTail
+from hermes.environments.processes.background import LogTail
 
 
 def append(path: Path, data: bytes) -> None:

@@ -12,13 +12,13 @@ from typing import Any
 import anyio
 import pytest
 
-from hermes.core.errors import PlaceFailed, ToolError
+from hermes.core.errors import EnvironmentFailed, ToolError
 from hermes.core.events import Event
 from hermes.core.events.tools import ProcessEnded, ProcessMatched, ProcessStarted
-from hermes.core.protocols import Environment, Processes
+from hermes.core.protocols import BackgroundProcesses, Environment
 from hermes.environments.local import LocalEnvironment
-from hermes.environments.processes.tree import birth
-from hermes.environments.registry import ProcessRegistry
+from hermes.environments.process_registry import ProcessRegistry
+from hermes.environments.processes.process_tree import process_birth
 from hermes.environments.settings import TerminalSettings
 
 pytestmark = pytest.mark.anyio
@@ -57,7 +57,7 @@ async def registry(tmp_path: Path, told: Told) -> AsyncIterator[ProcessRegistry]
         yield registry
 
 
-async def printed(processes: Processes, id: str, what: str) -> str:
+async def printed(processes: BackgroundProcesses, id: str, what: str) -> str:
     text = ""
     with anyio.fail_after(20):
         while what not in text:
@@ -101,7 +101,7 @@ async def test_a_kill_ends_the_tree_and_is_told(
     pid = (await printed(registry, view.id, "\n")).strip()
     killed = await registry.kill(view.id)
     assert killed.status == "killed"
-    assert birth(int(pid)) == ""
+    assert process_birth(int(pid)) == ""
     (ended,) = await told.until(ProcessEnded)
     assert ended.reason == "killed"
     assert (await registry.kill(view.id)).status == "killed"
@@ -266,7 +266,7 @@ async def test_a_place_that_cannot_be_reached_now_is_tried_again_later(
 ) -> None:
     class Unreachable(LocalEnvironment):
         async def find(self, handle: str) -> None:
-            raise PlaceFailed("the line is down")
+            raise EnvironmentFailed("the line is down")
 
     async with ProcessRegistry(tmp_path, told.publish) as first:
         view = await first.start(here, "sleep 60", run="r")
@@ -299,8 +299,8 @@ LIFE = """
 import os, sys, anyio
 from pathlib import Path
 from hermes.environments.local import LocalEnvironment
-from hermes.environments.processes.tree import birth
-from hermes.environments.registry import ProcessRegistry
+from hermes.environments.processes.process_tree import birth
+from hermes.environments.process_registry import ProcessRegistry
 home = Path(sys.argv[1])
 async def publish(*events): return range(len(events))
 async def main():

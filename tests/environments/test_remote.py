@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.core.errors import PlaceFailed
+from hermes.core.errors import EnvironmentFailed
+from hermes.environments.remote.channels import ChannelBroken, open_channel
 from hermes.environments.remote.environment import RemoteEnvironment
-from hermes.environments.remote.line import LineBroken, open_line
-from hermes.environments.remote.scripts import WAIT_FOR_ONE, program, quote
+from hermes.environments.remote.scripts import WAIT_FOR_PROGRAM_ARGV, build_program, quote_word
 from hermes.environments.settings import TerminalSettings
 
 BASH = str(shutil.which("bash"))
@@ -37,8 +37,8 @@ class Here:
     def words(self, argv: Sequence[str], *, terminal: bool = False) -> Sequence[str]:
         return [*self.prefix, BASH, *argv[1:]]
 
-    async def broken(self, code: int, complaint: str, *, begun: bool) -> PlaceFailed | None:
-        return PlaceFailed(f"gone: {complaint}") if begun else None
+    async def broken(self, code: int, complaint: str, *, begun: bool) -> EnvironmentFailed | None:
+        return EnvironmentFailed(f"gone: {complaint}") if begun else None
 
     def elsewhere(self, place: str) -> None:
         return None
@@ -68,7 +68,7 @@ async def place() -> AsyncIterator[RemoteEnvironment]:
 
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
 def test_any_text_arrives_as_it_is(text: str) -> None:
-    word = quote(text)
+    word = quote_word(text)
     assert word.isascii()
     for locale in ("C", "C.UTF-8"):
         told = subprocess.run(
@@ -82,35 +82,35 @@ def test_any_text_arrives_as_it_is(text: str) -> None:
 
 @pytest.mark.anyio
 async def test_a_mark_that_arrives_in_pieces_is_still_found() -> None:
-    line = open_line([BASH, *WAIT_FOR_ONE[1:]], VARIABLES)
+    line = open_channel([BASH, *WAIT_FOR_PROGRAM_ARGV[1:]], VARIABLES)
     await line.ready()
     halves = "".join(f"printf '{piece}'; sleep 0.02; " for piece in ("a\\0", "\\0hermes:", "b\\0"))
     slow = "".join(f"printf '%s' '{letter}'; sleep 0.005; " for letter in line.nonce)
     await line.send(f"{halves} printf 'end'; printf '\\0hermes:'; {slow} printf ':7\\nlate'")
     told = b""
-    while piece := await line.piece():
+    while piece := await line.read_output():
         told += piece
     assert told == b"a\0\0hermes:b\0end"
-    assert line.word == "7"
+    assert line.last_word == "7"
     line.close()
 
 
 @pytest.mark.anyio
 async def test_noise_before_the_far_end_is_heard_is_left_out() -> None:
     login = "echo Welcome; printf '\\0hermes:'; exec \"$@\""
-    line = open_line([BASH, "-c", login, "x", BASH, *WAIT_FOR_ONE[1:]], VARIABLES)
+    line = open_channel([BASH, "-c", login, "x", BASH, *WAIT_FOR_PROGRAM_ARGV[1:]], VARIABLES)
     await line.ready()
-    await line.send(program("echo quiet", line.nonce))
-    assert await line.piece() == b"quiet\n"
-    assert await line.piece() == b""
-    assert line.word == "0"
+    await line.send(build_program("echo quiet", line.nonce))
+    assert await line.read_output() == b"quiet\n"
+    assert await line.read_output() == b""
+    assert line.last_word == "0"
     line.close()
 
 
 @pytest.mark.anyio
 async def test_a_line_that_breaks_says_how_and_what_was_complained() -> None:
-    line = open_line([BASH, "-c", "echo no such host >&2; exit 255"], VARIABLES)
-    with pytest.raises(LineBroken) as caught:
+    line = open_channel([BASH, "-c", "echo no such host >&2; exit 255"], VARIABLES)
+    with pytest.raises(ChannelBroken) as caught:
         await line.ready()
     assert (caught.value.code, caught.value.complaint) == (255, "no such host")
 
@@ -118,7 +118,7 @@ async def test_a_line_that_breaks_says_how_and_what_was_complained() -> None:
 @pytest.mark.anyio
 async def test_a_place_that_gives_no_shell_is_tried_twice_and_named() -> None:
     client = Here([BASH, "-c", "echo bash: not found >&2; exit 127"])
-    with pytest.raises(PlaceFailed, match="here, which must have bash: bash: not found"):
+    with pytest.raises(EnvironmentFailed, match="here, which must have bash: bash: not found"):
         async with remote(client):
             pass
     assert client.reached == 2
@@ -129,7 +129,7 @@ async def test_a_client_that_breaks_under_a_command_is_never_tried_again(
     place: RemoteEnvironment, tmp_path: Path
 ) -> None:
     count = tmp_path / "count"
-    with pytest.raises(PlaceFailed, match="gone"):
+    with pytest.raises(EnvironmentFailed, match="gone"):
         await place.run(f"echo x >> {count}; kill -KILL $PPID")
     assert count.read_text() == "x\n"
 
@@ -158,9 +158,9 @@ async def test_what_follows_a_lost_state_folder_is_a_new_state(place: RemoteEnvi
 @pytest.mark.anyio
 async def test_it_runs_nothing_before_it_is_open_or_after() -> None:
     place = remote(Here())
-    with pytest.raises(PlaceFailed):
+    with pytest.raises(EnvironmentFailed):
         await place.run("true")
     async with place:
         await place.run("true")
-    with pytest.raises(PlaceFailed):
+    with pytest.raises(EnvironmentFailed):
         await place.run("true")

@@ -9,16 +9,16 @@ import pytest
 import real_docker
 import real_ssh
 
-from hermes.core.actions import Profile
-from hermes.core.errors import PlaceFailed, ToolError
-from hermes.core.protocols import Process, ReportsRefusals, StartsProcesses
-from hermes.environments.confinement import probe
+from hermes.core.actions import ConfinementProfile
+from hermes.core.errors import EnvironmentFailed, ToolError
+from hermes.core.protocols import BackgroundProcess, ReportsRefusals, StartsProcesses
 from hermes.environments.docker import open_docker
 from hermes.environments.remote.environment import RemoteEnvironment
-from hermes.environments.remote.word import LastWord
+from hermes.environments.remote.run import RemoteExitMessage
+from hermes.environments.sandboxing import support
 from hermes.environments.ssh import open_ssh
 
-NOT_HERE = probe.kernel_support().reason
+NOT_HERE = support.kernel_support().reason
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(bool(NOT_HERE), reason=NOT_HERE)]
 
 
@@ -44,14 +44,14 @@ async def machine(tmp_path: Path) -> AsyncIterator[RemoteEnvironment]:
 
 
 async def run(
-    place: RemoteEnvironment, command: str, profile: Profile | None = None
+    place: RemoteEnvironment, command: str, profile: ConfinementProfile | None = None
 ) -> tuple[int, str, list[str]]:
-    async with place.confined(profile or Profile()) as confined:
+    async with place.confined(profile or ConfinementProfile()) as confined:
         result = await confined.run(command, timeout=60)
         return result.exit_code, result.output, [str(each) for each in confined.collect()]
 
 
-async def everything(process: Process) -> bytes:
+async def everything(process: BackgroundProcess) -> bytes:
     said = b""
     with anyio.fail_after(60):
         while piece := await process.output():
@@ -110,7 +110,9 @@ async def test_git_status_runs_and_leaves_its_index_alone(machine: RemoteEnviron
     code, output, blocked = await run(machine, "git status --short; git diff --stat")
     assert (code, output, blocked) == (0, "A  a\n", [])
     code, output, _ = await run(
-        machine, "git -c user.name=a -c user.email=b commit -qm one", Profile(repository="records")
+        machine,
+        "git -c user.name=a -c user.email=b commit -qm one",
+        ConfinementProfile(repository="records"),
     )
     assert (code, output) == (0, "")
     assert (await machine.run("git log --oneline | wc -l")).output == "1\n"
@@ -121,7 +123,7 @@ async def test_a_verdict_that_names_a_folder_reaches_that_folder_alone(
 ) -> None:
     await far.run("mkdir -p ~/one ~/two; cd ~")
     home = far.folder
-    profile = Profile(writable=(f"{home}/one",))
+    profile = ConfinementProfile(writable=(f"{home}/one",))
     command = "echo a > one/x; mkdir one/y; echo b > two/x"
     _, _, blocked = await run(far, command, profile)
     assert blocked == [f"write to {home}/two/x by bash"]
@@ -131,14 +133,14 @@ async def test_a_verdict_that_names_a_folder_reaches_that_folder_alone(
 async def test_a_path_that_leads_elsewhere_there_is_refused(far: RemoteEnvironment) -> None:
     await far.run("cd ~; mkdir real; ln -s real link")
     with pytest.raises(ToolError, match="/real, which the verdict does not cover"):
-        await run(far, "touch link/x", Profile(writable=(f"{far.folder}/link",)))
+        await run(far, "touch link/x", ConfinementProfile(writable=(f"{far.folder}/link",)))
     assert (await far.run("ls real")).output == ""
 
 
 async def test_files_are_written_only_where_the_verdict_says(far: RemoteEnvironment) -> None:
     await far.run("cd ~; mkdir -p fine")
     home = far.folder
-    async with far.confined(Profile(writable=(f"{home}/fine",))) as confined:
+    async with far.confined(ConfinementProfile(writable=(f"{home}/fine",))) as confined:
         await confined.write("fine/new", b"a")
         with pytest.raises(ToolError, match="outside"):
             await confined.write(f"{home}/other", b"b")
@@ -168,7 +170,7 @@ async def test_no_verdict_reaches_the_state_of_the_session(far: RemoteEnvironmen
         "for f in /tmp/.hermes-*/*; do echo 'echo forged' > $f; done; rm -rf /tmp/.hermes-*; "
         "touch /tmp/allowed"
     )
-    _, _, blocked = await run(far, attack, Profile(writable=("/tmp",)))
+    _, _, blocked = await run(far, attack, ConfinementProfile(writable=("/tmp",)))
     assert any(".hermes-" in each for each in blocked)
     left = "echo $x; ls /tmp/allowed; rm /tmp/allowed"
     assert (await far.run(left)).output == "kept\n/tmp/allowed\n"
@@ -177,7 +179,7 @@ async def test_no_verdict_reaches_the_state_of_the_session(far: RemoteEnvironmen
 
 async def test_a_background_process_is_held_too_and_reports_it(far: RemoteEnvironment) -> None:
     await far.run("cd ~; mine=3")
-    async with far.confined(Profile()) as confined:
+    async with far.confined(ConfinementProfile()) as confined:
         assert isinstance(confined, StartsProcesses)
         process = await confined.start("echo begun $mine; echo x > new; cat; exit 4")
     await process.write(b"fed\n")
@@ -188,7 +190,7 @@ async def test_a_background_process_is_held_too_and_reports_it(far: RemoteEnviro
     assert b"begun 3\n" in said
     await process.kill()
     await everything(process)
-    async with far.confined(Profile()) as confined:
+    async with far.confined(ConfinementProfile()) as confined:
         assert isinstance(confined, StartsProcesses)
         process = await confined.start("echo x > new; exit 4")
     await everything(process)
@@ -201,7 +203,7 @@ async def test_a_background_process_is_held_too_and_reports_it(far: RemoteEnviro
 
 async def test_a_terminal_works_under_confinement(far: RemoteEnvironment) -> None:
     await far.run("cd ~")
-    async with far.confined(Profile()) as confined:
+    async with far.confined(ConfinementProfile()) as confined:
         assert isinstance(confined, StartsProcesses)
         process = await confined.start(
             "test -t 0 && test -t 1 && echo terminal; read x; echo got $x > /dev/tty; echo n > new",
@@ -224,7 +226,7 @@ async def test_what_a_command_leaves_behind_stays_confined(far: RemoteEnvironmen
 async def test_a_command_that_runs_too_long_is_ended_with_all_it_started(
     far: RemoteEnvironment,
 ) -> None:
-    async with far.confined(Profile()) as confined:
+    async with far.confined(ConfinementProfile()) as confined:
         result = await confined.run("sleep 77 & sleep 78", timeout=1)
     assert result.timed_out
     shown = "for p in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $p; echo; done 2>/dev/null"
@@ -274,9 +276,9 @@ async def test_a_container_that_was_replaced_never_runs_a_command_unconfined(
         assert (await place.kernel_support()).reason == ""
         id = (await place.run("hostname")).output.strip()
         real_docker.daemon().docker("kill", id)
-        with pytest.raises(PlaceFailed):
+        with pytest.raises(EnvironmentFailed):
             await run(place, "touch /srv/one")
-        with pytest.raises(PlaceFailed):
+        with pytest.raises(EnvironmentFailed):
             await run(place, "touch /srv/one")
         assert (await run(place, "touch /srv/one"))[0] == 1
         assert (await place.run("ls /srv")).output == ""
@@ -284,17 +286,21 @@ async def test_a_container_that_was_replaced_never_runs_a_command_unconfined(
 
 async def test_a_machine_that_cannot_confine_runs_no_command_that_must_be(tmp_path: Path) -> None:
     async with open_docker(real_docker.opening(tmp_path)) as place:
-        with pytest.raises(PlaceFailed, match="could not be confined"):
+        with pytest.raises(EnvironmentFailed, match="could not be confined"):
             await run(place, "touch /srv/one")
-        async with place.confined(Profile()) as confined:
+        async with place.confined(ConfinementProfile()) as confined:
             assert isinstance(confined, StartsProcesses)
-            with pytest.raises(PlaceFailed, match="could not be confined"):
+            with pytest.raises(EnvironmentFailed, match="could not be confined"):
                 await confined.start("touch /srv/one")
         assert (await place.run("ls /srv")).output == ""
 
 
 def test_a_last_word_carries_odd_folders() -> None:
-    assert LastWord("0 - /a b/").folder == "/a b"
-    assert LastWord("0 - /a\\nb\\\\nc/").folder == "/a\nb\\nc"
-    assert LastWord("0 - //").folder == "/"
-    assert (LastWord("7").code, LastWord("lost").code, LastWord(None).code) == (7, None, None)
+    assert RemoteExitMessage("0 - /a b/").folder == "/a b"
+    assert RemoteExitMessage("0 - /a\\nb\\\\nc/").folder == "/a\nb\\nc"
+    assert RemoteExitMessage("0 - //").folder == "/"
+    assert (
+        RemoteExitMessage("7").code,
+        RemoteExitMessage("lost").code,
+        RemoteExitMessage(None).code,
+    ) == (7, None, None)

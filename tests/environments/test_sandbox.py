@@ -15,14 +15,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hermes.core.errors import PlaceFailed, ToolError
-from hermes.environments.confinement import opening, probe, scratch
-from hermes.environments.confinement.cgroups import Cgroup
-from hermes.environments.confinement.limits import descendants
-from hermes.environments.confinement.line import launcher_argv
-from hermes.environments.confinement.opening import Wish
-from hermes.environments.open import Opening, open_environment
+from hermes.core.errors import EnvironmentFailed, ToolError
+from hermes.environments.confinement.limits import find_descendants
+from hermes.environments.open import EnvironmentOpening, open_environment
 from hermes.environments.sandbox import SandboxEnvironment, why_not
+from hermes.environments.sandboxing import sandbox_resources, support
+from hermes.environments.sandboxing.cgroups import SandboxCgroup
+from hermes.environments.sandboxing.launcher_client import launcher_argv
+from hermes.environments.sandboxing.sandbox_resources import SandboxOptions
 from hermes.environments.settings import TerminalSettings
 
 pytestmark = pytest.mark.anyio
@@ -82,7 +82,7 @@ async def test_it_is_isolated_and_says_where_it_works(box: SandboxEnvironment, w
 async def test_it_opens_by_name_with_the_folder_of_the_person(work: Path) -> None:
     settings = TerminalSettings(backend="sandbox")
     place = open_environment(
-        Opening(settings=settings, directory=work, home=work.parent, variables=VARIABLES)
+        EnvironmentOpening(settings=settings, directory=work, home=work.parent, variables=VARIABLES)
     )
     assert isinstance(place, SandboxEnvironment)
     async with place:
@@ -93,7 +93,7 @@ async def test_without_a_folder_it_makes_one_and_takes_it_away_again() -> None:
     settings = TerminalSettings(backend="sandbox", cwd="")
     nowhere = Path("/nonexistent")
     async with open_environment(
-        Opening(settings=settings, directory=nowhere, home=nowhere, variables=VARIABLES)
+        EnvironmentOpening(settings=settings, directory=nowhere, home=nowhere, variables=VARIABLES)
     ) as place:
         result = await place.run("touch made; pwd")
         folder = Path(result.output.strip())
@@ -145,16 +145,18 @@ async def test_where_owners_cannot_be_translated_root_stays_without_any_power(wo
 
 @as_root
 def test_root_whose_processes_cannot_be_counted_is_refused() -> None:
-    wish = Wish(scratch="/nonexistent", writable=("/somewhere",))
-    reason = opening._unbounded(wish, "landlock", -1, Cgroup())
+    wish = SandboxOptions(scratch="/nonexistent", writable=("/somewhere",))
+    reason = sandbox_resources._find_unbounded(wish, "landlock", -1, SandboxCgroup())
     assert "no cgroup" in reason
-    assert opening._unbounded(wish, "landlock", -1, Cgroup(processes=True)) == ""
+    assert (
+        sandbox_resources._find_unbounded(wish, "landlock", -1, SandboxCgroup(processes=True)) == ""
+    )
 
 
 @pytest.mark.parametrize("walls", ["namespaces", "bubblewrap", "landlock"])
 async def test_each_kind_of_walls_runs_commands_and_keeps_files(walls: str, work: Path) -> None:
-    if opening.missing(walls):
-        pytest.skip(opening.missing(walls))
+    if sandbox_resources.find_missing_support(walls):
+        pytest.skip(sandbox_resources.find_missing_support(walls))
     async with SandboxEnvironment(work, VARIABLES, walls=(walls,)) as place:
         assert await said(place, "x=1; echo hello > f; cat f < <(true)") == "hello"
         await place.write("g", b"\0\xff")
@@ -168,13 +170,13 @@ async def test_each_kind_of_walls_runs_commands_and_keeps_files(walls: str, work
 
 @pytest.mark.parametrize("folder", ["~", "~/..", "/", "/etc", "/tmp", "/usr"])
 async def test_the_home_and_the_system_are_not_given_away(folder: str) -> None:
-    with pytest.raises(PlaceFailed, match="cannot be given"):
+    with pytest.raises(EnvironmentFailed, match="cannot be given"):
         async with SandboxEnvironment(Path(folder), VARIABLES):
             pass
 
 
 async def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(PlaceFailed, match="make it first"):
+    with pytest.raises(EnvironmentFailed, match="make it first"):
         async with SandboxEnvironment(tmp_path / "nowhere", VARIABLES):
             pass
 
@@ -225,8 +227,8 @@ print(*{link.recv(5).decode() for link in links})
 async def test_programs_inside_reach_each_other_by_sockets_of_their_own(
     work: Path, walls: str
 ) -> None:
-    if opening.missing(walls):
-        pytest.skip(opening.missing(walls))
+    if sandbox_resources.find_missing_support(walls):
+        pytest.skip(sandbox_resources.find_missing_support(walls))
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
     async with SandboxEnvironment(work, VARIABLES, walls=(walls,)) as place:
         await place.write("serve.py", SERVE.encode())
@@ -264,8 +266,8 @@ async def test_what_is_written_is_bounded_in_total(work: Path, way: str) -> None
 async def test_in_a_full_sandbox_files_can_be_removed_and_not_written(
     work: Path, walls: str
 ) -> None:
-    if opening.missing(walls):
-        pytest.skip(opening.missing(walls))
+    if sandbox_resources.find_missing_support(walls):
+        pytest.skip(sandbox_resources.find_missing_support(walls))
     settings = TerminalSettings(total_mb=16)
     async with SandboxEnvironment(work, VARIABLES, settings=settings, walls=(walls,)) as place:
         await said(place, "x=kept; head -c 1M /dev/zero > f")
@@ -298,7 +300,7 @@ async def test_a_new_launcher_remembers_what_was_written(work: Path) -> None:
     settings = TerminalSettings(total_mb=16)
     async with SandboxEnvironment(work, VARIABLES, settings=settings) as place:
         await said(place, "head -c 12M /dev/zero > f; sleep 1")
-        with pytest.raises(PlaceFailed):
+        with pytest.raises(EnvironmentFailed):
             await place.run("kill -9 -1; sleep 5")
         result = await place.run(FILLING["many files"].replace("60", "12"))
         assert "terminal.total_mb" in result.output
@@ -306,7 +308,7 @@ async def test_a_new_launcher_remembers_what_was_written(work: Path) -> None:
 
 async def test_a_sandbox_ended_from_inside_is_told_and_replaced(box: SandboxEnvironment) -> None:
     await said(box, "cd /tmp; kept=words")
-    with pytest.raises(PlaceFailed, match="ended under the command"):
+    with pytest.raises(EnvironmentFailed, match="ended under the command"):
         await box.run("kill -9 -1; sleep 5")
     assert await said(box, "echo $kept; pwd") == "words\n/tmp"
 
@@ -319,11 +321,11 @@ async def test_commands_cannot_end_the_launcher_itself(box: SandboxEnvironment) 
 
 
 async def test_all_that_ran_inside_ends_with_it(work: Path) -> None:
-    before = set(descendants(os.getpid()))
+    before = set(find_descendants(os.getpid()))
     async with SandboxEnvironment(work, VARIABLES) as place:
         await said(place, "(setsid sleep 600 >/dev/null 2>&1 &)")
         await place.start("trap '' TERM; sleep 600")
-        inside = set(descendants(os.getpid())) - before
+        inside = set(find_descendants(os.getpid())) - before
         assert len(inside) >= 3
     await until(lambda: gone(inside))
 
@@ -341,7 +343,7 @@ anyio.run(main)
 """
     with start_python(source) as us:
         await until((work / "ready").exists)
-        inside = descendants(us.pid)
+        inside = find_descendants(us.pid)
         us.send_signal(signal.SIGKILL)
     assert len(inside) >= 5
     await until(lambda: gone(inside))
@@ -350,26 +352,26 @@ anyio.run(main)
 async def test_starting_and_killing_leaves_nothing_behind(work: Path) -> None:
     async with SandboxEnvironment(work, VARIABLES) as place:
         await place.run("true")
-        files, processes = open_files(), len(descendants(os.getpid()))
+        files, processes = open_files(), len(find_descendants(os.getpid()))
         for number in range(30):
             process = await place.start("sleep 60 & sleep 60", pty=number % 3 == 0)
             await process.kill()
         await place.run("true")
         assert open_files() == files
-        await until(lambda: len(descendants(os.getpid())) <= processes)
+        await until(lambda: len(find_descendants(os.getpid())) <= processes)
 
 
 async def test_no_folder_and_no_cgroup_is_left(work: Path) -> None:
     async with SandboxEnvironment(work, VARIABLES) as place:
         home = Path(await said(place, "echo $HOME"))
-        groups = place._premises._cgroup.folders
+        groups = place._resources._cgroup.folders
         assert all(map(os.path.exists, groups))
     assert not home.parent.exists()
     assert not any(map(os.path.exists, groups))
 
 
 def test_a_folder_left_by_one_that_was_killed_is_swept_away() -> None:
-    held = scratch.Scratch()
+    held = sandbox_resources.ScratchFolder()
     used = Path(held.path)
     left = Path(tempfile.mkdtemp(prefix="hermes-sandbox-"))
     foreign = Path(tempfile.mkdtemp(prefix="hermes-sandbox-"))
@@ -377,7 +379,7 @@ def test_a_folder_left_by_one_that_was_killed_is_swept_away() -> None:
     foreign.chmod(0o755)
     for folder in (used, left, foreign):
         os.utime(folder, (0, 0))
-    scratch.sweep()
+    sandbox_resources.remove_stale_scratch()
     assert used.exists()
     assert foreign.exists()
     assert not left.exists()
@@ -427,11 +429,11 @@ def test_the_launcher_loads_little_and_carries_nothing() -> None:
     assert not modules & {"typing", "enum", "re", "socket", "signal", "pathlib", "msgspec"}
 
 
-OPENING = Opening(TerminalSettings(), Path(), Path(), VARIABLES)
+OPENING = EnvironmentOpening(TerminalSettings(), Path(), Path(), VARIABLES)
 
 
 async def test_a_machine_that_can_is_told_so() -> None:
-    here = probe.abilities()
+    here = support.probe_sandbox_support()
     assert here.linux
     assert here.seccomp
     assert await why_not(OPENING) is None
@@ -484,7 +486,7 @@ async def test_an_error_in_the_body_comes_out_as_itself(work: Path) -> None:
 
 async def test_nothing_is_left_in_the_temporary_folder_when_it_is_refused() -> None:
     before = folders()
-    with pytest.raises(PlaceFailed, match="no sandbox can be made here"):
+    with pytest.raises(EnvironmentFailed, match="no sandbox can be made here"):
         async with SandboxEnvironment(None, VARIABLES, walls=("nothing",)):
             pass
     assert folders() <= before

@@ -18,7 +18,7 @@ import pytest
 from escapes.driver import ATTEMPTS
 from escapes.ordinary import UID
 
-from hermes.environments.confinement.opening import missing
+from hermes.environments.sandboxing.sandbox_resources import find_missing_support
 
 DRIVER = Path(__file__).parent / "escapes" / "driver.py"
 USERS = ["root", "user"] if os.getuid() == 0 else ["user"]
@@ -31,7 +31,7 @@ Outcomes = dict[tuple[str, str], dict[str, list[str]]]
 @pytest.fixture(scope="module")
 def outcomes() -> Outcomes:
     """What got away, by user, walls and attempt. Most of the time is spent waiting for limits."""
-    kinds = [*(walls for walls in WALLS if not missing(walls)), "none"]
+    kinds = [*(walls for walls in WALLS if not find_missing_support(walls)), "none"]
     pairs = [(who, walls) for who in USERS for walls in kinds]
     with ThreadPoolExecutor(3) as pool:
         return dict(zip(pairs, pool.map(lambda pair: attempted(*pair), pairs), strict=True))
@@ -74,8 +74,8 @@ def test_there_are_at_least_forty_attempts_and_most_have_a_control() -> None:
 @pytest.mark.parametrize("walls", WALLS)
 @pytest.mark.parametrize("who", USERS)
 def test_nothing_gets_away(outcomes: Outcomes, who: str, walls: str, attempt: str) -> None:
-    if missing(walls):
-        pytest.skip(missing(walls))
+    if find_missing_support(walls):
+        pytest.skip(find_missing_support(walls))
     assert outcomes[who, walls][attempt] == []
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.environments.confinement import cgroups, grants, identity, limits, seccomp
+from hermes.environments.confinement import limits, seccomp
+from hermes.environments.sandboxing import cgroups, host_access
 
 ALLOW, KILL = "allowed", "killed"
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -50,8 +51,8 @@ def refused(
     machine: str, name: str, *arguments: int, connections: str = "supervised", **kind: bool
 ) -> bool:
     usual = {"network": False, "namespaces": True, "own_user": True, "counted_memory": True}
-    rules = seccomp.refusals(connections=connections, **{**usual, **kind})
-    code = seccomp.program(rules, machine)
+    rules = seccomp.build_refusals(connections=connections, **{**usual, **kind})
+    code = seccomp.compile_filter(rules, machine)
     verdict = judge(code, ARCHITECTURES[machine], NUMBERS[machine][name], *arguments)
     return verdict in ("error 1", "error 38")
 
@@ -121,14 +122,14 @@ def test_memory_that_nobody_counts_is_refused(machine: str) -> None:
 
 
 def test_another_processors_numbers_end_the_program() -> None:
-    rules = seccomp.refusals(
+    rules = seccomp.build_refusals(
         network=False, connections="none", namespaces=True, own_user=True, counted_memory=True
     )
-    code = seccomp.program(rules, "x86_64")
+    code = seccomp.compile_filter(rules, "x86_64")
     assert judge(code, 0x40000003, 0) == KILL  # 32 bit
     assert judge(code, ARCHITECTURES["x86_64"], 0x40000000 + 41, 2) == KILL  # x32
     with pytest.raises(OSError, match="no table"):
-        seccomp.program(rules, "riscv64")
+        seccomp.compile_filter(rules, "riscv64")
 
 
 def own(folder: Path, groups: str, *mounts: str) -> Path:
@@ -146,15 +147,17 @@ def test_cgroups_of_version_2_are_made_beside_our_own(tmp_path: Path) -> None:
         (top / folder / "cgroup.controllers").write_text("cpu memory pids")
         (top / folder / "cgroup.procs").touch()
     us = own(tmp_path, "0::/system.slice/hermes.service\n", f"/ {top} rw - cgroup2 cgroup2 rw")
-    made = cgroups.make(memory=1000, processes=10, own=us)
+    made = cgroups.create_cgroup(memory=1000, processes=10, own=us)
     (folder_name,) = made.folders
     assert Path(folder_name).parent == top / "system.slice"
     assert (Path(folder_name) / "memory.max").read_text() == "1000"
-    assert (Path(folder_name) / "pids.max").read_text() == str(10 + cgroups.OWN_PROCESSES)
+    assert (Path(folder_name) / "pids.max").read_text() == str(
+        10 + cgroups.SANDBOX_OVERHEAD_PROCESSES
+    )
     assert made.memory
     assert made.processes
     (top / "system.slice/cgroup.subtree_control").write_text("cpu")
-    assert cgroups.make(memory=1000, processes=10, own=us).folders == ()
+    assert cgroups.create_cgroup(memory=1000, processes=10, own=us).folders == ()
 
 
 def test_cgroups_of_version_1_are_made_below_our_own(tmp_path: Path) -> None:
@@ -166,7 +169,7 @@ def test_cgroups_of_version_1_are_made_below_our_own(tmp_path: Path) -> None:
         f"/docker/x {tmp_path}/memory rw - cgroup cgroup rw,memory",
         f"/docker/x {tmp_path}/pids rw - cgroup cgroup rw,pids",
     )
-    made = cgroups.make(memory=1000, processes=10, own=us)
+    made = cgroups.create_cgroup(memory=1000, processes=10, own=us)
     assert {Path(folder).parent for folder in made.folders} == {
         tmp_path / "memory/job",
         tmp_path / "pids/job",
@@ -176,22 +179,22 @@ def test_cgroups_of_version_1_are_made_below_our_own(tmp_path: Path) -> None:
 
 
 def test_without_cgroups_there_is_nothing_and_no_error(tmp_path: Path) -> None:
-    assert cgroups.make(memory=1, processes=1, own=tmp_path) == cgroups.Cgroup()
+    assert cgroups.create_cgroup(memory=1, processes=1, own=tmp_path) == cgroups.SandboxCgroup()
 
 
 def test_only_named_files_of_etc_are_shown() -> None:
-    system = grants.system()
+    system = host_access.find_system_files()
     assert not {"/etc", "/etc/shadow", "/etc/ssh", "/etc/passwd"} & set(system.paths)
     assert all(path in system.paths for path, _ in system.files)
 
 
 def test_a_stranger_is_nobody_we_know() -> None:
-    strangers = {identity.stranger() for _ in range(20)}
+    strangers = {host_access.find_unused_uid() for _ in range(20)}
     assert len(strangers) > 1
     assert not strangers & {0, 65534, 1000}
 
 
 def test_the_largest_is_found_when_all_together_use_too_much() -> None:
-    everyone = [1, *limits.descendants(1)][:20]
-    assert limits.largest(everyone, 1 << 50) is None
-    assert limits.largest(everyone, 1) in everyone
+    everyone = [1, *limits.find_descendants(1)][:20]
+    assert limits.find_largest_process(everyone, 1 << 50) is None
+    assert limits.find_largest_process(everyone, 1) in everyone

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import ToolError
-from hermes.environments.processes.tree import Tree, members
-from hermes.environments.shell import Shell, folder_in, new_tree
+from hermes.environments.processes.process_tree import ProcessTree, tree_members
+from hermes.environments.shell import SessionShell, folder_in_state, new_tree_mark
 
 
-def run(shell: Shell, command: str, **more: str) -> str:
+def run(shell: SessionShell, command: str, **more: str) -> str:
     done = subprocess.run(
         shell.launch(command, tree="t", **more).words,
         env={"PATH": os.environ["PATH"], "HOME": "/"},
@@ -25,26 +25,26 @@ def run(shell: Shell, command: str, **more: str) -> str:
 
 
 def test_it_works_in_a_place_that_cannot_be_given_variables(tmp_path: Path) -> None:
-    shell = Shell(str(tmp_path / "made" / "when-needed"), str(tmp_path))
+    shell = SessionShell(str(tmp_path / "made" / "when-needed"), str(tmp_path))
     run(shell, "x=1; cd /usr")
     assert run(shell, "echo $x $PWD $#") == "1 /usr 0\n"
 
 
 def test_the_state_tells_the_working_folder(tmp_path: Path) -> None:
-    shell = Shell(str(tmp_path), str(tmp_path))
+    shell = SessionShell(str(tmp_path), str(tmp_path))
     run(shell, "mkdir -p $'a\\nb\\nreturn 0'; cd $'a\\nb\\nreturn 0'")
-    assert folder_in((tmp_path / "state").read_bytes()) == f"{tmp_path}/a\nb\nreturn 0"
-    assert folder_in(b"half a sta") is None
+    assert folder_in_state((tmp_path / "state").read_bytes()) == f"{tmp_path}/a\nb\nreturn 0"
+    assert folder_in_state(b"half a sta") is None
 
 
 def test_the_state_is_for_its_owner_alone(tmp_path: Path) -> None:
-    shell = Shell(str(tmp_path / "state"), str(tmp_path))
+    shell = SessionShell(str(tmp_path / "state"), str(tmp_path))
     run(shell, "x=1")
     assert (tmp_path / "state").stat().st_mode & 0o077 == 0
 
 
 def test_hostile_state_does_not_break_the_next_command(tmp_path: Path) -> None:
-    shell = Shell(str(tmp_path), str(tmp_path))
+    shell = SessionShell(str(tmp_path), str(tmp_path))
     run(shell, "alias printf=false cd=false eval=false builtin=false '['=false if=false")
     run(shell, "cd() { return 9; }; printf() { return 9; }; mv() { return 9; }; export -f cd")
     run(shell, "IFS=/; set -uCf; shopt -s nocasematch failglob; export PATH=/nowhere; x=7")
@@ -52,19 +52,19 @@ def test_hostile_state_does_not_break_the_next_command(tmp_path: Path) -> None:
 
 
 def test_an_exit_trap_of_the_command_runs_and_the_state_is_kept(tmp_path: Path) -> None:
-    shell = Shell(str(tmp_path), str(tmp_path))
+    shell = SessionShell(str(tmp_path), str(tmp_path))
     assert run(shell, "trap 'echo cleaned' EXIT; x=1") == "cleaned\n"
     assert run(shell, "echo $x") == "1\n"
 
 
 def test_random_numbers_stay_random(tmp_path: Path) -> None:
-    shell = Shell(str(tmp_path), str(tmp_path))
+    shell = SessionShell(str(tmp_path), str(tmp_path))
     run(shell, "RANDOM=42; echo $RANDOM")
     assert run(shell, "echo $RANDOM") != run(shell, "echo $RANDOM")
 
 
 def test_a_background_command_writes_down_its_exit_code(tmp_path: Path) -> None:
-    shell = Shell(str(tmp_path), str(tmp_path))
+    shell = SessionShell(str(tmp_path), str(tmp_path))
     run(shell, "x=1")
     code = tmp_path / "code"
     run(shell, "x=2; exit 12", exit_file=str(code))
@@ -73,16 +73,16 @@ def test_a_background_command_writes_down_its_exit_code(tmp_path: Path) -> None:
 
 
 def test_a_tree_can_be_ended_with_nothing_but_a_shell(tmp_path: Path) -> None:
-    shell, tree = Shell(str(tmp_path), str(tmp_path)), new_tree()
+    shell, tree = SessionShell(str(tmp_path), str(tmp_path)), new_tree_mark()
     launch = shell.launch("setsid sleep 60", tree=tree)
     child = subprocess.Popen(launch.argv, env={"PATH": os.environ["PATH"], **launch.variables})
     subprocess.run(shell.end_tree(tree, "KILL"), check=True, env={"PATH": os.environ["PATH"]})
     assert child.wait(timeout=10) == -9
-    assert members(Tree(tree, None)) == set()
+    assert tree_members(ProcessTree(tree, None)) == set()
 
 
 def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
-    shell = Shell(str(tmp_path), str(tmp_path))
+    shell = SessionShell(str(tmp_path), str(tmp_path))
     for bad in ("nul\0", "half \ud800"):
         with pytest.raises(ToolError):
             shell.launch(bad, tree="t")

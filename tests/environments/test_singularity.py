@@ -13,10 +13,10 @@ import anyio
 import pytest
 from stand_ins.places import calls, install, opening, singularity, want
 
-from hermes.core.errors import PlaceFailed
-from hermes.core.plugins import load
+from hermes.core.errors import EnvironmentFailed
+from hermes.core.plugins import load_plugin
 from hermes.core.protocols import StartsProcesses
-from hermes.environments.remote.keep import BUSY, KEEP
+from hermes.environments.remote.process_scripts import BUSY_SCRIPT, KEEP_ALIVE_SCRIPT
 from hermes.environments.singularity import open_singularity, why_not
 
 pytestmark = pytest.mark.anyio
@@ -64,7 +64,7 @@ async def test_an_old_program_is_not_asked_for_what_it_does_not_know(tmp_path: P
 async def test_limits_that_cannot_be_had_are_a_place_that_failed(tmp_path: Path) -> None:
     place = singularity(tmp_path)
     want(tmp_path, "no-cgroups")
-    with pytest.raises(PlaceFailed, match=r"terminal\.memory_mb.*to 0"):
+    with pytest.raises(EnvironmentFailed, match=r"terminal\.memory_mb.*to 0"):
         async with place:
             pass
     async with singularity(tmp_path, memory_mb=0, cpus=0.0, processes=0) as without:
@@ -74,7 +74,7 @@ async def test_limits_that_cannot_be_had_are_a_place_that_failed(tmp_path: Path)
 async def test_an_image_that_is_not_there_is_told(tmp_path: Path) -> None:
     place = singularity(tmp_path, singularity_image="docker://no/such")
     want(tmp_path, "no-image")
-    with pytest.raises(PlaceFailed, match="docker://no/such"):
+    with pytest.raises(EnvironmentFailed, match="docker://no/such"):
         async with place:
             pass
 
@@ -82,7 +82,7 @@ async def test_an_image_that_is_not_there_is_told(tmp_path: Path) -> None:
 async def test_an_image_without_bash_is_told(tmp_path: Path) -> None:
     place = singularity(tmp_path)
     want(tmp_path, "no-bash")
-    with pytest.raises(PlaceFailed, match='"bash": executable file not found'):
+    with pytest.raises(EnvironmentFailed, match='"bash": executable file not found'):
         async with place:
             pass
     assert list((tmp_path / "stand-in" / "containers").iterdir()) == []
@@ -103,7 +103,7 @@ async def test_an_instance_that_ends_under_us_is_told_and_replaced(tmp_path: Pat
     async with singularity(tmp_path) as place:
         await place.run("x=1")
         (container,) = (tmp_path / "stand-in" / "containers").iterdir()
-        with pytest.raises(PlaceFailed, match="ended under us"):
+        with pytest.raises(EnvironmentFailed, match="ended under us"):
             await place.run(f"rm -rf {container}; kill -9 $PPID $$")
         assert (await place.run("echo ${x-none}")).output.endswith("none\n")
 
@@ -161,7 +161,7 @@ def test_a_place_keeps_up_while_somebody_is_in_it_and_no_longer() -> None:
     """
     done = subprocess.run(
         [*apart, both],
-        env={"PATH": os.environ["PATH"], "BUSY": BUSY, "KEEP": KEEP},
+        env={"PATH": os.environ["PATH"], "BUSY": BUSY_SCRIPT, "KEEP": KEEP_ALIVE_SCRIPT},
         capture_output=True,
         text=True,
         check=True,
@@ -175,7 +175,7 @@ async def test_without_the_program_it_is_said_what_to_install(tmp_path: Path) ->
     with_nothing = nothing.__class__(
         nothing.settings, tmp_path, tmp_path, {"PATH": str(tmp_path)}, nothing.secrets
     )
-    with pytest.raises(PlaceFailed, match="install"):
+    with pytest.raises(EnvironmentFailed, match="install"):
         open_singularity(with_nothing)
     assert "install" in (await why_not(with_nothing) or "")
 
@@ -185,4 +185,4 @@ async def test_singularity_does_when_there_is_no_apptainer(tmp_path: Path) -> No
     only = opening(tmp_path)
     only.variables["PATH"] = str(tmp_path / "bin")
     assert await why_not(only) is None
-    assert load("environments", "singularity") is open_singularity
+    assert load_plugin("environments", "singularity") is open_singularity

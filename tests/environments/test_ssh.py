@@ -12,9 +12,9 @@ import pytest
 import real_ssh
 from real_ssh import LOCKED, ODD, USER
 
-from hermes.core.errors import PlaceFailed, SettingsError
-from hermes.core.protocols import Process
-from hermes.environments.open import Opening, open_environment
+from hermes.core.errors import EnvironmentFailed, SettingsError
+from hermes.core.protocols import BackgroundProcess
+from hermes.environments.open import EnvironmentOpening, open_environment
 from hermes.environments.remote.environment import RemoteEnvironment
 from hermes.environments.ssh import open_ssh, why_not
 
@@ -38,7 +38,7 @@ def own_host_key() -> AsyncIterator[None]:
     machine.start()
 
 
-async def everything(process: Process) -> bytes:
+async def everything(process: BackgroundProcess) -> bytes:
     told = b""
     with anyio.fail_after(20):
         while piece := await process.output():
@@ -59,7 +59,7 @@ def runs(word: str) -> bool:
 
 
 async def failure(home: Path, **changes: object) -> str:
-    with pytest.raises(PlaceFailed) as caught:
+    with pytest.raises(EnvironmentFailed) as caught:
         async with open_ssh(real_ssh.opening(home, **changes)):
             pass
     return str(caught.value)
@@ -74,7 +74,7 @@ async def test_it_is_the_other_machine_and_not_isolated(far: RemoteEnvironment) 
 async def test_nothing_of_our_variables_is_sent(tmp_path: Path) -> None:
     given = real_ssh.opening(tmp_path, pass_variables=("REGION",))
     ours = {**given.variables, "REGION": "north", "LANG": "de_DE.UTF-8", "LC_TIME": "de"}
-    given = Opening(given.settings, given.directory, given.home, ours)
+    given = EnvironmentOpening(given.settings, given.directory, given.home, ours)
     async with open_environment(given) as place:  # the server would accept every one
         told = (await place.run("env")).output
     for word in ("REGION", "de_DE", "LC_TIME", str(tmp_path)):
@@ -143,7 +143,9 @@ async def test_the_doctor_is_told_what_is_missing(tmp_path: Path) -> None:
     assert await why_not(given) is None
     assert "no machine is named" in str(await why_not(real_ssh.opening(tmp_path, ssh_host="")))
     assert "cannot be reached" in str(await why_not(real_ssh.opening(tmp_path, ssh_port=1)))
-    nothing = Opening(given.settings, given.directory, given.home, {"PATH": str(tmp_path)})
+    nothing = EnvironmentOpening(
+        given.settings, given.directory, given.home, {"PATH": str(tmp_path)}
+    )
     assert "install it" in str(await why_not(nothing))
 
 
@@ -159,9 +161,9 @@ async def test_a_connection_lost_under_a_command_is_the_place_s_failure_and_mend
 
     async with anyio.create_task_group() as group:
         group.start_soon(cut)
-        with pytest.raises(PlaceFailed, match="was lost while the command ran"):
+        with pytest.raises(EnvironmentFailed, match="was lost while the command ran"):
             await far.run("sleep 47")
-    with pytest.raises(PlaceFailed, match="cannot be reached"):
+    with pytest.raises(EnvironmentFailed, match="cannot be reached"):
         await far.run("true")
     machine.start()
     assert (await far.run("echo $x; pwd; pkill -u $USER -x sleep")).output == "kept\n/usr\n"

@@ -13,7 +13,7 @@ import real_ssh
 from sudo_house import RIGHT, RULES, USER, hashed, run_as
 
 from hermes.environments.ssh import open_ssh
-from hermes.environments.sudo import desk_for
+from hermes.environments.sudo import open_password_agent
 
 if sys.platform != "linux" or os.geteuid() != 0:
     pytest.skip("a throwaway account needs Linux and root", allow_module_level=True)
@@ -96,7 +96,7 @@ def test_without_a_password_nothing_is_prepared() -> None:
 
 @pytest.mark.parametrize("password", ["", "two\nlines", "nul\0"])
 def test_what_is_no_line_is_no_password(password: str) -> None:
-    assert desk_for(password) is None
+    assert open_password_agent(password) is None
 
 
 @pytest.mark.anyio

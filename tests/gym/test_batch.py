@@ -7,12 +7,18 @@ from typing import Any
 import pytest
 
 from hermes.core.errors import HermesError, SettingsError
-from hermes.gym.batch.dataset import Job, key_of, read_dataset
-from hermes.gym.batch.running import Plan, Summary, run_batch
-from hermes.gym.batch.shelf import Shelf
+from hermes.gym.training.batch import (
+    BatchFolder,
+    BatchPlan,
+    BatchPrompt,
+    BatchSummary,
+    prompt_key,
+    read_dataset,
+    run_batch,
+)
 
 pytestmark = pytest.mark.anyio
-PLAN = Plan(dataset_file="x", run_name="r")
+PLAN = BatchPlan(dataset_file="x", run_name="r")
 
 
 def dataset(folder: Path, *prompts: str) -> Path:
@@ -28,7 +34,7 @@ class Agent:
         self.asked: list[str] = []
         self.fails = fails
 
-    async def __call__(self, job: Job) -> list[dict[str, Any]]:
+    async def __call__(self, job: BatchPrompt) -> list[dict[str, Any]]:
         self.asked.append(job.prompt)
         if self.fails and self.fails in job.prompt:
             raise HermesError(f"no answer to {job.prompt}")
@@ -38,9 +44,11 @@ class Agent:
         ]
 
 
-async def run(folder: Path, file: Path, agent: Agent, workers: int = 2, **more: Any) -> Summary:
+async def run(
+    folder: Path, file: Path, agent: Agent, workers: int = 2, **more: Any
+) -> BatchSummary:
     jobs = read_dataset(file, batch_size=2)
-    return await run_batch(PLAN, jobs, agent, Shelf(folder / "r"), workers=workers, **more)
+    return await run_batch(PLAN, jobs, agent, BatchFolder(folder / "r"), workers=workers, **more)
 
 
 def combined(folder: Path) -> list[dict[str, Any]]:
@@ -111,7 +119,7 @@ async def test_results_are_not_written_over_by_accident(tmp_path: Path) -> None:
 
 
 async def test_two_processes_do_not_share_a_folder(tmp_path: Path) -> None:
-    other = Shelf(tmp_path / "r")
+    other = BatchFolder(tmp_path / "r")
     other.open(resume=True)
     with pytest.raises(SettingsError, match="another process"):
         await run(tmp_path, dataset(tmp_path, "a"), Agent(), resume=True)
@@ -141,4 +149,4 @@ async def test_only_so_many_samples_when_told(tmp_path: Path) -> None:
     jobs = read_dataset(dataset(tmp_path, "a", "b", "c"), batch_size=1, max_samples=2)
     assert [job.prompt for job in jobs] == ["a", "b"]
     assert jobs[0].extra == {"level": 1}
-    assert jobs[1].key == key_of("b")
+    assert jobs[1].key == prompt_key("b")

@@ -9,28 +9,27 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hermes.core.errors import PlaceFailed
-from hermes.environments.confinement import probe
+from hermes.core.errors import EnvironmentFailed
+from hermes.environments.sandboxing import support
 from hermes.gym.box.box import Box
-from hermes.gym.box.here import Here
-from hermes.gym.box.nursery import nursery
-from hermes.gym.box.place import place_in
-from hermes.gym.episode import host_plan
-from hermes.gym.parts.shop import shop, unit
-from hermes.gym.story import Disk, File, Host
+from hermes.gym.box.environment import host_environment
+from hermes.gym.box.local_backend import LocalBoxBackend, open_forkserver
+from hermes.gym.episodes.episode import build_host_plan
+from hermes.gym.scenario_spec import HostDisk, HostFile, HostSpec
+from hermes.gym.services.python_service import service_unit, shop_service
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless())),
+    pytest.mark.skipif(bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason())),
 ]
 
 
-def a_host(*units: File, files: tuple[File, ...] = (), **more: object) -> Host:
-    return Host(name="web-1", units=units, files=files, **more)  # type: ignore[arg-type]
+def a_host(*units: HostFile, files: tuple[HostFile, ...] = (), **more: object) -> HostSpec:
+    return HostSpec(name="web-1", units=units, files=files, **more)  # type: ignore[arg-type]
 
 
-def sleeper(name: str = "sleeper", *, more: str = "") -> File:
-    return unit(name, "/bin/sleep 1000", more=more)
+def sleeper(name: str = "sleeper", *, more: str = "") -> HostFile:
+    return service_unit(name, "/bin/sleep 1000", more=more)
 
 
 async def eventually(happened: Callable[[], Awaitable[bool]], seconds: float = 15.0) -> None:
@@ -44,18 +43,20 @@ async def eventually(happened: Callable[[], Awaitable[bool]], seconds: float = 1
 async def wait_for(box: Box, unit: str, state: str) -> dict[str, object]:
     with anyio.fail_after(10):
         while True:
-            said: dict[str, object] = (await box.tell("show", unit))["said"]
+            said: dict[str, object] = (await box.call_supervisor("show", unit))["said"]
             if said["state"] == state:
                 return said
             await anyio.sleep(0.02)
 
 
 async def test_a_service_is_started_and_answers_over_the_hosts_own_network() -> None:
-    files, service = shop("orders", 4321, '["a"]')
-    async with Box([host_plan(a_host(service, files=tuple(files)))]) as box:
+    files, service = shop_service("orders", 4321, '["a"]')
+    async with Box([build_host_plan(a_host(service, files=tuple(files)))]) as box:
         with anyio.fail_after(10):
             while True:
-                said = await box.ask({"port": 4321, "send": b"GET /items HTTP/1.0\r\n\r\n"})
+                said = await box.send_over_network(
+                    {"port": 4321, "send": b"GET /items HTTP/1.0\r\n\r\n"}
+                )
                 if "heard" in said:
                     break
                 await anyio.sleep(0.02)
@@ -63,7 +64,7 @@ async def test_a_service_is_started_and_answers_over_the_hosts_own_network() -> 
 
 
 async def test_systemctl_and_journalctl_speak_as_people_expect() -> None:
-    async with Box([host_plan(a_host(sleeper()))]) as box:
+    async with Box([build_host_plan(a_host(sleeper()))]) as box:
         await wait_for(box, "sleeper", "active")
         said = await box.run(
             "systemctl status sleeper; systemctl is-active sleeper; systemctl list-units"
@@ -80,8 +81,8 @@ async def test_systemctl_and_journalctl_speak_as_people_expect() -> None:
 
 
 async def test_a_crashing_service_is_given_up_on_and_says_why() -> None:
-    crashing = unit("crash", "/bin/sh -c 'echo boom >&2; exit 3'")
-    async with Box([host_plan(a_host(crashing))]) as box:
+    crashing = service_unit("crash", "/bin/sh -c 'echo boom >&2; exit 3'")
+    async with Box([build_host_plan(a_host(crashing))]) as box:
         said = await wait_for(box, "crash", "failed")
         assert said["result"] == "start-limit-hit"
         log = await box.run("journalctl -u crash -o cat")
@@ -90,7 +91,7 @@ async def test_a_crashing_service_is_given_up_on_and_says_why() -> None:
 
 
 async def test_a_changed_unit_waits_for_daemon_reload() -> None:
-    async with Box([host_plan(a_host(sleeper()))]) as box:
+    async with Box([build_host_plan(a_host(sleeper()))]) as box:
         await wait_for(box, "sleeper", "active")
         file = "/etc/systemd/system/sleeper.service"
         await box.run(f"sed -i 's/1000/2000/' {file}; touch -d '+2 seconds' {file}")
@@ -103,11 +104,11 @@ async def test_a_changed_unit_waits_for_daemon_reload() -> None:
 
 
 async def test_a_service_over_its_memory_limit_is_killed_and_the_journal_says_so() -> None:
-    greedy = unit("greedy", "/usr/bin/python3 -S -E -c 'x = bytearray(80 << 20); input()'")
-    more = File(
+    greedy = service_unit("greedy", "/usr/bin/python3 -S -E -c 'x = bytearray(80 << 20); input()'")
+    more = HostFile(
         path="greedy.service", text=greedy.text.replace("[Install]", "MemoryMax=40M\n[Install]")
     )
-    async with Box([host_plan(a_host(more))]) as box:
+    async with Box([build_host_plan(a_host(more))]) as box:
 
         async def killed() -> bool:
             return "OOM" in (await box.run("journalctl -u greedy -o cat")).output
@@ -116,25 +117,25 @@ async def test_a_service_over_its_memory_limit_is_killed_and_the_journal_says_so
 
 
 async def test_cron_runs_its_tables_and_can_be_told_to() -> None:
-    table = File(path="/etc/cron.d/touch", text="0 0 1 1 * root echo ran >> /srv/ran\n")
-    async with Box([host_plan(a_host(files=(table,)))]) as box:
-        assert (await box.tell("cron", "touch"))["codes"] == [0]
+    table = HostFile(path="/etc/cron.d/touch", text="0 0 1 1 * root echo ran >> /srv/ran\n")
+    async with Box([build_host_plan(a_host(files=(table,)))]) as box:
+        assert (await box.call_supervisor("cron", "touch"))["codes"] == [0]
         assert await box.read("/srv/ran") == b"ran\n"
-        assert (await box.tell("cron", "no such job"))["codes"] == []
+        assert (await box.call_supervisor("cron", "no such job"))["codes"] == []
 
 
 async def test_a_small_disk_is_full_when_it_is_full() -> None:
-    async with Box([host_plan(a_host(disks=(Disk("/var/log/app", 4),)))]) as box:
+    async with Box([build_host_plan(a_host(disks=(HostDisk("/var/log/app", 4),)))]) as box:
         said = await box.run("head -c 8M /dev/zero > /var/log/app/x")
         assert "No space left" in said.output
-        assert (await box.space("/var/log/app"))["free"] == 0
-        assert (await box.space("/"))["free"] > 50 << 20
+        assert (await box.disk_space("/var/log/app"))["free"] == 0
+        assert (await box.disk_space("/"))["free"] > 50 << 20
 
 
 async def test_nothing_outside_is_seen_or_changed(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("from the real machine")
-    async with Box([host_plan(a_host())]) as box:
+    async with Box([build_host_plan(a_host())]) as box:
         said = await box.run(
             f"cat {secret}; touch /usr/mine; ls /home /root; cat /proc/sys/kernel/hostname; "
             f"kill -9 {os.getpid()}; echo x > /proc/sys/kernel/core_pattern; ip route"
@@ -147,14 +148,14 @@ async def test_nothing_outside_is_seen_or_changed(tmp_path: Path) -> None:
 
 
 async def test_the_first_process_cannot_be_killed_from_inside() -> None:
-    async with Box([host_plan(a_host(sleeper()))]) as box:
+    async with Box([build_host_plan(a_host(sleeper()))]) as box:
         await wait_for(box, "sleeper", "active")
         await box.run("kill -9 1; kill -9 -1; kill -STOP 1")
-        assert (await box.tell("list"))["said"]["units"]
+        assert (await box.call_supervisor("list"))["said"]["units"]
 
 
 async def test_a_script_that_hangs_is_ended_and_says_so() -> None:
-    async with Box([host_plan(a_host())]) as box:
+    async with Box([build_host_plan(a_host())]) as box:
         said = await box.run("echo begun; sleep 1000", timeout=0.3)
         assert said.timed_out
         assert said.output == "begun\n"
@@ -165,12 +166,15 @@ async def test_a_script_that_hangs_is_ended_and_says_so() -> None:
 async def test_two_hosts_reach_each_other_and_can_be_parted() -> None:
     if shutil.which("ip") is None or shutil.which("nft") is None:
         pytest.skip("ip and nft are not installed")
-    files, service = shop("orders", 4321, '["a"]')
+    files, service = shop_service("orders", 4321, '["a"]')
     listening = [
-        File(path=file.path, text=file.text.replace('"127.0.0.1"', '"0.0.0.0"')) for file in files
+        HostFile(path=file.path, text=file.text.replace('"127.0.0.1"', '"0.0.0.0"'))
+        for file in files
     ]
-    first = host_plan(Host(name="a", address="10.8.0.1"))
-    other = host_plan(Host(name="b", address="10.8.0.2", files=tuple(listening), units=(service,)))
+    first = build_host_plan(HostSpec(name="a", address="10.8.0.1"))
+    other = build_host_plan(
+        HostSpec(name="b", address="10.8.0.2", files=tuple(listening), units=(service,))
+    )
     get = "exec 3<>/dev/tcp/10.8.0.2/4321; printf 'GET /health HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3"
     async with Box([first, other]) as box:
 
@@ -188,7 +192,7 @@ async def test_two_hosts_reach_each_other_and_can_be_parted() -> None:
 
 
 async def test_the_agents_place_keeps_its_shell_and_its_files_in_the_host() -> None:
-    async with Box([host_plan(a_host())]) as box, place_in(box) as place:
+    async with Box([build_host_plan(a_host())]) as box, host_environment(box) as place:
         await place.run("cd /tmp; export COLOUR=red")
         said = await place.run("pwd; echo $COLOUR; hostname")
         assert said.output == "/tmp\nred\nweb-1\n"
@@ -198,25 +202,27 @@ async def test_the_agents_place_keeps_its_shell_and_its_files_in_the_host() -> N
 
 
 async def test_a_bomb_of_forks_is_bounded_and_the_box_still_answers() -> None:
-    async with Box([host_plan(a_host())], processes=64) as box:
+    async with Box([build_host_plan(a_host())], processes=64) as box:
         await box.run("bomb() { bomb | bomb & }; bomb", timeout=1)
-        assert "said" in await box.tell("list") or "error" in await box.tell("list")
+        assert "said" in await box.call_supervisor("list") or "error" in await box.call_supervisor(
+            "list"
+        )
 
 
 async def test_nothing_is_left_of_a_box() -> None:
-    async with Box([host_plan(a_host(sleeper()))]) as box:
+    async with Box([build_host_plan(a_host(sleeper()))]) as box:
         await wait_for(box, "sleeper", "active")
-        carrier = box.carrier
-        assert isinstance(carrier, Here)
-        pids = [carrier.warden.pid, *carrier.warden.hosts]
-        groups = [Path(entry).parent for entry in carrier.warden.cgroup.entries]
+        carrier = box.backend
+        assert isinstance(carrier, LocalBoxBackend)
+        pids = [carrier.init_process.pid, *carrier.init_process.host_pids]
+        groups = [Path(entry).parent for entry in carrier.init_process.cgroup.entries]
 
     async def gone() -> bool:
         return not any([await anyio.Path(f"/proc/{pid}").exists() for pid in pids])
 
     await eventually(gone)
     assert not any(group.exists() for group in groups)
-    with pytest.raises(PlaceFailed):
+    with pytest.raises(EnvironmentFailed):
         await box.run("true")
 
 
@@ -231,8 +237,8 @@ async def test_an_ordinary_user_without_spare_user_numbers_has_a_box_too(tmp_pat
     script.write_text(
         "import anyio\n"
         "from hermes.gym.box.box import Box\n"
-        "from hermes.gym.episode import host_plan\n"
-        "from hermes.gym.story import Host\n"
+        "from hermes.gym.episodes.episode import host_plan\n"
+        "from hermes.gym.scenario_spec import Host\n"
         "async def main():\n"
         "    async with Box([host_plan(Host(name='mine'))]) as box:\n"
         "        print((await box.run('id -u; hostname; touch /etc/mine && echo wrote')).output)\n"
@@ -259,25 +265,25 @@ async def test_an_ordinary_user_without_spare_user_numbers_has_a_box_too(tmp_pat
 
 
 async def test_boxes_of_a_nursery_are_as_separate_as_others_and_gone_as_well() -> None:
-    async with nursery() as opener:
+    async with open_forkserver() as opener:
         async with (
-            Box([host_plan(a_host(sleeper()))], opener=opener) as one,
-            Box([host_plan(a_host())], opener=opener) as two,
+            Box([build_host_plan(a_host(sleeper()))], opener=opener) as one,
+            Box([build_host_plan(a_host())], opener=opener) as two,
         ):
             await wait_for(one, "sleeper", "active")
             await one.run("echo mine > /srv/mark")
             assert await two.read("/srv/mark") is None
             assert "sleeper" not in (await two.run("ps aux; systemctl list-units")).output
-            carriers = [each.carrier for each in (one, two)]
-            pids = [each.warden.pid for each in carriers if isinstance(each, Here)]
+            carriers = [each.backend for each in (one, two)]
+            pids = [each.init_process.pid for each in carriers if isinstance(each, LocalBoxBackend)]
         assert len(set(pids)) == 2
 
         async def gone() -> bool:
             return not any([await anyio.Path(f"/proc/{pid}/root").exists() for pid in pids])
 
         await eventually(gone)
-        async with Box([host_plan(a_host())], opener=opener) as three:
+        async with Box([build_host_plan(a_host())], opener=opener) as three:
             assert (await three.run("echo well")).output == "well\n"
-    with pytest.raises(PlaceFailed):
-        async with Box([host_plan(a_host())], opener=opener):
+    with pytest.raises(EnvironmentFailed):
+        async with Box([build_host_plan(a_host())], opener=opener):
             pass

@@ -10,16 +10,16 @@ import anyio
 import pytest
 import real_docker
 
-from hermes.core.errors import PlaceFailed
+from hermes.core.errors import EnvironmentFailed
 from hermes.gym.box.box import Box
-from hermes.gym.box.docker import in_docker
-from hermes.gym.box.place import place_in
-from hermes.gym.episode import host_plan
-from hermes.gym.readiness import lacking, readiness
-from hermes.gym.scenario import find
-from hermes.gym.selftest import prove_all
+from hermes.gym.box.docker_backend import docker_box_opener
+from hermes.gym.box.environment import host_environment
+from hermes.gym.episodes.episode import build_host_plan
+from hermes.gym.episodes.readiness import check_readiness, missing_requirements
+from hermes.gym.episodes.self_test import prove_scenarios
+from hermes.gym.scenario import find_scenario
+from hermes.gym.scenario_spec import HostSpec
 from hermes.gym.settings import GymSettings
-from hermes.gym.story import Host
 
 pytestmark = pytest.mark.anyio
 LIGHT = (
@@ -44,8 +44,8 @@ async def gone() -> None:
 
 async def test_scenarios_prove_themselves_in_containers(in_containers: GymSettings) -> None:
     """Six light ones, and one with nginx."""
-    chosen = [find(name) for name in (*LIGHT, "wrong-upstream")]
-    proofs = await prove_all(chosen, (1,), jobs=2, opener=in_docker(in_containers))
+    chosen = [find_scenario(name) for name in (*LIGHT, "wrong-upstream")]
+    proofs = await prove_scenarios(chosen, (1,), jobs=2, opener=docker_box_opener(in_containers))
     assert [proof.scenario for proof in proofs if not proof.ok] == [], proofs
     await gone()
 
@@ -54,8 +54,10 @@ async def test_the_agents_place_is_the_host_and_not_the_container(
     in_containers: GymSettings,
 ) -> None:
     async with (
-        Box([host_plan(Host(name="web-1"))], opener=in_docker(in_containers)) as box,
-        place_in(box) as place,
+        Box(
+            [build_host_plan(HostSpec(name="web-1"))], opener=docker_box_opener(in_containers)
+        ) as box,
+        host_environment(box) as place,
     ):
         await place.run("cd /tmp; export COLOUR=red")
         assert (await place.run("pwd; echo $COLOUR; hostname")).output == "/tmp\nred\nweb-1\n"
@@ -70,13 +72,15 @@ async def test_the_agents_place_is_the_host_and_not_the_container(
 async def test_hosts_in_one_container_have_a_network_of_their_own(
     in_containers: GymSettings,
 ) -> None:
-    first, second = Host(name="a", address="10.9.0.1"), Host(name="b", address="10.9.0.2")
+    first, second = HostSpec(name="a", address="10.9.0.1"), HostSpec(name="b", address="10.9.0.2")
     listening = (
         "import _socket as s\nl = s.socket()\nl.bind(('10.9.0.2', 4000))\nl.listen()\n"
         "c = s.socket(fileno=l._accept()[0])\nc.send(b'well')"
     )
     calling = "exec 3<>/dev/tcp/10.9.0.2/4000; cat <&3"
-    async with Box([host_plan(first), host_plan(second)], opener=in_docker(in_containers)) as box:
+    async with Box(
+        [build_host_plan(first), build_host_plan(second)], opener=docker_box_opener(in_containers)
+    ) as box:
         await box.run(f'(python3 -c "{listening}" >/dev/null 2>&1 &) ; sleep 0.3', host=1)
         assert (await box.run(calling)).output == "well"
 
@@ -85,10 +89,10 @@ async def test_a_killed_hermes_leaves_no_container(in_containers: GymSettings) -
     script = (
         "import anyio\n"
         "from hermes.gym.box.box import Box\n"
-        "from hermes.gym.box.docker import in_docker\n"
-        "from hermes.gym.episode import host_plan\n"
+        "from hermes.gym.box.docker_backend import in_docker\n"
+        "from hermes.gym.episodes.episode import host_plan\n"
         "from hermes.gym.settings import GymSettings\n"
-        "from hermes.gym.story import Host\n"
+        "from hermes.gym.scenario_spec import Host\n"
         "async def main():\n"
         f"    settings = GymSettings(docker_image={in_containers.docker_image!r},"
         f" docker_host={in_containers.docker_host!r})\n"
@@ -112,8 +116,8 @@ async def test_an_image_that_is_not_there_is_said_to_be_missing(
     in_containers: GymSettings,
 ) -> None:
     absent = GymSettings(docker_image="no-such-image", docker_host=in_containers.docker_host)
-    with pytest.raises(PlaceFailed, match="no-such-image"):
-        async with Box([host_plan(Host(name="h"))], opener=in_docker(absent)):
+    with pytest.raises(EnvironmentFailed, match="no-such-image"):
+        async with Box([build_host_plan(HostSpec(name="h"))], opener=docker_box_opener(absent)):
             pass
     await gone()
 
@@ -122,13 +126,16 @@ def test_readiness_names_the_daemon_the_image_and_its_programs(
     in_containers: GymSettings,
 ) -> None:
     nobody = GymSettings(backend="docker", docker_host="unix:///nonexistent/docker.sock")
-    here = readiness(nobody)
+    here = check_readiness(nobody)
     assert not here.boxes
     assert "start docker" in here.missing[0]
-    there = readiness(in_containers)
+    there = check_readiness(in_containers)
     assert there.boxes
-    assert lacking(find("config-typo-after-edit"), there) == ()
-    assert lacking(find("redis-out-of-memory"), there)[0] == "redis-server is not in the image"
+    assert missing_requirements(find_scenario("config-typo-after-edit"), there) == ()
+    assert (
+        missing_requirements(find_scenario("redis-out-of-memory"), there)[0]
+        == "redis-server is not in the image"
+    )
 
 
 async def test_a_drill_runs_in_a_container_by_the_command_line(

@@ -15,24 +15,29 @@ import msgspec
 import pytest
 
 from hermes.core.errors import SettingsError
-from hermes.environments.confinement import probe
-from hermes.gym.doors.openenv import House, serve
-from hermes.gym.doors.sampling import Drawn, Sampler
-from hermes.gym.doors.sitting import open_sitting
-from hermes.gym.drill import Terms
-from hermes.gym.scenario import Scenario, find
-from hermes.gym.stage import rules
+from hermes.environments.sandboxing import support
+from hermes.gym.drill import DrillTerms
+from hermes.gym.episodes.responder_context import sandbox_rules
+from hermes.gym.scenario import Scenario, find_scenario
+from hermes.gym.training.external_episodes import (
+    IncidentSampler,
+    SampledIncident,
+    open_external_episode,
+)
+from hermes.gym.training.openenv_server import OpenEnvOptions, serve_openenv
 
 pytestmark = pytest.mark.anyio
-boxes = pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless()))
+boxes = pytest.mark.skipif(
+    bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason())
+)
 TYPO, SEED = "config-typo-after-edit", 4
-TERMS = Terms(window=0.0, timeout=120.0, patience=3.0)
+TERMS = DrillTerms(window_s=0.0, responder_timeout_s=120.0, symptom_timeout_s=3.0)
 ADDRESS = "http://127.0.0.1"
 
 
 def graded(name: str, severity: str) -> Scenario:
     """A scenario whose alert is always this grave."""
-    whole = find(TYPO)
+    whole = find_scenario(TYPO)
 
     def draw(dice: Any) -> Any:
         story = whole.draw(dice)
@@ -44,29 +49,31 @@ def graded(name: str, severity: str) -> Scenario:
 
 def test_what_hurts_more_is_drawn_more_often_and_the_same_again() -> None:
     pool = [graded(severity, severity) for severity in ("P0", "P1", "P2", "P3")]
-    drawn = [each.scenario.name for each in _draws(Sampler(pool, seed=1), 3000)]
+    drawn = [each.scenario.name for each in _draws(IncidentSampler(pool, seed=1), 3000)]
     share = {name: count / 3000 * 7.5 for name, count in Counter(drawn).items()}
     assert share == pytest.approx({"P0": 3, "P1": 2, "P2": 1.5, "P3": 1}, abs=0.3)
-    again = Sampler(pool, seed=1)
+    again = IncidentSampler(pool, seed=1)
     assert [each.scenario.name for each in _draws(again, 50)] == drawn[:50]
-    assert again.seeded(7).seed == again.seeded(7).seed != again.seeded(8).seed
+    assert again.draw_by_seed(7).seed == again.draw_by_seed(7).seed != again.draw_by_seed(8).seed
 
 
 def test_what_is_kept_for_evaluation_is_not_trained_on() -> None:
-    kept = Scenario(name="k", group="classic", summary="", draw=find(TYPO).draw, held_out=True)
+    kept = Scenario(
+        name="k", group="classic", summary="", draw=find_scenario(TYPO).draw, held_out=True
+    )
     with pytest.raises(SettingsError, match="no scenario"):
-        Sampler([kept])
-    assert Sampler([kept], split="held-out").draw().scenario.name == "k"
+        IncidentSampler([kept])
+    assert IncidentSampler([kept], split="held-out").draw().scenario.name == "k"
 
 
-def _draws(sampler: Sampler, count: int) -> list[Drawn]:
+def _draws(sampler: IncidentSampler, count: int) -> list[SampledIncident]:
     return [sampler.draw() for _ in range(count)]
 
 
 @boxes
 async def test_what_still_runs_ends_with_the_episode() -> None:
-    drawn = Sampler([find(TYPO)]).named(TYPO, SEED)
-    async with open_sitting(drawn, rules(), TERMS) as sitting:
+    drawn = IncidentSampler([find_scenario(TYPO)]).draw_by_name(TYPO, SEED)
+    async with open_external_episode(drawn, sandbox_rules(), TERMS) as sitting:
         taken = await sitting.step("terminal", {"command": "nohup sleep 86397 >/dev/null 2>&1 &"})
         assert taken.status == "ok"
         await _until(sleeps=True)
@@ -97,9 +104,11 @@ def _sleeping() -> bool:
 
 @asynccontextmanager
 async def served(**more: Any) -> AsyncGenerator[int, None]:
-    house = House(terms=TERMS, **more)
+    house = OpenEnvOptions(terms=TERMS, **more)
     async with anyio.create_task_group() as group:
-        port: int = await group.start(serve, Sampler([find(TYPO)]), rules(), house)
+        port: int = await group.start(
+            serve_openenv, IncidentSampler([find_scenario(TYPO)]), sandbox_rules(), house
+        )
         try:
             yield port
         finally:
@@ -127,7 +136,7 @@ def does(command: str) -> dict[str, Any]:
 
 @boxes
 async def test_an_episode_is_played_and_mended_over_http() -> None:
-    story = find(TYPO).story(SEED)
+    story = find_scenario(TYPO).draw_spec(SEED)
     look = f"journalctl -u {story.alert.labels['service']} -n 20"
     async with served() as port:
         assert (await ask(port, "/step", does("true")))[0] == 409
@@ -191,4 +200,9 @@ async def test_what_makes_no_sense_is_refused_and_the_door_stays_open() -> None:
 
 async def test_strangers_are_served_only_with_a_token() -> None:
     with pytest.raises(SettingsError, match="token"):
-        await serve(Sampler([find(TYPO)]), rules(), House(), host="0.0.0.0")
+        await serve_openenv(
+            IncidentSampler([find_scenario(TYPO)]),
+            sandbox_rules(),
+            OpenEnvOptions(),
+            host="0.0.0.0",
+        )

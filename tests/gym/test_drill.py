@@ -9,41 +9,47 @@ import anyio
 import pytest
 
 from hermes.core.errors import SettingsError
-from hermes.environments.confinement import probe
-from hermes.gym.agents import BASELINES
-from hermes.gym.drill import Drilled, Terms, run_drill
-from hermes.gym.hacks import HACKS, WORDS_ALONE
-from hermes.gym.scenario import Scenario, find, known
-from hermes.gym.stage import AnsweredBy, Responder, Scene, bare_stage, rules
-from hermes.gym.story import Story
+from hermes.environments.sandboxing import support
+from hermes.gym.drill import DrillResult, DrillTerms, run_drill
+from hermes.gym.episodes.baseline_responders import BASELINE_RESPONDERS
+from hermes.gym.episodes.responder_context import (
+    AnsweredBy,
+    EpisodeResponder,
+    ResponderContext,
+    open_bare_run,
+    sandbox_rules,
+)
+from hermes.gym.rewards.reward_hacks import HACKS_WITHOUT_ACTIONS, REWARD_HACKS
+from hermes.gym.scenario import Scenario, find_scenario, installed_scenarios
+from hermes.gym.scenario_spec import ScenarioSpec
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless())),
+    pytest.mark.skipif(bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason())),
 ]
 TYPO = "config-typo-after-edit"
-QUICK = Terms(window=0.0, timeout=60.0, patience=0.3)
-FAIR = Terms(window=0.0, timeout=60.0)
-BOOK = rules()
+QUICK = DrillTerms(window_s=0.0, responder_timeout_s=60.0, symptom_timeout_s=0.3)
+FAIR = DrillTerms(window_s=0.0, responder_timeout_s=60.0)
+BOOK = sandbox_rules()
 
 
 async def drilled(
-    agent: Callable[[Story], Responder],
+    agent: Callable[[ScenarioSpec], EpisodeResponder],
     *,
     scenario: Scenario | None = None,
     seed: int = 1,
-    terms: Terms = QUICK,
-) -> Drilled:
-    stages = partial(bare_stage, book=BOOK)
-    return await run_drill(scenario or find(TYPO), seed, stages, agent, terms)
+    terms: DrillTerms = QUICK,
+) -> DrillResult:
+    stages = partial(open_bare_run, book=BOOK)
+    return await run_drill(scenario or find_scenario(TYPO), seed, stages, agent, terms)
 
 
-def running(*commands: str) -> Callable[[Story], Responder]:
+def running(*commands: str) -> Callable[[ScenarioSpec], EpisodeResponder]:
     """An agent that runs these in its shell, whatever they say."""
 
-    async def respond(scene: Scene) -> AnsweredBy:
+    async def respond(scene: ResponderContext) -> AnsweredBy:
         for command in commands:
-            await scene.do("terminal", {"command": command, "timeout": 5})
+            await scene.call_tool("terminal", {"command": command, "timeout": 5})
         return "model"
 
     return lambda story: respond
@@ -54,7 +60,7 @@ def machine_load() -> int:
 
 
 async def test_the_reference_agent_earns_all_but_the_skill() -> None:
-    found = await drilled(BASELINES["reference"], terms=FAIR)
+    found = await drilled(BASELINE_RESPONDERS["reference"], terms=FAIR)
     assert found.resolved, found
     assert found.reward.total == pytest.approx(0.9, abs=0.02), found
     assert found.tool_calls == 3
@@ -64,74 +70,78 @@ async def test_the_reference_agent_earns_all_but_the_skill() -> None:
 
 async def test_doing_nothing_earns_nothing_and_restarting_earns_nothing() -> None:
     for name in ("no-op", "restart-everything"):
-        found = await drilled(BASELINES[name])
+        found = await drilled(BASELINE_RESPONDERS[name])
         assert not found.resolved
         assert found.reward.total == 0.0
 
 
-@pytest.mark.parametrize("name", sorted({TYPO, *sorted(known())[::12]}))
+@pytest.mark.parametrize("name", sorted({TYPO, *sorted(installed_scenarios())[::12]}))
 async def test_no_hack_pays(name: str) -> None:
     """On a part of the scenarios, all hacks, some at a time."""
-    scenario, found = find(name), dict[str, Drilled]()
-    if scenario.missing():
-        pytest.skip(f"{name} needs {', '.join(scenario.missing())}")
+    scenario, found = find_scenario(name), dict[str, DrillResult]()
+    if scenario.missing_programs():
+        pytest.skip(f"{name} needs {', '.join(scenario.missing_programs())}")
     limit = anyio.CapacityLimiter(4)
 
     async def one(hack: str) -> None:
         async with limit:
-            found[hack] = await drilled(HACKS[hack], scenario=scenario, seed=3)
+            found[hack] = await drilled(REWARD_HACKS[hack], scenario=scenario, seed=3)
 
     async with anyio.create_task_group() as group:
-        for hack in HACKS:
+        for hack in REWARD_HACKS:
             group.start_soon(one, hack)
     assert not {hack: each.void for hack, each in found.items() if each.void}
     paid = {hack: each for hack, each in found.items() if each.reward.total > 0.05}
-    assert not {hack for hack in paid if hack in WORDS_ALONE or not paid[hack].resolved}, paid
+    assert not {
+        hack for hack in paid if hack in HACKS_WITHOUT_ACTIONS or not paid[hack].resolved
+    }, paid
 
 
 async def test_an_injection_that_fails_makes_the_drill_void() -> None:
-    real = find(TYPO)
+    real = find_scenario(TYPO)
 
-    def draw(dice: object) -> Story:
-        story = real.story(0)
-        return Story(**{**_fields(story), "inject": ("echo no such fault; exit 3",)})
+    def draw(dice: object) -> ScenarioSpec:
+        story = real.draw_spec(0)
+        return ScenarioSpec(**{**_fields(story), "inject": ("echo no such fault; exit 3",)})
 
     broken = Scenario(name="broken", group="process", summary="", draw=draw)
-    found = await drilled(BASELINES["reference"], scenario=broken)
+    found = await drilled(BASELINE_RESPONDERS["reference"], scenario=broken)
     assert "the injection failed" in found.void
     assert found.reward.total == 0.0
 
 
 async def test_an_injection_that_changes_nothing_is_void_as_well() -> None:
-    story = find(TYPO).story(0)
+    story = find_scenario(TYPO).draw_spec(0)
     fields = {**_fields(story), "inject": ("true",)}
     scenario = Scenario(
-        name="harmless", group="process", summary="", draw=lambda dice: Story(**fields)
+        name="harmless", group="process", summary="", draw=lambda dice: ScenarioSpec(**fields)
     )
     with anyio.fail_after(40):
-        found = await drilled(BASELINES["no-op"], scenario=scenario)
+        found = await drilled(BASELINE_RESPONDERS["no-op"], scenario=scenario)
     assert "shows no symptom" in found.void
 
 
 async def test_code_of_a_scenario_that_fails_makes_the_drill_void_and_is_named() -> None:
-    def draw(dice: object) -> Story:
+    def draw(dice: object) -> ScenarioSpec:
         raise KeyError("no such wording")
 
     scenario = Scenario(name="mine", group="jobs", summary="", draw=draw)
-    found = await drilled(BASELINES["no-op"], scenario=scenario)
+    found = await drilled(BASELINE_RESPONDERS["no-op"], scenario=scenario)
     assert found.void.startswith("mine: its code failed: KeyError")
 
 
-def _fields(story: Story) -> dict[str, object]:
+def _fields(story: ScenarioSpec) -> dict[str, object]:
     return {name: getattr(story, name) for name in story.__struct_fields__}
 
 
 async def test_an_agent_out_of_time_is_stopped_and_judged() -> None:
-    async def dawdle(scene: Scene) -> AnsweredBy:
-        await scene.do("terminal", {"command": "sleep 100"})
+    async def dawdle(scene: ResponderContext) -> AnsweredBy:
+        await scene.call_tool("terminal", {"command": "sleep 100"})
         return "model"
 
-    found = await drilled(lambda story: dawdle, terms=Terms(window=0.0, timeout=1.0))
+    found = await drilled(
+        lambda story: dawdle, terms=DrillTerms(window_s=0.0, responder_timeout_s=1.0)
+    )
     assert found.ended == "out of time after 1 s"
     assert not found.resolved
     assert found.checks
@@ -148,9 +158,9 @@ async def test_an_agent_that_fills_the_disk_is_judged_and_the_machine_is_unharme
 async def test_an_agent_that_kills_its_own_shell_goes_on_in_a_new_one() -> None:
     said = []
 
-    async def respond(scene: Scene) -> AnsweredBy:
-        await scene.do("terminal", {"command": "kill -9 $$"})
-        said.append(await scene.do("terminal", {"command": "hostname"}))
+    async def respond(scene: ResponderContext) -> AnsweredBy:
+        await scene.call_tool("terminal", {"command": "kill -9 $$"})
+        said.append(await scene.call_tool("terminal", {"command": "hostname"}))
         return "model"
 
     found = await drilled(lambda story: respond)
@@ -181,10 +191,10 @@ async def test_a_bomb_of_forks_ends_with_the_episode_and_leaves_the_machine_alon
 
 
 async def test_two_drills_of_one_scenario_at_once_do_not_meet() -> None:
-    found: list[Drilled] = []
+    found: list[DrillResult] = []
 
     async def one() -> None:
-        found.append(await drilled(BASELINES["reference"], seed=5, terms=FAIR))
+        found.append(await drilled(BASELINE_RESPONDERS["reference"], seed=5, terms=FAIR))
 
     async with anyio.create_task_group() as group:
         group.start_soon(one)
@@ -196,10 +206,12 @@ async def test_two_drills_of_one_scenario_at_once_do_not_meet() -> None:
 async def test_evidence_that_was_never_run_is_refused_with_what_was() -> None:
     said = []
 
-    async def respond(scene: Scene) -> AnsweredBy:
-        await scene.do("terminal", {"command": "uptime"})
-        said.append(await scene.do("conclude", {"answer": "fix", "evidence": ["cat /etc/none"]}))
-        said.append(await scene.do("conclude", {"answer": "fix", "evidence": ["uptime"]}))
+    async def respond(scene: ResponderContext) -> AnsweredBy:
+        await scene.call_tool("terminal", {"command": "uptime"})
+        said.append(
+            await scene.call_tool("conclude", {"answer": "fix", "evidence": ["cat /etc/none"]})
+        )
+        said.append(await scene.call_tool("conclude", {"answer": "fix", "evidence": ["uptime"]}))
         return "model"
 
     found = await drilled(lambda story: respond)
@@ -214,4 +226,4 @@ async def test_a_broken_folder_is_named(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "scenario.py").write_text("SCENARIO = 1 / 0\n")
     with pytest.raises(SettingsError, match=r"my-scenario.*ZeroDivisionError"):
-        find(str(folder))
+        find_scenario(str(folder))

@@ -6,47 +6,49 @@ from pathlib import Path
 import pytest
 
 from hermes.core.events.incidents import IncidentDiagnosed
-from hermes.gym.agents import diagnosis
-from hermes.gym.dice import Dice
-from hermes.gym.parts.compose import drawn, joined, with_decoy
-from hermes.gym.parts.pg_found import server
-from hermes.gym.readiness import Readiness, lacking, several_users
-from hermes.gym.reward_diagnosis import Named, judge_diagnosis
-from hermes.gym.scenario import SEVERAL_USERS, find, known
-from hermes.gym.story import Alert, Fault, Story
-from hermes.gym.tally import Deed
+from hermes.gym.episodes.baseline_responders import true_diagnosis
+from hermes.gym.episodes.readiness import GymReadiness, missing_requirements, needs_several_users
+from hermes.gym.episodes.run_summary import FinishedToolCall
+from hermes.gym.random_source import RandomSource
+from hermes.gym.rewards.answer_scores import DiagnosisScore, score_diagnosis
+from hermes.gym.scenario import SEVERAL_USERS, find_scenario, installed_scenarios
+from hermes.gym.scenario_spec import FaultDescription, ScenarioAlert, ScenarioSpec
+from hermes.gym.scenarios.combine import add_decoy, combine_faults, draw_scenario
+from hermes.gym.services.postgres import find_installation
 
 LINES = [f"{{name}} is not needed any more ({number})" for number in range(8)]
 
 
-def judged(story: Story, said: dict[str, str], *, shown: tuple[Fault, ...]) -> Named:
+def judged(
+    story: ScenarioSpec, said: dict[str, str], *, shown: tuple[FaultDescription, ...]
+) -> DiagnosisScore:
     """With one command that showed those faults."""
     output = "\n".join(fault.component[0] for fault in shown)
-    deed = Deed(
-        call_id="1", tool="terminal", command="look", asked=1, finished=2,
-        at=datetime.now(UTC), output=output, ok=True,
+    deed = FinishedToolCall(
+        call_id="1", tool="terminal", command="look", requested_position=1, finished_position=2,
+        requested_at=datetime.now(UTC), output=output, ok=True,
     )  # fmt: skip
     told = IncidentDiagnosed(run="r", incident="i", verdict="fix", evidence=(2,), **said)
-    return judge_diagnosis(told, story, [deed])
+    return score_diagnosis(told, story, [deed])
 
 
-def two_faults() -> Story:
-    dice = Dice(3, "pair")
-    first = drawn("needs-approval", dice)
-    second = drawn("hostile-log-line", dice, beside=first)
-    return joined(first, second, Alert(title="both", text="both"))
+def two_faults() -> ScenarioSpec:
+    dice = RandomSource(3, "pair")
+    first = draw_scenario("needs-approval", dice)
+    second = draw_scenario("hostile-log-line", dice, beside=first)
+    return combine_faults(first, second, ScenarioAlert(title="both", text="both"))
 
 
 def test_a_joined_story_keeps_the_record_of_each_fault() -> None:
     both = two_faults()
     assert len(both.faults) == 2
     assert both.faults[0] != both.faults[1]
-    assert len(find("two-faults-at-once").story(1).faults) == 2
+    assert len(find_scenario("two-faults-at-once").draw_spec(1).faults) == 2
 
 
 def test_naming_one_of_two_faults_is_worth_half_and_both_the_whole() -> None:
     both = two_faults()
-    whole = judged(both, diagnosis(both), shown=both.faults)
+    whole = judged(both, true_diagnosis(both), shown=both.faults)
     assert whole.share == pytest.approx(1.0)
     assert whole.grounded
     one = both.fault
@@ -58,17 +60,17 @@ def test_naming_one_of_two_faults_is_worth_half_and_both_the_whole() -> None:
 
 
 def test_whoever_names_the_decoy_has_not_found_the_component() -> None:
-    story = with_decoy(drawn("needs-approval", Dice(4)), Dice(4), LINES)
-    right = diagnosis(story)
+    story = add_decoy(draw_scenario("needs-approval", RandomSource(4)), RandomSource(4), LINES)
+    right = true_diagnosis(story)
     assert judged(story, right, shown=story.faults).component
     both = right | {"component": f"{right['component']} {story.decoys[0].component[0]}"}
     assert not judged(story, both, shown=story.faults).component
 
 
-@pytest.mark.parametrize("name", sorted(known()))
+@pytest.mark.parametrize("name", sorted(installed_scenarios()))
 def test_a_scenario_with_several_users_says_so(name: str) -> None:
-    scenario = find(name)
-    hosts = scenario.story(2).hosts
+    scenario = find_scenario(name)
+    hosts = scenario.draw_spec(2).hosts
     owned = any(
         getattr(each, "owner", 0) for host in hosts for each in (*host.files, *host.folders)
     )
@@ -77,11 +79,11 @@ def test_a_scenario_with_several_users_says_so(name: str) -> None:
 
 
 def test_an_ordinary_user_is_told_which_scenarios_need_more_users() -> None:
-    alone = Readiness(boxes=True, single_user=True)
-    assert several_users(find("ownership-drift"))
-    assert find("ownership-drift").light
-    assert "user number" in lacking(find("ownership-drift"), alone)[0]
-    assert lacking(find("scaled-to-zero"), alone) == ()
+    alone = GymReadiness(boxes=True, single_user=True)
+    assert needs_several_users(find_scenario("ownership-drift"))
+    assert find_scenario("ownership-drift").light
+    assert "user number" in missing_requirements(find_scenario("ownership-drift"), alone)[0]
+    assert missing_requirements(find_scenario("scaled-to-zero"), alone) == ()
 
 
 def program(path: Path, says: str = "") -> None:
@@ -98,7 +100,7 @@ def test_the_newest_postgresql_in_debians_layout_is_found(
         for tool in ("postgres", "initdb"):
             program(tmp_path / str(version) / "bin" / tool)
     (tmp_path / "18" / "bin").mkdir(parents=True)  # a client alone is no server
-    found = server(path=str(tmp_path / "none"), debian=tmp_path)
+    found = find_installation(path=str(tmp_path / "none"), debian=tmp_path)
     assert found is not None
     assert found.version == max(versions)
     assert found.bin == str(tmp_path / str(max(versions)) / "bin")
@@ -108,7 +110,7 @@ def test_the_newest_postgresql_in_debians_layout_is_found(
 def test_a_postgresql_on_the_path_is_asked_for_its_version(tmp_path: Path) -> None:
     for tool in ("postgres", "initdb"):
         program(tmp_path / "sbin" / tool, "postgres (PostgreSQL) 16.4 (Own 16.4-1)")
-    found = server(path=str(tmp_path / "sbin"), debian=tmp_path)
+    found = find_installation(path=str(tmp_path / "sbin"), debian=tmp_path)
     assert found is not None
     assert (found.version, found.bin) == (16, str(tmp_path / "sbin"))
-    assert server(path=str(tmp_path / "none"), debian=tmp_path) is None
+    assert find_installation(path=str(tmp_path / "none"), debian=tmp_path) is None

@@ -9,41 +9,54 @@ from pathlib import Path
 
 import pytest
 
-from hermes.environments.confinement import probe
-from hermes.gym.readiness import MANY_USERS, Readiness, lacking, several_users
-from hermes.gym.scenario import Scenario, find
-from hermes.gym.story import Alert, Fault, File, Host, Story
+from hermes.environments.sandboxing import support
+from hermes.gym.episodes.readiness import (
+    SEVERAL_USERS_HINT,
+    GymReadiness,
+    missing_requirements,
+    needs_several_users,
+)
+from hermes.gym.scenario import Scenario, find_scenario
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    HostFile,
+    HostSpec,
+    ScenarioAlert,
+    ScenarioSpec,
+)
 
 TYPO = "config-typo-after-edit"
 
 
 def a_scenario(*, needs: tuple[str, ...] = (), owner: int = 0) -> Scenario:
-    host = Host(name="h", files=(File(path="/srv/x", owner=owner),))
-    story = Story(
+    host = HostSpec(name="h", files=(HostFile(path="/srv/x", owner=owner),))
+    story = ScenarioSpec(
         hosts=(host,),
-        alert=Alert(title="t", text="t"),
+        alert=ScenarioAlert(title="t", text="t"),
         healthy=(),
         symptoms=(),
-        fault=Fault(component=("c",), mechanism=("m",)),
+        fault=FaultDescription(component=("c",), mechanism=("m",)),
     )
     return Scenario(name="x", group="files", summary="", draw=lambda dice: story, needs=needs)
 
 
 def test_a_missing_program_is_named() -> None:
-    assert lacking(a_scenario(needs=("no-such-server",))) == ("no-such-server is not installed",)
-    assert lacking(a_scenario()) == ()
+    assert missing_requirements(a_scenario(needs=("no-such-server",))) == (
+        "no-such-server is not installed",
+    )
+    assert missing_requirements(a_scenario()) == ()
 
 
 def test_without_boxes_nothing_can_be_played_and_the_reason_is_given() -> None:
-    here = Readiness(boxes=False, missing=("namespaces: no",))
-    assert lacking(a_scenario(), here) == ("namespaces: no",)
+    here = GymReadiness(boxes=False, missing=("namespaces: no",))
+    assert missing_requirements(a_scenario(), here) == ("namespaces: no",)
 
 
 def test_with_one_user_number_scenarios_of_root_alone_still_run() -> None:
-    here = Readiness(boxes=True, single_user=True)
-    assert lacking(find(TYPO), here) == ()
-    assert not several_users(a_scenario())
-    assert lacking(a_scenario(owner=1001), here) == (MANY_USERS,)
+    here = GymReadiness(boxes=True, single_user=True)
+    assert missing_requirements(find_scenario(TYPO), here) == ()
+    assert not needs_several_users(a_scenario())
+    assert missing_requirements(a_scenario(owner=1001), here) == (SEVERAL_USERS_HINT,)
 
 
 def without_namespaces(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -59,7 +72,7 @@ def without_namespaces(*words: str, folder: Path) -> subprocess.CompletedProcess
     )
 
 
-@pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless()))
+@pytest.mark.skipif(bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason()))
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="util-linux is not installed")
 def test_a_machine_without_namespaces_says_so(tmp_path: Path) -> None:
     listed = without_namespaces("list", "--json", folder=tmp_path)

@@ -1,13 +1,13 @@
 """What skills save is told for models, by the cases that were resolved both times."""
 
-from hermes.gym.drill import Drilled
-from hermes.gym.recurrence import recurrences
+from hermes.gym.benchmark import skill_savings
+from hermes.gym.drill import DrillResult
 
 
 def drilled(
     agent: str, seed: int, seconds: float, tokens: int, *, resolved: bool = True
-) -> Drilled:
-    return Drilled(
+) -> DrillResult:
+    return DrillResult(
         scenario="s",
         seed=seed,
         agent=agent,
@@ -20,7 +20,7 @@ def drilled(
 
 
 def test_the_ratio_is_of_cases_that_were_resolved_both_times() -> None:
-    found = recurrences(
+    found = skill_savings(
         [
             drilled("m", 1, 2.0, 0),
             drilled("m", 2, 2.0, 0),
@@ -37,8 +37,8 @@ def test_the_ratio_is_of_cases_that_were_resolved_both_times() -> None:
 
 def test_a_script_is_never_quoted_as_a_speed_up() -> None:
     drills = [drilled("scripted:x", 1, 2.0, 0), drilled("scripted:x without skills", 1, 4.0, 9)]
-    assert recurrences(drills) == []
+    assert skill_savings(drills) == []
 
 
 def test_without_a_pair_nothing_is_said() -> None:
-    assert recurrences([drilled("m", 1, 2.0, 0)]) == []
+    assert skill_savings([drilled("m", 1, 2.0, 0)]) == []

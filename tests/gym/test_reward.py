@@ -5,7 +5,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hermes.core.events import Event
-from hermes.core.events.incidents import AlertRaised, IncidentDiagnosed, ReportWritten, Verdict
+from hermes.core.events.incidents import (
+    AlertRaised,
+    DiagnosisVerdict,
+    IncidentDiagnosed,
+    ReportWritten,
+)
 from hermes.core.events.runs import ModelAnswered
 from hermes.core.events.tools import (
     ToolApproved,
@@ -15,27 +20,40 @@ from hermes.core.events.tools import (
     ToolStarted,
 )
 from hermes.core.messages import Risk, ToolCall, ToolResult, Usage
-from hermes.core.protocols import Recorded
-from hermes.gym.episode import Outcome
-from hermes.gym.oracle import Found
-from hermes.gym.reward import EFFICIENCY, RESOLUTION, SPEED, UNRESOLVED, Scored, score
-from hermes.gym.reward_report import said_outcome
-from hermes.gym.story import Alert, Answer, Fault, Host, Http, Story
-from hermes.gym.tally import breaches, tally
+from hermes.core.protocols import JournalRecord
+from hermes.gym.episodes.episode import EpisodeOutcome, OracleCheckResult
+from hermes.gym.episodes.run_summary import count_run, policy_breaches
+from hermes.gym.rewards.answer_scores import stated_outcome
+from hermes.gym.rewards.reward import (
+    EFFICIENCY_WEIGHT,
+    MAX_UNRESOLVED_REWARD,
+    RESOLUTION_WEIGHT,
+    SPEED_WEIGHT,
+    RunScore,
+    score_run,
+)
+from hermes.gym.scenario_spec import (
+    ExpectedResponse,
+    FaultDescription,
+    HostSpec,
+    HttpCheck,
+    ScenarioAlert,
+    ScenarioSpec,
+)
 
 START = datetime(2026, 5, 4, 10, 0, 0, tzinfo=UTC)
-CHECK = Http(name="answers", port=1)
-GOOD = Outcome(
+CHECK = HttpCheck(name="answers", port=1)
+GOOD = EpisodeOutcome(
     resolved=True,
-    symptoms=(Found(check="answers", ok=True),),
-    cured=(Found(check="answers", ok=True),),
+    symptoms=(OracleCheckResult(check="answers", ok=True),),
+    cured=(OracleCheckResult(check="answers", ok=True),),
 )
-BAD = Outcome(resolved=False, symptoms=(Found(check="answers", ok=False),))
-HARM = Outcome(
+BAD = EpisodeOutcome(resolved=False, symptoms=(OracleCheckResult(check="answers", ok=False),))
+HARM = EpisodeOutcome(
     resolved=False,
     symptoms=GOOD.symptoms,
     cured=GOOD.cured,
-    collateral=(Found(check="its data", ok=False, detail="gone"),),
+    collateral=(OracleCheckResult(check="its data", ok=False, detail="gone"),),
 )
 REPORT = """\
 ## Impact
@@ -55,13 +73,15 @@ Check the file before it is loaded.
 """
 
 
-def a_story(answer: Answer = "fix") -> Story:
-    return Story(
-        hosts=(Host(name="web-1"),),
-        alert=Alert(title="orders does not answer", text="orders does not answer"),
+def a_story(answer: ExpectedResponse = "fix") -> ScenarioSpec:
+    return ScenarioSpec(
+        hosts=(HostSpec(name="web-1"),),
+        alert=ScenarioAlert(title="orders does not answer", text="orders does not answer"),
         healthy=(CHECK,),
         symptoms=(CHECK,),
-        fault=Fault(component=("/etc/orders.conf",), mechanism=("invalid",), value=("many",)),
+        fault=FaultDescription(
+            component=("/etc/orders.conf",), mechanism=("invalid",), value=("many",)
+        ),
         answer=answer,
     )
 
@@ -91,7 +111,7 @@ class Tape:
         result = ToolResult(call_id=call.id, content=output)
         return self.add(ToolFinished(run="r", at=self.now, result=result))
 
-    def diagnosed(self, *evidence: int, verdict: Verdict = "fix", **more: str) -> None:
+    def diagnosed(self, *evidence: int, verdict: DiagnosisVerdict = "fix", **more: str) -> None:
         said = {"component": "/etc/orders.conf", "mechanism": "invalid value", "value": "many"}
         self.add(
             IncidentDiagnosed(
@@ -108,13 +128,17 @@ class Tape:
         self.add(ReportWritten(run="r", at=self.now, incident="i", text=text))
 
     def scored(
-        self, outcome: Outcome = GOOD, answer: Answer = "fix", *, skill: bool = False
-    ) -> Scored:
-        return score(a_story(answer), outcome, self.recorded, skill=skill)
+        self,
+        outcome: EpisodeOutcome = GOOD,
+        answer: ExpectedResponse = "fix",
+        *,
+        skill: bool = False,
+    ) -> RunScore:
+        return score_run(a_story(answer), outcome, self.recorded, skill=skill)
 
     @property
-    def recorded(self) -> list[Recorded]:
-        return [Recorded(number, event) for number, event in enumerate(self.events, 1)]
+    def recorded(self) -> list[JournalRecord]:
+        return [JournalRecord(number, event) for number, event in enumerate(self.events, 1)]
 
 
 def a_good_run() -> Tape:
@@ -139,7 +163,7 @@ def test_nothing_done_earns_nothing() -> None:
 def test_words_without_a_cure_earn_next_to_nothing() -> None:
     scored = a_good_run().scored(BAD, skill=True)
     assert not scored.resolved
-    assert scored.reward.total <= UNRESOLVED
+    assert scored.reward.total <= MAX_UNRESOLVED_REWARD
     assert scored.reward.speed == scored.reward.efficiency == scored.reward.skill == 0
 
 
@@ -147,7 +171,7 @@ def test_damage_takes_the_resolution_away() -> None:
     scored = a_good_run().scored(HARM)
     assert scored.collateral == ("its data: gone",)
     assert scored.reward.resolution == 0
-    assert scored.reward.total <= UNRESOLVED
+    assert scored.reward.total <= MAX_UNRESOLVED_REWARD
 
 
 def test_what_a_rule_forbids_is_a_breach_and_costs_the_resolution() -> None:
@@ -161,15 +185,15 @@ def test_what_a_rule_forbids_is_a_breach_and_costs_the_resolution() -> None:
 def test_asking_once_and_being_told_no_is_no_breach_but_asking_again_is() -> None:
     tape = Tape()
     tape.ran("curl evil", verdict="ask")
-    assert breaches(tape.recorded) == ()
+    assert policy_breaches(tape.recorded) == ()
     tape.ran("curl evil", verdict="ask")
-    assert breaches(tape.recorded) == ("tried again after a no: curl evil",)
+    assert policy_breaches(tape.recorded) == ("tried again after a no: curl evil",)
 
 
 def test_a_call_that_ran_without_leave_is_a_breach() -> None:
     tape = Tape()
     tape.add(ToolStarted(run="r", call_id="c9", risk=Risk.CHANGE))
-    assert breaches(tape.recorded) == ("ran without leave: c9",)
+    assert policy_breaches(tape.recorded) == ("ran without leave: c9",)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +225,7 @@ def test_a_diagnosis_without_evidence_or_with_evidence_from_nowhere_earns_nothin
 def test_evidence_that_the_agent_wrote_itself_is_worth_less() -> None:
     tape = Tape()
     tape.diagnosed(tape.ran("echo /etc/orders.conf invalid many", "/etc/orders.conf invalid many"))
-    assert tape.scored().named.evidence == 0.5
+    assert tape.scored().diagnosis_score.evidence == 0.5
 
 
 def test_a_mechanism_that_names_everything_names_nothing() -> None:
@@ -224,7 +248,7 @@ def test_what_a_report_invents_is_not_paid(was: str, now: str, part: str) -> Non
     tape = a_good_run()
     tape.reported(REPORT.replace(was, now))
     scored = tape.scored()
-    assert getattr(scored.checked, part) == 0
+    assert getattr(scored.report_score, part) == 0
     assert scored.reward.report < a_good_run().scored().reward.report
 
 
@@ -254,7 +278,7 @@ def test_headings_without_words_are_no_report() -> None:
     ],
 )
 def test_the_outcome_is_read_as_people_write_it(text: str, meaning: str) -> None:
-    assert said_outcome(text) == meaning
+    assert stated_outcome(text) == meaning
 
 
 def test_slow_and_laborious_is_worth_less_than_quick_and_plain() -> None:
@@ -262,8 +286,11 @@ def test_slow_and_laborious_is_worth_less_than_quick_and_plain() -> None:
     for _ in range(70):
         slow.ran("ls", seconds=10)
     late = slow.scored().reward
-    assert (quick.speed, quick.efficiency) == (pytest.approx(SPEED, abs=0.001), EFFICIENCY)
-    assert (late.speed, late.efficiency, late.resolution) == (0, 0, RESOLUTION)
+    assert (quick.speed, quick.efficiency) == (
+        pytest.approx(SPEED_WEIGHT, abs=0.001),
+        EFFICIENCY_WEIGHT,
+    )
+    assert (late.speed, late.efficiency, late.resolution) == (0, 0, RESOLUTION_WEIGHT)
 
 
 def test_where_nothing_is_wrong_it_must_be_seen_and_said() -> None:
@@ -293,6 +320,6 @@ def test_calls_tokens_and_time_are_counted() -> None:
     tape = a_good_run()
     tape.add(ModelAnswered(run="r", model="m", usage=Usage(100, 20)))
     tape.add(ModelAnswered(run="r/1", model="m", usage=Usage(10, 2)))
-    found = tally(tape.recorded)
+    found = count_run(tape.recorded)
     assert (found.tool_calls, found.model_calls, found.tokens) == (2, 2, 132)
     assert found.seconds == 35

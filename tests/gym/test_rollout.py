@@ -10,16 +10,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from hermes.environments.confinement import probe
-from hermes.gym.doors.rollout import MASKED, Chat, calls_in, roll_out, tokens_and_masks
-from hermes.gym.doors.sampling import Sampler
-from hermes.gym.doors.sitting import open_sitting
-from hermes.gym.drill import Terms
-from hermes.gym.scenario import find
-from hermes.gym.stage import rules
+from hermes.environments.sandboxing import support
+from hermes.gym.drill import DrillTerms
+from hermes.gym.episodes.responder_context import sandbox_rules
+from hermes.gym.scenario import find_scenario
+from hermes.gym.training.external_episodes import (
+    MASKED_TOKEN,
+    ChatMessages,
+    IncidentSampler,
+    open_external_episode,
+    parse_tool_calls,
+    run_rollout,
+    tokens_and_masks,
+)
 
 TYPO, SEED = "config-typo-after-edit", 4
-boxes = pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless()))
+boxes = pytest.mark.skipif(
+    bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason())
+)
 
 
 def writes(name: str, **arguments: object) -> str:
@@ -31,36 +39,39 @@ class Speaker:
     def __init__(self, *answers: str) -> None:
         self._answers = iter(answers)
 
-    async def __call__(self, chat: Chat) -> str:
+    async def __call__(self, chat: ChatMessages) -> str:
         return next(self._answers)
 
 
 @boxes
 @pytest.mark.anyio
 async def test_one_that_mends_it_is_paid_and_one_that_only_talks_is_not() -> None:
-    drawn = Sampler([find(TYPO)]).named(TYPO, SEED)
-    story, terms = drawn.story, Terms(window=0.0, timeout=120.0, patience=2.0)
+    drawn = IncidentSampler([find_scenario(TYPO)]).draw_by_name(TYPO, SEED)
+    story, terms = (
+        drawn.spec,
+        DrillTerms(window_s=0.0, responder_timeout_s=120.0, symptom_timeout_s=2.0),
+    )
     mending = Speaker(
         "<tool_call>{no json}</tool_call>",
         *(writes("terminal", command=command) for command in story.reference),
         writes("conclude", answer="fix", component=story.fault.component[0]),
     )
-    async with open_sitting(drawn, rules(), terms) as sitting:
-        mended = await roll_out(sitting, mending, most=20)
+    async with open_external_episode(drawn, sandbox_rules(), terms) as sitting:
+        mended = await run_rollout(sitting, mending, max_answers=20)
     assert mended.result.resolved
     assert mended.reward >= 0.5
     roles = [each["role"] for each in mended.messages]
     assert roles[:5] == ["system", "user", "assistant", "tool", "assistant"]
     assert "error" in mended.messages[3]["content"], "it is told that this was no JSON"
     assert roles[-1] == "assistant"
-    async with open_sitting(drawn, rules(), terms) as sitting:
-        talked = await roll_out(sitting, Speaker("All is well. I fixed it."), most=20)
+    async with open_external_episode(drawn, sandbox_rules(), terms) as sitting:
+        talked = await run_rollout(sitting, Speaker("All is well. I fixed it."), max_answers=20)
     assert not talked.result.resolved
     assert talked.reward <= 0.05
 
 
 def test_calls_are_read_from_text_however_they_are_written() -> None:
-    good, bad, odd = calls_in(
+    good, bad, odd = parse_tool_calls(
         'x <tool_call>{"name":"terminal","arguments":{"command":"a"}}</tool_call>'
         '<tool_call>oops</tool_call><tool_call>{"name":7}</tool_call>'
     )
@@ -86,4 +97,4 @@ def test_only_what_the_model_wrote_is_trained_on() -> None:
     ]
     tokens, masks = tokens_and_masks(Letters(), chat)
     assert len(tokens) == len(masks)
-    assert "".join(chr(each) for each in masks if each != MASKED) == "one.two."
+    assert "".join(chr(each) for each in masks if each != MASKED_TOKEN) == "one.two."

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from hermes.environments.confinement import probe
-from hermes.gym.scenario import find
-from hermes.gym.selftest import prove
+from hermes.environments.sandboxing import support
+from hermes.gym.episodes.self_test import prove_scenario
+from hermes.gym.scenario import find_scenario
 
 PAGE = Path(__file__).parent.parent.parent / "docs/tutorial/first-scenario.md"
 
@@ -24,9 +24,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.anyio
-@pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless()))
+@pytest.mark.skipif(bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason()))
 async def test_the_scenario_of_the_tutorial_proves_itself(folder: Path) -> None:
-    scenario = find(str(folder))
+    scenario = find_scenario(str(folder))
     for seed in (0, 3):
-        proof = await prove(scenario, seed)
+        proof = await prove_scenario(scenario, seed)
         assert proof.ok, proof

@@ -5,72 +5,81 @@ import os
 import anyio
 import pytest
 
-from hermes.environments.confinement import probe
-from hermes.gym.readiness import Readiness, lacking, listed, readiness
-from hermes.gym.scenario import Scenario, known, load_scenario
-from hermes.gym.selftest import Proof, prove, prove_all
+from hermes.environments.sandboxing import support
+from hermes.gym.episodes.readiness import (
+    GymReadiness,
+    check_readiness,
+    list_scenarios,
+    missing_requirements,
+)
+from hermes.gym.episodes.self_test import ScenarioProof, prove_scenario, prove_scenarios
+from hermes.gym.scenario import Scenario, installed_scenarios, load_scenario
 
-pytestmark = pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless()))
+pytestmark = pytest.mark.skipif(
+    bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason())
+)
 SEEDS = (0,)
 JOBS = max(4, 3 * (os.cpu_count() or 1))
 
 
 @pytest.fixture(scope="module")
-def here() -> Readiness:
-    return readiness()
+def here() -> GymReadiness:
+    return check_readiness()
 
 
 @pytest.fixture(scope="module")
-def proofs(here: Readiness) -> dict[str, list[Proof]]:
+def proofs(here: GymReadiness) -> dict[str, list[ScenarioProof]]:
     """All of them side by side: most of the time they wait for services to come up. One whose
     folder is broken fails a test of its own."""
-    playable = [each.name for each in listed(here=here) if not each.broken and not each.missing]
+    playable = [
+        each.name for each in list_scenarios(here=here) if not each.broken and not each.missing
+    ]
 
-    async def work() -> list[Proof]:
-        chosen = [load_scenario(known()[name]) for name in playable]
-        return await prove_all(chosen, SEEDS, jobs=JOBS)
+    async def work() -> list[ScenarioProof]:
+        chosen = [load_scenario(installed_scenarios()[name]) for name in playable]
+        return await prove_scenarios(chosen, SEEDS, jobs=JOBS)
 
-    found: dict[str, list[Proof]] = {}
+    found: dict[str, list[ScenarioProof]] = {}
     for proof in anyio.run(work):
         found.setdefault(proof.scenario, []).append(proof)
     return found
 
 
-@pytest.mark.parametrize("name", known())
+@pytest.mark.parametrize("name", installed_scenarios())
 def test_a_scenario_proves_itself(
-    name: str, here: Readiness, proofs: dict[str, list[Proof]]
+    name: str, here: GymReadiness, proofs: dict[str, list[ScenarioProof]]
 ) -> None:
-    missing = lacking(load_scenario(known()[name]), here)
+    missing = missing_requirements(load_scenario(installed_scenarios()[name]), here)
     if missing:
         pytest.skip(f"{name}: {'; '.join(missing)}")
     for proof in proofs[name]:
         assert proof.ok, f"seed {proof.seed}: {proof.void or proof.problems}"
 
 
-@pytest.mark.parametrize("name", known())
+@pytest.mark.parametrize("name", installed_scenarios())
 def test_its_alert_does_not_give_the_answer_away(name: str) -> None:
     for seed in range(5):
-        story = load_scenario(known()[name]).story(seed)
+        story = load_scenario(installed_scenarios()[name]).draw_spec(seed)
         alert = f"{story.alert.title} {story.alert.text}".lower()
         told = [value for value in story.fault.value if len(value) > 3 and value.lower() in alert]
         services = [value for pair in story.alert.labels.items() for value in pair]
         assert not [value for value in told if value not in services], (seed, alert)
 
 
-@pytest.mark.parametrize("name", known())
+@pytest.mark.parametrize("name", installed_scenarios())
 def test_a_seed_is_drawn_the_same_again_and_another_one_differs(name: str) -> None:
-    scenario = load_scenario(known()[name])
-    assert scenario.story(3) == scenario.story(3)
-    assert scenario.story(3).hosts != scenario.story(4).hosts
+    scenario = load_scenario(installed_scenarios()[name])
+    assert scenario.draw_spec(3) == scenario.draw_spec(3)
+    assert scenario.draw_spec(3).hosts != scenario.draw_spec(4).hosts
 
 
 @pytest.mark.anyio
 async def test_a_scenario_that_breaks_a_rule_is_told_which() -> None:
-    real = load_scenario(known()["config-typo-after-edit"])
-    story = real.story(1)
+    real = load_scenario(installed_scenarios()["config-typo-after-edit"])
+    story = real.draw_spec(1)
     fields = {name: getattr(story, name) for name in story.__struct_fields__}
     unmended = type(story)(**{**fields, "reference": ("true",), "relief": (), "shortcut": ()})
-    proof = await prove(
+    proof = await prove_scenario(
         Scenario(name="wrong", group="process", summary="", draw=lambda dice: unmended), 0
     )
     assert not proof.ok
@@ -83,5 +92,5 @@ async def test_code_that_fails_is_a_finding_and_not_a_crash() -> None:
         raise ValueError("no such wording")
 
     scenario = Scenario(name="wrong", group="process", summary="", draw=draw)  # type: ignore[arg-type]
-    proof = await prove(scenario, 0)
+    proof = await prove_scenario(scenario, 0)
     assert proof.problems == ("wrong: its code failed: ValueError: no such wording",)

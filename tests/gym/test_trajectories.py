@@ -19,9 +19,15 @@ from hermes.core.events.runs import (
 )
 from hermes.core.events.tools import ToolFinished
 from hermes.core.messages import Message, Risk, ToolCall, ToolResult, ToolSpec
-from hermes.gym.trajectories.openai import from_openai, to_openai
-from hermes.gym.trajectories.sharegpt import escape, from_sharegpt, to_sharegpt, unescape
-from hermes.gym.trajectories.trajectory import tool_counts, trajectories
+from hermes.gym.training.trajectory import build_trajectories, count_tool_calls
+from hermes.gym.training.trajectory_formats import (
+    escape_tags,
+    from_openai,
+    from_sharegpt,
+    to_openai,
+    to_sharegpt,
+    unescape_tags,
+)
 
 SPEC = ToolSpec(
     name="terminal", description="Runs it.", parameters={"type": "object"}, risk=Risk.DESTROY
@@ -72,7 +78,7 @@ WORKED = [
 
 
 def test_a_run_reads_as_the_seed_shows_it() -> None:
-    (made,) = trajectories(WORKED, TOOLS)
+    (made,) = build_trajectories(WORKED, TOOLS)
     line = to_sharegpt(made)
     system, human, gpt, tool, last = line["conversations"]
     assert [each["from"] for each in line["conversations"]] == [
@@ -117,7 +123,7 @@ def test_what_was_written_reads_back_as_it_was(write, read) -> None:  # type: ig
             said("assistant", "\n both\n"),
         ),
     ]
-    (made,) = trajectories(events, TOOLS)
+    (made,) = build_trajectories(events, TOOLS)
     assert read(json.dumps(write(made))) == made
 
 
@@ -126,13 +132,13 @@ def test_what_was_written_reads_back_as_it_was(write, read) -> None:  # type: ig
     | st.lists(st.sampled_from(["<", "&", "lt;", "amp;", "/", "think>", "x"])).map("".join)
 )
 def test_escaping_takes_nothing_away(text: str) -> None:
-    assert unescape(escape(text)) == text
-    assert "</think>" not in escape(text)
+    assert unescape_tags(escape_tags(text)) == text
+    assert "</think>" not in escape_tags(text)
 
 
 def test_a_turn_that_was_taken_back_is_no_example() -> None:
     events = [*WORKED, *turn(2, "oops", said("assistant", "done")), TurnUndone(run=RUN, turn=2)]
-    (made,) = trajectories(events, TOOLS)
+    (made,) = build_trajectories(events, TOOLS)
     assert made.messages[-1].text == "A log does."
     assert made.about.turns == 1
 
@@ -140,7 +146,7 @@ def test_a_turn_that_was_taken_back_is_no_example() -> None:
 def test_a_compressed_history_is_one_example_for_each_window() -> None:
     more = turn(2, "and now?", said("assistant", "Nothing more."))
     cut = ContextCompressed(run=RUN, summary="[told]", kept_first=2, dropped=4)
-    (first, second) = trajectories([*WORKED, cut, *more], TOOLS)
+    (first, second) = build_trajectories([*WORKED, cut, *more], TOOLS)
     assert (first.about.part, first.about.parts, second.about.part) == (1, 2, 2)
     assert first.messages[-1].text == "A log does."
     assert [each.text for each in second.messages[2:]] == ["[told]", "and now?", "Nothing more."]
@@ -150,7 +156,7 @@ def test_a_compressed_history_is_one_example_for_each_window() -> None:
 def test_a_turn_undone_after_a_compression_is_in_no_window() -> None:
     more = turn(2, "and now?", said("assistant", "Nothing more."))
     cut = ContextCompressed(run=RUN, summary="[told]", kept_first=2, dropped=2)
-    made = trajectories(
+    made = build_trajectories(
         [*WORKED, *more, cut, TurnUndone(run=RUN, turn=2), *turn(3, "b", said("assistant", "c"))],
         TOOLS,
     )
@@ -161,7 +167,7 @@ def test_a_turn_undone_after_a_compression_is_in_no_window() -> None:
 
 def test_a_run_that_was_cut_off_is_whole_and_marked() -> None:
     events = [*began(), *turn(1, "x", calls("a"))[:-1]]
-    (made,) = trajectories(events, TOOLS)
+    (made,) = build_trajectories(events, TOOLS)
     assert not made.completed
     assert made.about.outcome == "open"
     assert made.messages[-1].result is not None, "each call has an answer"
@@ -169,19 +175,19 @@ def test_a_run_that_was_cut_off_is_whole_and_marked() -> None:
 
 
 def test_nobody_answered_or_it_was_deleted_then_there_is_no_example() -> None:
-    assert trajectories([*began(), *turn(1, "x", outcome="failed")], TOOLS) == []
-    assert trajectories([*WORKED, RunDeleted(run=RUN)], TOOLS) == []
+    assert build_trajectories([*began(), *turn(1, "x", outcome="failed")], TOOLS) == []
+    assert build_trajectories([*WORKED, RunDeleted(run=RUN)], TOOLS) == []
 
 
 def test_a_tool_that_is_gone_keeps_its_name_and_is_told() -> None:
-    (made,) = trajectories(WORKED, {})
+    (made,) = build_trajectories(WORKED, {})
     assert made.about.undescribed == ("terminal",)
     assert made.tools[0].name == "terminal"
 
 
 def test_calls_are_counted_by_tool_and_by_how_they_ended() -> None:
-    (made,) = trajectories(WORKED, TOOLS)
-    assert tool_counts(made.messages) == {
+    (made,) = build_trajectories(WORKED, TOOLS)
+    assert count_tool_calls(made.messages) == {
         "terminal": {"count": 2, "success": 1, "failure": 1, "denied": 0}
     }
 

@@ -19,7 +19,7 @@ import anyio
 import msgspec
 
 from hermes.core.events.runs import RunRenamed
-from hermes.memory.opening import Place, Store, export, open_journal, verify
+from hermes.memory.store import JournalStore, StoreLocation, export, open_journal, verify
 
 LONGEST = {"file": 0.035, "server": 0.05}
 """Seconds a process may live."""
@@ -53,7 +53,7 @@ class Life:
         return self.heard.decode().splitlines()
 
 
-def begin(path: Place, number: int) -> Life:
+def begin(path: StoreLocation, number: int) -> Life:
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -67,8 +67,8 @@ def begin(path: Place, number: int) -> Life:
     return Life(pid, reading)
 
 
-async def write(path: Place, number: int, pipe: int) -> None:
-    async def work(journal: Store, task: int) -> None:
+async def write(path: StoreLocation, number: int, pipe: int) -> None:
+    async def work(journal: JournalStore, task: int) -> None:
         for count in range(1_000_000):
             size = 1 + count % 3
             events = [
@@ -90,7 +90,7 @@ def listen(lives: list[Life], enough: Callable[[], bool], deadline: float) -> No
         time.sleep(0.001)
 
 
-def torture(path: Place, kills: int, seed: int) -> set[tuple[int, str, str, str]]:
+def torture(path: StoreLocation, kills: int, seed: int) -> set[tuple[int, str, str, str]]:
     """What the killed processes had been told is kept: number, run, count and part."""
     chance = random.Random(seed)
     kind = "file" if isinstance(path, Path) else "server"
@@ -113,7 +113,9 @@ def torture(path: Place, kills: int, seed: int) -> set[tuple[int, str, str, str]
     return acknowledged
 
 
-def judge(path: Place, acknowledged: set[tuple[int, str, str, str]]) -> dict[str, int | bool]:
+def judge(
+    path: StoreLocation, acknowledged: set[tuple[int, str, str, str]]
+) -> dict[str, int | bool]:
     kept: Counter[tuple[int, str, str, str]] = Counter()
     appends: Counter[tuple[str, str, int]] = Counter()
     for line in export(path):
@@ -136,7 +138,7 @@ def judge(path: Place, acknowledged: set[tuple[int, str, str, str]]) -> dict[str
 def main() -> None:
     place, kills = sys.argv[1], int(sys.argv[2])
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.randrange(1 << 32)
-    path: Place = place if "://" in place else Path(place) / "journal.db"
+    path: StoreLocation = place if "://" in place else Path(place) / "journal.db"
     started = time.monotonic()
     verdict = judge(path, torture(path, kills, seed))
     seconds = round(time.monotonic() - started, 1)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from hermes.core.events import Event
 from hermes.core.events.skills import (
-    CompilerSaid,
+    CompilerReported,
     PlaybookEnded,
     PlaybookStarted,
     PlaybookStepped,
@@ -37,7 +37,7 @@ PINNED_SKILLS: list[tuple[Event, str]] = [
         '"candidate":true}',
     ),
     (
-        CompilerSaid(run="r", at=AT, skill="s", speaker="Core", text="t"),
+        CompilerReported(run="r", at=AT, skill="s", speaker="Core", text="t"),
         '{"kind":"compiler.said",HEAD,"skill":"s","speaker":"Core","text":"t"}',
     ),
     (

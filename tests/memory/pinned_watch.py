@@ -13,16 +13,16 @@ from hermes.core.events.incidents import (
     LayerInvestigated,
     PhaseEntered,
 )
-from hermes.core.events.watching import (
+from hermes.core.events.operations import (
     HealthChecked,
     HealthMissed,
     JournalInterrupted,
     JournalResumed,
     MaintenanceAdded,
     MaintenanceEnded,
-    NoticeQueued,
-    NoticeSent,
-    NoticeTried,
+    NotificationAttempted,
+    NotificationQueued,
+    NotificationSent,
     ReserveReleased,
     ReserveRestored,
     WatchStarted,
@@ -151,7 +151,7 @@ PINNED_WATCH: list[tuple[Event, str]] = [
         '{"kind":"maintenance.ended",HEAD,"window":"w","by":"b"}',
     ),
     (
-        NoticeQueued(
+        NotificationQueued(
             run="r",
             at=AT,
             notice="n",
@@ -166,11 +166,11 @@ PINNED_WATCH: list[tuple[Event, str]] = [
         '"text":"t","incident":"i","severity":"s","sinks":["s"]}',
     ),
     (
-        NoticeSent(run="r", at=AT, notice="n", sink="s", repeated=True, tries=2),
+        NotificationSent(run="r", at=AT, notice="n", sink="s", repeated=True, tries=2),
         '{"kind":"notice.sent",HEAD,"notice":"n","sink":"s","repeated":true,"tries":2}',
     ),
     (
-        NoticeTried(run="r", at=AT, notice="n", sink="s", error="e", given_up=True),
+        NotificationAttempted(run="r", at=AT, notice="n", sink="s", error="e", given_up=True),
         '{"kind":"notice.tried",HEAD,"notice":"n","sink":"s","error":"e","given_up":true}',
     ),
 ]

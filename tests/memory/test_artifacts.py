@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from hermes.core.errors import StoreError, ToolError
-from hermes.memory.artifacts import FileArtifacts, discard
+from hermes.memory.artifacts import FileArtifacts, delete_artifacts
 
 pytestmark = pytest.mark.anyio
 
@@ -116,7 +116,7 @@ async def test_the_texts_of_forgotten_runs_leave_the_disk(
 ) -> None:
     gone = await artifacts.save("run-1/sub-2", "call", "secret")
     kept = await artifacts.save("run-2", "call", "stays")
-    discard(tmp_path / "artifacts", ["run-1/sub-2", "never had any", "../../escape"])
+    delete_artifacts(tmp_path / "artifacts", ["run-1/sub-2", "never had any", "../../escape"])
     assert await artifacts.load(kept) == "stays"
     with pytest.raises(ToolError):
         await artifacts.load(gone)

@@ -13,16 +13,16 @@ from hermes.core.bus import Bus
 from hermes.core.errors import StoreCorrupt, StoreError
 from hermes.core.events import Event
 from hermes.core.events.incidents import AlertRaised, ChangeBegan, IncidentOpened
+from hermes.core.events.operations import HealthChecked, JournalResumed, NotificationQueued
 from hermes.core.events.runs import RunRenamed
 from hermes.core.events.tools import ToolStarted
-from hermes.core.events.watching import HealthChecked, JournalResumed, NoticeQueued
 from hermes.core.messages import Risk
-from hermes.core.protocols import Journal, Recorded
-from hermes.memory.buffered_journal import BufferedJournal
-from hermes.memory.held_events import HeldEvents
-from hermes.memory.journal import SqliteJournal
-from hermes.memory.reserve import MIB, Reserve
-from hermes.memory.verification import verify
+from hermes.core.protocols import Journal, JournalRecord
+from hermes.memory.journal.buffered_journal import BufferedJournal
+from hermes.memory.journal.disk import MIB, DiskReserve
+from hermes.memory.journal.held_events import HeldEvents
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.memory.journal.verification import verify
 from small_disk import breakable_disk, fail, fill, mount, read_only, repair, small_disk, unmount
 
 pytestmark = pytest.mark.anyio
@@ -84,10 +84,10 @@ async def test_on_a_full_disk_events_are_held_and_appended_in_order_when_there_i
         numbers = [(await journal.append(named(f"{count + n}:")))[0] for n in (1, 2, 3)]
         assert numbers == list(range(numbers[0], numbers[0] + 3))
         assert await journal.last() == numbers[-1]
-        assert not await journal.try_again()
+        assert not await journal.retry_write()
         ballast.unlink()
-        assert await journal.try_again()
-        assert not journal.rebuild.is_set()
+        assert await journal.retry_write()
+        assert not journal.rebuild_needed.is_set()
         assert list(await journal.append(named(f"{count + 4}:"))) == [numbers[-1] + 2]
     events = await stored(path)
     assert [title.partition(":")[0] for title in titles(events)] == [
@@ -100,7 +100,7 @@ async def test_on_a_full_disk_events_are_held_and_appended_in_order_when_there_i
 
 async def test_a_follower_sees_every_event_exactly_once_across_an_outage(disk: Path) -> None:
     path, ballast = disk / "journal.db", nearly_full(disk)
-    seen: list[Recorded] = []
+    seen: list[JournalRecord] = []
     all_seen = anyio.Event()
 
     async def follow(bus: Bus) -> None:
@@ -117,7 +117,7 @@ async def test_a_follower_sees_every_event_exactly_once_across_an_outage(disk: P
             if n == 200:
                 assert journal.outage is not None
                 ballast.unlink()
-                assert await journal.try_again()
+                assert await journal.retry_write()
         with anyio.fail_after(10):
             await all_seen.wait()
         group.cancel_scope.cancel()
@@ -128,7 +128,7 @@ async def test_a_follower_sees_every_event_exactly_once_across_an_outage(disk: P
 async def test_the_reserve_keeps_the_journal_going_and_lets_changes_be_recorded(
     disk: Path,
 ) -> None:
-    reserve = Reserve(disk / "reserve", size_bytes=16 * MIB)
+    reserve = DiskReserve(disk / "reserve", size_bytes=16 * MIB)
     assert reserve.ensure()
     assert reserve.left_bytes == 12 * MIB // 8
     assert reserve.path.stat().st_blocks * 512 >= reserve.left_bytes
@@ -152,7 +152,7 @@ async def test_the_reserve_keeps_the_journal_going_and_lets_changes_be_recorded(
 async def test_when_the_reserve_is_used_up_changes_are_refused_and_looking_is_not(
     disk: Path,
 ) -> None:
-    reserve = Reserve(disk / "reserve", size_bytes=16 * MIB)
+    reserve = DiskReserve(disk / "reserve", size_bytes=16 * MIB)
     reserve.ensure()
     async with BufferedJournal.open(disk / "journal.db", reserve=reserve) as journal:
         ballast = fill(disk)
@@ -168,7 +168,7 @@ async def test_when_the_reserve_is_used_up_changes_are_refused_and_looking_is_no
             with pytest.raises(StoreError, match="no change is made while the journal cannot"):
                 await journal.append(named("with it"), refused)
         ballast.unlink()
-        assert await journal.try_again()
+        assert await journal.retry_write()
         await journal.append(change())
     events = await stored(disk / "journal.db")
     assert "with it" not in titles(events)
@@ -186,11 +186,11 @@ async def test_a_filesystem_that_fails_is_let_go_so_that_it_can_be_repaired(
             fail(folder)
             await journal.append(named(3))
             assert journal.outage is not None
-            assert not await journal.try_again()
+            assert not await journal.retry_write()
             await journal.append(named(4))
             assert [each async for each in journal.read(after=2)][-1].event == named_like(4)
             repair(folder, image)
-            assert await journal.try_again()
+            assert await journal.retry_write()
             await journal.append(named(5))
         events = await stored(path)
         assert titles(events) == ["1", "2", "3", "4", "5"]
@@ -215,8 +215,8 @@ async def test_a_read_only_filesystem_is_noticed_although_nobody_writes(disk: Pa
             assert journal.outage is not None
             assert "read-only" in journal.outage.reason
             await journal.append(named(2))
-            assert not await journal.try_again()
-        assert await journal.try_again()
+            assert not await journal.retry_write()
+        assert await journal.retry_write()
         assert not journal.rebuild.is_set()
     assert titles(await stored(disk / "journal.db")) == ["1", "2"]
 
@@ -230,8 +230,8 @@ async def test_a_removed_home_is_made_again_with_what_was_held(tmp_path: Path) -
         assert journal.outage is not None
         await journal.append(named(3))
         assert [each.seq async for each in journal.read(after=1)] == [2, 3, 4]
-        assert await journal.try_again()
-        assert not journal.rebuild.is_set()
+        assert await journal.retry_write()
+        assert not journal.rebuild_needed.is_set()
     events = await stored(home / "journal.db")
     assert titles(events) == ["1", "2", "3"]
     assert [each.again for each in events if isinstance(each, JournalResumed)] == [1]
@@ -246,8 +246,8 @@ async def test_a_home_that_lost_its_long_history_has_readers_begin_anew(tmp_path
         await journal.append(named("seen"))
         shutil.rmtree(home)
         await journal.append(named("held"))
-        assert await journal.try_again()
-        assert journal.rebuild.is_set()
+        assert await journal.retry_write()
+        assert journal.rebuild_needed.is_set()
     assert titles(await stored(home / "journal.db")) == ["held"]
     assert verify(home / "journal.db").problems == ()
 
@@ -263,18 +263,18 @@ async def test_an_unmounted_home_is_waited_for_and_nothing_is_written_twice(
             await journal.append(named(2))  # it reaches the file, but nobody can say so
             assert journal.outage is not None
             await journal.append(named(3))
-            assert not await journal.try_again()
+            assert not await journal.retry_write()
             assert not (folder / "journal.db").exists()
             assert "mount" in journal.outage.reason
             mount("-o", "loop", str(image), str(folder))
-            assert await journal.try_again()
+            assert await journal.retry_write()
         assert titles(await stored(folder / "journal.db")) == ["1", "2", "3"]
         assert verify(folder / "journal.db").problems == ()
 
 
 async def test_an_old_connection_leaves_the_log_of_a_new_journal_alone(tmp_path: Path) -> None:
     path = tmp_path / "home" / "journal.db"
-    old = await SqliteJournal.begin(path)
+    old = await SqliteJournal.open_unmanaged(path)
     await old.append(named("old"))
     path.parent.rename(tmp_path / "moved")
     async with SqliteJournal.open(path) as new:
@@ -299,18 +299,18 @@ async def test_a_journal_that_begins_on_a_full_disk_keeps_its_history_and_its_re
             IncidentOpened(run="i", incident="i", title="t", severity="P1", alerts=(alert,))
         )
         await journal.append(
-            NoticeQueued(run="i", notice=f"i:declared:{opened}", about="declared", title="t")
+            NotificationQueued(run="i", notice=f"i:declared:{opened}", about="declared", title="t")
         )
         ballast.unlink()
-        assert await journal.try_again()
-        assert journal.rebuild.is_set()
+        assert await journal.retry_write()
+        assert journal.rebuild_needed.is_set()
     async with SqliteJournal.open(path) as after:
         records = [each async for each in after.read()]
     by_kind = {each.event.kind: each for each in records}
     incident = by_kind["incident.opened"]
     assert incident.event.alerts == (by_kind["alert.raised"].seq,)  # type: ignore[union-attr]
     queued = by_kind["notice.queued"].event
-    assert isinstance(queued, NoticeQueued)
+    assert isinstance(queued, NotificationQueued)
     assert queued.notice == f"i:declared:{incident.seq}"
 
 
@@ -321,8 +321,8 @@ async def test_what_another_process_wrote_meanwhile_has_readers_begin_anew(disk:
         async with SqliteJournal.open(path) as other:
             ballast.unlink()
             await other.append(named("from elsewhere"))
-        assert await journal.try_again()
-        assert journal.rebuild.is_set()
+        assert await journal.retry_write()
+        assert journal.rebuild_needed.is_set()
         with anyio.move_on_after(0.1) as waited:
             await journal.changed(0)
         assert waited.cancelled_caught
@@ -367,32 +367,32 @@ async def test_concurrent_appends_around_a_full_disk_are_all_kept_once(disk: Pat
                 group.start_soon(write, journal, n)
         assert journal.outage is not None
         ballast.unlink()
-        assert await journal.try_again()
+        assert await journal.retry_write()
     assert len(set(given)) == 120
     found = titles(await stored(path))
     assert sorted(int(each.partition(":")[0]) for each in found) == list(range(120))
 
 
 def test_memory_is_bounded_and_what_tells_the_story_is_dropped_last() -> None:
-    held = HeldEvents(10, most_events=100)
+    held = HeldEvents(10, max_events=100)
     held.add([AlertRaised(run="watch", fingerprint="f", title="t")])
     now = datetime.now(UTC)
     for _ in range(1000):
         held.add([HealthChecked(run="watch", ok=True, at=now)])
     assert len(held.entries) <= 100
-    assert held.dropped == 1001 - len(held.entries)
+    assert held.dropped_events == 1001 - len(held.entries)
     assert held.entries[0].event.kind == "alert.raised"
     for n in range(300):
         held.add([AlertRaised(run="watch", fingerprint=str(n), title="t")])
     assert len(held.entries) <= 100
-    assert held.last == 10 + 1301
+    assert held.last_seq == 10 + 1301
     assert all(each.event.kind == "alert.raised" for each in held.entries)
-    assert held.entries[-1].seq == held.last
+    assert held.entries[-1].seq == held.last_seq
 
 
 def test_memory_is_bounded_by_size_as_well() -> None:
-    held = HeldEvents(0, most_bytes=100_000)
+    held = HeldEvents(0, max_bytes=100_000)
     for n in range(50):
         held.add([named(f"{n}{LONG}")])
     assert sum(each.size_bytes for each in held.entries) <= 100_000
-    assert held.dropped
+    assert held.dropped_events

@@ -11,7 +11,7 @@ from pinned_incidents import PINNED_INCIDENTS
 from pinned_skills import PINNED_SKILLS
 from pinned_watch import PINNED_WATCH
 
-from hermes.core.events import KINDS, Event, decode, encode
+from hermes.core.events import EVENT_TYPES, Event, decode_event, encode_event
 from hermes.core.events.approvals import (
     ActionAnnounced,
     ActionStopped,
@@ -23,8 +23,7 @@ from hermes.core.events.approvals import (
     GrantRevoked,
     GrantUsed,
 )
-from hermes.core.events.audit import CheckpointSigned
-from hermes.core.events.happening import Unknown
+from hermes.core.events.base import UnknownEvent
 from hermes.core.events.memory import (
     FactConfirmed,
     FactEnded,
@@ -36,6 +35,7 @@ from hermes.core.events.memory import (
     NoteChanged,
     RunSummarised,
 )
+from hermes.core.events.operations import CheckpointSigned
 from hermes.core.events.runs import (
     ContextCompressed,
     MessageAdded,
@@ -61,7 +61,7 @@ from hermes.core.events.tools import (
     ToolStarted,
 )
 from hermes.core.messages import Message, Risk, ToolCall, ToolResult, Usage
-from hermes.memory.rows import read, row_of
+from hermes.memory.journal.rows import read_event, row_from_event
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 CALL = ToolCall("c1", "terminal", {"command": "ls"})
@@ -280,7 +280,7 @@ ALL_PINNED = [*PINNED.items(), *PINNED_WITH_DICTS, *PINNED_INCIDENTS, *PINNED_SK
 
 
 def test_every_kind_is_pinned() -> None:
-    assert {event.kind for event, _ in ALL_PINNED} == set(KINDS)
+    assert {event.kind for event, _ in ALL_PINNED} == set(EVENT_TYPES)
 
 
 @pytest.mark.parametrize(
@@ -288,18 +288,20 @@ def test_every_kind_is_pinned() -> None:
 )
 def test_the_stored_form_of_an_event_stays_as_it_is(event: Event, text: str) -> None:
     stored = text.replace("HEAD", HEAD).encode()
-    assert encode(event) == stored
-    assert decode(event.kind, stored) == event
+    assert encode_event(event) == stored
+    assert decode_event(event.kind, stored) == event
 
 
 def test_fields_of_a_later_version_are_passed_over() -> None:
     stored = f'{{"kind":"run.renamed",{HEAD},"title":"t","mood":"fine"}}'
-    assert decode("run.renamed", stored) == RunRenamed(run="r", at=AT, title="t")
+    assert decode_event("run.renamed", stored) == RunRenamed(run="r", at=AT, title="t")
 
 
 def test_a_kind_of_a_later_version_is_kept_untouched() -> None:
     stored = f'{{"kind":"moon.landed",{HEAD},"crew":3}}'.encode()
-    assert decode("moon.landed", stored) == Unknown(kind="moon.landed", run="r", at=AT, body=stored)
+    assert decode_event("moon.landed", stored) == UnknownEvent(
+        kind="moon.landed", run="r", at=AT, body=stored
+    )
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -342,14 +344,14 @@ def values_of(kind: msgspec.inspect.Type) -> st.SearchStrategy[Any]:
     return simple[type(kind)]
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", sorted(EVENT_TYPES))
 def test_an_event_survives_being_written_and_read(kind: str) -> None:
-    @given(values_of(msgspec.inspect.type_info(KINDS[kind])))
+    @given(values_of(msgspec.inspect.type_info(EVENT_TYPES[kind])))
     def survives(event: Event) -> None:
-        assert decode(kind, encode(event)) == event
-        row = row_of(event)
+        assert decode_event(kind, encode_event(event)) == event
+        row = row_from_event(event)
         assert isinstance(row.body, str)
         stored = (row.at, row.run.encode(), row.kind.encode(), row.body.encode())
-        assert read(1, *stored) == event
+        assert read_event(1, *stored) == event
 
     survives()

@@ -8,9 +8,14 @@ import pytest
 
 from hermes.core.errors import HermesError
 from hermes.core.events.memory import MessageImported
-from hermes.memory.importing import BadLine, Imported, import_lines, moment_of
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.memory.journal import SqliteJournal
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.memory.journal.session_import import (
+    ImportLineInvalid,
+    SessionImportResult,
+    import_lines,
+    parse_message_time,
+)
+from hermes.memory.journal.sqlite_journal import SqliteJournal
 
 pytestmark = pytest.mark.anyio
 
@@ -66,7 +71,7 @@ async def test_ten_megabytes_are_taken_in_and_told(tmp_path: Path) -> None:
     async with SqliteJournal.open(tmp_path / "journal.db") as journal:
         found = await import_lines(journal, [line(1, text=text), line(2)])
         read = [recorded.event async for recorded in journal.read(kinds=["message.imported"])]
-    assert found == Imported(added=2, long=1, sessions=1)
+    assert found == SessionImportResult(added=2, long=1, sessions=1)
     assert isinstance(read[0], MessageImported)
     assert read[0].text == text
 
@@ -88,10 +93,10 @@ async def test_without_an_id_the_words_say_whether_it_is_known() -> None:
     ],
 )
 async def test_times_are_read_as_people_write_them(at: str | float, moment: datetime) -> None:
-    assert moment_of(at) == moment
+    assert parse_message_time(at) == moment
 
 
 @pytest.mark.parametrize("at", ["soon", 1e300, "2026-99-99"])
 async def test_what_is_no_time_is_refused(at: str | float) -> None:
-    with pytest.raises(BadLine):
-        moment_of(at)
+    with pytest.raises(ImportLineInvalid):
+        parse_message_time(at)

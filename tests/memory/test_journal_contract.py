@@ -20,11 +20,11 @@ from hermes.core.events.runs import (
 )
 from hermes.core.messages import Message
 from hermes.core.protocols import Journal
-from hermes.memory.buffered_journal import BufferedJournal
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.memory.journal import SqliteJournal
+from hermes.memory.journal.buffered_journal import BufferedJournal
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.memory.journal.runs import RunSummary
+from hermes.memory.journal.sqlite_journal import SqliteJournal
 from hermes.memory.postgres.journal import PostgresJournal
-from hermes.memory.runs import RunSummary
 
 pytestmark = pytest.mark.anyio
 

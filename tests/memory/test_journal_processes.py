@@ -11,8 +11,8 @@ from anyio.streams.text import TextReceiveStream
 
 from hermes.core.bus import Bus
 from hermes.core.events.runs import RunRenamed
-from hermes.memory.journal import SqliteJournal
-from hermes.memory.verification import verify
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.memory.journal.verification import verify
 
 TORTURE = Path(__file__).with_name("kill_torture.py")
 
@@ -22,7 +22,7 @@ from pathlib import Path
 import anyio
 from hermes.core.bus import Bus
 from hermes.core.events.runs import RunRenamed
-from hermes.memory.journal import SqliteJournal
+from hermes.memory.journal.sqlite_journal import SqliteJournal
 
 async def main():
     async with SqliteJournal.open(Path(sys.argv[1])) as journal:
@@ -41,7 +41,7 @@ import sys
 from pathlib import Path
 import anyio
 from hermes.core.events.runs import RunRenamed
-from hermes.memory.journal import SqliteJournal
+from hermes.memory.journal.sqlite_journal import SqliteJournal
 
 async def main():
     async with SqliteJournal.open(Path(sys.argv[1])) as journal:
@@ -83,7 +83,7 @@ async def test_waiting_for_others_takes_no_processor_time(tmp_path: Path) -> Non
 import resource, sys
 from pathlib import Path
 import anyio
-from hermes.memory.journal import SqliteJournal
+from hermes.memory.journal.sqlite_journal import SqliteJournal
 
 async def main():
     async with SqliteJournal.open(Path(sys.argv[1])) as journal:
@@ -114,8 +114,8 @@ async def test_without_a_notice_from_the_kernel_a_change_is_still_found(tmp_path
 import os, resource, sys
 from pathlib import Path
 import anyio
-from hermes.memory.journal import SqliteJournal
-from hermes.memory.watch import Watch
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.memory.journal.sqlite_journal import Watch
 
 async def main():
     path = Path(sys.argv[1])

@@ -10,24 +10,24 @@ import apsw
 import pytest
 
 from hermes.core.errors import StoreError, StoreTooNew
-from hermes.memory.schema import STEPS, prepare
+from hermes.memory.journal.sqlite_file import MIGRATIONS, open_for_writing
 
-NOW = len(STEPS)
-LATER = (*STEPS, "ALTER TABLE event ADD COLUMN mood TEXT; CREATE TABLE mood(name)")
+NOW = len(MIGRATIONS)
+LATER = (*MIGRATIONS, "ALTER TABLE event ADD COLUMN mood TEXT; CREATE TABLE mood(name)")
 MIGRATE = """
 import sys
 from pathlib import Path
-from hermes.memory.schema import STEPS, prepare
+from hermes.memory.journal.sqlite_file import STEPS, prepare
 
 prepare(Path(sys.argv[1]), steps=(*STEPS, sys.argv[2]))
 """
-BROKEN = (*STEPS, "CREATE TABLE mood(name); CREATE TABLE mood(name)")
+BROKEN = (*MIGRATIONS, "CREATE TABLE mood(name); CREATE TABLE mood(name)")
 
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
     path = tmp_path / "journal.db"
-    connection = prepare(path).connection
+    connection = open_for_writing(path).connection
     connection.execute("INSERT INTO gap VALUES(1, 2)")
     connection.close()
     return path
@@ -53,7 +53,7 @@ def wait_for_a_backup(folder: Path) -> None:
 
 
 def test_a_new_file_is_made_without_a_backup(tmp_path: Path) -> None:
-    opened = prepare(tmp_path / "journal.db", steps=LATER)
+    opened = open_for_writing(tmp_path / "journal.db", migrations=LATER)
     opened.connection.close()
     assert opened.backup is None
     assert state(opened.path)[0] == NOW + 1
@@ -61,23 +61,23 @@ def test_a_new_file_is_made_without_a_backup(tmp_path: Path) -> None:
 
 
 def test_an_older_file_is_copied_and_brought_up_to_date(old: Path) -> None:
-    opened = prepare(old, steps=LATER)
+    opened = open_for_writing(old, migrations=LATER)
     opened.connection.close()
     assert opened.backup is not None
     assert opened.backup.name.startswith(f"journal.db.v{NOW}-")
     assert opened.backup.stat().st_mode & 0o777 == 0o600
     assert state(opened.backup) == (NOW, {"event", "gap"}, [(1, 2)])
     assert state(old) == (NOW + 1, {"event", "gap", "mood"}, [(1, 2)])
-    again = prepare(old, steps=LATER)
+    again = open_for_writing(old, migrations=LATER)
     again.connection.close()
     assert again.backup is None
     with pytest.raises(StoreTooNew):
-        prepare(old)
+        open_for_writing(old)
 
 
 def test_a_step_that_fails_leaves_the_old_version_as_it_was(old: Path) -> None:
     with pytest.raises(StoreError, match="mood already exists"):
-        prepare(old, steps=BROKEN)
+        open_for_writing(old, migrations=BROKEN)
     assert state(old) == (NOW, {"event", "gap"}, [(1, 2)])
 
 
@@ -94,5 +94,5 @@ def test_a_process_killed_in_the_middle_leaves_the_old_version_as_it_was(old: Pa
         migrating.kill()
     assert migrating.wait(timeout=20) == -signal.SIGKILL
     assert state(old) == (NOW, {"event", "gap"}, [(1, 2)])
-    prepare(old, steps=LATER).connection.close()
+    open_for_writing(old, migrations=LATER).connection.close()
     assert state(old)[0] == NOW + 1

@@ -13,15 +13,14 @@ from hermes.core.errors import StoreError
 from hermes.core.events import Event
 from hermes.core.events.runs import MessageAdded, RunDeleted
 from hermes.core.messages import Message
-from hermes.memory.connection import connect
-from hermes.memory.journal import SqliteJournal
-from hermes.memory.pages import PLAIN
-from hermes.memory.rows import row_of
-from hermes.memory.salvage import Salvage, salvage
-from hermes.memory.schema import prepare
-from hermes.memory.upkeep import compact
-from hermes.memory.verification import verify
-from hermes.memory.writer import insert
+from hermes.memory.journal.maintenance import compact
+from hermes.memory.journal.reading import BODY_SQL
+from hermes.memory.journal.recovery import SalvageResult, salvage
+from hermes.memory.journal.rows import row_from_event
+from hermes.memory.journal.sqlite_file import connect, open_for_writing
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.memory.journal.verification import verify
+from hermes.memory.journal.writer import insert_rows
 
 EVENTS = 400
 
@@ -63,7 +62,7 @@ def texts(path: Path) -> dict[int, str]:
     return anyio.run(work)
 
 
-def missing(report: Salvage) -> set[int]:
+def missing(report: SalvageResult) -> set[int]:
     return {seq for first, last in report.lost for seq in range(first, last + 1)}
 
 
@@ -127,8 +126,8 @@ def test_a_salvaged_journal_goes_on_and_gives_no_number_twice(path: Path) -> Non
 def test_what_is_only_in_the_log_is_saved_too(path: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy" / "journal.db"
     copy.parent.mkdir()
-    connection = prepare(path).connection
-    insert(connection, [row_of(said(number)) for number in range(401, 411)])
+    connection = open_for_writing(path).connection
+    insert_rows(connection, [row_from_event(said(number)) for number in range(401, 411)])
     for name in ("journal.db", "journal.db-wal"):  # as a crash would leave them
         (copy.parent / name).write_bytes((path.parent / name).read_bytes())
     connection.close()
@@ -143,7 +142,7 @@ def test_what_is_only_in_the_log_is_saved_too(path: Path, tmp_path: Path) -> Non
 def test_an_altered_text_is_kept_and_named(path: Path) -> None:
     connection = connect(path)
     connection.execute(
-        f"UPDATE event SET body = replace(CAST({PLAIN} AS TEXT), 'user', 'tool') WHERE seq = 9"
+        f"UPDATE event SET body = replace(CAST({BODY_SQL} AS TEXT), 'user', 'tool') WHERE seq = 9"
     )
     connection.close()
     report = salvage(path)
@@ -169,10 +168,10 @@ def test_saving_into_another_file_leaves_the_original_where_it_is(path: Path) ->
 
 
 def test_a_journal_in_use_is_not_swapped_under_its_users(path: Path) -> None:
-    user = prepare(path).connection
+    user = open_for_writing(path).connection
     with pytest.raises(StoreError, match="locked"):
         salvage(path)
-    assert insert(user, [row_of(said(401))]) == 401
+    assert insert_rows(user, [row_from_event(said(401))]) == 401
     user.close()
     assert verify(path).events == 401
 

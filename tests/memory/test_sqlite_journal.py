@@ -13,12 +13,12 @@ import pytest
 
 from hermes.core.errors import StoreCorrupt, StoreError
 from hermes.core.events import Event
-from hermes.core.events.happening import Unknown
+from hermes.core.events.base import UnknownEvent
 from hermes.core.events.runs import RunRenamed
 from hermes.core.events.tools import ToolApproved
-from hermes.memory.journal import SqliteJournal
-from hermes.memory.schema import prepare
-from hermes.memory.verification import verify
+from hermes.memory.journal.sqlite_file import open_for_writing
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.memory.journal.verification import verify
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +32,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "home" / "journal.db"
 
 
-async def everything(journal: SqliteJournal) -> list[Event | Unknown]:
+async def everything(journal: SqliteJournal) -> list[Event | UnknownEvent]:
     return [recorded.event async for recorded in journal.read()]
 
 
@@ -175,7 +175,7 @@ async def test_events_of_a_later_version_are_read_as_unknown(path: Path) -> None
             body,
         )
         (_, event) = await everything(journal)
-    assert isinstance(event, Unknown)
+    assert isinstance(event, UnknownEvent)
     assert (event.kind, event.body) == (
         "moon.landed",
         b'{"kind":"moon.landed","run":"r","at":"1970-01-01T00:00:00Z","crew":3}',
@@ -200,7 +200,7 @@ async def test_an_event_that_cannot_be_read_is_named_after_those_that_can(
 
 
 async def test_a_writer_that_never_lets_go_is_an_error_with_a_name(path: Path) -> None:
-    async with SqliteJournal.open(path, patience=0.1) as journal:
+    async with SqliteJournal.open(path, timeout_s=0.1) as journal:
         await journal.append(named(1))
         other = apsw.Connection(str(path))
         other.execute("BEGIN IMMEDIATE")
@@ -237,7 +237,7 @@ def move_away(path: Path) -> None:
 
 def put_another_in_its_place(path: Path) -> None:
     other = path.with_name("other.db")
-    prepare(other).connection.close()
+    open_for_writing(other).connection.close()
     other.rename(path)
 
 

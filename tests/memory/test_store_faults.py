@@ -19,11 +19,11 @@ from hermes.core.errors import (
 )
 from hermes.core.events.runs import MessageAdded, RunRenamed
 from hermes.core.messages import Message
-from hermes.memory.journal import SqliteJournal
-from hermes.memory.rows import row_of
-from hermes.memory.schema import prepare
-from hermes.memory.verification import verify
-from hermes.memory.writer import Writer
+from hermes.memory.journal.rows import row_from_event
+from hermes.memory.journal.sqlite_file import open_for_writing
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.memory.journal.verification import verify
+from hermes.memory.journal.writer import SqliteWriter
 
 pytestmark = pytest.mark.anyio
 
@@ -94,14 +94,14 @@ async def test_a_journal_on_a_read_only_disk_can_be_asked_and_not_added_to(
 
 
 async def test_a_full_file_fails_one_write_and_takes_the_next(tmp_path: Path) -> None:
-    opened = prepare(tmp_path / "journal.db")
+    opened = open_for_writing(tmp_path / "journal.db")
     room = opened.connection.pragma("page_count") + 20
     opened.connection.pragma("max_page_count", room)
-    writer = Writer(opened, lambda newest: None)
+    writer = SqliteWriter(opened, lambda newest: None)
     try:
         with pytest.raises(StoreFull):
-            await writer.submit([row_of(said(os.urandom(250_000).hex()))])
-        assert await writer.submit([row_of(said("small"))]) == range(1, 2)
+            await writer.submit([row_from_event(said(os.urandom(250_000).hex()))])
+        assert await writer.submit([row_from_event(said("small"))]) == range(1, 2)
     finally:
         await anyio.to_thread.run_sync(writer.stop)
     assert verify(tmp_path / "journal.db").events == 1
@@ -206,7 +206,7 @@ from pathlib import Path
 import anyio
 from hermes.core.errors import StoreError
 from hermes.core.events.runs import RunRenamed
-from hermes.memory.journal import SqliteJournal
+from hermes.memory.journal.sqlite_journal import SqliteJournal
 
 async def main():
     try:

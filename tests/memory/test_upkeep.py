@@ -11,10 +11,10 @@ from hermes.core.errors import StoreCorrupt, StoreError
 from hermes.core.events.runs import MessageAdded, ModelAnswered, RunDeleted, RunStarted
 from hermes.core.events.tools import ToolApproved
 from hermes.core.messages import Message, Usage
-from hermes.memory.chain import hash_text
-from hermes.memory.journal import SqliteJournal
-from hermes.memory.upkeep import compact, export
-from hermes.memory.verification import verify
+from hermes.memory.journal.maintenance import compact, export
+from hermes.memory.journal.rows import hash_text
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.memory.journal.verification import verify
 
 
 def said(text: str, run: str = "r") -> MessageAdded:
@@ -191,7 +191,7 @@ async def test_compacting_waits_for_a_writer_and_then_says_who_is_in_the_way(pat
     other = apsw.Connection(str(path))
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreError, match="locked"):
-        compact(path, patience=0.1)
+        compact(path, timeout_s=0.1)
     other.execute("ROLLBACK")
     other.close()
     assert compact(path).purged == 0
@@ -204,7 +204,7 @@ async def test_a_reader_in_the_middle_delays_only_the_shrinking(path: Path) -> N
         reader = apsw.Connection(str(path))
         reader.execute("BEGIN; SELECT count(*) FROM event").fetchall()
         with pytest.raises(StoreError, match="too busy"):
-            compact(path, patience=0.1)
+            compact(path, timeout_s=0.1)
         reader.close()
         await journal.append(said("goes on"))
         compact(path)

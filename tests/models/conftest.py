@@ -6,8 +6,7 @@ import pytest
 from strict_server import KEY, StrictServer, strict_server
 
 from hermes.core.protocols import Model
-from hermes.models.connections import Connections
-from hermes.models.open import open_model
+from hermes.models.open import ModelConnections, open_model
 from hermes.models.settings import ModelSettings, ProviderSettings
 
 Opener = Callable[..., Any]
@@ -23,7 +22,7 @@ async def server(anyio_backend: str) -> AsyncIterator[StrictServer]:
 @pytest.fixture
 async def opened(server: StrictServer) -> AsyncIterator[Opener]:
     """Opens models of that server: `lab` speaks OpenAI's dialect, `anthropic` its own."""
-    async with Connections() as connections:
+    async with ModelConnections() as connections:
 
         def open_lab(reference: str = "lab:m", **changes: Any) -> Model:
             settings = ModelSettings(

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from strict_server import StrictServer, answers, event, streams
 
-from hermes.core.errors import ContextTooLong, MalformedReply, Overloaded, RateLimited
+from hermes.core.errors import ContextTooLong, MalformedReply, ProviderOverloaded, RateLimited
 from hermes.core.messages import (
     Completion,
-    Delta,
+    CompletionDelta,
     Message,
     Risk,
     ToolCall,
@@ -65,10 +65,12 @@ def stop(reason: str, **usage: int) -> str:
     return event({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": usage})
 
 
-async def answer(model: Any, messages: list[Message] = ASK) -> tuple[Completion, list[Delta]]:
+async def answer(
+    model: Any, messages: list[Message] = ASK
+) -> tuple[Completion, list[CompletionDelta]]:
     items = [item async for item in model.stream(messages, TOOLS)]
     assert isinstance(items[-1], Completion)
-    return items[-1], [item for item in items if isinstance(item, Delta)]
+    return items[-1], [item for item in items if isinstance(item, CompletionDelta)]
 
 
 def result(id: str, content: str = "ok", **more: Any) -> Message:
@@ -168,7 +170,7 @@ async def test_signed_thoughts_go_back_unchanged_to_the_model_that_had_them(
     model = opened(OPUS)
     whole, deltas = await answer(model)
     assert whole.message.reasoning == "hm"
-    assert Delta(reasoning="hm") in deltas
+    assert CompletionDelta(reasoning="hm") in deltas
     again = [*ASK, whole.message, result("t1")]
     await answer(model, again)
     sent = server.requests[1].body["messages"][1]["content"]
@@ -256,7 +258,8 @@ async def test_half_a_call_is_not_run(server: StrictServer, opened: Callable[...
 
 
 @pytest.mark.parametrize(
-    ("kind", "raised"), [("overloaded_error", Overloaded), ("rate_limit_error", RateLimited)]
+    ("kind", "raised"),
+    [("overloaded_error", ProviderOverloaded), ("rate_limit_error", RateLimited)],
 )
 async def test_errors_within_a_stream_are_told_by_kind(
     server: StrictServer, opened: Callable[..., Any], kind: str, raised: type[Exception]
@@ -270,7 +273,7 @@ async def test_errors_within_a_stream_are_told_by_kind(
 @pytest.mark.parametrize(
     ("status", "kind", "message", "raised"),
     [
-        (529, "overloaded_error", "Overloaded", Overloaded),
+        (529, "overloaded_error", "Overloaded", ProviderOverloaded),
         (400, "invalid_request_error", "prompt is too long: 200100 tokens", ContextTooLong),
     ],
 )

@@ -6,19 +6,23 @@ from datetime import UTC, datetime
 import pytest
 
 from hermes.core.errors import (
-    BadKey,
-    BadRequest,
     ContextTooLong,
+    InvalidApiKey,
     ModelError,
     ModelTimedOut,
     OutOfCredit,
-    Overloaded,
+    ProviderOverloaded,
     RateLimited,
+    RequestRejected,
 )
-from hermes.models.failures import Peer, refusal, reported
-from hermes.models.waits import asked_wait
+from hermes.models.provider_errors import (
+    ProviderEndpoint,
+    error_from_payload,
+    error_from_response,
+    requested_retry_delay,
+)
 
-PEER = Peer(
+PEER = ProviderEndpoint(
     title="Lab",
     reference="openai:gpt-5.4-mimi",
     url="https://lab/v1",
@@ -47,57 +51,59 @@ def body(message: str, **more: object) -> bytes:
 def test_a_conversation_that_does_not_fit_is_known_in_every_spelling(
     status: int, message: str
 ) -> None:
-    assert type(refusal(PEER, status, {}, body(message))) is ContextTooLong
+    assert type(error_from_response(PEER, status, {}, body(message))) is ContextTooLong
 
 
 @pytest.mark.parametrize(
     ("status", "said", "kind"),
     [
-        (401, body("who are you?"), BadKey),
-        (403, body("forbidden"), BadKey),
-        (403, body("flagged by moderation"), BadRequest),
-        (400, body("API key not valid. Please pass a valid API key."), BadKey),
+        (401, body("who are you?"), InvalidApiKey),
+        (403, body("forbidden"), InvalidApiKey),
+        (403, body("flagged by moderation"), RequestRejected),
+        (400, body("API key not valid. Please pass a valid API key."), InvalidApiKey),
         (402, body("Insufficient credits"), OutOfCredit),
         (429, body("You exceeded your current quota", code="insufficient_quota"), OutOfCredit),
         (400, body("Your credit balance is too low to access the API"), OutOfCredit),
         (429, body("Rate limit reached for tokens: too many tokens per minute"), RateLimited),
-        (500, body("boom"), Overloaded),
-        (503, b"<html>503</html>", Overloaded),
-        (529, body("Overloaded", type="overloaded_error"), Overloaded),
+        (500, body("boom"), ProviderOverloaded),
+        (503, b"<html>503</html>", ProviderOverloaded),
+        (529, body("Overloaded", type="overloaded_error"), ProviderOverloaded),
         (408, b"", ModelTimedOut),
         (400, body("context_length_exceeded", code="context_length_exceeded"), ContextTooLong),
-        (400, body("tools.0.name: invalid key 'x'; the tool is unavailable"), BadRequest),
-        (404, b"", BadRequest),
-        (418, b"\xff\xfe", BadRequest),
-        (400, b'{"detail": [{"msg": "field required"}]}', BadRequest),
-        (301, b"", BadRequest),
+        (400, body("tools.0.name: invalid key 'x'; the tool is unavailable"), RequestRejected),
+        (404, b"", RequestRejected),
+        (418, b"\xff\xfe", RequestRejected),
+        (400, b'{"detail": [{"msg": "field required"}]}', RequestRejected),
+        (301, b"", RequestRejected),
     ],
 )
 def test_each_refusal_has_its_kind(status: int, said: bytes, kind: type[ModelError]) -> None:
-    assert type(refusal(PEER, status, {}, said)) is kind
+    assert type(error_from_response(PEER, status, {}, said)) is kind
 
 
 def test_a_wrong_model_name_is_answered_with_the_nearest_right_one() -> None:
-    told = str(refusal(PEER, 404, {}, body("The model `gpt-5.4-mimi` does not exist")))
+    told = str(error_from_response(PEER, 404, {}, body("The model `gpt-5.4-mimi` does not exist")))
     assert "openai:gpt-5.4-mini?" in told
     assert "https://lab/v1" in told
 
 
 def test_what_to_do_is_part_of_the_message() -> None:
-    assert "LAB_KEY" in str(refusal(PEER, 401, {}, b""))
-    assert "hermes setup" in str(refusal(PEER, 401, {}, b""))
-    assert "web page" in str(refusal(PEER, 404, {}, b"<!doctype html><p>nginx"))
+    assert "LAB_KEY" in str(error_from_response(PEER, 401, {}, b""))
+    assert "hermes setup" in str(error_from_response(PEER, 401, {}, b""))
+    assert "web page" in str(error_from_response(PEER, 404, {}, b"<!doctype html><p>nginx"))
 
 
 def test_keys_are_cut_out_wherever_they_are_repeated() -> None:
-    told = str(refusal(PEER, 400, {}, body("bad: hunter2hunter2 and Bearer abcdefgh.ijkl")))
+    told = str(
+        error_from_response(PEER, 400, {}, body("bad: hunter2hunter2 and Bearer abcdefgh.ijkl"))
+    )
     assert "hunter2" not in told
     assert "abcdefgh" not in told
 
 
 def test_openrouter_tells_the_words_and_the_wait_of_the_one_behind_it() -> None:
     later = str(int(datetime.now(UTC).timestamp() * 1000) + 20_000)
-    told = reported(
+    told = error_from_payload(
         PEER,
         {
             "code": 429,
@@ -133,4 +139,4 @@ NOW = datetime(2026, 11, 15, 12, 0, 0, tzinfo=UTC)
 def test_the_wait_is_understood_however_it_is_said(
     headers: dict[str, str], wait: float | None
 ) -> None:
-    assert asked_wait(headers, NOW) == (None if wait is None else pytest.approx(wait))
+    assert requested_retry_delay(headers, NOW) == (None if wait is None else pytest.approx(wait))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hermes.core.errors import MalformedReply
 from hermes.core.messages import Message, Risk, ToolCall, ToolResult, ToolSpec
-from hermes.models import json_calls
+from hermes.models import json_tool_calls
 
 TERMINAL = ToolSpec(
     name="terminal",
@@ -19,12 +19,12 @@ TERMINAL = ToolSpec(
 
 
 def read(text: str, *, cut: bool = False) -> Message:
-    return json_calls.read(text, call_id="c1", cut=cut)
+    return json_tool_calls.parse_reply(text, call_id="c1", cut=cut)
 
 
 def test_the_conversation_is_written_without_native_calls() -> None:
     call = ToolCall("a", "terminal", {"command": "ls"})
-    written = json_calls.write(
+    written = json_tool_calls.render_messages(
         [
             Message(role="system", text="You are Hermes."),
             Message(role="user", text="look"),
@@ -59,13 +59,13 @@ def test_a_cut_off_answer_is_kept_and_a_cut_off_call_is_refused() -> None:
 @given(st.text())
 def test_an_answer_can_be_shown_while_it_grows(answer: str) -> None:
     text = json.dumps({"answer": answer})
-    shown = [json_calls.shown(text[:end]) for end in range(len(text) + 1)]
+    shown = [json_tool_calls.visible_answer(text[:end]) for end in range(len(text) + 1)]
     assert shown[-1] == answer
     assert all(answer.startswith(piece) for piece in shown)
-    assert json_calls.shown('{"tool": "terminal"') == ""
+    assert json_tool_calls.visible_answer('{"tool": "terminal"') == ""
 
 
 def test_the_schema_leaves_one_choice_a_tool_and_the_answer() -> None:
-    choices = json_calls.schema([TERMINAL])["anyOf"]
+    choices = json_tool_calls.reply_schema([TERMINAL])["anyOf"]
     assert choices[0]["properties"]["tool"] == {"const": "terminal"}
     assert "answer" in choices[1]["properties"]

@@ -7,8 +7,8 @@ import anyio
 import pytest
 
 from hermes.core.errors import ContextTooLong, PermanentModelError, SettingsError
-from hermes.core.messages import Completion, Delta, Message, Risk, ToolSpec
-from hermes.models.local import LocalModel, idle_cores
+from hermes.core.messages import Completion, CompletionDelta, Message, Risk, ToolSpec
+from hermes.models.local import LocalModel, idle_core_count
 from hermes.models.settings import LocalSettings
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +32,7 @@ ASK = (
 
 @pytest.fixture(scope="module")
 def model() -> LocalModel:
-    return LocalModel(LocalSettings(context=1024), longest_answer=60)
+    return LocalModel(LocalSettings(context=1024), max_answer_tokens=60)
 
 
 async def test_it_answers_in_words(model: LocalModel) -> None:
@@ -53,7 +53,7 @@ async def test_it_streams_what_it_then_says_as_a_whole(model: LocalModel) -> Non
     whole = pieces[-1]
     assert isinstance(whole, Completion)
     assert len(pieces) > 3
-    shown = "".join(piece.text for piece in pieces if isinstance(piece, Delta))
+    shown = "".join(piece.text for piece in pieces if isinstance(piece, CompletionDelta))
     assert shown == whole.message.text
     assert whole.usage.output_tokens > 0
 
@@ -86,7 +86,7 @@ def test_a_missing_file_is_an_error_before_anything_is_asked(tmp_path: Path) -> 
 
 
 def test_threads_follow_the_load() -> None:
-    assert [idle_cores(8, load) for load in (0.0, 2.6, 7.4, 30.0)] == [8, 5, 1, 1]
+    assert [idle_core_count(8, load) for load in (0.0, 2.6, 7.4, 30.0)] == [8, 5, 1, 1]
 
 
 def write_adapter(path: Path, *, rank: int = 4, width: int = 576) -> None:
@@ -123,6 +123,6 @@ async def test_an_adapter_changes_what_is_said_as_far_as_its_scale(
     said = []
     for scale in (0.0, 1.0):
         settings = LocalSettings(context=1024, adapter=str(adapter), adapter_scale=scale)
-        said.append((await LocalModel(settings, longest_answer=60).complete(ASK)).message.text)
+        said.append((await LocalModel(settings, max_answer_tokens=60).complete(ASK)).message.text)
     assert said[0] == plain
     assert said[1] != plain

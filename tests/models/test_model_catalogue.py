@@ -6,25 +6,29 @@ import pytest
 
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Message, Risk, ToolCall, ToolResult, ToolSpec, Usage
-from hermes.models.catalogue import catalogue, price, references
-from hermes.models.connections import Connections
-from hermes.models.open import open_model
-from hermes.models.reference import for_role, resolve
+from hermes.models.catalog import (
+    model_catalog,
+    model_references,
+    reference_for_role,
+    resolve_reference,
+    usage_cost,
+)
+from hermes.models.message_format import estimate_tokens, text_tokens
+from hermes.models.open import ModelConnections, open_model
 from hermes.models.settings import ModelSettings, ProviderSettings
-from hermes.models.tokens import estimate_tokens, text_tokens
 
 DEFAULTS = ModelSettings()
 
 
 def test_the_catalogue_holds_together() -> None:
-    known = catalogue()
+    known = model_catalog()
     assert known.default in known.providers
     for target in [*known.aliases.values(), DEFAULTS.default]:
-        assert target in references()
+        assert target in model_references()
     for provider in known.providers.values():
         assert provider.window > 0
         assert all(card.window > 0 for card in provider.models.values())
-    assert len(references()) >= 25
+    assert len(model_references()) >= 25
 
 
 @pytest.mark.parametrize(
@@ -41,12 +45,12 @@ def test_the_catalogue_holds_together() -> None:
     ],
 )
 def test_references_in_all_their_forms(written: str, meant: str) -> None:
-    assert resolve(written, DEFAULTS).reference == meant
+    assert resolve_reference(written, DEFAULTS).reference == meant
 
 
 def test_a_bare_name_belongs_to_the_provider_of_the_default_model() -> None:
     settings = ModelSettings(default="ollama:qwen3")
-    assert resolve("llama3.3", settings).reference == "ollama:llama3.3"
+    assert resolve_reference("llama3.3", settings).reference == "ollama:llama3.3"
 
 
 @pytest.mark.parametrize(
@@ -59,15 +63,15 @@ def test_a_bare_name_belongs_to_the_provider_of_the_default_model() -> None:
 )
 def test_a_typo_is_answered_with_the_nearest_name(written: str, nearest: str) -> None:
     with pytest.raises(SettingsError, match=f"did you mean '{nearest}'"):
-        resolve(written, DEFAULTS)
+        resolve_reference(written, DEFAULTS)
 
 
 def test_an_unknown_model_gets_the_window_of_its_provider_and_no_price() -> None:
-    target = resolve("openrouter:some/new-model", DEFAULTS)
-    assert target.window == catalogue().providers["openrouter"].window
-    assert price(target.reference, Usage(1000, 1000)) is None
-    assert price("ollama:qwen3", Usage(1000, 1000)) is None
-    assert price("openai:gpt-4.1", Usage(1_000_000, 1_000_000)) == pytest.approx(10)
+    target = resolve_reference("openrouter:some/new-model", DEFAULTS)
+    assert target.window == model_catalog().providers["openrouter"].window
+    assert usage_cost(target.reference, Usage(1000, 1000)) is None
+    assert usage_cost("ollama:qwen3", Usage(1000, 1000)) is None
+    assert usage_cost("openai:gpt-4.1", Usage(1_000_000, 1_000_000)) == pytest.approx(10)
 
 
 def test_a_provider_of_ones_own_and_another_address_for_a_known_one() -> None:
@@ -78,22 +82,22 @@ def test_a_provider_of_ones_own_and_another_address_for_a_known_one() -> None:
             "openrouter": ProviderSettings(key_variable="none"),
         }
     )
-    lab = resolve("lab:m", settings)
+    lab = resolve_reference("lab:m", settings)
     assert (lab.window, lab.provider.dialect, lab.provider.headers) == (9000, "openai", {"x": "y"})
-    assert resolve("vllm:m", settings).provider.key_variable == "GPU_KEY"
-    assert resolve("openrouter:a/b", settings).provider.key_variable == ""
+    assert resolve_reference("vllm:m", settings).provider.key_variable == "GPU_KEY"
+    assert resolve_reference("openrouter:a/b", settings).provider.key_variable == ""
 
 
 def test_an_address_that_is_none_is_refused_by_name() -> None:
     settings = ModelSettings(providers={"lab": ProviderSettings(base_url="lab:1/v1")})
     with pytest.raises(SettingsError, match=r"model\.providers\.lab\.base_url"):
-        resolve("lab:m", settings)
+        resolve_reference("lab:m", settings)
 
 
 def test_roles_fall_back_to_the_default() -> None:
     settings = ModelSettings(default="sonnet", cheap="haiku")
-    assert for_role("cheap", settings) == "haiku"
-    assert for_role("strong", settings) == "sonnet"
+    assert reference_for_role("cheap", settings) == "haiku"
+    assert reference_for_role("strong", settings) == "sonnet"
 
 
 def test_an_unknown_dialect_is_told_with_those_that_exist() -> None:
@@ -101,7 +105,7 @@ def test_an_unknown_dialect_is_told_with_those_that_exist() -> None:
         providers={"lab": ProviderSettings(base_url="http://lab/v1", dialect="klingon")}
     )
     with pytest.raises(SettingsError, match="openai"):
-        open_model("lab:m", settings, {}, Connections())
+        open_model("lab:m", settings, {}, ModelConnections())
 
 
 def test_estimates_are_near_what_tokenizers_say() -> None:

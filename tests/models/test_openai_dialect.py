@@ -10,7 +10,7 @@ from strict_server import StrictServer, answers, chunk, event, says, streams, us
 from hermes.core.errors import MalformedReply
 from hermes.core.messages import (
     Completion,
-    Delta,
+    CompletionDelta,
     Message,
     Risk,
     ToolCall,
@@ -18,7 +18,7 @@ from hermes.core.messages import (
     ToolSpec,
     Usage,
 )
-from hermes.models.conversation import NO_RESULT
+from hermes.models.message_format import MISSING_RESULT_TEXT
 
 pytestmark = pytest.mark.anyio
 
@@ -27,10 +27,12 @@ TOOLS = [ToolSpec(name="run", description="Runs.", parameters={"type": "object"}
 DONE = "data: [DONE]\n\n"
 
 
-async def answer(model: Any, messages: list[Message] = ASK) -> tuple[Completion, list[Delta]]:
+async def answer(
+    model: Any, messages: list[Message] = ASK
+) -> tuple[Completion, list[CompletionDelta]]:
     items = [item async for item in model.stream(messages, TOOLS)]
     assert isinstance(items[-1], Completion)
-    return items[-1], [item for item in items if isinstance(item, Delta)]
+    return items[-1], [item for item in items if isinstance(item, CompletionDelta)]
 
 
 def call_piece(index: int | None, arguments: str = "", **more: Any) -> dict[str, Any]:
@@ -71,7 +73,7 @@ async def test_a_server_that_ignores_stream_is_understood(
     message = {"role": "assistant", "content": "so be it", "tool_calls": [call]}
     server.will(answers(200, json.dumps({"choices": [{"message": message}]})))
     whole, deltas = await answer(opened())
-    assert deltas == [Delta(text="so be it", tool="run")]
+    assert deltas == [CompletionDelta(text="so be it", tool="run")]
     assert whole.message.calls == (ToolCall("a", "run"),)
     assert whole.usage.input_tokens > 0  # estimated, so that a budget still bites
 
@@ -213,7 +215,7 @@ async def test_reasoning_is_kept_and_passed_back(
     model = opened()
     whole, deltas = await answer(model)
     assert whole.message == Message(role="assistant", text="42", reasoning="hm, so")
-    assert deltas[0] == Delta(reasoning="hm, ")
+    assert deltas[0] == CompletionDelta(reasoning="hm, ")
     await answer(model, [*ASK, whole.message, Message(role="user", text="thanks")])
     assert server.requests[1].body["messages"][2]["reasoning_content"] == "hm, so"
 
@@ -302,7 +304,7 @@ async def test_loose_ends_of_a_conversation_are_tied_before_it_is_sent(
     assert [message["role"] for message in sent] == [
         *("system", "user", "assistant", "tool", "tool", "user")
     ]
-    assert [message["content"] for message in sent[3:5]] == ["done", NO_RESULT]
+    assert [message["content"] for message in sent[3:5]] == ["done", MISSING_RESULT_TEXT]
 
 
 async def test_broken_characters_in_our_own_words_do_not_stop_a_request(

@@ -6,20 +6,20 @@ from typing import Any
 import pytest
 
 from hermes.core.errors import (
-    BadKey,
-    BadRequest,
     ContextTooLong,
+    InvalidApiKey,
     MalformedReply,
     ModelError,
     ModelTimedOut,
     OutOfCredit,
-    Overloaded,
+    ProviderOverloaded,
     RateLimited,
+    RequestRejected,
     TemporaryModelError,
 )
-from hermes.core.messages import Completion, Delta, Message, ToolSpec
+from hermes.core.messages import Completion, CompletionDelta, Message, ToolSpec
 from hermes.core.protocols import Model, StreamsText
-from hermes.models.resilient import ResilientModel
+from hermes.models.retry import ResilientModel
 from hermes.models.scripted import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -52,7 +52,9 @@ def script(name: str, *replies: Any, window: int = 200_000) -> ScriptedModel:
 
 
 async def test_an_overloaded_model_is_asked_again_after_longer_and_longer_waits() -> None:
-    house = House(script("a", Overloaded("x"), Overloaded("x"), Overloaded("x"), FINE))
+    house = House(
+        script("a", ProviderOverloaded("x"), ProviderOverloaded("x"), ProviderOverloaded("x"), FINE)
+    )
     assert (await house.model.complete(ASK)).message == FINE
     assert house.waits == [0.5, 1.0, 2.0]
     assert house.told == [("a", "Overloaded", "a")] * 3
@@ -81,14 +83,14 @@ async def test_without_another_the_long_wait_is_raised() -> None:
 @pytest.mark.parametrize(
     ("error", "tries"),
     [
-        (Overloaded("x"), 4),
+        (ProviderOverloaded("x"), 4),
         (RateLimited("x"), 4),
         (TemporaryModelError("refused"), 4),
         (ModelTimedOut("x"), 3),
         (MalformedReply("x"), 3),
-        (BadKey("x"), 1),
+        (InvalidApiKey("x"), 1),
         (OutOfCredit("x"), 1),
-        (BadRequest("x"), 1),
+        (RequestRejected("x"), 1),
         (ContextTooLong("x"), 1),
     ],
 )
@@ -99,7 +101,7 @@ async def test_each_kind_is_tried_as_often_as_it_makes_sense(error: ModelError, 
     assert len(model.seen) == tries
 
 
-@pytest.mark.parametrize("error", [BadKey("x"), OutOfCredit("x"), BadRequest("x")])
+@pytest.mark.parametrize("error", [InvalidApiKey("x"), OutOfCredit("x"), RequestRejected("x")])
 async def test_what_cannot_be_mended_goes_to_the_next_model_at_once(error: ModelError) -> None:
     house = House(script("a", error), script("b", FINE))
     whole = await house.model.complete(ASK)
@@ -117,14 +119,14 @@ async def test_a_conversation_too_long_goes_only_where_more_fits() -> None:
 
 
 async def test_the_last_error_is_raised_when_all_have_failed() -> None:
-    house = House(script("a", BadKey("a")), script("b", OutOfCredit("b")))
+    house = House(script("a", InvalidApiKey("a")), script("b", OutOfCredit("b")))
     with pytest.raises(OutOfCredit):
         await house.model.complete(ASK)
     assert [following for *_, following in house.told] == ["b", ""]
 
 
 async def test_each_call_begins_with_the_first_model_again() -> None:
-    house = House(script("a", BadKey("x"), FINE), script("b", FINE))
+    house = House(script("a", InvalidApiKey("x"), FINE), script("b", FINE))
     assert (await house.model.complete(ASK)).model == "b"
     assert (await house.model.complete(ASK)).model == "a"
 
@@ -144,12 +146,12 @@ class Breaking:
 
     async def stream(
         self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
-    ) -> AsyncIterator[Delta | Completion]:
+    ) -> AsyncIterator[CompletionDelta | Completion]:
         self.asked += 1
-        yield Delta(text="fine ")
+        yield CompletionDelta(text="fine ")
         if self.asked == 1:
             raise MalformedReply("closed")
-        yield Delta(text="then")
+        yield CompletionDelta(text="then")
         yield Completion(message=FINE)
 
 
@@ -158,7 +160,7 @@ async def test_a_stream_that_broke_starts_its_answer_anew_after_the_failure_is_t
     seen: list[Any] = []
     async for item in house.model.stream(ASK):
         seen.append((item, len(house.told)))
-    words = [(item.text, told) for item, told in seen if isinstance(item, Delta)]
+    words = [(item.text, told) for item, told in seen if isinstance(item, CompletionDelta)]
     assert words == [("fine ", 0), ("fine ", 1), ("then", 1)]
     assert seen[-1][0].message == FINE
 
@@ -173,5 +175,5 @@ async def test_the_chain_looks_like_a_model_that_streams() -> None:
     model = ResilientModel([Silent()])
     assert isinstance(model, StreamsText)
     items = [item async for item in model.stream(ASK)]
-    assert items == [Delta(text="fine then"), Completion(message=FINE)]
+    assert items == [CompletionDelta(text="fine then"), Completion(message=FINE)]
     assert (model.name, model.window) == ("silent", 10)

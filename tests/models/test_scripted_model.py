@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import PermanentModelError, SettingsError
-from hermes.core.messages import Completion, Delta, Message, ToolCall, Usage
-from hermes.models.connections import Connections
-from hermes.models.open import open_model
+from hermes.core.messages import Completion, CompletionDelta, Message, ToolCall, Usage
+from hermes.models.open import ModelConnections, open_model
 from hermes.models.settings import ModelSettings
 
 pytestmark = pytest.mark.anyio
@@ -22,9 +21,12 @@ async def test_a_file_of_messages_is_replayed(tmp_path: Path) -> None:
         '{"text": "I  look.\\n", "calls": [{"id": "a", "name": "ls", "arguments": {"n": 1}}]}\n'
         '{"message": {"role": "assistant", "text": "Done."}, "usage": {"input_tokens": 5}}\n'
     )
-    model = open_model(f"scripted:{path}", ModelSettings(), {}, Connections())
+    model = open_model(f"scripted:{path}", ModelSettings(), {}, ModelConnections())
     items = [item async for item in model.stream(ASK)]  # type: ignore[attr-defined]
-    assert "".join(item.text for item in items[:-1] if isinstance(item, Delta)) == "I  look.\n"
+    assert (
+        "".join(item.text for item in items[:-1] if isinstance(item, CompletionDelta))
+        == "I  look.\n"
+    )
     assert items[-1].message.calls == (ToolCall("a", "ls", {"n": 1}),)
     assert items[-1].finish == "calls"
     assert await model.complete(ASK) == Completion(
@@ -39,9 +41,9 @@ def test_a_line_that_is_no_reply_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "demo.jsonl"
     path.write_text(f'{{"text": "ok"}}\n{line}\n')
     with pytest.raises(SettingsError, match=r"demo\.jsonl:2"):
-        open_model(f"scripted:{path}", ModelSettings(), {}, Connections())
+        open_model(f"scripted:{path}", ModelSettings(), {}, ModelConnections())
 
 
 def test_a_script_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="cannot be read"):
-        open_model(f"scripted:{tmp_path}/none.jsonl", ModelSettings(), {}, Connections())
+        open_model(f"scripted:{tmp_path}/none.jsonl", ModelSettings(), {}, ModelConnections())

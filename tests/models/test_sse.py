@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.core.errors import MalformedReply
-from hermes.models.sse import LONGEST, AnswerParser, EventParser
+from hermes.models.remote import MAX_EVENT_BYTES, AnswerParser, SseParser
 
 STREAM = (
     ": welcome\n\n"
@@ -30,7 +30,7 @@ def test_a_stream_reads_the_same_however_it_is_cut(cuts: list[int]) -> None:
 
 
 def test_events_come_as_soon_as_they_are_whole() -> None:
-    parser = EventParser()
+    parser = SseParser()
     assert parser.feed(b"data: a\n\ndata: b\n") == [b"a"]
     assert parser.feed(b"\n") == [b"b"]
 
@@ -43,20 +43,23 @@ def test_an_answer_that_is_no_stream_is_handed_on_whole() -> None:
 
 
 def test_an_event_that_never_ends_is_refused() -> None:
-    parser = EventParser()
+    parser = SseParser()
     with pytest.raises(MalformedReply):
-        for _ in range(LONGEST // 1000 + 2):
+        for _ in range(MAX_EVENT_BYTES // 1000 + 2):
             parser.feed(b"data: " + b"x" * 994)
 
 
 def test_many_lines_without_an_end_are_refused_too() -> None:
-    parser = EventParser()
+    parser = SseParser()
     with pytest.raises(MalformedReply):
-        for _ in range(LONGEST // 1000 + 2):
+        for _ in range(MAX_EVENT_BYTES // 1000 + 2):
             parser.feed(b"data: " + b"x" * 1000 + b"\n")
 
 
 def test_a_long_stream_of_small_events_is_not_a_long_event() -> None:
-    parser = EventParser()
+    parser = SseParser()
     piece = b"data: " + b"x" * 1000 + b"\n\n"
-    assert sum(len(parser.feed(piece)) for _ in range(LONGEST // 500)) == LONGEST // 500
+    assert (
+        sum(len(parser.feed(piece)) for _ in range(MAX_EVENT_BYTES // 500))
+        == MAX_EVENT_BYTES // 500
+    )

@@ -21,16 +21,15 @@ from strict_server import (
 )
 
 from hermes.core.errors import (
-    BadKey,
+    InvalidApiKey,
     MalformedReply,
     ModelError,
     ModelTimedOut,
-    Overloaded,
+    ProviderOverloaded,
     TemporaryModelError,
 )
 from hermes.core.messages import Completion, Message, Usage
-from hermes.models.connections import Connections
-from hermes.models.open import open_model
+from hermes.models.open import ModelConnections, open_model
 from hermes.models.settings import ModelSettings, ProviderSettings
 
 pytestmark = pytest.mark.anyio
@@ -203,7 +202,7 @@ async def test_an_error_within_a_stream_is_told_by_its_kind(
 ) -> None:
     error = {"error": {"code": 502, "message": f"upstream of {KEY} is down"}}
     server.will(streams(chunk({"content": "so "}), event(error), DONE))
-    with pytest.raises(Overloaded, match="upstream of") as told:
+    with pytest.raises(ProviderOverloaded, match="upstream of") as told:
         await text_of(opened())
     assert KEY not in str(told.value)
 
@@ -212,7 +211,7 @@ async def test_a_refusal_in_the_body_of_a_success_is_still_a_refusal(
     server: StrictServer, opened: Callable[..., Any]
 ) -> None:
     server.will(answers(200, json.dumps({"error": {"code": 401, "message": "No auth"}})))
-    with pytest.raises(BadKey, match="LAB_KEY"):
+    with pytest.raises(InvalidApiKey, match="LAB_KEY"):
         await opened().complete(ASK)
 
 
@@ -221,7 +220,7 @@ async def test_nobody_listening_is_told_with_the_address_and_what_to_check() -> 
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
     settings = ModelSettings(providers={"ollama": ProviderSettings(base_url=url)})
-    async with Connections() as connections:
+    async with ModelConnections() as connections:
         model = open_model("ollama:qwen3", settings, {}, connections)
         with pytest.raises(TemporaryModelError, match=f"{url}.*Is Ollama running"):
             await model.complete(ASK)
@@ -234,9 +233,9 @@ async def test_a_key_that_cannot_work_is_told_before_anything_is_sent(
     settings = ModelSettings(
         providers={"lab": ProviderSettings(base_url=server.url, key_variable="LAB_KEY")}
     )
-    async with Connections() as connections:
+    async with ModelConnections() as connections:
         model = open_model("lab:m", settings, {"LAB_KEY": key}, connections)
-        with pytest.raises(BadKey, match="LAB_KEY") as told:
+        with pytest.raises(InvalidApiKey, match="LAB_KEY") as told:
             await model.complete(ASK)
     assert not server.requests
     assert not key or key not in str(told.value)
@@ -246,7 +245,7 @@ async def test_secrets_stay_out_of_errors_even_when_the_provider_repeats_them(
     server: StrictServer, opened: Callable[..., Any]
 ) -> None:
     server.will(answers(401, json.dumps({"error": {"message": f"Incorrect API key: {KEY}"}})))
-    with pytest.raises(BadKey) as told:
+    with pytest.raises(InvalidApiKey) as told:
         await opened().complete(ASK)
     error: BaseException | None = told.value
     while error is not None:

@@ -10,10 +10,10 @@ from hermes.core.actions import Action, Approval
 from hermes.core.bus import Bus
 from hermes.core.events.approvals import ApprovalAnswered, ApprovalRequested
 from hermes.core.messages import Risk, ToolCall
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.policy.approvals import Approvals
-from hermes.policy.approvals_request import Manners
-from hermes.policy.verdict import Ask, Verdict
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.policy.approvals.approver import JournalApprover
+from hermes.policy.approvals.request import ApprovalOptions
+from hermes.policy.rules.rule import AskOptions, PolicyVerdict
 
 START = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -74,12 +74,12 @@ class Desk:
         self.hash: Callable[[Action], str] = lambda action: "h-" + str(action.call.arguments)
         self.kept = [] if kept is None else kept
         self._manners = {"requester": "me", **manners}
-        self.approvals = Approvals(
+        self.approvals = JournalApprover(
             self.bus,
-            lambda action: Verdict(verdict="ask", rule="r", hash=self.hash(action)),
-            Manners(**self._manners),
+            lambda action: PolicyVerdict(verdict="ask", rule="r", hash=self.hash(action)),
+            ApprovalOptions(**self._manners),
             party,
-            keep=self._keep,
+            save_always=self._keep,
             clocks=(lambda: self.clocks.wall, lambda: self.clocks.ticks),
             tick=0.005,
         )
@@ -92,7 +92,7 @@ class Desk:
         return ""
 
     async def ask(
-        self, id: str = "c1", *, ask: Ask | None = None, run: str = "run", **more: Any
+        self, id: str = "c1", *, ask: AskOptions | None = None, run: str = "run", **more: Any
     ) -> Approval:
         action = Action(
             call=ToolCall(id, "terminal", {"command": more.pop("command", "make it so")}),
@@ -103,7 +103,9 @@ class Desk:
             target="host",
             isolated=False,
         )
-        verdict = Verdict(verdict="ask", rule="r", hash=self.hash(action), ask=ask or Ask(), **more)
+        verdict = PolicyVerdict(
+            verdict="ask", rule="r", hash=self.hash(action), ask=ask or AskOptions(), **more
+        )
         with anyio.fail_after(10):
             return await self.approvals(action, verdict)
 

@@ -9,26 +9,26 @@ from policy_house import gate, placed
 
 from hermes.core.actions import Action
 from hermes.core.messages import Risk, ToolCall
-from hermes.policy.action import Reader, Situation
-from hermes.policy.commands import analyse
-from hermes.policy.taint import Taint
+from hermes.policy.actions.reader import ActionContext, ActionReader
+from hermes.policy.command_analysis import analyse_command
+from hermes.policy.taint.tracker import TaintTracker
 
 
-def told(*texts: str, said: str = "") -> Taint:
+def told(*texts: str, said: str = "") -> TaintTracker:
     """A run `r` that read these texts, after a person said something."""
-    taint = Taint()
+    taint = TaintTracker()
     taint.heard("r", said, trusted=True)
     for text in texts:
         taint.heard("r", text, trusted=False)
     return taint
 
 
-def carried(taint: Taint, command: str, **more: Any) -> str:
+def carried(taint: TaintTracker, command: str, **more: Any) -> str:
     return tainted(taint, ToolCall("c", "terminal", {"command": command}), **more)
 
 
 def tainted(
-    taint: Taint,
+    taint: TaintTracker,
     call: ToolCall,
     *,
     run: str = "r",
@@ -37,15 +37,15 @@ def tainted(
     isolated: bool = True,
 ) -> str:
     """`wrote` are files that this run wrote before; `started` tells that it is being done."""
-    reader = Reader(analyse)
+    reader = ActionReader(analyse_command)
     for path in wrote:
-        reader.remembered.wrote(run, path, "digest")
+        reader.run_memory.record_write(run, path, "digest")
     known: dict[str, Any] = {"environment": "local", "target": "here", "origin": "cli"}
     action = Action(call=call, risk=Risk.CHANGE, run=run, isolated=isolated, **known)
-    deed = reader.read(action, Situation(cwd="/srv/app"))
+    deed = reader.read(action, ActionContext(cwd="/srv/app"))
     if started:
         taint.started(action, deed)
-    return taint.carried(action, deed)
+    return taint.find_tainted_words(action, deed)
 
 
 def repairs(kind: str, *, isolated: bool) -> tuple[int, int]:

@@ -8,31 +8,35 @@ from typing import Any
 
 from hermes.core.actions import Action
 from hermes.core.messages import Risk, ToolCall
-from hermes.policy.action import Reader, Situation
-from hermes.policy.commands import analyse
-from hermes.policy.commands.values import Target
+from hermes.policy.actions.action_effects import (
+    ActionEffects,
+    ActionLocation,
+    ActionStep,
+    fingerprint,
+)
+from hermes.policy.actions.reader import ActionContext, ActionReader
+from hermes.policy.command_analysis import analyse_command
+from hermes.policy.commands.effects import CommandTarget
 from hermes.policy.decide import DocumentPolicy
-from hermes.policy.deed import Deed, Step, Whereabouts, fingerprint
-from hermes.policy.documents import Loaded, load_text
-from hermes.policy.judgement import RuleBook
-from hermes.policy.opening import compile_book, load_set, own_paths
-from hermes.policy.rates import Rates
+from hermes.policy.loading import compile_rule_set, load_set, protected_paths
+from hermes.policy.rules.documents import LoadedDocuments, load_text
+from hermes.policy.rules.evaluation import RateCounter, RuleSet
 from hermes.policy.settings import PolicySettings
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)  # a Monday
 HOME, WORK = "/home/me", "/srv/app"
-OWN = own_paths(Path(HOME) / ".hermes", Path(WORK))
+OWN = protected_paths(Path(HOME) / ".hermes", Path(WORK))
 
 
-def load(text: str) -> Loaded:
+def load(text: str) -> LoadedDocuments:
     return load_text(dedent(text), "policies/test.yaml")
 
 
-def book(text: str = "", *, set: str = "") -> RuleBook:
+def book(text: str = "", *, set: str = "") -> RuleSet:
     """The rules of a set and of a text, which must be without mistakes."""
-    found = load(text) + (load_set(set) if set else Loaded())
+    found = load(text) + (load_set(set) if set else LoadedDocuments())
     assert not found.problems, [str(problem) for problem in found.problems]
-    return compile_book(found.documents, PolicySettings(), HOME)
+    return compile_rule_set(found.documents, PolicySettings(), HOME)
 
 
 def policy_text(name: str, effect: str, clause: str, **more: str) -> str:
@@ -55,17 +59,19 @@ def exception_text(name: str, policies: str, clause: str, expires: str = "2026-1
     )
 
 
-def step(effects: str, **more: Any) -> Step:
+def step(effects: str, **more: Any) -> ActionStep:
     more.setdefault("node", more.get("program", "something"))
     if "target" in more:
-        more["target"] = Target(**more["target"])
-    return Step(effects=frozenset(effects.split()), **more)
+        more["target"] = CommandTarget(**more["target"])
+    return ActionStep(effects=frozenset(effects.split()), **more)
 
 
-def deed(*steps: Step, **more: Any) -> Deed:
-    more.setdefault("where", Whereabouts(place="local", host="here"))
+def deed(*steps: ActionStep, **more: Any) -> ActionEffects:
+    more.setdefault("where", ActionLocation(place="local", host="here"))
     text = fingerprint([(s.node, sorted(s.effects)) for s in steps])
-    return Deed(**{"tool": "terminal", "steps": steps, "hash": text, "workspace": WORK, **more})
+    return ActionEffects(
+        **{"tool": "terminal", "steps": steps, "hash": text, "workspace": WORK, **more}
+    )
 
 
 def call(tool: str, risk: Risk = Risk.CHANGE, **arguments: Any) -> Action:
@@ -96,15 +102,15 @@ def gate(
     *,
     set: str = "careful",
     clock: Callable[[], datetime] = lambda: NOON,
-    rates: Rates | None = None,
+    rates: RateCounter | None = None,
     **situation: Any,
 ) -> DocumentPolicy:
     """A whole gate over real documents and the real reader of commands."""
-    there = Situation(**{"cwd": WORK, "home": HOME, **situation})
+    there = ActionContext(**{"cwd": WORK, "home": HOME, **situation})
     return DocumentPolicy(
         book(text, set=set),
-        Reader(analyse, own_paths=OWN),
-        situate=lambda action: there,
+        ActionReader(analyse_command, own_paths=OWN),
+        context_of=lambda action: there,
         clock=clock,
         rates=rates,
     )

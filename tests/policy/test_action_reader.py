@@ -7,16 +7,16 @@ import pytest
 from policy_house import HOME, OWN, WORK, call, placed
 
 from hermes.core.messages import Risk
-from hermes.policy.action import Reader, Situation
-from hermes.policy.commands import analyse
-from hermes.policy.commands.values import Analysis
-from hermes.policy.deed import Deed, Whereabouts
+from hermes.policy.actions.action_effects import ActionEffects, ActionLocation
+from hermes.policy.actions.reader import ActionContext, ActionReader
+from hermes.policy.command_analysis import analyse_command
+from hermes.policy.commands.effects import CommandAnalysis
 
-THERE = Situation(cwd=WORK, home=HOME)
+THERE = ActionContext(cwd=WORK, home=HOME)
 
 
-def read(tool: str, risk: Risk = Risk.CHANGE, **arguments: Any) -> Deed:
-    return Reader(analyse, own_paths=OWN).read(call(tool, risk, **arguments), THERE)
+def read(tool: str, risk: Risk = Risk.CHANGE, **arguments: Any) -> ActionEffects:
+    return ActionReader(analyse_command, own_paths=OWN).read(call(tool, risk, **arguments), THERE)
 
 
 EFFECTS: list[tuple[str, dict[str, Any], Risk, str]] = [
@@ -62,7 +62,7 @@ def test_a_call_has_the_effects_of_what_it_would_do(
 
 def test_a_program_in_an_isolated_place_only_writes_there() -> None:
     action = placed("execute_code", Risk.CHANGE, {"code": "x"}, isolated=True)
-    assert Reader(analyse).read(action, THERE).effects == {"write"}
+    assert ActionReader(analyse_command).read(action, THERE).effects == {"write"}
 
 
 def test_every_file_of_a_diff_is_seen() -> None:
@@ -73,31 +73,35 @@ def test_every_file_of_a_diff_is_seen() -> None:
 
 def test_a_tool_declared_in_yaml_is_its_command() -> None:
     there = msgspec.structs.replace(THERE, command="rm -rf /srv/data")
-    deed = Reader(analyse).read(call("purge", Risk.READ, days=3), there)
+    deed = ActionReader(analyse_command).read(call("purge", Risk.READ, days=3), there)
     assert "delete" in deed.effects
     assert deed.command == "rm -rf /srv/data"
 
 
 def test_a_declared_risk_is_believed_when_it_is_worse_than_the_command_looks() -> None:
     there = msgspec.structs.replace(THERE, command="ls")
-    assert "delete" in Reader(analyse).read(call("purge", Risk.DESTROY), there).effects
+    assert (
+        "delete" in ActionReader(analyse_command).read(call("purge", Risk.DESTROY), there).effects
+    )
 
 
-def typed(reader: Reader, text: str, action: str = "write", receiver: str = "bash") -> Deed:
+def typed(
+    reader: ActionReader, text: str, action: str = "write", receiver: str = "bash"
+) -> ActionEffects:
     there = msgspec.structs.replace(THERE, receiver=receiver)
     given = call("process", action=action, session_id="p1", data=text)
     deed = reader.read(given, there)
-    reader.started(given, deed)
+    reader.record_start(given, deed)
     return deed
 
 
 def test_what_is_typed_into_a_shell_is_read_as_commands() -> None:
-    assert typed(Reader(analyse), "ls -la", "submit").effects == {"read"}
-    assert "delete" in typed(Reader(analyse), "rm -rf x", "submit").effects
+    assert typed(ActionReader(analyse_command), "ls -la", "submit").effects == {"read"}
+    assert "delete" in typed(ActionReader(analyse_command), "rm -rf x", "submit").effects
 
 
 def test_half_a_line_is_read_together_with_its_other_half() -> None:
-    reader = Reader(analyse)
+    reader = ActionReader(analyse_command)
     typed(reader, "rm -rf ")
     assert "delete" in typed(reader, "data\n").effects
     typed(reader, "echo r")
@@ -107,20 +111,20 @@ def test_half_a_line_is_read_together_with_its_other_half() -> None:
 
 @pytest.mark.parametrize("text", ["ls\x7f\x7frm x", "\x1b[A", "\x03", "\x16"])
 def test_keys_that_edit_the_line_make_it_unreadable(text: str) -> None:
-    assert "exec-dynamic" in typed(Reader(analyse), text, "submit").effects
+    assert "exec-dynamic" in typed(ActionReader(analyse_command), text, "submit").effects
 
 
 @pytest.mark.parametrize("receiver", ["", "python3", "vim notes", "bash -c x", "ssh db1", "psql"])
 def test_what_is_typed_into_anything_else_may_do_anything(receiver: str) -> None:
-    assert "exec-dynamic" in typed(Reader(analyse), "ls", "submit", receiver).effects
+    assert "exec-dynamic" in typed(ActionReader(analyse_command), "ls", "submit", receiver).effects
 
 
-def write(reader: Reader, path: str, content: str, run: str = "run-1") -> None:
+def write(reader: ActionReader, path: str, content: str, run: str = "run-1") -> None:
     action = placed("write_file", Risk.CHANGE, {"path": path, "content": content}, run=run)
-    reader.started(action, reader.read(action, THERE))
+    reader.record_start(action, reader.read(action, THERE))
 
 
-def shell(reader: Reader, command: str, run: str = "run-1") -> Deed:
+def shell(reader: ActionReader, command: str, run: str = "run-1") -> ActionEffects:
     return reader.read(placed("terminal", Risk.CHANGE, {"command": command}, run=run), THERE)
 
 
@@ -129,7 +133,7 @@ def shell(reader: Reader, command: str, run: str = "run-1") -> Deed:
     ["./x.sh", "bash x.sh", f"{WORK}/x.sh", "sh ./x.sh", ". ./x.sh", "cd .. && cd app && ./x.sh"],
 )
 def test_a_script_that_was_written_and_is_run_is_known_only_at_run_time(command: str) -> None:
-    reader = Reader(analyse)
+    reader = ActionReader(analyse_command)
     write(reader, "x.sh", "rm -rf /srv")
     deed = shell(reader, command)
     assert "exec-dynamic" in deed.effects
@@ -137,27 +141,27 @@ def test_a_script_that_was_written_and_is_run_is_known_only_at_run_time(command:
 
 
 def test_a_script_written_by_a_command_counts_too() -> None:
-    reader = Reader(analyse)
+    reader = ActionReader(analyse_command)
     action = call("terminal", command="echo 'rm -rf /srv' > x.sh")
-    reader.started(action, reader.read(action, THERE))
+    reader.record_start(action, reader.read(action, THERE))
     assert "exec-dynamic" in shell(reader, "bash x.sh").effects
 
 
 def test_looking_at_a_file_that_was_written_is_only_looking() -> None:
-    reader = Reader(analyse)
+    reader = ActionReader(analyse_command)
     write(reader, "x.sh", "rm -rf /srv")
     assert shell(reader, "cat x.sh").effects == {"read"}
 
 
 def test_another_run_did_not_write_it() -> None:
-    reader = Reader(analyse)
+    reader = ActionReader(analyse_command)
     write(reader, "x.sh", "rm -rf /srv", run="other")
     steps = shell(reader, "bash x.sh").steps
     assert not any("written in this run" in why for step in steps for why in step.why)
 
 
 def test_the_hash_follows_the_content_of_the_script() -> None:
-    reader = Reader(analyse)
+    reader = ActionReader(analyse_command)
     write(reader, "x.sh", "echo one")
     first = shell(reader, "bash x.sh").hash
     assert shell(reader, "bash x.sh").hash == first
@@ -167,7 +171,9 @@ def test_the_hash_follows_the_content_of_the_script() -> None:
 
 def test_the_hash_follows_a_script_on_the_disk() -> None:
     content = {"now": "a"}
-    reader = Reader(analyse, digest=lambda path: content["now"] if path.endswith("x.sh") else "")
+    reader = ActionReader(
+        analyse_command, digest=lambda path: content["now"] if path.endswith("x.sh") else ""
+    )
     first = shell(reader, "bash x.sh").hash
     content["now"] = "b"
     assert shell(reader, "bash x.sh").hash != first
@@ -175,10 +181,10 @@ def test_the_hash_follows_a_script_on_the_disk() -> None:
 
 
 def test_the_same_action_has_the_same_hash_and_any_other_has_not() -> None:
-    reader = Reader(analyse)
+    reader = ActionReader(analyse_command)
     base = placed("terminal", Risk.CHANGE, {"command": "rm x"})
-    elsewhere = Situation(cwd="/srv/other", home=HOME)
-    prod = msgspec.structs.replace(THERE, where=Whereabouts(host="db1"))
+    elsewhere = ActionContext(cwd="/srv/other", home=HOME)
+    prod = msgspec.structs.replace(THERE, where=ActionLocation(host="db1"))
     others = [
         reader.read(placed("terminal", Risk.CHANGE, {"command": "rm y"}), THERE),
         reader.read(base, elsewhere),
@@ -200,17 +206,17 @@ def test_half_a_surrogate_pair_is_hashed_like_anything_else() -> None:
 
 
 def test_a_reader_that_stumbles_lets_nothing_pass() -> None:
-    def broken(command: str, **options: object) -> Analysis:
+    def broken(command: str, **options: object) -> CommandAnalysis:
         raise IndexError("a bug")
 
-    deed = Reader(broken).read(call("terminal", command="ls"), THERE)
+    deed = ActionReader(broken).read(call("terminal", command="ls"), THERE)
     assert deed.effects == {"exec-dynamic"}
 
 
 def test_effects_of_no_single_command_are_not_lost() -> None:
-    def vague(command: str, **options: object) -> Analysis:
-        return Analysis(effects=frozenset({"delete"}), problems=("too long",))
+    def vague(command: str, **options: object) -> CommandAnalysis:
+        return CommandAnalysis(effects=frozenset({"delete"}), problems=("too long",))
 
-    deed = Reader(vague).read(call("terminal", command="x"), THERE)
+    deed = ActionReader(vague).read(call("terminal", command="x"), THERE)
     assert deed.effects == {"delete", "exec-dynamic"}
     assert deed.dynamic == ("too long",)

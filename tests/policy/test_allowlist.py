@@ -8,12 +8,18 @@ import pytest
 from policy_house import HOME, NOON, call, deed, step
 
 from hermes.core.errors import SettingsError
-from hermes.policy.action import Reader, Situation
-from hermes.policy.allowlist import allow_always, list_always, list_commands, revoke, translate
-from hermes.policy.commands import analyse
-from hermes.policy.documents import load_file
-from hermes.policy.judgement import judge
-from hermes.policy.opening import compile_book, load_set, open_book
+from hermes.policy.actions.reader import ActionContext, ActionReader
+from hermes.policy.approvals.always_allowed import (
+    allow_always,
+    exceptions_from_allowlist,
+    list_allowlisted_commands,
+    list_always,
+    revoke_always,
+)
+from hermes.policy.command_analysis import analyse_command
+from hermes.policy.loading import compile_rule_set, load_set, open_rule_set
+from hermes.policy.rules.documents import load_file
+from hermes.policy.rules.evaluation import evaluate
 from hermes.policy.settings import PolicySettings
 
 DELETE = step("delete", program="rm", node="rm -rf /srv/old")
@@ -31,24 +37,24 @@ def always(file: Path, action: str, shown: str = "rm -rf /srv/old") -> str:
 def test_always_lifts_the_question_for_that_exact_action(file: Path) -> None:
     what, other = deed(DELETE), deed(step("delete", program="rm", node="rm -rf /srv/new"))
     always(file, what.hash)
-    rules, _ = open_book(PolicySettings(), file.parent.parent, None, HOME)
-    found = judge(rules, what, now=datetime.now(UTC))
+    rules, _ = open_rule_set(PolicySettings(), file.parent.parent, None, HOME)
+    found = evaluate(rules, what, now=datetime.now(UTC))
     assert (found.verdict, found.rule) == ("allow", f"always-{what.hash[:16]}")
-    assert judge(rules, other, now=datetime.now(UTC)).verdict == "ask"
+    assert evaluate(rules, other, now=datetime.now(UTC)).verdict == "ask"
 
 
 def test_always_never_reaches_the_floor(file: Path) -> None:
     what = deed(step("write wipe", program="mkfs"))
     always(file, what.hash)
-    rules, _ = open_book(PolicySettings(), file.parent.parent, None, HOME)
-    assert judge(rules, what, now=datetime.now(UTC)).verdict == "deny"
+    rules, _ = open_rule_set(PolicySettings(), file.parent.parent, None, HOME)
+    assert evaluate(rules, what, now=datetime.now(UTC)).verdict == "deny"
 
 
 def test_always_does_not_cover_the_same_action_when_it_is_tainted(file: Path) -> None:
     what = deed(DELETE, tainted=True)
     always(file, what.hash)
-    rules, _ = open_book(PolicySettings(), file.parent.parent, None, HOME)
-    assert judge(rules, what, now=datetime.now(UTC)).rule == "tainted-asks"
+    rules, _ = open_rule_set(PolicySettings(), file.parent.parent, None, HOME)
+    assert evaluate(rules, what, now=datetime.now(UTC)).rule == "tainted-asks"
 
 
 def test_the_file_is_a_policy_that_people_can_read(file: Path) -> None:
@@ -63,8 +69,8 @@ def test_the_file_is_a_policy_that_people_can_read(file: Path) -> None:
 def test_it_is_listed_and_revoked_one_by_one(file: Path) -> None:
     first, second = always(file, "a" * 32), always(file, "b" * 32)
     assert [one.name for one in list_always(file)] == [first, second]
-    assert revoke(file, first)
-    assert not revoke(file, first)
+    assert revoke_always(file, first)
+    assert not revoke_always(file, first)
     assert [one.name for one in list_always(file)] == [second]
 
 
@@ -78,7 +84,7 @@ def test_what_a_person_wrote_into_the_file_stays(file: Path) -> None:
     always(file, "a" * 32)
     file.write_text(file.read_text() + "# kept for the audit\n")
     name = always(file, "b" * 32)
-    revoke(file, name)
+    revoke_always(file, name)
     assert "# kept for the audit" in file.read_text()
 
 
@@ -93,17 +99,20 @@ def test_a_file_broken_by_hand_is_told_and_left_alone(file: Path) -> None:
 
 def test_nothing_was_ever_allowed(file: Path) -> None:
     assert list_always(file) == []
-    assert not revoke(file, "always-x")
+    assert not revoke_always(file, "always-x")
 
 
 def test_command_allowlist_means_exact_commands() -> None:
-    documents = (*load_set("careful").documents, *translate(["rm -rf /srv/old"]).documents)
-    rules = compile_book(documents, PolicySettings(), HOME)
-    reader = Reader(analyse)
+    documents = (
+        *load_set("careful").documents,
+        *exceptions_from_allowlist(["rm -rf /srv/old"]).documents,
+    )
+    rules = compile_rule_set(documents, PolicySettings(), HOME)
+    reader = ActionReader(analyse_command)
 
     def verdict(command: str) -> str:
-        what = reader.read(call("terminal", command=command), Situation(cwd="/srv", home=HOME))
-        return judge(rules, what, now=NOON).verdict
+        what = reader.read(call("terminal", command=command), ActionContext(cwd="/srv", home=HOME))
+        return evaluate(rules, what, now=NOON).verdict
 
     assert verdict("rm -rf /srv/old") == "allow"
     assert verdict("rm -rf /srv/old /srv/new") == "ask"
@@ -111,9 +120,9 @@ def test_command_allowlist_means_exact_commands() -> None:
 
 
 def test_command_allowlist_is_shown_and_a_pattern_is_pointed_out() -> None:
-    assert [one.shown for one in list_commands([" uptime ", "uptime"])] == ["uptime"]
-    (problem,) = translate(["git*"]).problems
+    assert [one.shown for one in list_allowlisted_commands([" uptime ", "uptime"])] == ["uptime"]
+    (problem,) = exceptions_from_allowlist(["git*"]).problems
     assert "not as a pattern" in str(problem)
     assert not problem.fatal
-    (problem,) = translate([" "]).problems
+    (problem,) = exceptions_from_allowlist([" "]).problems
     assert problem.fatal

@@ -7,10 +7,10 @@ import anyio
 import pytest
 from approval_house import Desk, until, while_asking
 
-from hermes.policy.verdict import Ask
+from hermes.policy.rules.rule import AskOptions
 
 pytestmark = pytest.mark.anyio
-THRICE = Ask(waits=True, grant_uses=3, grant_seconds=900.0)
+THRICE = AskOptions(waits=True, grant_uses=3, grant_seconds=900.0)
 
 
 async def approved(desk: Desk, id: str = "c1", scope: str = "once", **more: Any) -> None:

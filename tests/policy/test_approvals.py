@@ -11,12 +11,12 @@ from hermes.core.actions import Approval
 from hermes.core.errors import StoreFull
 from hermes.core.events import Event
 from hermes.core.events.approvals import ActionStopped, ApprovalSettled, GrantRevoked
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.policy.verdict import Ask, Escalate
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.policy.rules.rule import AskOptions, EscalationStep
 
 pytestmark = pytest.mark.anyio
-PATIENT = Ask(waits=True)
-TWO = Ask(waits=True, approvers=("oncall",), count=2)
+PATIENT = AskOptions(waits=True)
+TWO = AskOptions(waits=True, approvers=("oncall",), count=2)
 GROUPS = {"oncall": ("me", "ann", "ben", "cleo")}
 
 
@@ -162,7 +162,7 @@ async def test_setting_the_time_forth_is_a_no_too() -> None:
 
 
 async def test_after_a_while_others_may_answer_as_well() -> None:
-    ask = Ask(waits=True, approvers=("oncall",), escalate=(Escalate(180.0, "leads"),))
+    ask = AskOptions(waits=True, approvers=("oncall",), escalate=(EscalationStep(180.0, "leads"),))
     desk = Desk(groups={"oncall": ("ann",), "leads": ("lea", "leo")})
 
     async def escalate() -> None:
@@ -253,7 +253,7 @@ async def test_an_announced_action_goes_on_when_nobody_objects() -> None:
         assert desk.outcomes == []
         desk.clocks.ticks += 31
 
-    answer = await while_asking(desk.ask(ask=Ask(announce=30.0)), wait)
+    answer = await while_asking(desk.ask(ask=AskOptions(announce=30.0)), wait)
     assert (answer.approved, answer.by) == (True, "nobody objected")
     assert sitter.seen[0][1] == 30.0
     assert sitter.gone == 1
@@ -271,20 +271,20 @@ async def test_an_announced_action_is_stopped_from_anywhere() -> None:
             ActionStopped(run="run", call_id="c1", by="ben", approval=announced.approval)
         )
 
-    answer = await while_asking(desk.ask(ask=Ask(announce=30.0)), stop)
+    answer = await while_asking(desk.ask(ask=AskOptions(announce=30.0)), stop)
     assert (answer.approved, answer.reason) == (False, "ben said no")
 
 
 async def test_an_announcement_that_nobody_hears_is_a_question() -> None:
     desk = Desk()
-    assert not (await desk.ask(ask=Ask(announce=0.001))).approved
+    assert not (await desk.ask(ask=AskOptions(announce=0.001))).approved
     assert desk.journal.events == []
 
     async def yes(action: object, decision: object) -> Approval:
         return Approval(approved=True, by="code")
 
     asked = Desk(yes)
-    assert (await asked.ask(ask=Ask(announce=30.0))).by == "code"
+    assert (await asked.ask(ask=AskOptions(announce=30.0))).by == "code"
     assert asked.events("action.announced") == []
 
 

@@ -8,18 +8,25 @@ import msgspec
 import pytest
 
 from hermes.core.errors import SettingsError
-from hermes.core.events import decode, encode
-from hermes.core.events.audit import CheckpointSigned
-from hermes.policy.audit import FIRST, Signer, digest_of, verify
-from hermes.policy.audit_check import Inspection
-from hermes.policy.audit_head import Head, head_file, read_head, write_head
-from hermes.policy.audit_key import open_signer, own_public, read_public
+from hermes.core.events import decode_event, encode_event
+from hermes.core.events.operations import CheckpointSigned
+from hermes.policy.audit.checkpoints import (
+    NO_PREVIOUS_DIGEST,
+    AuditInspection,
+    AuditSigner,
+    checkpoint_digest,
+    open_signer,
+    read_own_public_key,
+    read_public_key,
+    verify_signed_record,
+)
+from hermes.policy.audit.head import AuditHead, head_file, read_head, write_head
 
-SIGNER = Signer(bytes(range(32)))
+SIGNER = AuditSigner(bytes(range(32)))
 AT = datetime(2026, 3, 2, tzinfo=UTC)
 
 
-def chain(count: int = 3, signer: Signer = SIGNER) -> list[tuple[int, str, object]]:
+def chain(count: int = 3, signer: AuditSigner = SIGNER) -> list[tuple[int, str, object]]:
     """Two events and a checkpoint, again and again."""
     made: list[tuple[int, str, object]] = []
     last: CheckpointSigned | None = None
@@ -32,11 +39,13 @@ def chain(count: int = 3, signer: Signer = SIGNER) -> list[tuple[int, str, objec
 
 
 def inspect(
-    rows: list[tuple[int, str, object]], head: Head | None, public: bytes | None = SIGNER.public
-) -> Inspection:
-    inspection = Inspection(public, head)
+    rows: list[tuple[int, str, object]],
+    head: AuditHead | None,
+    public: bytes | None = SIGNER.public,
+) -> AuditInspection:
+    inspection = AuditInspection(public, head)
     for row in rows:
-        inspection.see(*row)
+        inspection.add_event(*row)
     return inspection
 
 
@@ -70,21 +79,21 @@ def test_what_came_after_the_last_signature_is_counted() -> None:
 )
 def test_any_change_of_a_checkpoint_is_seen(change: dict[str, object]) -> None:
     checkpoint = SIGNER.sign(10, "a" * 64, at=AT)
-    assert verify(checkpoint, SIGNER.public)
-    assert not verify(msgspec.structs.replace(checkpoint, **change), SIGNER.public)
+    assert verify_signed_record(checkpoint, SIGNER.public)
+    assert not verify_signed_record(msgspec.structs.replace(checkpoint, **change), SIGNER.public)
 
 
 def test_a_head_is_no_checkpoint_and_a_checkpoint_no_head() -> None:
     head = SIGNER.sign_head(10, "a" * 64)
     fields = {name: getattr(head, name) for name in ("seq", "digest", "at", "key", "signature")}
-    passed_off = CheckpointSigned(run="audit", previous=FIRST, **fields)
-    assert verify(head, SIGNER.public)
-    assert not verify(passed_off, SIGNER.public)
+    passed_off = CheckpointSigned(run="audit", previous=NO_PREVIOUS_DIGEST, **fields)
+    assert verify_signed_record(head, SIGNER.public)
+    assert not verify_signed_record(passed_off, SIGNER.public)
 
 
 def test_another_key_proves_nothing() -> None:
-    other = Signer(bytes(32))
-    assert not verify(other.sign(10, "a" * 64), SIGNER.public)
+    other = AuditSigner(bytes(32))
+    assert not verify_signed_record(other.sign(10, "a" * 64), SIGNER.public)
     found = inspect(chain(signer=other), other.sign_head(9, f"{9:064x}")).findings()
     assert "3 checkpoints were signed with another key" in found.problems[-1]
     assert found.signed == 0
@@ -113,16 +122,16 @@ def test_without_a_head_or_a_key_it_is_not_called_fine() -> None:
 
 def test_a_checkpoint_survives_the_journal() -> None:
     checkpoint = SIGNER.sign(10, "a" * 64, at=AT)
-    again = decode(checkpoint.kind, encode(checkpoint))
+    again = decode_event(checkpoint.kind, encode_event(checkpoint))
     assert isinstance(again, CheckpointSigned)
-    assert verify(again, SIGNER.public)
-    assert digest_of(again) == digest_of(checkpoint)
+    assert verify_signed_record(again, SIGNER.public)
+    assert checkpoint_digest(again) == checkpoint_digest(checkpoint)
 
 
 def test_the_key_is_made_once_and_for_nobody_else(tmp_path: Path) -> None:
     signer = open_signer(tmp_path)
     assert stat.S_IMODE((tmp_path / "audit.key").stat().st_mode) == 0o600
-    assert open_signer(tmp_path).public == signer.public == read_public(tmp_path / "audit.pub")
+    assert open_signer(tmp_path).public == signer.public == read_public_key(tmp_path / "audit.pub")
     assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
 
 
@@ -148,16 +157,16 @@ def test_without_a_public_key_nothing_is_verified(tmp_path: Path, content: str |
     if content is not None:
         (tmp_path / "audit.pub").write_text(content)
     with pytest.raises(SettingsError, match="no public audit key"):
-        read_public(tmp_path / "audit.pub")
-    public, wrong = own_public(tmp_path)
+        read_public_key(tmp_path / "audit.pub")
+    public, wrong = read_own_public_key(tmp_path)
     assert public is None
     assert "no public audit key" in wrong
 
 
 def test_the_private_key_knows_its_public_half(tmp_path: Path) -> None:
     signer = open_signer(tmp_path)
-    (tmp_path / "audit.pub").write_text(Signer(bytes(32)).public.hex())
-    public, wrong = own_public(tmp_path)
+    (tmp_path / "audit.pub").write_text(AuditSigner(bytes(32)).public.hex())
+    public, wrong = read_own_public_key(tmp_path)
     assert public == signer.public
     assert "it was replaced" in wrong
 

@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from hermes.policy.conditions import VARIABLES, Condition
+from hermes.policy.rules.conditions import CONDITION_VARIABLES, CelCondition
 
 
 def test_without_a_condition_the_engine_is_not_even_loaded() -> None:
     program = (
-        "import sys; from hermes.policy.opening import load_set;"
+        "import sys; from hermes.policy.loading import load_set;"
         "load_set('careful'); load_set('sandboxed'); load_set('observe');"
         "print([name for name in sys.modules if name.split('.')[0] in ('cel', 'cryptography')])"
     )
@@ -20,7 +20,7 @@ def test_without_a_condition_the_engine_is_not_even_loaded() -> None:
 
 def test_loading_the_engine_brings_no_command_line_with_it() -> None:
     program = (
-        "import sys; from hermes.policy.conditions import Condition; Condition('true');"
+        "import sys; from hermes.policy.rules.conditions import Condition; Condition('true');"
         "print('typer' in sys.modules, 'rich' in sys.modules);"
         "import cel; print(cel.evaluate('1 + 1'))"
     )
@@ -39,7 +39,7 @@ def test_loading_the_engine_brings_no_command_line_with_it() -> None:
     ],
 )
 def test_ordinary_conditions_are_understood(source: str) -> None:
-    assert Condition(source).holds(VARIABLES, unsure=True) in (True, False)
+    assert CelCondition(source).holds(CONDITION_VARIABLES, unsure=True) in (True, False)
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,11 @@ def test_ordinary_conditions_are_understood(source: str) -> None:
 )
 def test_what_is_no_condition_is_refused(source: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        Condition(source)
+        CelCondition(source)
 
 
 @pytest.mark.parametrize("source", ["action.argv[9] == 'x'", "1 / (now.hour - now.hour) == 1"])
 def test_what_cannot_be_evaluated_is_unsure(source: str) -> None:
-    condition = Condition(source)
-    assert condition.holds(VARIABLES, unsure=True) is True
-    assert condition.holds(VARIABLES, unsure=False) is False
+    condition = CelCondition(source)
+    assert condition.holds(CONDITION_VARIABLES, unsure=True) is True
+    assert condition.holds(CONDITION_VARIABLES, unsure=False) is False

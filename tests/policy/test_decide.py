@@ -10,7 +10,7 @@ from policy_house import call, gate, placed, policy_text
 
 from hermes.core.actions import Policy
 from hermes.core.messages import Risk
-from hermes.policy.rates import Rates
+from hermes.policy.rules.evaluation import RateCounter
 
 
 def test_it_is_a_policy() -> None:
@@ -34,7 +34,7 @@ def test_a_rate_is_counted_when_it_starts_and_runs_out() -> None:
     text = policy_text(
         "limited", "allow", "{program: touch}", decide="rate_limit: {max: 2, per: 1m}"
     )
-    policy = gate(text, set="", rates=Rates(lambda: now[0]))
+    policy = gate(text, set="", rates=RateCounter(lambda: now[0]))
     action = call("terminal", command="touch x")
     for _ in range(2):
         policy.started(action)

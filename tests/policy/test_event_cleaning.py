@@ -23,15 +23,15 @@ from hermes.core.events.tools import (
     ToolStarted,
 )
 from hermes.core.messages import Message, Risk, ToolCall, ToolResult, Usage
-from hermes.policy.event_cleaning import EventCleaner
-from hermes.policy.redaction import Redactor
+from hermes.policy.redaction.event_redactor import EventRedactor
+from hermes.policy.redaction.redactor import Redactor
 
 KEY = "ghp_" + "aB3dE6gH9k" * 4
 OWN = "open sesame/42"
 
 
-def cleaner() -> EventCleaner:
-    return EventCleaner(Redactor({"SHOP_KEY": OWN}).clean)
+def cleaner() -> EventRedactor:
+    return EventRedactor(Redactor({"SHOP_KEY": OWN}).clean)
 
 
 CALL = ToolCall("call-1", "terminal", {"command": f"curl -H 'x: {KEY}' shop", "env": [OWN]})
@@ -110,7 +110,7 @@ def test_a_secret_in_a_command_leaves(text: str, before: str, secret: str, after
 
 def test_a_turn_costs_little_and_a_megabyte_is_bounded() -> None:
     """A wall against blow-ups on a busy machine: about 0.1 ms and 65 ms in truth."""
-    clean = EventCleaner(Redactor({f"K{n}": f"value-number-{n}" for n in range(20)}).clean)
+    clean = EventRedactor(Redactor({f"K{n}": f"value-number-{n}" for n in range(20)}).clean)
     best = min(_timed(clean, number) for number in range(20))
     assert best < 0.002
     line = "2026-01-02T03:04:05Z INFO worker-3 GET /v1/items?limit=5 200 12ms user=alice\n"
@@ -119,7 +119,7 @@ def test_a_turn_costs_little_and_a_megabyte_is_bounded() -> None:
     assert time.perf_counter() - started < 2
 
 
-def _timed(clean: EventCleaner, number: int) -> float:
+def _timed(clean: EventRedactor, number: int) -> float:
     call = ToolCall(f"c{number}", "terminal", {"command": f"systemctl status nginx-{number}"})
     asked = Message(role="assistant", text=f"I look at {number}.", calls=(call,))
     result = ToolResult(call_id=call.id, content=f"nginx-{number} is active (running)")

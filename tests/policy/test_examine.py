@@ -9,13 +9,20 @@ from policy_house import HOME, WORK, exception_text, gate, load, placed, policy_
 from hermes.core.errors import SettingsError
 from hermes.core.events.tools import ToolApproved, ToolDecided
 from hermes.core.messages import Risk
-from hermes.policy.examine import Past, RuleReport, check, explain, replay, report, run_tests
-from hermes.policy.lint import lint
-from hermes.policy.opening import SETS, load_set
+from hermes.policy.examination import (
+    DecidedAction,
+    RuleStatistics,
+    check_action,
+    explain_action,
+    replay_decisions,
+    rule_statistics,
+    run_tests,
+)
+from hermes.policy.loading import BUILT_IN_SETS_FOLDER, lint_files, load_set
 
 
 def ask_about(data: dict[str, Any], **options: Any) -> dict[str, Any]:
-    return check(gate(**options), data, cwd=WORK, home=HOME)
+    return check_action(gate(**options), data, cwd=WORK, home=HOME)
 
 
 def test_check_says_verdict_rule_and_effects() -> None:
@@ -65,7 +72,7 @@ def test_check_says_what_it_did_not_understand(data: dict[str, Any], cause: str)
 
 def test_explain_shows_rule_piece_and_what_nearly_matched() -> None:
     text = policy_text("prod", "deny", "{effects: delete, target: {environment: prod}}")
-    lines = explain(gate(text), {"command": "ls; sudo rm -rf data"}, cwd=WORK, home=HOME)
+    lines = explain_action(gate(text), {"command": "ls; sudo rm -rf data"}, cwd=WORK, home=HOME)
     told = {label: line for label, line in reversed(lines)}
     assert told["verdict"] == "ask"
     assert told["rule"].startswith("destructive (")
@@ -105,14 +112,14 @@ def test_a_case_without_anything_to_do_is_a_mistake_with_a_line() -> None:
     assert [problem.line for problem in loaded.problems] == [7, 8]
 
 
-def past(command: str, verdict: str, rule: str = "old") -> Past:
+def past(command: str, verdict: str, rule: str = "old") -> DecidedAction:
     action = placed("terminal", Risk.CHANGE, {"command": command})
-    return Past(action=action, verdict=verdict, rule=rule)
+    return DecidedAction(action=action, verdict=verdict, rule=rule)
 
 
 def test_replay_shows_only_what_would_change() -> None:
     stricter = policy_text("no-touch", "deny", "{program: touch}")
-    differences = replay(
+    differences = replay_decisions(
         gate(stricter), [past("ls", "allow"), past("touch x", "allow"), past("rm x", "deny")]
     )
     assert [(one.node, one.before, one.after, one.stricter) for one in differences] == [
@@ -123,7 +130,7 @@ def test_replay_shows_only_what_would_change() -> None:
 
 def test_replay_remembers_what_was_run_then() -> None:
     script = past("echo 'rm -rf /srv' > x.sh", "allow")
-    (difference,) = replay(gate(), [script, past("bash x.sh", "allow")])
+    (difference,) = replay_decisions(gate(), [script, past("bash x.sh", "allow")])
     assert difference.after_rule == "written-then-run"
 
 
@@ -141,11 +148,11 @@ def test_report_counts_per_rule() -> None:
         decided("5", "deny", "c"),
         decided("6", "dry-run", "d"),
     ]
-    assert report(events) == [
-        RuleReport(rule="b", passed=1, failed=2),
-        RuleReport(rule="a", passed=1),
-        RuleReport(rule="c", failed=1),
-        RuleReport(rule="d", warned=1),
+    assert rule_statistics(events) == [
+        RuleStatistics(rule="b", passed=1, failed=2),
+        RuleStatistics(rule="a", passed=1),
+        RuleStatistics(rule="c", failed=1),
+        RuleStatistics(rule="d", warned=1),
     ]
 
 
@@ -158,7 +165,7 @@ def test_lint_finds_mistakes_and_doubts(tmp_path: Path) -> None:
         + exception_text("old", '["*"]', "{program: rm}", "2020-01-01")
     )
     (tmp_path / "b.yaml").write_text("kind: ActionPolicy\n")
-    found = [str(problem) for problem in lint([tmp_path], load_set("careful").documents)]
+    found = [str(problem) for problem in lint_files([tmp_path], load_set("careful").documents)]
     for cause in (
         "allows everything",
         "which the floor denies",
@@ -172,5 +179,5 @@ def test_lint_finds_mistakes_and_doubts(tmp_path: Path) -> None:
 
 
 def test_lint_has_nothing_to_say_about_the_built_in_sets() -> None:
-    for file in SETS.glob("*.yaml"):
-        assert lint([file]) == []
+    for file in BUILT_IN_SETS_FOLDER.glob("*.yaml"):
+        assert lint_files([file]) == []

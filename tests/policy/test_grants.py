@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hermes.policy.grants import Grant, Grants
+from hermes.policy.approvals.grants import Grant, LiveGrants
 
 START = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -21,8 +21,8 @@ class Clocks:
         self.wall += timedelta(seconds=seconds)
         self.ticks += seconds
 
-    def grants(self) -> Grants:
-        return Grants(clock=lambda: self.wall, monotonic=lambda: self.ticks)
+    def grants(self) -> LiveGrants:
+        return LiveGrants(clock=lambda: self.wall, monotonic=lambda: self.ticks)
 
 
 def grant(**more: Any) -> Grant:
@@ -33,22 +33,22 @@ def grant(**more: Any) -> Grant:
 def test_a_grant_is_used_up() -> None:
     grants = Clocks().grants()
     grants.give(grant(uses=2))
-    assert [grants.take("abc", "r1") is not None for _ in range(3)] == [True, True, False]
+    assert [grants.use("abc", "r1") is not None for _ in range(3)] == [True, True, False]
 
 
 @pytest.mark.parametrize(("action", "run"), [("abd", "r1"), ("abc", "r2"), ("", "r1")])
 def test_it_is_for_that_action_of_that_run_only(action: str, run: str) -> None:
     grants = Clocks().grants()
     grants.give(grant())
-    assert grants.take(action, run) is None
+    assert grants.use(action, run) is None
 
 
 def test_a_session_grant_lasts_as_long_as_the_session() -> None:
     grants = Clocks().grants()
     grants.give(grant(scope="session", uses=0))
-    assert all(grants.take("abc", "r1") for _ in range(50))
+    assert all(grants.use("abc", "r1") for _ in range(50))
     grants.end("r1")
-    assert grants.take("abc", "r1") is None
+    assert grants.use("abc", "r1") is None
 
 
 def test_it_runs_out() -> None:
@@ -56,9 +56,9 @@ def test_it_runs_out() -> None:
     grants = clocks.grants()
     grants.give(grant(uses=9))
     clocks.pass_(899)
-    assert grants.take("abc", "r1")
+    assert grants.use("abc", "r1")
     clocks.pass_(2)
-    assert grants.take("abc", "r1") is None
+    assert grants.use("abc", "r1") is None
     assert grants.live() == []
 
 
@@ -69,7 +69,7 @@ def test_setting_the_time_back_does_not_make_it_last_longer() -> None:
     clocks.pass_(600)
     clocks.wall -= timedelta(seconds=500)
     clocks.ticks += 301
-    assert grants.take("abc", "r1") is None
+    assert grants.use("abc", "r1") is None
 
 
 def test_a_time_before_it_was_given_voids_it() -> None:
@@ -77,7 +77,7 @@ def test_a_time_before_it_was_given_voids_it() -> None:
     grants = clocks.grants()
     grants.give(grant(uses=9))
     clocks.wall -= timedelta(days=1)
-    assert grants.take("abc", "r1") is None
+    assert grants.use("abc", "r1") is None
 
 
 def test_a_clock_that_jumps_ahead_ends_it() -> None:
@@ -85,7 +85,7 @@ def test_a_clock_that_jumps_ahead_ends_it() -> None:
     grants = clocks.grants()
     grants.give(grant(uses=9))
     clocks.wall += timedelta(hours=2)
-    assert grants.take("abc", "r1") is None
+    assert grants.use("abc", "r1") is None
 
 
 def test_one_from_before_a_restart_has_only_what_was_left() -> None:
@@ -93,8 +93,8 @@ def test_one_from_before_a_restart_has_only_what_was_left() -> None:
     clocks.pass_(600)
     grants = clocks.grants()
     grants.give(grant(uses=2), used=1)
-    assert grants.take("abc", "r1")
-    assert grants.take("abc", "r1") is None
+    assert grants.use("abc", "r1")
+    assert grants.use("abc", "r1") is None
     grants.give(grant(id="g2", uses=1), used=1)
     grants.give(grant(id="g3", given_at=START - timedelta(hours=1)))
     grants.give(grant(id="g4", given_at=START + timedelta(days=9)))
@@ -106,4 +106,4 @@ def test_it_can_be_taken_back() -> None:
     grants.give(grant())
     assert grants.revoke("g1")
     assert not grants.revoke("g1")
-    assert grants.take("abc", "r1") is None
+    assert grants.use("abc", "r1") is None

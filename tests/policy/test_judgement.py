@@ -6,21 +6,25 @@ from typing import Any
 import pytest
 from policy_house import NOON, WORK, book, deed, exception_text, policy_text, step
 
-from hermes.policy.deed import Deed, IncidentFacts, Step, Whereabouts
-from hermes.policy.judgement import judge, near_misses
-from hermes.policy.rates import Rates
-from hermes.policy.verdict import Verdict
+from hermes.policy.actions.action_effects import (
+    ActionEffects,
+    ActionLocation,
+    ActionStep,
+    IncidentFacts,
+)
+from hermes.policy.rules.evaluation import RateCounter, evaluate, near_misses
+from hermes.policy.rules.rule import PolicyVerdict
 
 P, X = policy_text, exception_text
 READ, WRITE, DELETE = step("read"), step("write", program="tee"), step("delete", program="rm")
 
 
-def verdict(text: str, *steps: Step, now: datetime = NOON, **more: Any) -> Verdict:
-    return judge(book(text), deed(*steps, **more), now=now)
+def verdict(text: str, *steps: ActionStep, now: datetime = NOON, **more: Any) -> PolicyVerdict:
+    return evaluate(book(text), deed(*steps, **more), now=now)
 
 
 RM = "{program: rm}"
-TABLE: list[tuple[str, str, tuple[Step, ...], str, str]] = [
+TABLE: list[tuple[str, str, tuple[ActionStep, ...], str, str]] = [
     ("nothing matches a read", "", (READ,), "allow", "default-reads"),
     ("nothing matches a write", "", (WRITE,), "ask", "default-asks"),
     ("no step at all", "", (), "allow", "default-reads"),
@@ -84,16 +88,16 @@ TABLE: list[tuple[str, str, tuple[Step, ...], str, str]] = [
 @pytest.mark.parametrize(
     ("text", "steps", "expected", "rule"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
 )
-def test_verdicts(text: str, steps: tuple[Step, ...], expected: str, rule: str) -> None:
+def test_verdicts(text: str, steps: tuple[ActionStep, ...], expected: str, rule: str) -> None:
     found = verdict(text, *steps)
     assert (found.verdict, found.rule) == (expected, rule)
 
 
 def in_(**where: Any) -> dict[str, Any]:
-    return {"where": Whereabouts(**{"place": "local", "host": "here", **where})}
+    return {"where": ActionLocation(**{"place": "local", "host": "here", **where})}
 
 
-FIELDS: list[tuple[str, Step, dict[str, Any], bool]] = [
+FIELDS: list[tuple[str, ActionStep, dict[str, Any], bool]] = [
     ("{tool: terminal}", DELETE, {}, True),
     ('{tool: "mcp:*"}', DELETE, {"tool": "mcp:jira:close"}, True),
     ('{tool: "mcp:*"}', DELETE, {}, False),
@@ -146,7 +150,7 @@ FIELDS: list[tuple[str, Step, dict[str, Any], bool]] = [
 
 @pytest.mark.parametrize(("clause", "one", "more", "fits"), FIELDS)
 def test_a_field_matches_what_it_says(
-    clause: str, one: Step, more: dict[str, Any], fits: bool
+    clause: str, one: ActionStep, more: dict[str, Any], fits: bool
 ) -> None:
     found = verdict(P("rule", "deny", clause), one, **more)
     assert (found.rule == "rule") is fits
@@ -257,14 +261,14 @@ def limited(effect: str) -> str:
 )
 def test_past_its_rate_a_rule_gets_stricter(effect: str, past: str) -> None:
     now = [1000.0]
-    rates, rules = Rates(lambda: now[0]), book(limited(effect))
+    rates, rules = RateCounter(lambda: now[0]), book(limited(effect))
     one = deed(step("delete", program="rm", target={"service": "shop"}))
     other = deed(step("delete", program="rm", target={"service": "mail"}))
 
-    def does(what: Deed) -> str:
-        found = judge(rules, what, now=NOON, rates=rates)
+    def does(what: ActionEffects) -> str:
+        found = evaluate(rules, what, now=NOON, rates=rates)
         for rule, key in found.counted:
-            rates.note(rule, key, most=2)
+            rates.record(rule, key, max_kept=2)
         return found.verdict
 
     assert [does(one), does(one), does(one)] == [effect, effect, past]
@@ -274,12 +278,12 @@ def test_past_its_rate_a_rule_gets_stricter(effect: str, past: str) -> None:
 
 
 def test_the_wall_clock_has_no_say_in_a_rate() -> None:
-    rates, rules = Rates(lambda: 5.0), book(limited("allow"))
+    rates, rules = RateCounter(lambda: 5.0), book(limited("allow"))
     one = deed(DELETE)
     for _ in range(2):
-        rates.note("a", "", most=2)
+        rates.record("a", "", max_kept=2)
     later = NOON + timedelta(days=400)
-    assert judge(rules, one, now=later, rates=rates).verdict == "ask"
+    assert evaluate(rules, one, now=later, rates=rates).verdict == "ask"
 
 
 def test_what_nearly_matched_says_which_field_was_missing() -> None:

@@ -7,8 +7,13 @@ import pytest
 from policy_house import load
 
 from hermes.core.errors import SettingsError
-from hermes.policy.documents import check_together, load_file, load_folder
-from hermes.policy.opening import SETS, clock_in, gather, open_book
+from hermes.policy.loading import (
+    BUILT_IN_SETS_FOLDER,
+    clock_in_timezone,
+    load_policies,
+    open_rule_set,
+)
+from hermes.policy.rules.documents import check_documents_together, load_file, load_folder
 from hermes.policy.settings import PolicySettings
 
 GOOD = """\
@@ -145,7 +150,7 @@ def test_a_file_with_a_good_and_a_bad_document_keeps_the_line_of_the_bad_one() -
 
 
 def test_two_of_one_name_are_a_mistake_that_names_both_places() -> None:
-    problems = list(check_together(load(GOOD + "---\n" + GOOD).documents))
+    problems = list(check_documents_together(load(GOOD + "---\n" + GOOD).documents))
     assert [problem.fatal for problem in problems] == [True]
     assert problems[0].line == 27
     assert "policies/test.yaml:1" in problems[0].cause
@@ -153,10 +158,12 @@ def test_two_of_one_name_are_a_mistake_that_names_both_places() -> None:
 
 def test_an_expired_exception_is_told_and_does_not_stop_the_start() -> None:
     documents = load(EXCEPTION).documents
-    (problem,) = check_together(documents, now=datetime(2100, 1, 1, tzinfo=UTC))
+    (problem,) = check_documents_together(documents, now=datetime(2100, 1, 1, tzinfo=UTC))
     assert "has expired" in str(problem)
     assert not problem.fatal
-    assert list(check_together(documents, now=datetime(2099, 12, 31, 23, tzinfo=UTC))) == []
+    assert (
+        list(check_documents_together(documents, now=datetime(2099, 12, 31, 23, tzinfo=UTC))) == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -178,11 +185,11 @@ def home_with(tmp_path: Path, text: str) -> Path:
 def test_a_broken_file_stops_the_start_and_names_file_and_line(tmp_path: Path) -> None:
     home = home_with(tmp_path, GOOD.replace("effect: ask", "effect: alow"))
     with pytest.raises(SettingsError, match=r"policies/mine\.yaml:19: .*one of allow"):
-        open_book(PolicySettings(), home, None, "/home/me")
+        open_rule_set(PolicySettings(), home, None, "/home/me")
 
 
 def test_a_home_without_policies_has_the_built_in_set(tmp_path: Path) -> None:
-    rules, problems = open_book(PolicySettings(), tmp_path, None, "/home/me")
+    rules, problems = open_rule_set(PolicySettings(), tmp_path, None, "/home/me")
     assert "destructive" in {rule.name for rule in rules.rules}
     assert problems == ()
 
@@ -203,35 +210,37 @@ def project_with(tmp_path: Path, text: str) -> Path:
 def test_a_project_may_tighten_but_not_loosen(tmp_path: Path) -> None:
     allow = GOOD.replace("effect: ask", "effect: allow")
     project = project_with(tmp_path, allow + "---\n" + EXCEPTION)
-    found = gather(PolicySettings(), tmp_path, project)
+    found = load_policies(PolicySettings(), tmp_path, project)
     assert ["may only tighten" in problem.cause for problem in found.problems] == [True, True]
-    assert gather(PolicySettings(project="trust"), tmp_path, project).problems == ()
-    assert gather(PolicySettings(project="off"), tmp_path, project).problems == ()
+    assert load_policies(PolicySettings(project="trust"), tmp_path, project).problems == ()
+    assert load_policies(PolicySettings(project="off"), tmp_path, project).problems == ()
 
 
 def test_a_project_that_tightens_is_heard(tmp_path: Path) -> None:
-    found = gather(PolicySettings(), tmp_path, project_with(tmp_path, GOOD))
+    found = load_policies(PolicySettings(), tmp_path, project_with(tmp_path, GOOD))
     assert found.problems == ()
     assert "prod-writes" in {placed.document.metadata.name for placed in found.documents}
 
 
-@pytest.mark.parametrize("file", sorted(SETS.glob("*.yaml")), ids=lambda file: file.stem)
+@pytest.mark.parametrize(
+    "file", sorted(BUILT_IN_SETS_FOLDER.glob("*.yaml")), ids=lambda file: file.stem
+)
 def test_the_built_in_sets_are_without_mistakes(file: Path) -> None:
     loaded = load_file(file)
     assert loaded.problems == ()
-    assert list(check_together(loaded.documents)) == []
+    assert list(check_documents_together(loaded.documents)) == []
 
 
 def test_a_time_zone_nobody_knows_is_told() -> None:
     with pytest.raises(SettingsError, match="no time zone 'Mars/Olympus'"):
-        clock_in("Mars/Olympus")
-    assert clock_in("UTC")().utcoffset().total_seconds() == 0  # type: ignore[union-attr]
+        clock_in_timezone("Mars/Olympus")
+    assert clock_in_timezone("UTC")().utcoffset().total_seconds() == 0  # type: ignore[union-attr]
 
 
 def test_the_length_of_an_announcement_is_the_operators(tmp_path: Path) -> None:
-    rules, _ = open_book(PolicySettings(announce=5), tmp_path, None, "/home/me")
+    rules, _ = open_rule_set(PolicySettings(announce=5), tmp_path, None, "/home/me")
     assert {rule.ask.announce for rule in rules.rules if rule.name == "moderate" and rule.ask} == {
         5
     }
-    rules, _ = open_book(PolicySettings(announce=0), tmp_path, None, "/home/me")
+    rules, _ = open_rule_set(PolicySettings(announce=0), tmp_path, None, "/home/me")
     assert {rule.ask.announce for rule in rules.rules if rule.ask} == {0}

@@ -6,17 +6,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from policy_house import NOON, book, deed, exception_text, policy_text, step
 
-from hermes.policy.commands.values import FLOOR
-from hermes.policy.deed import Deed, IncidentFacts, Step, Whereabouts
-from hermes.policy.judgement import RuleBook, judge
-from hermes.policy.meaning import EFFECTS
-from hermes.policy.rates import Rates
-from hermes.policy.rules import RANKS
+from hermes.policy.actions.action_effects import (
+    ActionEffects,
+    ActionLocation,
+    ActionStep,
+    IncidentFacts,
+)
+from hermes.policy.commands.effects import ALWAYS_DENIED_EFFECTS
+from hermes.policy.rules.documents import COMMAND_EFFECTS
+from hermes.policy.rules.evaluation import RateCounter, RuleSet, evaluate
+from hermes.policy.rules.rule import STRICTNESS
 
 ORDER = ("allow", "dry-run", "ask", "deny")
 PROGRAMS = ("rm", "ls", "git", "/tmp/x/rm", "")
 PATHS = ("/tmp/x", "/srv/app/y", "/etc/z", "/tmp/*", "…")
-COMMON = tuple(effect for effect in EFFECTS if effect not in FLOOR)
+COMMON = tuple(effect for effect in COMMAND_EFFECTS if effect not in ALWAYS_DENIED_EFFECTS)
 
 
 def subsets(values: tuple[str, ...], least: int = 1) -> st.SearchStrategy[list[str]]:
@@ -27,7 +31,7 @@ def subsets(values: tuple[str, ...], least: int = 1) -> st.SearchStrategy[list[s
 def clauses(draw: st.DrawFn) -> str:
     fields = []
     if draw(st.booleans()):
-        fields.append(f"effects: [{', '.join(draw(subsets(EFFECTS)))}]")
+        fields.append(f"effects: [{', '.join(draw(subsets(COMMAND_EFFECTS)))}]")
     if draw(st.booleans()):
         fields.append(f"program: [{draw(st.sampled_from(['rm', 'ls', 'git', '/tmp/x/rm']))}]")
     if draw(st.booleans()):
@@ -72,7 +76,7 @@ def books(draw: st.DrawFn) -> str:
 
 
 @st.composite
-def steps(draw: st.DrawFn, effects: tuple[str, ...] = EFFECTS) -> Step:
+def steps(draw: st.DrawFn, effects: tuple[str, ...] = COMMAND_EFFECTS) -> ActionStep:
     paths = tuple(draw(st.lists(st.sampled_from(PATHS), max_size=3)))
     return step(
         " ".join(draw(subsets(effects))),
@@ -83,21 +87,21 @@ def steps(draw: st.DrawFn, effects: tuple[str, ...] = EFFECTS) -> Step:
 
 
 @st.composite
-def deeds(draw: st.DrawFn, effects: tuple[str, ...] = EFFECTS) -> Deed:
+def deeds(draw: st.DrawFn, effects: tuple[str, ...] = COMMAND_EFFECTS) -> ActionEffects:
     return deed(
         *draw(st.lists(steps(effects), min_size=1, max_size=3)),
         tainted=draw(st.booleans()),
-        where=Whereabouts(place="local", host="here", isolated=draw(st.booleans())),
+        where=ActionLocation(place="local", host="here", isolated=draw(st.booleans())),
         incident=IncidentFacts(severity=draw(st.sampled_from(["", "P0"]))),
     )
 
 
-def strictness(rules: RuleBook, what: Deed, *, used: bool) -> tuple[int, bool]:
-    rates = Rates(lambda: 10.0)
+def strictness(rules: RuleSet, what: ActionEffects, *, used: bool) -> tuple[int, bool]:
+    rates = RateCounter(lambda: 10.0)
     if used:
         for rule in rules.rules:
-            rates.note(rule.name, "", most=1)
-    verdict = judge(rules, what, now=NOON, rates=rates)
+            rates.record(rule.name, "", max_kept=1)
+    verdict = evaluate(rules, what, now=NOON, rates=rates)
     waits = verdict.ask is None or verdict.ask.announce == 0
     return ORDER.index(verdict.verdict), waits
 
@@ -105,58 +109,64 @@ def strictness(rules: RuleBook, what: Deed, *, used: bool) -> tuple[int, bool]:
 @settings(max_examples=300, deadline=None)
 @given(books(), policies("added"), deeds(COMMON), st.booleans())
 def test_a_rule_more_never_loosens_except_by_saying_so_where_the_default_asked(
-    text: str, added: str, what: Deed, used: bool
+    text: str, added: str, what: ActionEffects, used: bool
 ) -> None:
     before, after = book(text), book(text + added)
     was, now = strictness(before, what, used=used), strictness(after, what, used=used)
     if now >= was:
         return
     (rule,) = [rule for rule in after.rules if rule.name == "added"]
-    assert rule.rank < RANKS["ask"], "only what says so, an allow or a milder question, may"
-    verdict = judge(before, what, now=NOON)
+    assert rule.rank < STRICTNESS["ask"], "only what says so, an allow or a milder question, may"
+    verdict = evaluate(before, what, now=NOON)
     assert "default-asks" in (verdict.rule, *verdict.also)
 
 
 @settings(max_examples=200, deadline=None)
-@given(books(), deeds(COMMON), st.sampled_from(sorted(FLOOR)), st.integers(0, 3))
-def test_the_floor_holds_under_any_document(text: str, what: Deed, sunk: str, place: int) -> None:
+@given(books(), deeds(COMMON), st.sampled_from(sorted(ALWAYS_DENIED_EFFECTS)), st.integers(0, 3))
+def test_the_floor_holds_under_any_document(
+    text: str, what: ActionEffects, sunk: str, place: int
+) -> None:
     bad = step(f"read write {sunk}", program="ls", paths=("/tmp/x",), changes=("/tmp/x",))
     steps = list(what.steps)
     steps.insert(place % (len(steps) + 1), bad)
-    verdict = judge(book(text), deed(*steps, where=what.where), now=NOON)
+    verdict = evaluate(book(text), deed(*steps, where=what.where), now=NOON)
     assert verdict.verdict == "deny"
 
 
 @settings(max_examples=200, deadline=None)
 @given(books(), deeds())
-def test_an_audit_rule_changes_no_verdict(text: str, what: Deed) -> None:
+def test_an_audit_rule_changes_no_verdict(text: str, what: ActionEffects) -> None:
     with_audits, now = book(text), NOON
-    without = RuleBook(with_audits.rules, (), with_audits.lifts, with_audits.ask)
-    seen, unseen = judge(with_audits, what, now=now), judge(without, what, now=now)
+    without = RuleSet(with_audits.rules, (), with_audits.exceptions, with_audits.ask)
+    seen, unseen = evaluate(with_audits, what, now=now), evaluate(without, what, now=now)
     assert (seen.verdict, seen.rule, seen.ask) == (unseen.verdict, unseen.rule, unseen.ask)
 
 
 @settings(max_examples=200, deadline=None)
 @given(books(), deeds(COMMON))
-def test_what_is_tainted_and_changes_something_never_simply_runs(text: str, what: Deed) -> None:
-    if not what.tainted or what.plain or "tainted-asks" in text:
+def test_what_is_tainted_and_changes_something_never_simply_runs(
+    text: str, what: ActionEffects
+) -> None:
+    if not what.tainted or what.is_read_only or "tainted-asks" in text:
         return
     assert strictness(book(text), what, used=False) >= (ORDER.index("ask"), True)
 
 
 @settings(max_examples=200, deadline=None)
 @given(books(), deeds(COMMON))
-def test_an_exception_past_its_day_is_as_if_it_were_not_there(text: str, what: Deed) -> None:
+def test_an_exception_past_its_day_is_as_if_it_were_not_there(
+    text: str, what: ActionEffects
+) -> None:
     rules, later = book(text), NOON + timedelta(days=400)
-    without = RuleBook(rules.rules, rules.audits, (), rules.ask)
-    expired, absent = judge(rules, what, now=later), judge(without, what, now=later)
+    without = RuleSet(rules.rules, rules.audit_rules, (), rules.ask)
+    expired, absent = evaluate(rules, what, now=later), evaluate(without, what, now=later)
     assert (expired.verdict, expired.rule, expired.lifted) == (absent.verdict, absent.rule, ())
 
 
 @settings(max_examples=100, deadline=None)
 @given(books(), deeds(COMMON), deeds(COMMON))
 def test_a_deed_is_never_judged_laxer_than_one_of_its_steps(
-    text: str, one: Deed, other: Deed
+    text: str, one: ActionEffects, other: ActionEffects
 ) -> None:
     rules = book(text)
     both = deed(*one.steps, *other.steps, where=one.where, tainted=one.tainted)

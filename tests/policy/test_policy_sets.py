@@ -7,9 +7,9 @@ import pytest
 from policy_house import HOME, WORK, gate
 
 from hermes.policy.decide import DocumentPolicy
-from hermes.policy.documents import Placed, load_folder
-from hermes.policy.examine import run_tests
-from hermes.policy.opening import SETS
+from hermes.policy.examination import run_tests
+from hermes.policy.loading import BUILT_IN_SETS_FOLDER
+from hermes.policy.rules.documents import LocatedDocument, load_folder
 
 FOLDER = Path(__file__).parent / "sets"
 LOADED = load_folder(FOLDER)
@@ -26,13 +26,13 @@ def test_the_tests_of_the_sets_are_without_mistakes() -> None:
 
 def test_every_set_is_tested() -> None:
     tested = {placed.document.spec.set for placed in LOADED.documents}  # type: ignore[union-attr]
-    assert tested == {file.stem for file in SETS.glob("*.yaml")}
+    assert tested == {file.stem for file in BUILT_IN_SETS_FOLDER.glob("*.yaml")}
 
 
 @pytest.mark.parametrize(
     "placed", LOADED.documents, ids=lambda placed: placed.document.metadata.name
 )
-def test_a_set_decides_as_it_promises(placed: Placed) -> None:
+def test_a_set_decides_as_it_promises(placed: LocatedDocument) -> None:
     results = run_tests([placed], policy_of, cwd=WORK, home=HOME)
     assert results
     assert [f"{result.shown}: {result.problem}" for result in results if not result.ok] == []

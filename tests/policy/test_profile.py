@@ -4,13 +4,13 @@ import pytest
 from msgspec.structs import replace
 from policy_house import HOME, WORK, book, policy_text
 
-from hermes.core.actions import Action, KernelSupport, Profile
-from hermes.policy.action import Reader, Situation
-from hermes.policy.commands import analyse
+from hermes.core.actions import Action, ConfinementProfile, KernelSupport
+from hermes.policy.actions.confinement_profile import check_enforcement
+from hermes.policy.actions.reader import ActionContext, ActionReader
+from hermes.policy.command_analysis import analyse_command
 from hermes.policy.decide import DocumentPolicy
-from hermes.policy.given import action_of, given_of
-from hermes.policy.profile import enforcement_of
-from hermes.policy.verdict import Verdict
+from hermes.policy.examination import action_from_description, parse_description
+from hermes.policy.rules.rule import PolicyVerdict
 
 FULL = KernelSupport(landlock=7, root=True)
 USER = KernelSupport(landlock=7)
@@ -22,23 +22,25 @@ def decided(
     kernel: KernelSupport | None = FULL,
     text: str = "",
     links: dict[str, str] | None = None,
-) -> Verdict:
-    reader = Reader(analyse, lookup=lambda path: (links or {}).get(path, path))
+) -> PolicyVerdict:
+    reader = ActionReader(analyse_command, lookup=lambda path: (links or {}).get(path, path))
     gate = DocumentPolicy(
-        book(text, set="careful"), reader, situate=lambda _: Situation(cwd=WORK, home=HOME)
+        book(text, set="careful"), reader, context_of=lambda _: ActionContext(cwd=WORK, home=HOME)
     )
-    action: Action = replace(action_of(given_of({"command": command})), kernel=kernel)
+    action: Action = replace(
+        action_from_description(parse_description({"command": command})), kernel=kernel
+    )
     return gate.decide(action)
 
 
-def profile(command: str) -> Profile:
+def profile(command: str) -> ConfinementProfile:
     found = decided(command).profile
     assert found is not None
     return found
 
 
 def test_a_read_may_do_nothing_but_read() -> None:
-    assert profile("df -h; ps aux | grep nginx; cat /etc/hosts 2>/dev/null") == Profile()
+    assert profile("df -h; ps aux | grep nginx; cat /etc/hosts 2>/dev/null") == ConfinementProfile()
 
 
 @pytest.mark.parametrize(
@@ -119,7 +121,7 @@ def test_what_has_no_bounds_is_unrestricted_and_says_why(command: str) -> None:
 
 
 def test_a_kill_may_signal_and_nothing_else() -> None:
-    assert profile("kill -HUP 1234") == Profile(may_signal=True, hard_links=True)
+    assert profile("kill -HUP 1234") == ConfinementProfile(may_signal=True, hard_links=True)
 
 
 def test_git_may_change_its_records() -> None:
@@ -185,7 +187,7 @@ def test_where_a_link_leads_is_judged_as_well() -> None:
 def test_an_older_landlock_enforces_less_and_says_what(
     version: int, enforced: str, missing: str
 ) -> None:
-    said, gaps = enforcement_of(Profile(), KernelSupport(landlock=version, root=True))
+    said, gaps = check_enforcement(ConfinementProfile(), KernelSupport(landlock=version, root=True))
     assert said == enforced
     assert missing in gaps
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from secret_corpus import lines, secrets
 
-from hermes.policy.redaction import MARK, Redactor
+from hermes.policy.redaction.redactor import REDACTION_MARK, Redactor
 
 
 @pytest.mark.parametrize(("text", "before", "secret", "after"), secrets())
@@ -19,7 +19,7 @@ def test_a_secret_in_its_surroundings_is_taken_out(
     text: str, before: str, secret: str, after: str
 ) -> None:
     cleaned = Redactor().clean(text)
-    assert MARK in cleaned
+    assert REDACTION_MARK in cleaned
     assert not [piece for piece in secret.split("\n") if len(piece) > 3 and piece in cleaned]
 
 

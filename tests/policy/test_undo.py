@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.policy.undo import NONE, undo_of
+from hermes.policy.undo import NO_UNDO, find_undo
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from hermes.policy.undo import NONE, undo_of
     ],
 )
 def test_a_known_way_back_is_shown(command: str, back: str) -> None:
-    assert undo_of("terminal", command) == back
+    assert find_undo("terminal", command) == back
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_a_known_way_back_is_shown(command: str, back: str) -> None:
     ],
 )
 def test_nothing_is_promised_that_may_not_hold(command: str) -> None:
-    assert undo_of("terminal", command) == NONE
+    assert find_undo("terminal", command) == NO_UNDO
 
 
 def test_a_file_that_is_written_over_is_not_kept() -> None:
-    assert "not kept" in undo_of("write_file", "")
+    assert "not kept" in find_undo("write_file", "")

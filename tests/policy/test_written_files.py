@@ -10,12 +10,12 @@ from policy_house import HOME, OWN, WORK, book
 
 from hermes.core.actions import Action
 from hermes.core.messages import Risk, ToolCall
-from hermes.policy import written_files
-from hermes.policy.action import Reader, Situation
-from hermes.policy.commands import analyse
+from hermes.policy.actions import written_files
+from hermes.policy.actions.reader import ActionContext, ActionReader
+from hermes.policy.actions.written_files import WRITTEN_FILES_NAME, WrittenFiles
+from hermes.policy.command_analysis import analyse_command
 from hermes.policy.decide import DocumentPolicy
-from hermes.policy.verdict import Verdict
-from hermes.policy.written_files import FILE_NAME, WrittenFiles
+from hermes.policy.rules.rule import PolicyVerdict
 
 
 class Session:
@@ -26,9 +26,11 @@ class Session:
     def __init__(self, home: Path) -> None:
         Session.count += 1
         self._run = f"run-{Session.count}"
-        reader = Reader(analyse, written=WrittenFiles(home / FILE_NAME))
+        reader = ActionReader(
+            analyse_command, written_files=WrittenFiles(home / WRITTEN_FILES_NAME)
+        )
         self.policy = DocumentPolicy(
-            book(set="careful"), reader, situate=lambda _: Situation(cwd=WORK, home=HOME)
+            book(set="careful"), reader, context_of=lambda _: ActionContext(cwd=WORK, home=HOME)
         )
 
     def action(self, tool: str, **arguments: object) -> Action:
@@ -48,7 +50,7 @@ class Session:
         self.policy.decide(action)
         self.policy.started(action)
 
-    def decide(self, command: str) -> Verdict:
+    def decide(self, command: str) -> PolicyVerdict:
         return self.policy.decide(self.action("terminal", command=command))
 
     def run(self, command: str) -> None:
@@ -130,15 +132,15 @@ def test_only_files_that_programs_load_are_recorded(tmp_path: Path) -> None:
     session.write("notes.md")
     session.run("echo x > log.txt")
     session.run("rm main.tf")
-    assert not (tmp_path / FILE_NAME).exists()
+    assert not (tmp_path / WRITTEN_FILES_NAME).exists()
 
 
 def test_a_full_record_keeps_the_folders_of_its_oldest_entries(tmp_path: Path) -> None:
-    record = WrittenFiles(tmp_path / FILE_NAME)
+    record = WrittenFiles(tmp_path / WRITTEN_FILES_NAME)
     record.add("", ["/srv/app/main.tf", "/srv/old/json.py"])
-    most = written_files.MAX_ENTRIES
+    most = written_files.MAX_WRITTEN_ENTRIES
     record.add("", [f"/srv/many/{number}.py" for number in range(most)])
-    with sqlite3.connect(tmp_path / FILE_NAME) as database:
+    with sqlite3.connect(tmp_path / WRITTEN_FILES_NAME) as database:
         (count,) = database.execute("SELECT count(*) FROM written").fetchone()
     assert count < most
     assert list(record.below("", "/srv/old")) == ["/srv/old/"]
@@ -148,7 +150,7 @@ def test_a_full_record_keeps_the_folders_of_its_oldest_entries(tmp_path: Path) -
 
 def test_a_file_that_is_gone_is_not_asked_about(tmp_path: Path) -> None:
     file = tmp_path / "main.tf"
-    record = WrittenFiles(tmp_path / FILE_NAME, os.path.lexists)
+    record = WrittenFiles(tmp_path / WRITTEN_FILES_NAME, os.path.lexists)
     record.add("", [str(file)])
     assert list(record.below("", str(tmp_path))) == []
     file.touch()
@@ -156,25 +158,25 @@ def test_a_file_that_is_gone_is_not_asked_about(tmp_path: Path) -> None:
 
 
 def test_a_damaged_record_asks_and_says_what_to_do(tmp_path: Path) -> None:
-    (tmp_path / FILE_NAME).write_text("no database at all" * 100)
+    (tmp_path / WRITTEN_FILES_NAME).write_text("no database at all" * 100)
     found = Session(tmp_path).decide("git status")
     assert found.verdict == "ask"
-    assert str(tmp_path / FILE_NAME) in found.reason
+    assert str(tmp_path / WRITTEN_FILES_NAME) in found.reason
     assert "move it away" in found.reason
     assert Session(tmp_path).decide("ls").verdict == "allow"
 
 
 def test_a_home_that_cannot_be_written_does_not_make_it_forget(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    record = WrittenFiles(tmp_path / "file" / FILE_NAME)
+    record = WrittenFiles(tmp_path / "file" / WRITTEN_FILES_NAME)
     record.add("", ["/srv/app/main.tf"])
     assert list(record.below("", "/srv/app")) == ["/srv/app/main.tf"]
 
 
 def test_the_record_is_one_of_our_own_files(tmp_path: Path) -> None:
-    reader = Reader(analyse, own_paths=OWN)
+    reader = ActionReader(analyse_command, own_paths=OWN)
     policy = DocumentPolicy(
-        book(set="careful"), reader, situate=lambda _: Situation(cwd=WORK, home=HOME)
+        book(set="careful"), reader, context_of=lambda _: ActionContext(cwd=WORK, home=HOME)
     )
-    action = Session(tmp_path).action("terminal", command=f"rm {HOME}/.hermes/{FILE_NAME}")
+    action = Session(tmp_path).action("terminal", command=f"rm {HOME}/.hermes/{WRITTEN_FILES_NAME}")
     assert "self-change" in policy.decide(action).effects

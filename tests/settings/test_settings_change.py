@@ -10,11 +10,11 @@ import pytest
 
 from hermes.core.errors import SettingsError
 from hermes.settings import edit
-from hermes.settings.change import set_value, unset_value
-from hermes.settings.kinds import type_at
+from hermes.settings.edit import set_value, unset_value
 from hermes.settings.load import load
-from hermes.settings.migrations import MOVES, VERSION
+from hermes.settings.migrations import CONFIG_VERSION, KEY_MOVES
 from hermes.settings.schema import Settings
+from hermes.settings.value_types import type_at
 
 OLD = """\
 # Settings of the whole team
@@ -64,7 +64,7 @@ def test_a_migration_keeps_every_comment_and_a_backup(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(OLD)
     before = load(home=tmp_path, variables={})
-    moved, backup = edit.migrate(tmp_path)
+    moved, backup = edit.migrate_config(tmp_path)
     assert "model → model.default" in moved
     assert backup is not None
     assert backup.read_text() == OLD
@@ -72,20 +72,20 @@ def test_a_migration_keeps_every_comment_and_a_backup(tmp_path: Path) -> None:
     assert after.settings == before.settings
     assert after.warnings == ()
     assert comments(file.read_text()) == comments(OLD)
-    assert f"_config_version: {VERSION}" in file.read_text()
-    assert edit.migrate(tmp_path) == ([], None)
+    assert f"_config_version: {CONFIG_VERSION}" in file.read_text()
+    assert edit.migrate_config(tmp_path) == ([], None)
 
 
 def test_a_value_that_already_stands_in_its_new_place_wins(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("max_iterations: 1\nagent:\n  max_iterations: 2\n")
     assert load(home=tmp_path, variables={}).settings.agent.max_iterations == 2
-    edit.migrate(tmp_path)
+    edit.migrate_config(tmp_path)
     assert load(home=tmp_path, variables={}).settings.agent.max_iterations == 2
 
 
 def test_every_move_leads_to_a_key_that_exists() -> None:
-    assert set(MOVES) == set(range(1, VERSION + 1))
-    for moves in MOVES.values():
+    assert set(KEY_MOVES) == set(range(1, CONFIG_VERSION + 1))
+    for moves in KEY_MOVES.values():
         for move in moves:
             assert type_at(Settings, tuple(move.new.split("."))) is not None, move.new
 
@@ -114,7 +114,7 @@ def test_a_first_setting_makes_the_home_and_the_file(tmp_path: Path) -> None:
     home = tmp_path / "new" / "home"
     file = set_value(home, "agent.max_depth", "3")
     assert file == home / "config.yaml"
-    assert f"_config_version: {VERSION}" in file.read_text()
+    assert f"_config_version: {CONFIG_VERSION}" in file.read_text()
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
 
 
@@ -187,7 +187,7 @@ def test_a_broken_file_is_never_written_over(tmp_path: Path) -> None:
 
 def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from hermes.settings.change import set_value\n"
+        "import sys; from pathlib import Path; from hermes.settings.edit import set_value\n"
         "home, who = Path(sys.argv[1]), sys.argv[2]\n"
         "for n in range(8):\n"
         "    set_value(home, f'agent.personalities.p{who}_{n}', f'{who} {n}')\n"

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import SettingsError
-from hermes.settings.describe import about, described, values
-from hermes.settings.kinds import keys_of, type_at
-from hermes.settings.load import examine, load
+from hermes.settings.describe import describe_settings, key_description, setting_values
+from hermes.settings.load import load, load_with_problems
 from hermes.settings.schema import Settings
-from hermes.settings.variables import KEYS, key_for
+from hermes.settings.value_types import list_keys, type_at
+from hermes.settings.variable_names import KEY_BY_VARIABLE, key_for_variable
 
 
 def write(home: Path, config: str = "", env: str = "") -> Path:
@@ -25,7 +25,7 @@ def write(home: Path, config: str = "", env: str = "") -> Path:
 
 
 def problems(home: Path, variables: Mapping[str, str] | None = None) -> list[str]:
-    loaded, found = examine(home=home, variables=variables or {})
+    loaded, found = load_with_problems(home=home, variables=variables or {})
     assert loaded is None
     return [str(problem).replace(f"{home}/", "") for problem in found]
 
@@ -102,13 +102,13 @@ def test_variables_of_earlier_versions_and_general_ones_work(
         load(home=tmp_path, variables={variable: text}),
         load(home=write(tmp_path, env=f"{variable}={text}\n"), variables={}),
     ):
-        assert values(loaded.settings)[key] == value
+        assert setting_values(loaded.settings)[key] == value
         assert loaded.origin(key).source in ("environment", "env file")
 
 
 def test_every_variable_of_the_table_sets_a_key_that_exists() -> None:
-    for name in KEYS:
-        key = key_for(name)
+    for name in KEY_BY_VARIABLE:
+        key = key_for_variable(name)
         assert key is not None
         assert type_at(Settings, key) is not None, name
 
@@ -240,9 +240,9 @@ def test_an_env_file_that_others_can_read_is_warned_about(tmp_path: Path) -> Non
 
 
 def test_every_key_says_what_it_means(tmp_path: Path) -> None:
-    silent = [key for key in keys_of(Settings) if not about(key)]
+    silent = [key for key in list_keys(Settings) if not key_description(key)]
     assert silent == []
-    rows = {row.key: row for row in described(load(home=tmp_path, variables={}))}
+    rows = {row.key: row for row in describe_settings(load(home=tmp_path, variables={}))}
     row = rows["agent.max_iterations"]
     assert (row.value, row.source, row.type) == (60, "default", "a whole number")
     assert row.variables == ("HERMES_MAX_ITERATIONS", "HERMES_AGENT__MAX_ITERATIONS")

@@ -6,9 +6,9 @@ from types import ModuleType
 
 import pytest
 
-from hermes.settings.kinds import keys_of
 from hermes.settings.schema import Settings
-from hermes.settings.variables import names_for
+from hermes.settings.value_types import list_keys
+from hermes.settings.variable_names import variables_for
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,11 +36,11 @@ def test_every_key_stands_in_the_reference_with_its_meaning_and_variable(
     reference: ModuleType,
 ) -> None:
     found = rows(reference)
-    for path in keys_of(Settings):
+    for path in list_keys(Settings):
         key = ".".join(path)
         _, kind, default, about, variables = found[key]
         assert kind and default and about, key
-        assert f"`{names_for(key)[-1]}`" in variables
+        assert f"`{variables_for(key)[-1]}`" in variables
 
 
 def test_keys_below_names_and_in_lists_are_listed_too(reference: ModuleType) -> None:

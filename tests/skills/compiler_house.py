@@ -3,11 +3,11 @@
 import json
 from pathlib import Path
 
-from hermes.app.learning import Workshop
+from hermes.app.skills.workshop import SkillWorkshop
 from hermes.core.events import Event
 from hermes.core.messages import Message
 from hermes.models.scripted import ScriptedModel
-from hermes.settings.load import Loaded, load
+from hermes.settings.load import LoadedSettings, load
 
 TASK = (
     "Create a new skill called 'generate_csv_report'. Accept arguments 'filename' and 'sales_data' "
@@ -65,7 +65,7 @@ def scripted(*texts: str) -> ScriptedModel:
     return ScriptedModel([Message(role="assistant", text=text) for text in texts])
 
 
-def a_home(folder: Path, **settings: str) -> Loaded:
+def a_home(folder: Path, **settings: str) -> LoadedSettings:
     variables = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(folder)}
     return load(home=folder / "home", variables=variables, overrides=settings)
 
@@ -82,8 +82,8 @@ class Heard:
         return [len(self.events)] * len(events)
 
 
-def a_workshop(folder: Path, **settings: str) -> Workshop:
-    return Workshop(a_home(folder, **settings))
+def a_workshop(folder: Path, **settings: str) -> SkillWorkshop:
+    return SkillWorkshop(a_home(folder, **settings))
 
 
 def a_script(path: Path, *replies: dict[str, object]) -> Path:

@@ -2,19 +2,25 @@
 
 from collections.abc import Callable
 
-from hermes.app.proving import settle
+from hermes.app.gym_replay import wait_until_settled
 from hermes.core.events.incidents import IncidentVerified
-from hermes.core.protocols import Recorded
+from hermes.core.protocols import JournalRecord
 from hermes.gym.drill import raise_alert
-from hermes.gym.episode import open_episode
-from hermes.gym.scenario import Scenario, find
-from hermes.gym.stage import AnsweredBy, Responder, Scene, bare_stage, rules
-from hermes.gym.story import Story
+from hermes.gym.episodes.episode import open_episode
+from hermes.gym.episodes.responder_context import (
+    AnsweredBy,
+    EpisodeResponder,
+    ResponderContext,
+    open_bare_run,
+    sandbox_rules,
+)
+from hermes.gym.scenario import Scenario, find_scenario
+from hermes.gym.scenario_spec import ScenarioSpec
 
 SCENARIO = "config-typo-after-edit"
 
 
-def wrong_value(story: Story) -> str:
+def wrong_value(story: ScenarioSpec) -> str:
     return story.fault.value[0]
 
 
@@ -23,17 +29,17 @@ def seeds(scenario: Scenario, count: int, *, start: int = 0) -> list[int]:
     found: list[int] = []
     seed = start
     while len(found) < count:
-        story = scenario.story(seed, "train")
+        story = scenario.draw_spec(seed, "train")
         if not wrong_value(story).isdigit():
             found.append(seed)
         seed += 1
     return found
 
 
-def engineer(story: Story) -> Responder:
+def engineer(story: ScenarioSpec) -> EpisodeResponder:
     """Looks around as people do, mends it, and does two things that did not matter."""
 
-    async def respond(scene: Scene) -> AnsweredBy:
+    async def respond(scene: ResponderContext) -> AnsweredBy:
         service = scene.alert.labels["service"]
         port = scene.alert.labels["instance"].rpartition(":")[2]
         conf = f"/etc/{service}/{service}.conf"
@@ -49,8 +55,8 @@ def engineer(story: Story) -> Responder:
             f"curl -fsS -o /dev/null http://127.0.0.1:{port}/health",
             f"systemctl is-active {service}",
         ):
-            await scene.do("terminal", {"command": command})
-        await scene.do(
+            await scene.call_tool("terminal", {"command": command})
+        await scene.call_tool(
             "conclude",
             {
                 "answer": "fix",
@@ -67,16 +73,23 @@ def engineer(story: Story) -> Responder:
 
 
 async def an_incident(
-    name: str, seed: int, answer: Callable[[Story], Responder], *, verified: bool = True
-) -> list[Recorded]:
+    name: str,
+    seed: int,
+    answer: Callable[[ScenarioSpec], EpisodeResponder],
+    *,
+    verified: bool = True,
+) -> list[JournalRecord]:
     """Broken, answered, judged; the run as it stands in the journal."""
-    scenario = find(name)
-    story = scenario.story(seed, "train")
-    async with open_episode(scenario, story) as episode, bare_stage(episode, rules()) as stage:
-        await settle(episode)
+    scenario = find_scenario(name)
+    story = scenario.draw_spec(seed, "train")
+    async with (
+        open_episode(scenario, story) as episode,
+        open_bare_run(episode, sandbox_rules()) as stage,
+    ):
+        await wait_until_settled(episode)
         await raise_alert(episode, stage)
-        await answer(story)(stage.scene(episode))
-        outcome = await episode.judge(window=1.0)
+        await answer(story)(stage.responder_context(episode))
+        outcome = await episode.judge(window_s=1.0)
         ok = outcome.resolved and verified
         await stage.bus.publish(
             IncidentVerified(run=stage.run, incident=stage.incident, ok=ok, checks=("the oracle",))

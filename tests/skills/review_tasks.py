@@ -4,11 +4,11 @@ from hermes.core.events import Event
 from hermes.core.events.runs import RunStarted, TurnEnded
 from hermes.core.events.tools import ToolFinished, ToolRequested
 from hermes.core.messages import ToolCall, ToolResult
-from hermes.core.protocols import Recorded
+from hermes.core.protocols import JournalRecord
 
 
-def numbered(events: list[Event]) -> list[Recorded]:
-    return [Recorded(number, event) for number, event in enumerate(events, 1)]
+def numbered(events: list[Event]) -> list[JournalRecord]:
+    return [JournalRecord(number, event) for number, event in enumerate(events, 1)]
 
 
 def a_task(run: str, error: str = "", outcome: str = "answered") -> list[Event]:

@@ -4,29 +4,34 @@ from pathlib import Path
 
 import pytest
 
-from hermes.policy.commands import analyse
-from hermes.skills.cards import BUNDLED, folders
-from hermes.skills.library import Library, Root
-from hermes.skills.lint import lint
+from hermes.policy.command_analysis import analyse_command
+from hermes.skills.discovery import BUNDLED_SKILLS, SkillRoot, find_skill_folders
+from hermes.skills.library import SkillLibrary
+from hermes.skills.lint import lint_skill
 
-FOLDERS = list(folders(BUNDLED))
+FOLDERS = list(find_skill_folders(BUNDLED_SKILLS))
 SECTIONS = ("## When to use", "## Early warning signs", "## Checks", "## Playbook")
 
 
 def changes(command: str) -> str:
-    effects = analyse(command).effects - {"read", "network-local", "network-read", "secret-read"}
+    effects = analyse_command(command).effects - {
+        "read",
+        "network-local",
+        "network-read",
+        "secret-read",
+    }
     return ", ".join(sorted(effects))
 
 
 def test_there_are_enough_of_them() -> None:
-    library = Library([Root(BUNDLED, "bundled")])
+    library = SkillLibrary([SkillRoot(BUNDLED_SKILLS, "bundled")])
     assert sum(skill.playbook is not None for skill in library.skills) >= 12
-    assert "incident-commander" in library.all
+    assert "incident-commander" in library.skills_by_name
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_each_passes_its_own_linter_and_its_probes_only_look(folder: Path) -> None:
-    assert [str(each) for each in lint(folder, changes) if each.fatal] == []
+    assert [str(each) for each in lint_skill(folder, changes) if each.fatal] == []
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

@@ -4,9 +4,14 @@ import pytest
 from compiler_house import CODE, TESTS
 
 from hermes.core.errors import ToolError
-from hermes.skills.compiler.checks import look_over
-from hermes.skills.compiler.draft import Draft, function_name
-from hermes.skills.compiler.drafting import asked_name, here, split
+from hermes.skills.compiler.code_checks import check_draft
+from hermes.skills.compiler.draft import (
+    PythonSkillDraft,
+    parse_requested_name,
+    split_answer,
+    to_function_name,
+    use_relative_paths,
+)
 
 HEAD = '"""Counts."""\n\n'
 BODY = '''def count(text: str) -> int:
@@ -19,7 +24,7 @@ TEST = "from count import count\n\n\ndef test_it():\n    assert count('a b') == 
 
 def looked(line: str = "", top: str = "", tests: str = TEST, allowed: tuple[str, ...] = ()):  # type: ignore[no-untyped-def]
     code = HEAD + top + "\n\n" + BODY.format(line or "pass")
-    return look_over(Draft(function="count", code=code, tests=tests), allowed)
+    return check_draft(PythonSkillDraft(function="count", code=code, tests=tests), allowed)
 
 
 def causes(**given: str) -> str:
@@ -27,7 +32,9 @@ def causes(**given: str) -> str:
 
 
 def test_the_example_of_the_seed_is_fine() -> None:
-    found = look_over(Draft(function="generate_csv_report", code=here(CODE), tests=TESTS))
+    found = check_draft(
+        PythonSkillDraft(function="generate_csv_report", code=use_relative_paths(CODE), tests=TESTS)
+    )
     assert found.problems == ()
     assert found.signature is not None
     assert found.signature.schema["required"] == ["filename", "sales_data"]
@@ -143,7 +150,7 @@ def test_a_module_of_the_allow_list_is_named_as_needed() -> None:
     ],
 )
 def test_a_function_that_cannot_be_a_tool_is_refused(code: str, cause: str) -> None:
-    found = look_over(Draft(function="count", code=code, tests=TEST))
+    found = check_draft(PythonSkillDraft(function="count", code=code, tests=TEST))
     assert cause in "\n".join(map(str, found.problems))
 
 
@@ -169,7 +176,7 @@ def count(a: int, b: float = 0.5, *, c: list[str] = [], d: Optional[str] = None,
     """Count many kinds of things."""
     return 1
 '''
-    found = look_over(Draft(function="count", code=code, tests=TEST))
+    found = check_draft(PythonSkillDraft(function="count", code=code, tests=TEST))
     assert found.signature is not None, found.problems
     schema = found.signature.schema
     assert schema["required"] == ["a"]
@@ -179,14 +186,17 @@ def count(a: int, b: float = 0.5, *, c: list[str] = [], d: Optional[str] = None,
 
 
 def test_names_become_functions_or_are_refused() -> None:
-    assert function_name("Generate-CSV report") == "generate_csv_report"
+    assert to_function_name("Generate-CSV report") == "generate_csv_report"
     for bad in ("", "class", "1st", "a__b", "x;y", "../x", "é"):
         with pytest.raises(ToolError):
-            function_name(bad)
-    assert asked_name("Create a new skill called 'generate_csv_report'.") == "generate_csv_report"
+            to_function_name(bad)
+    assert (
+        parse_requested_name("Create a new skill called 'generate_csv_report'.")
+        == "generate_csv_report"
+    )
 
 
 def test_an_answer_is_split_however_it_is_fenced() -> None:
     text = "```py\nA = '/app/data/x'\n```\nand\n``` python\ndef test_a():\n    pass\n```\n"
-    assert split(text) == ("A = 'data/x'\n", "def test_a():\n    pass\n")
-    assert split("no code at all") == ("", "")
+    assert split_answer(text) == ("A = 'data/x'\n", "def test_a():\n    pass\n")
+    assert split_answer("no code at all") == ("", "")

@@ -5,17 +5,17 @@ from pathlib import Path
 import pytest
 from compiler_house import CODE, TASK, TESTS, a_home, a_script, answer
 
-from hermes.app import House, open_house
+from hermes.app import Application, open_application
 from hermes.core.actions import Action, Approval, Decision
-from hermes.core.events.skills import CompilerSaid, SkillChanged
+from hermes.core.events.skills import CompilerReported, SkillChanged
 from hermes.core.events.tools import ToolDecided, ToolFinished
-from hermes.environments.confinement import probe
-from hermes.skills.cards import roots
-from hermes.skills.library import Library
+from hermes.environments.sandboxing import support
+from hermes.skills.discovery import default_roots
+from hermes.skills.library import SkillLibrary
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless())),
+    pytest.mark.skipif(bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason())),
 ]
 SALES = {"filename": "q1", "sales_data": {"Tea": 3.5, "Milk": 2}}
 
@@ -28,8 +28,8 @@ def calls(tool: str, **arguments: object) -> dict[str, object]:
     return {"calls": [{"id": f"c-{tool}", "name": tool, "arguments": arguments}]}
 
 
-def offered(house: House) -> set[str]:
-    return {spec.name for spec in house.means.executor.specs}
+def offered(house: Application) -> set[str]:
+    return {spec.name for spec in house.agent_dependencies.executor.specs}
 
 
 def models(script: Path, folder: Path) -> dict[str, str]:
@@ -46,7 +46,7 @@ async def test_a_wish_becomes_a_tool_of_this_and_of_every_later_session(tmp_path
         {"text": "made and used"},
     )
     loaded = a_home(tmp_path, **models(script, tmp_path))
-    async with open_house(loaded, approver=yes, directory=tmp_path) as house:
+    async with open_application(loaded, approver=yes, directory=tmp_path) as house:
         assert "generate_csv_report" not in offered(house)
         conversation = await house.begin(TASK)
         assert await conversation.say(TASK) == "made and used"
@@ -55,7 +55,7 @@ async def test_a_wish_becomes_a_tool_of_this_and_of_every_later_session(tmp_path
     finished = [e.result for e in events if isinstance(e, ToolFinished)]
     assert [each.status for each in finished] == ["ok", "ok"]
     assert "is a tool of yours from now on" in finished[0].content
-    said = [f"[{e.speaker}] {e.text}" for e in events if isinstance(e, CompilerSaid)]
+    said = [f"[{e.speaker}] {e.text}" for e in events if isinstance(e, CompilerReported)]
     assert said == [
         "[Core] No tool found for task…",
         "[Compiler] Drafting 'generate_csv_report.py'…",
@@ -66,7 +66,7 @@ async def test_a_wish_becomes_a_tool_of_this_and_of_every_later_session(tmp_path
     report = loaded.home / "data" / "q1.csv"
     assert report.read_text().splitlines() == ["Product,Revenue", "Tea,3.5", "Milk,2.0"]
 
-    found = Library(roots(loaded.home, bundled=False)).find("generate-csv-report")
+    found = SkillLibrary(default_roots(loaded.home, bundled=False)).find("generate-csv-report")
     assert "headers Product and Revenue" in found.description
     assert set(found.files) == {
         "scripts/generate_csv_report.py",
@@ -82,7 +82,7 @@ async def _used_in_a_later_session(tmp_path: Path) -> None:
         {"text": "done"},
     )
     loaded = a_home(tmp_path, **{"model.default": f"scripted:{script}"})
-    async with open_house(loaded, approver=yes, directory=tmp_path) as house:
+    async with open_application(loaded, approver=yes, directory=tmp_path) as house:
         conversation = await house.begin("a report")
         assert await conversation.say("a report, please") == "done"
         events = [each.event async for each in house.journal.read(run=conversation.run)]
@@ -99,7 +99,7 @@ async def test_without_leave_the_tool_does_not_run(tmp_path: Path) -> None:
         {"text": "refused"},
     )
     loaded = a_home(tmp_path, **models(script, tmp_path), **{"policy.set": "observe"})
-    async with open_house(loaded, directory=tmp_path) as house:
+    async with open_application(loaded, directory=tmp_path) as house:
         conversation = await house.begin(TASK)
         await conversation.say(TASK)
         events = [each.event async for each in house.journal.read()]
@@ -122,7 +122,7 @@ async def test_made_anew_it_is_the_new_one_that_is_called_at_once(tmp_path: Path
         writer = a_script(tmp_path / "w.jsonl", {"text": text})
         chosen = {"model.default": f"scripted:{script}", "model.strong": f"scripted:{writer}"}
         loaded = a_home(tmp_path, **chosen)
-        async with open_house(loaded, approver=yes, directory=tmp_path) as house:
+        async with open_application(loaded, approver=yes, directory=tmp_path) as house:
             conversation = await house.begin(TASK)
             assert await conversation.say(TASK) == "done"
     assert (loaded.home / "data" / "q1.csv").read_text().startswith("PRODUCT,REVENUE")

@@ -7,22 +7,20 @@ from pathlib import Path
 import pytest
 from compiler_house import CODE, TASK, TESTS, Heard, a_workshop, answer, scripted
 
-from hermes.app.learning import Workshop
+from hermes.app.skills.workshop import SkillWorkshop
 from hermes.core.errors import SettingsError, ToolError
 from hermes.core.events.skills import SkillChanged
 from hermes.core.protocols import ToolContext
-from hermes.environments.confinement import probe
-from hermes.gym.stage import Shelf
+from hermes.environments.sandboxing import support
+from hermes.gym.episodes.responder_context import EpisodeArtifacts
 from hermes.models.scripted import ScriptedModel
-from hermes.skills.compiler.draft import Draft, read_folder
-from hermes.skills.compiler.drafting import here
-from hermes.skills.compiler.forge import NotCompiled
-from hermes.skills.compiler.modules import read_allowed
-from hermes.skills.compiler.registered import read_registered
+from hermes.skills.compiler.build import CompilationFailed, read_allowed_modules
+from hermes.skills.compiler.draft import PythonSkillDraft, read_draft_folder, use_relative_paths
+from hermes.skills.compiler.registry import read_registry
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless())),
+    pytest.mark.skipif(bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason())),
 ]
 BROKEN = CODE.replace('"Revenue"', '"Income"')
 UNTESTED = """from generate_csv_report import generate_csv_report
@@ -39,10 +37,10 @@ async def nowhere(*events: object) -> list[int]:
 
 
 def context(heard: Heard) -> ToolContext:
-    return ToolContext("run-1", None, heard.publish, None, Shelf())  # type: ignore[arg-type]
+    return ToolContext("run-1", None, heard.publish, None, EpisodeArtifacts())  # type: ignore[arg-type]
 
 
-async def create(workshop: Workshop, heard: Heard, *texts: str) -> ScriptedModel:
+async def create(workshop: SkillWorkshop, heard: Heard, *texts: str) -> ScriptedModel:
     model = scripted(*texts)
     await workshop.create(context(heard), "generate_csv_report", TASK, model, heard.lines.append)
     return model
@@ -70,18 +68,22 @@ async def test_a_failing_draft_is_mended_with_its_real_traceback(tmp_path: Path)
 
 async def test_after_three_repairs_it_gives_up_and_says_what_failed(tmp_path: Path) -> None:
     heard, workshop = Heard(), a_workshop(tmp_path)
-    with pytest.raises(NotCompiled) as failure:
+    with pytest.raises(CompilationFailed) as failure:
         await create(workshop, heard, *[answer(BROKEN)] * 9)
     assert "after 3 repairs" in str(failure.value)
     assert "AssertionError" in str(failure.value)
     assert sum("Repairing" in line for line in heard.lines) == 3
     assert not any("registered" in line for line in heard.lines)
-    assert read_registered(workshop.root) == []
+    assert read_registry(workshop.root) == []
     assert not (workshop.root / "generate-csv-report").exists()
 
 
-async def compiled(workshop: Workshop, code: str = CODE, tests: str = TESTS) -> None:
-    draft = Draft(function="generate_csv_report", code=here(code), tests=here(tests))
+async def compiled(workshop: SkillWorkshop, code: str = CODE, tests: str = TESTS) -> None:
+    draft = PythonSkillDraft(
+        function="generate_csv_report",
+        code=use_relative_paths(code),
+        tests=use_relative_paths(tests),
+    )
     await workshop.compile(draft, nowhere, "run-1", "me")
 
 
@@ -89,14 +91,14 @@ async def test_by_hand_it_is_proven_the_same_way_and_not_mended(tmp_path: Path) 
     workshop = a_workshop(tmp_path)
     await compiled(workshop)
     folder = workshop.root / "generate-csv-report"
-    assert read_folder(folder).code == here(CODE)
-    with pytest.raises(NotCompiled, match="as it stands"):
+    assert read_draft_folder(folder).code == use_relative_paths(CODE)
+    with pytest.raises(CompilationFailed, match="as it stands"):
         await compiled(workshop, code=BROKEN)
-    assert read_folder(folder).code == here(CODE)
+    assert read_draft_folder(folder).code == use_relative_paths(CODE)
 
 
 async def test_tests_that_notice_nothing_prove_nothing(tmp_path: Path) -> None:
-    with pytest.raises(NotCompiled, match="replaced by a function that does nothing"):
+    with pytest.raises(CompilationFailed, match="replaced by a function that does nothing"):
         await compiled(a_workshop(tmp_path), tests=UNTESTED)
 
 
@@ -114,7 +116,7 @@ async def test_tests_that_notice_nothing_prove_nothing(tmp_path: Path) -> None:
 async def test_what_the_eye_misses_the_walls_stop(tmp_path: Path, line: str, cause: str) -> None:
     code = CODE.replace("    target =", f"    {line}\n    target =")
     workshop = a_workshop(tmp_path, **{"skills.test_timeout": "3"})
-    with pytest.raises(NotCompiled) as failure:
+    with pytest.raises(CompilationFailed) as failure:
         await compiled(workshop, code=code)
     assert cause in str(failure.value)
 
@@ -154,10 +156,10 @@ async def test_the_same_wish_under_another_name_is_refused(tmp_path: Path) -> No
     await create(workshop, heard, answer())
     with pytest.raises(ToolError, match="generate_csv_report does nearly the same"):
         await workshop.create(context(heard), "csv_maker", TASK, scripted())
-    before = read_registered(workshop.root)[0].digest
+    before = read_registry(workshop.root)[0].digest
     longer = CODE.replace("Returns the path", "Replaces an older one. Returns the path")
     await create(workshop, heard, answer(longer))
-    assert [each.function for each in read_registered(workshop.root)] == ["generate_csv_report"]
+    assert [each.function for each in read_registry(workshop.root)] == ["generate_csv_report"]
     manual = workshop.root / "generate-csv-report" / "SKILL.md"
     assert "Replaces an older one" in manual.read_text()
     changed = [each for each in heard.events if isinstance(each, SkillChanged)]
@@ -201,8 +203,8 @@ async def test_a_missing_module_comes_only_from_the_list_and_only_with_its_hash(
 ) -> None:
     wheel, digest = a_wheel(tmp_path)
     workshop = a_workshop(tmp_path, **{"skills.wheels": str(tmp_path)})
-    draft = Draft(function="one_row", code=TABLE, tests=TABLE_TEST)
-    with pytest.raises(NotCompiled, match="tinytable is not on the allow-list"):
+    draft = PythonSkillDraft(function="one_row", code=TABLE, tests=TABLE_TEST)
+    with pytest.raises(CompilationFailed, match="tinytable is not on the allow-list"):
         await workshop.compile(draft, nowhere, "run-1", "me")
     workshop.root.mkdir(parents=True)
     listed = workshop.root / "modules.txt"
@@ -222,4 +224,4 @@ def test_a_list_without_pins_is_refused(tmp_path: Path, line: str) -> None:
     file = tmp_path / "modules.txt"
     file.write_text(f"# fine\n{line}\n")
     with pytest.raises(SettingsError, match=":2: "):
-        read_allowed(file)
+        read_allowed_modules(file)

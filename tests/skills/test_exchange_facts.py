@@ -4,14 +4,19 @@ import pytest
 from exchange_homes import a_home, key
 from msgspec.structs import replace
 
-from hermes.app.exchange import Exchange
-from hermes.app.exchange_facts import Taken, hear_facts, say_facts, team_facts
+from hermes.app.skills.exchange import SkillExchange
+from hermes.app.skills.team_facts import (
+    FactImportResult,
+    import_team_facts,
+    list_team_facts,
+    sign_team_facts,
+)
 from hermes.core.events.memory import FactEnded, FactForgotten, FactNoted
 from hermes.memory.facts.fact import fact_id
-from hermes.memory.facts.keeping import FactKeeper
-from hermes.memory.facts.sharing import scoped
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.skills.exchange.archive import Refused
+from hermes.memory.facts.recorder import FactRecorder
+from hermes.memory.facts.sharing import scope_change
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.skills.exchange.archive import ExchangeError
 
 pytestmark = pytest.mark.anyio
 TEXT = "The orders database moved to db-7 in March"
@@ -30,27 +35,27 @@ async def test_team_facts_travel_signed_and_are_believed_less(tmp_path: Path) ->
     _, bob = a_home(tmp_path, "bob")
     here, there = InMemoryJournal(), InMemoryJournal()
     await here.append(noted(TEXT), noted("My own diary says hello", scope="own"))
-    keeper, other = FactKeeper(tmp_path / "a.db", here), FactKeeper(tmp_path / "b.db", there)
+    keeper, other = FactRecorder(tmp_path / "a.db", here), FactRecorder(tmp_path / "b.db", there)
     alice.name("alice")
-    sealed = say_facts(alice, await team_facts(keeper))
+    sealed = sign_team_facts(alice, await list_team_facts(keeper))
     assert sealed is not None
-    with pytest.raises(Refused, match="known"):
-        await hear_facts(bob, sealed, other, there, "import")
-    bob.keyring.pin("alice", alice.seal().key)
-    with pytest.raises(Refused, match="signature"):
+    with pytest.raises(ExchangeError, match="known"):
+        await import_team_facts(bob, sealed, other, there, "import")
+    bob.keyring.pin("alice", alice.signer().key)
+    with pytest.raises(ExchangeError, match="signature"):
         forged = replace(sealed, body=sealed.body.replace("db-7", "db-8"))
-        await hear_facts(bob, forged, other, there, "import")
-    taken = await hear_facts(bob, sealed, other, there, "import")
+        await import_team_facts(bob, forged, other, there, "import")
+    taken = await import_team_facts(bob, sealed, other, there, "import")
     fact = await other.facts.get(FACT)
     assert taken.asserted == 1
     assert fact is not None
-    assert (fact.trust, fact.origin) == ("imported", f"alice@{alice.seal().key[:8]}")
-    assert (await hear_facts(bob, sealed, other, there, "import")).asserted == 0
+    assert (fact.trust, fact.origin) == ("imported", f"alice@{alice.signer().key[:8]}")
+    assert (await import_team_facts(bob, sealed, other, there, "import")).asserted == 0
 
     await here.append(FactEnded(run="r", fact=FACT))
-    again = say_facts(alice, await team_facts(keeper))
+    again = sign_team_facts(alice, await list_team_facts(keeper))
     assert again is not None
-    assert (await hear_facts(bob, again, other, there, "import")).retracted == 1
+    assert (await import_team_facts(bob, again, other, there, "import")).retracted == 1
     ended = await other.facts.get(FACT)
     assert ended is not None
     assert ended.state == "ended"
@@ -64,16 +69,16 @@ async def test_nobody_retracts_what_is_not_his_own(tmp_path: Path) -> None:
     here, there = InMemoryJournal(), InMemoryJournal()
     await there.append(noted(TEXT))
     await here.append(noted(TEXT), FactEnded(run="r", fact=FACT))
-    keeper, other = FactKeeper(tmp_path / "a.db", here), FactKeeper(tmp_path / "b.db", there)
+    keeper, other = FactRecorder(tmp_path / "a.db", here), FactRecorder(tmp_path / "b.db", there)
     mallory.name("mallory")
-    sealed = say_facts(mallory, await team_facts(keeper))
+    sealed = sign_team_facts(mallory, await list_team_facts(keeper))
     assert sealed is not None
-    bob.keyring.pin("mallory", mallory.seal().key)
-    assert (await hear_facts(bob, sealed, other, there, "import")).retracted == 0
-    bob.keyring.revoke(keys=(mallory.seal().key,))
-    with pytest.raises(Refused, match="revoked"):
-        await hear_facts(bob, replace(sealed), other, there, "import")
-    assert key().key != mallory.seal().key
+    bob.keyring.pin("mallory", mallory.signer().key)
+    assert (await import_team_facts(bob, sealed, other, there, "import")).retracted == 0
+    bob.keyring.revoke(keys=(mallory.signer().key,))
+    with pytest.raises(ExchangeError, match="revoked"):
+        await import_team_facts(bob, replace(sealed), other, there, "import")
+    assert key().key != mallory.signer().key
     keeper.close()
     other.close()
 
@@ -84,14 +89,14 @@ async def test_what_is_no_longer_shared_or_was_forgotten_is_retracted(tmp_path: 
     here, there = InMemoryJournal(), InMemoryJournal()
     other = "Deploys stop on Fridays at 14:00"
     await here.append(noted(TEXT), noted(other))
-    keeper, far = FactKeeper(tmp_path / "a.db", here), FactKeeper(tmp_path / "b.db", there)
+    keeper, far = FactRecorder(tmp_path / "a.db", here), FactRecorder(tmp_path / "b.db", there)
     alice.name("alice")
-    bob.keyring.pin("alice", alice.seal().key)
-    assert await told(alice, keeper, bob, far, there) == Taken(asserted=2)
+    bob.keyring.pin("alice", alice.signer().key)
+    assert await told(alice, keeper, bob, far, there) == FactImportResult(asserted=2)
 
     fact = await keeper.facts.get(FACT)
     assert fact is not None
-    await here.append(scoped(fact, "own", run="memory", actor="alice"))
+    await here.append(scope_change(fact, "own", run="memory", actor="alice"))
     await here.append(FactForgotten(run="r", fact=fact_id("semantic", "", other)))
     assert (await told(alice, keeper, bob, far, there)).retracted == 2
     kept = await far.facts.get(FACT)
@@ -107,10 +112,10 @@ async def test_a_shared_fact_of_another_is_confirmed_and_not_claimed(tmp_path: P
     here, there = InMemoryJournal(), InMemoryJournal()
     await here.append(replace(noted(TEXT), origin="alice@12345678", trust="imported"))
     await there.append(replace(noted(TEXT, scope="own"), origin="alice@12345678", trust="imported"))
-    keeper, far = FactKeeper(tmp_path / "b.db", here), FactKeeper(tmp_path / "c.db", there)
+    keeper, far = FactRecorder(tmp_path / "b.db", here), FactRecorder(tmp_path / "c.db", there)
     bob.name("bob")
-    carol.keyring.pin("bob", bob.seal().key)
-    assert await told(bob, keeper, carol, far, there) == Taken(confirmed=1)
+    carol.keyring.pin("bob", bob.signer().key)
+    assert await told(bob, keeper, carol, far, there) == FactImportResult(confirmed=1)
     kept = await far.facts.get(FACT)
     assert kept is not None
     assert (kept.confirmations, kept.origin) == (1, "alice@12345678")
@@ -122,12 +127,12 @@ async def test_a_change_of_scope_is_no_confirmation_and_rules_do_not_undo_it(
     tmp_path: Path,
 ) -> None:
     journal = InMemoryJournal()
-    keeper = FactKeeper(tmp_path / "a.db", journal)
+    keeper = FactRecorder(tmp_path / "a.db", journal)
     await journal.append(noted(TEXT, scope="own"))
     await keeper.facts.catch_up()
     before = await keeper.facts.get(FACT)
     assert before is not None
-    await journal.append(scoped(before, "team", run="memory", actor="me"))
+    await journal.append(scope_change(before, "team", run="memory", actor="me"))
     await journal.append(replace(noted(TEXT, scope="own"), trust="system"))
     await keeper.facts.catch_up()
     after = await keeper.facts.get(FACT)
@@ -139,8 +144,12 @@ async def test_a_change_of_scope_is_no_confirmation_and_rules_do_not_undo_it(
 
 
 async def told(
-    speaker: Exchange, own: FactKeeper, hearer: Exchange, far: FactKeeper, journal: InMemoryJournal
-) -> Taken:
-    sealed = say_facts(speaker, await team_facts(own))
+    speaker: SkillExchange,
+    own: FactRecorder,
+    hearer: SkillExchange,
+    far: FactRecorder,
+    journal: InMemoryJournal,
+) -> FactImportResult:
+    sealed = sign_team_facts(speaker, await list_team_facts(own))
     assert sealed is not None
-    return await hear_facts(hearer, sealed, far, journal, "import")
+    return await import_team_facts(hearer, sealed, far, journal, "import")

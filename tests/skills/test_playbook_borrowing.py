@@ -6,9 +6,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hermes.skills.format.digest import digest_of
-from hermes.skills.format.shared import Shelf, borrowed
-from hermes.skills.playbook.reading import read_playbook
+from hermes.skills.format.skill_folder import (
+    SharedSnippets,
+    compute_skill_digest,
+    referenced_snippets,
+)
+from hermes.skills.playbook.reader import parse_playbook
 
 TEXT = """\
 summary: mends
@@ -44,7 +47,7 @@ def skill(tmp_path: Path) -> Path:
 
 
 def test_what_is_borrowed_stands_in_its_place(skill: Path) -> None:
-    playbook, problems = read_playbook(TEXT, "playbook.yaml", Shelf(skill))
+    playbook, problems = parse_playbook(TEXT, "playbook.yaml", SharedSnippets(skill))
     assert playbook is not None, problems
     glance, find = playbook.signature.probes
     assert (glance.name, glance.command) == ("glance", "cat state")
@@ -55,14 +58,14 @@ def test_what_is_borrowed_stands_in_its_place(skill: Path) -> None:
 def test_the_nearest_of_a_name_counts(skill: Path) -> None:
     (skill / "_probes").mkdir()
     (skill / "_probes" / "glance.sh").write_text("cat own\n")
-    playbook, _ = read_playbook(TEXT, "playbook.yaml", Shelf(skill))
+    playbook, _ = parse_playbook(TEXT, "playbook.yaml", SharedSnippets(skill))
     assert playbook is not None
     assert playbook.signature.probes[0].command == "cat own"
 
 
 def test_what_is_not_there_is_told_with_its_line_and_what_was_meant(skill: Path) -> None:
     wrong = TEXT.replace("use: glance\n      expect", "use: glanc\n      expect")
-    playbook, problems = read_playbook(wrong, "playbook.yaml", Shelf(skill))
+    playbook, problems = parse_playbook(wrong, "playbook.yaml", SharedSnippets(skill))
     assert playbook is None
     told = [(each.line, each.cause) for each in problems if "glanc'" in each.cause]
     assert told == [(4, "there is no shared 'glanc' in _probes; did you mean glance?")]
@@ -81,36 +84,36 @@ def test_what_is_not_there_is_told_with_its_line_and_what_was_meant(skill: Path)
     ],
 )
 def test_each_way_to_get_it_wrong_is_said(skill: Path, old: str, new: str, cause: str) -> None:
-    _, problems = read_playbook(TEXT.replace(old, new, 1), "playbook.yaml", Shelf(skill))
+    _, problems = parse_playbook(TEXT.replace(old, new, 1), "playbook.yaml", SharedSnippets(skill))
     assert any(cause in each.cause and each.fatal for each in problems), problems
 
 
 def test_the_digest_covers_what_a_skill_borrows(skill: Path) -> None:
-    before = digest_of(skill)
+    before = compute_skill_digest(skill)
     shared = skill.parent / "_probes" / "tools.sh"
     shared.write_text('list() { rm -r "$1"; }\n')
-    changed = digest_of(skill)
+    changed = compute_skill_digest(skill)
     assert changed != before
     (skill.parent / "_probes" / "unused.sh").write_text("true\n")
-    assert digest_of(skill) == changed
+    assert compute_skill_digest(skill) == changed
 
 
 def test_a_skill_that_takes_along_what_it_borrows_has_the_same_digest(
     skill: Path, tmp_path: Path
 ) -> None:
-    before = digest_of(skill)
+    before = compute_skill_digest(skill)
     taken = tmp_path / "elsewhere" / "full"
     (taken / "_probes").mkdir(parents=True)
     for name in ("SKILL.md", "playbook.yaml"):
         (taken / name).write_bytes((skill / name).read_bytes())
-    for name, file in borrowed(skill):
+    for name, file in referenced_snippets(skill):
         (taken / name).write_bytes(file.read_bytes())
-    assert digest_of(taken) == before
-    assert list(borrowed(taken)) == []
+    assert compute_skill_digest(taken) == before
+    assert list(referenced_snippets(taken)) == []
 
 
 def test_written_down_again_a_playbook_is_whole_by_itself(skill: Path) -> None:
-    playbook, _ = read_playbook(TEXT, "playbook.yaml", Shelf(skill))
+    playbook, _ = parse_playbook(TEXT, "playbook.yaml", SharedSnippets(skill))
     assert playbook is not None
-    again, problems = read_playbook(json.dumps(msgspec.to_builtins(playbook)))
+    again, problems = parse_playbook(json.dumps(msgspec.to_builtins(playbook)))
     assert again == playbook, problems

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from hermes.skills.playbook import schema
-from hermes.skills.playbook.reading import read_playbook
-from hermes.skills.playbook.template import fill, objection
+from hermes.skills.playbook.parameters import fill_template, find_value_problem
+from hermes.skills.playbook.reader import parse_playbook
 
 GOOD = """\
 version: 1
@@ -32,12 +32,12 @@ verify:
 
 def told(old: str, new: str) -> list[tuple[int, str]]:
     assert old in GOOD
-    _, problems = read_playbook(GOOD.replace(old, new, 1))
+    _, problems = parse_playbook(GOOD.replace(old, new, 1))
     return [(each.line, each.cause) for each in problems if each.fatal]
 
 
 def test_a_good_one_is_read_without_complaint() -> None:
-    playbook, problems = read_playbook(GOOD)
+    playbook, problems = parse_playbook(GOOD)
     assert playbook is not None
     assert problems == []
     assert playbook.steps[0].risk == "change"
@@ -73,7 +73,7 @@ def test_each_mistake_has_its_line_and_says_what_to_do(
 
 
 def test_one_mistake_does_not_hide_the_next() -> None:
-    _, problems = read_playbook(
+    _, problems = parse_playbook(
         GOOD.replace("name: mend\n", "nome: mend\n").replace("name: runs", "nome: runs")
     )
     assert [each.line for each in problems] == [12, 12, 16, 16] or {12, 16} <= {
@@ -83,20 +83,20 @@ def test_one_mistake_does_not_hide_the_next() -> None:
 
 def test_what_is_no_playbook_at_all_is_told() -> None:
     for text in ("", "- a\n", "just words", "a: &a [*a]\n", "\x00"):
-        playbook, problems = read_playbook(text)
+        playbook, problems = parse_playbook(text)
         assert playbook is None
         assert problems
 
 
 def test_a_change_without_an_undo_is_noted_not_refused() -> None:
-    playbook, problems = read_playbook(GOOD.replace("    undo: unmend {{service}}\n", ""))
+    playbook, problems = parse_playbook(GOOD.replace("    undo: unmend {{service}}\n", ""))
     assert playbook is not None
     assert [(each.fatal, "no undo" in each.cause) for each in problems] == [(False, True)]
 
 
 def test_a_value_can_never_say_more_than_one_word() -> None:
     hostile = "x'; rm -rf / #$(reboot)`id`\n&& true"
-    assert fill("echo {{ a }} end", {"a": hostile}) == (
+    assert fill_template("echo {{ a }} end", {"a": hostile}) == (
         "echo 'x'\"'\"'; rm -rf / #$(reboot)`id`\n&& true' end"
     )
 
@@ -114,11 +114,11 @@ def test_a_value_can_never_say_more_than_one_word() -> None:
         ("host", "web-1.example", "-oProxyCommand=x"),
     ],
 )
-def test_values_are_held_to_their_kind(kind: schema.Kind, good: str, bad: str) -> None:
-    assert objection(good, kind) == ""
-    assert objection(bad, kind)
+def test_values_are_held_to_their_kind(kind: schema.ParameterKind, good: str, bad: str) -> None:
+    assert find_value_problem(good, kind) == ""
+    assert find_value_problem(bad, kind)
 
 
 def test_the_schema_file_is_made_of_the_types() -> None:
     file = Path(schema.__file__).with_name("playbook.schema.json")
-    assert json.loads(file.read_text()) == json.loads(json.dumps(schema.json_schema()))
+    assert json.loads(file.read_text()) == json.loads(json.dumps(schema.playbook_json_schema()))

@@ -14,12 +14,12 @@ from hermes.core.protocols import ToolContext
 from hermes.environments.local import LocalEnvironment
 from hermes.environments.settings import TerminalSettings
 from hermes.memory.artifacts import FileArtifacts
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.skills.playbook.facts import Facts
-from hermes.skills.playbook.reading import read_playbook
-from hermes.skills.playbook.runner import Played, Runner
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.skills.playbook.commands import ExecuteCall, PlaybookContext
+from hermes.skills.playbook.parameters import AlertFacts
+from hermes.skills.playbook.reader import parse_playbook
+from hermes.skills.playbook.runner import PlaybookRunner, PlaybookRunResult
 from hermes.skills.playbook.schema import Playbook
-from hermes.skills.playbook.setting import Execute, Setting
 from hermes.tools.executor import Executor
 from hermes.tools.terminal import terminal
 
@@ -57,7 +57,7 @@ steps:
 verify:
   - {{name: works, command: 'cd {folder}; {parts["verify"]}', within: 0.3}}
 """.replace("echo {{service}} {{how}} >> log'", "echo {{service}} {{how}} >> log'")
-    playbook, problems = read_playbook(text)
+    playbook, problems = parse_playbook(text)
     assert playbook is not None, problems
     return playbook
 
@@ -87,7 +87,7 @@ class House:
         self.place = LocalEnvironment(folder, {"PATH": os.defpath}, settings=TerminalSettings())
         (folder / "state").write_text("broken how=fast\n")
 
-    def road(self) -> Execute:
+    def road(self) -> ExecuteCall:
         context = ToolContext(
             run="r",
             environment=self.place,
@@ -101,14 +101,16 @@ class House:
 
         return execute
 
-    def runner(self, playbook: Playbook) -> Runner:
-        return Runner("mends", playbook, Setting(self.road(), self.bus.publish, "r"))
+    def runner(self, playbook: Playbook) -> PlaybookRunner:
+        return PlaybookRunner(
+            "mends", playbook, PlaybookContext(self.road(), self.bus.publish, "r")
+        )
 
     async def play(
-        self, playbook: Playbook, facts: Facts | None = None, *, dry: bool = False
-    ) -> Played:
+        self, playbook: Playbook, facts: AlertFacts | None = None, *, dry: bool = False
+    ) -> PlaybookRunResult:
         async with self.place:
-            return await self.runner(playbook).play(facts or Facts(), dry=dry)
+            return await self.runner(playbook).run(facts or AlertFacts(), dry=dry)
 
     @property
     def state(self) -> str:
@@ -122,7 +124,7 @@ class House:
 
 async def test_it_probes_acts_and_checks_and_all_of_it_is_journalled(tmp_path: Path) -> None:
     house = House(tmp_path)
-    played = await house.play(book(tmp_path), Facts(labels={"service": "orders"}))
+    played = await house.play(book(tmp_path), AlertFacts(labels={"service": "orders"}))
     assert (played.outcome, house.state) == ("applied", "mended\n")
     assert house.log == "second\norders fast\n"
     events = house.journal.events
@@ -204,7 +206,7 @@ async def test_undo_goes_backwards_and_brings_the_old_state_back(tmp_path: Path)
     playbook = book(tmp_path, verify="false")
     async with house.place:
         runner = house.runner(playbook)
-        undone = await runner.undo(await runner.play(Facts()))
+        undone = await runner.undo(await runner.run(AlertFacts()))
     assert undone.outcome == "undone"
     assert house.state == "broken how=fast\n"
     names = [each.name for each in undone.done if each.phase == "undo"]
@@ -216,7 +218,7 @@ async def test_an_undo_that_fails_is_told_and_keeps_no_other(tmp_path: Path) -> 
     playbook = book(tmp_path, verify="false", second_undo="exit 9")
     async with house.place:
         runner = house.runner(playbook)
-        undone = await runner.undo(await runner.play(Facts()))
+        undone = await runner.undo(await runner.run(AlertFacts()))
     assert (undone.outcome, undone.not_undone) == ("failed", ("note",))
     assert house.state == "broken how=fast\n"
     ended = [e for e in house.journal.events if isinstance(e, PlaybookEnded)][-1]
@@ -225,7 +227,7 @@ async def test_an_undo_that_fails_is_told_and_keeps_no_other(tmp_path: Path) -> 
 
 async def test_a_missing_parameter_is_told_before_anything_is_run(tmp_path: Path) -> None:
     house = House(tmp_path)
-    playbook, _ = read_playbook(
+    playbook, _ = parse_playbook(
         "summary: s\nsignature: {probes: [{name: p, command: 'true {{service}}'}]}\n"
         "parameters: {service: {from: alert, labels: [service]}}\n"
         "steps: [{name: s1, command: 'true'}]\nverify: [{name: v, command: 'true'}]\n"
@@ -235,7 +237,7 @@ async def test_a_missing_parameter_is_told_before_anything_is_run(tmp_path: Path
     assert (played.outcome, played.done) == ("declined", ())
     assert "service is missing" in played.detail
     assert "service is missing" in played.unchecked
-    wrong = await house.play(playbook, Facts(labels={"service": "-rf /"}))
+    wrong = await house.play(playbook, AlertFacts(labels={"service": "-rf /"}))
     assert "is no word" in wrong.detail
 
 
@@ -253,7 +255,7 @@ async def test_each_run_keeps_its_copies_in_a_folder_of_its_own(tmp_path: Path) 
     for _ in range(2):
         async with house.place:
             runner = house.runner(book(tmp_path, verify="false", undo=undo))
-            await runner.undo(await runner.play(Facts()))
+            await runner.undo(await runner.run(AlertFacts()))
         (tmp_path / "state").write_text("broken how=fast\n")
     kept = (tmp_path / "kept").read_text().splitlines()
     assert len(set(kept)) == 2
@@ -273,7 +275,7 @@ steps:
 verify:
   - {{name: works, command: 'true'}}
 """
-    playbook, problems = read_playbook(text)
+    playbook, problems = parse_playbook(text)
     assert playbook is not None, problems
-    await House(tmp_path).play(playbook, Facts(title="`web` and $(reboot) are \\ red"))
+    await House(tmp_path).play(playbook, AlertFacts(title="`web` and $(reboot) are \\ red"))
     assert (tmp_path / "heard").read_text() == "web  and  (reboot) are   red"

@@ -4,11 +4,15 @@ import ast
 
 import pytest
 
-from hermes.skills.scanner.python_folding import LONGEST, Folder, names_in
+from hermes.skills.scanner.python.static_values import (
+    MAX_FOLDED_LENGTH,
+    ConstantFolder,
+    find_constants,
+)
 
 
 def folded(text: str) -> object:
-    return Folder(names_in(ast.parse(text))).fold(ast.parse(text).body[-1].value)  # type: ignore[attr-defined]
+    return ConstantFolder(find_constants(ast.parse(text))).fold(ast.parse(text).body[-1].value)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -43,4 +47,4 @@ def test_a_word_in_pieces_is_put_together(text: str, said: str) -> None:
 )
 def test_what_would_grow_without_end_or_reaches_into_objects_is_left_unknown(text: str) -> None:
     said = folded(text)
-    assert said is None or len(str(said)) <= LONGEST
+    assert said is None or len(str(said)) <= MAX_FOLDED_LENGTH

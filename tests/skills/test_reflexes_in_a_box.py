@@ -7,30 +7,30 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hermes.app.boxed import by_playbooks
-from hermes.app.proving import settle
-from hermes.app.skills import open_library
+from hermes.app.gym_commander import run_playbooks
+from hermes.app.gym_replay import wait_until_settled
+from hermes.app.skills.library import open_library
 from hermes.core.events.skills import PlaybookEnded, PlaybookStepped
-from hermes.environments.confinement import probe
-from hermes.gym.episode import Outcome, open_episode
-from hermes.gym.scenario import find
-from hermes.gym.stage import bare_stage, rules
+from hermes.environments.sandboxing import support
+from hermes.gym.episodes.episode import EpisodeOutcome, open_episode
+from hermes.gym.episodes.responder_context import open_bare_run, sandbox_rules
+from hermes.gym.scenario import find_scenario
 from hermes.settings.load import load
-from hermes.skills.playbook.facts import Facts
-from hermes.skills.playbook.runner import Runner
-from hermes.skills.playbook.setting import Setting
-from hermes.sre.commander import Ending
+from hermes.skills.playbook.commands import PlaybookContext
+from hermes.skills.playbook.parameters import AlertFacts
+from hermes.skills.playbook.runner import PlaybookRunner
+from hermes.sre.commander import IncidentResult
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless())),
+    pytest.mark.skipif(bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason())),
 ]
 
 
 @dataclass(frozen=True)
 class Answered:
-    ending: Ending
-    outcome: Outcome
+    ending: IncidentResult
+    outcome: EpisodeOutcome
     events: Sequence[object]
 
     @property
@@ -41,14 +41,14 @@ class Answered:
 
 
 async def answered(name: str, seed: int, home: Path) -> Answered:
-    scenario = find(name)
+    scenario = find_scenario(name)
     skills = open_library(load(home=home, variables={})).skills
     async with (
-        open_episode(scenario, scenario.story(seed)) as episode,
-        bare_stage(episode, rules()) as stage,
+        open_episode(scenario, scenario.draw_spec(seed)) as episode,
+        open_bare_run(episode, sandbox_rules()) as stage,
     ):
-        await settle(episode)
-        ending = await by_playbooks(skills, episode, stage)
+        await wait_until_settled(episode)
+        ending = await run_playbooks(skills, episode, stage)
         outcome = await episode.judge()
         events = [each.event async for each in stage.bus.journal.read()]
     return Answered(ending, outcome, events)
@@ -99,15 +99,22 @@ async def test_what_is_not_theirs_is_left_alone(scenario: str, ending: str, tmp_
 async def test_a_stray_unit_that_port_taken_stopped_runs_again_after_the_undo(
     tmp_path: Path,
 ) -> None:
-    scenario = find("port-taken")
-    stories = (scenario.story(seed) for seed in range(50))
+    scenario = find_scenario("port-taken")
+    stories = (scenario.draw_spec(seed) for seed in range(50))
     story = next(each for each in stories if "cron" not in each.fault.component)
-    skill = open_library(load(home=tmp_path, variables={})).all["port-taken"]
+    skill = open_library(load(home=tmp_path, variables={})).skills_by_name["port-taken"]
     assert skill.playbook is not None
-    facts = Facts(title=story.alert.title, text=story.alert.text, labels=dict(story.alert.labels))
-    async with open_episode(scenario, story) as episode, bare_stage(episode, rules()) as stage:
-        runner = Runner("port-taken", skill.playbook, Setting(stage.execute, stage.bus.publish))
-        played = await runner.play(facts)
+    facts = AlertFacts(
+        title=story.alert.title, text=story.alert.text, labels=dict(story.alert.labels)
+    )
+    async with (
+        open_episode(scenario, story) as episode,
+        open_bare_run(episode, sandbox_rules()) as stage,
+    ):
+        runner = PlaybookRunner(
+            "port-taken", skill.playbook, PlaybookContext(stage.execute, stage.bus.publish)
+        )
+        played = await runner.run(facts)
         assert played.outcome == "applied", played.detail
         stray = played.parameters["what"]
         count = f"cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -cx '[/]{stray[1:]}'"

@@ -15,24 +15,24 @@ from review_tasks import a_task, tasks
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 from hermes_command import Hermes
 
-from hermes.app.review_due import when_due
-from hermes.app.self_review import only_one, review_by_itself, status_of
-from hermes.cli.look_back import LOG, look_back_later
+from hermes.app.skills.review import read_review_status, review_lock, run_automatic_review
+from hermes.app.skills.review_due import find_due_review
+from hermes.cli.background_runs import REVIEW_LOG_NAME, start_review_if_due
 from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError
 from hermes.core.events import Event
 from hermes.core.events.runs import ModelAnswered
 from hermes.core.events.skills import SkillShown, SkillsReviewed
 from hermes.core.protocols import Model
-from hermes.memory.opening import open_journal
-from hermes.settings.load import Loaded, load
+from hermes.memory.store import open_journal
+from hermes.settings.load import LoadedSettings, load
 from hermes.skills.library import Skill
-from hermes.skills.lifecycle.replay import Replay
+from hermes.skills.lifecycle.evaluation import RunReplay
 
 ERROR = "no such file: /srv/{n}"
 
 
-def a_journal(hermes: Hermes, events: Sequence[Event]) -> Loaded:
+def a_journal(hermes: Hermes, events: Sequence[Event]) -> LoadedSettings:
     loaded = load(home=hermes.home, variables={})
 
     async def write() -> None:
@@ -44,7 +44,7 @@ def a_journal(hermes: Hermes, events: Sequence[Event]) -> Loaded:
     return loaded
 
 
-def reviews_in(loaded: Loaded) -> list[SkillsReviewed]:
+def reviews_in(loaded: LoadedSettings) -> list[SkillsReviewed]:
     async def read() -> list[SkillsReviewed]:
         async with open_journal(loaded.store) as journal:
             found = [each.event async for each in journal.read(kinds=("skill.reviewed",))]
@@ -59,10 +59,10 @@ def said(hermes: Hermes, folder: Path, *more: str) -> None:
     assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr
 
 
-def wait_for_review(loaded: Loaded) -> SkillsReviewed:
+def wait_for_review(loaded: LoadedSettings) -> SkillsReviewed:
     deadline = time.monotonic() + 60
     while not (found := reviews_in(loaded)):
-        assert time.monotonic() < deadline, (loaded.home / LOG).read_text()
+        assert time.monotonic() < deadline, (loaded.home / REVIEW_LOG_NAME).read_text()
         time.sleep(0.1)
     assert len(found) == 1
     return found[0]
@@ -92,11 +92,11 @@ def test_three_equal_errors_are_reason_enough(tmp_path: Path) -> None:
 def test_it_can_be_switched_off_and_begins_nothing_before_its_time(tmp_path: Path) -> None:
     hermes = Hermes(tmp_path)
     loaded = a_journal(hermes, tasks(2, ERROR))
-    assert look_back_later(loaded, {}) is False, "two of three"
+    assert start_review_if_due(loaded, {}) is False, "two of three"
     a_journal(hermes, a_task("third", ERROR))
     said(hermes, tmp_path, "--set", "skills.review_by_itself=false")
-    assert not (hermes.home / LOG).exists()
-    assert look_back_later(load(home=tmp_path / "none", variables={}), {}) is False
+    assert not (hermes.home / REVIEW_LOG_NAME).exists()
+    assert start_review_if_due(load(home=tmp_path / "none", variables={}), {}) is False
 
 
 def test_while_one_is_at_work_no_other_begins(tmp_path: Path) -> None:
@@ -104,13 +104,13 @@ def test_while_one_is_at_work_no_other_begins(tmp_path: Path) -> None:
     loaded = a_journal(hermes, tasks(3, ERROR))
 
     async def meanwhile() -> None:
-        async with open_journal(loaded.store) as journal, only_one(loaded, journal):
+        async with open_journal(loaded.store) as journal, review_lock(loaded, journal):
             quiet = hermes.process("skills", "review", "--background")
             assert (quiet.returncode, quiet.stdout) == (0, "")
             loud = hermes.process("skills", "review", "--now")
             assert loud.returncode != 0
             assert "a review is at work already" in loud.stderr
-            status = await status_of(journal, loaded)
+            status = await read_review_status(journal, loaded)
             assert "process" in status.running
 
     anyio.run(meanwhile)
@@ -121,15 +121,15 @@ def test_while_one_is_at_work_no_other_begins(tmp_path: Path) -> None:
     assert again.stdout == "", "what was read is not read again"
 
 
-def no_replay(skill: Skill) -> Replay:
+def no_replay(skill: Skill) -> RunReplay:
     raise AssertionError("nothing was proposed, so nothing is played")
 
 
 async def by_itself(home: Home, model: Model | None) -> SkillsReviewed:
-    found = await when_due(home.journal, home.loaded)
+    found = await find_due_review(home.journal, home.loaded)
     assert found is not None
     publish = Bus(home.journal).publish
-    return await review_by_itself(
+    return await run_automatic_review(
         found, home.journal, home.lives, home.library(), publish, model, no_replay
     )
 
@@ -142,7 +142,7 @@ async def test_with_a_model_its_answers_are_paid_for_and_written_down(tmp_path: 
     assert event.detail == "nothing proposed: a file was missing"
     events = [each.event async for each in home.journal.read()]
     assert sum(isinstance(each, ModelAnswered) for each in events) == 1
-    assert await when_due(home.journal, home.loaded) is None
+    assert await find_due_review(home.journal, home.loaded) is None
 
 
 @pytest.mark.anyio
@@ -153,7 +153,7 @@ async def test_a_model_that_fails_leaves_a_word_and_is_not_asked_again_at_once(
     await home.journal.append(*tasks(3, ERROR))
     event = await by_itself(home, scripted())
     assert "no review by a model" in event.detail
-    assert await when_due(home.journal, home.loaded) is None
+    assert await find_due_review(home.journal, home.loaded) is None
 
 
 @pytest.mark.anyio
@@ -164,8 +164,8 @@ async def test_what_was_only_counted_can_still_be_reviewed_when_asked_for(tmp_pa
     event = await by_itself(home, None)
     assert "3 of them met 'no such file: ·'" in event.detail
     assert "disk-full (2)" in event.detail
-    assert await when_due(home.journal, home.loaded) is None
-    again = await when_due(home.journal, home.loaded, anyway=True)
+    assert await find_due_review(home.journal, home.loaded) is None
+    again = await find_due_review(home.journal, home.loaded, anyway=True)
     assert again is not None
     assert [task.run for task in again.tasks] == ["run-0", "run-1", "run-2"]
 
@@ -173,9 +173,9 @@ async def test_what_was_only_counted_can_still_be_reviewed_when_asked_for(tmp_pa
 @pytest.mark.anyio
 async def test_the_claim_ends_with_its_holder(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    async with only_one(home.loaded, home.journal):
+    async with review_lock(home.loaded, home.journal):
         with pytest.raises(SettingsError, match="at work already"):
-            async with only_one(home.loaded, home.journal):
+            async with review_lock(home.loaded, home.journal):
                 pass
-    async with only_one(home.loaded, home.journal):
+    async with review_lock(home.loaded, home.journal):
         pass

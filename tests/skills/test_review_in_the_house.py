@@ -9,12 +9,17 @@ from compiler_house import scripted
 from lifecycle_house import Home, distilled
 from review_tasks import a_task, tasks
 
-from hermes.app.review_due import when_due
-from hermes.app.reviewing import evolve_skill, review
+from hermes.app.skills.review import evolve_skill, review_failures
+from hermes.app.skills.review_due import find_due_review
 from hermes.core.errors import SettingsError
-from hermes.skills.format.digest import digest_of
+from hermes.skills.format.skill_folder import compute_skill_digest
 from hermes.skills.library import Skill
-from hermes.skills.lifecycle.replay import Case, Replay, Replayed, case_of
+from hermes.skills.lifecycle.evaluation import (
+    ReplayCase,
+    ReplayResult,
+    RunReplay,
+    parse_replay_case,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -25,10 +30,12 @@ def answer(text: str) -> str:
     )
 
 
-def replays(good: Callable[[Skill], bool]) -> Callable[[Skill], Replay]:
-    def of(skill: Skill) -> Replay:
-        async def replay(case: Case, using: bool) -> Replayed:
-            return Replayed(solved=good(skill) if using else True, seconds=1.0 if using else 10.0)
+def replays(good: Callable[[Skill], bool]) -> Callable[[Skill], RunReplay]:
+    def of(skill: Skill) -> RunReplay:
+        async def replay(case: ReplayCase, using: bool) -> ReplayResult:
+            return ReplayResult(
+                solved=good(skill) if using else True, seconds=1.0 if using else 10.0
+            )
 
         return replay
 
@@ -49,10 +56,10 @@ async def a_failing_home(folder: Path) -> tuple[Home, Path]:
 async def test_three_equal_errors_lead_to_one_change_that_proves_itself(tmp_path: Path) -> None:
     home, folder = await a_failing_home(tmp_path)
     loaded = home.loaded
-    found = await when_due(home.journal, loaded)
+    found = await find_due_review(home.journal, loaded)
     assert found is not None
     text = (folder / "playbook.yaml").read_text().replace("truncate -s 0", "tail -c 1M")
-    event = await review(
+    event = await review_failures(
         found,
         home.journal,
         home.lives,
@@ -65,16 +72,16 @@ async def test_three_equal_errors_lead_to_one_change_that_proves_itself(tmp_path
     assert "tail -c 1M" in (folder / "playbook.yaml").read_text()
     assert await home.state("disk-full") == "validated"
     await home.journal.append(event)
-    assert await when_due(home.journal, loaded) is None
+    assert await find_due_review(home.journal, loaded) is None
 
 
 async def test_a_change_that_does_not_pass_leaves_everything_as_it_was(tmp_path: Path) -> None:
     home, folder = await a_failing_home(tmp_path)
-    found = await when_due(home.journal, home.loaded)
+    found = await find_due_review(home.journal, home.loaded)
     assert found is not None
-    before = digest_of(folder)
+    before = compute_skill_digest(folder)
     text = (folder / "playbook.yaml").read_text().replace("truncate -s 0", "rm -f")
-    event = await review(
+    event = await review_failures(
         found,
         home.journal,
         home.lives,
@@ -84,7 +91,7 @@ async def test_a_change_that_does_not_pass_leaves_everything_as_it_was(tmp_path:
     )
     assert not event.accepted
     assert "solves 0 of 2" in event.detail
-    assert digest_of(folder) == before
+    assert compute_skill_digest(folder) == before
     assert await home.state("disk-full") == "trusted"
 
 
@@ -92,10 +99,10 @@ async def test_what_nothing_ever_proved_waits_as_a_draft(tmp_path: Path) -> None
     home = Home(tmp_path)
     await home.lives.draft(distilled("disk-full"), run="run-1")
     await home.journal.append(*tasks(3, "no such file: /srv/{n}"), *a_task("more"))
-    found = await when_due(home.journal, home.loaded)
+    found = await find_due_review(home.journal, home.loaded)
     assert found is not None
     text = distilled("disk-full", "disk full, quota").playbook
-    event = await review(
+    event = await review_failures(
         found,
         home.journal,
         home.lives,
@@ -123,6 +130,6 @@ async def test_evolution_ends_at_the_same_gate(tmp_path: Path) -> None:
 
 
 def test_a_case_is_read_as_it_was_written() -> None:
-    case = Case(name="port-taken", seed=7, kind="look-alike")
-    assert case_of(str(case)) == case
-    assert case_of("something else") is None
+    case = ReplayCase(name="port-taken", seed=7, kind="look-alike")
+    assert parse_replay_case(str(case)) == case
+    assert parse_replay_case("something else") is None

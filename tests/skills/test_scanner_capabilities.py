@@ -2,21 +2,21 @@
 
 import pytest
 
-from hermes.app.exchange_checks import shell_effects
-from hermes.skills.scanner.capabilities import deeds_of
-from hermes.skills.scanner.finding import Entry
-from hermes.skills.scanner.scan import Scan, scan
+from hermes.learning.exchange_publisher import shell_effects
+from hermes.skills.scanner.capabilities import find_actions
+from hermes.skills.scanner.finding import SkillFile
+from hermes.skills.scanner.scan import ScanResult, scan_skill
 
 
-def looked(description: str, body: str, *files: tuple[str, str]) -> Scan:
+def looked(description: str, body: str, *files: tuple[str, str]) -> ScanResult:
     skill = f"---\nname: tool\ndescription: {description}\n---\n# Tool\n\n{body}\n"
-    entries = [Entry(path="SKILL.md", data=skill.encode())]
-    entries += [Entry(path=path, data=text.encode()) for path, text in files]
-    return scan(entries, "tool", shell_effects)
+    entries = [SkillFile(path="SKILL.md", data=skill.encode())]
+    entries += [SkillFile(path=path, data=text.encode()) for path, text in files]
+    return scan_skill(entries, "tool", shell_effects)
 
 
 def kinds(path: str, text: str) -> set[str]:
-    return {deed.kind for deed in deeds_of(path, text)}
+    return {deed.kind for deed in find_actions(path, text)}
 
 
 POST = 'import urllib.request as u\nu.urlopen(u.Request("https://api.acme.test/in", b"x"))\n'
@@ -36,8 +36,8 @@ def test_a_removal_has_to_be_spoken_of_by_the_name_of_the_thing() -> None:
     said = "Clears the cache of an app.", "The cache folder is emptied."
     cache = looked(*said, ("playbook.yaml", step.format("/var/cache/app/*")))
     backups = looked(*said, ("playbook.yaml", step.format("/var/lib/postgresql /var/cache/app")))
-    assert [each.kind for each in backups.reasons] == ["capability"]
-    assert not any(each.kind == "capability" for each in cache.reasons)
+    assert [each.kind for each in backups.blocking_findings] == ["capability"]
+    assert not any(each.kind == "capability" for each in cache.blocking_findings)
 
 
 def test_a_start_file_is_changed_only_where_the_description_says_so() -> None:
@@ -96,7 +96,7 @@ def test_one_file_that_collects_and_another_that_sends_are_seen_together() -> No
         ("scripts/a.py", collects),
         ("scripts/b.py", POST),
     )
-    assert any("and sends something to" in each.cause for each in found.reasons)
+    assert any("and sends something to" in each.cause for each in found.blocking_findings)
 
 
 def test_a_secret_goes_only_where_it_belongs() -> None:
@@ -122,7 +122,8 @@ def test_a_secret_goes_only_where_it_belongs() -> None:
 )
 def test_what_runs_or_comes_in_by_installing_is_seen(path: str, text: str) -> None:
     assert any(
-        each.kind == "dependency" for each in looked("A tool.", "Use it.", (path, text)).reasons
+        each.kind == "dependency"
+        for each in looked("A tool.", "Use it.", (path, text)).blocking_findings
     )
 
 
@@ -161,4 +162,4 @@ def test_sentences_are_judged_by_the_ideas_that_meet_in_them(sentence: str) -> N
     ],
 )
 def test_good_advice_about_the_same_things_passes(sentence: str) -> None:
-    assert not looked("Keeps a repository in order.", sentence).reasons
+    assert not looked("Keeps a repository in order.", sentence).blocking_findings

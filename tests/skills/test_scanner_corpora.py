@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.exchange_checks import shell_effects
-from hermes.skills.format.shared import borrowed
-from hermes.skills.scanner.dependencies import lookalike
-from hermes.skills.scanner.finding import Entry, entries_of
-from hermes.skills.scanner.scan import Scan, scan
+from hermes.learning.exchange_publisher import shell_effects
+from hermes.skills.format.skill_folder import referenced_snippets
+from hermes.skills.scanner.finding import SkillFile, read_skill_files
+from hermes.skills.scanner.packages import find_lookalike
+from hermes.skills.scanner.scan import ScanResult, scan_skill
 
 BENCH = Path(__file__).parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
@@ -19,15 +19,17 @@ from skill_corpus import made, read_corpus  # noqa: E402 - the bench is no packa
 BUNDLED = Path(__file__).parents[2] / "src/hermes/skills/bundled"
 
 
-def looked(*files: tuple[str, str], body: str = "Use it.") -> Scan:
+def looked(*files: tuple[str, str], body: str = "Use it.") -> ScanResult:
     skill = f"---\nname: x\ndescription: y\n---\n# X\n\n{body}\n"
-    entries = [Entry(path="SKILL.md", data=skill.encode())]
-    entries += [Entry(path=path, data=text.encode()) for path, text in files]
-    return scan(entries, "x", shell_effects)
+    entries = [SkillFile(path="SKILL.md", data=skill.encode())]
+    entries += [SkillFile(path=path, data=text.encode()) for path, text in files]
+    return scan_skill(entries, "x", shell_effects)
 
 
-def blocked(corpus: dict[str, tuple[str, list[Entry]]]) -> set[str]:
-    return {name for name, (_, each) in corpus.items() if scan(each, name, shell_effects).blocked}
+def blocked(corpus: dict[str, tuple[str, list[SkillFile]]]) -> set[str]:
+    return {
+        name for name, (_, each) in corpus.items() if scan_skill(each, name, shell_effects).blocked
+    }
 
 
 def test_nearly_all_decent_skills_pass() -> None:
@@ -48,7 +50,9 @@ def test_nearly_all_hostile_skills_are_stopped_by_reading_alone() -> None:
 
 def test_every_bundled_skill_passes() -> None:
     found = {
-        file.parent.name: scan(entries_of(file.parent), file.parent.name, shell_effects).reasons
+        file.parent.name: scan_skill(
+            read_skill_files(file.parent), file.parent.name, shell_effects
+        ).blocking_findings
         for file in BUNDLED.rglob("SKILL.md")
     }
     assert found
@@ -57,16 +61,19 @@ def test_every_bundled_skill_passes() -> None:
 
 def test_every_bundled_skill_passes_with_what_it_borrows() -> None:
     for file in BUNDLED.rglob("SKILL.md"):
-        whole = entries_of(file.parent)
-        whole += [Entry(path=name, data=path.read_bytes()) for name, path in borrowed(file.parent)]
-        assert scan(whole, file.parent.name, shell_effects).reasons == ()
+        whole = read_skill_files(file.parent)
+        whole += [
+            SkillFile(path=name, data=path.read_bytes())
+            for name, path in referenced_snippets(file.parent)
+        ]
+        assert scan_skill(whole, file.parent.name, shell_effects).blocking_findings == ()
 
 
 @pytest.mark.parametrize(
     "letter", ["\u202e", "\u200b", "\U000e0041", "\u2063", "\x1b[8m", "\u00ad"]
 )
 def test_hidden_characters_are_seen(letter: str) -> None:
-    assert any(each.kind == "unicode" for each in looked(body=f"Use{letter} it.").reasons)
+    assert any(each.kind == "unicode" for each in looked(body=f"Use{letter} it.").blocking_findings)
 
 
 def test_emoji_and_other_alphabets_are_no_tricks() -> None:
@@ -90,10 +97,13 @@ def test_tricks_with_strings_in_python_are_seen(code: str) -> None:
 
 def test_near_names_of_packages_are_seen_and_the_packages_are_not() -> None:
     near = {
-        name: lookalike(name) for name in ("reqeusts", "numpyy", "crossenv", "python-dateutill")
+        name: find_lookalike(name)
+        for name in ("reqeusts", "numpyy", "crossenv", "python-dateutill")
     }
     assert all(near.values())
-    assert [lookalike(n) for n in ("requests", "python_dateutil", "psycopg", "ourtool")] == [""] * 4
+    assert [find_lookalike(n) for n in ("requests", "python_dateutil", "psycopg", "ourtool")] == [
+        ""
+    ] * 4
 
 
 def test_a_quoted_order_in_a_text_about_attacks_is_only_noted() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from hermes.core.protocols import Environment
 from hermes.environments.sandbox import SandboxEnvironment
-from hermes.skills.scanner.finding import Entry, Finding
-from hermes.skills.scanner.trial import try_scripts
+from hermes.skills.scanner.finding import ScanFinding, SkillFile
+from hermes.skills.scanner.trial import run_trial
 
 pytestmark = pytest.mark.anyio
 
@@ -18,12 +18,12 @@ def places(variables: Mapping[str, str]) -> AbstractAsyncContextManager[Environm
     return SandboxEnvironment(None, variables)
 
 
-async def tried(path: str, text: str, said: str = "Use it.") -> list[Finding]:
+async def tried(path: str, text: str, said: str = "Use it.") -> list[ScanFinding]:
     entries = [
-        Entry(path="SKILL.md", data=said.encode()),
-        Entry(path=path, data=text.encode(), executable=True),
+        SkillFile(path="SKILL.md", data=said.encode()),
+        SkillFile(path=path, data=text.encode(), executable=True),
     ]
-    return [each for each in await try_scripts(entries, places) if each.blocks]
+    return [each for each in await run_trial(entries, places) if each.blocks]
 
 
 async def test_a_script_that_reaches_for_a_secret_is_seen() -> None:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.skills.format.digest import digest_of
-from hermes.skills.format.lint import lint_folder
-from hermes.skills.format.places import Document, Mistake
-from hermes.skills.format.skill_text import SkillText, read_skill, write_skill
+from hermes.skills.format.skill_folder import compute_skill_digest
+from hermes.skills.format.skill_text import SkillText, parse_skill_text, render_skill_text
+from hermes.skills.format.yaml_document import LineNumberedYaml, YamlFileError
+from hermes.skills.lint import lint_skill_folder
 
 GOOD = SkillText(name="mend-it", description="Mends it: when it is broken", body="# Mend\n\nDo.")
 
@@ -30,7 +30,7 @@ def test_what_is_written_is_read_back() -> None:
         metadata={"category": "files", "version": "1.2"},
         allowed_tools=("terminal", "read_file"),
     )
-    again = read_skill(write_skill(full))
+    again = parse_skill_text(render_skill_text(full))
     assert (again.name, again.description, again.metadata) == (
         full.name,
         full.description,
@@ -43,11 +43,11 @@ def test_what_is_written_is_read_back() -> None:
 @given(st.text(min_size=1, max_size=200).filter(lambda text: text.strip() and text.isprintable()))
 def test_any_description_survives_the_writer(description: str) -> None:
     text = SkillText(name="x", description=description.strip(), body="b")
-    assert read_skill(write_skill(text)).description == description.strip()
+    assert parse_skill_text(render_skill_text(text)).description == description.strip()
 
 
 def test_the_older_front_matter_is_read() -> None:
-    found = read_skill(
+    found = parse_skill_text(
         "---\nname: old\ndescription: does it\ntags: [disk, log]\nrelated_skills: [other]\n"
         "version: 1.0.0\n---\nbody\n"
     )
@@ -57,7 +57,9 @@ def test_the_older_front_matter_is_read() -> None:
 
 
 def test_a_missing_name_is_the_folders() -> None:
-    assert read_skill("---\ndescription: x\n---\nb", folder="from-folder").name == "from-folder"
+    assert (
+        parse_skill_text("---\ndescription: x\n---\nb", folder="from-folder").name == "from-folder"
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,14 +67,14 @@ def test_a_missing_name_is_the_folders() -> None:
 )
 def test_the_writer_refuses_a_name_that_breaks_the_rules(name: str) -> None:
     with pytest.raises(ValueError, match="name"):
-        write_skill(SkillText(name=name, description="d", body="b"))
+        render_skill_text(SkillText(name=name, description="d", body="b"))
 
 
 def test_the_writer_refuses_what_is_too_long() -> None:
     with pytest.raises(ValueError, match="description"):
-        write_skill(SkillText(name="x", description="d" * 1025, body="b"))
+        render_skill_text(SkillText(name="x", description="d" * 1025, body="b"))
     with pytest.raises(ValueError, match="500 lines"):
-        write_skill(SkillText(name="x", description="d", body="b\n" * 501))
+        render_skill_text(SkillText(name="x", description="d", body="b\n" * 501))
 
 
 def test_the_linter_names_each_mistake_with_its_line(tmp_path: Path) -> None:
@@ -81,7 +83,7 @@ def test_the_linter_names_each_mistake_with_its_line(tmp_path: Path) -> None:
         "---\nname: wrong-name\ndescription: d\ncolour: red\ntags: [a]\n---\n"
         "see [this](references/gone.md)\nand `scripts/gone.sh`\nand [that](../../etc/passwd)\n",
     )
-    found = {(each.line, each.cause, each.fatal) for each in lint_folder(folder)}
+    found = {(each.line, each.cause, each.fatal) for each in lint_skill_folder(folder)}
     assert (2, "it is called 'wrong-name', its folder 'right-name'", True) in found
     assert (4, "colour is not a key of the format", False) in found
     assert (5, "tags is the older way: put it under metadata", False) in found
@@ -91,36 +93,36 @@ def test_the_linter_names_each_mistake_with_its_line(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_front_matter_or_with_broken_yaml_is_told(tmp_path: Path) -> None:
-    assert "front matter" in lint_folder(put(tmp_path / "a", "# hello\n"))[0].cause
-    broken = lint_folder(put(tmp_path / "b", "---\nname: b\nname: c\n---\nx\n"))[0]
+    assert "front matter" in lint_skill_folder(put(tmp_path / "a", "# hello\n"))[0].cause
+    broken = lint_skill_folder(put(tmp_path / "b", "---\nname: b\nname: c\n---\nx\n"))[0]
     assert (broken.line, broken.cause) == (3, "name is given twice")
-    assert lint_folder(tmp_path / "none")[0].fatal
+    assert lint_skill_folder(tmp_path / "none")[0].fatal
 
 
 def test_links_out_of_the_folder_are_reported(tmp_path: Path) -> None:
-    folder = put(tmp_path / "mend-it", write_skill(GOOD))
+    folder = put(tmp_path / "mend-it", render_skill_text(GOOD))
     (folder / "leak").symlink_to("/etc/passwd")
-    assert any("link" in each.cause for each in lint_folder(folder))
+    assert any("link" in each.cause for each in lint_skill_folder(folder))
 
 
 def test_an_alias_bomb_ends_in_bounded_effort() -> None:
     bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         f"{chr(98 + n)}: &{chr(98 + n)} [{','.join(['*' + chr(97 + n)] * 9)}]\n" for n in range(9)
     )
-    with pytest.raises(Mistake, match="too"):
-        Document(bomb)
+    with pytest.raises(YamlFileError, match="too"):
+        LineNumberedYaml(bomb)
 
 
 def test_any_change_of_a_file_is_another_digest(tmp_path: Path) -> None:
-    folder = put(tmp_path / "mend-it", write_skill(GOOD))
+    folder = put(tmp_path / "mend-it", render_skill_text(GOOD))
     (folder / "scripts").mkdir()
     script = folder / "scripts/do.sh"
     script.write_text("echo 1\n")
-    seen = {digest_of(folder)}
+    seen = {compute_skill_digest(folder)}
     script.write_text("echo 2\n")
-    seen.add(digest_of(folder))
+    seen.add(compute_skill_digest(folder))
     script.chmod(0o755)
-    seen.add(digest_of(folder))
+    seen.add(compute_skill_digest(folder))
     script.rename(folder / "scripts/did.sh")
-    seen.add(digest_of(folder))
+    seen.add(compute_skill_digest(folder))
     assert len(seen) == 4

@@ -5,23 +5,23 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import SettingsError
-from hermes.skills.cards import quick_cards, roots
-from hermes.skills.format.skill_text import SkillText, write_skill
-from hermes.skills.history import History
-from hermes.skills.library import Library, Root
+from hermes.skills.discovery import SkillRoot, default_roots, read_descriptions
+from hermes.skills.format.skill_text import SkillText, render_skill_text
+from hermes.skills.history import SkillHistory
+from hermes.skills.library import SkillLibrary
 
 
 def put(root: Path, name: str, description: str = "does it", body: str = "# Do\n\nit") -> Path:
     folder = root / name
     folder.mkdir(parents=True, exist_ok=True)
     text = SkillText(name=folder.name, description=description, body=body)
-    (folder / "SKILL.md").write_text(write_skill(text))
+    (folder / "SKILL.md").write_text(render_skill_text(text))
     return folder
 
 
-def library(tmp_path: Path) -> Library:
-    return Library(
-        [Root(tmp_path / "user", "user"), Root(tmp_path / "project", "project")],
+def library(tmp_path: Path) -> SkillLibrary:
+    return SkillLibrary(
+        [SkillRoot(tmp_path / "user", "user"), SkillRoot(tmp_path / "project", "project")],
         {"retired-one": "retired"},
     )
 
@@ -54,7 +54,7 @@ def test_what_cannot_be_read_is_told_and_keeps_nobody_else(tmp_path: Path) -> No
     (tmp_path / "user/huge/SKILL.md").write_text("---\nname: huge\n---\n" + "x" * 600_000)
     found = library(tmp_path)
     assert [skill.name for skill in found.skills] == ["good"]
-    assert {Path(each.file).parent.name for each in found.mistakes} == {"bad", "huge"}
+    assert {Path(each.file).parent.name for each in found.problems} == {"bad", "huge"}
 
 
 def test_links_and_hidden_folders_are_not_followed(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_links_and_hidden_folders_are_not_followed(tmp_path: Path) -> None:
     put(tmp_path / "elsewhere", "other")
     (tmp_path / "user/circle").symlink_to(tmp_path / "user")
     (tmp_path / "user/out").symlink_to(tmp_path / "elsewhere")
-    assert list(library(tmp_path).all) == ["good"]
+    assert list(library(tmp_path).skills_by_name) == ["good"]
 
 
 def test_an_unknown_skill_is_answered_with_near_ones(tmp_path: Path) -> None:
@@ -77,22 +77,22 @@ def test_only_files_of_the_skill_can_be_opened(tmp_path: Path) -> None:
     (folder / "references").mkdir()
     (folder / "references/more.md").write_text("more")
     skill = library(tmp_path).find("mend-it")
-    assert skill.linked("references/more.md") == "more"
+    assert skill.read_linked_file("references/more.md") == "more"
     for path in ("../../../etc/passwd", "/etc/passwd", "references/../SKILL.md"):
         with pytest.raises(SettingsError, match="no file"):
-            skill.linked(path)
+            skill.read_linked_file(path)
 
 
 def test_the_quick_list_says_what_the_library_says(tmp_path: Path) -> None:
-    quick = dict(quick_cards(root.path for root in roots(tmp_path)))
-    full = {skill.name: skill.description for skill in Library(roots(tmp_path)).skills}
+    quick = dict(read_descriptions(root.path for root in default_roots(tmp_path)))
+    full = {skill.name: skill.description for skill in SkillLibrary(default_roots(tmp_path)).skills}
     assert quick == full
     assert len(full) >= 12
 
 
 def test_every_version_can_be_compared_and_brought_back(tmp_path: Path) -> None:
     folder = put(tmp_path / "user", "mend-it", body="# One")
-    history = History(tmp_path / "user")
+    history = SkillHistory(tmp_path / "user")
     first = history.record(folder, reason="begun", by="me")
     assert history.record(folder) == first, "the same content is no new version"
     put(tmp_path / "user", "mend-it", body="# Two")

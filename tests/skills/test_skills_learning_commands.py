@@ -8,12 +8,14 @@ from compiler_house import CODE, TESTS
 from verified_run import a_run
 
 from hermes.cli.main import main
-from hermes.environments.confinement import probe
-from hermes.memory.opening import open_journal
+from hermes.environments.sandboxing import support
+from hermes.memory.store import open_journal
 from hermes.settings.load import load
-from hermes.skills.compiler.drafting import here
+from hermes.skills.compiler.draft import use_relative_paths
 
-sandboxed = pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless()))
+sandboxed = pytest.mark.skipif(
+    bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason())
+)
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
 def a_folder(folder: Path, code: str = CODE) -> Path:
     skill = folder / "mine"
     for name, text in (
-        ("scripts/generate_csv_report.py", here(code)),
+        ("scripts/generate_csv_report.py", use_relative_paths(code)),
         ("tests/test_generate_csv_report.py", TESTS),
         ("references/more.md", "# More\n"),
     ):

@@ -11,8 +11,8 @@ from hermes.core.events.incidents import (
 )
 from hermes.core.events.tools import ToolDecided, ToolFinished, ToolRequested
 from hermes.core.messages import Risk, ToolCall, ToolResult
-from hermes.core.protocols import Recorded
-from hermes.skills.distill.deeds import LOOKS
+from hermes.core.protocols import JournalRecord
+from hermes.skills.distill.verified_run import READ_ONLY_EFFECTS
 
 RUN = "run-1"
 Command = tuple[str, str, int, tuple[str, ...]]
@@ -34,7 +34,7 @@ def a_run(
     ok: bool = True,
     tool: str = "terminal",
     undo: str = "",
-) -> list[Recorded]:
+) -> list[JournalRecord]:
     events: list[Event] = [
         AlertRaised(
             run=RUN,
@@ -62,7 +62,7 @@ def a_run(
                 undo=undo if number == 3 else "",
             )
             for number, (command, _, _, effects) in enumerate(commands)
-            if not set(effects) <= LOOKS
+            if not set(effects) <= READ_ONLY_EFFECTS
         ]
     events += [
         IncidentDiagnosed(
@@ -74,4 +74,4 @@ def a_run(
         ),
         IncidentVerified(run=RUN, incident="i", ok=ok, checks=("it answers",)),
     ]
-    return [Recorded(number, event) for number, event in enumerate(events, 1)]
+    return [JournalRecord(number, event) for number, event in enumerate(events, 1)]

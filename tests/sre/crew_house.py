@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import anyio
 
-from hermes.agent.means import Means
+from hermes.agent.dependencies import AgentDependencies
 from hermes.agent.settings import AgentSettings
 from hermes.core.actions import Action, Approval, Approver, Decision
 from hermes.core.bus import Bus
@@ -17,25 +17,31 @@ from hermes.core.events.incidents import IncidentOpened
 from hermes.core.messages import Completion, Message, ToolCall, ToolSpec
 from hermes.core.protocols import Environment, Model
 from hermes.environments.local import LocalEnvironment
-from hermes.gym.box.place import place_in
-from hermes.gym.episode import Episode, open_episode
-from hermes.gym.scenario import find
-from hermes.gym.stage import Shelf, gate, operator, rules
-from hermes.gym.story import Story
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.models.scripted import Reply, ScriptedModel
-from hermes.policy.judgement import RuleBook
-from hermes.sre.agents.crew import Crew, ModelFor
-from hermes.sre.agents.settings import Budget, CrewSettings
-from hermes.sre.case import Case, case_of
-from hermes.sre.eyes import open_eyes
-from hermes.sre.ground import Ground
-from hermes.sre.settings import SreSettings, VerifySettings
+from hermes.gym.box.environment import host_environment
+from hermes.gym.episodes.episode import Episode, open_episode
+from hermes.gym.episodes.responder_context import (
+    EpisodeArtifacts,
+    answer_as_operator,
+    sandbox_policy,
+    sandbox_rules,
+)
+from hermes.gym.scenario import find_scenario
+from hermes.gym.scenario_spec import ScenarioSpec
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.models.scripted import ScriptedModel, ScriptedReply
+from hermes.policy.rules.evaluation import RuleSet
+from hermes.sre.checks import open_independent_checks
+from hermes.sre.context import IncidentContext
+from hermes.sre.incident import IncidentDetails, incident_details
+from hermes.sre.responders.model_team import ModelForRole, ModelTeam
+from hermes.sre.settings import AgentBudget, CrewSettings, SreSettings, VerifySettings
 from hermes.tools.executor import Executor
 from hermes.tools.terminal import make_terminal
 
 Kind = TypeVar("Kind")
-SETTINGS = CrewSettings(looking=Budget(seconds=20.0), judging=Budget(turns=2, seconds=20.0))
+SETTINGS = CrewSettings(
+    looking=AgentBudget(seconds=20.0), judging=AgentBudget(turns=2, seconds=20.0)
+)
 QUICK = SreSettings(
     reflex=False,
     verify=VerifySettings(window=0.3, patience=8.0, every=0.1, timeout=5.0),
@@ -44,8 +50,8 @@ QUICK = SreSettings(
 
 
 @cache
-def book() -> RuleBook:
-    return rules()
+def book() -> RuleSet:
+    return sandbox_rules()
 
 
 async def nobody(action: Action, decision: Decision) -> Approval:
@@ -82,7 +88,7 @@ def says(text: str) -> Message:
 class Hangs(ScriptedModel):
     """Plays its replies, and then never answers again."""
 
-    def __init__(self, replies: Iterable[Reply] = ()) -> None:
+    def __init__(self, replies: Iterable[ScriptedReply] = ()) -> None:
         super().__init__(replies, name="hangs")
         self._count = len(list(replies))
 
@@ -107,7 +113,7 @@ class House:
 
     models: Mapping[str, Model] = field(default_factory=dict)
     settings: CrewSettings = SETTINGS
-    approver: Approver = operator
+    approver: Approver = answer_as_operator
     journal: InMemoryJournal = field(default_factory=InMemoryJournal)
 
     def model_for(self, job: str) -> Model:
@@ -120,39 +126,39 @@ class House:
             if isinstance(each, kind) and (not run or getattr(each, "run", "") == run)
         ]
 
-    def crew(self, place: Environment) -> Crew:
+    def crew(self, place: Environment) -> ModelTeam:
         bus = Bus(self.journal)
         tools = {"terminal": make_terminal()}
-        means = Means(
+        means = AgentDependencies(
             model=ScriptedModel([]),
-            executor=Executor(tools, gate(book()), self.approver, bus),
+            executor=Executor(tools, sandbox_policy(book()), self.approver, bus),
             environment=place,
             bus=bus,
-            artifacts=Shelf(),
+            artifacts=EpisodeArtifacts(),
             settings=AgentSettings(),
             origin="incident",
         )
-        return Crew(means, self.settings, self.model_for)
+        return ModelTeam(means, self.settings, self.model_for)
 
-    async def opened(self, title: str = "web is down", **more: Any) -> Case:
+    async def opened(self, title: str = "web is down", **more: Any) -> IncidentDetails:
         given = {"service": "web", "severity": "P1", **more}
         opened = IncidentOpened(run="incident-1", incident="incident-1", title=title, **given)
         await Bus(self.journal).publish(opened)
-        return case_of(opened)
+        return incident_details(opened)
 
     @asynccontextmanager
     async def folder(
-        self, at: Path, *, path: str = "/usr/bin:/bin", model_for: ModelFor | None = None
-    ) -> AsyncGenerator[Crew, None]:
+        self, at: Path, *, path: str = "/usr/bin:/bin", model_for: ModelForRole | None = None
+    ) -> AsyncGenerator[ModelTeam, None]:
         async with LocalEnvironment(at, {"PATH": path}) as place:
             crew = self.crew(place)
             yield replace(crew, model_for=model_for) if model_for else crew
 
     @asynccontextmanager
     async def box(self, name: str, seed: int) -> AsyncGenerator["Stand", None]:
-        scenario = find(name)
-        story = scenario.story(seed)
-        async with open_episode(scenario, story) as episode, place_in(episode.box) as place:
+        scenario = find_scenario(name)
+        story = scenario.draw_spec(seed)
+        async with open_episode(scenario, story) as episode, host_environment(episode.box) as place:
             labels = tuple(story.alert.labels.items())
             case = await self.opened(
                 story.alert.title,
@@ -164,20 +170,20 @@ class House:
 
 @dataclass(frozen=True)
 class Stand:
-    crew: Crew
-    case: Case
-    story: Story
+    crew: ModelTeam
+    case: IncidentDetails
+    story: ScenarioSpec
     episode: Episode
 
     @property
-    def ground(self) -> Ground:
-        means = self.crew.means
-        return Ground(
+    def ground(self) -> IncidentContext:
+        means = self.crew.dependencies
+        return IncidentContext(
             bus=means.bus,
             executor=means.executor,
             environment=means.environment,
             artifacts=means.artifacts,
             settings=QUICK,
-            eyes=lambda case: open_eyes(case, means.environment),
-            minds=self.crew,
+            checks_for=lambda case: open_independent_checks(case, means.environment),
+            responder=self.crew,
         )

@@ -9,15 +9,15 @@ from incident_story import RUN, resolved
 
 from hermes.core.bus import Bus
 from hermes.core.events.incidents import ReportWritten
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.sre.report.document import document
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.sre.reports.report_file import write_report_file
 
 
 async def main(folder: Path, limit: int) -> None:
     journal = InMemoryJournal()
     await resolved().into(journal)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-    path = await document(journal, Bus(journal), RUN, folder)
+    path = await write_report_file(journal, Bus(journal), RUN, folder)
     said = [each for each in journal.events if isinstance(each, ReportWritten)]
     sys.stdout.write(f"{path}\n{len(said)}\n{said[-1].trouble}\n{said[-1].path}\n")
 

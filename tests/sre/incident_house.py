@@ -15,15 +15,14 @@ from hermes.core.events.incidents import AlertRaised, IncidentOpened
 from hermes.core.protocols import Journal
 from hermes.environments.local import LocalEnvironment
 from hermes.memory.artifacts import FileArtifacts
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.skills.cards import Root
-from hermes.skills.library import Library, Skill
-from hermes.sre.case import Case, case_of
-from hermes.sre.commander import Commander, Ending
-from hermes.sre.eyes import Eyes
-from hermes.sre.ground import Ground
-from hermes.sre.looking import Seen
-from hermes.sre.minds import Minds
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.skills.discovery import SkillRoot
+from hermes.skills.library import Skill, SkillLibrary
+from hermes.sre.checks import CheckResult, IndependentChecks
+from hermes.sre.commander import Commander, IncidentResult
+from hermes.sre.context import IncidentContext
+from hermes.sre.incident import IncidentDetails, incident_details
+from hermes.sre.model_responder import ModelResponder
 from hermes.sre.settings import SreSettings, VerifySettings
 from hermes.tools.executor import Executor
 from hermes.tools.terminal import make_terminal
@@ -85,7 +84,7 @@ class Host:
     folder: Path
     journal: Journal = field(default_factory=InMemoryJournal)
     settings: SreSettings = QUICK
-    minds: Minds | None = None
+    minds: ModelResponder | None = None
     reported: list[str] = field(default_factory=list)
     learned: list[str] = field(default_factory=list)
     watched: tuple[str, ...] = ("web",)
@@ -126,25 +125,25 @@ class Host:
     async def skills(self) -> Sequence[Skill]:
         folder = self.folder / "skills"
         names = [each.name for each in folder.iterdir()] if folder.is_dir() else []
-        return Library([Root(folder, "user")], dict.fromkeys(names, "trusted")).skills
+        return SkillLibrary([SkillRoot(folder, "user")], dict.fromkeys(names, "trusted")).skills
 
-    async def eyes(self, case: Case) -> Eyes:
-        async def see() -> Sequence[Seen]:
+    async def eyes(self, case: IncidentDetails) -> IndependentChecks:
+        async def see() -> Sequence[CheckResult]:
             if self.slow:
-                return [Seen(check="web", ok=False, detail="gave no answer within 2 s")]
-            return [Seen(check=name, ok=self.well(name)) for name in self.watched]
+                return [CheckResult(check="web", ok=False, detail="gave no answer within 2 s")]
+            return [CheckResult(check=name, ok=self.well(name)) for name in self.watched]
 
         return see
 
-    async def report(self, case: Case) -> None:
+    async def report(self, case: IncidentDetails) -> None:
         if self.trouble:
             raise HermesError(self.trouble)
         self.reported.append(case.incident)
 
-    async def learn(self, case: Case) -> None:
+    async def learn(self, case: IncidentDetails) -> None:
         self.learned.append(case.incident)
 
-    async def opened(self, name: str = "incident-1") -> Case:
+    async def opened(self, name: str = "incident-1") -> IncidentDetails:
         """An alert and its incident, in the journal."""
         opened = IncidentOpened(
             run=name,
@@ -156,32 +155,32 @@ class Host:
         )
         bus = Bus(self.journal)
         await bus.publish(AlertRaised(run="watch", fingerprint="web", title="web is down"), opened)
-        return case_of(opened)
+        return incident_details(opened)
 
     @asynccontextmanager
-    async def ground(self) -> AsyncGenerator[Ground, None]:
+    async def ground(self) -> AsyncGenerator[IncidentContext, None]:
         bus = Bus(self.journal)
         tools = {"terminal": make_terminal()}
         asks = not self.answers or self.answers_after > 0
         async with LocalEnvironment(self.folder, {"PATH": "/usr/bin:/bin"}) as place:
-            yield Ground(
+            yield IncidentContext(
                 bus=bus,
                 executor=Executor(tools, Rules(ask=asks), self.person, bus),
                 environment=place,
                 artifacts=FileArtifacts(self.folder / "artifacts"),
                 settings=self.settings,
                 skills=self.skills,
-                eyes=self.eyes,
-                minds=self.minds,
+                checks_for=self.eyes,
+                responder=self.minds,
                 report=self.report,
                 learn=self.learn,
             )
 
 
-async def commanded(host: Host) -> Ending:
+async def commanded(host: Host) -> IncidentResult:
     case = await host.opened()
     async with host.ground() as ground:
-        return await Commander(ground, case).command()
+        return await Commander(ground, case).run()
 
 
 def events(host: Host, kind: type[Kind]) -> list[Kind]:

@@ -11,9 +11,9 @@ from hermes.core.events.incidents import (
     IncidentClosed,
     IncidentDiagnosed,
     IncidentOpened,
+    IncidentPhase,
     IncidentVerified,
     LayerInvestigated,
-    Phase,
     PhaseEntered,
 )
 from hermes.core.events.runs import ModelAnswered
@@ -62,7 +62,7 @@ class Tale:
             )
         )
 
-    def phase(self, phase: Phase, **more: object) -> None:
+    def phase(self, phase: IncidentPhase, **more: object) -> None:
         self.add(
             PhaseEntered(
                 run=self.run,

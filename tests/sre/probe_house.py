@@ -10,15 +10,15 @@ from pathlib import Path
 
 import anyio
 
-from hermes.app.gate import open_policy
+from hermes.app.policy import open_policy
 from hermes.core.actions import Policy
 from hermes.environments.local import LocalEnvironment
 from hermes.settings.load import load
-from hermes.sre.probes.admission import vouch
-from hermes.sre.probes.judging import Verdict, judge
+from hermes.sre.probes.admission import mark_admitted
+from hermes.sre.probes.evaluation import ProbeVerdict, judge_probe
 from hermes.sre.probes.probe import Probe
-from hermes.sre.probes.round import ask
-from hermes.sre.probes.settings import ProbeSettings
+from hermes.sre.probes.probe_runner import run_probes
+from hermes.sre.settings import ProbeSettings
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -27,13 +27,13 @@ def this_host(folder: Path) -> LocalEnvironment:
     return LocalEnvironment(folder, {"PATH": PATH, "HOME": str(folder), "LANG": "C.UTF-8"})
 
 
-async def look(folder: Path, probe: Probe, keep: str | None = None) -> Verdict:
+async def look(folder: Path, probe: Probe, keep: str | None = None) -> ProbeVerdict:
     """One probe, asked once on this host."""
-    probe = vouch(probe)
+    probe = mark_admitted(probe)
     async with this_host(folder) as here:
         before = None if keep is None else {probe.name: keep}
-        reading = (await ask(here, [probe], before))[probe.name]
-    return judge(probe, reading, (), ProbeSettings())
+        reading = (await run_probes(here, [probe], before))[probe.name]
+    return judge_probe(probe, reading, (), ProbeSettings())
 
 
 async def eventually(happened: Callable[[], Awaitable[bool]], seconds: float = 20.0) -> None:

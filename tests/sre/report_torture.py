@@ -7,8 +7,8 @@ import anyio
 from incident_story import RUN
 
 from hermes.core.bus import Bus
-from hermes.memory.journal import SqliteJournal
-from hermes.sre.report.document import document
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.sre.reports.report_file import write_report_file
 
 
 async def main(home: Path) -> None:
@@ -16,7 +16,7 @@ async def main(home: Path) -> None:
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         sys.stdin.readline()
-        path = await document(journal, Bus(journal), RUN, home / "incidents")
+        path = await write_report_file(journal, Bus(journal), RUN, home / "incidents")
     sys.stdout.write(f"{path}\n")
 
 

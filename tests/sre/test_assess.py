@@ -5,49 +5,60 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from hermes.environments.confinement import probe
-from hermes.gym.dice import Split
-from hermes.gym.episode import open_episode
-from hermes.gym.scenario import find
-from hermes.gym.stage import bare_stage, rules
-from hermes.policy.commands import analyse
-from hermes.skills.playbook.facts import Facts
-from hermes.sre.assessing.assess import Assessment, assess
-from hermes.sre.assessing.grounds import false_alarm, numbers_in, passed_trouble, subject_of
-from hermes.sre.assessing.symptoms import came_back, fading, symptoms
-from hermes.sre.assessing.whole_host import (
-    LOOKS,
-    Log,
-    Monitor,
-    Seen,
-    State,
-    Unit,
-    look_at,
-    read_checks,
-    read_logs,
-    read_state,
+from hermes.environments.sandboxing import support
+from hermes.gym.episodes.episode import open_episode
+from hermes.gym.episodes.responder_context import open_bare_run, sandbox_rules
+from hermes.gym.random_source import Split
+from hermes.gym.scenario import find_scenario
+from hermes.policy.command_analysis import analyse_command
+from hermes.skills.playbook.parameters import AlertFacts
+from hermes.sre.assessment.all_clear import (
+    alert_unit,
+    find_false_alarm,
+    find_past_trouble,
+    numbers_in_line,
+)
+from hermes.sre.assessment.assess import Assessment, assess_host
+from hermes.sre.assessment.host_state import (
+    SCRIPTS_FOLDER,
+    HostObservation,
+    HostState,
+    LogSummary,
+    MonitorConfig,
+    UnitState,
+    parse_host_state,
+    parse_log_summaries,
+    parse_monitors,
+    read_script,
+)
+from hermes.sre.assessment.symptoms import (
+    find_recent_symptoms,
+    find_returned_trouble,
+    find_symptoms,
 )
 
-in_a_box = pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless()))
-ALERT = Facts(title="disk usage of web is 12 percent, limit 5", labels={"service": "web"})
-RINGS = Monitor(
+in_a_box = pytest.mark.skipif(
+    bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason())
+)
+ALERT = AlertFacts(title="disk usage of web is 12 percent, limit 5", labels={"service": "web"})
+RINGS = MonitorConfig(
     unit="watch.service", file="/etc/watch.conf", lines=("what = disk usage in percent", "max = 5")
 )
 
 
-def host(**logs: Log) -> Seen:
-    units = tuple(Unit(name=f"{name}.service", active="active", up=99) for name in logs)
-    return Seen(
-        state=State(units=units),
+def host(**logs: LogSummary) -> HostObservation:
+    units = tuple(UnitState(name=f"{name}.service", active="active", up=99) for name in logs)
+    return HostObservation(
+        state=HostState(units=units),
         logs={f"{name}.service": log for name, log in logs.items()},
         checks=(RINGS,),
     )
 
 
-def log(unit: str, runs: str = "") -> Log:
+def log(unit: str, runs: str = "") -> LogSummary:
     pairs = tuple((mark[0], int(mark[1:])) for mark in runs.split())
     bad = sum(count for kind, count in pairs if kind == "F")
-    return Log(
+    return LogSummary(
         unit=f"{unit}.service",
         runs={"/sum": pairs} if pairs else {},
         asked=sum(count for _, count in pairs),
@@ -58,11 +69,14 @@ def log(unit: str, runs: str = "") -> Log:
 
 
 async def judged(name: str, seed: int, split: Split = "train") -> Assessment:
-    scenario = find(name)
-    story = scenario.story(seed, split)
-    facts = Facts(title=story.alert.title, text=story.alert.text, labels=story.alert.labels)
-    async with open_episode(scenario, story) as episode, bare_stage(episode, rules()) as stage:
-        return await assess(facts, stage.execute)
+    scenario = find_scenario(name)
+    story = scenario.draw_spec(seed, split)
+    facts = AlertFacts(title=story.alert.title, text=story.alert.text, labels=story.alert.labels)
+    async with (
+        open_episode(scenario, story) as episode,
+        open_bare_run(episode, sandbox_rules()) as stage,
+    ):
+        return await assess_host(facts, stage.execute)
 
 
 @in_a_box
@@ -90,15 +104,15 @@ async def test_where_a_fault_is_nobody_says_that_all_is_well(name: str) -> None:
     assert not found.all_clear, found.reasons
 
 
-@pytest.mark.parametrize("file", sorted(LOOKS.glob("*.sh")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", sorted(SCRIPTS_FOLDER.glob("*.sh")), ids=lambda file: file.stem)
 def test_its_looks_change_nothing(file: Path) -> None:
-    assert analyse(file.read_text()).effects == {"read"}
+    assert analyse_command(file.read_text()).effects == {"read"}
     assert file.stem in ("state", "logs", "checks")
 
 
 def test_a_check_that_rings_at_what_harms_nobody_is_a_false_alarm() -> None:
-    monitor = Log(unit="watch.service", last="disk usage in percent 12 > 5", lines=4)
-    found = false_alarm(ALERT, host(web=log("web", "S9"), watch=monitor))
+    monitor = LogSummary(unit="watch.service", last="disk usage in percent 12 > 5", lines=4)
+    found = find_false_alarm(ALERT, host(web=log("web", "S9"), watch=monitor))
     assert found is not None
     assert (found.component, found.value) == ("/etc/watch.conf", "max = 5")
     assert found.monitor == "watch.service"
@@ -113,30 +127,32 @@ def test_a_check_that_rings_at_what_harms_nobody_is_a_false_alarm() -> None:
     ],
     ids=["it does harm", "somebody else complains", "it does not ring"],
 )
-def test_otherwise_it_is_none(ring: str, web: Log) -> None:
-    monitor = Log(unit="watch.service", last=ring, lines=4)
-    assert false_alarm(ALERT, host(web=web, watch=monitor)) is None
+def test_otherwise_it_is_none(ring: str, web: LogSummary) -> None:
+    monitor = LogSummary(unit="watch.service", last=ring, lines=4)
+    assert find_false_alarm(ALERT, host(web=web, watch=monitor)) is None
 
 
 def test_a_small_number_of_something_old_or_waiting_may_well_be_trouble() -> None:
-    facts = Facts(title="age of backup 30 hours, limit 5", labels={"service": "web"})
-    monitor = Log(unit="watch.service", last="backup age 30 > 5", lines=4)
-    assert false_alarm(facts, host(web=log("web", "S9"), watch=monitor)) is None
+    facts = AlertFacts(title="age of backup 30 hours, limit 5", labels={"service": "web"})
+    monitor = LogSummary(unit="watch.service", last="backup age 30 > 5", lines=4)
+    assert find_false_alarm(facts, host(web=log("web", "S9"), watch=monitor)) is None
 
 
 def test_errors_that_stopped_are_trouble_past_once_they_stay_away() -> None:
     said = ("2026-01-01 10:00:00 ERROR no answer: /scratch: No space left on device",)
     before = host(web=log("web", "S4 F3 S6"))
-    web = Log(unit="web.service", runs={"/sum": (("S", 4), ("F", 3), ("S", 9))}, said=said)
+    web = LogSummary(unit="web.service", runs={"/sum": (("S", 4), ("F", 3), ("S", 9))}, said=said)
     web = replace(web, asked=16, bad=3, errors=3, after=9)
     now = host(web=web)
-    found = passed_trouble(ALERT, now)
+    found = find_past_trouble(ALERT, now)
     assert found is not None
     assert (found.verdict, found.component) == ("recovered", "/scratch")
-    assert came_back(before, now, found) == []
+    assert find_returned_trouble(before, now, found) == []
     again = host(web=replace(web, errors=4))
-    assert came_back(before, again, found) == ["web.service failed again"]
-    assert came_back(now, now, found) != []  # nobody asked since: nothing shows that it works
+    assert find_returned_trouble(before, again, found) == ["web.service failed again"]
+    assert (
+        find_returned_trouble(now, now, found) != []
+    )  # nobody asked since: nothing shows that it works
 
 
 @pytest.mark.parametrize(
@@ -146,39 +162,41 @@ def test_errors_that_stopped_are_trouble_past_once_they_stay_away() -> None:
 )  # fmt: skip
 def test_answers_are_read_in_their_order(runs: str, wrong: bool, unsure: bool) -> None:
     seen = host(web=log("web", runs))
-    assert bool(symptoms(ALERT, seen)) == wrong
-    assert bool(fading(ALERT, seen)) == unsure
+    assert bool(find_symptoms(ALERT, seen)) == wrong
+    assert bool(find_recent_symptoms(ALERT, seen)) == unsure
 
 
 def test_what_was_given_up_on_long_ago_is_not_what_rang() -> None:
-    old = Unit(name="legacy.service", active="failed")
+    old = UnitState(name="legacy.service", active="failed")
     seen = host(web=log("web", "S9"))
-    beside = Seen(state=State(units=(*seen.state.units, old)), logs=seen.logs)
-    assert symptoms(ALERT, beside) == []
-    assert symptoms(Facts(title="legacy is down"), beside) == ["legacy.service is failed"]
+    beside = HostObservation(state=HostState(units=(*seen.state.units, old)), logs=seen.logs)
+    assert find_symptoms(ALERT, beside) == []
+    assert find_symptoms(AlertFacts(title="legacy is down"), beside) == ["legacy.service is failed"]
 
 
 def test_an_alert_is_about_the_unit_that_its_labels_name() -> None:
     seen = host(web=log("web"), cache=log("cache"))
-    assert subject_of(Facts(title="cache and more", labels={"s": "web"}), seen) == "web.service"
-    assert subject_of(Facts(title="cache is slow"), seen) == "cache.service"
-    assert subject_of(Facts(title="webcache is slow"), seen) == ""
+    assert (
+        alert_unit(AlertFacts(title="cache and more", labels={"s": "web"}), seen) == "web.service"
+    )
+    assert alert_unit(AlertFacts(title="cache is slow"), seen) == "cache.service"
+    assert alert_unit(AlertFacts(title="webcache is slow"), seen) == ""
 
 
 def test_what_the_looks_print_is_read_and_what_is_cut_off_does_no_harm() -> None:
-    logs = read_logs(
+    logs = parse_log_summaries(
         "log=web.service\ncount=7 errors=2 after=1 asked=5 bad=2 died=0\nruns=/a S:3 F:2\n"
         "said=ERROR no\nlast=INFO yes\nruns=\nruns=/b x\nlog=\n"
     )
     web = logs["web.service"]
     assert (web.lines, web.errors, web.asked, web.said) == (7, 2, 5, ("ERROR no",))
     assert web.runs == {"/a": (("S", 3), ("F", 2))}
-    state = read_state(
+    state = parse_host_state(
         "unit=web.service ActiveState=active MainPID=7 NRestarts=2 rss=10 up=3\ndisk=/x used=95 "
         "free=5000\ndisk=/dev/shm used=70 free=99999\nmemory=40\nbusy=9 share=90\nrubbish\n"
     )
     assert (state.units[0].restarts, state.full, state.busy) == (2, ("/x", "/dev/shm"), (9,))
-    (check,) = read_checks("noise\ncheck=watch.service /etc/watch.conf\n  max = 5\n")
+    (check,) = parse_monitors("noise\ncheck=watch.service /etc/watch.conf\n  max = 5\n")
     assert (check.unit, check.file, check.lines) == (
         "watch.service",
         "/etc/watch.conf",
@@ -187,10 +205,13 @@ def test_what_the_looks_print_is_read_and_what_is_cut_off_does_no_harm() -> None
 
 
 def test_numbers_are_found_beside_signs_and_never_in_dates() -> None:
-    assert numbers_in("2026-11-15 08:52:00 alarm value=0.2 max=0 at web-2:8080") == ["0.2", "0"]
-    assert numbers_in("disk 12/5, notifying") == ["12", "5"]
+    assert numbers_in_line("2026-11-15 08:52:00 alarm value=0.2 max=0 at web-2:8080") == [
+        "0.2",
+        "0",
+    ]
+    assert numbers_in_line("disk 12/5, notifying") == ["12", "5"]
 
 
 def test_strangers_words_are_not_read_before_they_can_matter() -> None:
-    assert "words=0" in look_at("logs")
-    assert look_at("words") == look_at("logs").replace("words=0", "words=1")
+    assert "words=0" in read_script("logs")
+    assert read_script("words") == read_script("logs").replace("words=0", "words=1")

@@ -20,18 +20,17 @@ from hermes.core.events.incidents import (
 from hermes.core.events.skills import PlaybookEnded
 from hermes.core.events.tools import ToolRequested
 from hermes.core.messages import ToolCall
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.sre.case import Case
-from hermes.sre.commander import Commander, Ending
-from hermes.sre.ground import Ground
-from hermes.sre.incident import incident
-from hermes.sre.looking import Seen
-from hermes.sre.minds import Hypothesis, Remedy, Synthesis, Tried
-from hermes.sre.sizing_up import RESUMABLE_S
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.sre.checks import CheckResult
+from hermes.sre.commander import Commander, IncidentResult
+from hermes.sre.context import IncidentContext
+from hermes.sre.incident import IncidentDetails, read_incident
+from hermes.sre.initial_assessment import MAX_RESUME_GAP_S
+from hermes.sre.model_responder import FailedAttempt, FixResult, Hypothesis, InvestigationResult
 from hermes.tools.executor import Executor
 
 pytestmark = pytest.mark.anyio
-LONG = timedelta(seconds=RESUMABLE_S + 60)
+LONG = timedelta(seconds=MAX_RESUME_GAP_S + 60)
 
 
 @pytest.fixture
@@ -131,7 +130,9 @@ async def test_a_check_that_gives_no_answer_has_failed(host: Host) -> None:
 
 async def test_a_proposed_check_that_hangs_holds_nobody_up(host: Host) -> None:
     guess = Hypothesis(component="web", check="sleep 60")
-    ending = await with_mind(host, Mind(Synthesis(verdict="fix", hypotheses=(guess,)), "touch x"))
+    ending = await with_mind(
+        host, Mind(InvestigationResult(verdict="fix", hypotheses=(guess,)), "touch x")
+    )
     assert ending.outcome == "escalated"
 
 
@@ -142,11 +143,13 @@ async def test_what_heals_by_itself_in_the_middle_is_told_as_such(host: Host) ->
     class Slow:
         """Takes so long to look that it is over when it is done."""
 
-        async def investigate(self, case: Case, baseline: Sequence[Seen]) -> Synthesis:
+        async def investigate(
+            self, case: IncidentDetails, baseline: Sequence[CheckResult]
+        ) -> InvestigationResult:
             (host.folder / "well-web").touch()
-            return Synthesis(verdict="escalate")
+            return InvestigationResult(verdict="escalate")
 
-        async def remediate(self, *given: object) -> Remedy:
+        async def remediate(self, *given: object) -> FixResult:
             raise AssertionError("there is nothing to mend")
 
     host.minds = Slow()
@@ -158,37 +161,39 @@ async def test_what_heals_by_itself_in_the_middle_is_told_as_such(host: Host) ->
 class Mind:
     """Says what it is told to; changes what it is told to."""
 
-    def __init__(self, synthesis: Synthesis, *commands: str) -> None:
+    def __init__(self, synthesis: InvestigationResult, *commands: str) -> None:
         self.synthesis, self.commands = synthesis, commands
-        self.ground: Ground | None = None
+        self.ground: IncidentContext | None = None
 
-    async def investigate(self, case: Case, baseline: Sequence[Seen]) -> Synthesis:
+    async def investigate(
+        self, case: IncidentDetails, baseline: Sequence[CheckResult]
+    ) -> InvestigationResult:
         return self.synthesis
 
     async def remediate(
         self,
-        case: Case,
+        case: IncidentDetails,
         hypothesis: Hypothesis,
         attempt: int,
-        tried: Sequence[Tried],
+        tried: Sequence[FailedAttempt],
         executor: Executor,
-    ) -> Remedy:
+    ) -> FixResult:
         assert self.ground is not None
-        road = self.ground.road(f"{case.run}/fix-{attempt}", executor)
+        road = self.ground.execute_for_run(f"{case.run}/fix-{attempt}", executor)
         for number, command in enumerate(self.commands):
             await road(ToolCall(f"m{attempt}-{number}", "terminal", {"command": command}))
-        return Remedy(summary="it is fixed, I promise")
+        return FixResult(summary="it is fixed, I promise")
 
 
-GUESS = Synthesis(verdict="fix", hypotheses=(Hypothesis(component="web"),))
+GUESS = InvestigationResult(verdict="fix", hypotheses=(Hypothesis(component="web"),))
 
 
-async def with_mind(host: Host, mind: Mind) -> Ending:
+async def with_mind(host: Host, mind: Mind) -> IncidentResult:
     host.minds = mind
     case = await host.opened()
     async with host.ground() as ground:
         mind.ground = ground
-        return await Commander(ground, case).command()
+        return await Commander(ground, case).run()
 
 
 async def test_a_model_that_claims_success_is_not_believed(host: Host) -> None:
@@ -225,13 +230,13 @@ async def test_a_check_that_the_model_proposes_counts_if_it_fails_before(host: H
     host.watched = ()
     guess = Hypothesis(component="web", check="test -f well-web")
     ending = await with_mind(
-        host, Mind(Synthesis(verdict="fix", hypotheses=(guess,)), "touch well-web")
+        host, Mind(InvestigationResult(verdict="fix", hypotheses=(guess,)), "touch well-web")
     )
     assert ending.outcome == "resolved"
 
 
 async def test_a_model_that_sees_no_incident_must_convince_the_checks(host: Host) -> None:
-    ending = await with_mind(host, Mind(Synthesis(verdict="no-incident")))
+    ending = await with_mind(host, Mind(InvestigationResult(verdict="no-incident")))
     assert ending.outcome == "escalated"
     assert "said to be no-incident" in ending.reason
 
@@ -267,20 +272,22 @@ class Mortal(InMemoryJournal):
         return written
 
 
-async def die_and_go_on(host: Host, journal: Mortal, lives: int, *, late: bool) -> Ending | None:
+async def die_and_go_on(
+    host: Host, journal: Mortal, lives: int, *, late: bool
+) -> IncidentResult | None:
     """Killed at one point, then left alone; None when it was done before that point."""
     case = await host.opened()
     journal.lives, journal.late = lives, late
     try:
         async with host.ground() as ground:
-            await Commander(ground, case).command()
+            await Commander(ground, case).run()
         return None
     except BaseException as error:
         if not _is_kill(error):
             raise
     journal.lives = None
     async with host.ground() as ground:
-        return await Commander(ground, case).command()
+        return await Commander(ground, case).run()
 
 
 def _is_kill(error: BaseException) -> bool:
@@ -334,7 +341,7 @@ async def test_a_report_that_cannot_be_made_is_told_and_undoes_no_fix(host: Host
 
 async def test_a_fault_of_ours_takes_changes_back_and_is_reported(host: Host) -> None:
     class Broken(Mind):
-        async def remediate(self, *given: object, **more: object) -> Remedy:
+        async def remediate(self, *given: object, **more: object) -> FixResult:
             await super().remediate(*given, **more)  # type: ignore[arg-type]
             raise RuntimeError("a bug")
 
@@ -351,9 +358,9 @@ async def test_what_was_closed_stays_closed(host: Host) -> None:
     first = await commanded(host)
     written = await host.journal.last()
     async with host.ground() as ground:
-        past = await incident(host.journal, "incident-1")
+        past = await read_incident(host.journal, "incident-1")
         assert past is not None
-        again = await Commander(ground, past.case).command()
+        again = await Commander(ground, past.details).run()
     assert again.outcome == first.outcome
     assert await host.journal.last() == written
 
@@ -370,7 +377,7 @@ async def test_after_a_crash_what_was_found_before_it_is_not_asked_again(host: H
         PlaybookEnded(run=id, skill="web", outcome="declined", step="look"),
     )
     async with host.ground() as ground:
-        ending = await Commander(ground, case).command()
+        ending = await Commander(ground, case).run()
     assert (ending.outcome, host.ledger) == ("resolved", ["web-1"])
     asked = [each.call.id for each in events(host, ToolRequested)]
     assert asked[0].startswith("play-look"), "the host is not assessed again before it acts"
@@ -388,5 +395,5 @@ async def test_long_after_a_crash_everything_is_asked_again(host: Host) -> None:
         PhaseEntered(run=id, incident=id, at=then, phase="reflex", attempt=1),
     )
     async with host.ground() as ground:
-        await Commander(ground, case).command()
+        await Commander(ground, case).run()
     assert [each for each in events(host, ToolRequested) if each.call.id.startswith("assess-")]

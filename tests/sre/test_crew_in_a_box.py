@@ -10,24 +10,24 @@ from hermes.core.events.incidents import (
     LayerInvestigated,
 )
 from hermes.core.events.tools import ToolDecided, ToolFinished, ToolStarted
-from hermes.environments.confinement import probe
-from hermes.gym.scenario import find
-from hermes.models.scripted import Reply, ScriptedModel
-from hermes.sre.agents.read_only import RULE
+from hermes.environments.sandboxing import support
+from hermes.gym.scenario import find_scenario
+from hermes.models.scripted import ScriptedModel, ScriptedReply
 from hermes.sre.commander import Commander
-from hermes.sre.minds import Hypothesis
+from hermes.sre.model_responder import Hypothesis
+from hermes.sre.policies import READ_ONLY_RULE
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless())),
+    pytest.mark.skipif(bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason())),
 ]
 TYPO, SEED = "config-typo-after-edit", 4
 HOSTILE = "hostile-log-line"
 
 
-def crew_that_finds(*mending: Reply) -> House:
+def crew_that_finds(*mending: ScriptedReply) -> House:
     """Two layers find the mistyped setting; `mending` is what the remediator says."""
-    story = find(TYPO).story(SEED)
+    story = find_scenario(TYPO).draw_spec(SEED)
     service, fault = story.alert.labels["service"], story.fault
     log = f"journalctl -u {service}"
     look = f"grep workers {fault.component[0]}"
@@ -58,9 +58,9 @@ def crew_that_finds(*mending: Reply) -> House:
 async def test_two_layers_find_it_one_judges_one_mends_and_the_checks_say_that_it_holds() -> None:
     house = crew_that_finds()
     async with house.box(TYPO, SEED) as stand:
-        ending = await Commander(stand.ground, stand.case).command()
+        ending = await Commander(stand.ground, stand.case).run()
         assert (ending.outcome, ending.answered_by) == ("resolved", "model"), ending
-        assert (await stand.episode.judge(window=0.0)).resolved
+        assert (await stand.episode.judge(window_s=0.0)).resolved
     layers = [event for event in house.events(LayerInvestigated) if event.status == "done"]
     found = {event.layer: event.findings for event in layers if event.findings}
     assert set(found) == {"service", "changes"}
@@ -91,15 +91,15 @@ async def test_a_small_model_starts_from_facts_that_name_the_mistake() -> None:
 
 async def test_whoever_tries_to_mend_while_investigating_is_refused_and_that_is_written() -> None:
     house = crew_that_finds()
-    story = find(TYPO).story(SEED)
+    story = find_scenario(TYPO).draw_spec(SEED)
     eager = ScriptedModel([*(runs(each) for each in story.reference), finds("x", "df -hP")])
     house.models = {**house.models, "data": eager}
     async with house.box(TYPO, SEED) as stand:
         await stand.crew.investigate(stand.case, ())
-        assert not (await stand.episode.judge(window=0.0)).resolved
+        assert not (await stand.episode.judge(window_s=0.0)).resolved
     run = "incident-1/data"
     decided = house.events(ToolDecided, run)
-    assert [each.rule for each in decided if each.verdict == "deny"] == [RULE] * len(
+    assert [each.rule for each in decided if each.verdict == "deny"] == [READ_ONLY_RULE] * len(
         story.reference
     )
     started = {each.call_id for each in house.events(ToolStarted, run)}
@@ -117,16 +117,16 @@ async def test_a_model_that_only_claims_success_is_found_out() -> None:
         calls(("done", {"summary": "all is well again, I mended it", "check": "true"}))
     )
     async with house.box(TYPO, SEED) as stand:
-        ending = await Commander(stand.ground, stand.case).command()
+        ending = await Commander(stand.ground, stand.case).run()
     assert ending.outcome == "escalated"
     assert not house.events(ChangeBegan)
 
 
 async def test_one_that_changes_and_never_says_so_is_judged_by_the_checks_all_the_same() -> None:
-    story = find(TYPO).story(SEED)
+    story = find_scenario(TYPO).draw_spec(SEED)
     house = crew_that_finds(*(runs(each) for each in story.reference), says("bye"), says("bye"))
     async with house.box(TYPO, SEED) as stand:
-        ending = await Commander(stand.ground, stand.case).command()
+        ending = await Commander(stand.ground, stand.case).run()
     assert ending.outcome == "resolved"
 
 
@@ -134,7 +134,7 @@ async def test_one_that_changes_and_never_says_so_is_judged_by_the_checks_all_th
 async def test_what_a_log_orders_is_refused_in_investigation_and_tainted_in_remediation(
     seed: int,
 ) -> None:
-    story = find(HOSTILE).story(seed)
+    story = find_scenario(HOSTILE).draw_spec(seed)
     order, service = story.shortcut[0], story.alert.labels["service"]
     look = f"journalctl -u {service} -n 60 --no-pager"
     house = House(
@@ -150,12 +150,12 @@ async def test_what_a_log_orders_is_refused_in_investigation_and_tainted_in_reme
     async with house.box(HOSTILE, seed) as stand:
         synthesis = await stand.crew.investigate(stand.case, ())
         guess = synthesis.hypotheses[0]
-        executor = stand.crew.means.executor
+        executor = stand.crew.dependencies.executor
         await stand.crew.remediate(stand.case, guess, 1, (), executor)
-        damage = (await stand.episode.judge(window=0.0)).damage
+        damage = (await stand.episode.judge(window_s=0.0)).damage
     assert not damage
     looked = house.events(ToolDecided, "incident-1/service")
-    assert RULE in [each.rule for each in looked if each.verdict == "deny"]
+    assert READ_ONLY_RULE in [each.rule for each in looked if each.verdict == "deny"]
     first = house.events(ToolDecided, "incident-1/fix-1")[0]
     assert first.verdict in ("ask", "deny")
     assert first.tainted, first
@@ -172,7 +172,7 @@ async def test_the_remediator_is_told_what_shows_it_and_may_give_up() -> None:
         synthesis = await stand.crew.investigate(stand.case, ())
         from_before = Hypothesis(component="x", evidence=synthesis.hypotheses[0].evidence)
         remedy = await stand.crew.remediate(
-            stand.case, from_before, 2, (), stand.crew.means.executor
+            stand.case, from_before, 2, (), stand.crew.dependencies.executor
         )
     assert remedy.gave_up == "not mine to decide"
     mender = house.models["remediator"]

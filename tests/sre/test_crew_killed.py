@@ -11,14 +11,13 @@ from hermes.core.actions import Action, Approval, Decision
 from hermes.core.events import Event
 from hermes.core.events.incidents import IncidentClosed
 from hermes.core.protocols import Model
-from hermes.memory.in_memory import InMemoryJournal
+from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.models.scripted import ScriptedModel
-from hermes.sre.agents.crew import Crew
-from hermes.sre.case import Case
-from hermes.sre.commander import Commander, Ending
-from hermes.sre.eyes import Eyes
-from hermes.sre.ground import Ground
-from hermes.sre.looking import Seen
+from hermes.sre.checks import CheckResult, IndependentChecks
+from hermes.sre.commander import Commander, IncidentResult
+from hermes.sre.context import IncidentContext
+from hermes.sre.incident import IncidentDetails
+from hermes.sre.responders.model_team import ModelTeam
 from hermes.sre.settings import SreSettings, VerifySettings
 
 pytestmark = pytest.mark.anyio
@@ -60,30 +59,30 @@ async def yes(action: Action, decision: Decision) -> Approval:
     return Approval(approved=True, by="test")
 
 
-def ground(crew: Crew, folder: Path) -> Ground:
-    async def eyes(case: Case) -> Eyes:
-        async def see() -> Sequence[Seen]:
-            return [Seen(check="web", ok=(folder / "well").exists())]
+def ground(crew: ModelTeam, folder: Path) -> IncidentContext:
+    async def eyes(case: IncidentDetails) -> IndependentChecks:
+        async def see() -> Sequence[CheckResult]:
+            return [CheckResult(check="web", ok=(folder / "well").exists())]
 
         return see
 
-    means = crew.means
-    return Ground(
+    means = crew.dependencies
+    return IncidentContext(
         bus=means.bus,
         executor=means.executor,
         environment=means.environment,
         artifacts=means.artifacts,
         settings=QUICK,
-        eyes=eyes,
-        minds=crew,
+        checks_for=eyes,
+        responder=crew,
     )
 
 
-async def lived(house: House, folder: Path, case: Case) -> Ending | None:
+async def lived(house: House, folder: Path, case: IncidentDetails) -> IncidentResult | None:
     """None when it was killed."""
     try:
         async with house.folder(folder, model_for=lambda job: alive(folder, job)) as crew:
-            return await Commander(ground(crew, folder), case).command()
+            return await Commander(ground(crew, folder), case).run()
     except BaseException as error:
         if not _is_kill(error):
             raise

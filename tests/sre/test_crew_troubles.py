@@ -15,12 +15,12 @@ from hermes.core.events.runs import RunStarted
 from hermes.core.events.tools import ToolFinished
 from hermes.core.messages import Message, ToolCall
 from hermes.core.protocols import Model
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.models.scripted import Reply, ScriptedModel
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.models.scripted import ScriptedModel, ScriptedReply
 from hermes.models.settings import ModelSettings
-from hermes.sre.agents.crew import check_settings, models_by_role
-from hermes.sre.agents.settings import Budget, CrewSettings
-from hermes.sre.minds import Hypothesis, Synthesis, Tried
+from hermes.sre.model_responder import FailedAttempt, Hypothesis, InvestigationResult
+from hermes.sre.responders.model_team import check_team_settings, models_by_role
+from hermes.sre.settings import AgentBudget, CrewSettings
 
 pytestmark = pytest.mark.anyio
 LOOK = "echo the disk is full"
@@ -28,11 +28,11 @@ GUESS: dict[str, object] = {"component": "/srv", "evidence": [LOOK], "confidence
 TWO = replace(SETTINGS, layers=("processes", "network"))
 
 
-def finder(*after: Reply) -> ScriptedModel:
+def finder(*after: ScriptedReply) -> ScriptedModel:
     return ScriptedModel([runs(LOOK), finds("the disk is full", LOOK), *after])
 
 
-async def investigated(house: House, folder: Path) -> Synthesis:
+async def investigated(house: House, folder: Path) -> InvestigationResult:
     async with house.folder(folder) as crew:
         return await crew.investigate(await house.opened(), ())
 
@@ -49,7 +49,7 @@ def layer(house: House, name: str) -> LayerInvestigated:
 async def test_one_that_hangs_is_cut_off_and_what_it_had_said_stays(tmp_path: Path) -> None:
     slow = Hangs([runs(LOOK), finds("half of it", LOOK, last=False)])
     house = House(
-        {"processes": finder(), "network": slow}, replace(TWO, looking=Budget(seconds=2.0))
+        {"processes": finder(), "network": slow}, replace(TWO, looking=AgentBudget(seconds=2.0))
     )
     house.models = {**house.models, "synthesis": ScriptedModel([concludes("fix", GUESS)])}
     synthesis = await investigated(house, tmp_path)
@@ -104,7 +104,7 @@ RUBBISH = Message(
     ids=["no json", "words", "verdict", "empty", "no evidence", "made up", "nameless", "stream"],
 )
 async def test_a_malformed_judgement_is_put_right_once_or_people_are_called(
-    tmp_path: Path, first: Reply
+    tmp_path: Path, first: ScriptedReply
 ) -> None:
     for second, verdict in ((concludes("fix", GUESS), "fix"), (first, "escalate")):
         judge = ScriptedModel([first, second, concludes("fix", GUESS)])
@@ -174,7 +174,7 @@ async def test_a_huge_output_is_cut_and_kept_whole(tmp_path: Path) -> None:
         assert "last" in told
         assert len(told) < SETTINGS.shown + 2000
         reference = told.partition("first\n")[2].partition("[the whole is ")[2].partition("]")[0]
-        assert "\n4500\n" in await crew.means.artifacts.load(reference)
+        assert "\n4500\n" in await crew.dependencies.artifacts.load(reference)
 
 
 async def test_a_small_window_is_shown_less(tmp_path: Path) -> None:
@@ -192,13 +192,13 @@ async def test_a_small_window_is_shown_less(tmp_path: Path) -> None:
 
 async def test_after_a_crash_they_begin_again_under_other_names(tmp_path: Path) -> None:
     house = House({}, replace(SETTINGS, layers=("processes",)))
-    tried = (Tried(attempt=1, by="playbook", why="it came back"),)
+    tried = (FailedAttempt(attempt=1, by="playbook", why="it came back"),)
     for _ in ("first", "second"):
         mender = ScriptedModel([calls(("done", {"summary": "nothing to do"}))])
         judge = ScriptedModel([concludes("fix", GUESS)])
         house.models = {"processes": finder(), "synthesis": judge, "remediator": mender}
         async with house.folder(tmp_path) as crew:
-            case, road = await house.opened(), crew.means.executor
+            case, road = await house.opened(), crew.dependencies.executor
             [guess] = (await crew.investigate(case, ())).hypotheses
             remedy = await crew.remediate(case, guess, 1, tried, road)
         assert remedy.summary == "nothing to do"
@@ -216,7 +216,7 @@ async def test_the_diagnosis_is_the_hypothesis_that_is_acted_on(tmp_path: Path) 
     house = House({"processes": finder(), "synthesis": judge, "remediator": mender},
                   replace(SETTINGS, layers=("processes",)))  # fmt: skip
     async with house.folder(tmp_path) as crew:
-        case, road = await house.opened(), crew.means.executor
+        case, road = await house.opened(), crew.dependencies.executor
         [first] = (await crew.investigate(case, ())).hypotheses
         second = replace(first, component="/etc/other.conf", mechanism="a wrong port")
         await crew.remediate(case, second, 2, (), road)
@@ -232,22 +232,24 @@ async def test_what_they_are_told_is_never_taken_for_a_persons_wish(tmp_path: Pa
         {"processes": finder(), "synthesis": judge}, replace(SETTINGS, layers=("processes",))
     )
     async with house.folder(tmp_path) as crew:
-        by_hand = dataclasses.replace(crew, means=dataclasses.replace(crew.means, origin="cli"))
+        by_hand = dataclasses.replace(
+            crew, dependencies=dataclasses.replace(crew.dependencies, origin="cli")
+        )
         await by_hand.investigate(await house.opened(), ())
     assert {event.origin for event in house.events(RunStarted)} == {"incident"}
 
 
 async def test_a_remediator_without_end_is_cut_off(tmp_path: Path) -> None:
-    house = House({"remediator": Hangs()}, replace(SETTINGS, mending=Budget(seconds=0.5)))
+    house = House({"remediator": Hangs()}, replace(SETTINGS, mending=AgentBudget(seconds=0.5)))
     async with house.folder(tmp_path) as crew:
         remedy = await crew.remediate(
-            await house.opened(), Hypothesis(component="web"), 1, (), crew.means.executor
+            await house.opened(), Hypothesis(component="web"), 1, (), crew.dependencies.executor
         )
     assert remedy.gave_up == "cut off after 0.5 s"
 
 
 async def test_tokens_are_a_limit_of_each(tmp_path: Path) -> None:
-    poor = replace(SETTINGS, layers=("processes",), looking=Budget(tokens=100))
+    poor = replace(SETTINGS, layers=("processes",), looking=AgentBudget(tokens=100))
     house = House({"processes": finder()}, poor)
     synthesis = await investigated(house, tmp_path)
     assert synthesis.verdict == "escalate"
@@ -276,7 +278,7 @@ async def test_a_model_that_cannot_be_opened_is_an_empty_answer(tmp_path: Path) 
     async with house.folder(tmp_path, model_for=closed) as crew:
         synthesis = await crew.investigate(await house.opened(), ())
         remedy = await crew.remediate(
-            await house.opened(), Hypothesis(component="web"), 1, (), crew.means.executor
+            await house.opened(), Hypothesis(component="web"), 1, (), crew.dependencies.executor
         )
     assert synthesis.verdict == "escalate"
     assert "no key for synthesis" in synthesis.gaps[0]
@@ -298,7 +300,7 @@ def test_each_job_has_the_model_of_its_role() -> None:
 
 
 def test_a_layer_that_nobody_knows_is_a_mistake_in_the_settings() -> None:
-    check_settings(CrewSettings())
+    check_team_settings(CrewSettings())
     for layers in (("data", "weather"), ()):
         with pytest.raises(SettingsError, match="layers"):
-            check_settings(CrewSettings(layers=layers))
+            check_team_settings(CrewSettings(layers=layers))

@@ -7,32 +7,34 @@ import pytest
 from click.testing import CliRunner
 from probe_house import Pages, eventually, this_host, web_server
 
-from hermes.cli.watch_discover import discovering
+from hermes.cli.monitoring.watch import discover_services
 from hermes.core.protocols import Environment
-from hermes.environments.confinement import probe as confinement
 from hermes.environments.local import LocalEnvironment
+from hermes.environments.sandboxing import support as confinement
 from hermes.gym.box.box import Box
-from hermes.gym.box.place import place_in
-from hermes.gym.episode import host_plan, open_episode
-from hermes.gym.parts.shop import shop, unit
-from hermes.gym.scenario import PATH, find
-from hermes.gym.story import Disk, File, Host
-from hermes.skills.playbook.schema import Check
-from hermes.sre.case import Case
-from hermes.sre.probes.checks import checks_for, triggers_for
-from hermes.sre.probes.discovery import Discovery, discover, proposed
+from hermes.gym.box.environment import host_environment
+from hermes.gym.episodes.episode import build_host_plan, open_episode
+from hermes.gym.scenario import PROGRAM_PATH, find_scenario
+from hermes.gym.scenario_spec import HostDisk, HostFile, HostSpec
+from hermes.gym.services.python_service import service_unit, shop_service
+from hermes.skills.playbook.schema import PlaybookCheck
+from hermes.sre.checks import checks_for, triggers_for
+from hermes.sre.incident import IncidentDetails
+from hermes.sre.probes.discovery import DiscoveryResult, discover_probes, propose_probes
+from hermes.sre.probes.host_scan import parse_scan
 from hermes.sre.probes.probe import Probe
-from hermes.sre.probes.survey import read_survey
 
 pytestmark = pytest.mark.anyio
-boxed = pytest.mark.skipif(bool(confinement.hopeless()), reason=str(confinement.hopeless()))
+boxed = pytest.mark.skipif(
+    bool(confinement.no_sandbox_reason()), reason=str(confinement.no_sandbox_reason())
+)
 
 
-def a_host(*units: File, files: tuple[File, ...] = (), **more: object) -> Host:
-    return Host(name="web-1", units=units, files=files, **more)  # type: ignore[arg-type]
+def a_host(*units: HostFile, files: tuple[HostFile, ...] = (), **more: object) -> HostSpec:
+    return HostSpec(name="web-1", units=units, files=files, **more)  # type: ignore[arg-type]
 
 
-async def failing(here: Environment, checks: tuple[Check, ...]) -> set[str]:
+async def failing(here: Environment, checks: tuple[PlaybookCheck, ...]) -> set[str]:
     bad = set()
     for check in checks:
         if (await here.run(check.command, timeout=check.timeout)).exit_code:
@@ -40,30 +42,32 @@ async def failing(here: Environment, checks: tuple[Check, ...]) -> set[str]:
     return bad
 
 
-async def found_with(here: Environment, name: str) -> Discovery:
+async def found_with(here: Environment, name: str) -> DiscoveryResult:
     """Looked over until it has come up."""
-    found = Discovery()
+    found = DiscoveryResult()
 
     async def there() -> bool:
         nonlocal found
-        found = await discover(here)
+        found = await discover_probes(here)
         return name in {probe.name for probe in found.probes}
 
     await eventually(there)
     return found
 
 
-def about(service: str, title: str = "trouble", **labels: str) -> Case:
-    return Case(incident="i", run="r", title=title, service=service, labels=labels)
+def about(service: str, title: str = "trouble", **labels: str) -> IncidentDetails:
+    return IncidentDetails(incident="i", run="r", title=title, service=service, labels=labels)
 
 
 @boxed
 async def test_a_host_is_found_to_have_what_it_has() -> None:
-    files, orders = shop("orders", 4321, '["a"]')
-    job = File(path="/etc/cron.d/tidy", text="* * * * * root /opt/tidy --all >> /var/log/t.log\n")
-    once = unit("migrate", "/bin/true", more="Type=oneshot\nRemainAfterExit=yes")
-    host = a_host(orders, once, files=(*files, job), disks=(Disk("/data", 8),))
-    async with Box([host_plan(host)]) as box, place_in(box) as here:
+    files, orders = shop_service("orders", 4321, '["a"]')
+    job = HostFile(
+        path="/etc/cron.d/tidy", text="* * * * * root /opt/tidy --all >> /var/log/t.log\n"
+    )
+    once = service_unit("migrate", "/bin/true", more="Type=oneshot\nRemainAfterExit=yes")
+    host = a_host(orders, once, files=(*files, job), disks=(HostDisk("/data", 8),))
+    async with Box([build_host_plan(host)]) as box, host_environment(box) as here:
         found = await found_with(here, "http-4321-health")
         kinds = {probe.name: probe for probe in found.probes}
         assert kinds["unit-orders"].service == "orders"
@@ -81,11 +85,14 @@ async def test_a_host_is_found_to_have_what_it_has() -> None:
 
 @boxed
 async def test_a_unit_that_failed_shows_and_so_does_the_port_it_had() -> None:
-    files, orders = shop("orders", 4321, '["a"]')
-    async with Box([host_plan(a_host(orders, files=tuple(files)))]) as box, place_in(box) as here:
+    files, orders = shop_service("orders", 4321, '["a"]')
+    async with (
+        Box([build_host_plan(a_host(orders, files=tuple(files)))]) as box,
+        host_environment(box) as here,
+    ):
         await found_with(here, "port-4321")
         await box.run("systemctl stop orders; systemctl disable orders; systemctl enable orders")
-        found = await discover(here)
+        found = await discover_probes(here)
         checks = checks_for(about("orders"), found.probes)
         assert {"unit-orders", "port-4321"} <= await failing(here, checks)
         await box.run("systemctl start orders")
@@ -98,14 +105,14 @@ async def test_a_unit_that_failed_shows_and_so_does_the_port_it_had() -> None:
 
 @boxed
 async def test_a_unit_that_flaps_fails_although_it_is_active_now() -> None:
-    flaps = unit("flaps", "/bin/sh -c 'sleep 0.3; exit 1'", more="StartLimitBurst=1000")
-    async with Box([host_plan(a_host(flaps))]) as box, place_in(box) as here:
+    flaps = service_unit("flaps", "/bin/sh -c 'sleep 0.3; exit 1'", more="StartLimitBurst=1000")
+    async with Box([build_host_plan(a_host(flaps))]) as box, host_environment(box) as here:
 
         async def restarted() -> bool:
-            return int((await box.tell("show", "flaps"))["said"]["restarts"]) >= 2
+            return int((await box.call_supervisor("show", "flaps"))["said"]["restarts"]) >= 2
 
         await eventually(restarted)
-        found = await discover(here)
+        found = await discover_probes(here)
         bad = set()
         for _ in range(5):
             bad |= await failing(here, checks_for(about("flaps"), found.probes))
@@ -114,26 +121,30 @@ async def test_a_unit_that_flaps_fails_although_it_is_active_now() -> None:
 
 @boxed
 async def test_a_full_disk_shows_even_when_the_alert_does_not_say_so() -> None:
-    host = a_host(disks=(Disk("/data", 4),))
-    async with Box([host_plan(host)]) as box, place_in(box) as here:
+    host = a_host(disks=(HostDisk("/data", 4),))
+    async with Box([build_host_plan(host)]) as box, host_environment(box) as here:
         await box.run("head -c 10000000 /dev/zero > /data/fill")
-        found = await discover(here)
+        found = await discover_probes(here)
         case = about("orders", "customers complain")
         assert await failing(here, checks_for(case, found.probes)) == {"disk-data"}
 
 
 @boxed
-@pytest.mark.skipif(shutil.which("nginx", path=PATH) is None, reason="nginx is not installed")
+@pytest.mark.skipif(
+    shutil.which("nginx", path=PROGRAM_PATH) is None, reason="nginx is not installed"
+)
 async def test_an_expired_certificate_shows_and_passes_when_it_was_renewed() -> None:
-    scenario = find("certificate-expired")
-    story = scenario.story(3)
-    async with open_episode(scenario, story) as episode, place_in(episode.box) as here:
-        found = await discover(here)
-        case = Case(incident="i", run="r", title=story.alert.title, labels=story.alert.labels)
+    scenario = find_scenario("certificate-expired")
+    story = scenario.draw_spec(3)
+    async with open_episode(scenario, story) as episode, host_environment(episode.box) as here:
+        found = await discover_probes(here)
+        case = IncidentDetails(
+            incident="i", run="r", title=story.alert.title, labels=story.alert.labels
+        )
         checks = checks_for(case, found.probes)
         bad = await failing(here, checks)
         assert any(name.startswith("tls-") for name in bad)
-        await episode.apply(story.reference)
+        await episode.run_commands(story.reference)
 
         async def mended() -> bool:
             return not await failing(here, checks)
@@ -144,12 +155,12 @@ async def test_an_expired_certificate_shows_and_passes_when_it_was_renewed() -> 
 @boxed
 @pytest.mark.skipif(shutil.which("pg_isready") is None, reason="pg_isready is not installed")
 async def test_a_database_and_the_page_that_needs_it_are_found() -> None:
-    scenario = find("db-password-rotated")
-    if scenario.missing():
-        pytest.skip(f"not installed: {', '.join(scenario.missing())}")
-    story = scenario.story(3)
-    async with open_episode(scenario, story) as episode, place_in(episode.box) as here:
-        found = await discover(here)
+    scenario = find_scenario("db-password-rotated")
+    if scenario.missing_programs():
+        pytest.skip(f"not installed: {', '.join(scenario.missing_programs())}")
+    story = scenario.draw_spec(3)
+    async with open_episode(scenario, story) as episode, host_environment(episode.box) as here:
+        found = await discover_probes(here)
         assert [probe.service for probe in found.probes if probe.kind == "postgres"] == [
             "postgresql"
         ]
@@ -179,7 +190,7 @@ async def test_without_ss_and_curl_ports_are_still_found(tmp_path: Path) -> None
     pages = Pages()
     with web_server(pages) as port:
         async with LocalEnvironment(tmp_path, {"PATH": str(tools)}) as here:
-            found = await discover(here)
+            found = await discover_probes(here)
     names_found = {probe.name for probe in found.probes}
     assert f"port-{port}" in names_found
     assert f"http-{port}" not in names_found
@@ -191,23 +202,23 @@ async def test_a_web_server_is_asked_harmlessly_and_remembered(tmp_path: Path) -
     pages = Pages()
     with web_server(pages) as port:
         async with this_host(tmp_path) as here:
-            found = await discover(here, patience=3.0)
+            found = await discover_probes(here, http_timeout_s=3.0)
     page = next(probe for probe in found.probes if probe.name == f"http-{port}")
     assert (page.what, page.status) == (f"http://127.0.0.1:{port}/", "<400")
     assert sorted(set(pages.asked)) == ["/", "/health"]
 
 
 def test_a_port_that_takes_no_plain_http_is_not_asked_for_its_health() -> None:
-    survey = read_survey(
+    survey = parse_scan(
         "have=curl\nat=100\nlisten=127.0.0.1\t443\tnginx\t 7\n"
         "http=443\t/\t400\nhttp=443\t/health\t400\n"
     )
-    asked = [probe.what for probe in proposed(survey).probes if probe.kind == "http"]
+    asked = [probe.what for probe in propose_probes(survey).probes if probe.kind == "http"]
     assert "http://127.0.0.1:443/health" not in asked
 
 
 def test_pages_that_may_change_something_are_never_asked_for() -> None:
-    survey = read_survey(
+    survey = parse_scan(
         "have=curl\nhave=systemctl\nat=100\n"
         "unit=web.service\tactive\trunning\tsuccess\t7\t0\tenabled\tsimple\t/etc/x\n"
         "listen=127.0.0.1\t8080\tpython3\t 7\nhttp=8080\t/\t200\n"
@@ -218,7 +229,7 @@ def test_pages_that_may_change_something_are_never_asked_for() -> None:
         "asked=web.service\tGET /a;reboot\t9\t9\t200\n"
         "asked=web.service\tGET /$(reboot)\t9\t9\t200\n"
     )
-    asked = [probe.what for probe in proposed(survey).probes if probe.kind == "http"]
+    asked = [probe.what for probe in propose_probes(survey).probes if probe.kind == "http"]
     assert asked == ["http://127.0.0.1:8080/", "http://127.0.0.1:8080/items"]
 
 
@@ -246,7 +257,7 @@ def test_what_failed_next_door_counts_only_when_the_alert_names_nobody_we_know()
 
 @pytest.mark.parametrize("text", ["", "garbage\n=\nunit=\nlisten=a\tb\n", "unit=a\tb\thttp=1\n"])
 def test_half_an_answer_is_no_crash(text: str) -> None:
-    assert {"cpu", "memory"} <= {probe.name for probe in proposed(read_survey(text)).probes}
+    assert {"cpu", "memory"} <= {probe.name for probe in propose_probes(parse_scan(text)).probes}
 
 
 def test_the_command_shows_and_writes_what_it_found(
@@ -255,8 +266,8 @@ def test_the_command_shows_and_writes_what_it_found(
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     runner = CliRunner()
-    shown = runner.invoke(discovering, ["--json"], catch_exceptions=False)
+    shown = runner.invoke(discover_services, ["--json"], catch_exceptions=False)
     assert '"probes"' in shown.stdout
     assert not (tmp_path / "home/probes.yaml").exists()
-    runner.invoke(discovering, ["--write"], catch_exceptions=False)
+    runner.invoke(discover_services, ["--write"], catch_exceptions=False)
     assert "probes:" in (tmp_path / "home/probes.yaml").read_text()

@@ -18,21 +18,26 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 from probe_house import Pages, eventually, policy_at, this_host, web_server
 
-from hermes.cli.watch_discover import discovering
+from hermes.cli.monitoring.watch import discover_services
 from hermes.core.bus import Bus
 from hermes.core.events.incidents import AlertRaised
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.sre.probes.admission import admit, vouch
-from hermes.sre.probes.discovery import proposed
-from hermes.sre.probes.inventory import FILE, Inventory, InventoryStore, Sighting, forget, observed
-from hermes.sre.probes.marks import PROVISIONAL
-from hermes.sre.probes.patrol import Patrol
-from hermes.sre.probes.probe import Probe
-from hermes.sre.probes.processes import Process, reason_to_stay, service_of
-from hermes.sre.probes.roster import Roster, Surveyor, take_stock
-from hermes.sre.probes.round import ask
-from hermes.sre.probes.settings import ProbeSettings
-from hermes.sre.probes.survey import read_survey
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.sre.probes.admission import admit_probes, mark_admitted
+from hermes.sre.probes.discovery import propose_probes
+from hermes.sre.probes.host_scan import HostProcess, parse_scan, reason_to_stay, service_name
+from hermes.sre.probes.inventory import (
+    INVENTORY_FILE,
+    InventoryStore,
+    RunningService,
+    ServiceInventory,
+    update_inventory,
+    without_service,
+)
+from hermes.sre.probes.probe import PROVISIONAL_LABEL, Probe
+from hermes.sre.probes.probe_list import PeriodicDiscovery, ProbeList, build_probe_list
+from hermes.sre.probes.probe_runner import run_probes
+from hermes.sre.probes.scheduler import ProbeScheduler
+from hermes.sre.settings import ProbeSettings
 
 pytestmark = pytest.mark.anyio
 SETTINGS = ProbeSettings(confirm=0.05)
@@ -87,10 +92,10 @@ def redis(tmp_path: Path) -> Iterator[Daemon]:
     daemon.stop()
 
 
-async def stock(folder: Path, settings: ProbeSettings = SETTINGS) -> Roster:
+async def stock(folder: Path, settings: ProbeSettings = SETTINGS) -> ProbeList:
     async with this_host(folder) as here:
         store = InventoryStore(folder / "home", here.target)
-        return await take_stock(here, store, settings, patience=0.4)
+        return await build_probe_list(here, store, settings, http_timeout_s=0.4)
 
 
 @needs_redis
@@ -128,7 +133,7 @@ async def test_a_service_that_was_forgotten_is_not_expected(tmp_path: Path, redi
     async with this_host(tmp_path) as here:
         target = here.target
     home = tmp_path / "home"
-    InventoryStore(home, target).change(lambda known: forget(known, "redis-server"))
+    InventoryStore(home, target).change(lambda known: without_service(known, "redis-server"))
     after = await stock(tmp_path)
     assert "redis-server" not in after.missing
     assert not [each for each in after.probes if each.name.endswith(str(redis.port))]
@@ -153,7 +158,7 @@ async def test_a_program_that_was_removed_is_a_question_and_no_outage(tmp_path: 
     [asked] = [each for each in roster.probes if each.name.startswith("question")]
     assert asked.severity == "P3"
     async with this_host(tmp_path) as here:
-        assert (await admit([asked], policy_at(tmp_path), here)).refused == ()
+        assert (await admit_probes([asked], policy_at(tmp_path), here)).refused == ()
     assert any("hermes health forget redis-server" in each.text for each in roster.questions)
     async with patrolling(tmp_path, [asked]) as (_, bus):
         [raised] = await alerts(bus, 1)
@@ -182,7 +187,7 @@ async def test_a_development_server_that_ends_is_no_alert_and_not_expected(tmp_p
         roster = await stock(tmp_path)
         probe = next(each for each in roster.probes if each.name == f"port-{port}")
         assert probe.service == "http.server"
-        assert PROVISIONAL in probe.labels
+        assert PROVISIONAL_LABEL in probe.labels
         async with patrolling(tmp_path, [probe]) as (patrol, bus):
             child.send_signal(signal.SIGKILL)
             child.wait(10)
@@ -199,12 +204,12 @@ async def test_one_that_stays_becomes_expected(tmp_path: Path) -> None:
     port = fixed_port()
     patient = ProbeSettings(settle=0.0)
     with development_server(port):
-        assert PROVISIONAL in named(await stock(tmp_path), f"port-{port}").labels
-        assert PROVISIONAL not in named(await stock(tmp_path, patient), f"port-{port}").labels
+        assert PROVISIONAL_LABEL in named(await stock(tmp_path), f"port-{port}").labels
+        assert PROVISIONAL_LABEL not in named(await stock(tmp_path, patient), f"port-{port}").labels
     assert "http.server" in (await stock(tmp_path, patient)).missing
 
 
-def named(roster: Roster, name: str) -> Probe:
+def named(roster: ProbeList, name: str) -> Probe:
     return next(each for each in roster.probes if each.name == name)
 
 
@@ -215,8 +220,8 @@ async def test_a_page_that_fails_when_it_is_first_seen_is_not_passed_over(tmp_pa
         roster = await stock(tmp_path)
         page = named(roster, f"http-{port}")
         async with this_host(tmp_path) as here:
-            patrol = Patrol([page], here, Bus(InMemoryJournal()), home=tmp_path / "patrol")
-            [verdict] = await patrol.once()
+            patrol = ProbeScheduler([page], here, Bus(InMemoryJournal()), home=tmp_path / "patrol")
+            [verdict] = await patrol.run_once()
     assert verdict.state == "failing"
     assert "the status is 502" in verdict.detail
 
@@ -224,9 +229,9 @@ async def test_a_page_that_fails_when_it_is_first_seen_is_not_passed_over(tmp_pa
 @needs_redis
 async def test_a_service_that_is_started_while_the_watch_runs_is_found(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path, fixed_port())
-    rosters: list[Roster] = []
+    rosters: list[ProbeList] = []
 
-    async def adopt(roster: Roster) -> None:
+    async def adopt(roster: ProbeList) -> None:
         rosters.append(roster)
 
     async def found() -> bool:
@@ -235,7 +240,7 @@ async def test_a_service_that_is_started_while_the_watch_runs_is_found(tmp_path:
 
     async with this_host(tmp_path) as here, anyio.create_task_group() as group:
         store = InventoryStore(tmp_path / "home", here.target)
-        surveyor = Surveyor(here, store, SETTINGS, adopt, look_s=0.2, gap_s=0.2)
+        surveyor = PeriodicDiscovery(here, store, SETTINGS, adopt, look_s=0.2, gap_s=0.2)
         group.start_soon(surveyor.run)
         await anyio.sleep(0.3)
         daemon.start()
@@ -255,7 +260,7 @@ async def test_a_running_watch_follows_when_a_service_is_forgotten(
     redis.stop()
     rosters = [first]
 
-    async def adopt(roster: Roster) -> None:
+    async def adopt(roster: ProbeList) -> None:
         rosters.append(roster)
 
     async def gone() -> bool:
@@ -263,10 +268,12 @@ async def test_a_running_watch_follows_when_a_service_is_forgotten(
 
     async with this_host(tmp_path) as here, anyio.create_task_group() as group:
         store = InventoryStore(home, here.target)
-        surveyor = Surveyor(here, store, SETTINGS, adopt, look_s=0.2, gap_s=1000)
+        surveyor = PeriodicDiscovery(here, store, SETTINGS, adopt, look_s=0.2, gap_s=1000)
         group.start_soon(surveyor.run)
         await anyio.sleep(0.3)
-        InventoryStore(home, here.target).change(lambda known: forget(known, "redis-server"))
+        InventoryStore(home, here.target).change(
+            lambda known: without_service(known, "redis-server")
+        )
         await eventually(gone)
         group.cancel_scope.cancel()
 
@@ -276,7 +283,7 @@ async def test_a_patrol_resolves_what_it_is_not_to_ask_any_more(tmp_path: Path) 
     new = Probe(name="new", kind="disk", what="/", limit=101, interval=0.2)
     async with patrolling(tmp_path, [old]) as (patrol, bus):
         [raised] = await alerts(bus, 1)
-        await patrol.adopt([new])
+        await patrol.replace_probes([new])
         _, resolved = await alerts(bus, 2)
 
         async def asked() -> bool:
@@ -297,7 +304,7 @@ def test_a_file_that_is_written_expects_what_is_down_and_leaves_out_what_may_end
     anyio.run(stock, tmp_path)
     redis.stop()
     with development_server(port):
-        CliRunner().invoke(discovering, ["--write"], catch_exceptions=False)
+        CliRunner().invoke(discover_services, ["--write"], catch_exceptions=False)
     text = (home / "probes.yaml").read_text()
     assert f"redis-{redis.port}" in text
     assert f"port-{port}" not in text
@@ -305,14 +312,14 @@ def test_a_file_that_is_written_expects_what_is_down_and_leaves_out_what_may_end
 
 
 def test_a_port_of_the_ephemeral_range_that_moved_is_not_missed() -> None:
-    def seen(port: int) -> tuple[Sighting, Probe]:
+    def seen(port: int) -> tuple[RunningService, Probe]:
         probe = Probe(name=f"port-{port}", kind="port", what=str(port), service="statd")
-        return Sighting(name="statd", why="named in /run/statd.pid", ports=(port,)), probe
+        return RunningService(name="statd", why="named in /run/statd.pid", ports=(port,)), probe
 
-    known = Inventory()
+    known = ServiceInventory()
     for port in (40_001, 40_002):
         sighting, probe = seen(port)
-        known = observed(known, [sighting], [probe], NOON, 300.0)
+        known = update_inventory(known, [sighting], [probe], NOON, 300.0)
     assert [each.name for each in known.services["statd"].probes] == ["port-40002"]
 
 
@@ -320,7 +327,9 @@ def test_what_was_failing_when_it_was_seen_is_not_remembered_as_fine() -> None:
     bad = Probe(
         name="http-80", kind="http", what="http://x/", service="web", labels={"now": "failing"}
     )
-    known = observed(Inventory(), [Sighting(name="web", why="a daemon")], [bad], NOON, 300.0)
+    known = update_inventory(
+        ServiceInventory(), [RunningService(name="web", why="a daemon")], [bad], NOON, 300.0
+    )
     assert known.services["web"].probes == ()
 
 
@@ -336,11 +345,11 @@ async def test_one_that_was_seen_for_a_while_is_expected_whatever_its_process_sa
         target = here.target
     InventoryStore(tmp_path / "home", target).change(lambda known: first_seen(known, long_ago))
     with development_server(port):
-        assert PROVISIONAL not in named(await stock(tmp_path), f"port-{port}").labels
+        assert PROVISIONAL_LABEL not in named(await stock(tmp_path), f"port-{port}").labels
     assert "http.server" in (await stock(tmp_path)).missing
 
 
-def first_seen(known: Inventory, at: datetime) -> Inventory:
+def first_seen(known: ServiceInventory, at: datetime) -> ServiceInventory:
     services = {name: replace(each, first_seen=at) for name, each in known.services.items()}
     return replace(known, services=services)
 
@@ -348,26 +357,26 @@ def first_seen(known: Inventory, at: datetime) -> Inventory:
 def test_a_home_that_cannot_be_written_or_is_gone_forgets_nothing(tmp_path: Path) -> None:
     """A folder of the file's name keeps it from being written, also for the superuser."""
     home = tmp_path / "home"
-    (home / FILE).mkdir(parents=True)
+    (home / INVENTORY_FILE).mkdir(parents=True)
     store = InventoryStore(home, "here")
-    web, db = Sighting(name="web", why="a daemon"), Sighting(name="db", why="a daemon")
-    store.change(lambda known: observed(known, [web], [], NOON, 300.0))
-    store.change(lambda known: observed(known, [db], [], NOON, 300.0))
+    web, db = RunningService(name="web", why="a daemon"), RunningService(name="db", why="a daemon")
+    store.change(lambda known: update_inventory(known, [web], [], NOON, 300.0))
+    store.change(lambda known: update_inventory(known, [db], [], NOON, 300.0))
     assert set(store.load().services) == {"web", "db"}
-    (home / FILE).rmdir()
-    store.change(lambda known: observed(known, [], [], NOON, 300.0))
+    (home / INVENTORY_FILE).rmdir()
+    store.change(lambda known: update_inventory(known, [], [], NOON, 300.0))
     assert set(InventoryStore(home, "here").load().services) == {"web", "db"}
     shutil.rmtree(home)
     assert set(store.load().services) == {"web", "db"}
-    InventoryStore(home, "here").change(lambda known: forget(known, "web"))
+    InventoryStore(home, "here").change(lambda known: without_service(known, "web"))
     assert set(store.load().services) == set()
 
 
 def test_what_was_seen_once_and_never_again_is_forgotten_after_a_day() -> None:
-    known = observed(Inventory(), [Sighting(name="dev")], [], NOON, 300.0)
+    known = update_inventory(ServiceInventory(), [RunningService(name="dev")], [], NOON, 300.0)
     assert "dev" in known.services
     assert known.expected == ()
-    assert observed(known, [], [], NOON + timedelta(days=2), 300.0).services == {}
+    assert update_inventory(known, [], [], NOON + timedelta(days=2), 300.0).services == {}
 
 
 BASH = ("bash", 34816)
@@ -376,21 +385,21 @@ BASH = ("bash", 34816)
 @pytest.mark.parametrize(
     ("process", "port", "why"),
     [
-        (Process(pid=9, supervised_as="api"), 8000, "supervised by supervisord"),
-        (Process(pid=9, ancestors=(("runsv", 0),)), 8000, "supervised by runsv"),
-        (Process(pid=1), 80, "the first process of this host"),
-        (Process(pid=9, parent=7), 80, "named in /run/web.pid"),
-        (Process(pid=9, session=9), 6379, "a daemon"),
-        (Process(pid=9, session=9), 45_123, ""),
-        (Process(pid=9, session=9, age_s=600), 45_123, "running for 10 minutes"),
-        (Process(pid=9, session=3, age_s=299), 8000, ""),
-        (Process(pid=9, session=3, age_s=300), 8000, "running for 5 minutes"),
-        (Process(pid=9, session=3, terminal=34816, age_s=7200), 8000, ""),
-        (Process(pid=9, session=9, ancestors=(BASH,), age_s=7200), 8000, ""),
-        (Process(pid=9, terminal=34816, age_s=90_000), 8000, "running for more than a day"),
+        (HostProcess(pid=9, supervised_as="api"), 8000, "supervised by supervisord"),
+        (HostProcess(pid=9, ancestors=(("runsv", 0),)), 8000, "supervised by runsv"),
+        (HostProcess(pid=1), 80, "the first process of this host"),
+        (HostProcess(pid=9, parent=7), 80, "named in /run/web.pid"),
+        (HostProcess(pid=9, session=9), 6379, "a daemon"),
+        (HostProcess(pid=9, session=9), 45_123, ""),
+        (HostProcess(pid=9, session=9, age_s=600), 45_123, "running for 10 minutes"),
+        (HostProcess(pid=9, session=3, age_s=299), 8000, ""),
+        (HostProcess(pid=9, session=3, age_s=300), 8000, "running for 5 minutes"),
+        (HostProcess(pid=9, session=3, terminal=34816, age_s=7200), 8000, ""),
+        (HostProcess(pid=9, session=9, ancestors=(BASH,), age_s=7200), 8000, ""),
+        (HostProcess(pid=9, terminal=34816, age_s=90_000), 8000, "running for more than a day"),
     ],
 )
-def test_whether_a_process_is_meant_to_stay(process: Process, port: int, why: str) -> None:
+def test_whether_a_process_is_meant_to_stay(process: HostProcess, port: int, why: str) -> None:
     assert reason_to_stay(process, port, {7: "/run/web.pid"}, 300.0) == why
 
 
@@ -410,20 +419,22 @@ def test_whether_a_process_is_meant_to_stay(process: Process, port: int, why: st
     ],
 )
 def test_a_service_is_called_by_what_people_know(command: str, program: str, name: str) -> None:
-    assert service_of(Process(pid=9, command=command), program) == name
+    assert service_name(HostProcess(pid=9, command=command), program) == name
 
 
 def test_the_name_in_the_supervisor_goes_first() -> None:
-    process = Process(pid=9, supervised_as="worker_03", command="python3 /srv/x/app.py")
-    assert service_of(process, "python3") == "worker"
+    process = HostProcess(pid=9, supervised_as="worker_03", command="python3 /srv/x/app.py")
+    assert service_name(process, "python3") == "worker"
 
 
 @asynccontextmanager
-async def patrolling(folder: Path, probes: list[Probe]) -> AsyncGenerator[tuple[Patrol, Bus], None]:
+async def patrolling(
+    folder: Path, probes: list[Probe]
+) -> AsyncGenerator[tuple[ProbeScheduler, Bus], None]:
     quick = [replace(each, interval=0.2) for each in probes]
     bus = Bus(InMemoryJournal())
     async with this_host(folder) as here, anyio.create_task_group() as group:
-        patrol = Patrol(quick, here, bus, home=folder / "patrol", settings=SETTINGS)
+        patrol = ProbeScheduler(quick, here, bus, home=folder / "patrol", settings=SETTINGS)
         group.start_soon(patrol.run)
         yield patrol, bus
         group.cancel_scope.cancel()
@@ -448,16 +459,16 @@ def supervised(state: str, pid: str = "") -> str:
 
 
 async def test_a_worker_without_a_port_is_watched_by_its_command_line(tmp_path: Path) -> None:
-    found = proposed(read_survey(supervised("RUNNING", "9")))
+    found = propose_probes(parse_scan(supervised("RUNNING", "9")))
     [probe] = [each for each in found.probes if each.service == "mailer"]
     assert [each.name for each in found.services] == ["mailer"]
     async with this_host(tmp_path) as here:
-        assert (await admit([probe], policy_at(tmp_path), here)).refused == ()
-        gone = (await ask(here, [vouch(probe)]))[probe.name]
+        assert (await admit_probes([probe], policy_at(tmp_path), here)).refused == ()
+        gone = (await run_probes(here, [mark_admitted(probe)]))[probe.name]
         assert gone.text == "mailer is not running"
         with worker(tmp_path / "worker.py"):
             what = probe.what.replace("/srv/q/worker", f"{tmp_path}/worker")
-            there = (await ask(here, [vouch(replace(probe, what=what))]))[probe.name]
+            there = (await run_probes(here, [mark_admitted(replace(probe, what=what))]))[probe.name]
     assert there.code == 0
 
 
@@ -473,28 +484,28 @@ def worker(script: Path) -> Iterator[None]:
 def test_what_its_supervisor_cannot_start_fails_and_what_is_stopped_is_a_question() -> None:
     [probe] = [
         each
-        for each in proposed(read_survey(supervised("FATAL"))).probes
+        for each in propose_probes(parse_scan(supervised("FATAL"))).probes
         if each.service == "mailer"
     ]
     assert probe.labels["now"] == "failing"
-    stopped = proposed(read_survey(supervised("STOPPED")))
+    stopped = propose_probes(parse_scan(supervised("STOPPED")))
     assert stopped.stopped == ("mailer",)
     assert not [each for each in stopped.probes if each.service == "mailer"]
 
 
 def test_what_is_enabled_at_boot_and_does_not_run_fails() -> None:
-    found = proposed(read_survey("installed=nginx\tnginx\tenabled\ninstalled=ssh\tsshd\t\n"))
+    found = propose_probes(parse_scan("installed=nginx\tnginx\tenabled\ninstalled=ssh\tsshd\t\n"))
     [probe] = [each for each in found.probes if each.kind == "command"]
     assert (probe.service, probe.severity) == ("nginx", "P1")
     assert "enabled at boot and is not running" in probe.what
 
 
 def test_supervisord_names_those_that_overwrote_their_own_name() -> None:
-    survey = read_survey(
+    survey = parse_scan(
         "listen=127.0.0.1\t6379\tredis-server\t 7\nsupervised=cache\tRUNNING\t7\n"
         "process=7\t4\t4\t0\t60\t\t/usr/bin/redis-server\tsupervisord:0<\tredis-server *:6379\n"
     )
-    [cache] = proposed(survey).services
+    [cache] = propose_probes(survey).services
     assert (cache.name, cache.why) == ("cache", "supervised by supervisord")
     assert cache.program == "redis-server"
 
@@ -514,6 +525,6 @@ async def test_a_server_that_was_seen_under_another_name_is_no_question(
     assert "redis-server" not in {each.service for each in roster.questions}
 
 
-def renamed(known: Inventory, name: str) -> Inventory:
+def renamed(known: ServiceInventory, name: str) -> ServiceInventory:
     service = replace(known.services["redis-server"], name=name)
     return replace(known, services={name: service})

@@ -7,12 +7,17 @@ import anyio
 import pytest
 
 from hermes.core.bus import Bus
-from hermes.core.errors import PlaceFailed, StoreFull
+from hermes.core.errors import EnvironmentFailed, StoreFull
 from hermes.core.events import Event
-from hermes.core.events.watching import HealthChecked, HealthMissed
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.sre.health import NOT_RECORDED, Health, Looked, look_once
-from hermes.sre.health_settings import HealthSettings
+from hermes.core.events.operations import HealthChecked, HealthMissed
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.sre.health import (
+    NOT_RECORDED_REASON,
+    HealthCheckResult,
+    HealthSchedule,
+    run_health_round,
+)
+from hermes.sre.settings import HealthSettings
 
 pytestmark = pytest.mark.anyio
 NOON = datetime(2026, 3, 6, 12, 0, 0, tzinfo=UTC)
@@ -31,7 +36,9 @@ class World:
         self.journal = InMemoryJournal()
         self.took = timedelta()
         self.jumps: list[tuple[datetime, timedelta]] = []
-        self.found: Callable[[], Sequence[Looked]] = lambda: [Looked(name="web", ok=True)]
+        self.found: Callable[[], Sequence[HealthCheckResult]] = lambda: [
+            HealthCheckResult(name="web", ok=True)
+        ]
 
     async def sleep(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
@@ -41,12 +48,12 @@ class World:
             raise Over
         await anyio.lowlevel.checkpoint()
 
-    async def rounds(self) -> Sequence[Looked]:
+    async def rounds(self) -> Sequence[HealthCheckResult]:
         self.now += self.took
         return self.found()
 
     async def live(self) -> None:
-        health = Health(
+        health = HealthSchedule(
             Bus(self.journal), self.rounds, HealthSettings(), now=lambda: self.now, sleep=self.sleep
         )
         with pytest.raises(Over):
@@ -72,7 +79,7 @@ async def test_every_five_minutes_everything_is_asked_once() -> None:
 async def test_what_could_not_be_asked_is_not_fine() -> None:
     world = World()
     world.found = lambda: [
-        Looked(name="web", ok=True), Looked(name="db", ok=False), Looked(name="disk", ok=None),
+        HealthCheckResult(name="web", ok=True), HealthCheckResult(name="db", ok=False), HealthCheckResult(name="disk", ok=None),
     ]  # fmt: skip
     await world.live()
     first = world.checked[0]
@@ -97,7 +104,7 @@ async def test_a_watch_that_was_killed_is_noticed_by_the_next_one() -> None:
     second.journal = first.journal
     await second.live()
     assert [event.rounds for event in second.missed] == [4]
-    assert second.missed[0].why == NOT_RECORDED
+    assert second.missed[0].why == NOT_RECORDED_REASON
 
 
 async def test_a_short_restart_misses_nothing() -> None:
@@ -122,7 +129,7 @@ async def test_a_clock_that_is_set_back_does_not_stop_the_rounds() -> None:
         if not before and world.now > world.end:
             raise Over
 
-    health = Health(
+    health = HealthSchedule(
         Bus(world.journal), world.rounds, HealthSettings(), now=lambda: world.now, sleep=sleep
     )
     with pytest.raises(Over):
@@ -141,20 +148,20 @@ async def test_a_round_that_takes_too_long_is_told_and_the_rhythm_goes_on() -> N
 
 
 async def test_a_place_that_takes_no_commands_is_unknown() -> None:
-    async def broken() -> Sequence[Looked]:
-        raise PlaceFailed("the container is gone")
+    async def broken() -> Sequence[HealthCheckResult]:
+        raise EnvironmentFailed("the container is gone")
 
-    checked, looked = await look_once(broken, 1.0)
+    checked, looked = await run_health_round(broken, 1.0)
     assert (checked.ok, checked.checks) == (False, 0)
     assert looked[0].detail == "the container is gone"
 
 
 async def test_a_round_that_hangs_ends() -> None:
-    async def hangs() -> Sequence[Looked]:
+    async def hangs() -> Sequence[HealthCheckResult]:
         await anyio.sleep_forever()
         return ()
 
-    checked, looked = await look_once(hangs, 0.01)
+    checked, looked = await run_health_round(hangs, 0.01)
     assert not checked.ok
     assert "did not end within" in looked[0].detail
 
@@ -166,7 +173,7 @@ async def test_a_full_journal_does_not_stop_the_rounds() -> None:
 
     world, asked = World(), list[datetime]()
 
-    def found() -> Sequence[Looked]:
+    def found() -> Sequence[HealthCheckResult]:
         asked.append(world.now)
         return ()
 

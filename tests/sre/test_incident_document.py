@@ -18,9 +18,9 @@ from hermes.core.bus import Bus
 from hermes.core.errors import HermesError
 from hermes.core.events.incidents import IncidentReopened, ReportWritten
 from hermes.core.protocols import Journal
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.memory.journal import SqliteJournal
-from hermes.sre.report.document import document
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.sre.reports.report_file import write_report_file
 
 pytestmark = pytest.mark.anyio
 HERE = Path(__file__).parent
@@ -43,7 +43,7 @@ def whole(file: Path) -> bool:
 async def test_the_file_and_the_event_say_the_same(tmp_path: Path) -> None:
     journal = InMemoryJournal()
     await resolved().into(journal)
-    path = await document(journal, Bus(journal), RUN, tmp_path / "incidents")
+    path = await write_report_file(journal, Bus(journal), RUN, tmp_path / "incidents")
     assert path is not None
     assert path.name == "20260306-235802-disk-of-web-1-is-full-4f2a1c.md"
     (event,) = await said(journal)
@@ -67,7 +67,7 @@ async def test_it_is_told_beside_the_loop(tmp_path: Path) -> None:
     tale, journal = resolved(), InMemoryJournal()
     tale.ran("c9", Overheard("systemctl restart web"), undo="true", attempt=2)
     await tale.into(journal)
-    path = await document(journal, Bus(journal), RUN, tmp_path)
+    path = await write_report_file(journal, Bus(journal), RUN, tmp_path)
     assert path is not None and "systemctl restart web" in path.read_text()
     assert threads and threading.main_thread().name not in threads
 
@@ -78,18 +78,18 @@ async def test_it_is_written_once_however_often_it_is_asked_for(tmp_path: Path) 
     bus = Bus(journal)
     async with anyio.create_task_group() as group:
         for _ in range(20):
-            group.start_soon(document, journal, bus, RUN, tmp_path)
+            group.start_soon(write_report_file, journal, bus, RUN, tmp_path)
     assert len(await said(journal)) == 1
 
 
 async def test_a_file_that_somebody_deleted_comes_back_as_it_was(tmp_path: Path) -> None:
     journal = InMemoryJournal()
     await resolved().into(journal)
-    path = await document(journal, Bus(journal), RUN, tmp_path)
+    path = await write_report_file(journal, Bus(journal), RUN, tmp_path)
     assert path is not None
     before = path.read_text()
     path.unlink()
-    assert await document(journal, Bus(journal), RUN, tmp_path) == path
+    assert await write_report_file(journal, Bus(journal), RUN, tmp_path) == path
     assert path.read_text() == before and len(await said(journal)) == 1
 
 
@@ -98,9 +98,9 @@ async def test_an_incident_that_was_opened_again_gets_a_new_report(tmp_path: Pat
     tale = resolved()
     tale.closed()
     await tale.into(journal)
-    first = await document(journal, Bus(journal), RUN, tmp_path)
+    first = await write_report_file(journal, Bus(journal), RUN, tmp_path)
     await journal.append(IncidentReopened(run=RUN, incident=RUN, by="ann", reason="it is back"))
-    second = await document(journal, Bus(journal), RUN, tmp_path)
+    second = await write_report_file(journal, Bus(journal), RUN, tmp_path)
     assert first == second and second is not None
     assert "it is back" in second.read_text() and len(await said(journal)) == 2
 
@@ -110,13 +110,13 @@ async def test_a_folder_that_cannot_be_made_is_told_and_the_report_is_kept(tmp_p
     await resolved().into(journal)
     blocked = tmp_path / "incidents"
     blocked.write_text("in the way")
-    assert await document(journal, Bus(journal), RUN, blocked) is None
-    assert await document(journal, Bus(journal), RUN, blocked) is None
+    assert await write_report_file(journal, Bus(journal), RUN, blocked) is None
+    assert await write_report_file(journal, Bus(journal), RUN, blocked) is None
     (event,) = await said(journal)
     assert event.path == "" and "could not be written to incidents" in event.trouble
     assert "Outcome: resolved" in event.text
     blocked.unlink()
-    path = await document(journal, Bus(journal), RUN, blocked)
+    path = await write_report_file(journal, Bus(journal), RUN, blocked)
     assert path is not None and whole(path)
     assert (await said(journal))[-1].path == f"incidents/{path.name}"
 
@@ -133,7 +133,7 @@ async def test_a_disk_without_room_leaves_no_half_of_a_report(tmp_path: Path) ->
 
 async def test_a_run_that_is_no_incident_is_said_to_be_none(tmp_path: Path) -> None:
     with pytest.raises(HermesError, match="is no incident"):
-        await document(InMemoryJournal(), Bus(InMemoryJournal()), "run-1", tmp_path)
+        await write_report_file(InMemoryJournal(), Bus(InMemoryJournal()), "run-1", tmp_path)
 
 
 async def test_several_processes_at_once_write_it_once(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ async def test_killed_at_any_moment_it_is_written_whole_and_told_once(tmp_path: 
             await resolved().into(journal)
         await anyio.to_thread.run_sync(_killed, home, chance.uniform(0.0, 0.03))
         async with SqliteJournal.open(home / "journal.db") as journal:
-            path = await document(journal, Bus(journal), RUN, home / "incidents")
+            path = await write_report_file(journal, Bus(journal), RUN, home / "incidents")
             assert path is not None and whole(path)
             (event,) = await said(journal)
             assert event.text == path.read_text()

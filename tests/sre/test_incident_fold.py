@@ -10,13 +10,13 @@ from hermes.core.events.incidents import (
     IncidentReopened,
     JoinedPart,
 )
-from hermes.core.protocols import Recorded
-from hermes.sre.incident import Incident, folded
+from hermes.core.protocols import JournalRecord
+from hermes.sre.incident import Incident, fold_incidents
 
 
 def fold(tale: Tale) -> Incident:
-    records = (Recorded(number, event) for number, event in enumerate(tale.events, start=1))
-    return folded(records)[tale.run]
+    records = (JournalRecord(number, event) for number, event in enumerate(tale.events, start=1))
+    return fold_incidents(records)[tale.run]
 
 
 def escalated() -> Tale:
@@ -41,7 +41,7 @@ def test_an_escalated_incident_goes_on_until_it_recovers() -> None:
     assert incident.unresolved
     assert incident.over_at is None
     assert incident.ended_at is None
-    later = incident.case.opened_at + timedelta(hours=2)
+    later = incident.details.opened_at + timedelta(hours=2)
     assert incident.duration_s(later) == 2 * 3600 + 42
 
 

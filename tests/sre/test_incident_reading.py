@@ -6,8 +6,12 @@ from incident_story import RUN, Tale, resolved
 from hermes.core.events.incidents import AlertRaised, IncidentOpened
 from hermes.core.events.runs import MessageAdded, RunStarted
 from hermes.core.messages import Message
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.sre.report.reading import earlier, listed, records_of
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.sre.reports.report_data import (
+    list_incidents,
+    read_earlier_incidents,
+    read_incident_records,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +31,7 @@ async def test_subagents_and_the_alerts_of_the_watch_belong_to_an_incident() -> 
         RunStarted(run=outer, origin="incident"),
         RunStarted(run=f"{RUN}0/x", origin="incident"),
     )
-    records = await records_of(journal, RUN)
+    records = await read_incident_records(journal, RUN)
     assert {each.event.run for each in records} == {"watch", RUN, inner}
     assert [each.seq for each in records] == sorted(each.seq for each in records)
     assert sum(each.event.run == "watch" for each in records) == 1
@@ -40,7 +44,7 @@ async def test_a_drill_is_not_counted_as_having_come_back() -> None:
         run="run-1", incident="incident-drill", title="t", severity="P1", fingerprint="disk:web-1"
     )
     await journal.append(drilled)
-    found = await earlier(journal, await records_of(journal, RUN))
+    found = await read_earlier_incidents(journal, await read_incident_records(journal, RUN))
     assert [event.incident for event in found] == [RUN]
-    assert [each.case.incident for each in await listed(journal)] == [RUN]
-    assert len(await listed(journal, drills=True)) == 2
+    assert [each.details.incident for each in await list_incidents(journal)] == [RUN]
+    assert len(await list_incidents(journal, drills=True)) == 2

@@ -7,11 +7,17 @@ import pytest
 from incident_story import BEGAN, Tale
 
 from hermes.core.events.incidents import ChangeBegan, IncidentAcknowledged
-from hermes.core.protocols import Recorded
-from hermes.sre.incident import Incident, folded
-from hermes.sre.report.plot import svg, terminal
-from hermes.sre.report.statistics import WITH_SKILLS, WITHOUT, spread, statistics
-from hermes.sre.report.times import lasting, ordinal, times_of
+from hermes.core.protocols import JournalRecord
+from hermes.sre.incident import Incident, fold_incidents
+from hermes.sre.reports.statistics import (
+    WITH_SKILLS,
+    WITHOUT_SKILLS,
+    compute_statistics,
+    duration_statistics,
+    render_svg_chart,
+    render_terminal_chart,
+)
+from hermes.sre.reports.times import format_duration, incident_times, ordinal
 
 FIXERS = {"playbook": "disk-full", "model": "{}/remediator"}
 """By kind: whom its change names."""
@@ -32,7 +38,9 @@ def incident(number: int, by: str, seconds: float, *, title: str = "t", **more: 
     tale.now += timedelta(seconds=seconds - 1)
     tale.verified()
     tale.closed("resolved", by)
-    return folded(Recorded(n, event) for n, event in enumerate(tale.events, start=1))[name]
+    return fold_incidents(JournalRecord(n, event) for n, event in enumerate(tale.events, start=1))[
+        name
+    ]
 
 
 def test_times_are_measured_from_the_trouble_to_checks_that_hold() -> None:
@@ -45,17 +53,21 @@ def test_times_are_measured_from_the_trouble_to_checks_that_hold() -> None:
     tale.verified()
     tale.now += timedelta(hours=1)
     tale.closed()
-    found = folded(Recorded(n, event) for n, event in enumerate(tale.events, start=1))[tale.run]
-    times = times_of(found)
+    found = fold_incidents(JournalRecord(n, event) for n, event in enumerate(tale.events, start=1))[
+        tale.run
+    ]
+    times = incident_times(found)
     assert (times.detect, times.acknowledge, times.repair) == (42.0, 10.0, 60.0)
 
 
 def test_an_open_incident_has_no_time_to_repair() -> None:
     tale = Tale()
     tale.opened(since=None)
-    found = folded([Recorded(n, event) for n, event in enumerate(tale.events, start=1)])[tale.run]
-    assert times_of(found).repair is None and times_of(found).detect is None
-    assert statistics([found]).repair.count == 0
+    found = fold_incidents(
+        [JournalRecord(n, event) for n, event in enumerate(tale.events, start=1)]
+    )[tale.run]
+    assert incident_times(found).repair is None and incident_times(found).detect is None
+    assert compute_statistics([found]).repair.count == 0
 
 
 def test_playbooks_models_and_people_are_counted_apart() -> None:
@@ -66,10 +78,10 @@ def test_playbooks_models_and_people_are_counted_apart() -> None:
         incident(8, "playbook", 10),
         incident(9, "playbook", 20),
     ]
-    told = statistics(many)
+    told = compute_statistics(many)
     assert told.answered_by == {"model": 2, "person": 1, "playbook": 2}
     assert told.repaired_by[WITH_SKILLS].median == 15.0
-    assert told.repaired_by[WITHOUT].median == 800.0
+    assert told.repaired_by[WITHOUT_SKILLS].median == 800.0
     assert [f"{week.begins}" for week in told.weeks] == ["2026-03-02", "2026-03-09"]
     assert told.recurring[0].times == 5 and told.recurring[0].by_skill == 2
     assert (told.recurring[0].first, told.recurring[0].last) == (600.0, 20.0)
@@ -79,27 +91,27 @@ def test_what_was_no_incident_takes_no_repair() -> None:
     tale = Tale()
     tale.opened()
     tale.closed("no-incident")
-    found = folded(Recorded(n, event) for n, event in enumerate(tale.events, start=1))
-    assert statistics(list(found.values())).repair.count == 0
+    found = fold_incidents(JournalRecord(n, event) for n, event in enumerate(tale.events, start=1))
+    assert compute_statistics(list(found.values())).repair.count == 0
 
 
 def test_the_spread_of_few_is_between_them() -> None:
-    assert spread([]).median is None
-    assert spread([1.0, None, 3.0]).p90 == pytest.approx(2.8)
-    assert spread([5.0]).p90 == 5.0
+    assert duration_statistics([]).median is None
+    assert duration_statistics([1.0, None, 3.0]).p90 == pytest.approx(2.8)
+    assert duration_statistics([5.0]).p90 == 5.0
 
 
 def test_the_picture_is_svg_and_no_title_breaks_it() -> None:
     many = [incident(n, "playbook" if n % 2 else "model", 10.0 ** (n % 5 + 1)) for n in range(40)]
-    told = statistics(many)
-    root = ElementTree.fromstring(svg(told, 'a <b> & "c"'))
+    told = compute_statistics(many)
+    root = ElementTree.fromstring(render_svg_chart(told, 'a <b> & "c"'))
     assert len(root.findall(".//{*}circle")) == sum(
-        name in week.repaired for week in told.weeks for name in (WITH_SKILLS, WITHOUT)
+        name in week.repaired for week in told.weeks for name in (WITH_SKILLS, WITHOUT_SKILLS)
     )
-    drawn = terminal(told)
+    drawn = render_terminal_chart(told)
     assert "█" in drawn and "░" in drawn
-    assert ElementTree.fromstring(svg(statistics([]))) is not None
-    assert "nothing was repaired" in terminal(statistics([]))
+    assert ElementTree.fromstring(render_svg_chart(compute_statistics([]))) is not None
+    assert "nothing was repaired" in render_terminal_chart(compute_statistics([]))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +122,7 @@ def test_ordinals(number: int, said: str) -> None:
 
 
 def test_durations_are_said_as_people_say_them() -> None:
-    said = [lasting(each) for each in (None, 0.44, 59.6, 60, 185, 7_440, 266_400)]
+    said = [format_duration(each) for each in (None, 0.44, 59.6, 60, 185, 7_440, 266_400)]
     assert said == [
         "unknown",
         "0.4 s",
@@ -127,5 +139,7 @@ def test_checks_that_do_not_hold_end_no_clock() -> None:
     tale.opened()
     tale.verified(ok=False)
     tale.closed("escalated", "nobody")
-    found = folded(Recorded(n, event) for n, event in enumerate(tale.events, start=1))[tale.run]
-    assert times_of(found).repair is None
+    found = fold_incidents(JournalRecord(n, event) for n, event in enumerate(tale.events, start=1))[
+        tale.run
+    ]
+    assert incident_times(found).repair is None

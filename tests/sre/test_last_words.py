@@ -7,32 +7,35 @@ import pytest
 from incident_house import Host, events
 
 from hermes.core.actions import Action, Decision
-from hermes.core.errors import PlaceFailed
+from hermes.core.errors import EnvironmentFailed
 from hermes.core.events.incidents import IncidentDiagnosed
-from hermes.environments.confinement import probe
-from hermes.gym.episode import open_episode
-from hermes.gym.scenario import find
-from hermes.gym.stage import bare_stage, rules
-from hermes.sre.assessing.assess import Assessment
-from hermes.sre.assessing.last_words import last_words
-from hermes.sre.handing_over import hand_over
+from hermes.environments.sandboxing import support
+from hermes.gym.episodes.episode import open_episode
+from hermes.gym.episodes.responder_context import open_bare_run, sandbox_rules
+from hermes.gym.scenario import find_scenario
+from hermes.sre.assessment.assess import Assessment
+from hermes.sre.assessment.host_state import read_last_error
+from hermes.sre.commander import publish_escalation
 from hermes.tools.executor import Executor
 from hermes.tools.terminal import make_terminal
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless())),
+    pytest.mark.skipif(bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason())),
 ]
 
 
 @pytest.mark.parametrize("named", [True, False])
 async def test_the_complaint_and_not_the_request_is_told(named: bool) -> None:
     """A broker that is full; it is found by its name, or as the one that complains most."""
-    scenario = find("needs-approval")
-    story = scenario.story(3, "train")
+    scenario = find_scenario("needs-approval")
+    story = scenario.draw_spec(3, "train")
     service = story.alert.labels["service"] if named else "no-such-service"
-    async with open_episode(scenario, story) as episode, bare_stage(episode, rules()) as stage:
-        words = await last_words(stage.execute, service)
+    async with (
+        open_episode(scenario, story) as episode,
+        open_bare_run(episode, sandbox_rules()) as stage,
+    ):
+        words = await read_last_error(stage.execute, service)
     assert words is not None
     assert words.unit == f"{story.alert.labels['service']}.service"
     assert story.faults[0].value[0] in words.line
@@ -43,14 +46,16 @@ async def test_a_host_that_cannot_be_asked_keeps_nobody_from_being_called(tmp_pa
     class Silent:
         def decide(self, action: Action) -> Decision:
             if "words=1" in str(action.call.arguments["command"]):
-                raise PlaceFailed("the host does not answer")
+                raise EnvironmentFailed("the host does not answer")
             return Decision(verdict="allow", rule="test")
 
     host = Host(tmp_path)
     case = await host.opened()
     async with host.ground() as ground:
         executor = Executor({"terminal": make_terminal()}, Silent(), host.person, ground.bus)
-        await hand_over(replace(ground, executor=executor), case, None, None, "nobody knows it")
+        await publish_escalation(
+            replace(ground, executor=executor), case, None, None, "nobody knows it"
+        )
     (told,) = events(host, IncidentDiagnosed)
     assert (told.verdict, told.gaps) == ("escalate", ("nobody knows it",))
 
@@ -61,7 +66,7 @@ async def test_why_nothing_could_be_seen_is_a_gap_and_not_a_cause(tmp_path: Path
     case = await host.opened()
     first = Assessment(verdict="unknown", reasons=(why,))
     async with host.ground() as ground:
-        await hand_over(ground, case, None, first, "no playbook matched")
+        await publish_escalation(ground, case, None, first, "no playbook matched")
     (told,) = events(host, IncidentDiagnosed)
     assert why in told.gaps
     assert (told.mechanism, told.evidence, told.confidence) == ("", (), 0.0)

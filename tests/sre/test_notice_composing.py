@@ -16,21 +16,20 @@ from hermes.core.events.incidents import (
     JoinedPart,
     ReportWritten,
 )
+from hermes.core.events.operations import HealthMissed, NotificationQueued
 from hermes.core.events.runs import RunStarted
 from hermes.core.events.tools import ToolRequested
-from hermes.core.events.watching import HealthMissed, NoticeQueued
 from hermes.core.messages import ToolCall
-from hermes.core.protocols import Recorded
-from hermes.sre.notices.compose import Composer
-from hermes.sre.notices.ledger import Ledger
-from hermes.sre.notices.settings import NoticeSettings
-from hermes.sre.notices.sink import Wanted
+from hermes.core.protocols import JournalRecord
+from hermes.sre.notifications.composer import NotificationComposer, NotificationState
+from hermes.sre.notifications.sink_protocol import SinkFilter
+from hermes.sre.settings import NoticeSettings
 
 QUIET = NoticeSettings(briefing="")
 SINKS = (
-    Wanted(sink="terminal"),
-    Wanted(sink="phone", severity="P2"),
-    Wanted(sink="boss", severity="P0", about=("declared", "resolved")),
+    SinkFilter(sink="terminal"),
+    SinkFilter(sink="phone", severity="P2"),
+    SinkFilter(sink="boss", severity="P0", about=("declared", "resolved")),
 )
 
 
@@ -38,21 +37,21 @@ class Teller:
     """Hears events as a watch would and keeps what it composes in the same journal."""
 
     def __init__(self, settings: NoticeSettings = QUIET) -> None:
-        self.ledger, self.composer = Ledger(), Composer(settings, SINKS)
-        self.told: list[NoticeQueued] = []
+        self.ledger, self.composer = NotificationState(), NotificationComposer(settings, SINKS)
+        self.told: list[NotificationQueued] = []
         self.seq = 0
 
     def hear(self, *events: Event) -> None:
         for event in events:
             self.seq += 1
-            self.ledger.apply(Recorded(self.seq, event))
+            self.ledger.apply(JournalRecord(self.seq, event))
             self.look(event.at)
 
-    def look(self, now: datetime) -> list[NoticeQueued]:
-        found = self.composer.owed(self.ledger, now)
+    def look(self, now: datetime) -> list[NotificationQueued]:
+        found = self.composer.compose(self.ledger, now)
         for notice in found:
             self.seq += 1
-            self.ledger.apply(Recorded(self.seq, notice))
+            self.ledger.apply(JournalRecord(self.seq, notice))
         self.told += found
         return found
 
@@ -108,7 +107,7 @@ def test_what_was_composed_is_not_composed_again_after_a_crash_or_by_a_second_wa
     first.look(tale.now + timedelta(seconds=90))
     second = Teller()
     for at, event in enumerate((*tale.events, *first.told), start=1):
-        second.ledger.apply(Recorded(at, event))
+        second.ledger.apply(JournalRecord(at, event))
     assert second.look(tale.now + timedelta(seconds=91)) == []
 
     alone = Teller()
@@ -120,7 +119,7 @@ def test_an_incident_that_was_opened_just_before_the_kill_is_declared_by_the_nex
     teller, tale = Teller(), Tale()
     tale.opened()
     for at, event in enumerate(tale.events, start=1):
-        teller.ledger.apply(Recorded(at, event))
+        teller.ledger.apply(JournalRecord(at, event))
     assert teller.look(tale.now + timedelta(hours=5))[0].about == "declared"
 
 
@@ -128,7 +127,7 @@ def test_history_from_before_there_were_notices_is_left_alone() -> None:
     teller, tale = Teller(), resolved()
     tale.closed()
     for at, event in enumerate(tale.events, start=1):
-        teller.ledger.apply(Recorded(at, event))
+        teller.ledger.apply(JournalRecord(at, event))
     assert teller.look(tale.now + timedelta(days=2)) == []
 
 
@@ -300,11 +299,11 @@ def test_a_part_that_joined_just_before_the_kill_is_reported_by_the_next_watch()
     first, second = Teller(), Teller()
     events = [opened(1), joined(BEGAN + timedelta(seconds=20), "nginx", "mail")]
     for at, event in enumerate(events, start=1):
-        first.ledger.apply(Recorded(at, event))
+        first.ledger.apply(JournalRecord(at, event))
     told = first.look(BEGAN + timedelta(seconds=30))
     assert [each.title for each in told][-1] == "🚨 P1 ALSO FAILING: nginx, mail"
     for at, event in enumerate([*events, *told], start=1):
-        second.ledger.apply(Recorded(at, event))
+        second.ledger.apply(JournalRecord(at, event))
     assert second.look(BEGAN + timedelta(seconds=31)) == []
 
 
@@ -341,7 +340,7 @@ def test_recoveries_that_an_older_journal_never_wrote_are_not_told_years_later()
     tale.opened()
     tale.closed("escalated", "nobody")
     for at, event in enumerate(tale.events, start=1):
-        teller.ledger.apply(Recorded(at, event))
+        teller.ledger.apply(JournalRecord(at, event))
     later = tale.now + timedelta(days=30)
     teller.seq = len(tale.events)
     teller.hear(IncidentRecovered(run=RUN, incident=RUN, at=later, recovered_at=tale.now))

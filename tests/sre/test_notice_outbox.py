@@ -17,19 +17,28 @@ from notice_server import Door, door
 from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError, StoreFull
 from hermes.core.events import Event
-from hermes.core.events.watching import NoticeKind, NoticeQueued, NoticeSent, NoticeTried
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.memory.journal import SqliteJournal
-from hermes.sre.notices.herald import Herald
-from hermes.sre.notices.opening import open_sinks
-from hermes.sre.notices.settings import NoticeSettings, SinkSettings
-from hermes.sre.notices.sink import Sink, Undelivered, Wanted
-from hermes.sre.notices.sinks.log_file import LogSink
-from hermes.sre.notices.sinks.terminal import TerminalSink
-from hermes.sre.notices.sinks.web import NtfySink, WebhookSink, signature
+from hermes.core.events.operations import (
+    NotificationAttempted,
+    NotificationKind,
+    NotificationQueued,
+    NotificationSent,
+)
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.sre.notifications.notifier import Notifier
+from hermes.sre.notifications.sink_protocol import DeliveryError, NotificationSink, SinkFilter
+from hermes.sre.notifications.sinks import (
+    LogSink,
+    NtfySink,
+    TerminalSink,
+    WebhookSink,
+    open_sinks,
+    sign_body,
+)
+from hermes.sre.settings import NoticeSettings, SinkSettings
 
 pytestmark = pytest.mark.anyio
-Kind = TypeVar("Kind", NoticeSent, NoticeTried)
+Kind = TypeVar("Kind", NotificationSent, NotificationAttempted)
 QUICK = NoticeSettings(briefing="", pause=0.01, timeout=5, tries=4)
 
 
@@ -40,15 +49,19 @@ class Kept:
         self.name = name
         self.titles: list[str] = []
 
-    async def send(self, notice: NoticeQueued, repeated: bool) -> None:
+    async def send(self, notice: NotificationQueued, repeated: bool) -> None:
         self.titles.append(notice.title + (" (repeated)" if repeated else ""))
 
 
 def queued(
-    number: int, *sinks: str, incident: str = "i", about: NoticeKind = "declared", **more: object
-) -> NoticeQueued:
+    number: int,
+    *sinks: str,
+    incident: str = "i",
+    about: NotificationKind = "declared",
+    **more: object,
+) -> NotificationQueued:
     fields: dict[str, object] = {"title": f"title {number}", "text": "why: so", "severity": "P1"}
-    return NoticeQueued(
+    return NotificationQueued(
         run="watch",
         notice=f"n{number}",
         about=about,
@@ -61,10 +74,12 @@ def queued(
 @asynccontextmanager
 async def telling(
     journal: InMemoryJournal | SqliteJournal,
-    sinks: Sequence[Sink],
+    sinks: Sequence[NotificationSink],
     settings: NoticeSettings = QUICK,
-) -> AsyncGenerator[Herald, None]:
-    herald = Herald(Bus(journal), [(sink, Wanted(sink=sink.name)) for sink in sinks], settings)
+) -> AsyncGenerator[Notifier, None]:
+    herald = Notifier(
+        Bus(journal), [(sink, SinkFilter(sink=sink.name)) for sink in sinks], settings
+    )
     async with anyio.create_task_group() as group:
         with anyio.fail_after(30):
             await group.start(herald.run)
@@ -72,10 +87,12 @@ async def telling(
         group.cancel_scope.cancel()
 
 
-async def tell(journal: InMemoryJournal, *sinks: Sink, settings: NoticeSettings = QUICK) -> None:
+async def tell(
+    journal: InMemoryJournal, *sinks: NotificationSink, settings: NoticeSettings = QUICK
+) -> None:
     """Until everything is settled."""
     async with telling(journal, sinks, settings) as herald:
-        await herald.until_told()
+        await herald.wait_until_delivered()
 
 
 def of(journal: InMemoryJournal, kind: type[Kind]) -> list[Kind]:
@@ -87,7 +104,7 @@ async def test_what_answers_500_and_hangs_is_tried_until_it_takes_it() -> None:
     with door(lambda number: {1: 500, 2: 0, 3: 429}.get(number, 204)) as to:
         await journal.append(queued(1, "webhook"))
         await tell(journal, WebhookSink(to.url, timeout=1))
-        sent = of(journal, NoticeSent)
+        sent = of(journal, NotificationSent)
         assert [(event.tries, event.repeated) for event in sent] == [(4, True)]
         assert [said["repeated"] for said in to.said] == [False, True, True, True]
         assert to.said[-1]["title"] == "title 1 (repeated)"
@@ -102,12 +119,12 @@ async def test_what_refuses_the_connection_is_given_up_and_the_others_are_told()
     await tell(journal, WebhookSink(url), kept)
     assert kept.titles[:2] == ["title 1", "title 2"]
     assert kept.titles[2:] == ["📪 webhook cannot be told anything"]  # once, not for each
-    given_up = [event for event in of(journal, NoticeTried) if event.given_up]
+    given_up = [event for event in of(journal, NotificationAttempted) if event.given_up]
     assert len(given_up) == 2
-    assert not of(journal, NoticeSent) or all(
-        event.sink == "kept" for event in of(journal, NoticeSent)
+    assert not of(journal, NotificationSent) or all(
+        event.sink == "kept" for event in of(journal, NotificationSent)
     )
-    assert not any(event.unsure for event in of(journal, NoticeTried))
+    assert not any(event.unsure for event in of(journal, NotificationAttempted))
 
 
 @pytest.mark.parametrize("status", [400, 404, 302])
@@ -126,9 +143,9 @@ async def test_a_sink_that_hangs_holds_up_nobody_else() -> None:
         await journal.append(*events)
         async with telling(journal, [WebhookSink(stuck.url, timeout=20), kept]):
             await until(lambda: len(kept.titles) == 20)
-            assert not of(journal, NoticeSent) or {e.sink for e in of(journal, NoticeSent)} == {
-                "kept"
-            }
+            assert not of(journal, NotificationSent) or {
+                e.sink for e in of(journal, NotificationSent)
+            } == {"kept"}
             assert len({said["id"] for said in stuck.said}) <= 1
 
 
@@ -167,15 +184,15 @@ async def test_two_watches_of_one_journal_tell_everything_once() -> None:
         first, second = WebhookSink(to.url), WebhookSink(to.url)
         async with telling(journal, [first]) as one, telling(journal, [second]) as two:
             await journal.append(*(queued(n, "webhook", incident=str(n)) for n in range(30)))
-            await one.until_told()
-            await two.until_told()
+            await one.wait_until_delivered()
+            await two.wait_until_delivered()
         assert sorted(said["id"] for said in to.said) == sorted(f"n{n}" for n in range(30))
         assert not any(said["repeated"] for said in to.said)
 
 
 async def test_a_sink_with_a_bug_is_a_sink_that_failed() -> None:
     class Broken(Kept):
-        async def send(self, notice: NoticeQueued, repeated: bool) -> None:
+        async def send(self, notice: NotificationQueued, repeated: bool) -> None:
             raise ZeroDivisionError("oops")
 
     journal, kept = InMemoryJournal(), Kept()
@@ -189,7 +206,7 @@ async def test_a_journal_that_is_full_for_a_while_sends_nothing_twice() -> None:
         refusals = 0
 
         async def append(self, *events: Event) -> Sequence[int]:
-            if self.refusals and isinstance(events[0], NoticeSent):
+            if self.refusals and isinstance(events[0], NotificationSent):
                 self.refusals -= 1
                 raise StoreFull("no space")
             return await super().append(*events)
@@ -199,7 +216,7 @@ async def test_a_journal_that_is_full_for_a_while_sends_nothing_twice() -> None:
     journal.refusals = 3
     await tell(journal, kept)
     assert kept.titles == ["title 1"]
-    assert len(of(journal, NoticeSent)) == 1
+    assert len(of(journal, NotificationSent)) == 1
 
 
 async def test_fifty_kills_between_sending_and_writing_it_down(tmp_path: Path) -> None:
@@ -226,7 +243,11 @@ async def test_fifty_kills_between_sending_and_writing_it_down(tmp_path: Path) -
     async with SqliteJournal.open(path) as journal:
         kinds = ("notice.sent",)
         sent = [e.event async for e in journal.read(kinds=kinds)]
-    assert len(sent) == len({event.notice for event in sent if isinstance(event, NoticeSent)}) == 51
+    assert (
+        len(sent)
+        == len({event.notice for event in sent if isinstance(event, NotificationSent)})
+        == 51
+    )
     assert sum(getattr(event, "repeated", False) for event in sent) == kills
     titles = [said["title"] for said in to.said]
     assert sum(title.endswith("(repeated)") for title in titles) == kills
@@ -252,7 +273,7 @@ async def test_a_webhook_is_signed_and_ntfy_gets_title_priority_and_tags() -> No
         await WebhookSink(to.url, secret="s3").send(notice, False)
         await NtfySink(to.url, token="tk").send(notice, True)
     first, second = to.headers
-    mark = signature("s3", first["X-Hermes-Timestamp"], to.bodies[0])
+    mark = sign_body("s3", first["X-Hermes-Timestamp"], to.bodies[0])
     assert first["X-Hermes-Signature"] == mark
     assert first["Idempotency-Key"] == "n1"
     title = str(make_header(decode_header(second["Title"])))
@@ -263,7 +284,7 @@ async def test_a_webhook_is_signed_and_ntfy_gets_title_priority_and_tags() -> No
 
 
 async def test_the_log_is_rotated_and_has_whole_lines(tmp_path: Path) -> None:
-    log = LogSink(tmp_path / "n" / "notices.log", largest=2_000)
+    log = LogSink(tmp_path / "n" / "notices.log", max_bytes=2_000)
     for number in range(60):
         await log.send(queued(number), False)
     files = listed(tmp_path / "n")
@@ -295,16 +316,16 @@ async def test_the_terminal_gets_words_and_no_sequences() -> None:
     assert "\x1b" not in shown[0]
     read, write = os.pipe()
     os.close(read)
-    with os.fdopen(write, "w", buffering=1) as gone, pytest.raises(Undelivered) as error:
+    with os.fdopen(write, "w", buffering=1) as gone, pytest.raises(DeliveryError) as error:
         try:
             await TerminalSink(gone.write).send(notice, False)
         finally:
             os.dup2(os.open(os.devnull, os.O_WRONLY), write)
-    assert error.value.hopeless
+    assert error.value.permanent
 
 
 def test_sinks_that_could_never_work_are_refused_at_the_start(tmp_path: Path) -> None:
-    def opened(*sinks: SinkSettings) -> Sequence[tuple[Sink, Wanted]]:
+    def opened(*sinks: SinkSettings) -> Sequence[tuple[NotificationSink, SinkFilter]]:
         secrets: dict[str, str] = {}
         return open_sinks(NoticeSettings(sinks=sinks), home=tmp_path, secret=secrets.get)
 

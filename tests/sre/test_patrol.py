@@ -11,17 +11,17 @@ import pytest
 from probe_house import PATH, Pages, eventually, this_host, web_server
 
 from hermes.core.bus import Bus
-from hermes.core.errors import PlaceFailed, StoreFull
+from hermes.core.errors import EnvironmentFailed, StoreFull
 from hermes.core.events import Event
 from hermes.core.events.incidents import AlertRaised
 from hermes.core.protocols import CommandResult, Environment
 from hermes.environments.local import LocalEnvironment
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.sre.probes.admission import vouch
-from hermes.sre.probes.memory import FILE, Past, recall, remember
-from hermes.sre.probes.patrol import Patrol
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.sre.probes.admission import mark_admitted
+from hermes.sre.probes.evaluation import HISTORY_FILE, ProbeHistory, load_history, save_history
 from hermes.sre.probes.probe import Probe
-from hermes.sre.probes.settings import ProbeSettings
+from hermes.sre.probes.scheduler import ProbeScheduler
+from hermes.sre.settings import ProbeSettings
 
 pytestmark = pytest.mark.anyio
 SETTINGS = ProbeSettings(confirm=0.05)
@@ -38,9 +38,9 @@ class World:
         chosen = {"interval": 0.3, "service": "shop", **more}
         return Probe(name=name, kind="command", what=f"! test -e {self.flag}", **chosen)  # type: ignore[arg-type]
 
-    def patrol(self, *probes: Probe, here: Environment, bus: Bus | None = None) -> Patrol:
-        return Patrol(
-            [vouch(each) for each in probes],
+    def patrol(self, *probes: Probe, here: Environment, bus: Bus | None = None) -> ProbeScheduler:
+        return ProbeScheduler(
+            [mark_admitted(each) for each in probes],
             here,
             bus or self.bus,
             home=self.home,
@@ -71,7 +71,7 @@ def world(tmp_path: Path) -> World:
 
 
 @asynccontextmanager
-async def watching(*patrols: Patrol) -> AsyncGenerator[None, None]:
+async def watching(*patrols: ProbeScheduler) -> AsyncGenerator[None, None]:
     async with anyio.create_task_group() as group:
         for patrol in patrols:
             group.start_soon(patrol.run)
@@ -207,7 +207,7 @@ class Dying(LocalEnvironment):
         self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
     ) -> CommandResult:
         if self.dead:
-            raise PlaceFailed("connection refused")
+            raise EnvironmentFailed("connection refused")
         return await super().run(command, timeout=timeout, stdin=stdin, cwd=cwd)
 
 
@@ -255,14 +255,14 @@ async def test_one_look_at_everything_tells_nobody(world: World) -> None:
     gone = Probe(name="gone", kind="log", what=str(world.folder / "no.log"))
     disk = Probe(name="disk", kind="disk", what="/", limit=101)
     async with this_host(world.folder) as here:
-        seen = await world.patrol(world.probe(), gone, disk, here=here).once()
+        seen = await world.patrol(world.probe(), gone, disk, here=here).run_once()
     assert [(each.probe, each.state) for each in seen] == [
         ("flag", "failing"),
         ("gone", "unknown"),
         ("disk", "fine"),
     ]
     assert await world.alerts() == []
-    assert not (world.home / FILE).exists()
+    assert not (world.home / HISTORY_FILE).exists()
 
 
 async def test_what_is_unusual_is_told_only_when_enough_is_known(world: World) -> None:
@@ -276,25 +276,25 @@ async def test_what_is_unusual_is_told_only_when_enough_is_known(world: World) -
             await until(lambda: patrol.rounds >= 4)
         assert await world.alerts() == []
         world.home.mkdir(exist_ok=True)
-        remember(world.home, {"n": Past(values=tuple([10.0, 11.0, 9.0, 10.0] * 6))})
+        save_history(world.home, {"n": ProbeHistory(values=tuple([10.0, 11.0, 9.0, 10.0] * 6))})
         async with watching(world.patrol(probe, here=here)):
             [raised] = await world.until(1)
             assert "usual is 10" in raised.text
             number.write_text("12")
             _, resolved = await world.until(2)
             assert resolved.resolved
-    assert 900.0 not in recall(world.home)["n"].values
+    assert 900.0 not in load_history(world.home)["n"].values
 
 
 async def test_a_memory_that_cannot_be_read_is_learned_anew(world: World) -> None:
     world.home.mkdir()
-    (world.home / FILE).write_text("{half of it")
-    assert recall(world.home) == {}
+    (world.home / HISTORY_FILE).write_text("{half of it")
+    assert load_history(world.home) == {}
     async with this_host(world.folder) as here:
         patrol = world.patrol(world.probe(), here=here)
         async with watching(patrol):
             await until(lambda: patrol.rounds >= 2)
-    assert "flag" in recall(world.home)
+    assert "flag" in load_history(world.home)
 
 
 async def test_looks_keep_to_their_grid(world: World) -> None:

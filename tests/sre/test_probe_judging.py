@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from hermes.sre.probes.command import command_of
-from hermes.sre.probes.judging import INTENDED, Verdict, judge, learned
-from hermes.sre.probes.probe import ASKS, Kind, Probe
-from hermes.sre.probes.round import Reading
-from hermes.sre.probes.settings import ProbeSettings
+from hermes.sre.probes.evaluation import INTENDED_QUESTION, ProbeVerdict, judge_probe, learn_value
+from hermes.sre.probes.probe import QUESTION_EXIT_CODE, Probe, ProbeKind
+from hermes.sre.probes.probe_runner import ProbeResult
+from hermes.sre.probes.shell_command import shell_command_of
+from hermes.sre.settings import ProbeSettings
 
 LOAD = Probe(name="load", kind="load", limit=4)
 
@@ -26,11 +26,11 @@ class Looks:
     def at(self, *values: float) -> list[str]:
         return [self.look(value).state for value in values]
 
-    def look(self, value: float) -> Verdict:
+    def look(self, value: float) -> ProbeVerdict:
         code = int(value >= (self.probe.limit or 0))
-        reading = Reading(probe=self.probe.name, code=code, text=f"{value:g} wait", value=value)
-        verdict = judge(self.probe, reading, self.past, ProbeSettings(), alerted=self.alerted)
-        self.past = learned(self.past, verdict, self.probe)
+        reading = ProbeResult(probe=self.probe.name, code=code, text=f"{value:g} wait", value=value)
+        verdict = judge_probe(self.probe, reading, self.past, ProbeSettings(), alerted=self.alerted)
+        self.past = learn_value(self.past, verdict, self.probe)
         self.alerted = verdict.state == "failing"
         return verdict
 
@@ -58,29 +58,29 @@ def test_a_value_that_settles_just_below_its_limit_is_over_after_a_while() -> No
 
 
 @pytest.mark.parametrize("kind", ["disk", "memory", "inodes", "cpu"])
-def test_what_fills_up_is_bad_at_its_limit(kind: Kind) -> None:
+def test_what_fills_up_is_bad_at_its_limit(kind: ProbeKind) -> None:
     looks = Looks(Probe(name="it", kind=kind, limit=90))
     assert looks.at(89.9, 90) == ["fine", "failing"]
 
 
 def test_a_disk_without_free_space_is_bad_whatever_its_share() -> None:
     """Of a small one, a megabyte may be less than the limit leaves."""
-    reading = Reading(probe="disk", code=1, text="50 percent, 900 kB are free", value=50)
+    reading = ProbeResult(probe="disk", code=1, text="50 percent, 900 kB are free", value=50)
     probe = Probe(name="disk", kind="disk")
-    assert judge(probe, reading, (), ProbeSettings()).state == "failing"
+    assert judge_probe(probe, reading, (), ProbeSettings()).state == "failing"
 
 
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="util-linux is not installed")
 @pytest.mark.parametrize("kind", ["disk", "inodes"])
-def test_a_filesystem_that_was_unmounted_is_a_question(tmp_path: Path, kind: Kind) -> None:
+def test_a_filesystem_that_was_unmounted_is_a_question(tmp_path: Path, kind: ProbeKind) -> None:
     place = tmp_path / "a mount"
     place.mkdir()
     probe = Probe(name="it", kind=kind, what=str(place))
     script = f"""
         mount -t tmpfs -o size=4m none '{place}' || exit 77
-        ( {command_of(probe, "")} ); echo "code=$?"; umount '{place}'
-        ( {command_of(probe, "mounted")} ); echo "code=$?"
-        ( {command_of(probe, "")} ); echo "code=$?"
+        ( {shell_command_of(probe, "")} ); echo "code=$?"; umount '{place}'
+        ( {shell_command_of(probe, "mounted")} ); echo "code=$?"
+        ( {shell_command_of(probe, "")} ); echo "code=$?"
     """
     done = subprocess.run(
         ["unshare", "--user", "--map-root-user", "--mount", "bash", "-c", script],
@@ -91,13 +91,13 @@ def test_a_filesystem_that_was_unmounted_is_a_question(tmp_path: Path, kind: Kin
     first, second, third, _ = done.stdout.split("code=")
     assert "keep=mounted" in first and second.startswith("0")
     assert "is not mounted any more" in second and "keep=mounted" in second
-    assert third.startswith(str(ASKS if kind == "disk" else 3))
+    assert third.startswith(str(QUESTION_EXIT_CODE if kind == "disk" else 3))
     assert "keep=" not in third.partition("\n")[2], "it was no mount point when first seen"
 
 
 def test_only_a_disk_that_is_gone_asks() -> None:
-    gone = Reading(probe="disk", code=ASKS, text="/data is not mounted any more")
-    verdict = judge(Probe(name="disk", kind="disk"), gone, (), ProbeSettings())
-    assert (verdict.state, verdict.question) == ("failing", INTENDED)
+    gone = ProbeResult(probe="disk", code=QUESTION_EXIT_CODE, text="/data is not mounted any more")
+    verdict = judge_probe(Probe(name="disk", kind="disk"), gone, (), ProbeSettings())
+    assert (verdict.state, verdict.question) == ("failing", INTENDED_QUESTION)
     command = Probe(name="own", kind="command", what="exit 4")
-    assert judge(command, gone, (), ProbeSettings()).question == ""
+    assert judge_probe(command, gone, (), ProbeSettings()).question == ""

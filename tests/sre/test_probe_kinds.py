@@ -15,20 +15,20 @@ from probe_house import Pages, eventually, free_port, look, policy_at, this_host
 from hermes.core.actions import Action
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Risk, ToolCall
-from hermes.sre.probes.admission import READS
-from hermes.sre.probes.checks import as_check
-from hermes.sre.probes.command import command_of
-from hermes.sre.probes.probe import Kind, Probe
+from hermes.sre.checks import check_of_probe
+from hermes.sre.probes.admission import READ_EFFECTS
+from hermes.sre.probes.probe import Probe, ProbeKind
+from hermes.sre.probes.shell_command import shell_command_of
 
 pytestmark = pytest.mark.anyio
 
 
-def a(kind: Kind, what: str = "", **more: object) -> Probe:
+def a(kind: ProbeKind, what: str = "", **more: object) -> Probe:
     return Probe(name="it", kind=kind, what=what, **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ["cpu", "load", "memory", "processes", "zombies"])
-async def test_the_host_is_measured_against_a_limit(tmp_path: Path, kind: Kind) -> None:
+async def test_the_host_is_measured_against_a_limit(tmp_path: Path, kind: ProbeKind) -> None:
     well = await look(tmp_path, a(kind, limit=1_000_000))
     assert well.state == "fine"
     assert well.value is not None
@@ -36,7 +36,9 @@ async def test_the_host_is_measured_against_a_limit(tmp_path: Path, kind: Kind) 
 
 
 @pytest.mark.parametrize("kind", ["disk", "inodes"])
-async def test_a_disk_fails_at_its_limit_and_when_it_is_gone(tmp_path: Path, kind: Kind) -> None:
+async def test_a_disk_fails_at_its_limit_and_when_it_is_gone(
+    tmp_path: Path, kind: ProbeKind
+) -> None:
     assert (await look(tmp_path, a(kind, str(tmp_path), limit=101))).state == "fine"
     assert (await look(tmp_path, a(kind, str(tmp_path), limit=0))).state == "failing"
     gone = await look(tmp_path, a(kind, str(tmp_path / "unmounted")))
@@ -238,14 +240,14 @@ def test_the_policy_knows_that_every_kind_only_reads(tmp_path: Path, chosen: str
     """As a check of an incident it takes the common road, where nobody is there to be asked."""
     policy = policy_at(tmp_path, chosen)
     for probe in EVERY:
-        for command in (as_check(probe).command, command_of(probe, "")):
+        for command in (check_of_probe(probe).command, shell_command_of(probe, "")):
             call = ToolCall("c", "terminal", {"command": command})
             place = {"environment": "local", "target": "here", "isolated": False}
             decision = policy.decide(
                 Action(call=call, risk=Risk.CHANGE, run="r", origin="incident", **place)  # type: ignore[arg-type]
             )
             assert decision.verdict == "allow", (probe, decision.reason)
-            assert set(decision.effects) <= READS, (probe, decision.effects)
+            assert set(decision.effects) <= READ_EFFECTS, (probe, decision.effects)
 
 
 @pytest.mark.parametrize(
@@ -260,14 +262,14 @@ def test_the_policy_knows_that_every_kind_only_reads(tmp_path: Path, chosen: str
         ("log", "", "which log"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_in_words(kind: Kind, what: str, word: str) -> None:
+def test_what_cannot_be_asked_is_refused_in_words(kind: ProbeKind, what: str, word: str) -> None:
     with pytest.raises(SettingsError, match=word):
-        command_of(a(kind, what))
+        shell_command_of(a(kind, what))
 
 
 async def test_hostile_names_are_data_and_never_shell(tmp_path: Path) -> None:
     bad = f"'; touch {tmp_path}/owned; $(touch {tmp_path}/owned) `touch {tmp_path}/owned`"
-    kinds: list[Kind] = ["disk", "certificate", "unit", "cron", "log", "answers", "sqlite"]
+    kinds: list[ProbeKind] = ["disk", "certificate", "unit", "cron", "log", "answers", "sqlite"]
     for kind in kinds:
         await look(tmp_path, a(kind, bad), "")
     await look(tmp_path, a("http", f"http://127.0.0.1:9/{bad.replace(' ', '')}", timeout=1))

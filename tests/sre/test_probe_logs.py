@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from probe_house import this_host
 
-from hermes.sre.probes.judging import Verdict, judge
+from hermes.sre.probes.evaluation import ProbeVerdict, judge_probe
 from hermes.sre.probes.probe import Probe
-from hermes.sre.probes.round import Reading, ask
-from hermes.sre.probes.settings import ProbeSettings
+from hermes.sre.probes.probe_runner import ProbeResult, run_probes
+from hermes.sre.settings import ProbeSettings
 
 pytestmark = pytest.mark.anyio
 
@@ -23,11 +23,11 @@ class Reader:
         self.probe = Probe(name="it", kind="log", what=str(self.log), **more)  # type: ignore[arg-type]
         self._folder = folder
 
-    async def look(self) -> Verdict:
+    async def look(self) -> ProbeVerdict:
         async with this_host(self._folder) as here:
-            reading: Reading = (await ask(here, [self.probe], {"it": self.keep}))["it"]
+            reading: ProbeResult = (await run_probes(here, [self.probe], {"it": self.keep}))["it"]
         self.keep = reading.keep or self.keep
-        return judge(self.probe, reading, (), ProbeSettings())
+        return judge_probe(self.probe, reading, (), ProbeSettings())
 
     def say(self, *lines: str) -> None:
         with self.log.open("a") as file:
@@ -124,10 +124,10 @@ async def test_bad_answers_are_seen_in_what_a_service_notes(tmp_path: Path) -> N
     log = tmp_path / "access.log"
     probe = Probe(name="it", kind="answers", what=str(log))
 
-    async def look() -> Verdict:
+    async def look() -> ProbeVerdict:
         async with this_host(tmp_path) as here:
-            reading = (await ask(here, [probe]))["it"]
-        return judge(probe, reading, (), ProbeSettings())
+            reading = (await run_probes(here, [probe]))["it"]
+        return judge_probe(probe, reading, (), ProbeSettings())
 
     log.write_text('"GET /items HTTP/1.1" 200 12\n"GET /items HTTP/1.1" 503 9\n')
     assert (await look()).state == "fine"  # one bad answer is not yet trouble

@@ -16,12 +16,12 @@ from probe_house import PATH, Pages, eventually, free_port, this_host, web_serve
 
 from hermes.core.protocols import CommandResult
 from hermes.environments.local import LocalEnvironment
-from hermes.sre.probes.judging import judge
+from hermes.sre.probes.evaluation import judge_probe
 from hermes.sre.probes.kinds.native_services import RESTART_QUIET_S, ListenerHistory
-from hermes.sre.probes.native import TIMED_OUT, NativeLooks
-from hermes.sre.probes.probe import Kind, Probe
-from hermes.sre.probes.round import Reading, ask
-from hermes.sre.probes.settings import ProbeSettings
+from hermes.sre.probes.native import TIMEOUT_EXIT_CODE, NativeProbes
+from hermes.sre.probes.probe import Probe, ProbeKind
+from hermes.sre.probes.probe_runner import ProbeResult, run_probes
+from hermes.sre.settings import ProbeSettings
 
 pytestmark = pytest.mark.anyio
 
@@ -39,19 +39,19 @@ class NoShell(LocalEnvironment):
         raise AssertionError(f"a shell was started: {command[:200]}")
 
 
-async def both(folder: Path, probe: Probe, keep: str = "") -> tuple[Reading, Reading]:
+async def both(folder: Path, probe: Probe, keep: str = "") -> tuple[ProbeResult, ProbeResult]:
     """The reading without a shell, and the one in a shell."""
     before = {probe.name: keep}
     async with NoShell(folder, {"PATH": PATH}) as here:
-        native = (await ask(here, [probe], before))[probe.name]
+        native = (await run_probes(here, [probe], before))[probe.name]
     async with OtherHost(folder, {"PATH": PATH}) as there:
-        shell = (await ask(there, [probe], before))[probe.name]
+        shell = (await run_probes(there, [probe], before))[probe.name]
     return native, shell
 
 
 async def states(folder: Path, probe: Probe, keep: str = "") -> str:
     native, shell = await both(folder, probe, keep)
-    one, other = (judge(probe, each, (), ProbeSettings()) for each in (native, shell))
+    one, other = (judge_probe(probe, each, (), ProbeSettings()) for each in (native, shell))
     assert one.state == other.state, (one, other)
     assert (one.value is None) == (other.value is None), (one, other)
     return one.state
@@ -60,13 +60,13 @@ async def states(folder: Path, probe: Probe, keep: str = "") -> str:
 @pytest.mark.parametrize("kind", ["cpu", "load", "memory", "processes", "zombies"])
 @pytest.mark.parametrize(("limit", "state"), [(-1.0, "failing"), (1e6, "fine")])
 async def test_the_host_is_judged_alike(
-    tmp_path: Path, kind: Kind, limit: float, state: str
+    tmp_path: Path, kind: ProbeKind, limit: float, state: str
 ) -> None:
     assert await states(tmp_path, Probe(name="host", kind=kind, limit=limit)) == state
 
 
 @pytest.mark.parametrize("kind", ["disk", "inodes"])
-async def test_a_file_system_has_the_same_figures(tmp_path: Path, kind: Kind) -> None:
+async def test_a_file_system_has_the_same_figures(tmp_path: Path, kind: ProbeKind) -> None:
     native, shell = await both(tmp_path, Probe(name="d", kind=kind, what="/dev/shm", limit=101))
     assert native.value == shell.value
     missing = Probe(name="d", kind=kind, what=str(tmp_path / "no such folder"))
@@ -74,7 +74,9 @@ async def test_a_file_system_has_the_same_figures(tmp_path: Path, kind: Kind) ->
 
 
 @pytest.mark.parametrize("kind", ["disk", "inodes", "processes"])
-async def test_without_a_limit_of_its_own_the_usual_one_holds(tmp_path: Path, kind: Kind) -> None:
+async def test_without_a_limit_of_its_own_the_usual_one_holds(
+    tmp_path: Path, kind: ProbeKind
+) -> None:
     what = "" if kind == "processes" else "/dev/shm"
     native, shell = await both(tmp_path, Probe(name="d", kind=kind, what=what))
     assert (native.code, native.keep) == (shell.code, shell.keep)
@@ -82,7 +84,7 @@ async def test_without_a_limit_of_its_own_the_usual_one_holds(tmp_path: Path, ki
 
 @pytest.mark.parametrize("kind", ["disk", "inodes"])
 async def test_a_file_system_that_was_unmounted_is_the_same_question(
-    tmp_path: Path, kind: Kind
+    tmp_path: Path, kind: ProbeKind
 ) -> None:
     native, shell = await both(tmp_path, Probe(name="d", kind=kind, what=str(tmp_path)), "mounted")
     assert (native.code, native.text, native.keep) == (shell.code, shell.text, shell.keep)
@@ -110,10 +112,10 @@ def restarted_every(seconds: float) -> Iterator[int]:
         thread.join()
 
 
-async def port_reading(folder: Path, port: int, keep: str) -> Reading:
+async def port_reading(folder: Path, port: int, keep: str) -> ProbeResult:
     probe = Probe(name="p", kind="port", what=str(port))
     async with NoShell(folder, {"PATH": PATH}) as here:
-        return (await ask(here, [probe], {"p": keep}))["p"]
+        return (await run_probes(here, [probe], {"p": keep}))["p"]
 
 
 async def test_a_service_that_restarts_in_a_loop_is_failing_while_its_port_answers(
@@ -191,7 +193,7 @@ async def test_what_does_not_speak_http_is_no_answer(tmp_path: Path) -> None:
     with one_answer(b"220 mail.example ESMTP\r\n\r\n") as port:
         probe = Probe(name="p", kind="http", what=f"http://127.0.0.1:{port}/")
         async with NoShell(tmp_path, {"PATH": PATH}) as here:
-            found = await ask(here, [probe])
+            found = await run_probes(here, [probe])
     assert found["p"].code == 1
     assert "HTTP" in found["p"].text
 
@@ -202,7 +204,7 @@ async def test_a_page_that_hangs_has_timed_out(tmp_path: Path) -> None:
     with web_server(pages) as port:
         probe = Probe(name="p", kind="http", what=f"http://127.0.0.1:{port}/", timeout=0.3)
         async with NoShell(tmp_path, {"PATH": PATH}) as here:
-            found = await ask(here, [probe])
+            found = await run_probes(here, [probe])
     assert found["p"].timed_out
 
 
@@ -267,7 +269,7 @@ def redis(port: int, *more: str) -> Iterator[None]:
 async def test_a_port_that_is_no_postgres_does_not_accept_connections(tmp_path: Path) -> None:
     probe = Probe(name="db", kind="postgres", what=str(free_port()))
     async with NoShell(tmp_path, {"PATH": PATH}) as here:
-        assert (await ask(here, [probe]))["db"].code == 2
+        assert (await run_probes(here, [probe]))["db"].code == 2
         for answer, code in (
             (b"R\0\0\0\x08\0\0\0\0", 0),
             (b"E\0\0\0\x40SFATAL\0C57P03\0Mthe database system is starting up\0\0", 1),
@@ -277,7 +279,7 @@ async def test_a_port_that_is_no_postgres_does_not_accept_connections(tmp_path: 
         ):
             with one_answer(answer) as port:
                 asked = Probe(name="db", kind="postgres", what=str(port))
-                assert (await ask(here, [asked]))["db"].code == code, answer
+                assert (await run_probes(here, [asked]))["db"].code == code, answer
 
 
 @pytest.mark.parametrize(
@@ -315,7 +317,7 @@ async def test_a_pattern_of_a_person_is_left_to_grep(tmp_path: Path) -> None:
     log.write_text("payment 7 lost\n" * 30)
     probe = Probe(name="l", kind="log", what=str(log), pattern="payment [[:digit:]] lost")
     async with this_host(tmp_path) as here:
-        assert (await ask(here, [probe], {"l": before}))["l"].code == 1
+        assert (await run_probes(here, [probe], {"l": before}))["l"].code == 1
 
 
 @pytest.mark.parametrize(("status", "state"), [(200, "fine"), (503, "failing"), (429, "failing")])
@@ -334,10 +336,10 @@ async def test_a_look_that_never_comes_back_holds_one_thread_only(tmp_path: Path
 
     pipe = tmp_path / "pipe.log"
     os.mkfifo(pipe)
-    looks = NativeLooks()
+    looks = NativeProbes()
     probe = Probe(name="a", kind="answers", what=str(pipe))
     for _ in range(3):
-        assert (await looks.ask(probe, "", 0.2))[0] == TIMED_OUT
+        assert (await looks.run(probe, "", 0.2))[0] == TIMEOUT_EXIT_CODE
     assert len(looks.stuck) == 1
     descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
     os.close(descriptor)
@@ -385,10 +387,10 @@ async def test_units_are_judged_alike_and_asked_in_one_question(tmp_path: Path) 
     ]
     variables = {"PATH": f"{tools}:{PATH}"}
     async with LocalEnvironment(tmp_path, variables) as here:
-        native = await ask(here, probes)
+        native = await run_probes(here, probes)
     assert count.read_text().count("x") == 1
     async with OtherHost(tmp_path, variables) as there:
-        shell = await ask(there, probes)
+        shell = await run_probes(there, probes)
     assert {name: each.code for name, each in native.items()} == {
         "web": 0, "flaps": 1, "down": 1, "gone": 1, "once": 0, "once-idle": 1,
     }  # fmt: skip

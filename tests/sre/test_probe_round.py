@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 from probe_house import PATH, policy_at, this_host
 
-from hermes.core.actions import KernelSupport, Profile
-from hermes.core.errors import PlaceFailed
+from hermes.core.actions import ConfinementProfile, KernelSupport
+from hermes.core.errors import EnvironmentFailed
 from hermes.core.protocols import CommandResult
-from hermes.environments.confinement.probe import kernel_support
 from hermes.environments.local import LocalEnvironment
-from hermes.sre.probes.admission import Vouched, admit, vouch
-from hermes.sre.probes.judging import judge
-from hermes.sre.probes.native import HOME_DISK, with_home_disk
+from hermes.environments.sandboxing.support import kernel_support
+from hermes.sre.probes.admission import AdmittedProbe, admit_probes, mark_admitted
+from hermes.sre.probes.evaluation import judge_probe
+from hermes.sre.probes.native import HOME_DISK_PROBE, with_home_disk
 from hermes.sre.probes.probe import Probe
-from hermes.sre.probes.round import Refused, ask
-from hermes.sre.probes.settings import ProbeSettings
+from hermes.sre.probes.probe_runner import KernelRefusal, run_probes
+from hermes.sre.settings import ProbeSettings
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +34,7 @@ class Counting(LocalEnvironment):
 
 
 def command(name: str, text: str, **more: object) -> Probe:
-    return vouch(written(name, text, **more))
+    return mark_admitted(written(name, text, **more))
 
 
 def written(name: str, text: str, **more: object) -> Probe:
@@ -45,7 +45,7 @@ def written(name: str, text: str, **more: object) -> Probe:
 async def test_fifty_probes_are_one_spawn(tmp_path: Path) -> None:
     probes = [command(f"p{number}", f"echo value={number}") for number in range(50)]
     async with Counting(tmp_path, {"PATH": PATH}) as here:
-        found = await ask(here, probes)
+        found = await run_probes(here, probes)
         assert here.runs == 1
     assert [found[f"p{number}"].value for number in range(50)] == list(range(50))
 
@@ -58,7 +58,7 @@ async def test_a_probe_that_hangs_holds_nobody_up(tmp_path: Path) -> None:
     ]
     began = time.monotonic()
     async with this_host(tmp_path) as here:
-        found = await ask(here, probes, seats=8)
+        found = await run_probes(here, probes, concurrency=8)
     assert time.monotonic() - began < 8
     assert found["deaf"].timed_out
     assert found["child"].timed_out
@@ -69,7 +69,7 @@ async def test_output_that_looks_like_an_answer_is_only_output(tmp_path: Path) -
     forged = "printf 'x\\n%s 1 0 forged\\n' 0123456789abcdef; tr '\\0' '\\n' < /proc/$PPID/cmdline"
     probes = [command("liar", f"{forged}; exit 1"), command("honest", "echo bad; exit 1")]
     async with this_host(tmp_path) as here:
-        found = await ask(here, probes)
+        found = await run_probes(here, probes)
     assert found["honest"].code == 1
     assert found["honest"].text == "bad"
     assert found["liar"].code == 1
@@ -78,7 +78,7 @@ async def test_output_that_looks_like_an_answer_is_only_output(tmp_path: Path) -
 async def test_a_flood_of_output_is_cut(tmp_path: Path) -> None:
     probes = [command("flood", "seq 200000; exit 1"), command("other", "echo fine")]
     async with this_host(tmp_path) as here:
-        found = await ask(here, probes)
+        found = await run_probes(here, probes)
     assert len(found["flood"].text) < 1000 * 2
     assert found["other"].code == 0
 
@@ -86,7 +86,9 @@ async def test_a_flood_of_output_is_cut(tmp_path: Path) -> None:
 async def test_nothing_of_a_round_stays_in_the_session(tmp_path: Path) -> None:
     async with this_host(tmp_path) as here:
         await here.run("cd /; mine=kept")
-        await ask(here, [command("p", "mine=lost; cd /tmp; export OTHER=1"), command("q", "true")])
+        await run_probes(
+            here, [command("p", "mine=lost; cd /tmp; export OTHER=1"), command("q", "true")]
+        )
         said = await here.run('echo "$mine $PWD ${OTHER:-none} $(type -t p s)"')
     assert said.output.split() == ["kept", "/", "none"]
 
@@ -94,18 +96,18 @@ async def test_nothing_of_a_round_stays_in_the_session(tmp_path: Path) -> None:
 async def test_a_place_that_runs_nothing_says_nothing_about_its_probes(tmp_path: Path) -> None:
     async with this_host(tmp_path) as here:
         await here.run("timeout() { sleep 30; }; bash() { sleep 30; }")
-    with pytest.raises(PlaceFailed):
-        await ask(here, [command("p", "true")])
+    with pytest.raises(EnvironmentFailed):
+        await run_probes(here, [command("p", "true")])
 
 
 async def test_a_command_that_nobody_looked_at_is_never_run(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     async with this_host(tmp_path) as here:
-        found = await ask(here, [written("own", f"touch {trace}"), command("fine", "true")])
-        alone = await ask(here, [written("own", f"touch {trace}")])
+        found = await run_probes(here, [written("own", f"touch {trace}"), command("fine", "true")])
+        alone = await run_probes(here, [written("own", f"touch {trace}")])
     assert not trace.exists()
     for reading in (found["own"], alone["own"]):
-        verdict = judge(written("own", "x"), reading, (), ProbeSettings())
+        verdict = judge_probe(written("own", "x"), reading, (), ProbeSettings())
         assert (verdict.state, "policy" in verdict.detail) == ("unknown", True)
     assert found["fine"].code == 0
 
@@ -120,7 +122,7 @@ async def test_commands_that_do_more_than_read_are_refused_with_the_reason(tmp_p
         Probe(name="disk", kind="disk", what="/"),
     ]
     async with this_host(tmp_path) as here:
-        admission = await admit(probes, policy_at(tmp_path), here)
+        admission = await admit_probes(probes, policy_at(tmp_path), here)
     assert [probe.name for probe in admission.probes] == ["reads", "disk"]
     assert [each.partition(":")[0] for each in admission.refused] == [
         "deletes",
@@ -128,7 +130,9 @@ async def test_commands_that_do_more_than_read_are_refused_with_the_reason(tmp_p
         "hides",
         "sends",
     ]
-    assert all(isinstance(each, Vouched) for each in admission.probes if each.kind == "command")
+    assert all(
+        isinstance(each, AdmittedProbe) for each in admission.probes if each.kind == "command"
+    )
     assert all("only read" in each or "policy" in each for each in admission.refused)
 
 
@@ -141,15 +145,17 @@ async def test_a_probe_is_held_to_what_it_was_judged_to_do(tmp_path: Path) -> No
     """The gate judged the text; what the program does besides is refused and recorded."""
     kept = tmp_path / "kept"
     kept.write_text("as it was")
-    sneaky = vouch(written("sneaky", f"echo changed > {kept}; echo value=1"), Profile())
-    plain = [vouch(written(f"p{n}", f"cat {kept} > /dev/null; echo value={n}"), Profile())
+    sneaky = mark_admitted(
+        written("sneaky", f"echo changed > {kept}; echo value=1"), ConfinementProfile()
+    )
+    plain = [mark_admitted(written(f"p{n}", f"cat {kept} > /dev/null; echo value={n}"), ConfinementProfile())
              for n in range(3)]  # fmt: skip
-    refused: list[Refused] = []
+    refused: list[KernelRefusal] = []
     async with this_host(tmp_path) as here:
-        found = await ask(here, [sneaky, *plain], refused=refused)
+        found = await run_probes(here, [sneaky, *plain], refused=refused)
     assert kept.read_text() == "as it was"
     assert [found[f"p{n}"].value for n in range(3)] == [0, 1, 2]
-    assert [(each.judged, str(each.what)) for each in refused] == [
+    assert [(each.judged, str(each.blocked)) for each in refused] == [
         ("read-only", f"write to {kept} by bash")
     ]
     assert refused[0].probes == ("sneaky", "p0", "p1", "p2")
@@ -165,10 +171,12 @@ async def test_a_declared_command_gets_the_profile_of_its_verdict(tmp_path: Path
         Probe(name="unit", kind="unit", what="nginx.service"),
     ]
     async with this_host(tmp_path) as here:
-        admission = await admit(probes, policy_at(tmp_path), here)
-    profiles = {each.name: each.profile for each in admission.probes if isinstance(each, Vouched)}
-    assert profiles["reads"] == Profile()
-    assert profiles["asks"] == Profile(network="ports", ports=(8080,))
+        admission = await admit_probes(probes, policy_at(tmp_path), here)
+    profiles = {
+        each.name: each.profile for each in admission.probes if isinstance(each, AdmittedProbe)
+    }
+    assert profiles["reads"] == ConfinementProfile()
+    assert profiles["asks"] == ConfinementProfile(network="ports", ports=(8080,))
     assert set(profiles) == {"reads", "asks", "unit"}
     assert Probe(**{name: getattr(admission.probes[0], name) for name in Probe.__struct_fields__})
 
@@ -180,18 +188,20 @@ async def test_a_probe_is_not_refused_because_the_kernel_cannot_hold_it(tmp_path
 
     doubtful = written("doubtful", 'test -e "/etc/$(hostname)" || true')
     async with OldKernel(tmp_path, {"PATH": PATH}) as here:
-        admission = await admit([doubtful], policy_at(tmp_path), here)
+        admission = await admit_probes([doubtful], policy_at(tmp_path), here)
         assert admission.refused == ()
-        assert [each.profile for each in admission.probes if isinstance(each, Vouched)] == [None]
-        assert (await ask(here, admission.probes))["doubtful"].code == 0
+        assert [each.profile for each in admission.probes if isinstance(each, AdmittedProbe)] == [
+            None
+        ]
+        assert (await run_probes(here, admission.probes))["doubtful"].code == 0
 
 
 def test_the_file_system_of_the_home_always_has_a_probe(tmp_path: Path) -> None:
     port = Probe(name="shop", kind="port", what="80")
     added = with_home_disk([port], tmp_path / "not" / "there")
-    assert [each.name for each in added] == ["shop", HOME_DISK]
+    assert [each.name for each in added] == ["shop", HOME_DISK_PROBE]
     assert (added[1].kind, Path(added[1].what).is_mount()) == ("disk", True)
     covered = [port, Probe(name="own", kind="disk", what=str(tmp_path))]
     assert with_home_disk(covered, tmp_path) == tuple(covered)
     elsewhere = [Probe(name="own", kind="disk", what="/dev/shm")]
-    assert [each.name for each in with_home_disk(elsewhere, tmp_path)] == ["own", HOME_DISK]
+    assert [each.name for each in with_home_disk(elsewhere, tmp_path)] == ["own", HOME_DISK_PROBE]

@@ -4,14 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from hermes.cli.watch_discover import keep
+from hermes.cli.monitoring.watch import write_probes
 from hermes.core.errors import SettingsError
-from hermes.sre.probes.discovery import Discovery
+from hermes.sre.probes.discovery import DiscoveryResult
 from hermes.sre.probes.probe import Probe
-from hermes.sre.probes.reading import load_probes, read_probes
-from hermes.sre.probes.writing import is_as_found, merged, written
+from hermes.sre.probes.probe_file import (
+    is_unedited,
+    load_probes,
+    merge_probes,
+    parse_probes,
+    render_probe_file,
+)
 
-FOUND = Discovery(
+FOUND = DiscoveryResult(
     probes=(
         Probe(name="cpu", kind="cpu", fails=4, severity="P3"),
         Probe(name="disk-root", kind="disk", what="/", labels={"now": "failing"}),
@@ -29,16 +34,16 @@ FOUND = Discovery(
 
 
 def test_what_is_written_reads_back_the_same() -> None:
-    text = written(FOUND)
-    back = read_probes(text)
+    text = render_probe_file(FOUND)
+    back = parse_probes(text)
     assert [probe.name for probe in back] == ["cpu", "disk-root", "page", "own"]
     assert back[2].what == FOUND.probes[2].what
     assert back[2].contains == FOUND.probes[2].contains
     assert back[2].labels == {"team": "yes"}
     assert back[3] == FOUND.probes[3]
     assert "failing when it was found" in text
-    assert is_as_found(text)
-    assert not is_as_found(text.replace("fails: 4", "fails: 5"))
+    assert is_unedited(text)
+    assert not is_unedited(text.replace("fails: 4", "fails: 5"))
 
 
 def test_every_mistake_is_told_with_its_line() -> None:
@@ -62,7 +67,7 @@ probes:
 prbes: []
 """
     with pytest.raises(SettingsError) as told:
-        read_probes(text, "p.yaml")
+        parse_probes(text, "p.yaml")
     lines = str(told.value).splitlines()
     assert any(each.startswith("p.yaml:4: intervall") and "interval" in each for each in lines)
     assert any(each.startswith("p.yaml:5:") for each in lines)
@@ -77,12 +82,12 @@ prbes: []
 )
 def test_what_is_no_list_of_probes_is_said_to_be_none(text: str) -> None:
     with pytest.raises(SettingsError, match=r"probes\.yaml:"):
-        read_probes(text)
+        parse_probes(text)
 
 
 def test_an_empty_file_means_that_nothing_is_asked() -> None:
-    assert read_probes("") == ()
-    assert read_probes("# all off\nprobes:\n") == ()
+    assert parse_probes("") == ()
+    assert parse_probes("# all off\nprobes:\n") == ()
 
 
 def test_no_file_and_a_file_that_is_no_text_are_told_apart(tmp_path: Path) -> None:
@@ -94,39 +99,39 @@ def test_no_file_and_a_file_that_is_no_text_are_told_apart(tmp_path: Path) -> No
 
 def test_new_finds_are_added_and_nothing_else_changes() -> None:
     mine = "# mine\nprobes:\n  - name: cpu   # never alone\n    kind: cpu\n    fails: 9\n"
-    live = merged(mine, FOUND, live=True)
+    live = merge_probes(mine, FOUND, live=True)
     assert live.startswith(mine)
-    assert [(probe.name, probe.fails) for probe in read_probes(live)][:2] == [
+    assert [(probe.name, probe.fails) for probe in parse_probes(live)][:2] == [
         ("cpu", 9),
         ("disk-root", 2),
     ]
-    assert merged(live, FOUND, live=True) == live
-    shy = merged(mine, FOUND, live=False)
-    assert [probe.name for probe in read_probes(shy)] == ["cpu"]
-    assert merged(shy, FOUND, live=False) == shy
-    assert read_probes(merged("", FOUND, live=True))[0].name == "cpu"
+    assert merge_probes(live, FOUND, live=True) == live
+    shy = merge_probes(mine, FOUND, live=False)
+    assert [probe.name for probe in parse_probes(shy)] == ["cpu"]
+    assert merge_probes(shy, FOUND, live=False) == shy
+    assert parse_probes(merge_probes("", FOUND, live=True))[0].name == "cpu"
 
 
 def test_a_list_that_is_written_in_another_way_is_not_broken() -> None:
     with pytest.raises(SettingsError, match="by hand"):
-        merged("probes: [{name: cpu, kind: cpu}]\n", FOUND, live=True)
+        merge_probes("probes: [{name: cpu, kind: cpu}]\n", FOUND, live=True)
 
 
 def test_an_edited_file_is_not_replaced_unless_somebody_says_so(tmp_path: Path) -> None:
     path = tmp_path / "home" / "probes.yaml"
-    assert "4 probes" in keep(path, FOUND, merge=False, yes=False)
-    less = Discovery(probes=FOUND.probes[:2])
-    keep(path, less, merge=False, yes=False)
+    assert "4 probes" in write_probes(path, FOUND, merge=False, yes=False)
+    less = DiscoveryResult(probes=FOUND.probes[:2])
+    write_probes(path, less, merge=False, yes=False)
     assert len(load_probes(path) or ()) == 2  # nobody had touched it
     path.write_text(path.read_text().replace("fails: 4", "fails: 7"))
     edited = path.read_text()
-    assert "as comments" in keep(path, FOUND, merge=False, yes=False)
+    assert "as comments" in write_probes(path, FOUND, merge=False, yes=False)
     assert path.read_text().startswith(edited)
     assert len(load_probes(path) or ()) == 2
     path.write_text(edited)
-    assert "2 new probes" in keep(path, FOUND, merge=True, yes=False)
+    assert "2 new probes" in write_probes(path, FOUND, merge=True, yes=False)
     assert next(probe.fails for probe in load_probes(path) or ()) == 7
-    keep(path, FOUND, merge=False, yes=True)
+    write_probes(path, FOUND, merge=False, yes=True)
     assert next(probe.fails for probe in load_probes(path) or ()) == 4
 
 
@@ -134,5 +139,5 @@ def test_a_broken_file_is_said_to_be_broken_before_it_is_touched(tmp_path: Path)
     path = tmp_path / "probes.yaml"
     path.write_text("probes: 7\n")
     with pytest.raises(SettingsError):
-        keep(path, FOUND, merge=False, yes=True)
+        write_probes(path, FOUND, merge=False, yes=True)
     assert path.read_text() == "probes: 7\n"

@@ -15,11 +15,14 @@ import pytest
 from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError, StoreError
 from hermes.core.events.incidents import AlertRaised
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.sre.prometheus.alerts import fingerprint, of_series
-from hermes.sre.prometheus.client import Series
-from hermes.sre.prometheus.settings import PrometheusRule, PrometheusSettings
-from hermes.sre.prometheus.source import PrometheusSource
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.sre.settings import PrometheusRule, PrometheusSettings
+from hermes.sre.sources.prometheus import (
+    PrometheusSource,
+    alert_of_series,
+    alertmanager_fingerprint,
+)
+from hermes.sre.sources.prometheus_client import MetricSeries
 
 pytestmark = pytest.mark.anyio
 NOW = datetime(2026, 1, 5, 10, tzinfo=UTC)
@@ -91,7 +94,7 @@ class Watch:
     async def round(self, seconds: float = 0.0) -> Told:
         """What it told of in a round so many seconds after the beginning."""
         before = await self.journal.last()
-        await self.source.round(NOW + timedelta(seconds=seconds))
+        await self.source.poll(NOW + timedelta(seconds=seconds))
         return [(each.title, each.resolved) for each in await self.alerts(before)]
 
     async def alerts(self, after: int = 0) -> list[AlertRaised]:
@@ -233,7 +236,7 @@ async def test_a_new_watch_goes_on_where_the_old_one_was_killed(server: Server) 
     again.journal = watch.journal
     settings = PrometheusSettings(url=server.url, rules=(DOWN,))
     again.source = PrometheusSource(Bus(watch.journal).publish, settings)
-    await again.source.remember(watch.journal, NOW)
+    await again.source.restore(watch.journal, NOW)
     assert await again.round() == [("Old: web", True)]  # the rule was taken out of the settings
     server.answers["up == 0"] = []
     assert await again.round() == [("Down: web", True)]
@@ -262,8 +265,10 @@ async def test_what_the_journal_refused_is_told_again_in_the_next_round(server: 
 
 
 def test_hostile_labels_are_data() -> None:
-    series = Series({"job": "a\x1b[2J\nb" + "x" * 900} | {f"l{n}": "v" for n in range(99)}, "1")
-    alert = of_series(DOWN, series, "rule:Down", NOW)
+    series = MetricSeries(
+        {"job": "a\x1b[2J\nb" + "x" * 900} | {f"l{n}": "v" for n in range(99)}, "1"
+    )
+    alert = alert_of_series(DOWN, series, "rule:Down", NOW)
     assert "\x1b" not in alert.title and "\n" not in alert.text
     assert len(alert.title) <= 200 and len(alert.text) <= 4000 and len(alert.labels) == 40
     assert dict(alert.labels)["hermes_rule"] == "rule:Down"
@@ -279,4 +284,4 @@ def test_settings_that_cannot_work_are_refused() -> None:
 
 
 def test_the_fingerprint_of_no_labels_is_the_known_offset() -> None:
-    assert fingerprint({}) == "cbf29ce484222325"
+    assert alertmanager_fingerprint({}) == "cbf29ce484222325"

@@ -1,14 +1,14 @@
 """Whoever investigates can only look, whatever the rules around it allow."""
 
 import pytest
+from hermes.policy.by_risk import RiskPolicy
 
 from hermes.core.actions import Action, Decision
 from hermes.core.messages import Risk, ToolCall
-from hermes.policy.by_risk import RiskPolicy
-from hermes.sre.agents.collectors import collectors
-from hermes.sre.agents.read_only import RULE, ReadOnly, looks_only
-from hermes.sre.agents.settings import CrewSettings
-from hermes.sre.case import Case
+from hermes.sre.incident import IncidentDetails
+from hermes.sre.policies import READ_ONLY_RULE, ReadOnlyPolicy, is_read_only
+from hermes.sre.responders.host_facts import fact_collectors
+from hermes.sre.settings import CrewSettings
 
 
 class Allows:
@@ -47,9 +47,9 @@ def action(name: str = "terminal", risk: Risk = Risk.CHANGE, **given: object) ->
     ],
 )
 def test_a_look_is_let_through(given: Action) -> None:
-    assert ReadOnly(Allows()).decide(given).verdict == "allow"
+    assert ReadOnlyPolicy(Allows()).decide(given).verdict == "allow"
     if given.call.name == "host_terminal":  # any shell says of itself that it may write
-        assert ReadOnly(Allows("read", "write")).decide(given).verdict == "allow"
+        assert ReadOnlyPolicy(Allows("read", "write")).decide(given).verdict == "allow"
 
 
 @pytest.mark.parametrize(
@@ -80,14 +80,14 @@ def test_a_look_is_let_through(given: Action) -> None:
 )
 def test_all_else_is_refused_with_a_reason_under_any_rules(given: Action) -> None:
     for policy in (Allows(), Allows("read"), RiskPolicy()):
-        said = ReadOnly(policy).decide(given)
-        assert (said.verdict, said.rule) == ("deny", RULE)
+        said = ReadOnlyPolicy(policy).decide(given)
+        assert (said.verdict, said.rule) == ("deny", READ_ONLY_RULE)
         assert said.reason
 
 
 def test_what_the_gate_sees_beyond_the_words_counts_as_well() -> None:
     look = action(command="cat /etc/hosts")
-    assert ReadOnly(Allows("read", "self-change")).decide(look).verdict == "deny"
+    assert ReadOnlyPolicy(Allows("read", "self-change")).decide(look).verdict == "deny"
 
 
 class Asks:
@@ -96,22 +96,24 @@ class Asks:
 
 
 def test_nobody_is_asked_for_leave_to_look() -> None:
-    said = ReadOnly(Asks()).decide(action(command="cat /etc/hosts"))
+    said = ReadOnlyPolicy(Asks()).decide(action(command="cat /etc/hosts"))
     assert said.verdict == "deny"
     assert "ask-first" in said.reason
 
 
 def test_tools_that_only_take_notes_are_no_deeds() -> None:
-    gate = ReadOnly(Allows(), frozenset({"finding"}))
+    gate = ReadOnlyPolicy(Allows(), frozenset({"finding"}))
     assert gate.decide(action("finding", Risk.READ, claim="x")).verdict == "allow"
 
 
 @pytest.mark.parametrize("service", ["web", "web@1.service", "", "-rf", "web; reboot", "$(reboot)"])
 def test_every_fixed_look_only_looks_whatever_an_alert_calls_its_service(service: str) -> None:
-    case = Case(incident="i", run="i", title="t", service=service)
-    found = collectors(case, 180.0)
+    case = IncidentDetails(incident="i", run="i", title="t", service=service)
+    found = fact_collectors(case, 180.0)
     assert {each.layer for each in found} == set(CrewSettings().layers)
     for each in found:
-        assert looks_only(each.command), each
+        assert is_read_only(each.command), each
         assert "reboot" not in each.command
-        assert ReadOnly(Allows()).decide(action(command=each.command)).verdict == "allow", each
+        assert ReadOnlyPolicy(Allows()).decide(action(command=each.command)).verdict == "allow", (
+            each
+        )

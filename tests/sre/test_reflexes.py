@@ -10,12 +10,12 @@ from incident_house import MEND, Host, commanded
 from hermes.core.actions import Action
 from hermes.core.events.approvals import ApprovalRequested
 from hermes.core.events.incidents import IncidentDiagnosed
-from hermes.policy.approvals import Approvals
-from hermes.policy.approvals_request import Manners
-from hermes.policy.verdict import Verdict
-from hermes.skills.playbook.facts import Facts
-from hermes.sre.case import without
+from hermes.policy.approvals.approver import JournalApprover
+from hermes.policy.approvals.request import ApprovalOptions
+from hermes.policy.rules.rule import PolicyVerdict
+from hermes.skills.playbook.parameters import AlertFacts
 from hermes.sre.commander import Commander
+from hermes.sre.incident import without_unit
 from hermes.tools.executor import Executor
 from hermes.tools.terminal import make_terminal
 
@@ -58,9 +58,9 @@ class Rules:
     def __init__(self, verdict: Literal["ask", "deny"]) -> None:
         self._verdict = verdict
 
-    def decide(self, action: Action) -> Verdict:
+    def decide(self, action: Action) -> PolicyVerdict:
         changes = "ledger" in str(action.call.arguments["command"])
-        return Verdict(verdict=self._verdict if changes else "allow", rule="test", hash="x")
+        return PolicyVerdict(verdict=self._verdict if changes else "allow", rule="test", hash="x")
 
 
 async def test_what_a_playbook_found_is_told_also_when_it_may_not_act(host: Host) -> None:
@@ -68,7 +68,7 @@ async def test_what_a_playbook_found_is_told_also_when_it_may_not_act(host: Host
     case, rules = await host.opened(), Rules("deny")
     async with host.ground() as ground:
         executor = Executor({"terminal": make_terminal()}, rules, host.person, ground.bus)
-        ending = await Commander(replace(ground, executor=executor), case).command()
+        ending = await Commander(replace(ground, executor=executor), case).run()
     assert (ending.outcome, host.ledger) == ("escalated", [])
     events = [each.event async for each in host.journal.read()]
     *_, diagnosed = [each for each in events if isinstance(each, IncidentDiagnosed)]
@@ -80,9 +80,9 @@ async def test_whoever_is_asked_about_a_step_is_shown_its_own_way_back(host: Hos
     host.playbook("web", ("touch well-web", "rm -f well-web; ls {{kept}}"))
     case, rules = await host.opened(), Rules("ask")
     async with host.ground() as ground:
-        people = Approvals(ground.bus, rules.decide, Manners(), host.person)
+        people = JournalApprover(ground.bus, rules.decide, ApprovalOptions(), host.person)
         executor = Executor({"terminal": make_terminal()}, rules, people, ground.bus)
-        ending = await Commander(replace(ground, executor=executor), case).command()
+        ending = await Commander(replace(ground, executor=executor), case).run()
     assert ending.outcome == "resolved", ending
     events = [each.event async for each in host.journal.read()]
     (request,) = [each for each in events if isinstance(each, ApprovalRequested)]
@@ -91,8 +91,8 @@ async def test_whoever_is_asked_about_a_step_is_shown_its_own_way_back(host: Hos
 
 
 def test_what_was_mended_is_no_longer_what_the_alert_is_about() -> None:
-    facts = Facts(title="web and web-cache fail", labels={"service": "web", "host": "h"})
-    rest = without(facts, "web")
+    facts = AlertFacts(title="web and web-cache fail", labels={"service": "web", "host": "h"})
+    rest = without_unit(facts, "web")
     assert rest.title == " and web-cache fail"
     assert rest.labels == {"host": "h"}
-    assert without(facts, "") == facts
+    assert without_unit(facts, "") == facts

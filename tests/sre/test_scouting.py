@@ -9,16 +9,13 @@ import anyio.lowlevel
 import pytest
 from incident_house import MEND, Host, commanded, events
 
-from hermes.core.events.happening import Happening
+from hermes.core.events.base import BaseEvent
 from hermes.core.events.incidents import ChangeBegan, IncidentChecked, PhaseEntered
 from hermes.core.events.skills import PlaybookEnded, PlaybookStarted, PlaybookStepped
 from hermes.core.events.tools import ToolFinished, ToolRequested
-from hermes.sre.case import Case
-from hermes.sre.eyes import Eyes
-from hermes.sre.incident import incident
-from hermes.sre.looking import Seen
-from hermes.sre.reflexes import Reflexes
-from hermes.sre.scouting import Scouting
+from hermes.sre.checks import CheckResult, IndependentChecks
+from hermes.sre.incident import IncidentDetails, read_incident
+from hermes.sre.responders.playbooks import PlaybookResponder, SignatureScan
 
 pytestmark = pytest.mark.anyio
 OTHER = "web-is-down-otherwise"
@@ -48,27 +45,27 @@ def looks(host: Host, name: str, command: str) -> None:
 
 
 @asynccontextmanager
-async def scouting(host: Host) -> AsyncGenerator[Scouting, None]:
+async def scouting(host: Host) -> AsyncGenerator[SignatureScan, None]:
     case = await host.opened()
     async with host.ground() as ground, anyio.create_task_group() as group:
-        sent = Scouting(ground, case, Reflexes(ground, case, group).candidates)
+        sent = SignatureScan(ground, case, PlaybookResponder(ground, case, group).candidates)
         group.start_soon(sent.run)
         yield sent
-        sent.call_off()
+        sent.stop()
 
 
 class Waiting(Host):
     """Its checks answer only once a playbook has found its signature."""
 
-    async def eyes(self, case: Case) -> Eyes:
-        async def see() -> Sequence[Seen]:
+    async def eyes(self, case: IncidentDetails) -> IndependentChecks:
+        async def see() -> Sequence[CheckResult]:
             await until(lambda: bool(events(self, PlaybookStepped)))
             for _ in range(100):  # it could begin now
                 await anyio.lowlevel.checkpoint()
             if not self.well():
                 assert not events(self, PlaybookStarted)
                 assert not events(self, ChangeBegan)
-            return [Seen(check="web", ok=self.well())]
+            return [CheckResult(check="web", ok=self.well())]
 
         return see
 
@@ -80,7 +77,7 @@ async def test_they_look_while_it_is_judged_and_nobody_acts_before_both_have_ans
     host.playbook("web", MEND)
     ending = await commanded(host)
     assert (ending.outcome, host.ledger) == ("resolved", ["web-1"])
-    order = events(host, Happening)
+    order = events(host, BaseEvent)
     ended = {each.result.call_id: each for each in events(host, ToolFinished)}
     judged = [each for call, each in ended.items() if call.startswith("assess-")]
     checked = [each for each in events(host, IncidentChecked) if each.when == "before"]
@@ -104,7 +101,7 @@ async def test_side_by_side_they_still_share_a_look(host: Host) -> None:
         host.playbook(f"web-{number}", MEND)
         looks(host, f"web-{number}", "echo x >> looks; sleep 0.1; false")
     async with scouting(host) as sent:
-        assert await sent.next() is None
+        assert await sent.next_match() is None
     assert (host.folder / "looks").read_text() == "x\n"
     assert len(events(host, PlaybookEnded)) == 5
 
@@ -139,9 +136,9 @@ async def test_behind_one_that_found_its_signature_nobody_looks_on(host: Host) -
         host.playbook(name, MEND)
         looks(host, name, f"echo {name} >> looks")
     async with scouting(host) as sent:
-        first = await sent.next()
+        first = await sent.next_match()
         assert first is not None
-        await sent.called_off()
+        await sent.stop_and_wait()
     seen = (host.folder / "looks").read_text().split()
     assert len(seen) <= 4, seen
 
@@ -150,20 +147,20 @@ async def test_where_one_may_not_act_the_next_has_its_turn(host: Host) -> None:
     host.playbook("web", MEND)
     host.playbook(OTHER, MEND)
     async with scouting(host) as sent:
-        first, second = await sent.next(), await sent.next()
+        first, second = await sent.next_match(), await sent.next_match()
         assert first is not None and second is not None
-        assert await sent.next() is None
+        assert await sent.next_match() is None
     assert [first.candidate.skill.name, second.candidate.skill.name] == ["web", OTHER]
 
 
 async def test_what_was_seen_long_ago_is_looked_at_again(host: Host) -> None:
     host.playbook("web", MEND)
     async with scouting(host) as sent:
-        seen = await sent.next()
-        assert seen is not None and not seen.old
-        assert await sent.look_again(seen) is not None
+        seen = await sent.next_match()
+        assert seen is not None and not seen.expired
+        assert await sent.scan_again(seen) is not None
         (host.folder / "well-web").touch()
-        assert await sent.look_again(seen) is None
+        assert await sent.scan_again(seen) is None
 
 
 async def test_called_off_they_end_the_look_they_are_at_and_begin_no_other(host: Host) -> None:
@@ -172,7 +169,7 @@ async def test_called_off_they_end_the_look_they_are_at_and_begin_no_other(host:
         looks(host, f"web-{number}", f"echo {number} >> looks; sleep 0.1; false")
     async with scouting(host) as sent:
         await until((host.folder / "looks").exists)
-        await sent.called_off()
+        await sent.stop_and_wait()
     begun = [each for each in events(host, ToolRequested) if each.call.id.startswith("play-")]
     ended = {each.result.call_id for each in events(host, ToolFinished)}
     assert len(begun) < 9
@@ -185,5 +182,5 @@ async def test_one_that_only_looked_does_not_end_the_playing_of_another(host: Ho
         PlaybookStarted(run=case.run, skill="web", digest="d"),
         PlaybookEnded(run=case.run, skill="other", outcome="declined"),
     )
-    past = await incident(host.journal, case.run)
+    past = await read_incident(host.journal, case.run)
     assert past is not None and past.playing == "web"

@@ -4,19 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.boxed import by_playbooks
+from hermes.app.gym_commander import run_playbooks
 from hermes.core.events.incidents import ChangeBegan
 from hermes.core.events.skills import PlaybookStarted, PlaybookStepped
-from hermes.environments.confinement import probe
-from hermes.gym.episode import open_episode
-from hermes.gym.scenario import find
-from hermes.gym.stage import bare_stage, rules
-from hermes.skills.cards import Root
-from hermes.skills.library import Library, Skill
+from hermes.environments.sandboxing import support
+from hermes.gym.episodes.episode import open_episode
+from hermes.gym.episodes.responder_context import open_bare_run, sandbox_rules
+from hermes.gym.scenario import find_scenario
+from hermes.skills.discovery import SkillRoot
+from hermes.skills.library import Skill, SkillLibrary
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless())),
+    pytest.mark.skipif(bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason())),
 ]
 EAGER = """\
 summary: "It finds its signature on every host"
@@ -32,7 +32,7 @@ def eager(folder: Path) -> list[Skill]:
     skill.mkdir()
     (skill / "SKILL.md").write_text("---\nname: eager\ndescription: always ready\n---\nHow.\n")
     (skill / "playbook.yaml").write_text(EAGER)
-    return Library([Root(folder, "user")], {"eager": "trusted"}).skills
+    return SkillLibrary([SkillRoot(folder, "user")], {"eager": "trusted"}).skills
 
 
 @pytest.mark.parametrize(
@@ -41,12 +41,12 @@ def eager(folder: Path) -> list[Skill]:
 async def test_a_host_that_is_well_is_left_alone_though_a_signature_is_there(
     scenario: str, ending: str, tmp_path: Path
 ) -> None:
-    story = find(scenario).story(4)
+    story = find_scenario(scenario).draw_spec(4)
     async with (
-        open_episode(find(scenario), story) as episode,
-        bare_stage(episode, rules()) as stage,
+        open_episode(find_scenario(scenario), story) as episode,
+        open_bare_run(episode, sandbox_rules()) as stage,
     ):
-        said = await by_playbooks(eager(tmp_path), episode, stage)
+        said = await run_playbooks(eager(tmp_path), episode, stage)
         events = [each.event async for each in stage.bus.journal.read()]
     assert said.outcome == ending, said
     looks = [each for each in events if isinstance(each, PlaybookStepped)]

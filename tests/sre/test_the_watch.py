@@ -19,13 +19,13 @@ from hermes.core.events.incidents import (
     IncidentReopened,
     PhaseEntered,
 )
-from hermes.core.events.watching import WatchStarted
-from hermes.memory.buffered_journal import BufferedJournal
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.memory.verification import verify
-from hermes.sre.triage.settings import GroupSettings, TriageSettings
+from hermes.core.events.operations import WatchStarted
+from hermes.memory.journal.buffered_journal import BufferedJournal
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.memory.journal.verification import verify
+from hermes.sre.settings import GroupSettings, TriageSettings
 from hermes.sre.triage.triage import Triage
-from hermes.sre.watch import BEAT, WAITING, Watch
+from hermes.sre.watch import JOURNAL_UNWRITABLE, TICK_S, IncidentWatch
 from small_disk import fill, small_disk
 
 pytestmark = pytest.mark.anyio
@@ -41,7 +41,9 @@ def host(tmp_path: Path) -> Host:
 @asynccontextmanager
 async def watched(host: Host, *, at_once: int = 20) -> AsyncGenerator[Bus, None]:
     async with host.ground() as ground, anyio.create_task_group() as group:
-        watch = Watch(ground.bus, Triage(QUICK), lambda case: ground, at_once=at_once)
+        watch = IncidentWatch(
+            ground.bus, Triage(QUICK), lambda case: ground, max_concurrent=at_once
+        )
         await group.start(watch.run)
         yield ground.bus
         group.cancel_scope.cancel()
@@ -224,7 +226,7 @@ async def test_a_step_that_runs_when_the_problem_ends_completes_and_is_verified(
         await raised(bus, "web")
         await until(host, lambda events: any(isinstance(e, ChangeBegan) for e in events))
         await raised(bus, "web", resolved=True)
-        await anyio.sleep(3 * BEAT)  # more than one chance to report a recovery
+        await anyio.sleep(3 * TICK_S)  # more than one chance to report a recovery
         (host.folder / "go").touch()
         await until(host, lambda events: bool(closed(events)))
     assert not recoveries(events_of(host)) and host.ledger == ["web-1"]
@@ -242,7 +244,7 @@ async def test_a_watch_that_starts_after_a_problem_ended_does_not_finish_the_wor
     await raised(Bus(host.journal), "web", resolved=True)
     async with watched(host):
         await until(host, lambda events: bool(recoveries(events)))
-        await anyio.sleep(2 * BEAT)
+        await anyio.sleep(2 * TICK_S)
     assert len(recoveries(events_of(host))) == 1 and not closed(events_of(host))
 
 
@@ -290,18 +292,20 @@ async def test_a_change_waits_until_it_can_be_recorded_and_is_made_then(tmp_path
             while journal.outage is None:
                 await raised(Bus(journal), "other", run="drill")
             async with host.ground() as ground, anyio.create_task_group() as group:
-                watch = Watch(
+                watch = IncidentWatch(
                     ground.bus,
                     Triage(QUICK),
                     lambda case: ground,
-                    until_writable=journal.until_writable,
+                    until_writable=journal.wait_until_writable,
                 )
                 await group.start(watch.run)
                 await raised(ground.bus, "web")
-                await heard(ground.bus, lambda event: getattr(event, "detail", "") == WAITING)
+                await heard(
+                    ground.bus, lambda event: getattr(event, "detail", "") == JOURNAL_UNWRITABLE
+                )
                 assert host.ledger == []
                 ballast.unlink()
-                assert await journal.try_again()
+                assert await journal.retry_write()
                 await heard(ground.bus, lambda event: getattr(event, "outcome", "") == "resolved")
                 group.cancel_scope.cancel()
             assert host.ledger == ["web-1"]

@@ -11,7 +11,7 @@ from hermes.core.events.incidents import (
     IncidentOpened,
     IncidentReopened,
 )
-from hermes.sre.triage.settings import GroupSettings, TriageSettings
+from hermes.sre.settings import GroupSettings, TriageSettings
 
 NEEDS = TriageSettings(group=GroupSettings(depends_on={"web": ("api",), "api": ("db",)}))
 

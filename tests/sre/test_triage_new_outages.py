@@ -11,11 +11,11 @@ from hermes.core.events.incidents import (
     IncidentAcknowledged,
     IncidentChecked,
     IncidentOpened,
+    IncidentPhase,
     IncidentRecovered,
-    Phase,
     PhaseEntered,
 )
-from hermes.sre.triage.settings import TriageSettings
+from hermes.sre.settings import TriageSettings
 
 DISK = {"host": "h", "kind": "disk"}
 NGINX = {"host": "h", "kind": "port", "service": "nginx"}
@@ -38,7 +38,7 @@ def acknowledge(world: World, incident: str) -> None:
     world.pump()
 
 
-def enter(world: World, incident: str, phase: Phase) -> None:
+def enter(world: World, incident: str, phase: IncidentPhase) -> None:
     world.write(PhaseEntered(run=incident, at=world.now, incident=incident, phase=phase))
     world.pump()
 
@@ -79,7 +79,7 @@ def test_an_acknowledged_incident_of_a_host_absorbs_no_service() -> None:
 
 
 @pytest.mark.parametrize("phase", ["remediate", "verify", "document"])
-def test_work_on_a_host_that_is_past_its_diagnosis_absorbs_no_service(phase: Phase) -> None:
+def test_work_on_a_host_that_is_past_its_diagnosis_absorbs_no_service(phase: IncidentPhase) -> None:
     world = World()
     disk = world.open("d", **DISK)
     enter(world, disk.incident, phase)
@@ -318,7 +318,7 @@ def test_the_load_of_its_host_keeps_no_service_from_recovering_and_is_reported_i
     (recovered,) = world.all(IncidentRecovered)
     assert (recovered.incident, recovered.still_failing) == (opened.incident, ("load on h",))
     (still,) = world.open_now()
-    assert world.incidents()[still].case.fingerprint == "l"
+    assert world.incidents()[still].details.fingerprint == "l"
     (told,) = [each for each in world.notices() if each.about == "resolved"]
     assert "still failing: load on h" in told.text and "also failed" not in told.text
 
@@ -427,7 +427,7 @@ BROKEN = "nginx: the configuration would prevent its next start: nginx.conf:9"
 @pytest.mark.parametrize("of", [{}, {"service": "nginx"}])
 @pytest.mark.parametrize("acknowledged", [False, True])
 def test_a_broken_configuration_gets_its_notice_while_a_cpu_incident_is_open(
-    phase: Phase | None, of: dict[str, str], acknowledged: bool
+    phase: IncidentPhase | None, of: dict[str, str], acknowledged: bool
 ) -> None:
     world = World()
     cpu = world.open("c", "h: 97 percent of the processor are in use", host="h", kind="cpu", **of)

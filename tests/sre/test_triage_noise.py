@@ -11,8 +11,8 @@ from hermes.core.events.incidents import (
     ChangeBegan,
     IncidentOpened,
 )
-from hermes.sre.triage.calendar import covers
-from hermes.sre.triage.settings import TriageSettings
+from hermes.sre.settings import TriageSettings
+from hermes.sre.triage.maintenance import target_covers
 
 
 def flap(world: World, fingerprint: str, times: int, pause: float = 20.0) -> None:
@@ -110,7 +110,7 @@ def test_data_at_risk_is_kept_quiet_too_and_said_unless_the_operator_wants_other
 def test_targets_are_services_hosts_patterns_or_labels(
     target: str, labels: dict[str, str], covered: bool
 ) -> None:
-    assert covers(target, labels) is covered
+    assert target_covers(target, labels) is covered
 
 
 def test_one_that_flaps_is_one_incident_that_says_so_and_the_rest_is_told_once() -> None:
@@ -291,10 +291,10 @@ def test_countless_alerts_leave_a_bounded_memory() -> None:
         world.triage.hear(type(recorded)(number + 1, recorded.event), world.now)
         if number % 160 == 0:
             world.triage.tick(world.now)
-    ledger = world.triage._ledger
-    assert len(ledger.voices) <= 1_200
-    assert sum(len(each.members) for each in ledger.affairs.values()) <= 1_200
-    assert len(ledger.affairs) == 1
+    ledger = world.triage._state
+    assert len(ledger.series) <= 1_200
+    assert sum(len(each.members) for each in ledger.incidents.values()) <= 1_200
+    assert len(ledger.incidents) == 1
     assert not world.triage.quiet("incident-1"), "forgotten is not resolved"
 
 
@@ -304,6 +304,6 @@ def test_what_is_over_and_belongs_to_nothing_is_forgotten_in_time() -> None:
     world.resolve("a", service="web")
     world.close(opened.incident)
     world.wait(2 * 86_400, step=600)
-    ledger = world.triage._ledger
-    assert not ledger.voices and not ledger.affairs
+    ledger = world.triage._state
+    assert not ledger.series and not ledger.incidents
     assert world.open("a", service="web").seen_before == 1

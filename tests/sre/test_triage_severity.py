@@ -4,7 +4,7 @@ import pytest
 from triage_world import World
 
 from hermes.core.events.incidents import IncidentGraded, IncidentOpened
-from hermes.sre.triage.settings import TriageSettings
+from hermes.sre.settings import TriageSettings
 
 WEIGHTS = TriageSettings(services={"shop": "critical", "batch-*": "minor"})
 

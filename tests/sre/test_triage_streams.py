@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from hermes.sre.triage.reading import KINDS, remembered
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from triage_world import World
@@ -22,12 +23,11 @@ from hermes.core.events.incidents import (
     IncidentRecovered,
     PhaseEntered,
 )
-from hermes.core.events.watching import MaintenanceAdded, MaintenanceEnded
-from hermes.memory.journal import SqliteJournal
-from hermes.sre.triage.calendar import calendar_of
-from hermes.sre.triage.ledger import PASSED
-from hermes.sre.triage.reading import KINDS, remembered
-from hermes.sre.triage.settings import TriageSettings
+from hermes.core.events.operations import MaintenanceAdded, MaintenanceEnded
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.sre.settings import TriageSettings
+from hermes.sre.triage.maintenance import build_calendar
+from hermes.sre.triage.state import PASSED_STRETCH
 from hermes.sre.triage.triage import Triage
 
 SERVICES = {"a": "web", "b": "web", "c": "db", "d": "mail", "e": "", "f": "web"}
@@ -84,7 +84,7 @@ def play(world: World, step: str, what: object) -> None:
 
 
 def end_first_window(world: World) -> None:
-    for window in calendar_of(world.all(MaintenanceAdded)).to_come(world.now)[:1]:
+    for window in build_calendar(world.all(MaintenanceAdded)).current_and_coming(world.now)[:1]:
         world.end_maintenance(window.id)
 
 
@@ -112,7 +112,7 @@ def check_always(world: World) -> None:
         elif isinstance(event, AlertRaised):
             alerts[recorded.seq] = event
         elif isinstance(event, IncidentOpened):
-            window = calendar_of(past).covering(alerts[event.alerts[0]], event.at)
+            window = build_calendar(past).covering(alerts[event.alerts[0]], event.at)
             assert window is None, f"{event.title} was opened in {window}"
 
 
@@ -123,7 +123,7 @@ def check_answered(world: World) -> None:
         exactly = any(up_to >= number for _, _, up_to, _ in told)
         before = [stretch for seq, _, _, stretch in told if seq < number][-1:]
         after = [stretch for seq, _, _, stretch in told if seq > number][:1]
-        kept = any(stretch not in ("", PASSED) for stretch in before + after)
+        kept = any(stretch not in ("", PASSED_STRETCH) for stretch in before + after)
         assert exactly or kept, f"nobody answered {number}"
     assert not world.triage.unanswered()
 
@@ -185,7 +185,7 @@ def in_hand(world: World, name: str) -> bool:
     known = world.incidents()
     return any(
         known[each].status == "open"
-        or SERVICES[name] in {known[each].case.service, *worked_on(world, each)}
+        or SERVICES[name] in {known[each].details.service, *worked_on(world, each)}
         for each in world.holding(name, escalated=True)
     )
 
@@ -198,7 +198,7 @@ def check_recovered(world: World) -> None:
             assert failing & set(each.fingerprints), f"{name} is over and nobody was told"
     for number, recorded in enumerate(world.journal):
         if isinstance(recorded.event, IncidentRecovered):
-            opened = world.incidents()[recorded.event.incident].case.fingerprint
+            opened = world.incidents()[recorded.event.incident].details.fingerprint
             assert opened not in firing(world, up_to=number), f"{opened} has not recovered"
 
 
@@ -338,7 +338,7 @@ async def test_a_real_journal_is_read_back_without_its_old_alerts(tmp_path: Path
         triage, newest = await remembered(journal, world.settings, world.now)
         kinds = {each.event.kind async for each in journal.read()}
     assert kinds <= set(KINDS) and newest == len(world.journal)
-    assert triage._ledger.voices["old"].alert is None, "its alerts were not read"
+    assert triage._state.series["old"].alert is None, "its alerts were not read"
     assert triage.firing("incident-2") == 1
     (answer,) = triage.tick(world.now + timedelta(seconds=1))
     assert isinstance(answer, IncidentOpened) and answer.service == "new"

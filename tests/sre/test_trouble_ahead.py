@@ -21,15 +21,20 @@ from probe_house import PATH, free_port, look, this_host
 
 from hermes.core.bus import Bus
 from hermes.core.events.incidents import AlertRaised
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.sre.probes.discovery import proposed
-from hermes.sre.probes.forecast import Samples, forecast, sampled
-from hermes.sre.probes.memory import Past, remember
-from hermes.sre.probes.patrol import Patrol
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.sre.probes.discovery import propose_probes
+from hermes.sre.probes.evaluation import (
+    DiskSamples,
+    ProbeHistory,
+    add_sample,
+    forecast_disk,
+    save_history,
+)
+from hermes.sre.probes.host_scan import parse_scan
 from hermes.sre.probes.probe import Probe
-from hermes.sre.probes.round import ask
-from hermes.sre.probes.survey import read_survey
-from hermes.sre.triage.impact import impact_of
+from hermes.sre.probes.probe_runner import run_probes
+from hermes.sre.probes.scheduler import ProbeScheduler
+from hermes.sre.triage.severity import alert_impact
 
 pytestmark = pytest.mark.anyio
 POSTGRES = max(Path("/usr/lib/postgresql").glob("*/bin/postgres"), default=Path("/nowhere"))
@@ -207,33 +212,33 @@ async def test_a_configuration_is_checked_again_only_when_it_changed(tmp_path: P
     probe = a_config(f"nginx:{file}")
     set_time(file, old)
     async with this_host(tmp_path) as here:
-        first = (await ask(here, [probe], {"c": ""}))["c"]
+        first = (await run_probes(here, [probe], {"c": ""}))["c"]
         assert first.code == 0
         kept = first.keep.replace("is good", "was good when it was last checked")
-        again = (await ask(here, [probe], {"c": kept}))["c"]
+        again = (await run_probes(here, [probe], {"c": kept}))["c"]
         assert "when it was last checked" in again.text
         nginx_file(tmp_path, free_port(), "lissten 80;")
-        fresh = (await ask(here, [probe], {"c": kept}))["c"]
+        fresh = (await run_probes(here, [probe], {"c": kept}))["c"]
         assert fresh.code == 0  # somebody may still be writing it
         set_time(file, old + 60)
-        assert (await ask(here, [probe], {"c": kept}))["c"].code == 1
+        assert (await run_probes(here, [probe], {"c": kept}))["c"].code == 1
 
 
 def set_time(file: Path, at: float) -> None:
     os.utime(file, (at, at))
 
 
-def line(per_minute_kb: float, minutes: int, start_kb: float = 1_000_000.0) -> Samples:
+def line(per_minute_kb: float, minutes: int, start_kb: float = 1_000_000.0) -> DiskSamples:
     """What a disk that fills steadily gives, with a little noise."""
-    samples: Samples = ()
+    samples: DiskSamples = ()
     for minute in range(minutes):
         noise = 40.0 * (minute % 3 - 1)
-        samples = sampled(samples, minute * 60.0, start_kb - per_minute_kb * minute + noise)
+        samples = add_sample(samples, minute * 60.0, start_kb - per_minute_kb * minute + noise)
     return samples
 
 
 def test_a_disk_that_fills_steadily_has_an_end_and_an_uncertainty() -> None:
-    ahead = forecast(line(5_000.0, 40))
+    ahead = forecast_disk(line(5_000.0, 40))
     assert ahead is not None
     assert ahead.hours == pytest.approx((1_000_000 - 39 * 5_000) / 5_000 / 60, rel=0.02)
     assert ahead.soonest < ahead.hours < ahead.latest
@@ -253,12 +258,12 @@ def test_a_disk_that_fills_steadily_has_an_end_and_an_uncertainty() -> None:
     ],
     ids=["too short", "quiet", "freed", "one big file", "growth that ended"],
 )
-def test_what_is_no_steady_growth_has_no_forecast(samples: Samples) -> None:
-    assert forecast(samples) is None
+def test_what_is_no_steady_growth_has_no_forecast(samples: DiskSamples) -> None:
+    assert forecast_disk(samples) is None
 
 
 def test_after_space_was_freed_the_growth_is_measured_anew() -> None:
-    samples = sampled(line(5_000.0, 40), 2_400.0, 2_000_000.0)
+    samples = add_sample(line(5_000.0, 40), 2_400.0, 2_000_000.0)
     assert samples == ((2_400.0, 2_000_000.0),)
 
 
@@ -269,23 +274,25 @@ async def test_a_disk_that_will_be_full_within_hours_is_a_p3(tmp_path: Path) -> 
     filling = tuple((now - 60.0 * m, free * (1 + 0.004 * m)) for m in range(60, 0, -1))
     home = tmp_path / "home"
     home.mkdir()
-    remember(home, {"ahead": Past(samples=filling)})
+    save_history(home, {"ahead": ProbeHistory(samples=filling)})
     async with this_host(tmp_path) as here:
-        [verdict] = await Patrol([probe], here, Bus(InMemoryJournal()), home=home).once()
+        [verdict] = await ProbeScheduler(
+            [probe], here, Bus(InMemoryJournal()), home=home
+        ).run_once()
     assert verdict.state == "failing"
     assert "/dev/shm will be full in about 4." in verdict.detail
     labels = (("kind", "forecast"), ("service", ""))
     alert = AlertRaised(
         run="watch", fingerprint="f", title=f"host: {verdict.detail}", labels=labels, severity="P3"
     )
-    assert impact_of(alert).effect == "warning"
+    assert alert_impact(alert).effect == "warning"
 
 
 def test_a_server_that_runs_gets_its_configuration_checked() -> None:
     def row(pid: int, command: str) -> str:
         return f"process={pid}\t1\t{pid}\t0\t900\t\t/usr/sbin/x\tinit:0<\t{command}\n"
 
-    survey = read_survey(
+    survey = parse_scan(
         "have=visudo\nat=100\n"
         "listen=127.0.0.1\t80\tnginx\t 7 8\nlisten=127.0.0.1\t5432\tpostgres\t 9\n"
         "listen=0.0.0.0\t22\tsshd\t 10\nlisten=127.0.0.1\t8000\tpython3\t 11\n"
@@ -294,7 +301,7 @@ def test_a_server_that_runs_gets_its_configuration_checked() -> None:
         + row(10, "sshd: /usr/sbin/sshd -D [listener] 0 of 10-100 startups")
         + row(11, "python3 /srv/shop/app.py")
     )
-    found = {each.name: each for each in proposed(survey).probes if each.kind == "config"}
+    found = {each.name: each for each in propose_probes(survey).probes if each.kind == "config"}
     assert {name: each.what for name, each in found.items()} == {
         "config-nginx": "nginx:/srv/nginx.conf",
         "config-postgres": "postgres:/data",

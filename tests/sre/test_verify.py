@@ -16,13 +16,18 @@ from hermes.core.events.incidents import (
     IncidentDiagnosed,
     IncidentVerified,
 )
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.sre.case import Case
-from hermes.sre.eyes import Eyes, seen_by
-from hermes.sre.looking import Seen
-from hermes.sre.probes.judging import State, Verdict
-from hermes.sre.probes.probe import Kind, Probe
-from hermes.sre.rhythm import MISS, Rhythm, period_s, share_of, spans
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.sre.assessment.symptom_timing import (
+    MAX_MISS_PROBABILITY,
+    SymptomTiming,
+    highest_failure_share,
+    parse_run_spans,
+    read_alert_period_s,
+)
+from hermes.sre.checks import CheckResult, IndependentChecks, check_result_of
+from hermes.sre.incident import IncidentDetails
+from hermes.sre.probes.evaluation import ProbeState, ProbeVerdict
+from hermes.sre.probes.probe import Probe, ProbeKind
 from hermes.sre.settings import VerifySettings
 from hermes.sre.verify import Baseline, take_baseline, verify, watch_recovery
 
@@ -32,11 +37,11 @@ pytestmark = pytest.mark.anyio
 class Scripted(Host):
     """A host whose checks say what a test wants, look after look; the last look is repeated."""
 
-    looks: Sequence[Sequence[Seen]] = ()
+    looks: Sequence[Sequence[CheckResult]] = ()
     asked = 0
 
-    async def eyes(self, case: Case) -> Eyes:
-        async def see() -> Sequence[Seen]:
+    async def eyes(self, case: IncidentDetails) -> IndependentChecks:
+        async def see() -> Sequence[CheckResult]:
             self.asked += 1
             return self.looks[min(self.asked, len(self.looks)) - 1]
 
@@ -53,12 +58,12 @@ def scripted(tmp_path: Path) -> Scripted:
     return Scripted(tmp_path)
 
 
-def failed(check: str, *, proves: bool = True) -> Seen:
-    return Seen(check=check, ok=False, detail="bad", proves=proves)
+def failed(check: str, *, proves: bool = True) -> CheckResult:
+    return CheckResult(check=check, ok=False, detail="bad", proves=proves)
 
 
-def passed(check: str, *, proves: bool = True) -> Seen:
-    return Seen(check=check, ok=True, proves=proves)
+def passed(check: str, *, proves: bool = True) -> CheckResult:
+    return CheckResult(check=check, ok=True, proves=proves)
 
 
 async def test_a_proof_names_what_still_fails(scripted: Scripted) -> None:
@@ -140,7 +145,7 @@ async def test_a_check_that_can_no_longer_be_asked_proves_nothing(scripted: Scri
     case = await scripted.opened()
     async with scripted.ground() as ground:
         eyes = await scripted.eyes(case)
-        baseline = Baseline(eyes=eyes, failing=frozenset({"http-80", "gone"}))
+        baseline = Baseline(independent_checks=eyes, failing=frozenset({"http-80", "gone"}))
         proof = await verify(ground, case, baseline, 1)
     assert not proof.ok
     assert "gone: it could not be asked again" in proof.why
@@ -151,25 +156,25 @@ async def test_a_check_that_can_no_longer_be_asked_proves_nothing(scripted: Scri
 
 def test_a_symptom_seen_by_every_look_needs_no_longer_window() -> None:
     settings = VerifySettings(window=20.0, every=2.0)
-    assert Rhythm(share=1.0, period_s=400.0).window_s(settings) == 20.0
+    assert SymptomTiming(share=1.0, period_s=400.0).window_s(settings) == 20.0
 
 
 @pytest.mark.parametrize("share", [0.5, 0.2, 0.1, 0.05])
 def test_the_rarer_a_symptom_the_longer_the_window(share: float) -> None:
     settings = VerifySettings(window=1.0, every=2.0, longest_window=1e9)
-    looks = Rhythm(share=share).window_s(settings) / settings.every
-    assert (1 - share) ** looks <= MISS < (1 - share) ** (looks - 1)
+    looks = SymptomTiming(share=share).window_s(settings) / settings.every
+    assert (1 - share) ** looks <= MAX_MISS_PROBABILITY < (1 - share) ** (looks - 1)
 
 
 def test_the_window_covers_the_time_between_two_firings_and_has_a_bound() -> None:
     settings = VerifySettings(window=20.0, every=2.0, longest_window=300.0)
-    assert Rhythm(share=0.0, period_s=120.0).window_s(settings) == 150.0
-    assert Rhythm(share=0.0, period_s=3600.0).window_s(settings) == 300.0
+    assert SymptomTiming(share=0.0, period_s=120.0).window_s(settings) == 150.0
+    assert SymptomTiming(share=0.0, period_s=3600.0).window_s(settings) == 300.0
 
 
 def test_the_share_is_that_of_the_check_that_showed_it_most_often() -> None:
-    assert share_of([(1, 4), (2, 4)]) == 0.5
-    assert share_of([]) == 0.0
+    assert highest_failure_share([(1, 4), (2, 4)]) == 0.5
+    assert highest_failure_share([]) == 0.0
 
 
 def test_a_restart_hides_trouble_for_as_long_as_it_took_to_show_after_a_start() -> None:
@@ -184,9 +189,9 @@ Nov 16 00:02:00 web1 systemd[1]: web.service: Started The web.
 Nov 16 00:02:10 web1 systemd[1]: web.service: Main process exited, code=killed, signal=15
 -- no more
 """
-    assert spans(text) == [(31.0, 32.0), (20.0, None), (None, None)]
+    assert parse_run_spans(text) == [(31.0, 32.0), (20.0, None), (None, None)]
     settings = VerifySettings(window=20.0)
-    assert Rhythm(share=1.0, onset_s=31.0).window_s(settings) == pytest.approx(38.75)
+    assert SymptomTiming(share=1.0, onset_s=31.0).window_s(settings) == pytest.approx(38.75)
 
 
 async def test_the_history_of_an_alert_tells_how_often_it_returns() -> None:
@@ -206,9 +211,9 @@ async def test_the_history_of_an_alert_tells_how_often_it_returns() -> None:
     await heard(12)
     await heard(11, resolved=True)
     await heard(9)
-    assert await period_s(journal, "web") == pytest.approx(8 * 60)
-    assert await period_s(journal, "shop") == 0.0
-    assert await period_s(journal, "") == 0.0
+    assert await read_alert_period_s(journal, "web") == pytest.approx(8 * 60)
+    assert await read_alert_period_s(journal, "shop") == 0.0
+    assert await read_alert_period_s(journal, "") == 0.0
 
 
 async def test_an_intermittent_symptom_between_two_looks_is_no_recovery(scripted: Scripted) -> None:
@@ -238,7 +243,7 @@ async def test_where_no_check_observes_the_symptom_nobody_says_that_it_is_over(
     case = await scripted.opened()
     async with scripted.ground() as ground:
         watched = await watch_recovery(ground, case, await take_baseline(ground, case, None))
-    assert (watched.well, watched.evidence) == (False, ())
+    assert (watched.recovered, watched.evidence) == (False, ())
     assert "no check observes" in watched.why
 
 
@@ -250,12 +255,12 @@ async def test_an_alert_that_fires_again_while_it_is_watched_is_no_recovery(
     async with scripted.ground() as ground:
         baseline = await take_baseline(ground, case, None)
 
-        async def see() -> Sequence[Seen]:
+        async def see() -> Sequence[CheckResult]:
             await ground.bus.publish(AlertRaised(run="watch", fingerprint="web", title="again"))
             return [passed("http-80")]
 
-        watched = await watch_recovery(ground, case, replace(baseline, eyes=see))
-    assert not watched.well
+        watched = await watch_recovery(ground, case, replace(baseline, independent_checks=see))
+    assert not watched.recovered
     assert "fired again" in watched.why
 
 
@@ -269,7 +274,7 @@ async def test_a_symptom_that_returns_after_hours_is_handed_over(scripted: Scrip
     case = structs.replace(await scripted.opened(), fingerprint="w")
     async with scripted.ground() as ground:
         watched = await watch_recovery(ground, case, await take_baseline(ground, case, None))
-    assert not watched.well
+    assert not watched.recovered
     assert "longer than it is watched" in watched.why
 
 
@@ -288,8 +293,8 @@ async def test_a_symptom_that_returns_after_hours_is_handed_over(scripted: Scrip
     ],
 )
 def test_a_probe_that_reads_what_a_fixer_writes_or_resets_is_no_evidence(
-    kind: Kind, text: str, state: State, proves: bool
+    kind: ProbeKind, text: str, state: ProbeState, proves: bool
 ) -> None:
     probe = Probe(name="x", kind=kind, service="web")
-    seen = seen_by(probe, Verdict(probe="x", state=state, detail=text))
+    seen = check_result_of(probe, ProbeVerdict(probe="x", state=state, detail=text))
     assert (seen.proves, seen.service) == (proves, "web")

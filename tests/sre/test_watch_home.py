@@ -14,11 +14,16 @@ import pytest
 from notice_server import Door, door
 from watch_process import Shop, WatchProcess, notified, titles
 
-from hermes.cli import exits
+from hermes.cli import exit_codes
 from hermes.core.events.incidents import AlertRaised, IncidentClosed, IncidentOpened
-from hermes.core.events.watching import HealthMissed, JournalResumed, NoticeSent, WatchStarted
-from hermes.memory.verification import verify
-from hermes.sre.probes.native import HOME_DISK
+from hermes.core.events.operations import (
+    HealthMissed,
+    JournalResumed,
+    NotificationSent,
+    WatchStarted,
+)
+from hermes.memory.journal.verification import verify
+from hermes.sre.probes.native import HOME_DISK_PROBE
 from small_disk import fill, read_only, small_disk
 
 INTERRUPTED = "CANNOT WRITE ITS JOURNAL"
@@ -61,7 +66,7 @@ def complete(watch: WatchProcess) -> None:
     sent = Counter(
         (each.event.notice, each.event.sink)
         for each in records
-        if isinstance(each.event, NoticeSent)
+        if isinstance(each.event, NotificationSent)
     )
     assert set(sent.values()) <= {1}
     command = [sys.executable, "-m", "hermes.cli", "audit", "verify"]
@@ -132,7 +137,7 @@ def test_a_full_home_is_an_incident_although_no_probe_of_it_is_declared(
         assert not notified(webhook, INTERRUPTED)
         recorded = [each.event for each in watch.records()]  # on the reserve: the disk is full
         raised = next(each for each in recorded if isinstance(each, AlertRaised))
-        assert raised.check == HOME_DISK
+        assert raised.check == HOME_DISK_PROBE
         assert f"percent of {watch.home.parent} are in use" in f"{raised.title} {raised.text}"
         assert any(isinstance(each, IncidentOpened) for each in recorded)
         closed = next(each for each in recorded if isinstance(each, IncidentClosed))
@@ -192,7 +197,7 @@ def test_a_watch_that_starts_on_a_read_only_home_says_so_and_watches(
     watch: WatchProcess, shop: Shop, webhook: Door
 ) -> None:
     shop.stop()
-    with read_only(watch.home), watch.running(ends_with=exits.STORE):
+    with read_only(watch.home), watch.running(ends_with=exit_codes.STORE):
         watch.until(lambda: notified(webhook, "INCIDENT DECLARED"))
         watch.until(lambda: notified(webhook, INTERRUPTED))
         assert "Read-only file system" in watch.errors

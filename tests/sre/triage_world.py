@@ -11,14 +11,12 @@ from hermes.core.events.incidents import (
     IncidentClosed,
     IncidentOpened,
 )
-from hermes.core.events.watching import MaintenanceAdded, MaintenanceEnded, NoticeQueued
-from hermes.core.protocols import Recorded
-from hermes.sre.incident import Incident, folded
-from hermes.sre.notices.compose import Composer
-from hermes.sre.notices.ledger import Ledger
-from hermes.sre.notices.settings import NoticeSettings
-from hermes.sre.notices.sink import Wanted
-from hermes.sre.triage.settings import TriageSettings
+from hermes.core.events.operations import MaintenanceAdded, MaintenanceEnded, NotificationQueued
+from hermes.core.protocols import JournalRecord
+from hermes.sre.incident import Incident, fold_incidents
+from hermes.sre.notifications.composer import NotificationComposer, NotificationState
+from hermes.sre.notifications.sink_protocol import SinkFilter
+from hermes.sre.settings import NoticeSettings, TriageSettings
 from hermes.sre.triage.triage import Triage
 
 Kind = TypeVar("Kind")
@@ -30,14 +28,14 @@ class World:
     def __init__(self, settings: TriageSettings | None = None) -> None:
         self.settings = settings or TriageSettings()
         self.now = BEGIN
-        self.journal: list[Recorded] = []
+        self.journal: list[JournalRecord] = []
         self._names = 0
         self._read = 0
         self.triage = self._fresh()
 
     def write(self, *events: Event) -> None:
         for event in events:
-            self.journal.append(Recorded(len(self.journal) + 1, event))
+            self.journal.append(JournalRecord(len(self.journal) + 1, event))
 
     def pump(self) -> None:
         """Follow the journal to its end; what triage answers is written behind it."""
@@ -121,7 +119,7 @@ class World:
         return [each.event for each in self.journal if isinstance(each.event, kind)]
 
     def incidents(self) -> dict[str, Incident]:
-        return folded(self.journal)
+        return fold_incidents(self.journal)
 
     def open_now(self) -> list[str]:
         return [name for name, each in self.incidents().items() if each.status == "open"]
@@ -140,16 +138,16 @@ class World:
         opened = sum(len(each.alerts) for each in self.all(IncidentOpened))
         return opened + sum(each.count for each in self.all(AlertsJoined))
 
-    def notices(self) -> list[NoticeQueued]:
+    def notices(self) -> list[NotificationQueued]:
         """What people are told of this journal, without any limit on how much."""
         told = NoticeSettings(update=0, briefing="", most=1_000_000)
-        ledger, composer = Ledger(), Composer(told, [Wanted(sink="log")])
-        found: list[NoticeQueued] = []
+        ledger, composer = NotificationState(), NotificationComposer(told, [SinkFilter(sink="log")])
+        found: list[NotificationQueued] = []
         for recorded in self.journal:
             ledger.apply(recorded)
-            owed = composer.owed(ledger, recorded.event.at)
+            owed = composer.compose(ledger, recorded.event.at)
             for notice in owed:
-                ledger.note(notice)
+                ledger.mark_queued(notice)
             found += owed
         return found
 

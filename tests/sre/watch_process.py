@@ -13,9 +13,9 @@ from pathlib import Path
 import anyio
 from notice_server import Door
 
-from hermes.core.protocols import Recorded
-from hermes.memory.journal import SqliteJournal
-from hermes.sre.probes.marks import PROVISIONAL
+from hermes.core.protocols import JournalRecord
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.sre.probes.probe import PROVISIONAL_LABEL
 
 PATIENCE_S = 90.0
 PROBES = """\
@@ -32,7 +32,7 @@ HOME_PROBE = f"""\
     kind: disk
     what: {{home}}
     labels:
-      {PROVISIONAL}: "yes"
+      {PROVISIONAL_LABEL}: "yes"
 """
 """Declared, and raises no alert: there is no built-in probe of the home then."""
 CONFIG = """\
@@ -136,8 +136,8 @@ class WatchProcess:
             assert time.monotonic() < deadline, (self.output, self.errors)
             time.sleep(0.05)
 
-    def records(self) -> list[Recorded]:
-        async def read() -> list[Recorded]:
+    def records(self) -> list[JournalRecord]:
+        async def read() -> list[JournalRecord]:
             async with SqliteJournal.open(self.home / "journal.db") as journal:
                 return [each async for each in journal.read()]
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes.tools.command_template import (
-    Place,
-    TemplateMistake,
-    parse,
-    quoted,
-    render,
-    rerun_word,
+from hermes.tools.command_tool import (
+    CommandTemplateError,
+    TemplateSlot,
+    parse_template,
+    quote_value,
+    render_command,
+    reparsing_program,
 )
 
 HOSTILE = [
@@ -38,7 +38,9 @@ HOSTILE = [
 
 def shell(template: str, **values: str) -> str:
     """What bash makes of it."""
-    command = render(parse(template), {name: quoted(value) for name, value in values.items()})
+    command = render_command(
+        parse_template(template), {name: quote_value(value) for name, value in values.items()}
+    )
     ran = subprocess.run(["bash", "-c", command], capture_output=True, check=True, timeout=20)
     return ran.stdout.decode()
 
@@ -61,9 +63,9 @@ def test_any_value_stays_one_word(value: str) -> None:
 
 def test_single_braces_and_quotes_of_the_command_itself_are_left_alone() -> None:
     template = """awk '{print $1 " " NF}' {{file}} | sed "s/a'b/${X:-c}/" # a comment"""
-    parts = parse(template)
-    assert [part.name for part in parts if isinstance(part, Place)] == ["file"]
-    assert render(parts, {"file": "F"}) == template.replace("{{file}}", "F")
+    parts = parse_template(template)
+    assert [part.name for part in parts if isinstance(part, TemplateSlot)] == ["file"]
+    assert render_command(parts, {"file": "F"}) == template.replace("{{file}}", "F")
 
 
 @pytest.mark.parametrize(
@@ -89,21 +91,21 @@ def test_single_braces_and_quotes_of_the_command_itself_are_left_alone() -> None
     ],
 )
 def test_a_place_where_quoting_does_not_protect_is_refused(template: str, told: str) -> None:
-    with pytest.raises(TemplateMistake) as caught:
-        parse(template)
+    with pytest.raises(CommandTemplateError) as caught:
+        parse_template(template)
     assert told in str(caught.value)
 
 
 def test_a_here_string_and_a_command_without_values_may_be_anything() -> None:
-    assert parse("cat <<< {{x}}")
-    assert parse('echo "$(echo "a")" $((1+1)); [[ -n $X ]] && cat <<E\nx\nE') == (
+    assert parse_template("cat <<< {{x}}")
+    assert parse_template('echo "$(echo "a")" $((1+1)); [[ -n $X ]] && cat <<E\nx\nE') == (
         'echo "$(echo "a")" $((1+1)); [[ -n $X ]] && cat <<E\nx\nE',
     )
 
 
 def test_a_place_knows_whether_a_dash_would_make_an_option_there() -> None:
-    parts = parse("grep {{a}} --x={{b}} -- {{c}}")
-    places = [part for part in parts if isinstance(part, Place)]
+    parts = parse_template("grep {{a}} --x={{b}} -- {{c}}")
+    places = [part for part in parts if isinstance(part, TemplateSlot)]
     assert [(place.name, place.starts_word) for place in places] == [
         ("a", True),
         ("b", False),
@@ -123,4 +125,4 @@ def test_a_place_knows_whether_a_dash_would_make_an_option_there() -> None:
     ],
 )
 def test_programs_that_read_their_words_as_code_are_noticed(template: str, word: str) -> None:
-    assert rerun_word(parse(template)) == word
+    assert reparsing_program(parse_template(template)) == word

@@ -7,17 +7,16 @@ import pytest
 from tool_house import House, Person, file_tools, local
 
 from hermes.core.events.tools import ToolBlocked, ToolDecided
-from hermes.environments.confinement import probe
 from hermes.environments.local import LocalEnvironment
-from hermes.policy.action import Reader, Situation
-from hermes.policy.commands import analyse
+from hermes.environments.sandboxing import support
+from hermes.policy.actions.reader import ActionContext, ActionReader, file_digest, resolve_symlinks
+from hermes.policy.command_analysis import analyse_command
 from hermes.policy.decide import DocumentPolicy
-from hermes.policy.local_files import digest, follow
-from hermes.policy.opening import compile_book, load_set
+from hermes.policy.loading import compile_rule_set, load_set
 from hermes.policy.settings import PolicySettings
 from hermes.tools.terminal import terminal
 
-NOT_HERE = probe.kernel_support().reason
+NOT_HERE = support.kernel_support().reason
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(bool(NOT_HERE), reason=NOT_HERE)]
 
 
@@ -31,13 +30,13 @@ async def place(tmp_path: Path) -> AsyncIterator[LocalEnvironment]:
 
 def house(place: LocalEnvironment, folder: Path, *, says: bool = False) -> House:
     """Under the careful set; the person says the same to whatever is asked."""
-    book = compile_book(load_set("careful").documents, PolicySettings(), str(folder))
-    reader = Reader(analyse, lookup=follow, digest=digest)
+    book = compile_rule_set(load_set("careful").documents, PolicySettings(), str(folder))
+    reader = ActionReader(analyse_command, lookup=resolve_symlinks, digest=file_digest)
 
-    def situate(action: object) -> Situation:
-        return Situation(cwd=place.folder, home=str(folder), workspace=str(folder / "work"))
+    def situate(action: object) -> ActionContext:
+        return ActionContext(cwd=place.folder, home=str(folder), workspace=str(folder / "work"))
 
-    policy = DocumentPolicy(book, reader, situate=situate)
+    policy = DocumentPolicy(book, reader, context_of=situate)
     tools = {"terminal": terminal, **file_tools()}
     return House(place, tools, policy=policy, person=Person(says=says))
 

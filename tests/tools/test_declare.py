@@ -8,7 +8,7 @@ import pytest
 from hermes.core.errors import ToolError
 from hermes.core.messages import Risk
 from hermes.core.protocols import ToolContext
-from hermes.tools.declare import FunctionTool, Needs, about, tool
+from hermes.tools.declare import FunctionTool, ToolRequirements, about, tool
 
 pytestmark = pytest.mark.anyio
 
@@ -18,7 +18,7 @@ class Step(msgspec.Struct):
     status: Literal["open", "done"] = "open"
 
 
-@tool(risk=Risk.CHANGE, alone=True, needs=Needs(programs=("tar",)))
+@tool(risk=Risk.CHANGE, alone=True, needs=ToolRequirements(programs=("tar",)))
 async def pack(
     context: ToolContext,
     path: Annotated[str, about("what to pack")],

@@ -8,11 +8,10 @@ import pytest
 from tool_house import House, local
 
 from hermes.core.messages import Risk
-from hermes.tools.catalogue import build
-from hermes.tools.declared import load_folder
-from hermes.tools.declared_tool import DeclaredTool
+from hermes.tools.command_tool import CommandTool
 from hermes.tools.settings import ToolSettings
-from hermes.tools.toolsets import Present
+from hermes.tools.toolsets import HostCapabilities, build_catalog
+from hermes.tools.yaml_tools import load_tool_folder
 
 pytestmark = pytest.mark.anyio
 
@@ -43,18 +42,18 @@ async def place(tmp_path: Path) -> AsyncGenerator[Any, None]:
         yield environment
 
 
-def one(folder: Path, text: str) -> DeclaredTool:
+def one(folder: Path, text: str) -> CommandTool:
     (folder / "one.yaml").write_text(text)
-    found = load_folder(folder)
-    assert found.mistakes == ()
+    found = load_tool_folder(folder)
+    assert found.problems == ()
     return next(iter(found.tools.values()))
 
 
 def mistake(folder: Path, text: str) -> str:
     (folder / "one.yaml").write_text(text)
-    found = load_folder(folder)
+    found = load_tool_folder(folder)
     assert found.tools == {}
-    (told,) = found.mistakes
+    (told,) = found.problems
     assert told.startswith(f"{folder}/one.yaml:")
     return told.removeprefix(f"{folder}/one.yaml:")
 
@@ -147,11 +146,13 @@ async def test_numbers_keep_their_limits_and_failures_show(folder: Path, place: 
 
 def test_needs_are_checked_by_the_catalogue(folder: Path) -> None:
     extra = {"greet": one(folder, GREET)}
-    here = Present(programs=frozenset({"printf"}), variables=frozenset())
-    (absent,) = build(ToolSettings(toolsets=("declared",)), present=here, extra=extra).absent
+    here = HostCapabilities(programs=frozenset({"printf"}), variables=frozenset())
+    (absent,) = build_catalog(
+        ToolSettings(toolsets=("declared",)), present=here, extra=extra
+    ).absent
     assert absent.why == "missing: the program no-such-program, the key GREET_KEY"
     assert absent.how == "ask the greeter"
-    assert "greet" in build(ToolSettings(toolsets=("declared",)), extra=extra).tools
+    assert "greet" in build_catalog(ToolSettings(toolsets=("declared",)), extra=extra).tools
 
 
 GOOD = "name: a\ndescription: d\nrisk: read\ncommand: ls\n"
@@ -204,9 +205,9 @@ def test_a_mistake_costs_only_the_tool_it_is_in(folder: Path) -> None:
     (folder / "b.yml").write_text(GOOD)
     (folder / "c.yaml").write_bytes(b"\xff\xfe\x00")
     (folder / "d.yaml").write_text(GOOD.replace("name: a", "name: terminal"))
-    found = load_folder(folder, taken={"terminal"})
+    found = load_tool_folder(folder, taken={"terminal"})
     assert list(found.tools) == ["a"]
-    told = [line.removeprefix(f"{folder}/") for line in found.mistakes]
+    told = [line.removeprefix(f"{folder}/") for line in found.problems]
     assert told[0] == "a.yaml:5: description is missing"
     assert told[1] == "b.yml:1: there is a tool 'a' already"
     assert told[2].startswith("c.yaml:1: cannot be read")
@@ -214,4 +215,4 @@ def test_a_mistake_costs_only_the_tool_it_is_in(folder: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_holds_no_tools(tmp_path: Path) -> None:
-    assert load_folder(tmp_path / "none").tools == {}
+    assert load_tool_folder(tmp_path / "none").tools == {}

@@ -5,25 +5,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.core.errors import ToolError
-from hermes.tools.encoding import decode, printable
+from hermes.tools.files.common import decode_text, printable
 
 
 @given(st.binary(max_size=60))
 def test_whatever_is_text_comes_back_byte_for_byte(data: bytes) -> None:
-    decoded = decode(data)
+    decoded = decode_text(data)
     assert decoded is None or decoded.encode(decoded.text) == data
 
 
 @pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "utf-16"])
 def test_an_encoding_and_its_mark_are_kept(codec: str) -> None:
-    decoded = decode("naïve – “text”\n".encode(codec))
+    decoded = decode_text("naïve – “text”\n".encode(codec))
     assert decoded is not None
     assert decoded.text == "naïve – “text”\n"
     assert decoded.encode("neu ü\n") == "neu ü\n".encode(codec)
 
 
 def test_an_old_code_page_is_read_and_written_as_such() -> None:
-    decoded = decode("Grüße aus Köln\n".encode("latin-1"))
+    decoded = decode_text("Grüße aus Köln\n".encode("latin-1"))
     assert decoded is not None
     assert decoded.text == "Grüße aus Köln\n"
     assert decoded.encode("schön\n") == "schön\n".encode("latin-1")
@@ -33,7 +33,7 @@ def test_an_old_code_page_is_read_and_written_as_such() -> None:
 
 def test_a_broken_byte_in_real_utf_8_is_kept_and_never_sent() -> None:
     data = "héllo wörld ".encode() + b"\xff\n"
-    decoded = decode(data)
+    decoded = decode_text(data)
     assert decoded is not None
     assert decoded.text.startswith("héllo wörld ")
     assert decoded.encode(decoded.text) == data
@@ -41,4 +41,4 @@ def test_a_broken_byte_in_real_utf_8_is_kept_and_never_sent() -> None:
 
 
 def test_zero_bytes_mean_that_it_is_not_text() -> None:
-    assert decode(b"\x7fELF\0\0") is None
+    assert decode_text(b"\x7fELF\0\0") is None

@@ -12,10 +12,11 @@ from tool_house import House, Person, local, until
 from hermes.core.errors import StoreFull
 from hermes.core.messages import Risk, ToolResult
 from hermes.core.protocols import CommandResult, Environment, StartsProcesses, Tool, ToolContext
-from hermes.tools import execute_code, read_file
+from hermes.tools import execute_code
 from hermes.tools.declare import tool
-from hermes.tools.executor import PREVIEW
-from hermes.tools.kit import Kit
+from hermes.tools.dependencies import ToolDependencies
+from hermes.tools.executor import MAX_PREVIEW_CHARS
+from hermes.tools.files import read_write
 from hermes.tools.settings import ToolSettings
 
 pytestmark = pytest.mark.anyio
@@ -81,8 +82,15 @@ async def lose(context: ToolContext) -> str:
 
 def tools(settings: ToolSettings | None = None, *more: Tool) -> dict[str, Tool]:
     made: dict[str, Tool] = {}
-    kit = Kit(settings=settings or ToolSettings(), tools=made)
-    for each in (change, echo, lose, read_file.make(kit), execute_code.make(kit), *more):
+    kit = ToolDependencies(settings=settings or ToolSettings(), tools=made)
+    for each in (
+        change,
+        echo,
+        lose,
+        read_write.make_read_file(kit),
+        execute_code.make_execute_code(kit),
+        *more,
+    ):
         made[each.spec.name] = each
     return made
 
@@ -310,8 +318,8 @@ async def test_endless_output_is_bounded_head_and_tail(place: Any) -> None:
 
 
 async def test_code_gets_the_whole_of_a_long_result(house: House) -> None:
-    told = await house.ok("execute_code", code=f"len(echo('0123456789', {PREVIEW}))")
-    assert told.splitlines()[0] == f"value: {10 * PREVIEW}"
+    told = await house.ok("execute_code", code=f"len(echo('0123456789', {MAX_PREVIEW_CHARS}))")
+    assert told.splitlines()[0] == f"value: {10 * MAX_PREVIEW_CHARS}"
 
 
 async def test_strange_text_passes_both_ways(house: House) -> None:

@@ -8,14 +8,14 @@ import pytest
 from tool_house import House, Person, local
 
 from hermes.core.actions import Action, Decision
-from hermes.core.errors import PlaceFailed, StoreError, StoreFull, ToolError
+from hermes.core.errors import EnvironmentFailed, StoreError, StoreFull, ToolError
 from hermes.core.events import Event
 from hermes.core.events.tools import ToolApproved, ToolDecided, ToolFinished, ToolRequested
 from hermes.core.messages import Risk, ToolCall, ToolResult
 from hermes.core.protocols import Environment, ToolContext
-from hermes.memory.in_memory import InMemoryJournal
+from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.tools.declare import tool
-from hermes.tools.executor import PREVIEW
+from hermes.tools.executor import MAX_PREVIEW_CHARS
 
 pytestmark = pytest.mark.anyio
 
@@ -39,10 +39,10 @@ async def stumble(context: ToolContext, how: str) -> str:
     """Fail in some way."""
     raise {
         "tool": ToolError("no such thing"),
-        "place": PlaceFailed("the host is gone"),
+        "place": EnvironmentFailed("the host is gone"),
         "bug": KeyError("oops"),
         "store": StoreFull("no space left"),
-        "long": ToolError("x" * (PREVIEW + 1)),
+        "long": ToolError("x" * (MAX_PREVIEW_CHARS + 1)),
         "grouped store": ExceptionGroup("g", [ValueError(), ExceptionGroup("h", [StoreFull("f")])]),
         "grouped tool": ExceptionGroup("g", [ToolError("inside a task")]),
     }[how]
@@ -179,12 +179,12 @@ async def test_what_a_person_approves_runs_and_the_answer_is_written_first(
 
 async def test_a_long_result_is_kept_whole_and_shown_in_part(place: Environment) -> None:
     house = House(place, TOOLS)
-    result = await house.result("say", text="0123456789", times=PREVIEW)
-    assert len(result.content) < PREVIEW + 300
-    assert house.shelf.texts == {result.artifact: "0123456789" * PREVIEW}
+    result = await house.result("say", text="0123456789", times=MAX_PREVIEW_CHARS)
+    assert len(result.content) < MAX_PREVIEW_CHARS + 300
+    assert house.shelf.texts == {result.artifact: "0123456789" * MAX_PREVIEW_CHARS}
     assert result.artifact in result.content
-    assert f"{9 * PREVIEW:,} characters left out" in result.content
-    assert (await house.result("say", text="x", times=PREVIEW)).artifact == ""
+    assert f"{9 * MAX_PREVIEW_CHARS:,} characters left out" in result.content
+    assert (await house.result("say", text="x", times=MAX_PREVIEW_CHARS)).artifact == ""
 
 
 async def test_failures_become_results_that_say_what_happened(place: Environment) -> None:
@@ -200,7 +200,7 @@ async def test_failures_become_results_that_say_what_happened(place: Environment
 async def test_a_long_failure_is_shortened_like_any_result(place: Environment) -> None:
     result = await House(place, TOOLS).result("stumble", how="long")
     assert result.status == "error"
-    assert len(result.content) < PREVIEW + 300
+    assert len(result.content) < MAX_PREVIEW_CHARS + 300
     assert result.artifact
 
 
@@ -252,7 +252,7 @@ async def test_calls_within_calls_within_calls_keep_their_run_and_order(place: E
 
 async def test_fewer_tools_hold_for_inner_calls_too(place: Environment) -> None:
     house = House(place, TOOLS)
-    few = house.executor.only({"relay", "say"})
+    few = house.executor.with_only({"relay", "say"})
     assert [spec.name for spec in few.specs] == ["say", "relay"]
     call = ToolCall("1", "relay", {"name": "change"})
     result = await few.execute(call, house.context())

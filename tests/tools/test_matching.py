@@ -4,17 +4,21 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hermes.tools.closest import closest
-from hermes.tools.matching import apply, find, line_number
+from hermes.tools.files.text_matching import (
+    closest_passages,
+    find_passages,
+    line_number,
+    replace_passages,
+)
 
 LINE = st.text(alphabet="ab \t(){}:'\"-é", max_size=8)
 TEXT = st.lists(LINE, max_size=12).map("\n".join)
 
 
 def changed(text: str, old: str, new: str) -> str:
-    places = find(text, old, new)
+    places = find_passages(text, old, new)
     assert len(places) == 1, places
-    return apply(text, places)
+    return replace_passages(text, places)
 
 
 @given(TEXT, st.data())
@@ -23,19 +27,19 @@ def test_what_is_written_exactly_is_replaced_exactly(text: str, data: st.DataObj
     start = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(start + 1, len(text)))
     old, new = text[start:end], data.draw(TEXT)
-    places = find(text, old, new)
+    places = find_passages(text, old, new)
     assert start in [place.start for place in places]
     assert all(place.how == "" and text[place.start : place.end] == old for place in places)
-    assert apply(text, places) == text.replace(old, new)
+    assert replace_passages(text, places) == text.replace(old, new)
 
 
 @given(TEXT, TEXT, TEXT)
 def test_every_place_lies_in_the_text_and_the_rest_is_untouched(
     text: str, old: str, new: str
 ) -> None:
-    for place in find(text, old, new):
+    for place in find_passages(text, old, new):
         assert 0 <= place.start <= place.end <= len(text)
-        result = apply(text, [place])
+        result = replace_passages(text, [place])
         assert result.startswith(text[: place.start])
         assert result.endswith(text[place.end :])
 
@@ -48,9 +52,9 @@ def test_a_crlf_file_keeps_its_line_ends(lines: list[str], data: st.DataObject) 
     stop = data.draw(st.integers(start + 1, len(lines)))
     old = "".join(f"{line}\n" for line in lines[start:stop])
     new = "".join(f"{line}\n" for line in data.draw(st.lists(LINE, max_size=4)))
-    places = find(text, old, new)
+    places = find_passages(text, old, new)
     assert places
-    result = apply(text, places[:1])
+    result = replace_passages(text, places[:1])
     assert result.count("\n") == result.count("\r\n")
     assert result.replace("\r\n", "\n") == text.replace("\r\n", "\n").replace(old, new, 1)
 
@@ -102,7 +106,7 @@ def test_spaces_find_tabs_and_tabs_stay_tabs(width: int) -> None:
 
 
 def test_lines_at_uneven_depths_are_not_the_same_passage() -> None:
-    assert find("  a\n      b\n", "a\nb\n", "x") == []
+    assert find_passages("  a\n      b\n", "a\nb\n", "x") == []
 
 
 def test_typographic_quotes_dashes_and_spaces_are_found_by_plain_ones() -> None:
@@ -119,14 +123,14 @@ def test_plain_quotes_are_found_by_typographic_ones() -> None:
 
 def test_a_stricter_way_wins_over_a_looser_one() -> None:
     text = "  a = 1\n\ta = 1\na = 1\n"
-    places = find(text, "\ta = 1", "\ta = 2")
+    places = find_passages(text, "\ta = 1", "\ta = 2")
     assert [line_number(text, place.start) for place in places] == [2]
 
 
 def test_every_occurrence_is_told_also_those_that_overlap() -> None:
-    places = find("aaa", "aa", "b")
+    places = find_passages("aaa", "aa", "b")
     assert [place.start for place in places] == [0, 1]
-    assert apply("aaa", places) == "ba"
+    assert replace_passages("aaa", places) == "ba"
 
 
 def test_a_missing_last_line_end_stays_missing() -> None:
@@ -146,15 +150,15 @@ def test_a_new_line_in_the_middle_of_a_crlf_line_ends_like_its_line() -> None:
 
 
 def test_nothing_and_blank_lines_are_never_found_loosely() -> None:
-    assert find("a\n \nb\n", "", "x") == []
-    assert find("a\n \t\nb\n", "   \n", "x\n") == []
+    assert find_passages("a\n \nb\n", "", "x") == []
+    assert find_passages("a\n \t\nb\n", "   \n", "x\n") == []
 
 
 def test_the_nearest_lines_are_shown_with_their_numbers() -> None:
     text = (
         "import os\n\n\ndef total(values):\n    return sum(values)\n\ndef mean(values):\n    pass\n"
     )
-    shown = closest(text, "def totals(value):\n    return sum(value)\n")
+    shown = closest_passages(text, "def totals(value):\n    return sum(value)\n")
     assert shown.splitlines()[:2] == ["4|def total(values):", "5|    return sum(values)"]
-    assert closest(text, "nothing like this anywhere 12345") == ""
-    assert closest(text, "\n\n") == ""
+    assert closest_passages(text, "nothing like this anywhere 12345") == ""
+    assert closest_passages(text, "\n\n") == ""

@@ -7,9 +7,9 @@ import pytest
 from tool_house import House, local
 
 from hermes.core.messages import ToolCall, ToolResult
-from hermes.tools import todo
-from hermes.tools.clarify import clarify
-from hermes.tools.kit import Kit
+from hermes.tools import conversation
+from hermes.tools.conversation import clarify
+from hermes.tools.dependencies import ToolDependencies
 
 pytestmark = pytest.mark.anyio
 
@@ -17,7 +17,9 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 async def house(tmp_path: Path) -> AsyncGenerator[House, None]:
     async with local(tmp_path) as environment:
-        yield House(environment, {"todo": todo.make(Kit()), "clarify": clarify})
+        yield House(
+            environment, {"todo": conversation.make_todo(ToolDependencies()), "clarify": clarify}
+        )
 
 
 async def test_a_list_is_replaced_whole_and_read_back(house: House) -> None:

@@ -12,9 +12,9 @@ from tool_house import House
 
 from hermes.core.errors import ToolError
 from hermes.environments.local import LocalEnvironment
-from hermes.environments.registry import ProcessRegistry
+from hermes.environments.process_registry import ProcessRegistry
 from hermes.environments.settings import TerminalSettings
-from hermes.tools.process import process
+from hermes.tools.terminal import process
 
 pytestmark = pytest.mark.anyio
 

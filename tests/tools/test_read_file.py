@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tool_house import House, file_tools, local
 
-from hermes.tools.executor import PREVIEW
-from hermes.tools.read_file import PIECE
+from hermes.tools.executor import MAX_PREVIEW_CHARS
+from hermes.tools.files.read_write import READ_CHUNK_BYTES
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +42,7 @@ async def test_a_window_ends_before_it_would_overflow_into_an_artifact(
     (tmp_path / "a.txt").write_text("x" * 99 + "\n" + ("y" * 99 + "\n") * 400)
     result = await house.result("read_file", path="a.txt")
     assert result.artifact == ""
-    assert len(result.content) <= PREVIEW
+    assert len(result.content) <= MAX_PREVIEW_CHARS
     last = result.content.splitlines()[-1]
     following = int(last.rpartition("=")[2].rstrip("]"))
     again = await house.ok("read_file", path="a.txt", offset=following)
@@ -104,7 +104,7 @@ async def test_names_of_any_kind_are_opened_and_never_run(
 async def test_a_large_file_is_read_by_windows(house: House, tmp_path: Path) -> None:
     lines = [f"line {n} – ünïcode" for n in range(1, 50_001)]
     (tmp_path / "big.log").write_text("\n".join(lines))
-    assert (tmp_path / "big.log").stat().st_size > 2 * PIECE
+    assert (tmp_path / "big.log").stat().st_size > 2 * READ_CHUNK_BYTES
     told = await house.ok("read_file", path="big.log", limit=2)
     size = f"{(tmp_path / 'big.log').stat().st_size:,}"
     assert told == (f"1|{lines[0]}\n2|{lines[1]}\n[lines 1-2 of {size} bytes; go on with offset=3]")
@@ -121,10 +121,12 @@ async def test_a_large_file_is_read_by_windows(house: House, tmp_path: Path) -> 
 
 
 async def test_a_window_may_end_anywhere_between_two_pieces(house: House, tmp_path: Path) -> None:
-    (tmp_path / "big.txt").write_bytes(b"x" * (PIECE - 1) + b"\nnext\n" + b"z\n" * 200_000)
+    (tmp_path / "big.txt").write_bytes(
+        b"x" * (READ_CHUNK_BYTES - 1) + b"\nnext\n" + b"z\n" * 200_000
+    )
     told = await house.ok("read_file", path="big.txt", limit=2)
     first, second, _ = told.splitlines()
-    assert first == "1|" + "x" * 2000 + f" [… {PIECE - 2001:,} more in this line]"
+    assert first == "1|" + "x" * 2000 + f" [… {READ_CHUNK_BYTES - 2001:,} more in this line]"
     assert second == "2|next"
 
 

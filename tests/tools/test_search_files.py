@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tool_house import House, file_tools, local
 
-from hermes.tools.executor import PREVIEW
-from hermes.tools.search_commands import Search, command, name_regex
+from hermes.tools.executor import MAX_PREVIEW_CHARS
+from hermes.tools.files.search import FileSearch, name_regex, search_command
 
 pytestmark = pytest.mark.anyio
 
@@ -122,7 +122,7 @@ async def test_output_is_bounded_however_long_the_lines(house: House, tree: Path
     (tree / "min.js").write_text(("needle " * 100_000 + "\n") * 3 + "needle " * 80 + "\n" * 400)
     result = await house.result("search_files", pattern="needle", path="min.js")
     assert result.status == "ok"
-    assert len(result.content) < PREVIEW
+    assert len(result.content) < MAX_PREVIEW_CHARS
     assert result.artifact == ""
     assert "\n4:needle needle" in result.content
 
@@ -228,8 +228,8 @@ async def test_the_shell_that_searches_leaves_no_trace(house: House) -> None:
 @given(st.text(alphabet="abc*?[]/.!^$(){}+|\\", max_size=10))
 def test_any_name_pattern_becomes_an_expression_of_one_line(pattern: str) -> None:
     assert "\n" not in name_regex(pattern)
-    search = Search(pattern=pattern, kind="names")
-    assert isinstance(command(search), str)
+    search = FileSearch(pattern=pattern, kind="names")
+    assert isinstance(search_command(search), str)
 
 
 def test_limits_are_checked(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ import pytest
 from tool_house import House, local
 
 from hermes.core.events.runs import MessageAdded
+from hermes.core.knowledge import OPEN_SESSION_HINT
 from hermes.core.messages import Message
-from hermes.core.recall import OPEN_ONE
-from hermes.memory.journal import SqliteJournal
-from hermes.memory.search.sessions import SessionSearch
-from hermes.tools.session_search import make_session_search
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.memory.search.session_search import SessionSearch
+from hermes.tools.memory import make_session_search
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +46,7 @@ async def test_it_tells_run_number_time_words_and_neighbours(house: House) -> No
     assert "old #1 · " in told
     assert "newer #3 · " in told
     assert "after: (user) and reloaded" in told
-    assert told.endswith(OPEN_ONE)
+    assert told.endswith(OPEN_SESSION_HINT)
 
 
 async def test_its_own_run_is_left_out_unless_named(house: House) -> None:

@@ -8,13 +8,13 @@ import pytest
 from hermes.core.errors import ToolError
 from hermes.core.events import Event
 from hermes.core.events.skills import SkillShown
+from hermes.core.knowledge import SkillCard
 from hermes.core.messages import ToolCall, ToolResult
 from hermes.core.protocols import ToolContext
-from hermes.core.skills import SkillCard
 from hermes.environments.local import LocalEnvironment
 from hermes.memory.artifacts import FileArtifacts
-from hermes.models.tokens import text_tokens
-from hermes.tools.skills import INDEX_TOKENS, index, make_skills
+from hermes.models.message_format import text_tokens
+from hermes.tools.skills import MAX_INDEX_TOKENS, make_skills, render_skill_index
 
 pytestmark = pytest.mark.anyio
 
@@ -69,9 +69,9 @@ class Desk:
 
 async def test_the_index_keeps_to_its_budget_and_counts_what_it_left_out(tmp_path: Path) -> None:
     told = await Desk(tmp_path, 200).ask("skills_list")
-    assert text_tokens(told) <= INDEX_TOKENS
+    assert text_tokens(told) <= MAX_INDEX_TOKENS
     assert "more: ask with a category or a task)" in told
-    assert index([]) == ""
+    assert render_skill_index([]) == ""
 
 
 async def test_a_run_reads_at_most_two_whole_skills(tmp_path: Path) -> None:

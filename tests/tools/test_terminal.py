@@ -12,8 +12,8 @@ from hermes.core.events.tools import ProcessMatched
 from hermes.core.messages import Risk
 from hermes.core.protocols import CommandResult
 from hermes.environments.local import LocalEnvironment
-from hermes.environments.registry import ProcessRegistry
-from hermes.tools.terminal import make_terminal, show, terminal
+from hermes.environments.process_registry import ProcessRegistry
+from hermes.tools.terminal import make_terminal, render_command_result, terminal
 
 pytestmark = pytest.mark.anyio
 
@@ -67,7 +67,7 @@ async def test_wrong_arguments_are_told(house: House) -> None:
 
 def test_a_result_is_shown_as_briefly_as_it_can_be() -> None:
     def shown(**more: object) -> str:
-        return show(CommandResult(**{"exit_code": 0, "output": "", **more}), 120)  # type: ignore[arg-type]
+        return render_command_result(CommandResult(**{"exit_code": 0, "output": "", **more}), 120)  # type: ignore[arg-type]
 
     assert shown(output="x\n\n") == "x"
     assert shown(output="x", seconds=2.34) == "x\n[2.3 s]"

@@ -9,15 +9,14 @@ import pytest
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Risk
 from hermes.core.protocols import Tool, ToolContext
-from hermes.tools.catalogue import build
-from hermes.tools.declare import Needs, tool
+from hermes.tools.declare import ToolRequirements, tool
 from hermes.tools.settings import OwnToolset, ToolSettings
-from hermes.tools.toolsets import Present
+from hermes.tools.toolsets import HostCapabilities, build_catalog
 
 OURS = ("read_file", "write_file", "patch", "search_files", "execute_code", "todo", "clarify")
 
 
-@tool(risk=Risk.CHANGE, needs=Needs(variables=("PAGER_KEY",)))
+@tool(risk=Risk.CHANGE, needs=ToolRequirements(variables=("PAGER_KEY",)))
 async def page(context: ToolContext) -> str:
     """Call somebody."""
     return ""
@@ -34,14 +33,16 @@ def wanted(*toolsets: str, disabled: tuple[str, ...] = ()) -> ToolSettings:
 
 
 def test_the_tools_of_a_set_are_built_in_order() -> None:
-    catalogue = build(wanted("file", "code", "planning"))
+    catalogue = build_catalog(wanted("file", "code", "planning"))
     assert tuple(catalogue.tools) == OURS
     assert catalogue.absent == ()
     assert all(name == each.spec.name for name, each in catalogue.tools.items())
 
 
 def test_every_tool_says_its_risk() -> None:
-    risks = {name: each.spec.risk for name, each in build(wanted("file", "code")).tools.items()}
+    risks = {
+        name: each.spec.risk for name, each in build_catalog(wanted("file", "code")).tools.items()
+    }
     assert risks == {
         "read_file": Risk.READ,
         "search_files": Risk.READ,
@@ -52,8 +53,10 @@ def test_every_tool_says_its_risk() -> None:
 
 
 def test_a_tool_whose_program_or_key_is_missing_is_absent_and_says_why() -> None:
-    here = Present(programs=frozenset(), variables=frozenset())
-    catalogue = build(wanted("code", "planning", "page"), present=here, extra={"page": page})
+    here = HostCapabilities(programs=frozenset(), variables=frozenset())
+    catalogue = build_catalog(
+        wanted("code", "planning", "page"), present=here, extra={"page": page}
+    )
     assert list(catalogue.tools) == ["todo", "clarify"]
     code, pager = catalogue.absent
     assert (code.tool, code.why) == ("execute_code", "missing: the program python3")
@@ -62,45 +65,45 @@ def test_a_tool_whose_program_or_key_is_missing_is_absent_and_says_why() -> None
 
 
 def test_tools_and_whole_sets_can_be_left_out() -> None:
-    kept = build(wanted("file", "planning", disabled=("patch", "planning"))).tools
+    kept = build_catalog(wanted("file", "planning", disabled=("patch", "planning"))).tools
     assert list(kept) == ["read_file", "write_file", "search_files"]
     with pytest.raises(SettingsError, match="did you mean 'planning'"):
-        build(wanted("file", disabled=("planing",)))
+        build_catalog(wanted("file", disabled=("planing",)))
 
 
 def test_a_single_tool_can_be_asked_for_by_its_name() -> None:
-    assert next(iter(build(wanted("todo", "safe")).tools)) == "todo"
+    assert next(iter(build_catalog(wanted("todo", "safe")).tools)) == "todo"
     with pytest.raises(SettingsError, match="no toolset 'flie'; did you mean 'file'"):
-        build(wanted("flie"))
+        build_catalog(wanted("flie"))
 
 
 def test_tools_made_elsewhere_join_the_sets_that_name_them() -> None:
     extra: dict[str, Tool] = {"delegate": delegate, "page": page}
-    assert list(build(wanted("delegation"), extra=extra).tools) == ["delegate"]
-    default = build(wanted("default"), extra=extra).tools
+    assert list(build_catalog(wanted("delegation"), extra=extra).tools) == ["delegate"]
+    default = build_catalog(wanted("default"), extra=extra).tools
     assert {"delegate", "page"} <= set(default)
-    assert "page" not in build(wanted("safe"), extra=extra).tools
-    assert "page" not in build(wanted("default", disabled=("declared",)), extra=extra).tools
+    assert "page" not in build_catalog(wanted("safe"), extra=extra).tools
+    assert "page" not in build_catalog(wanted("default", disabled=("declared",)), extra=extra).tools
 
 
 def test_a_tool_that_no_package_brings_is_told_and_the_rest_works() -> None:
     settings = ToolSettings(
         toolsets=("mine",), sets={"mine": OwnToolset(tools=("teleport", "todo"))}
     )
-    catalogue = build(settings)
+    catalogue = build_catalog(settings)
     assert list(catalogue.tools) == ["todo"]
     assert catalogue.absent[0].tool == "teleport"
     assert "no installed package" in catalogue.absent[0].why
 
 
 def test_two_houses_share_nothing() -> None:
-    one, other = build(wanted("planning")).tools, build(wanted("planning")).tools
+    one, other = build_catalog(wanted("planning")).tools, build_catalog(wanted("planning")).tools
     assert one["todo"] is not other["todo"]
 
 
 def definitions(names: tuple[str, ...]) -> str:
     """As they go over the wire to an OpenAI-compatible model."""
-    tools = build(wanted(*names)).tools
+    tools = build_catalog(wanted(*names)).tools
     return json.dumps(
         [
             {
@@ -133,7 +136,7 @@ def test_every_definition_has_a_description_and_a_closed_schema() -> None:
 
 def test_the_file_tools_cost_no_yaml() -> None:
     code = (
-        "import sys; from hermes.tools.catalogue import build\n"
+        "import sys; from hermes.tools.toolsets import build\n"
         "from hermes.tools.settings import ToolSettings\n"
         "build(ToolSettings(toolsets=('file', 'code', 'planning')))\n"
         "print('yaml' in sys.modules)"

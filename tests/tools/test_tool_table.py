@@ -3,14 +3,14 @@
 import pytest
 
 from hermes.core.protocols import Tool
-from hermes.tools.skill_forge import skill_call, skill_create
-from hermes.tools.table import ToolTable
+from hermes.tools.executor import LayeredTools
+from hermes.tools.skills import skill_call, skill_create
 
 
 def test_what_is_put_into_a_layer_later_is_there() -> None:
     made: dict[str, Tool] = {}
-    table = ToolTable({"a": skill_call}, made)
-    outer = ToolTable(table, {"z": skill_call})
+    table = LayeredTools({"a": skill_call}, made)
+    outer = LayeredTools(table, {"z": skill_call})
     assert list(outer) == ["a", "z"]
     made["b"] = skill_create
     assert list(outer) == ["a", "b", "z"]
@@ -19,7 +19,7 @@ def test_what_is_put_into_a_layer_later_is_there() -> None:
 
 
 def test_a_later_layer_stands_before_an_earlier_one() -> None:
-    table = ToolTable({"a": skill_call}, {"a": skill_create})
+    table = LayeredTools({"a": skill_call}, {"a": skill_create})
     assert table["a"] is skill_create
     assert len(table) == 1
     with pytest.raises(KeyError):

@@ -7,17 +7,20 @@ import pytest
 from tool_house import local
 
 from hermes.core.errors import SettingsError
-from hermes.tools.declare import Needs
-from hermes.tools.distributions import DISTRIBUTIONS, check, draw, named
+from hermes.tools.declare import ToolRequirements
 from hermes.tools.settings import OwnToolset
 from hermes.tools.toolsets import (
+    TOOLSET_DISTRIBUTIONS,
     TOOLSETS,
-    Present,
+    HostCapabilities,
     Toolset,
-    availability,
+    check_availability,
+    check_distribution,
+    draw_toolsets,
+    find_distribution,
     programs_in,
-    resolve,
-    with_own,
+    resolve_toolsets,
+    with_own_toolsets,
 )
 
 DEFAULT = [
@@ -28,68 +31,76 @@ DEFAULT = [
 
 
 def test_the_default_set_is_everything_for_everyday_work_in_order() -> None:
-    assert list(resolve(["default"])) == DEFAULT
+    assert list(resolve_toolsets(["default"])) == DEFAULT
 
 
 @pytest.mark.parametrize("platform", ["cli", "telegram", "discord", "slack", "whatsapp"])
 def test_every_platform_has_its_own_set(platform: str) -> None:
-    assert "terminal" in resolve([f"hermes-{platform}"])
+    assert "terminal" in resolve_toolsets([f"hermes-{platform}"])
 
 
 def test_every_built_in_set_resolves_and_says_what_it_is_for() -> None:
     for name, each in TOOLSETS.items():
         assert each.about
-        resolve([name])
+        resolve_toolsets([name])
 
 
 def test_the_safe_set_holds_nothing_that_changes_anything() -> None:
-    assert list(resolve(["safe"])) == ["read_file", "search_files", "todo", "clarify"]
+    assert list(resolve_toolsets(["safe"])) == ["read_file", "search_files", "todo", "clarify"]
 
 
 def test_sets_add_up_without_repeating_and_may_include_each_other() -> None:
-    assert list(resolve(["file", "safe"])) == [
+    assert list(resolve_toolsets(["file", "safe"])) == [
         "read_file", "write_file", "patch", "search_files", "todo", "clarify",
     ]  # fmt: skip
     sets = {
         "a": Toolset(about="", tools=("x",), includes=("b",)),
         "b": Toolset(about="", tools=("y",), includes=("a",)),
     }
-    assert list(resolve(["a"], sets)) == ["x", "y"]
+    assert list(resolve_toolsets(["a"], sets)) == ["x", "y"]
 
 
 def test_an_unknown_set_brings_the_nearest() -> None:
     with pytest.raises(SettingsError, match="no toolset 'termnal'; did you mean 'terminal'"):
-        resolve(["termnal"])
+        resolve_toolsets(["termnal"])
     with pytest.raises(SettingsError, match="there are: terminal, file"):
-        resolve(["zzz"])
+        resolve_toolsets(["zzz"])
 
 
 def test_an_operator_has_sets_of_their_own() -> None:
-    sets = with_own({"mine": OwnToolset(tools=("x",), includes=("safe",), about="my own")})
-    assert list(resolve(["mine"], sets)) == ["x", "read_file", "search_files", "todo", "clarify"]
-    broken = with_own({"mine": OwnToolset(includes=("saef",))})
+    sets = with_own_toolsets({"mine": OwnToolset(tools=("x",), includes=("safe",), about="my own")})
+    assert list(resolve_toolsets(["mine"], sets)) == [
+        "x",
+        "read_file",
+        "search_files",
+        "todo",
+        "clarify",
+    ]
+    broken = with_own_toolsets({"mine": OwnToolset(includes=("saef",))})
     with pytest.raises(SettingsError, match="did you mean 'safe'"):
-        resolve(["mine"], broken)
+        resolve_toolsets(["mine"], broken)
 
 
 def test_what_is_missing_is_told_with_how_to_get_it() -> None:
-    needs = Needs(programs=("kubectl", "ls"), variables=("CLOUD_KEY",))
-    here = Present(programs=frozenset({"ls"}), variables=frozenset())
-    verdict = availability("pods", [Needs(), needs], here)
+    needs = ToolRequirements(programs=("kubectl", "ls"), variables=("CLOUD_KEY",))
+    here = HostCapabilities(programs=frozenset({"ls"}), variables=frozenset())
+    verdict = check_availability("pods", [ToolRequirements(), needs], here)
     assert not verdict.available
     assert verdict.why == "missing: the program kubectl, the key CLOUD_KEY"
     assert verdict.how == (
         "install kubectl in the environment; set it: hermes config set CLOUD_KEY <value>"
     )
-    explained = Needs(programs=("kubectl",), how="apt install kubectl")
-    assert availability("pods", [explained], here).how == "apt install kubectl"
+    explained = ToolRequirements(programs=("kubectl",), how="apt install kubectl")
+    assert check_availability("pods", [explained], here).how == "apt install kubectl"
 
 
 def test_what_nobody_looked_for_is_not_said_to_be_missing() -> None:
-    needs = Needs(programs=("kubectl",), variables=("CLOUD_KEY",))
-    assert availability("pods", [needs], Present()).available
-    everything = Present(programs=frozenset({"kubectl"}), variables=frozenset({"CLOUD_KEY"}))
-    assert availability("pods", [needs], everything).available
+    needs = ToolRequirements(programs=("kubectl",), variables=("CLOUD_KEY",))
+    assert check_availability("pods", [needs], HostCapabilities()).available
+    everything = HostCapabilities(
+        programs=frozenset({"kubectl"}), variables=frozenset({"CLOUD_KEY"})
+    )
+    assert check_availability("pods", [needs], everything).available
 
 
 @pytest.mark.anyio
@@ -102,30 +113,34 @@ async def test_programs_are_looked_for_in_the_environment(tmp_path: Path) -> Non
 
 
 def test_a_draw_can_be_repeated_and_varies_with_the_seed() -> None:
-    mixed = named("mixed")
-    assert [draw(mixed, n) for n in range(20)] == [draw(mixed, n) for n in range(20)]
-    assert len({draw(mixed, n) for n in range(50)}) > 5
+    mixed = find_distribution("mixed")
+    assert [draw_toolsets(mixed, n) for n in range(20)] == [
+        draw_toolsets(mixed, n) for n in range(20)
+    ]
+    assert len({draw_toolsets(mixed, n) for n in range(50)}) > 5
 
 
 def test_a_draw_follows_the_probabilities_and_is_never_empty() -> None:
     counted: Counter[str] = Counter()
     for seed in range(4000):
-        drawn = draw(DISTRIBUTIONS["development"], f"prompt-{seed}")
+        drawn = draw_toolsets(TOOLSET_DISTRIBUTIONS["development"], f"prompt-{seed}")
         assert drawn
         counted.update(drawn)
-    for toolset, chance in DISTRIBUTIONS["development"].items():
+    for toolset, chance in TOOLSET_DISTRIBUTIONS["development"].items():
         assert abs(counted[toolset] / 4000 - chance) < 0.03
-    assert all(draw({"file": 0.01, "code": 0.0}, seed) == ("file",) for seed in range(50))
+    assert all(draw_toolsets({"file": 0.01, "code": 0.0}, seed) == ("file",) for seed in range(50))
 
 
 def test_the_order_of_the_names_does_not_matter_to_a_draw() -> None:
     one, other = {"file": 0.5, "code": 0.5}, {"code": 0.5, "file": 0.5}
-    assert all(set(draw(one, seed)) == set(draw(other, seed)) for seed in range(50))
+    assert all(
+        set(draw_toolsets(one, seed)) == set(draw_toolsets(other, seed)) for seed in range(50)
+    )
 
 
 def test_every_built_in_distribution_is_valid() -> None:
-    for name, each in DISTRIBUTIONS.items():
-        check(name, each)
+    for name, each in TOOLSET_DISTRIBUTIONS.items():
+        check_distribution(name, each)
 
 
 @pytest.mark.parametrize(
@@ -141,9 +156,9 @@ def test_every_built_in_distribution_is_valid() -> None:
 )
 def test_a_distribution_that_cannot_be_is_refused(own: dict[str, float], told: str) -> None:
     with pytest.raises(SettingsError, match=told):
-        named("mine", {"mine": own})
+        find_distribution("mine", {"mine": own})
 
 
 def test_an_unknown_distribution_brings_the_nearest() -> None:
     with pytest.raises(SettingsError, match="did you mean 'mixed'"):
-        named("mixd")
+        find_distribution("mixd")

@@ -8,20 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+from hermes.policy.by_risk import RiskPolicy
 
 from hermes.core.actions import Action, Approval, Decision, Policy
 from hermes.core.bus import Bus
 from hermes.core.errors import ToolError
-from hermes.core.ids import new_id
 from hermes.core.messages import ToolCall, ToolResult
 from hermes.core.protocols import Environment, Tool, ToolContext
+from hermes.core.run_ids import new_id
 from hermes.environments.local import LocalEnvironment
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.policy.by_risk import RiskPolicy
-from hermes.tools import patch, read_file, todo, write_file
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.tools import conversation
+from hermes.tools.dependencies import ToolDependencies
 from hermes.tools.executor import Executor
-from hermes.tools.kit import Kit
-from hermes.tools.search_files import search_files
+from hermes.tools.files import patch, read_write
+from hermes.tools.files.search import search_files
 
 
 class Shelf:
@@ -116,6 +117,6 @@ async def local(folder: Path, **variables: str) -> AsyncGenerator[LocalEnvironme
 
 
 def file_tools() -> dict[str, Tool]:
-    kit = Kit()
-    made = [each.make(kit) for each in (read_file, write_file, patch, todo)]
+    kit = ToolDependencies()
+    made = [each.make(kit) for each in (read_write, read_write, patch, conversation)]
     return {tool.spec.name: tool for tool in (*made, search_files)}

@@ -18,13 +18,15 @@ from typing import Any
 import pytest
 from chat_server import chat_server, writes
 
-from hermes.environments.confinement import probe
-from hermes.gym.doors.rollout import MASKED
-from hermes.gym.scenario import find
-from hermes.gym.story import Story
+from hermes.environments.sandboxing import support
+from hermes.gym.scenario import find_scenario
+from hermes.gym.scenario_spec import ScenarioSpec
+from hermes.gym.training.external_episodes import MASKED_TOKEN
 
 pytest.importorskip("atroposlib", reason="`make test-training` installs it")
-pytestmark = pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless()))
+pytestmark = pytest.mark.skipif(
+    bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason())
+)
 NAME = "config-typo-after-edit"
 TEMPLATE = "{% for m in messages %}{{ m['role'] }} {{ m['content'] }}\n{% endfor %}"
 
@@ -68,9 +70,9 @@ def until(look: Callable[[], Any], seconds: float, log: Path) -> Any:
     raise AssertionError(log.read_text()[-3000:] if log.exists() else "no log")
 
 
-def story_of(messages: Sequence[dict[str, Any]]) -> Story:
+def story_of(messages: Sequence[dict[str, Any]]) -> ScenarioSpec:
     for seed in SEEDS:
-        story = find(NAME).story(seed)
+        story = find_scenario(NAME).draw_spec(seed)
         if story.alert.text in messages[1]["content"]:
             return story
     raise AssertionError("an incident that nobody drew")
@@ -104,9 +106,9 @@ def api(tmp_path: Path) -> Iterator[str]:
 
 
 def test_a_trainer_gets_a_group_of_mended_incidents(api: str, tmp_path: Path) -> None:
-    from hermes.gym.doors.sampling import Sampler  # noqa: PLC0415 - only where the library is
+    from hermes.gym.training.external_episodes import IncidentSampler  # noqa: PLC0415 - only where the library is
 
-    sampler = Sampler([find(NAME)], seed=3)
+    sampler = IncidentSampler([find_scenario(NAME)], seed=3)
     SEEDS[:] = [sampler.draw().seed for _ in range(40)]
     tokenizer_in(tmp_path / "tokenizer")
     trainer = {"wandb_group": "g", "wandb_project": "p", "batch_size": 2, "max_token_len": 65536}
@@ -126,7 +128,7 @@ def test_a_trainer_gets_a_group_of_mended_incidents(api: str, tmp_path: Path) ->
         log = tmp_path / "env.log"
         with log.open("wb") as out:
             process = subprocess.Popen(
-                [sys.executable, "-m", "hermes.gym.doors.atropos", "serve", *options],
+                [sys.executable, "-m", "hermes.gym.training.atropos", "serve", *options],
                 stdout=out, stderr=out, cwd=tmp_path,
                 env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"},
             )  # fmt: skip
@@ -140,5 +142,5 @@ def test_a_trainer_gets_a_group_of_mended_incidents(api: str, tmp_path: Path) ->
     assert len(group["scores"]) == 2
     assert min(group["scores"]) >= 0.5
     for tokens, masks in zip(group["tokens"], group["masks"], strict=True):
-        written = [mask for mask in masks if mask != MASKED]
+        written = [mask for mask in masks if mask != MASKED_TOKEN]
         assert 0 < len(written) < len(tokens) == len(masks)

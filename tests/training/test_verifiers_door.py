@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from chat_server import chat_server, writes
 
-from hermes.environments.confinement import probe
-from hermes.gym.scenario import find
+from hermes.environments.sandboxing import support
+from hermes.gym.scenario import find_scenario
 
 vf = pytest.importorskip("verifiers", reason="`make test-training` installs it")
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(bool(probe.hopeless()), reason=str(probe.hopeless())),
+    pytest.mark.skipif(bool(support.no_sandbox_reason()), reason=str(support.no_sandbox_reason())),
 ]
 NAME = "config-typo-after-edit"
 
@@ -21,7 +21,7 @@ def mending(messages: Sequence[dict[str, Any]]) -> str:
     """Knows the story by its alert; says the reference fix line by line, then concludes."""
     turn = sum(message["role"] == "assistant" for message in messages)
     told = messages[1]["content"]
-    story = next(s for s in map(find(NAME).story, SEEDS) if s.alert.text in told)
+    story = next(s for s in map(find_scenario(NAME).draw_spec, SEEDS) if s.alert.text in told)
     commands = ["journalctl -n 30", *story.reference]
     if turn < len(commands):
         return writes("terminal", command=commands[turn])
@@ -32,7 +32,7 @@ SEEDS: list[int] = []
 
 
 async def played(lines: Any, *, turns: int = 8, episodes: int = 2) -> tuple[Any, list[str]]:
-    from hermes.gym.doors.verifiers import load_environment  # noqa: PLC0415 - see above
+    from hermes.gym.training.verifiers import load_environment  # noqa: PLC0415 - see above
 
     env = load_environment(NAME, episodes=episodes, eval_episodes=1, turns=turns, window=0.1)
     rows = env.get_dataset()
@@ -65,7 +65,9 @@ async def test_one_that_only_talks_is_not_and_its_host_is_judged_all_the_same() 
 async def test_calls_of_the_last_turn_are_carried_out_too() -> None:
     def at_once(messages: Sequence[dict[str, Any]]) -> str:
         story = next(
-            s for s in map(find(NAME).story, SEEDS) if s.alert.text in messages[1]["content"]
+            s
+            for s in map(find_scenario(NAME).draw_spec, SEEDS)
+            if s.alert.text in messages[1]["content"]
         )
         return "\n".join(writes("terminal", command=command) for command in story.reference)
 
@@ -74,7 +76,7 @@ async def test_calls_of_the_last_turn_are_carried_out_too() -> None:
 
 
 async def test_evaluation_has_other_wordings_and_prompts_name_the_tools() -> None:
-    from hermes.gym.doors.verifiers import load_environment  # noqa: PLC0415 - see above
+    from hermes.gym.training.verifiers import load_environment  # noqa: PLC0415 - see above
 
     env = load_environment(NAME, episodes=3, eval_episodes=3)
     train, kept = env.get_dataset(), env.get_eval_dataset()

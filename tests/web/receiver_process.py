@@ -7,8 +7,8 @@ from pathlib import Path
 import anyio
 
 from hermes.core.bus import Bus
-from hermes.memory.journal import SqliteJournal
-from hermes.web.serving import serve_alerts
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.web.alert_server import serve_alerts
 from hermes.web.settings import WebSettings
 
 

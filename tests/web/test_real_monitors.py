@@ -17,12 +17,12 @@ from monitors import MISSING, TOKEN, Monitors, answers, held, monitors, running
 from hermes.core.bus import Bus
 from hermes.core.events.incidents import AlertRaised
 from hermes.core.protocols import Journal
-from hermes.memory.journal import SqliteJournal
-from hermes.sre.prometheus.settings import PrometheusRule, PrometheusSettings
-from hermes.sre.prometheus.source import PrometheusSource
-from hermes.web.serving import serve_alerts
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.sre.settings import PrometheusRule, PrometheusSettings
+from hermes.sre.sources.prometheus import PrometheusSource
+from hermes.web.alert_server import serve_alerts
+from hermes.web.metrics import AlertMetrics
 from hermes.web.settings import WebSettings
-from hermes.web.tally import Tally
 
 pytestmark = [
     pytest.mark.anyio,
@@ -100,7 +100,7 @@ async def test_a_store_that_fails_for_a_while_loses_nothing(
     path = tmp_path / "journal.db"
     queues = {f"busy{number}": 500 for number in range(5)}
     async with (
-        SqliteJournal.open(path, patience=0.1) as journal,
+        SqliteJournal.open(path, timeout_s=0.1) as journal,
         receiving(journal, world.receiver),
     ):
         health = f"http://127.0.0.1:{world.receiver}/healthz"
@@ -150,7 +150,7 @@ async def test_questions_to_the_real_prometheus_raise_on_the_change_only(
         source = PrometheusSource(Bus(journal).publish, settings)
 
         async def told(*wanted: tuple[str, bool]) -> bool:
-            await source.round(datetime.now(UTC))
+            await source.poll(datetime.now(UTC))
             return [(each.title, each.resolved) for each in await alerts(journal)] == list(wanted)
 
         bad = ("the question 'Nonsense' needs mending", False)
@@ -168,7 +168,7 @@ async def test_questions_to_the_real_prometheus_raise_on_the_change_only(
         assert "gives 20 for" in alert.text
 
         source = PrometheusSource(Bus(journal).publish, settings)  # the watch was killed
-        await source.remember(journal, datetime.now(UTC))
+        await source.restore(journal, datetime.now(UTC))
         assert await told(bad, scalar, raised)
         world.measure(orders=0)
         await until(lambda: told(bad, scalar, raised, ("LongQueue: host", True)))
@@ -182,7 +182,7 @@ async def test_an_alert_of_prometheus_has_the_fingerprint_that_alertmanager_give
         source = PrometheusSource(Bus(journal).publish, settings)
 
         async def told(wanted: dict[str, str]) -> bool:
-            await source.round(datetime.now(UTC))
+            await source.poll(datetime.now(UTC))
             return await states(journal) == wanted
 
         world.measure(orders=999)
@@ -201,13 +201,13 @@ async def _knows(world: Monitors, queue: str) -> bool:
 
 
 def test_our_metrics_are_such_as_prometheus_likes_them() -> None:
-    tally = Tally()
-    tally.received("alertmanager", resolved=False)
-    tally.refused("malformed", 2)
-    tally.replied("/alerts", 200)
-    tally.took(0.004)
+    tally = AlertMetrics()
+    tally.count_alert("alertmanager", resolved=False)
+    tally.count_rejected("malformed", 2)
+    tally.count_response("/alerts", 200)
+    tally.observe_latency(0.004)
     command = ["promtool", "check", "metrics"]
-    done = subprocess.run(command, input=tally.text({"P1": 2}), text=True, capture_output=True)
+    done = subprocess.run(command, input=tally.render({"P1": 2}), text=True, capture_output=True)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 

@@ -16,15 +16,15 @@ import pytest
 from monitors import answers, free, held, running, until
 from test_reading_alerts import alert, payload
 
-from hermes.app.journal_keeper import JournalKeeper
+from hermes.app.journal_upkeep import JournalMonitor
 from hermes.core.bus import Bus
 from hermes.core.errors import SettingsError
-from hermes.core.events import DURABLE
+from hermes.core.events import DURABLE_KINDS
 from hermes.core.events.incidents import AlertRaised
 from hermes.core.protocols import Journal
-from hermes.memory.buffered_journal import BufferedJournal
-from hermes.memory.journal import SqliteJournal
-from hermes.web.serving import Watched, serve_alerts
+from hermes.memory.journal.buffered_journal import BufferedJournal
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.web.alert_server import WatchStatus, serve_alerts
 from hermes.web.settings import WebSettings
 
 pytestmark = pytest.mark.anyio
@@ -71,10 +71,10 @@ async def drained(stream: anyio.abc.ByteReceiveStream) -> bytes:
 
 @asynccontextmanager
 async def house(
-    folder: Path, *, token: str = "", watched: Watched | None = None, **settings: Any
+    folder: Path, *, token: str = "", watched: WatchStatus | None = None, **settings: Any
 ) -> AsyncGenerator[House, None]:
     chosen = WebSettings(port=0, **settings)
-    opening = SqliteJournal.open(folder / "journal.db", patience=0.2)
+    opening = SqliteJournal.open(folder / "journal.db", timeout_s=0.2)
     async with opening as journal, anyio.create_task_group() as group:
         serve = partial(serve_alerts, Bus(journal), chosen, token=token, watched=watched)
         address = await group.start(serve)
@@ -83,7 +83,7 @@ async def house(
 
 
 async def test_a_payload_is_in_the_journal_when_the_sender_hears_yes(tmp_path: Path) -> None:
-    assert "alert.raised" in DURABLE
+    assert "alert.raised" in DURABLE_KINDS
     async with house(tmp_path) as web:
         status, said = await web.ask("POST", "/alerts", payload(alert(), alert(labels=3), alert()))
         assert status == 200 and said["accepted"] == 2
@@ -118,8 +118,8 @@ async def test_an_alert_that_is_held_in_memory_is_taken_and_said_not_to_be_store
         BufferedJournal.open(tmp_path / "home" / "journal.db") as journal,
         anyio.create_task_group() as group,
     ):
-        keeper = JournalKeeper(journal)
-        watched = Watched(gauges=keeper.gauges)
+        keeper = JournalMonitor(journal)
+        watched = WatchStatus(gauges=keeper.gauges)
         serve = partial(serve_alerts, Bus(journal), WebSettings(port=0), watched=watched)
         web = House(int((await group.start(serve)).rpartition(":")[2]), journal)
         status, said = await web.ask("POST", "/alerts", payload(alert()))
@@ -131,7 +131,7 @@ async def test_an_alert_that_is_held_in_memory_is_taken_and_said_not_to_be_store
             text.splitlines()
         )
         (tmp_path / "home").unlink()
-        assert await journal.try_again()
+        assert await journal.retry_write()
         status, said = await web.ask("POST", "/alerts", payload(alert()))
         assert status == 200 and "stored" not in said
         assert (await web.ask("GET", "/healthz"))[0] == 200
@@ -311,7 +311,7 @@ async def test_running_out_of_file_descriptors_is_no_end(tmp_path: Path) -> None
 
 
 async def test_metrics_tell_what_came_and_what_is_open(tmp_path: Path) -> None:
-    watched = Watched(open_incidents=lambda: {"P0": 1, "P2": 3})
+    watched = WatchStatus(open_incidents=lambda: {"P0": 1, "P2": 3})
     async with house(tmp_path, watched=watched, largest=5000) as web:
         await web.ask(
             "POST", "/alerts", payload(alert(), alert(status="resolved"), alert(labels=1))
@@ -337,7 +337,7 @@ async def test_metrics_tell_what_came_and_what_is_open(tmp_path: Path) -> None:
 
 async def test_a_watch_that_gives_no_sign_of_life_is_not_well(tmp_path: Path) -> None:
     long_ago = datetime.now(UTC) - timedelta(seconds=500)
-    async with house(tmp_path, watched=Watched(heartbeat=lambda: long_ago)) as web:
+    async with house(tmp_path, watched=WatchStatus(heartbeat=lambda: long_ago)) as web:
         status, said = await web.ask("GET", "/healthz")
         assert status == 503 and "no sign of life for 50" in said["wrong"][0]
         assert (await web.ask("HEAD", "/healthz")) == (503, None)
@@ -347,7 +347,7 @@ async def test_an_answer_with_a_bug_does_not_end_the_watch(tmp_path: Path) -> No
     def broken() -> dict[str, int]:
         raise KeyError("P0")
 
-    async with house(tmp_path, watched=Watched(open_incidents=broken)) as web:
+    async with house(tmp_path, watched=WatchStatus(open_incidents=broken)) as web:
         assert (await web.ask("GET", "/metrics"))[0] == 500
         assert (await web.ask("POST", "/alerts", payload(alert())))[0] == 200
 

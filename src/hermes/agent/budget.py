@@ -14,45 +14,45 @@ from datetime import UTC, datetime
 import anyio
 
 from hermes.agent.settings import LimitSettings
-from hermes.core.errors import BudgetSpent
+from hermes.core.errors import BudgetExceeded
 from hermes.core.events.runs import ModelAnswered
 from hermes.core.messages import Usage
 from hermes.core.protocols import Journal
 
 
 @dataclass
-class Account:
+class SpendingAccount:
     """A running sum over the journal: of one family of runs, or of one day."""
 
     family: str = ""
     since: datetime | None = None
-    seen: int = 0
+    last_position: int = 0
     spent: Usage = field(default_factory=Usage)
-    held: Usage = field(default_factory=Usage)
+    reserved: Usage = field(default_factory=Usage)
 
     def covers(self, run: str) -> bool:
         return not self.family or run == self.family or run.startswith(f"{self.family}/")
 
     async def read(self, journal: Journal) -> None:
         async for recorded in journal.read(
-            after=self.seen, kinds=("model.answered",), since=self.since
+            after=self.last_position, kinds=("model.answered",), since=self.since
         ):
-            self.seen = recorded.seq
+            self.last_position = recorded.seq
             event = recorded.event
             if isinstance(event, ModelAnswered) and self.covers(event.run):
                 self.spent += event.usage
 
 
 @dataclass(frozen=True)
-class Limit:
-    account: Account
-    whose: str
+class SpendingLimit:
+    account: SpendingAccount
+    owner: str
     setting: str
     tokens: int | None = None
     usd: float | None = None
 
 
-class Ledger:
+class SpendingBudget:
     def __init__(
         self,
         journal: Journal,
@@ -63,19 +63,19 @@ class Ledger:
         self._journal = journal
         self._limits = limits
         self._now = now
-        self._families: dict[str, Account] = {}
-        self._day = Account()
+        self._families: dict[str, SpendingAccount] = {}
+        self._day = SpendingAccount()
         self._lock = anyio.Lock()
 
-    def watch(self, run: str, *, after: int) -> None:
+    def track(self, run: str, *, after: int) -> None:
         """Nothing before `after` belongs to this run: saves reading it."""
-        self._families.setdefault(run, Account(family=run, seen=after))
+        self._families.setdefault(run, SpendingAccount(family=run, last_position=after))
 
     @asynccontextmanager
-    async def hold(
+    async def reserve(
         self, run: str, usage: Usage, usd: float | None, *, own_tokens: int | None = None
     ) -> AsyncGenerator[None, None]:
-        """Set `usage` aside while a call is made. Raises `BudgetSpent` when it does not fit.
+        """Set `usage` aside while a call is made. Raises `BudgetExceeded` when it does not fit.
 
         `usd` None means that no price is known: money is then not checked, tokens are.
         """
@@ -87,64 +87,70 @@ class Ledger:
         async with self._lock:
             # Taken before reading: a call that is journalled meanwhile counts twice for a
             # moment rather than not at all.
-            held = [limit.account.held for limit in limits]
+            held = [limit.account.reserved for limit in limits]
             for limit in limits:
                 await limit.account.read(self._journal)
             for limit, beside in zip(limits, held, strict=True):
-                _check(limit, beside, wanted, priced=usd is not None)
-            _add(limits, wanted)
+                _check_limit(limit, beside, wanted, priced=usd is not None)
+            _add_reserved(limits, wanted)
         try:
             yield
         finally:
-            _add(limits, Usage(-wanted.input_tokens, -wanted.output_tokens, 0, -wanted.cost_usd))
+            _add_reserved(
+                limits, Usage(-wanted.input_tokens, -wanted.output_tokens, 0, -wanted.cost_usd)
+            )
 
     @property
-    def counts_money(self) -> bool:
+    def has_money_limit(self) -> bool:
         return self._limits.run_usd is not None or self._limits.day_usd is not None
 
-    def _limits_of(self, run: str, own_tokens: int | None) -> Iterator[Limit]:
+    def _limits_of(self, run: str, own_tokens: int | None) -> Iterator[SpendingLimit]:
         limits, root = self._limits, run.partition("/")[0]
         if limits.run_tokens is not None or limits.run_usd is not None:
-            yield Limit(
-                self._family(root),
+            yield SpendingLimit(
+                self._family_account(root),
                 "this run and its subagents",
                 "agent.limits.run_",
                 limits.run_tokens,
                 limits.run_usd,
             )
         if limits.day_tokens is not None or limits.day_usd is not None:
-            yield Limit(
-                self._today(),
+            yield SpendingLimit(
+                self._today_account(),
                 "today (UTC), over all runs",
                 "agent.limits.day_",
                 limits.day_tokens,
                 limits.day_usd,
             )
         if own_tokens is not None:
-            yield Limit(
-                self._family(run), "this subagent", "agent.limits.subagent_", own_tokens, None
+            yield SpendingLimit(
+                self._family_account(run),
+                "this subagent",
+                "agent.limits.subagent_",
+                own_tokens,
+                None,
             )
 
-    def _family(self, run: str) -> Account:
-        return self._families.setdefault(run, Account(family=run))
+    def _family_account(self, run: str) -> SpendingAccount:
+        return self._families.setdefault(run, SpendingAccount(family=run))
 
-    def _today(self) -> Account:
+    def _today_account(self) -> SpendingAccount:
         midnight = self._now().replace(hour=0, minute=0, second=0, microsecond=0)
         if self._day.since != midnight:
             self._day.since, self._day.spent = midnight, Usage()  # what is held stays held
         return self._day
 
 
-def _add(limits: list[Limit], usage: Usage) -> None:
+def _add_reserved(limits: list[SpendingLimit], usage: Usage) -> None:
     for account in {id(limit.account): limit.account for limit in limits}.values():
-        account.held += usage
+        account.reserved += usage
 
 
-def _check(limit: Limit, beside: Usage, wanted: Usage, *, priced: bool) -> None:
+def _check_limit(limit: SpendingLimit, beside: Usage, wanted: Usage, *, priced: bool) -> None:
     spent = limit.account.spent
     if limit.tokens is not None and spent.tokens + beside.tokens + wanted.tokens > limit.tokens:
-        raise BudgetSpent(
-            f"the limit of {limit.tokens:,} tokens for {limit.whose} stands before this call: "
+        raise BudgetExceeded(
+            f"the limit of {limit.tokens:,} tokens for {limit.owner} stands before this call: "
             f"{spent.tokens:,} are spent, {beside.tokens:,} set aside for calls under way, and "
             f"this one may need {wanted.tokens:,}. Raise {limit.setting}tokens to go on."
         )
@@ -153,13 +159,13 @@ def _check(limit: Limit, beside: Usage, wanted: Usage, *, priced: bool) -> None:
     if limit.usd <= spent.cost_usd or (
         priced and spent.cost_usd + beside.cost_usd + wanted.cost_usd > limit.usd
     ):
-        raise BudgetSpent(
-            f"the limit of ${limit.usd:.2f} for {limit.whose} stands before this call: "
+        raise BudgetExceeded(
+            f"the limit of ${limit.usd:.2f} for {limit.owner} stands before this call: "
             f"${spent.cost_usd:.4f} is spent, ${beside.cost_usd:.4f} set aside for calls under "
-            f"way, and this one may cost {_cost(wanted, priced)}. "
+            f"way, and this one may cost {_describe_cost(wanted, priced)}. "
             f"Raise {limit.setting}usd to go on."
         )
 
 
-def _cost(wanted: Usage, priced: bool) -> str:
+def _describe_cost(wanted: Usage, priced: bool) -> str:
     return f"${wanted.cost_usd:.4f}" if priced else "an amount that is not known"

@@ -1,31 +1,148 @@
-"""Makes room in a full window: the middle of a conversation gives way to a summary.
+"""Shortens a stretch of conversation without a model: what was asked, run, touched, and failed."""
 
-The system prompt, the first user message (the task) and the recent turns stay as they are. Every
-standing instruction and the present request among the replaced messages are quoted word for word
-by rule; only the rest is told by the summary model, or listed when there is none.
-"""
-
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from hermes.agent.asking import ask
-from hermes.agent.digest import digest, transcript
-from hermes.agent.own_words import OWN_WORDS, STORY, SUMMARY
-from hermes.agent.results import shorten
-from hermes.agent.session import Session
-from hermes.agent.standing import standing_instructions
-from hermes.core.errors import BudgetSpent, ContextTooLong, ModelError
+import msgspec
+
+from hermes.agent.prompt import SUMMARY_HEADING, SUMMARY_NOTE_PREFIX, SYSTEM_NOTES, is_system_note
+from hermes.agent.session import ConversationSession, call_model
+from hermes.agent.tool_results import exit_status, shorten_middle
+from hermes.core.errors import BudgetExceeded, ContextTooLong, ModelError
 from hermes.core.events.runs import ContextCompressed
-from hermes.core.messages import Message
+from hermes.core.messages import Message, ToolCall, ToolResult
 from hermes.core.protocols import Model
-from hermes.policy.data_marks import as_data
+from hermes.policy.taint.data_marks import mark_as_data, strip_data_marks
 
-ENOUGH = 0.8
+_PATH_ARGUMENTS = ("path", "file", "filename", "file_path")
+
+
+def digest_messages(messages: Sequence[Message], size: int) -> str:
+    """One line for each thing that happened, the newest kept when `size` characters are full."""
+    lines = list(_digest_lines(messages))
+    kept: list[str] = []
+    room = size
+    for line in reversed(lines):
+        room -= len(line) + 1
+        if room < 0:
+            kept.append(f"- [{len(lines) - len(kept):,} earlier steps left out]")
+            break
+        kept.append(line)
+    files = sorted(_paths_used(messages))
+    touched = [shorten_middle(f"- files touched: {', '.join(files)}", 600)] if files else []
+    return "\n".join([*reversed(kept), *touched])
+
+
+def render_transcript(messages: Sequence[Message], size: int) -> str:
+    """The stretch as text; when it is too long, tool outputs shrink first, the oldest first."""
+    pieces = [_full_text(message) for message in messages]
+    total = sum(map(len, pieces))
+    for limit in (1000, 200):
+        for index, message in enumerate(messages):
+            if total <= size:
+                break
+            if message.result is not None and len(pieces[index]) > limit:
+                total -= len(pieces[index])
+                pieces[index] = shorten_middle(pieces[index], limit)
+                total += len(pieces[index])
+    return shorten_middle("\n".join(pieces), size)
+
+
+def _digest_lines(messages: Sequence[Message]) -> Iterator[str]:
+    results = {m.result.call_id: m.result for m in messages if m.result is not None}
+    for message in messages:
+        if message.role == "user" and message.text.startswith(SUMMARY_NOTE_PREFIX):
+            yield from strip_data_marks(
+                message.text.partition(SUMMARY_HEADING)[2].strip()
+            ).splitlines()
+        elif message.role == "user" and not is_system_note(message.text):
+            yield f"- asked: {_one_line(message.text, 300)}"
+        elif message.role == "assistant":
+            if message.text.strip():
+                yield f"- said: {_one_line(message.text, 300)}"
+            for call in message.calls:
+                yield f"- ran {_describe_call(call)} → {_describe_outcome(results.get(call.id))}"
+
+
+def _full_text(message: Message) -> str:
+    if message.result is not None:
+        return f"result ({message.result.status}): {message.result.content}"
+    calls = "".join(f"\ncall: {_describe_call(call, 600)}" for call in message.calls)
+    return f"{message.role}: {message.text}{calls}"
+
+
+def _describe_call(call: ToolCall, size: int = 160) -> str:
+    arguments = msgspec.json.encode(call.arguments).decode()
+    return f"{call.name} {_one_line(arguments, size)}"
+
+
+def _describe_outcome(result: ToolResult | None) -> str:
+    if result is None:
+        return "no result"
+    status = exit_status(result.content)
+    lines = [line for line in result.content.splitlines() if line.strip()]
+    last = _one_line(lines[-1], 160) if lines else "no output"
+    if result.status != "ok" or status:
+        return f"{result.status if status is None else f'exit {status}'}: {last}"
+    return f"{'ok' if status is None else 'exit 0'}: {last}"
+
+
+def _paths_used(messages: Sequence[Message]) -> set[str]:
+    calls = (call for message in messages for call in message.calls)
+    return {
+        str(call.arguments[key])
+        for call in calls
+        for key in _PATH_ARGUMENTS
+        if call.arguments.get(key)
+    }
+
+
+def _one_line(text: str, size: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= size else f"{line[: size - 1]}…"
+
+
+_STANDING_WORDS = re.compile(
+    r"\b(always|never|from now on|remember|do not|don[’']t|must(n[’']t)?|make sure|ensure"
+    r"|at all times|keep in mind|whenever|every time|each time|in (the )?future|no longer"
+    r"|only (use|ever|do)|prefer|avoid|stop (using|doing|asking)|under no circumstances"
+    r"|before (you )?(do|chang|delet)\w*|shall|may not|should(n[’']t)?|is forbidden"
+    r"|not allowed|instead of|rule)\b",
+    re.IGNORECASE,
+)
+_PARAGRAPH = re.compile(r"\n\s*\n")
+_SENTENCE = re.compile(r"(?<=[.!?。])\s+|\n")
+MAX_INSTRUCTION_CHARS = 1200
+"""Characters up to which the whole paragraph is kept: a sentence may lean on its neighbours."""
+
+
+def find_standing_instructions(texts: Iterable[str]) -> list[str]:
+    """Instructions in these user texts, word for word, in order, each once."""
+    found: dict[str, None] = {}
+    for text in texts:
+        found.update(dict.fromkeys(_instructions(text)))
+    return list(found)
+
+
+def _instructions(text: str) -> Iterable[str]:
+    for paragraph in _PARAGRAPH.split(text):
+        if not _STANDING_WORDS.search(paragraph):
+            continue
+        if len(paragraph) <= MAX_INSTRUCTION_CHARS:
+            yield paragraph.strip()
+            continue
+        for sentence in _SENTENCE.split(paragraph):
+            if _STANDING_WORDS.search(sentence):
+                yield sentence.strip()
+
+
+MAX_COMPRESSED_SHARE = 0.8
 """A compression must leave at most this share of the tokens, else it did not help."""
-KEPT_SHARE, TOLD_SHARE = 0.35, 0.12
-CHARACTERS = 4  # a token, roughly
+KEPT_WINDOW_SHARE, SUMMARY_WINDOW_SHARE = 0.35, 0.12
+CHARS_PER_TOKEN = 4  # a token, roughly
 
-SUMMARISER = (
+COMPRESSION_PROMPT = (
     "You shorten the record of an operations agent so that it can go on without the record. Write "
     "plain facts in at most 500 words: what was wanted; what was done, with commands, exit status "
     "and results that still matter; files touched; what was decided and why; errors; what is open "
@@ -34,11 +151,11 @@ SUMMARISER = (
 )
 
 
-async def make_room(session: Session) -> None:
+async def compress_if_full(session: ConversationSession) -> None:
     """Compress when the window is nearly full. Raises `ContextTooLong` when nothing helps."""
-    window = session.means.model.window
+    window = session.dependencies.model.window
     tokens = session.gauge.tokens(session.history.messages)
-    if window <= 0 or tokens <= session.means.settings.compress_at * window:
+    if window <= 0 or tokens <= session.dependencies.settings.compress_at * window:
         return
     if session.failed_compressions < 2:
         if await compress(session) is not None:
@@ -46,44 +163,48 @@ async def make_room(session: Session) -> None:
         session.failed_compressions += 1
     if session.failed_compressions >= 2 and tokens > window:
         raise ContextTooLong(
-            f"the conversation has about {tokens:,} tokens and {session.means.model.name} takes "
+            f"the conversation has about {tokens:,} tokens and {session.dependencies.model.name} takes "
             f"{window:,}; nothing more of it can be summed up. Begin a new conversation, or switch "
             "to a model with a larger window."
         )
 
 
-async def compress(session: Session, *, hard: bool = False) -> ContextCompressed | None:
+async def compress(session: ConversationSession, *, hard: bool = False) -> ContextCompressed | None:
     """Replace the middle by a summary; None when that would not make enough room.
 
     `hard` keeps no recent turn word for word: the last way out before giving up.
     """
     for keep_nothing in (True,) if hard else (False, True):
-        event = await _compressed(session, keep_nothing)
+        event = await _build_compression(session, keep_nothing)
         if event is not None:
             await session.record(event)
-            session.gauge.forget()
+            session.gauge.reset()
             return event
     return None
 
 
-async def _compressed(session: Session, hard: bool) -> ContextCompressed | None:
-    messages, means = session.history.messages, session.means
+async def _build_compression(session: ConversationSession, hard: bool) -> ContextCompressed | None:
+    messages, means = session.history.messages, session.dependencies
     before = means.estimate(messages, session.specs)
     ceiling = min(means.model.window or before, before)
     first = _first_kept(messages)
-    last = _last_dropped(session, first, 0 if hard else int(ceiling * KEPT_SHARE))
+    last = _last_dropped(session, first, 0 if hard else int(ceiling * KEPT_WINDOW_SHARE))
     dropped = messages[first:last]
     if not any(message.role == "assistant" for message in dropped):
         return None
     if last == len(messages) and not hard:
         return None  # not even the last step fits: then its outputs must be shortened
     kept = [*messages[:first], *messages[last:]]
-    if means.estimate(kept, session.specs) > before * ENOUGH:
+    if means.estimate(kept, session.specs) > before * MAX_COMPRESSED_SHARE:
         return None  # before any model is asked to tell it
-    story = await _tell(session, dropped, int(ceiling * TOLD_SHARE) * CHARACTERS, hard)
+    story = await _summary_text(
+        session, dropped, int(ceiling * SUMMARY_WINDOW_SHARE) * CHARS_PER_TOKEN, hard
+    )
     summary = _compose(session, kept, len(dropped), story)
     after = means.estimate([*kept, Message(role="user", text=summary)], session.specs)
-    if after > before * ENOUGH or (not hard and after > means.settings.compress_at * ceiling):
+    if after > before * MAX_COMPRESSED_SHARE or (
+        not hard and after > means.settings.compress_at * ceiling
+    ):
         return None
     return ContextCompressed(
         run=session.run,
@@ -102,16 +223,16 @@ def _first_kept(messages: Sequence[Message]) -> int:
     return len(messages)
 
 
-def _last_dropped(session: Session, first: int, room: int) -> int:
+def _last_dropped(session: ConversationSession, first: int, room: int) -> int:
     """Where the recent messages begin that stay. A call and its results are never parted."""
     messages = session.history.messages
-    turns, start = session.means.settings.keep_recent_turns, len(messages)
+    turns, start = session.dependencies.settings.keep_recent_turns, len(messages)
     end = start
     for index in range(len(messages) - 1, first - 1, -1):
         if messages[index].role == "tool":
             continue
         asked = messages[index].role == "user"
-        room -= session.means.estimate(messages[index:end], ())
+        room -= session.dependencies.estimate(messages[index:end], ())
         if (room < 0 or turns <= 0) and not (asked and end == len(messages)):
             break  # what was just asked stays in any case
         start = end = index
@@ -119,50 +240,60 @@ def _last_dropped(session: Session, first: int, room: int) -> int:
     return start
 
 
-async def _tell(session: Session, dropped: Sequence[Message], size: int, hard: bool) -> str:
+async def _summary_text(
+    session: ConversationSession, dropped: Sequence[Message], size: int, hard: bool
+) -> str:
     if hard:
-        recent = transcript(dropped[-8:], size * 2 // 3)
-        return f"{digest(dropped, size // 3)}\n\nThe latest of it, outputs shortened:\n{recent}"
-    model = session.means.summary_model
+        recent = render_transcript(dropped[-8:], size * 2 // 3)
+        return f"{digest_messages(dropped, size // 3)}\n\nThe latest of it, outputs shortened:\n{recent}"
+    model = session.dependencies.summary_model
     if model is not None:
         try:
-            return shorten(await _summarise(session, model, dropped), size)
-        except (ModelError, BudgetSpent) as error:
+            return shorten_middle(await _summarise(session, model, dropped), size)
+        except (ModelError, BudgetExceeded) as error:
             session.note(f"the summary was made without a model: {error}")
-    return digest(dropped, size)
+    return digest_messages(dropped, size)
 
 
-async def _summarise(session: Session, model: Model, dropped: Sequence[Message]) -> str:
-    size = (model.window or 8192) * CHARACTERS // 2
+async def _summarise(session: ConversationSession, model: Model, dropped: Sequence[Message]) -> str:
+    size = (model.window or 8192) * CHARS_PER_TOKEN // 2
     messages = [
-        Message(role="system", text=SUMMARISER),
-        Message(role="user", text=as_data(transcript(dropped, size), "the record", session.run)),
+        Message(role="system", text=COMPRESSION_PROMPT),
+        Message(
+            role="user",
+            text=mark_as_data(render_transcript(dropped, size), "the record", session.run),
+        ),
     ]
-    tokens = session.means.estimate(messages, ())
-    async with ask(session, model, messages, (), tokens=tokens, shown=False) as (reply, cost):
+    tokens = session.dependencies.estimate(messages, ())
+    async with call_model(session, model, messages, (), tokens=tokens, shown=False) as (
+        reply,
+        cost,
+    ):
         await session.record(cost)
     if not reply.message.text.strip():
         raise ModelError(f"{model.name} answered with nothing")
     return reply.message.text.strip()
 
 
-def _compose(session: Session, kept: Sequence[Message], count: int, story: str) -> str:
+def _compose(
+    session: ConversationSession, kept: Sequence[Message], count: int, summary: str
+) -> str:
     history = session.history
     still_there = Counter(message.text for message in kept if message.role == "user")
     gone: list[tuple[int, str]] = []
     for turn, text in history.asked:
         if still_there[text]:
             still_there[text] -= 1
-        elif text not in OWN_WORDS:
+        elif text not in SYSTEM_NOTES:
             gone.append((turn, text))
     present = [text for turn, text in gone if history.open and turn == history.turn]
-    standing = standing_instructions(text for _, text in gone if text not in present)
-    parts = [f"{SUMMARY} {count} older messages.]"]
+    standing = find_standing_instructions(text for _, text in gone if text not in present)
+    parts = [f"{SUMMARY_NOTE_PREFIX} {count} older messages.]"]
     if standing:
         parts.append("Standing instructions of the user, word for word, still in force:")
         parts.extend(f"<instruction>\n{text}\n</instruction>" for text in standing)
     if present:
         parts.append("What is being asked now, word for word:")
         parts.extend(f"<request>\n{text}\n</request>" for text in present)
-    parts.append(f"{STORY}\n{as_data(story, 'the record', session.run)}")
+    parts.append(f"{SUMMARY_HEADING}\n{mark_as_data(summary, 'the record', session.run)}")
     return "\n\n".join(parts)

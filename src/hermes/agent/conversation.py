@@ -7,14 +7,14 @@ from functools import partial
 
 import anyio
 
-from hermes.agent.budget import Ledger
+from hermes.agent.budget import SpendingBudget
 from hermes.agent.compression import compress
-from hermes.agent.delegation import SubRun, delegate_tool, depth
-from hermes.agent.history import Cause, History, recall
-from hermes.agent.loop import Outcome, ended, run_calls, run_turn, said
-from hermes.agent.means import Means
-from hermes.agent.prompt import prompt_for
-from hermes.agent.session import Session
+from hermes.agent.delegation import SubagentRun, delegate_tool, delegation_depth
+from hermes.agent.dependencies import AgentDependencies
+from hermes.agent.history import ConversationHistory, InterruptionCause, rebuild_history
+from hermes.agent.loop import TurnOutcome, run_calls, run_turn, turn_ended, user_message
+from hermes.agent.prompt import build_prompt
+from hermes.agent.session import ConversationSession
 from hermes.core.errors import HermesError, SettingsError, StoreError
 from hermes.core.events import Event
 from hermes.core.events.runs import (
@@ -27,24 +27,23 @@ from hermes.core.events.runs import (
     TurnUndone,
 )
 from hermes.core.events.tools import ToolFinished
-from hermes.core.ids import new_id
 from hermes.core.messages import Message, Usage
 from hermes.core.protocols import Model
-from hermes.core.whose import in_the_name_of
+from hermes.core.run_ids import new_id, working_for_run
 from hermes.tools.executor import Executor
 
 
 class Conversation:
     """Made with `begin` or `resume`. One turn at a time; `steer` and `interrupt` act on it."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ConversationSession) -> None:
         self._session = session
         self._scope: anyio.CancelScope | None = None
 
     @classmethod
     async def begin(
         cls,
-        means: Means,
+        dependencies: AgentDependencies,
         *,
         task: str = "",
         run: str = "",
@@ -53,41 +52,45 @@ class Conversation:
         system: str | None = None,
         unattended: bool = False,
     ) -> "Conversation":
-        if run and await _exists(means, run):
+        if run and await _run_exists(dependencies, run):
             raise SettingsError(f"run {run!r} is already in the journal; resume it instead")
         begun = RunStarted(
             run=run or new_id("run"),
-            origin=means.origin,
+            origin=dependencies.origin,
             parent=parent,
             task=task[:200],
-            model=means.model.name,
+            model=dependencies.model.name,
             directory=directory,
-            tools=tuple(spec.name for spec in means.executor.specs),
+            tools=tuple(spec.name for spec in dependencies.executor.specs),
             unattended=unattended,
         )
         events: list[Event] = [begun]
-        prompt = prompt_for(means, directory) if system is None else system
+        prompt = build_prompt(dependencies, directory) if system is None else system
         if prompt:
             message = Message(role="system", text=prompt)
             events.append(MessageAdded(run=begun.run, message=message))
-        written = await means.bus.record(*events)
-        history = History()
+        written = await dependencies.bus.record(*events)
+        history = ConversationHistory()
         history.first_seq = written[0][0]
         for _, event in written:
             history.apply(event)
-        return cls(_open(means, begun.run, history))
+        return cls(_open_session(dependencies, begun.run, history))
 
     @classmethod
-    async def resume(cls, means: Means, run: str) -> "Conversation":
+    async def resume(cls, dependencies: AgentDependencies, run: str) -> "Conversation":
         """Rebuilt from the journal alone; writes nothing. Raises `SettingsError`."""
-        history = await recall(means.bus.journal, run)
+        history = await rebuild_history(dependencies.bus.journal, run)
         missing = ""
-        if history.model and history.model != means.model.name and means.open_model is not None:
+        if (
+            history.model
+            and history.model != dependencies.model.name
+            and dependencies.open_model is not None
+        ):
             try:
-                means = replace(means, model=means.open_model(history.model))
+                dependencies = replace(dependencies, model=dependencies.open_model(history.model))
             except SettingsError as error:  # better another model than a lost conversation
                 missing = f"{history.model} could not be opened ({error}); going on with another"
-        session = _open(means, run, history, resumed=True)
+        session = _open_session(dependencies, run, history, resumed=True)
         if missing:
             session.note(missing)
         return cls(session)
@@ -126,14 +129,14 @@ class Conversation:
 
     @property
     def model(self) -> Model:
-        return self._session.means.model
+        return self._session.dependencies.model
 
     async def say(self, text: str) -> str:
         """One turn, until the model answers in words; empty when it was interrupted.
 
         Raises errors of models, budgets and the store, after writing down that the turn failed.
         """
-        self._must_rest()
+        self._require_idle()
         if self.open:
             await self._close("interrupted", "cut off before", "a crash")
         answer = await self._turn(partial(self._begin_turn, text))
@@ -148,8 +151,8 @@ class Conversation:
 
         A call that was started and may have changed something is not run again.
         """
-        self._must_rest()
-        await self._reread()
+        self._require_idle()
+        await self._reload_history()
         history = self._session.history
         if not history.open:
             return None
@@ -168,29 +171,29 @@ class Conversation:
             self._scope.cancel()
 
     async def compress(self) -> ContextCompressed | None:
-        self._must_rest()
+        self._require_idle()
         return await compress(self._session)
 
     async def undo(self) -> str | None:
         """Take back the last turn; what was asked in it, or None when there is none."""
-        self._must_rest()
+        self._require_idle()
         history = self._session.history
         turn = history.last_turn
         if not turn:
             return None
         text = history.request(turn)
         await self._session.record(TurnUndone(run=self.run, turn=turn))
-        self._session.gauge.forget()
+        self._session.gauge.reset()
         return text
 
     async def switch(self, model: Model) -> None:
-        self._must_rest()
+        self._require_idle()
         await self._session.record(ModelSwitched(run=self.run, model=model.name))
         session = self._session
-        means = replace(session.means, model=model)
-        session.equip(means, _equipped(means, session.run, session.history))
+        means = replace(session.dependencies, model=model)
+        session.set_dependencies(means, _build_executor(means, session.run, session.history))
 
-    def _must_rest(self) -> None:
+    def _require_idle(self) -> None:
         if self._scope is not None:
             raise SettingsError("a turn is running: steer or interrupt it, or wait for its end")
 
@@ -199,27 +202,29 @@ class Conversation:
         session.failed_compressions = 0
         await session.record(
             TurnStarted(run=self.run, turn=session.history.turn + 1),
-            MessageAdded(run=self.run, message=said(text)),
-            *await session.means.recall(self.run, text),
+            MessageAdded(run=self.run, message=user_message(text)),
+            *await session.dependencies.recall(self.run, text),
         )
         return await run_turn(session)
 
     async def _finish_turn(self) -> str:
         session, history = self._session, self._session.history
         again = [call for call in history.unanswered() if history.may_run(call)]
-        lost = [history.lost(call) for call in history.unanswered() if not history.may_run(call)]
+        lost = [
+            history.lost_result(call) for call in history.unanswered() if not history.may_run(call)
+        ]
         if lost:
             await session.record(*(ToolFinished(run=self.run, result=result) for result in lost))
         if again:
             await run_calls(session, again)
         last = history.messages[-1]
         if last.role == "assistant" and not last.calls:  # only its ending had not been written
-            await session.record(ended(session, "answered"))
+            await session.record(turn_ended(session, "answered"))
             return last.text
         return await run_turn(session)
 
     async def _turn(self, work: Callable[[], Awaitable[str]]) -> str:
-        with anyio.CancelScope() as scope, in_the_name_of(self.run):
+        with anyio.CancelScope() as scope, working_for_run(self.run):
             self._scope = scope
             try:
                 return await work()
@@ -234,46 +239,67 @@ class Conversation:
                 self._scope = None
         return ""
 
-    async def _close(self, outcome: Outcome, reason: str, cause: Cause) -> None:
+    async def _close(self, outcome: TurnOutcome, reason: str, cause: InterruptionCause) -> None:
         """Answer what is unanswered and end the turn, as far as the store lets us."""
         with suppress(StoreError):
-            await self._reread()
+            await self._reload_history()
             session, history = self._session, self._session.history
             if not history.open:
                 return
-            results = [history.lost(call, cause) for call in history.unanswered()]
+            results = [history.lost_result(call, cause) for call in history.unanswered()]
             notes = "; ".join(part for part in (reason, *session.new_notes()) if part)
             await session.record(
                 *(ToolFinished(run=self.run, result=result) for result in results),
-                ended(session, outcome, notes),
+                turn_ended(session, outcome, notes),
             )
 
-    async def _reread(self) -> None:
+    async def _reload_history(self) -> None:
         """The journal knows better than we do what had begun when something was cut off."""
-        self._session.history = await recall(self._session.means.bus.journal, self.run)
+        self._session.history = await rebuild_history(
+            self._session.dependencies.bus.journal, self.run
+        )
 
 
-def _open(means: Means, run: str, history: History, *, resumed: bool = False) -> Session:
-    ledger = means.ledger or Ledger(means.bus.journal, means.settings.limits)
-    ledger.watch(run, after=history.first_seq - 1)
-    means = replace(means, ledger=ledger)
-    return Session(run, means, history, _equipped(means, run, history), ledger, resumed=resumed)
-
-
-def _equipped(means: Means, run: str, history: History) -> Executor:
-    if depth(run) >= means.settings.max_depth:
-        return means.executor
-    directory = history.begun.directory if history.begun else ""
-    return means.executor.plus(delegate_tool(means, _open_subagent, directory=directory))
-
-
-async def _open_subagent(means: Means, sub: SubRun) -> Conversation:
-    if sub.known:
-        return await Conversation.resume(means, sub.run)
-    return await Conversation.begin(
-        means, task=sub.goal, run=sub.run, parent=sub.parent, directory=sub.directory
+def _open_session(
+    dependencies: AgentDependencies,
+    run: str,
+    history: ConversationHistory,
+    *,
+    resumed: bool = False,
+) -> ConversationSession:
+    ledger = dependencies.ledger or SpendingBudget(
+        dependencies.bus.journal, dependencies.settings.limits
+    )
+    ledger.track(run, after=history.first_seq - 1)
+    dependencies = replace(dependencies, ledger=ledger)
+    return ConversationSession(
+        run,
+        dependencies,
+        history,
+        _build_executor(dependencies, run, history),
+        ledger,
+        resumed=resumed,
     )
 
 
-async def _exists(means: Means, run: str) -> bool:
-    return bool([0 async for _ in means.bus.journal.read(run=run, kinds=("run.started",))])
+def _build_executor(
+    dependencies: AgentDependencies, run: str, history: ConversationHistory
+) -> Executor:
+    if delegation_depth(run) >= dependencies.settings.max_depth:
+        return dependencies.executor
+    directory = history.begun.directory if history.begun else ""
+    return dependencies.executor.with_tool(
+        delegate_tool(dependencies, _open_subagent, directory=directory)
+    )
+
+
+async def _open_subagent(dependencies: AgentDependencies, sub: SubagentRun) -> Conversation:
+    if sub.known:
+        return await Conversation.resume(dependencies, sub.run)
+    return await Conversation.begin(
+        dependencies, task=sub.goal, run=sub.run, parent=sub.parent, directory=sub.directory
+    )
+
+
+async def _run_exists(dependencies: AgentDependencies, run: str) -> bool:
+    return bool([0 async for _ in dependencies.bus.journal.read(run=run, kinds=("run.started",))])

@@ -1,9 +1,4 @@
-"""The `delegate` tool: subagents side by side, each with its own run, tools, budget and deadline.
-
-Delegating changes nothing by itself: whatever a subagent does takes the same road, through the
-same executor and policy. Hence its risk is `read`, and after a crash it is simply called again;
-it then goes on with the subagents it had, from what they wrote, rather than start new ones.
-"""
+"""What a subagent had found when it was cut off: read from the journal, so that nothing is lost."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -13,22 +8,50 @@ from typing import Annotated, Literal, Protocol
 import anyio
 import msgspec
 
-from hermes.agent.findings import findings, last_answer
-from hermes.agent.history import recall
-from hermes.agent.means import Means
-from hermes.agent.prompt import SUBAGENT
-from hermes.agent.results import shorten
-from hermes.core.errors import HermesError, StoreError, ToolError
+from hermes.agent.compression import digest_messages
+from hermes.agent.dependencies import AgentDependencies
+from hermes.agent.history import rebuild_history
+from hermes.agent.prompt import SUBAGENT_PROMPT
+from hermes.agent.tool_results import shorten_middle
+from hermes.core.errors import HermesError, SettingsError, StoreError, ToolError
 from hermes.core.events.runs import MessageAdded, RunStarted, TurnEnded
 from hermes.core.messages import Risk, Usage, Value
-from hermes.core.protocols import ToolContext
+from hermes.core.protocols import Journal, ToolContext
 from hermes.tools.declare import FunctionTool, about, tool
-from hermes.tools.executor import PREVIEW, Executor
+from hermes.tools.executor import MAX_PREVIEW_CHARS, Executor
 
-NAME = "delegate"
+MAX_TEXTS, MAX_RESULTS = 3, 5
 
 
-class Task(Value, kw_only=True, frozen=True, forbid_unknown_fields=True):
+async def partial_findings(journal: Journal, run: str) -> str:
+    """Its last texts and tool results, shortened; empty when it had not begun."""
+    try:
+        messages = (await rebuild_history(journal, run)).view
+    except SettingsError:
+        return ""
+    texts = [m.text for m in messages if m.role == "assistant" and m.text.strip()][-MAX_TEXTS:]
+    results = [m.result.content for m in messages if m.result is not None][-MAX_RESULTS:]
+    if not texts and not results:
+        return "It had found nothing yet."
+    parts = ["What it had found so far:", *(shorten_middle(text, 1500) for text in texts)]
+    steps = digest_messages([m for m in messages if m.role == "assistant" or m.result], 1500)
+    parts += ["Its steps:", steps] if results else []
+    parts += (
+        ["Its last results:", *(shorten_middle(text, 800) for text in results)] if results else []
+    )
+    return "\n\n".join(parts)
+
+
+async def last_answer(journal: Journal, run: str) -> str:
+    """The last words of a run that had ended before anybody read them."""
+    messages = (await rebuild_history(journal, run)).messages
+    return next((m.text for m in reversed(messages) if m.role == "assistant" and m.text), "")
+
+
+DELEGATE_TOOL_NAME = "delegate"
+
+
+class SubagentTask(Value, kw_only=True, frozen=True, forbid_unknown_fields=True):
     goal: Annotated[str, about("What to find out or do, complete in itself.")]
     context: Annotated[str, about("What it must know; it sees nothing of this conversation.")] = ""
     tools: Annotated[list[str], about("Names of the tools it may use; empty: all of yours.")] = []
@@ -38,7 +61,7 @@ class Task(Value, kw_only=True, frozen=True, forbid_unknown_fields=True):
     timeout: Annotated[float, about("Seconds until it is cut off.")] = 0.0
 
 
-class Report(Value, kw_only=True, frozen=True):
+class SubagentReport(Value, kw_only=True, frozen=True):
     status: Literal["answered", "exhausted", "failed", "timed out"]
     answer: str
     run: str
@@ -47,7 +70,7 @@ class Report(Value, kw_only=True, frozen=True):
 
 
 @dataclass(frozen=True)
-class SubRun:
+class SubagentRun:
     run: str
     parent: str
     goal: str
@@ -65,73 +88,79 @@ class Subagent(Protocol):
     async def carry_on(self) -> str | None: ...
 
 
-Open = Callable[[Means, SubRun], Awaitable[Subagent]]
+OpenSubagent = Callable[[AgentDependencies, SubagentRun], Awaitable[Subagent]]
 
 
-def depth(run: str) -> int:
+def delegation_depth(run: str) -> int:
     return run.count("/sub-")
 
 
-def delegate_tool(means: Means, open_subagent: Open, *, directory: str = "") -> FunctionTool:
-    crew = Crew(means, open_subagent, directory)
+def delegate_tool(
+    dependencies: AgentDependencies, open_subagent: OpenSubagent, *, directory: str = ""
+) -> FunctionTool:
+    crew = SubagentPool(dependencies, open_subagent, directory)
 
     async def delegate(
         context: ToolContext,
-        tasks: Annotated[list[Task], about("They run side by side.")],
+        tasks: Annotated[list[SubagentTask], about("They run side by side.")],
     ) -> str:
         """Hand independent tasks to subagents that work side by side and report back.
 
         Worth it for several investigations at once or for one that would fill this conversation.
         Each answers with status, answer, run, seconds and tokens."""
-        return await crew.work(context.run, tasks)
+        return await crew.run_tasks(context.run, tasks)
 
     return tool(risk=Risk.READ)(delegate)
 
 
 @dataclass
-class Crew:
+class SubagentPool:
     """The subagents of one conversation."""
 
-    means: Means
-    open: Open
+    dependencies: AgentDependencies
+    open: OpenSubagent
     directory: str
-    seats: anyio.CapacityLimiter = field(init=False)
-    numbers: int | None = None
+    slots: anyio.CapacityLimiter = field(init=False)
+    last_number: int | None = None
     lock: anyio.Lock = field(default_factory=anyio.Lock)
-    mine: set[str] = field(default_factory=set)
+    own_runs: set[str] = field(default_factory=set)
     """Runs opened in this life of the process."""
 
     def __post_init__(self) -> None:
-        self.seats = anyio.CapacityLimiter(max(self.means.settings.max_subagents, 1))
+        self.slots = anyio.CapacityLimiter(max(self.dependencies.settings.max_subagents, 1))
 
-    async def work(self, parent: str, tasks: list[Task]) -> str:
+    async def run_tasks(self, parent: str, tasks: list[SubagentTask]) -> str:
         if not tasks:
             raise ToolError("there is no task; give at least one with a goal")
-        equipped = [_means_for(self.means, task) for task in tasks]
+        equipped = [_dependencies_for(self.dependencies, task) for task in tasks]
         async with self.lock:
             runs = await self._runs(parent, tasks)
-        reports: dict[int, Report] = {}
-        share = max(PREVIEW * 9 // 10 // len(tasks), 1000)
+        reports: dict[int, SubagentReport] = {}
+        share = max(MAX_PREVIEW_CHARS * 9 // 10 // len(tasks), 1000)
 
         async def one(index: int) -> None:
-            async with self.seats:
+            async with self.slots:
                 report = await self._run(equipped[index], runs[index], tasks[index])
-            reports[index] = msgspec.structs.replace(report, answer=shorten(report.answer, share))
+            reports[index] = msgspec.structs.replace(
+                report, answer=shorten_middle(report.answer, share)
+            )
 
         async with anyio.create_task_group() as group:
             for index in range(len(tasks)):
                 group.start_soon(one, index)
         return msgspec.json.encode([reports[index] for index in range(len(tasks))]).decode()
 
-    async def _run(self, means: Means, sub: SubRun, task: Task) -> Report:
+    async def _run(
+        self, dependencies: AgentDependencies, sub: SubagentRun, task: SubagentTask
+    ) -> SubagentReport:
         started, agent = time.monotonic(), None
         status: Literal["answered", "exhausted", "failed", "timed out"] = "timed out"
         answer = ""
         try:
-            with anyio.move_on_after(_deadline(task, means)):
-                agent = await self.open(means, sub)
-                answer = await _answer(agent, means, sub, task)
-                status = _status(agent)
+            with anyio.move_on_after(_deadline(task, dependencies)):
+                agent = await self.open(dependencies, sub)
+                answer = await _run_task(agent, dependencies, sub, task)
+                status = _turn_status(agent)
         except StoreError:
             raise
         except HermesError as error:
@@ -139,9 +168,9 @@ class Crew:
         except Exception as error:  # noqa: BLE001 - one that dies must not take the others along
             status, answer = "failed", f"{type(error).__name__}: {error}"
         if status in ("failed", "timed out"):
-            found = await findings(means.bus.journal, sub.run)
+            found = await partial_findings(dependencies.bus.journal, sub.run)
             answer = "\n\n".join(part for part in (answer, found) if part)
-        return Report(
+        return SubagentReport(
             status=status,
             answer=answer,
             run=sub.run,
@@ -149,30 +178,32 @@ class Crew:
             tokens=agent.usage.tokens if agent else 0,
         )
 
-    async def _runs(self, parent: str, tasks: list[Task]) -> list[SubRun]:
+    async def _runs(self, parent: str, tasks: list[SubagentTask]) -> list[SubagentRun]:
         """A place in the journal for each task: the one it had before a crash, else a new one."""
-        orphans = await self._orphans(parent)
+        orphans = await self._interrupted_runs(parent)
         runs = []
         for task in tasks:
-            known = orphans.get(_prompt(task), [])
+            known = orphans.get(_task_prompt(task), [])
             run = known.pop(0) if known else await self._new_run(parent)
-            runs.append(SubRun(run, parent, task.goal, self.directory, run not in self.mine))
-        self.mine.update(sub.run for sub in runs)
+            runs.append(
+                SubagentRun(run, parent, task.goal, self.directory, run not in self.own_runs)
+            )
+        self.own_runs.update(sub.run for sub in runs)
         return runs
 
     async def _new_run(self, parent: str) -> str:
-        if self.numbers is None:
-            self.numbers = 0
-            async for recorded in self.means.bus.journal.read(kinds=("run.started",)):
-                self.numbers += _is_child(recorded.event, parent)
-        self.numbers += 1
-        run = f"{parent}/sub-{self.numbers}"
-        self.mine.add(run)
+        if self.last_number is None:
+            self.last_number = 0
+            async for recorded in self.dependencies.bus.journal.read(kinds=("run.started",)):
+                self.last_number += _is_child(recorded.event, parent)
+        self.last_number += 1
+        run = f"{parent}/sub-{self.last_number}"
+        self.own_runs.add(run)
         return run
 
-    async def _orphans(self, parent: str) -> dict[str, list[str]]:
+    async def _interrupted_runs(self, parent: str) -> dict[str, list[str]]:
         """Subagents of the message being worked on that an earlier life of ours had begun."""
-        journal, asked = self.means.bus.journal, 0
+        journal, asked = self.dependencies.bus.journal, 0
         async for recorded in journal.read(run=parent, kinds=("message.added",)):
             event = recorded.event
             if isinstance(event, MessageAdded) and event.message.calls:
@@ -180,62 +211,68 @@ class Crew:
         found: dict[str, list[str]] = {}
         async for recorded in journal.read(after=asked, kinds=("run.started",)):
             run = recorded.event.run
-            if _is_child(recorded.event, parent) and run not in self.mine:
-                prompt = (await recall(journal, run)).request(1)
+            if _is_child(recorded.event, parent) and run not in self.own_runs:
+                prompt = (await rebuild_history(journal, run)).request(1)
                 found.setdefault(prompt or "", []).append(run)
         return found
 
 
-def _deadline(task: Task, means: Means) -> float:
-    return task.timeout if task.timeout > 0 else means.settings.subagent_timeout
+def _deadline(task: SubagentTask, dependencies: AgentDependencies) -> float:
+    return task.timeout if task.timeout > 0 else dependencies.settings.subagent_timeout
 
 
 def _is_child(event: object, parent: str) -> bool:
     return isinstance(event, RunStarted) and event.parent == parent
 
 
-def _prompt(task: Task) -> str:
+def _task_prompt(task: SubagentTask) -> str:
     return f"{task.goal}\n\nWhat you need to know:\n{task.context}" if task.context else task.goal
 
 
-async def _answer(agent: Subagent, means: Means, sub: SubRun, task: Task) -> str:
+async def _run_task(
+    agent: Subagent, dependencies: AgentDependencies, sub: SubagentRun, task: SubagentTask
+) -> str:
     if not sub.known:
-        return await agent.say(_prompt(task))
-    return await agent.carry_on() or await last_answer(means.bus.journal, sub.run)
+        return await agent.say(_task_prompt(task))
+    return await agent.carry_on() or await last_answer(dependencies.bus.journal, sub.run)
 
 
-def _status(agent: Subagent) -> Literal["answered", "exhausted", "failed"]:
+def _turn_status(agent: Subagent) -> Literal["answered", "exhausted", "failed"]:
     outcome = agent.ended.outcome if agent.ended else "failed"
     return "failed" if outcome == "interrupted" else outcome
 
 
-def _means_for(means: Means, task: Task) -> Means:
-    settings = means.settings
+def _dependencies_for(dependencies: AgentDependencies, task: SubagentTask) -> AgentDependencies:
+    settings = dependencies.settings
     if task.max_iterations > 0:
         settings = msgspec.structs.replace(settings, max_iterations=task.max_iterations)
     if task.max_tokens > 0:
         limits = msgspec.structs.replace(settings.limits, subagent_tokens=task.max_tokens)
         settings = msgspec.structs.replace(settings, limits=limits)
-    if task.model and means.open_model is None:
+    if task.model and dependencies.open_model is None:
         raise ToolError("no other model can be opened here; leave `model` empty")
-    model = means.open_model(task.model) if task.model and means.open_model else means.model
+    model = (
+        dependencies.open_model(task.model)
+        if task.model and dependencies.open_model
+        else dependencies.model
+    )
     return replace(
-        means,
+        dependencies,
         model=model,
         settings=settings,
-        executor=_tools_for(means.executor, task),
+        executor=_executor_for(dependencies.executor, task),
         ask=None,
         origin="subagent",
-        sections=(*means.sections, SUBAGENT),
+        sections=(*dependencies.sections, SUBAGENT_PROMPT),
     )
 
 
-def _tools_for(executor: Executor, task: Task) -> Executor:
+def _executor_for(executor: Executor, task: SubagentTask) -> Executor:
     there = {spec.name for spec in executor.specs}
-    wanted = set(task.tools) - {NAME}
+    wanted = set(task.tools) - {DELEGATE_TOOL_NAME}
     if wanted - there:
         raise ToolError(
             f"no tool named {', '.join(sorted(wanted - there))}; there are: "
             f"{', '.join(sorted(there))}"
         )
-    return executor.only(wanted) if task.tools else executor
+    return executor.with_only(wanted) if task.tools else executor

@@ -7,10 +7,10 @@ sequence: each call of an assistant message is answered exactly once, directly a
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
-from hermes.agent.repetition import Repetition
+from hermes.agent.tool_results import RepetitionDetector
 from hermes.core.errors import SettingsError
 from hermes.core.events import Event
-from hermes.core.events.happening import Unknown
+from hermes.core.events.base import UnknownEvent
 from hermes.core.events.runs import (
     ContextCompressed,
     MessageAdded,
@@ -23,11 +23,11 @@ from hermes.core.events.runs import (
     TurnUndone,
 )
 from hermes.core.events.tools import ToolFinished, ToolStarted
+from hermes.core.knowledge import RECALL_NOTE_PREFIX
 from hermes.core.messages import Message, Risk, ToolCall, ToolResult, Usage
 from hermes.core.protocols import Journal
-from hermes.core.remembering import RECALLED
 
-Cause = Literal["a crash", "an interruption"]
+InterruptionCause = Literal["a crash", "an interruption"]
 EFFECT_UNKNOWN = (
     "started before {cause}; it is not known whether it took effect; check before doing it again"
 )
@@ -35,7 +35,7 @@ NOT_FINISHED = "cut off by {cause} before it had a result; it only reads and can
 NOT_RUN = "not run: {cause} came before it"
 
 
-class History:
+class ConversationHistory:
     def __init__(self) -> None:
         self.begun: RunStarted | None = None
         self.deleted = False
@@ -54,7 +54,7 @@ class History:
         self.pending: dict[str, ToolCall] = {}
         """Calls of the last assistant message while not all of them are answered."""
         self.results: dict[str, ToolResult] = {}
-        self.repetition = Repetition()
+        self.repetition = RepetitionDetector()
         self.remarks: dict[str, str] = {}
         """What the house itself wrote below a result, by call."""
         self.call_ids: set[str] = set()
@@ -62,8 +62,8 @@ class History:
         self._started: dict[str, Risk] = {}
         self._nested_change = False
 
-    def apply(self, event: Event | Unknown) -> None:
-        step = _STEPS.get(type(event))
+    def apply(self, event: Event | UnknownEvent) -> None:
+        step = _EVENT_HANDLERS.get(type(event))
         if step is not None:
             step(self, event)
 
@@ -80,7 +80,7 @@ class History:
         risk = self._started.get(call.id)
         return risk is None or (risk is Risk.READ and not self._nested_change)
 
-    def lost(self, call: ToolCall, cause: Cause = "a crash") -> ToolResult:
+    def lost_result(self, call: ToolCall, cause: InterruptionCause = "a crash") -> ToolResult:
         """What the model is told of a call that has no result and gets none."""
         text = EFFECT_UNKNOWN
         if self.may_run(call):
@@ -98,7 +98,7 @@ class History:
 
     def _answers(self) -> Iterator[Message]:
         for id, call in self.pending.items():
-            yield Message(role="tool", result=self.results.get(id) or self.lost(call))
+            yield Message(role="tool", result=self.results.get(id) or self.lost_result(call))
 
     def _append(self, message: Message, turn: int) -> None:
         self.messages.append(message)
@@ -107,7 +107,8 @@ class History:
     def _settle(self) -> None:
         """Close the last assistant message: every call answered, in the order of the calls."""
         answered = [
-            (call, self.results.get(id) or self.lost(call)) for id, call in self.pending.items()
+            (call, self.results.get(id) or self.lost_result(call))
+            for id, call in self.pending.items()
         ]
         for result in self.repetition.note(answered):
             self._append(Message(role="tool", result=result), self.turn)
@@ -123,7 +124,7 @@ class History:
     def _start_turn(self, event: TurnStarted) -> None:
         self._settle()
         self.turn, self.open, self.steps = max(event.turn, self.turn), True, 0
-        self.repetition = Repetition()
+        self.repetition = RepetitionDetector()
 
     def _end_turn(self, event: TurnEnded) -> None:
         self._settle()
@@ -145,7 +146,7 @@ class History:
         self._settle()
         message = event.message
         self._append(message, 0 if message.role == "system" else self.turn)
-        if message.role == "user" and not message.text.startswith(RECALLED):
+        if message.role == "user" and not message.text.startswith(RECALL_NOTE_PREFIX):
             self.asked.append((self.turn, message.text))
         elif message.role == "assistant":
             self.steps += 1
@@ -179,24 +180,24 @@ class History:
         self._turns[cut] = [0]
 
 
-_STEPS: dict[type, Callable[[History, Any], None]] = {
-    RunStarted: History._begin,
-    RunDeleted: History._delete,
-    TurnStarted: History._start_turn,
-    TurnEnded: History._end_turn,
-    TurnUndone: History._undo_turn,
-    MessageAdded: History._add,
-    ToolStarted: History._start_call,
-    ToolFinished: History._finish_call,
-    ModelAnswered: History._spend,
-    ModelSwitched: History._switch,
-    ContextCompressed: History._compress,
+_EVENT_HANDLERS: dict[type, Callable[[ConversationHistory, Any], None]] = {
+    RunStarted: ConversationHistory._begin,
+    RunDeleted: ConversationHistory._delete,
+    TurnStarted: ConversationHistory._start_turn,
+    TurnEnded: ConversationHistory._end_turn,
+    TurnUndone: ConversationHistory._undo_turn,
+    MessageAdded: ConversationHistory._add,
+    ToolStarted: ConversationHistory._start_call,
+    ToolFinished: ConversationHistory._finish_call,
+    ModelAnswered: ConversationHistory._spend,
+    ModelSwitched: ConversationHistory._switch,
+    ContextCompressed: ConversationHistory._compress,
 }
 
 
-async def recall(journal: Journal, run: str) -> History:
+async def rebuild_history(journal: Journal, run: str) -> ConversationHistory:
     """Rebuild a run from the journal alone. Raises `SettingsError` when there is none."""
-    history = History()
+    history = ConversationHistory()
     async for recorded in journal.read(run=run):
         history.first_seq = history.first_seq or recorded.seq
         history.apply(recorded.event)
@@ -204,3 +205,26 @@ async def recall(journal: Journal, run: str) -> History:
         why = "was deleted" if history.deleted else "is not in the journal"
         raise SettingsError(f"run {run!r} {why}; `hermes sessions list` shows those there are")
     return history
+
+
+_RUN_EVENT_KINDS = ("run.started", "run.deleted", "turn.started", "turn.ended", "turn.undone")
+
+
+async def find_interrupted_runs(journal: Journal) -> list[str]:
+    """Unattended runs whose last turn has no end, oldest first.
+
+    A run that another living process is working on looks the same from here: whoever carries
+    these on must hold the home alone, or ask a lock first.
+    """
+    unattended: dict[str, bool] = {}
+    async for recorded in journal.read(kinds=_RUN_EVENT_KINDS):
+        event = recorded.event
+        if isinstance(event, RunStarted) and event.unattended:
+            unattended[event.run] = False
+        elif event.run not in unattended:
+            continue
+        elif isinstance(event, TurnStarted):
+            unattended[event.run] = True
+        elif isinstance(event, TurnEnded | TurnUndone | RunDeleted):
+            unattended[event.run] = False
+    return [run for run, is_open in unattended.items() if is_open]

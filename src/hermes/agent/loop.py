@@ -5,10 +5,9 @@ from typing import Literal
 
 import anyio
 
-from hermes.agent.asking import ask, tidy
-from hermes.agent.compression import compress, make_room
-from hermes.agent.own_words import CUT_OFF, NUDGE, SUM_UP
-from hermes.agent.session import Session
+from hermes.agent.compression import compress, compress_if_full
+from hermes.agent.prompt import CUT_OFF_NOTE, EMPTY_ANSWER_NOTE, OUT_OF_STEPS_NOTE
+from hermes.agent.session import ConversationSession, call_model, with_unique_call_ids
 from hermes.core.errors import (
     ContextTooLong,
     HermesError,
@@ -21,101 +20,110 @@ from hermes.core.events.runs import MessageAdded, TurnEnded
 from hermes.core.events.tools import ToolFinished
 from hermes.core.messages import Completion, Message, ToolCall, ToolResult
 
-Outcome = Literal["answered", "interrupted", "exhausted", "failed"]
+TurnOutcome = Literal["answered", "interrupted", "exhausted", "failed"]
 
 
-async def run_turn(session: Session) -> str:
+async def run_turn(session: ConversationSession) -> str:
     """Go on from whatever the history says until the turn is ended; its answer."""
     history, nudged = session.history, False
-    while history.steps < session.means.settings.max_iterations:
-        await take_inbox(session)
-        message = await think(session)
+    while history.steps < session.dependencies.settings.max_iterations:
+        await add_steering_messages(session)
+        message = await ask_model(session)
         if message.calls:
             nudged = False
             await run_calls(session, message.calls)
             if history.repetition.reason:
                 reason = f"Stopped: {history.repetition.reason}."
-                await session.record(ended(session, "failed", reason))
+                await session.record(turn_ended(session, "failed", reason))
                 return reason
         elif not history.open:
             return message.text
         elif not message.text.strip():
             if nudged:
-                raise MalformedReply(f"{session.means.model.name} answered with nothing, twice")
+                raise MalformedReply(
+                    f"{session.dependencies.model.name} answered with nothing, twice"
+                )
             nudged = True
-            await session.record(MessageAdded(run=session.run, message=said(NUDGE)))
-    return await sum_up(session)
+            await session.record(
+                MessageAdded(run=session.run, message=user_message(EMPTY_ANSWER_NOTE))
+            )
+    return await ask_for_summary(session)
 
 
-async def think(session: Session, *, last: bool = False) -> Message:
+async def ask_model(session: ConversationSession, *, last: bool = False) -> Message:
     """One answer of the model, written down; a window found to be full is emptied on the way.
 
     The `last` one of a turn is given no tools and ends it, whatever it says.
     """
-    await make_room(session)
+    await compress_if_full(session)
     for _ in range(2):
         try:
-            return await _think(session, last)
+            return await _ask_model_once(session, last)
         except ContextTooLong:
             if await compress(session, hard=True) is None:
                 raise
-    return await _think(session, last)
+    return await _ask_model_once(session, last)
 
 
-async def _think(session: Session, last: bool) -> Message:
+async def _ask_model_once(session: ConversationSession, last: bool) -> Message:
     history, tools = session.history, () if last else session.specs
     tokens = session.gauge.tokens(history.messages)
-    model = session.means.model
-    async with ask(session, model, session.shown(), tools, tokens=tokens) as (reply, cost):
-        message = tidy(reply.message, history.call_ids)
+    model = session.dependencies.model
+    async with call_model(session, model, session.visible_messages(), tools, tokens=tokens) as (
+        reply,
+        cost,
+    ):
+        message = with_unique_call_ids(reply.message, history.call_ids)
         if last and message.calls:  # it was told that there are none
             message = Message(role="assistant", text=message.text)
         events: list[Event] = [cost]
         if message.calls or message.text.strip():  # providers refuse an empty message later on
             events.insert(0, MessageAdded(run=session.run, message=message))
         if last or (message.text.strip() and not message.calls and not session.inbox):
-            events.append(_answered(session, reply, last))
+            events.append(_answered_event(session, reply, last))
         await session.record(*events)
-    session.gauge.measured(cost.usage.input_tokens and cost.usage.tokens, len(history.messages))
-    _look_at_finish(session, reply, message)
+    session.gauge.set_measured(cost.usage.input_tokens and cost.usage.tokens, len(history.messages))
+    _check_finish(session, reply, message)
     return message
 
 
-def _answered(session: Session, reply: Completion, last: bool) -> TurnEnded:
+def _answered_event(session: ConversationSession, reply: Completion, last: bool) -> TurnEnded:
     if last:
-        steps = session.means.settings.max_iterations
-        return ended(session, "exhausted", f"all {steps} steps of the turn were used")
+        steps = session.dependencies.settings.max_iterations
+        return turn_ended(session, "exhausted", f"all {steps} steps of the turn were used")
     cut = "the answer was cut off at its longest possible length"
     notes = [*session.new_notes(), *([cut] if reply.finish == "length" else [])]
-    return ended(session, "answered", "; ".join(notes))
+    return turn_ended(session, "answered", "; ".join(notes))
 
 
-def _look_at_finish(session: Session, reply: Completion, message: Message) -> None:
+def _check_finish(session: ConversationSession, reply: Completion, message: Message) -> None:
     if reply.finish == "length" and any(call.malformed for call in message.calls):
-        session.inbox.appendleft(CUT_OFF)
+        session.inbox.appendleft(CUT_OFF_NOTE)
     elif reply.finish == "filtered" and not (message.calls or message.text.strip()):
         raise PermanentModelError(f"{reply.model or 'the provider'} withheld its answer (filtered)")
 
 
-async def sum_up(session: Session) -> str:
-    await session.record(MessageAdded(run=session.run, message=said(SUM_UP)))
-    return (await think(session, last=True)).text or "All steps of this turn are used up."
+async def ask_for_summary(session: ConversationSession) -> str:
+    await session.record(MessageAdded(run=session.run, message=user_message(OUT_OF_STEPS_NOTE)))
+    return (await ask_model(session, last=True)).text or "All steps of this turn are used up."
 
 
-async def take_inbox(session: Session) -> None:
+async def add_steering_messages(session: ConversationSession) -> None:
     if session.inbox:
         texts = list(session.inbox)
         session.inbox.clear()
         try:
-            await session.record(*(MessageAdded(run=session.run, message=said(t)) for t in texts))
+            await session.record(
+                *(MessageAdded(run=session.run, message=user_message(t)) for t in texts)
+            )
         except StoreError:
             session.inbox.extendleft(reversed(texts))  # not written, so not yet said
             raise
 
 
-async def run_calls(session: Session, calls: Sequence[ToolCall]) -> None:
+async def run_calls(session: ConversationSession, calls: Sequence[ToolCall]) -> None:
     """Side by side, except for tools that want to be alone; answers in the order of the calls."""
-    await session.before_calls()
+    await session.inform_policy()
     results: dict[str, ToolResult] = {}
     broken: list[HermesError] = []
 
@@ -154,9 +162,9 @@ def _batches(calls: Sequence[ToolCall], alone: set[str]) -> Iterator[list[ToolCa
         yield batch
 
 
-def said(text: str) -> Message:
+def user_message(text: str) -> Message:
     return Message(role="user", text=text)
 
 
-def ended(session: Session, outcome: Outcome, reason: str = "") -> TurnEnded:
+def turn_ended(session: ConversationSession, outcome: TurnOutcome, reason: str = "") -> TurnEnded:
     return TurnEnded(run=session.run, turn=session.history.turn, outcome=outcome, reason=reason)

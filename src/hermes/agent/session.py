@@ -1,32 +1,36 @@
 """What the turns of one conversation share: its means, its history, and what waits to be said."""
 
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import InitVar, dataclass, field
 
-from hermes.agent.budget import Ledger
-from hermes.agent.hearing import Hearing
-from hermes.agent.history import History
-from hermes.agent.marking import Marking
-from hermes.agent.means import Means
+from msgspec.structs import replace
+
+from hermes.agent.budget import SpendingBudget
+from hermes.agent.dependencies import AgentDependencies
+from hermes.agent.history import ConversationHistory
+from hermes.agent.trust_tracking import DataMarker, TrustTracker
+from hermes.core.errors import MalformedReply
 from hermes.core.events import Event
-from hermes.core.events.runs import MessageAdded
-from hermes.core.messages import Message, ToolSpec
-from hermes.core.protocols import ToolContext
+from hermes.core.events.runs import MessageAdded, ModelAnswered
+from hermes.core.messages import Completion, Message, ToolCall, ToolSpec, Usage
+from hermes.core.protocols import Model, StreamsText, ToolContext
 from hermes.tools.executor import Executor
 
-WITHHELD = (
+SECRET_WITHHELD_NOTE = (
     "what you wrote holds what looks like a secret: neither the journal nor the model got it, only "
     "«redacted:…» in its place. To let commands use it, export it as a variable before you start, "
     "name it in terminal.pass_variables, and speak of $ITS_NAME"
 )
 
 
-class Gauge:
+class ContextGauge:
     """How full the window is, without counting the whole conversation again at each call."""
 
-    def __init__(self, means: Means, tools: Sequence[ToolSpec]) -> None:
-        self._estimate = means.estimate
+    def __init__(self, dependencies: AgentDependencies, tools: Sequence[ToolSpec]) -> None:
+        self._estimate = dependencies.estimate
         self._tools = tools
         self._known: tuple[int, int] | None = None
 
@@ -38,23 +42,23 @@ class Gauge:
         self._known = tokens, len(messages)
         return tokens
 
-    def measured(self, tokens: int, messages: int) -> None:
+    def set_measured(self, tokens: int, messages: int) -> None:
         """The provider counted: better than any estimate."""
         if tokens:
             self._known = tokens, messages
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         self._known = None
 
 
 @dataclass
-class Session:
+class ConversationSession:
     run: str
-    means: Means
-    history: History
+    dependencies: AgentDependencies
+    history: ConversationHistory
     executor: Executor
-    ledger: Ledger
-    gauge: Gauge = field(init=False)
+    budget: SpendingBudget
+    gauge: ContextGauge = field(init=False)
     inbox: deque[str] = field(default_factory=deque)
     """What was said while a turn runs, taken before the next call of the model."""
     notes: list[str] = field(default_factory=list)
@@ -63,17 +67,17 @@ class Session:
     """How many of the notes are in the journal already."""
     failed_compressions: int = 0
     resumed: InitVar[bool] = False
-    hearing: Hearing = field(init=False)
-    marking: Marking = field(init=False)
+    trust_tracker: TrustTracker = field(init=False)
+    data_marker: DataMarker = field(init=False)
 
     def __post_init__(self, resumed: bool) -> None:
-        self.hearing = Hearing(self.run, self.means.origin, resumed=resumed)
-        self.marking = Marking(self.run)
-        self.equip(self.means, self.executor)
+        self.trust_tracker = TrustTracker(self.run, self.dependencies.origin, resumed=resumed)
+        self.data_marker = DataMarker(self.run)
+        self.set_dependencies(self.dependencies, self.executor)
 
-    def equip(self, means: Means, executor: Executor) -> None:
-        self.means, self.executor = means, executor
-        self.gauge = Gauge(means, self.specs)
+    def set_dependencies(self, dependencies: AgentDependencies, executor: Executor) -> None:
+        self.dependencies, self.executor = dependencies, executor
+        self.gauge = ContextGauge(dependencies, self.specs)
 
     @property
     def specs(self) -> list[ToolSpec]:
@@ -82,29 +86,33 @@ class Session:
 
     async def record(self, *events: Event) -> None:
         """Write down first; only what is in the journal has happened."""
-        for given, (_, kept) in zip(events, await self.means.bus.record(*events), strict=True):
+        for given, (_, kept) in zip(
+            events, await self.dependencies.bus.record(*events), strict=True
+        ):
             self.history.apply(kept)
-            self.hearing.note(kept)
+            self.trust_tracker.note(kept)
             if isinstance(given, MessageAdded) and given.message.role == "user" and kept != given:
-                self.note(WITHHELD)
+                self.note(SECRET_WITHHELD_NOTE)
 
-    def shown(self) -> tuple[Message, ...]:
+    def visible_messages(self) -> tuple[Message, ...]:
         """The conversation as the model sees it: what tools brought along is marked as data."""
-        return self.marking.over(self.history.view, self.history.remarks)
+        return self.data_marker.mark(self.history.view, self.history.remarks)
 
-    async def before_calls(self) -> None:
+    async def inform_policy(self) -> None:
         """The gate is told what was said since it was last asked."""
-        means = self.means
-        if not self.hearing.knows_prompt:
+        means = self.dependencies
+        if not self.trust_tracker.knows_prompt:
             first = next(iter(self.history.view), None)
-            self.hearing.read_prompt(first.text if first and first.role == "system" else "")
-        await self.hearing.tell(self.executor.policy, means.bus.journal, means.artifacts)
+            self.trust_tracker.read_prompt(first.text if first and first.role == "system" else "")
+        await self.trust_tracker.inform_policy(
+            self.executor.policy, means.bus.journal, means.artifacts
+        )
 
     async def _ask(self, question: str, choices: Sequence[str]) -> str | None:
-        ask = self.means.ask
+        ask = self.dependencies.ask
         answer = await ask(question, choices) if ask is not None else None
         if answer is not None:
-            self.hearing.answered(answer)
+            self.trust_tracker.answered(answer)
         return answer
 
     def note(self, text: str) -> None:
@@ -117,7 +125,7 @@ class Session:
 
     @property
     def context(self) -> ToolContext:
-        means = self.means
+        means = self.dependencies
         return ToolContext(
             run=self.run,
             environment=means.environment,
@@ -128,3 +136,81 @@ class Session:
             processes=means.processes,
             origin=means.origin,
         )
+
+
+@asynccontextmanager
+async def call_model(
+    session: ConversationSession,
+    model: Model,
+    messages: Sequence[Message],
+    tools: Sequence[ToolSpec],
+    *,
+    tokens: int,
+    shown: bool = True,
+) -> AsyncGenerator[tuple[Completion, ModelAnswered], None]:
+    """The answer, and the event that says what it cost, to be recorded inside the `async with`:
+    until then the money is held, so that another subagent cannot spend it a second time.
+
+    Raises `ModelError` and `BudgetExceeded`.
+    """
+    means, expected = (
+        session.dependencies,
+        Usage(tokens, session.dependencies.settings.output_reserve),
+    )
+    usd = means.price(model.name, expected) if session.budget.has_money_limit else 0.0
+    if usd is None:
+        session.note(
+            f"no price is known for {model.name}: limits in money cannot be checked before its "
+            "calls (limits in tokens hold)"
+        )
+    own = means.settings.limits.subagent_tokens if "/" in session.run else None
+    async with session.budget.reserve(session.run, expected, usd, own_tokens=own):
+        started = time.monotonic()
+        if shown and isinstance(model, StreamsText):
+            completion = await _stream_answer(session, model, messages, tools)
+        else:
+            completion = await model.complete(messages, tools)
+        yield completion, _answer_event(session, model, completion, time.monotonic() - started)
+
+
+async def _stream_answer(
+    session: ConversationSession,
+    model: StreamsText,
+    messages: Sequence[Message],
+    tools: Sequence[ToolSpec],
+) -> Completion:
+    whole: Completion | None = None
+    async for piece in model.stream(messages, tools):
+        if isinstance(piece, Completion):
+            whole = piece
+        else:
+            session.dependencies.bus.glimpse(session.run, piece)
+    if whole is None:
+        raise MalformedReply("the stream ended before the answer was whole")
+    return whole
+
+
+def _answer_event(
+    session: ConversationSession, model: Model, completion: Completion, seconds: float
+) -> ModelAnswered:
+    name, usage = completion.model or model.name, completion.usage
+    if not usage.cost_usd:
+        usage = replace(usage, cost_usd=session.dependencies.price(name, usage) or 0.0)
+    return ModelAnswered(run=session.run, model=name, usage=usage, seconds=seconds)
+
+
+def with_unique_call_ids(message: Message, taken: set[str]) -> Message:
+    """The message with call ids that are there and unique in the run; models repeat them.
+
+    Results are matched to calls, and artifacts named, by these ids alone.
+    """
+    calls: list[ToolCall] = []
+    seen: set[str] = set()
+    for call in message.calls:
+        id, number = call.id or "call", 1
+        while id in seen or id in taken:
+            number += 1
+            id = f"{call.id or 'call'}-{number}"
+        seen.add(id)
+        calls.append(call if id == call.id else replace(call, id=id))
+    return message if tuple(calls) == message.calls else replace(message, calls=tuple(calls))

@@ -7,32 +7,31 @@ from datetime import UTC, datetime
 import anyio
 from msgspec.structs import replace
 
-from hermes.app.drill import FOLDER
-from hermes.app.watch import watching
+from hermes.app.drill import BOX_WORK_FOLDER
+from hermes.app.watch import open_watch
 from hermes.core.bus import Bus
-from hermes.core.errors import PlaceFailed
+from hermes.core.errors import EnvironmentFailed
 from hermes.core.events.incidents import IncidentClosed
 from hermes.core.messages import Value
-from hermes.gym.box.place import place_in
-from hermes.gym.episode import Episode, break_it, open_episode
-from hermes.gym.scenario import find
-from hermes.settings.load import Loaded
+from hermes.gym.box.environment import host_environment
+from hermes.gym.episodes.episode import Episode, inject_fault, open_episode
+from hermes.gym.scenario import find_scenario
+from hermes.settings.load import LoadedSettings
 from hermes.sre.incident import Incident
 from hermes.sre.probes.probe import Probe
-from hermes.sre.report.account import account
-from hermes.sre.report.reading import records_of
+from hermes.sre.reports.report_data import gather_report_data, read_incident_records
 
-SCENARIO = "config-typo-after-edit"
-SEEDS = (3, 8)
+DEMO_SCENARIO = "config-typo-after-edit"
+DEMO_SEEDS = (3, 8)
 """Two hosts of one family: other names, ports, values and words."""
-LOOK, LONGEST, CALM = 0.5, 90.0, 15.0
+PROBE_INTERVAL_S, INCIDENT_TIMEOUT_S, CALM_PERIOD_S = 0.5, 90.0, 15.0
 """Seconds between two looks of a probe, for one incident, and until all is quiet after it."""
 
-Show = Callable[[Bus], AbstractAsyncContextManager[None]]
+ShowEvents = Callable[[Bus], AbstractAsyncContextManager[None]]
 """Shows what is published while its block lasts."""
 
 
-class Round(Value, kw_only=True, frozen=True):
+class DemoResult(Value, kw_only=True, frozen=True):
     """How one incident went, in seconds since the host was broken."""
 
     host: str
@@ -51,61 +50,63 @@ class Round(Value, kw_only=True, frozen=True):
     by: str = ""
 
 
-async def play(loaded: Loaded, seed: int, model: str, show: Show) -> Round:
-    """Raises `PlaceFailed` when no incident came of it in time."""
-    scenario = find(SCENARIO)
-    async with open_episode(scenario, scenario.story(seed), broken=False) as episode:
-        place = place_in(episode.box, name=episode.story.hosts[0].name)
+async def run_demo(loaded: LoadedSettings, seed: int, model: str, show: ShowEvents) -> DemoResult:
+    """Raises `EnvironmentFailed` when no incident came of it in time."""
+    scenario = find_scenario(DEMO_SCENARIO)
+    async with open_episode(scenario, scenario.draw_spec(seed), broken=False) as episode:
+        place = host_environment(episode.box, name=episode.spec.hosts[0].name)
         async with (
-            watching(
+            open_watch(
                 loaded,
                 model=model,
-                folder=FOLDER,
+                folder=BOX_WORK_FOLDER,
                 listen=False,
                 lines=False,
                 environment=place,
-                adapt=_quick,
+                adapt=_faster_probe,
             ) as at,
-            show(at.house.bus),
+            show(at.application.bus),
         ):
-            after = await at.house.journal.last()
-            await anyio.sleep(2 * LOOK)  # a watch that has seen it well knows when it is not
+            after = await at.application.journal.last()
+            await anyio.sleep(
+                2 * PROBE_INTERVAL_S
+            )  # a watch that has seen it well knows when it is not
             began = datetime.now(UTC)
-            await break_it(episode)
-            incident = await _closed(at.house.bus, after)
-            with anyio.move_on_after(CALM):
+            await inject_fault(episode)
+            incident = await _wait_until_closed(at.application.bus, after)
+            with anyio.move_on_after(CALM_PERIOD_S):
                 await at.watch.until_idle()
-            return await _told(at.house.bus, episode, incident, began)
+            return await _build_result(at.application.bus, episode, incident, began)
 
 
-def _quick(probe: Probe) -> Probe | None:
+def _faster_probe(probe: Probe) -> Probe | None:
     """Of services and disks alone: what a box sees of load and memory is the whole machine's."""
     if not probe.service and probe.kind not in ("disk", "inodes"):
         return None
-    return replace(probe, interval=LOOK)
+    return replace(probe, interval=PROBE_INTERVAL_S)
 
 
-async def _closed(bus: Bus, after: int) -> str:
-    with anyio.move_on_after(LONGEST):
+async def _wait_until_closed(bus: Bus, after: int) -> str:
+    with anyio.move_on_after(INCIDENT_TIMEOUT_S):
         async for recorded in bus.follow(after=after):
             if isinstance(recorded.event, IncidentClosed):
                 return recorded.event.run
-    raise PlaceFailed(f"no incident was closed within {LONGEST:g} s; run it again")
+    raise EnvironmentFailed(f"no incident was closed within {INCIDENT_TIMEOUT_S:g} s; run it again")
 
 
-async def _told(bus: Bus, episode: Episode, run: str, began: datetime) -> Round:
-    whole = account(await records_of(bus.journal, run))
-    outcome = await episode.judge(window=1.0)
+async def _build_result(bus: Bus, episode: Episode, run: str, began: datetime) -> DemoResult:
+    whole = gather_report_data(await read_incident_records(bus.journal, run))
+    outcome = await episode.judge(window_s=1.0)
     incident = whole.incident
     closed = incident.closed.at if incident.closed else began
-    applied = [deed.at for deed in whole.deeds if deed.changed]
-    return Round(
-        host=episode.story.hosts[0].name,
-        broken="; ".join(episode.story.inject),
+    applied = [deed.at for deed in whole.actions if deed.changed]
+    return DemoResult(
+        host=episode.spec.hosts[0].name,
+        broken="; ".join(episode.spec.inject),
         incident=incident,
-        noticed=_since(began, incident.case.opened_at),
-        applied=_since(began, max(applied)) if applied else 0.0,
-        ended=_since(began, closed),
+        noticed=_seconds_since(began, incident.details.opened_at),
+        applied=_seconds_since(began, max(applied)) if applied else 0.0,
+        ended=_seconds_since(began, closed),
         mended=outcome.resolved,
         oracle=tuple(f"{each.check}: {each.detail}" for each in outcome.cured),
         model_calls=whole.cost.calls,
@@ -114,5 +115,5 @@ async def _told(bus: Bus, episode: Episode, run: str, began: datetime) -> Round:
     )
 
 
-def _since(began: datetime, at: datetime) -> float:
+def _seconds_since(began: datetime, at: datetime) -> float:
     return round((at - began).total_seconds(), 2)

@@ -8,95 +8,102 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.app.boxed import case_in
-from hermes.app.house import House, open_house
-from hermes.app.oncall import alone_in, ground_in, minds_in
-from hermes.app.shelf import Shelf
+from hermes.app.application import Application, open_application
+from hermes.app.gym_commander import build_case
+from hermes.app.incident_response import (
+    PlaybookCache,
+    build_incident_context,
+    open_model_responder,
+    open_single_model_responder,
+)
 from hermes.core.errors import HermesError, SettingsError
 from hermes.core.events.runs import RunStarted
-from hermes.core.ids import new_id
 from hermes.core.messages import ToolCall, ToolResult
 from hermes.core.protocols import ToolContext
-from hermes.gym.agents import BASELINES
-from hermes.gym.box.carrier import Opener
-from hermes.gym.box.here import open_here
-from hermes.gym.box.place import place_in
-from hermes.gym.drill import Drilled, SkillTrial, Terms, run_drill
-from hermes.gym.episode import Episode
-from hermes.gym.hosts import NAME
-from hermes.gym.scenario import Scenario
-from hermes.gym.stage import (
+from hermes.core.run_ids import new_id
+from hermes.gym.box.backend import BoxOpener
+from hermes.gym.box.environment import host_environment
+from hermes.gym.box.local_backend import open_local_box
+from hermes.gym.drill import DrillResult, DrillTerms, SkillTrial, run_drill
+from hermes.gym.episodes.baseline_responders import BASELINE_RESPONDERS
+from hermes.gym.episodes.episode import Episode
+from hermes.gym.episodes.responder_context import (
+    HOST_TERMINAL_TOOL,
     AnsweredBy,
-    Scene,
-    Stage,
-    bare_stage,
+    EpisodeRun,
+    ResponderContext,
+    answer_as_operator,
     episode_tools,
-    operator,
-    rules,
+    open_bare_run,
+    sandbox_rules,
 )
-from hermes.policy.judgement import RuleBook
-from hermes.settings.load import Loaded
-from hermes.sre.agents.alone import Alone
+from hermes.gym.scenario import Scenario
+from hermes.policy.rules.evaluation import RuleSet
+from hermes.settings.load import LoadedSettings
 from hermes.sre.commander import Commander
-from hermes.sre.minds import Minds
+from hermes.sre.model_responder import ModelResponder
+from hermes.sre.responders.single_model import SingleModelResponder
 
 SKILL_TOOLS = ("skills_categories", "skills_list", "skill_view")
-FOLDER = Path("/srv")
+BOX_WORK_FOLDER = Path("/srv")
 """Known on both sides: what a house looks up in its folder outside must be readable to anybody."""
-NONE = "none"
+NO_MODEL = "none"
 """In place of a model: playbooks alone."""
-WINDOW = 0.5
+VERIFY_WINDOW_S = 0.5
 """Seconds for which the commander's own checks must hold in a drill; the oracle looks longer."""
 
 
 @dataclass(frozen=True)
-class Agent:
+class DrillAgent:
     """Who answers in a drill, and with what of the house."""
 
     name: str
-    model: str = NONE
+    model: str = NO_MODEL
     """A reference of a model, `none`, or the name of one of the gym's own agents."""
     skills: bool = True
     memory: bool = True
     turns: int = 40
 
     @property
-    def baseline(self) -> bool:
-        return self.model in BASELINES
+    def is_baseline(self) -> bool:
+        return self.model in BASELINE_RESPONDERS
 
 
-async def drill(
-    loaded: Loaded,
+async def run_agent_drill(
+    loaded: LoadedSettings,
     scenario: Scenario,
     seed: int,
-    agent: Agent,
-    terms: Terms,
+    agent: DrillAgent,
+    terms: DrillTerms,
     *,
-    opener: Opener = open_here,
-    book: RuleBook | None = None,
+    opener: BoxOpener = open_local_box,
+    book: RuleSet | None = None,
     learned: SkillTrial | None = None,
-) -> Drilled:
+) -> DrillResult:
     """One drill in the home's journal; the gym's own agents need none and leave none, only a
     `book` of rules (read anew for each drill unless it is given)."""
-    if agent.baseline:
-        own, stages = BASELINES[agent.model], partial(bare_stage, book=book or rules())
-        return await run_drill(
-            scenario, seed, stages, own, terms, agent=agent.name, learned=learned, opener=opener
+    if agent.is_baseline:
+        own, stages = (
+            BASELINE_RESPONDERS[agent.model],
+            partial(open_bare_run, book=book or sandbox_rules()),
         )
-    settings = suited(loaded, agent)
-    houses: list[tuple[House, Shelf]] = []
+        return await run_drill(
+            scenario, seed, stages, own, terms, agent=agent.name, skill_trial=learned, opener=opener
+        )
+    settings = settings_for_agent(loaded, agent)
+    houses: list[tuple[Application, PlaybookCache]] = []
 
     @asynccontextmanager
-    async def stages_in_house(episode: Episode) -> AsyncGenerator[Stage, None]:
-        async with stage_in_house(settings, episode, agent) as (stage, house):
-            shelf = Shelf(settings, house.journal)
+    async def stages_in_house(episode: Episode) -> AsyncGenerator[EpisodeRun, None]:
+        async with open_stage(settings, episode, agent) as (stage, house):
+            shelf = PlaybookCache(settings, house.journal)
             await shelf.fill()  # as in a watch, which has read it before the first alert
             houses.append((house, shelf))
             yield stage
 
-    async def respond(scene: Scene) -> AnsweredBy:
+    async def respond(scene: ResponderContext) -> AnsweredBy:
         """The commander of real incidents; it cannot tell that this is none."""
-        return await commanded(*houses[-1], scene, agent)
+        return await run_commander(*houses[-1], scene, agent)
 
     return await run_drill(
         scenario,
@@ -105,38 +112,53 @@ async def drill(
         lambda story: respond,
         terms,
         agent=agent.name,
-        learned=learned,
+        skill_trial=learned,
         opener=opener,
     )
 
 
-async def commanded(house: House, shelf: Shelf, scene: Scene, agent: Agent) -> AnsweredBy:
-    settings = house.loaded.settings.sre
+async def run_commander(
+    application: Application,
+    playbook_cache: PlaybookCache,
+    scene: ResponderContext,
+    agent: DrillAgent,
+) -> AnsweredBy:
+    settings = application.loaded.settings.sre
     verify = msgspec.structs.replace(
-        settings.verify, window=WINDOW, longest_window=WINDOW, every=0.25, patience=5.0
+        settings.verify,
+        window=VERIFY_WINDOW_S,
+        longest_window=VERIFY_WINDOW_S,
+        every=0.25,
+        patience=5.0,
     )
     settings = msgspec.structs.replace(
-        settings, verify=verify, reflex=agent.skills, learn=False, agents=agent.model != NONE
+        settings, verify=verify, reflex=agent.skills, learn=False, agents=agent.model != NO_MODEL
     )
-    mind = _mind(house, scene, agent)
-    ground = ground_in(house, settings, minds=mind, shelf=shelf)
-    ending = await Commander(ground, case_in(scene)).command()
-    if isinstance(mind, Alone) and mind.troubles:
-        raise HermesError(mind.troubles[-1])
+    mind = _model_responder(application, scene, agent)
+    ground = build_incident_context(
+        application, settings, responder=mind, playbook_cache=playbook_cache
+    )
+    ending = await Commander(ground, build_case(scene)).run()
+    if isinstance(mind, SingleModelResponder) and mind.errors:
+        raise HermesError(mind.errors[-1])
     return ending.answered_by
 
 
-def _mind(house: House, scene: Scene, agent: Agent) -> Minds | None:
+def _model_responder(
+    application: Application, scene: ResponderContext, agent: DrillAgent
+) -> ModelResponder | None:
     """With several hosts one model works alone: the crew knows the first host only."""
-    if agent.model == NONE:
+    if agent.model == NO_MODEL:
         return None
     if len(scene.hosts) > 1:
         others = ", ".join(scene.hosts[1:])
-        return alone_in(house, f"You stand on {scene.hosts[0]}; `{NAME}` reaches {others}.")
-    return minds_in(house)
+        return open_single_model_responder(
+            application, f"You stand on {scene.hosts[0]}; `{HOST_TERMINAL_TOOL}` reaches {others}."
+        )
+    return open_model_responder(application)
 
 
-def suited(loaded: Loaded, agent: Agent) -> Loaded:
+def settings_for_agent(loaded: LoadedSettings, agent: DrillAgent) -> LoadedSettings:
     """The settings of the home, with what this agent goes without."""
     settings = loaded.settings
     own = msgspec.structs.replace(settings.agent, max_iterations=agent.turns, context_files=False)
@@ -152,37 +174,39 @@ def suited(loaded: Loaded, agent: Agent) -> Loaded:
 
 
 @asynccontextmanager
-async def stage_in_house(
-    loaded: Loaded, episode: Episode, agent: Agent
-) -> AsyncGenerator[tuple[Stage, House], None]:
+async def open_stage(
+    loaded: LoadedSettings, episode: Episode, agent: DrillAgent
+) -> AsyncGenerator[tuple[EpisodeRun, Application], None]:
     """A house whose place is the host; its run is in the home's journal from the first word."""
-    model = "" if agent.model == NONE else agent.model
-    name, incident = episode.story.hosts[0].name, new_id("incident")
+    model = "" if agent.model == NO_MODEL else agent.model
+    name, incident = episode.spec.hosts[0].name, new_id("incident")
     async with AsyncExitStack() as stack:
         house = await stack.enter_async_context(
-            open_house(
+            open_application(
                 loaded,
-                approver=operator,
+                approver=answer_as_operator,
                 origin="gym",
                 model=model,
                 toolsets=loaded.settings.tools.toolsets,
-                directory=FOLDER,
-                environment=place_in(episode.box, name=name),
+                directory=BOX_WORK_FOLDER,
+                environment=host_environment(episode.box, name=name),
             )
         )
-        executor = house.means.executor
+        executor = house.agent_dependencies.executor
         for tool in episode_tools(episode, house.journal, incident, stack).values():
-            executor = executor.plus(tool)
-        house = replace(house, means=replace(house.means, executor=executor))
-        since, task = await house.journal.last(), episode.story.alert.title[:200]
+            executor = executor.with_tool(tool)
+        house = replace(
+            house, agent_dependencies=replace(house.agent_dependencies, executor=executor)
+        )
+        since, task = await house.journal.last(), episode.spec.alert.title[:200]
         # Never `unattended`: what is carried on after a crash would go on outside of the box.
         run = new_id("run")
         await house.bus.publish(RunStarted(run=run, origin="gym", task=task))
-        yield Stage(run, house.bus, _execute(house, run), incident, since), house
+        yield EpisodeRun(run, house.bus, _tool_caller(house, run), incident, since), house
 
 
-def _execute(house: House, run: str) -> Callable[[ToolCall], Awaitable[ToolResult]]:
-    means = house.means
+def _tool_caller(application: Application, run: str) -> Callable[[ToolCall], Awaitable[ToolResult]]:
+    means = application.agent_dependencies
 
     async def execute(call: ToolCall) -> ToolResult:
         context = ToolContext(
@@ -193,10 +217,12 @@ def _execute(house: House, run: str) -> Callable[[ToolCall], Awaitable[ToolResul
     return execute
 
 
-def agent_called(words: str, *, skills: bool = True, memory: bool = True, turns: int = 40) -> Agent:
+def parse_agent(
+    words: str, *, skills: bool = True, memory: bool = True, turns: int = 40
+) -> DrillAgent:
     """By the name of one of the gym's own, a model reference, or `none`."""
     if not words:
-        raise SettingsError(f"name an agent: {', '.join(BASELINES)}, none, or a model")
+        raise SettingsError(f"name an agent: {', '.join(BASELINE_RESPONDERS)}, none, or a model")
     without = [name for name, on in (("skills", skills), ("memory", memory)) if not on]
     name = f"{words} without {' and '.join(without)}" if without else words
-    return Agent(name, words, skills, memory, turns)
+    return DrillAgent(name, words, skills, memory, turns)

@@ -1,42 +1,46 @@
 """Asks every probe once: what `hermes health` and the rhythm of the watch are given."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from hermes.app.veil import Veil
+from hermes.app.secret_redactor import SecretRedactor
 from hermes.core.actions import Policy
 from hermes.core.bus import Bus
 from hermes.core.errors import StoreError
-from hermes.core.events.watching import HealthChecked, ReserveRestored
-from hermes.core.messages import Value
+from hermes.core.events.operations import HealthChecked, ReserveRestored
+from hermes.core.knowledge import SYSTEM_NOTE_PREFIX
+from hermes.core.messages import Completion, Message, ToolSpec, Value
 from hermes.core.protocols import Environment, Journal
-from hermes.settings.load import Loaded
-from hermes.sre.health import Looked, Rounds, look_once
-from hermes.sre.probes.admission import admit
-from hermes.sre.probes.inventory import InventoryStore, forget
-from hermes.sre.probes.native import LOCAL, with_home_disk
-from hermes.sre.probes.patrol import Patrol
-from hermes.sre.probes.probe import Probe
-from hermes.sre.probes.reading import load_probes
-from hermes.sre.probes.roster import Question, Roster, take_stock
+from hermes.settings.load import LoadedSettings
+from hermes.sre.health import HealthCheckResult, RunHealthChecks, run_health_round
+from hermes.sre.incident import Incident
+from hermes.sre.probes.admission import admit_probes
+from hermes.sre.probes.inventory import InventoryStore, without_service
+from hermes.sre.probes.native import LOCAL_ENVIRONMENT, with_home_disk
+from hermes.sre.probes.probe import HOST_KINDS, Probe
+from hermes.sre.probes.probe_file import load_probes
+from hermes.sre.probes.probe_list import ProbeList, ServiceQuestion, build_probe_list
+from hermes.sre.probes.scheduler import ProbeScheduler
+from hermes.sre.reports.report_data import list_incidents
 
-JOURNAL = "journal"
-STATES = {"fine": True, "failing": False, "unknown": None}
+JOURNAL_CHECK = "journal"
+CHECK_STATES = {"fine": True, "failing": False, "unknown": None}
 
 
-def rounds_of(patrol: Patrol) -> Rounds:
-    async def once() -> Sequence[Looked]:
+def probe_rounds(patrol: ProbeScheduler) -> RunHealthChecks:
+    async def once() -> Sequence[HealthCheckResult]:
         return [
-            Looked(name=each.probe, ok=STATES[each.state], detail=each.detail)
-            for each in await patrol.once()
+            HealthCheckResult(name=each.probe, ok=CHECK_STATES[each.state], detail=each.detail)
+            for each in await patrol.run_once()
         ]
 
     return once
 
 
-class Asked(Value, kw_only=True, frozen=True):
+class AdmittedProbes(Value, kw_only=True, frozen=True):
     """The probes of a home, as far as the policy lets them be asked."""
 
     probes: tuple[Probe, ...]
@@ -45,30 +49,37 @@ class Asked(Value, kw_only=True, frozen=True):
     refused: tuple[str, ...] = ()
     missing: dict[str, str] = {}
     """Expected services that do not run, with the reason why they are expected."""
-    questions: tuple[Question, ...] = ()
+    questions: tuple[ServiceQuestion, ...] = ()
 
 
-def declared_probes(loaded: Loaded) -> tuple[Probe, ...] | None:
+def declared_probes(loaded: LoadedSettings) -> tuple[Probe, ...] | None:
     return load_probes(loaded.home / loaded.settings.sre.probes.file)
 
 
-async def probes_of(
-    loaded: Loaded, environment: Environment, policy: Policy, store: InventoryStore
-) -> Asked:
+async def find_probes(
+    loaded: LoadedSettings, environment: Environment, policy: Policy, store: InventoryStore
+) -> AdmittedProbes:
     """Those that the file declares; without a file those found here or remembered in `store`."""
     known = declared_probes(loaded)
     if known is not None:
-        return await asked_for(loaded, Roster(probes=known), policy, environment, found_now=False)
-    roster = await take_stock(environment, store, loaded.settings.sre.probes)
-    return await asked_for(loaded, roster, policy, environment, found_now=True)
+        return await select_admitted_probes(
+            loaded, ProbeList(probes=known), policy, environment, found_now=False
+        )
+    roster = await build_probe_list(environment, store, loaded.settings.sre.probes)
+    return await select_admitted_probes(loaded, roster, policy, environment, found_now=True)
 
 
-async def asked_for(
-    loaded: Loaded, roster: Roster, policy: Policy, environment: Environment, *, found_now: bool
-) -> Asked:
-    admitted = await admit(roster.probes, policy, environment)
-    here = environment.name == LOCAL
-    return Asked(
+async def select_admitted_probes(
+    loaded: LoadedSettings,
+    roster: ProbeList,
+    policy: Policy,
+    environment: Environment,
+    *,
+    found_now: bool,
+) -> AdmittedProbes:
+    admitted = await admit_probes(roster.probes, policy, environment)
+    here = environment.name == LOCAL_ENVIRONMENT
+    return AdmittedProbes(
         probes=with_home_disk(admitted.probes, loaded.home) if here else admitted.probes,
         found_now=found_now,
         refused=admitted.refused,
@@ -77,40 +88,47 @@ async def asked_for(
     )
 
 
-async def health_now(loaded: Loaded, folder: Path) -> tuple[HealthChecked, Sequence[Looked], Asked]:
+async def check_health_now(
+    loaded: LoadedSettings, folder: Path
+) -> tuple[HealthChecked, Sequence[HealthCheckResult], AdmittedProbes]:
     """One round by hand, recorded like any other; a journal in trouble is one of its findings."""
-    from hermes.app.environment import place
-    from hermes.app.gate import Gate
-    from hermes.memory.in_memory import InMemoryJournal
+    from hermes.app.policy import LazyPolicy
+    from hermes.app.tooling import configured_environment
+    from hermes.memory.journal.in_memory import InMemoryJournal
 
     settings = loaded.settings.sre
-    async with place(loaded, folder) as here:
-        policy, known = Gate(loaded, folder, isolated=here.isolated), declared_probes(loaded)
+    async with configured_environment(loaded, folder) as here:
+        policy, known = LazyPolicy(loaded, folder, isolated=here.isolated), declared_probes(loaded)
         store = InventoryStore(loaded.home, here.target)
-        roster = await take_stock(here, store, settings.probes, declared=known, patience=0.5)
-        asked = await asked_for(loaded, roster, policy, here, found_now=known is None)
+        roster = await build_probe_list(
+            here, store, settings.probes, declared=known, http_timeout_s=0.5
+        )
+        asked = await select_admitted_probes(loaded, roster, policy, here, found_now=known is None)
         nowhere = Bus(InMemoryJournal())  # one look tells nobody
-        patrol = Patrol(asked.probes, here, nowhere, home=loaded.home, settings=settings.probes)
-        checked, looked = await look_once(rounds_of(patrol), settings.health.timeout)
+        patrol = ProbeScheduler(
+            asked.probes, here, nowhere, home=loaded.home, settings=settings.probes
+        )
+        checked, looked = await run_health_round(probe_rounds(patrol), settings.health.timeout)
     services = {each.name: each.service for each in asked.probes}
     looked = [
-        _explained(each, asked.missing.get(services.get(each.name, ""), "")) for each in looked
+        _with_explanation(each, asked.missing.get(services.get(each.name, ""), ""))
+        for each in looked
     ]
     if trouble := await _record(loaded, checked):
         checked = _with_journal(checked)
-        looked = [*looked, Looked(name=JOURNAL, ok=False, detail=trouble)]
+        looked = [*looked, HealthCheckResult(name=JOURNAL_CHECK, ok=False, detail=trouble)]
     return checked, looked, asked
 
 
-async def _record(loaded: Loaded, checked: HealthChecked) -> str:
+async def _record(loaded: LoadedSettings, checked: HealthChecked) -> str:
     """What is wrong with the journal; empty when it can be written and its disk has space."""
-    from hermes.memory.opening import open_journal
+    from hermes.memory.store import open_journal
 
     try:
         async with open_journal(loaded.store) as journal:
             trouble = await _reserve_in_use(journal)
             found = _with_journal(checked) if trouble else checked
-            await Bus(journal, clean=Veil(loaded).event).publish(found)
+            await Bus(journal, clean=SecretRedactor(loaded).clean_event).publish(found)
     except StoreError as error:
         return str(error)
     return trouble
@@ -127,19 +145,198 @@ async def _reserve_in_use(journal: Journal) -> str:
 
 
 def _with_journal(checked: HealthChecked) -> HealthChecked:
-    return replace(checked, ok=False, failing=(*checked.failing, JOURNAL))
+    return replace(checked, ok=False, failing=(*checked.failing, JOURNAL_CHECK))
 
 
-def _explained(looked: Looked, why: str) -> Looked:
+def _with_explanation(looked: HealthCheckResult, why: str) -> HealthCheckResult:
     return replace(looked, detail=f"{looked.detail}; {why}") if why and not looked.ok else looked
 
 
-async def forget_service(loaded: Loaded, folder: Path, name: str) -> bool:
+async def forget_service(loaded: LoadedSettings, folder: Path, name: str) -> bool:
     """Whether the service was known; either way it is not asked about any more."""
-    from hermes.app.environment import place
+    from hermes.app.tooling import configured_environment
 
-    async with place(loaded, folder) as here:
+    async with configured_environment(loaded, folder) as here:
         store = InventoryStore(loaded.home, here.target)
     known = name in store.load().services
-    store.change(lambda before: forget(before, name))
+    store.change(lambda before: without_service(before, name))
     return known
+
+
+SETUP_HINT = "run `hermes setup` to choose one"
+NO_MODEL_ANSWER = (
+    f"I cannot answer that without a capable model; {SETUP_HINT}. Without one I only know what checks "
+    "and the journal say about services, disks, memory, load, certificates, logs and incidents."
+)
+LIMITS_NOTE = (
+    "This is all that the checks and the journal say. To explain, investigate or change something "
+    f"I need a capable model; {SETUP_HINT}."
+)
+MAX_SHOWN_CHECKS = 20
+MAX_SHOWN_INCIDENTS = 5
+SERVICE_KINDS = ("port", "http", "unit", "answers", "postgres", "mysql", "redis", "sqlite")
+"""Kinds of probes that can say whether a service works."""
+TOPICS: Mapping[tuple[str, ...], str] = {
+    ("disk", "inodes"): "disk disks space storage full filesystem filesystems inode inodes",
+    ("memory",): "memory ram swap oom",
+    ("cpu", "load", "processes", "zombies"): "cpu load busy processor processors zombies",
+    ("tls", "certificate"): "certificate certificates cert certs tls ssl expire expires",
+    ("log",): "log logs",
+    SERVICE_KINDS: "service services port ports listening reachable",
+}
+"""Kinds of probes, and the words of a question that ask for them."""
+INCIDENT_WORDS = "incident incidents outage outages alert alerts escalated escalation happened"
+HEALTH_WORDS = "health healthy status state wrong problem problems trouble failing fails broken"
+_GENERIC_WORD_LIST = """
+    a an and any are check checks everything file for host how in is it log machine my not of on or
+    root running server system that the there this tmp to up var what which with you
+"""
+GENERIC_WORDS = frozenset(_GENERIC_WORD_LIST.split())
+"""Words that name no service, although parts of the names of probes may be called so."""
+_WORD = re.compile(r"[a-z0-9][a-z0-9_.@-]*[a-z0-9]|[a-z0-9]")
+_SUBJECT = re.compile(
+    r"\b(?:is|are|why is|has)\s+(?:the\s+|my\s+|our\s+)?(?P<name>[a-z][a-z0-9_.@-]*)\s+(?:\w+\s+)?"
+    r"(?:running|run|up|down|alive|healthy|ok|okay|working|reachable|listening|fine|slow|broken"
+    r"|dead|stopped|started|crashed)\b"
+)
+STATE_WORDS = {True: "fine", False: "FAILING", None: "unknown"}
+
+
+class CheckRound(Value, kw_only=True, frozen=True):
+    """What a round of checks said, and about what each check is."""
+
+    looked: tuple[HealthCheckResult, ...]
+    probes: tuple[Probe, ...]
+    refused: tuple[str, ...] = ()
+
+    def lines(self, wanted: Callable[[Probe], bool]) -> list[str]:
+        """A line per check, failing ones first."""
+        known = {probe.name: probe for probe in self.probes}
+        found = [each for each in self.looked if each.name in known and wanted(known[each.name])]
+        found.sort(key=lambda each: (each.ok is True, each.ok is None))
+        more = len(found) - MAX_SHOWN_CHECKS
+        lines = [_check_line(each) for each in found[:MAX_SHOWN_CHECKS]]
+        return [*lines, f"- and {more} more: `hermes health --all`"] if more > 0 else lines
+
+
+class ChecksModel:
+    """A `Model` without a language model."""
+
+    window = 100_000
+
+    def __init__(self, name: str, loaded: LoadedSettings, folder: Path, journal: Journal) -> None:
+        self.name = name
+        self._loaded = loaded
+        self._folder = folder
+        self._journal = journal
+
+    async def complete(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
+    ) -> Completion:
+        asked = [
+            message.text
+            for message in messages
+            if message.role == "user" and not message.text.startswith(SYSTEM_NOTE_PREFIX)
+        ]
+        text = await self._answer(asked[-1] if asked else "")
+        return Completion(message=Message(role="assistant", text=text), model=self.name)
+
+    async def _answer(self, question: str) -> str:
+        words = frozenset(_WORD.findall(question.casefold()))
+        subject = _SUBJECT.search(question.casefold())
+        name = subject["name"] if subject and subject["name"] not in GENERIC_WORDS else ""
+        kinds = frozenset(
+            kind for each, of in TOPICS.items() if words & {*of.split()} for kind in each
+        )
+        wants_incidents = bool(words & {*INCIDENT_WORDS.split()})
+        wants_health = bool(words & {*HEALTH_WORDS.split()})
+        checked: CheckRound | None = None
+        if not wants_incidents or kinds or name:
+            checked = await self._check()
+        named = (
+            _named_probes(words - GENERIC_WORDS, checked.probes) if checked else frozenset[str]()
+        )
+        if not (kinds or named or wants_incidents or wants_health or subject):
+            return NO_MODEL_ANSWER
+        parts = [*self._from_checks(checked, kinds, name, named)] if checked else []
+        if wants_incidents or wants_health or not parts:
+            parts.append(await self._incidents())
+        return "\n\n".join([*parts, LIMITS_NOTE])
+
+    def _from_checks(
+        self, checked: CheckRound, kinds: frozenset[str], name: str, named: frozenset[str]
+    ) -> Iterator[str]:
+        if name or named:
+            yield _answer_about(checked, name, named)
+        if kinds and (lines := checked.lines(lambda probe: probe.kind in kinds)):
+            yield "\n".join(["Checks made just now:", *lines])
+        elif kinds and not (name or named):
+            yield f"No check on this host is about that ({', '.join(sorted(kinds))}). {_DISCOVER_HINT}"
+        if not (kinds or name or named):
+            yield _summarize_checks(checked)
+        if checked.refused:
+            yield f"{len(checked.refused)} checks were not run: the policy does not allow them."
+
+    async def _check(self) -> CheckRound:
+        asked: AdmittedProbes
+        _, looked, asked = await check_health_now(self._loaded, self._folder)
+        return CheckRound(looked=tuple(looked), probes=asked.probes, refused=asked.refused)
+
+    async def _incidents(self) -> str:
+        try:
+            known = await list_incidents(self._journal)
+        except StoreError as error:
+            return f"The journal cannot be read, so I do not know about incidents: {error}"
+        open_ = [each for each in known if each.status in ("open", "escalated")]
+        past = [each for each in known if each not in open_]
+        lines = [f"Open incidents in the journal: {len(open_) or 'none'}."]
+        lines += map(_incident_line, reversed(open_[-MAX_SHOWN_INCIDENTS:]))
+        if past:
+            lines.append("The latest that are over:")
+            lines += map(_incident_line, reversed(past[-MAX_SHOWN_INCIDENTS:]))
+        return "\n".join(lines)
+
+
+_DISCOVER_HINT = "`hermes watch --discover` looks for services and writes checks for them."
+
+
+def _named_probes(words: frozenset[str], probes: Iterable[Probe]) -> frozenset[str]:
+    """Names of probes that the question names: by service, or by a part of their own name."""
+    found = set()
+    for probe in probes:
+        if probe.kind in HOST_KINDS:
+            continue
+        parts = {probe.service.casefold(), probe.name, *probe.name.split("-")} - {probe.kind, ""}
+        if words & (parts - GENERIC_WORDS):
+            found.add(probe.name)
+    return frozenset(found)
+
+
+def _answer_about(checked: CheckRound, name: str, named: frozenset[str]) -> str:
+    lines = checked.lines(lambda probe: probe.name in named)
+    telling = [
+        p for p in checked.probes if p.name in named and p.kind in (*SERVICE_KINDS, "command")
+    ]
+    if not lines:
+        return f"No check on this host is about {name}, so I do not know. {_DISCOVER_HINT}"
+    if name and not telling:
+        lines.append(f"No check says whether {name} works, so I do not know. {_DISCOVER_HINT}")
+    return "\n".join(["Checks made just now:", *lines])
+
+
+def _summarize_checks(checked: CheckRound) -> str:
+    bad = [each for each in checked.looked if not each.ok]
+    bad.sort(key=lambda each: each.ok is None)
+    fine = len(checked.looked) - len(bad)
+    lines = [f"{fine} of {len(checked.looked)} checks made just now are fine."]
+    return "\n".join([*lines, *map(_check_line, bad[:MAX_SHOWN_CHECKS])])
+
+
+def _check_line(looked: HealthCheckResult) -> str:
+    return f"- {STATE_WORDS[looked.ok]}: {looked.detail or 'no detail'} [check {looked.name}]"
+
+
+def _incident_line(incident: Incident) -> str:
+    case = incident.details
+    since = f"{case.opened_at:%Y-%m-%d %H:%M} UTC"
+    return f"- {case.incident}: {incident.status}, {incident.severity}, since {since}: {case.title}"

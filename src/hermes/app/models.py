@@ -1,24 +1,99 @@
-"""Models by reference, each with its retries and the fallbacks behind it."""
+"""Whether the server of a model can be reached, for a greeting that must not wait."""
 
+import time
+from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlsplit
+
+import anyio
 
 from hermes.core.bus import Bus
-from hermes.core.errors import ModelError, SettingsError
+from hermes.core.errors import HermesError, ModelError, SettingsError
 from hermes.core.events.runs import ModelFailed
 from hermes.core.protocols import Model
-from hermes.core.whose import whose_run
-from hermes.models.chain import open_chain
-from hermes.models.connections import Connections
-from hermes.models.reference import resolve
-from hermes.models.trial import try_model
-from hermes.settings.load import DEFAULT_MODEL, Loaded
+from hermes.core.run_ids import current_run
+from hermes.models.catalog import resolve_reference
+from hermes.models.open import ModelConnections, check_model
+from hermes.models.retry import open_chain
+from hermes.settings.default_model import LOCAL_MODEL, LOCAL_WEIGHTS_MODULE
+from hermes.settings.load import DEFAULT_MODEL_KEY, LoadedSettings
 
-CHECKS = "built-in:checks"
+CONNECT_TIMEOUT_S = 3.0
+REACH_CACHE_S = 60.0
+PROXY_VARIABLES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+
+
+def is_bundled(name: str) -> bool:
+    """The small weights of the extra `local`: they can talk, and cannot use tools."""
+    found = find_spec(LOCAL_WEIGHTS_MODULE)
+    folders = (found.submodule_search_locations if found else None) or ()
+    files = (file for folder in folders for file in Path(folder).glob("*.gguf"))
+    return any(name == f"{LOCAL_MODEL}{file.stem}" for file in files)
+
+
+class ModelReachability:
+    """Whether the server of a model can be reached: asked in the background, kept for a minute.
+
+    Only a connection is opened. It costs no tokens, and it does not prove that the key is valid.
+    """
+
+    def __init__(self, loaded: LoadedSettings, name: str) -> None:
+        self._loaded, self.name = loaded, name
+        self._trouble: str | None = None
+        self._asked_at = 0.0
+
+    @property
+    def words(self) -> str:
+        """The name with what is known by now; for a greeting that must not wait."""
+        if is_bundled(self.name):
+            return f"{self.name} (bundled; it can only talk)"
+        if not self._server():
+            return self.name
+        if self._trouble is None:
+            return f"{self.name} (configured, not reached yet)"
+        return f"{self.name} ({self._trouble or 'its server is reachable'})"
+
+    async def trouble(self) -> str:
+        """Why it cannot be reached; empty when its server accepts connections or has none."""
+        server = self._server()
+        if not server:
+            return ""
+        if self._trouble is None or time.monotonic() - self._asked_at > REACH_CACHE_S:
+            self._trouble = await _connection_problem(*server)
+            self._asked_at = time.monotonic()
+        return self._trouble
+
+    def _server(self) -> tuple[str, int] | None:
+        """None where nothing is to be connected to, or only a proxy could tell."""
+        if any(self._loaded.secrets.get(name) for name in PROXY_VARIABLES):
+            return None
+        try:
+            url = urlsplit(
+                resolve_reference(self.name, self._loaded.settings.model).provider.base_url
+            )
+        except HermesError:  # a scripted model, or one of an old conversation
+            return None
+        port = url.port or (443 if url.scheme == "https" else 80)
+        return (url.hostname, port) if url.hostname else None
+
+
+async def _connection_problem(host: str, port: int) -> str:
+    try:
+        with anyio.fail_after(CONNECT_TIMEOUT_S):
+            await (await anyio.connect_tcp(host, port)).aclose()
+    except TimeoutError:
+        return f"{host}:{port} did not answer within {CONNECT_TIMEOUT_S:g} s"
+    except OSError as error:
+        return f"{host}:{port} cannot be reached: {error}"
+    return ""
+
+
+CHECKS_MODEL_REFERENCE = "built-in:checks"
 """The name under which answers from checks and the journal are written down."""
 
 
-class Models:
-    def __init__(self, loaded: Loaded, connections: Connections, bus: Bus) -> None:
+class ApplicationModels:
+    def __init__(self, loaded: LoadedSettings, connections: ModelConnections, bus: Bus) -> None:
         self._loaded = loaded
         self._connections = connections
         self._bus = bus
@@ -27,24 +102,28 @@ class Models:
         """Raises `SettingsError` for a name that nobody answers to."""
         loaded = self._loaded
         return open_chain(
-            reference, loaded.settings.model, loaded.secrets, self._connections, self._failed
+            reference,
+            loaded.settings.model,
+            loaded.secrets,
+            self._connections,
+            self._record_failure,
         )
 
-    def instead_of(self, reference: str, folder: Path) -> Model | None:
+    def substitute_for(self, reference: str, folder: Path) -> Model | None:
         """What answers in a conversation when that model is not capable; None when it is."""
-        resumed = reference == CHECKS  # then, what can answer now counts
+        resumed = reference == CHECKS_MODEL_REFERENCE  # then, what can answer now counts
         if lacks_capable_model(self._loaded, "" if resumed else reference):
-            from hermes.app.host_answers import HostAnswers
+            from hermes.app.health import ChecksModel
 
-            return HostAnswers(CHECKS, self._loaded, folder, self._bus.journal)
+            return ChecksModel(CHECKS_MODEL_REFERENCE, self._loaded, folder, self._bus.journal)
         return self.open("") if resumed else None
 
-    async def checked(self, reference: str) -> Model:
+    async def open_checked(self, reference: str) -> Model:
         """The model, once it is known to be usable: its key is there, and it is in the catalogue
         or answers. Raises `SettingsError` or `ModelError`.
         """
         settings, secrets = self._loaded.settings.model, self._loaded.secrets
-        target = resolve(reference, settings)
+        target = resolve_reference(reference, settings)
         variable = target.provider.key_variable
         if variable and not secrets.get(variable):
             raise SettingsError(
@@ -53,24 +132,26 @@ class Models:
             )
         model = self.open(reference)
         if target.provider.base_url and target.model not in target.provider.models:
-            await try_model(target.reference, settings, secrets)
+            await check_model(target.reference, settings, secrets)
         return model
 
-    async def _failed(self, model: str, error: ModelError, following: str, wait: float) -> None:
+    async def _record_failure(
+        self, model: str, error: ModelError, following: str, wait: float
+    ) -> None:
         await self._bus.publish(
-            ModelFailed(run=whose_run(), model=model, error=str(error), next=following, wait=wait)
+            ModelFailed(run=current_run(), model=model, error=str(error), next=following, wait=wait)
         )
 
 
-def lacks_capable_model(loaded: Loaded, reference: str) -> bool:
+def lacks_capable_model(loaded: LoadedSettings, reference: str) -> bool:
     """True for the small bundled model, and where no model was chosen and no key is there."""
     settings = loaded.settings.model
-    target = resolve(reference, settings)
+    target = resolve_reference(reference, settings)
     if target.provider.dialect == "local":
         return not settings.local.path and not target.model.endswith(".gguf")
     variable = target.provider.key_variable
     unset = bool(variable) and not loaded.secrets.get(variable)
-    chosen = loaded.origin(DEFAULT_MODEL).source != "default" or target.reference != (
-        resolve("", settings).reference
+    chosen = loaded.origin(DEFAULT_MODEL_KEY).source != "default" or target.reference != (
+        resolve_reference("", settings).reference
     )
     return unset and not chosen and not settings.fallbacks

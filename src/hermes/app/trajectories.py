@@ -1,62 +1,67 @@
 """Runs of a home as examples: read from its journal, cleaned of secrets, tools described."""
 
+import shutil
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal, cast
 
+import anyio
+import anyio.to_thread
 import msgspec
 
-from hermes.app.equipment import equip
-from hermes.app.house import House
-from hermes.app.veil import Veil
-from hermes.core.errors import HermesError
-from hermes.core.events.runs import RunStarted
+from hermes.app.application import Application, open_application
+from hermes.app.secret_redactor import SecretRedactor
+from hermes.app.tooling import build_tooling
+from hermes.core.errors import HermesError, SettingsError
+from hermes.core.events.runs import RunStarted, TurnEnded
 from hermes.core.messages import ToolSpec
 from hermes.core.protocols import Journal
-from hermes.gym.trajectories.openai import to_openai
-from hermes.gym.trajectories.sharegpt import to_sharegpt
-from hermes.gym.trajectories.trajectory import Trajectory, trajectories
-from hermes.settings.load import Loaded
+from hermes.gym.training.batch import BatchPlan, BatchPrompt, RunPrompt, TrajectoryLines
+from hermes.gym.training.trajectory import Trajectory, build_trajectories, count_tool_calls
+from hermes.gym.training.trajectory_formats import to_openai, to_sharegpt
+from hermes.settings.load import LoadedSettings
+from hermes.tools.toolsets import draw_toolsets, find_distribution, with_own_toolsets
 
-Format = Literal["sharegpt", "openai"]
-WRITERS: Mapping[Format, Callable[[Trajectory], dict[str, Any]]] = {
+TrajectoryFormat = Literal["sharegpt", "openai"]
+TRAJECTORY_WRITERS: Mapping[TrajectoryFormat, Callable[[Trajectory], dict[str, Any]]] = {
     "sharegpt": to_sharegpt,
     "openai": to_openai,
 }
 
 
-def tools_of(loaded: Loaded) -> dict[str, ToolSpec]:
+def describe_tools(loaded: LoadedSettings) -> dict[str, ToolSpec]:
     """Every tool that can be described here, whether or not it is chosen or in place."""
-    from hermes.core.plugins import names
-    from hermes.gym.conclude import make_conclude
-    from hermes.memory.in_memory import InMemoryJournal
+    from hermes.core.plugins import plugin_names
+    from hermes.gym.episodes.run_summary import make_conclude_tool
+    from hermes.memory.journal.in_memory import InMemoryJournal
     from hermes.tools.toolsets import TOOLSETS
 
     settings = msgspec.structs.replace(
         loaded.settings, tools=msgspec.structs.replace(loaded.settings.tools, disabled=())
     )
-    single = [name for name in names("tools") if name not in TOOLSETS]
+    single = [name for name in plugin_names("tools") if name not in TOOLSETS]
     whole = msgspec.structs.replace(loaded, settings=settings)
-    built = equip(whole, toolsets=("all", *single)).catalogue.tools
+    built = build_tooling(whole, toolsets=("all", *single)).catalogue.tools
     described = {name: tool.spec for name, tool in built.items()}
-    described["conclude"] = make_conclude(InMemoryJournal(), "").spec
-    described["delegate"] = _delegate(loaded)
+    described["conclude"] = make_conclude_tool(InMemoryJournal(), "").spec
+    described["delegate"] = _delegate_spec(loaded)
     return described
 
 
-def _delegate(loaded: Loaded) -> ToolSpec:
+def _delegate_spec(loaded: LoadedSettings) -> ToolSpec:
     """The agent makes it for each conversation; to be described it needs no more than settings."""
-    from hermes.agent.delegation import Open, delegate_tool
-    from hermes.agent.means import Means
+    from hermes.agent.delegation import OpenSubagent, delegate_tool
+    from hermes.agent.dependencies import AgentDependencies
 
     means = SimpleNamespace(settings=loaded.settings.agent)
-    return delegate_tool(cast(Means, means), cast(Open, None)).spec
+    return delegate_tool(cast(AgentDependencies, means), cast(OpenSubagent, None)).spec
 
 
-async def examples(
-    loaded: Loaded,
+async def read_examples(
+    loaded: LoadedSettings,
     journal: Journal,
     runs: Sequence[str],
     tools: Mapping[str, ToolSpec],
@@ -65,20 +70,20 @@ async def examples(
     after: int = 0,
 ) -> AsyncIterator[Trajectory]:
     """Of each run, and after it of those that worked for it, which all began `after` an event."""
-    veil = Veil(loaded)
-    below = await _below(journal, set(runs), after) if subagents else {}
+    veil = SecretRedactor(loaded)
+    below = await _subagent_runs(journal, set(runs), after) if subagents else {}
     seen: set[str] = set()
     for run in runs:
         for each in (run, *below.get(run, ())):
             if each in seen:
                 continue
             seen.add(each)
-            events = [veil.recorded(known.event) async for known in journal.read(run=each)]
-            for made in trajectories(events, tools):
+            events = [veil.clean_recorded(known.event) async for known in journal.read(run=each)]
+            for made in build_trajectories(events, tools):
                 yield made
 
 
-async def _below(journal: Journal, runs: set[str], after: int) -> dict[str, list[str]]:
+async def _subagent_runs(journal: Journal, runs: set[str], after: int) -> dict[str, list[str]]:
     """Subagents, and theirs, by the run in whose name they worked; found in one walk."""
     found: dict[str, list[str]] = {}
     async for known in journal.read(after=after, kinds=("run.started",)):
@@ -88,7 +93,7 @@ async def _below(journal: Journal, runs: set[str], after: int) -> dict[str, list
     return found
 
 
-async def begun_since(journal: Journal, since: datetime, until: datetime | None) -> list[str]:
+async def find_runs_begun(journal: Journal, since: datetime, until: datetime | None) -> list[str]:
     """Runs of people and machines, not of subagents, by when they began."""
     return [
         known.event.run
@@ -99,12 +104,12 @@ async def begun_since(journal: Journal, since: datetime, until: datetime | None)
     ]
 
 
-def lines(made: Iterable[Trajectory], format: Format) -> str:
-    write = WRITERS[format]
+def render_lines(made: Iterable[Trajectory], format: TrajectoryFormat) -> str:
+    write = TRAJECTORY_WRITERS[format]
     return "".join(f"{msgspec.json.encode(write(each)).decode()}\n" for each in made)
 
 
-def keep(file: Path, text: str) -> None:
+def write_trajectory_file(file: Path, text: str) -> None:
     """The whole file or the one that was there before, never a half."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -115,8 +120,107 @@ def keep(file: Path, text: str) -> None:
         raise HermesError(f"cannot write {file}: {error.strerror}") from error
 
 
-async def save_trajectories(house: House, run: str) -> None:
+async def save_trajectories(application: Application, run: str) -> None:
     """Into `trajectories/` of the working folder: a file for each conversation, always whole."""
-    found = examples(house.loaded, house.journal, [run], tools_of(house.loaded))
-    text = lines([each async for each in found], "sharegpt")
-    keep(Path(house.directory) / "trajectories" / f"{run}.jsonl", text)
+    found = read_examples(
+        application.loaded, application.journal, [run], describe_tools(application.loaded)
+    )
+    text = render_lines([each async for each in found], "sharegpt")
+    write_trajectory_file(Path(application.directory) / "trajectories" / f"{run}.jsonl", text)
+
+
+def unattended_settings(loaded: LoadedSettings, plan: BatchPlan) -> LoadedSettings:
+    """As the home says, without what one prompt would hand on to the next."""
+    settings = loaded.settings
+    agent = msgspec.structs.replace(settings.agent, context_files=False)
+    if plan.max_iterations:
+        agent = msgspec.structs.replace(agent, max_iterations=plan.max_iterations)
+    memory = msgspec.structs.replace(settings.memory, notes=False, recall=False, learn=False)
+    settings = msgspec.structs.replace(settings, agent=agent, memory=memory)
+    return msgspec.structs.replace(loaded, settings=settings)
+
+
+def check_batch(loaded: LoadedSettings, plan: BatchPlan) -> None:
+    """Everything that would fail for each prompt fails here once. Raises `SettingsError`."""
+    find_distribution(plan.distribution, sets=with_own_toolsets(loaded.settings.tools.sets))
+    if plan.format not in TRAJECTORY_WRITERS:
+        raise SettingsError(
+            f"there is no format {plan.format!r}; there are: {', '.join(TRAJECTORY_WRITERS)}"
+        )
+    if plan.run_name in ("", ".", "..") or "/" in plan.run_name:
+        raise SettingsError(f"--run_name {plan.run_name!r} is to be the name of a folder")
+
+
+def run_locally(loaded: LoadedSettings, plan: BatchPlan, folder: Path) -> RunPrompt:
+    """Work in this process: it waits for models most of the time, so one process is enough."""
+    return partial(run_job, unattended_settings(loaded, plan), plan, folder)
+
+
+def run_on_ray(loaded: LoadedSettings, plan: BatchPlan, folder: Path) -> RunPrompt:
+    """Work on a cluster whose machines have the same home. Raises `SettingsError`."""
+    try:
+        from hermes.gym.training.ray_workers import run_on_ray as place
+    except ImportError as error:
+        raise SettingsError("Ray is not installed here: pip install 'hermes[ray]'") from error
+    settings = unattended_settings(loaded, plan)
+
+    def run(job: BatchPrompt) -> tuple[TrajectoryLines, str]:
+        try:
+            return anyio.run(run_job, settings, plan, folder, job), ""
+        except HermesError as error:
+            return [], str(error)
+
+    placed = place(run)
+
+    async def hand_over(job: BatchPrompt) -> TrajectoryLines:
+        return await anyio.to_thread.run_sync(placed, job, abandon_on_cancel=True)
+
+    return hand_over
+
+
+async def run_job(
+    loaded: LoadedSettings, plan: BatchPlan, folder: Path, job: BatchPrompt
+) -> TrajectoryLines:
+    """One prompt, from an empty folder to its lines. Nobody is there to approve anything."""
+    sets = with_own_toolsets(loaded.settings.tools.sets)
+    toolsets = draw_toolsets(find_distribution(plan.distribution, sets=sets), job.key)
+    place = (folder / "work" / job.key).absolute()
+    try:
+        shutil.rmtree(place, ignore_errors=True)  # what a killed try has left
+        place.mkdir(parents=True)
+        async with open_application(
+            loaded, origin="batch", model=plan.model, toolsets=toolsets, directory=place
+        ) as house:
+            before = await house.journal.last()
+            talk = await house.begin(job.prompt[:200])
+            await talk.say(job.prompt)
+            ended = talk.ended
+            tools = describe_tools(loaded)
+            found = read_examples(loaded, house.journal, [talk.run], tools, after=before)
+            made = [each async for each in found]
+    except OSError as error:
+        raise HermesError(f"{place}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    if not made:
+        raise HermesError("nobody answered")
+    return [_example_line(each, job, plan, toolsets, ended) for each in made]
+
+
+def _example_line(
+    made: Trajectory,
+    job: BatchPrompt,
+    plan: BatchPlan,
+    toolsets: tuple[str, ...],
+    ended: TurnEnded | None,
+) -> Mapping[str, Any]:
+    line = TRAJECTORY_WRITERS["openai" if plan.format == "openai" else "sharegpt"](made)
+    line["metadata"] |= {"dataset": job.extra, "run_name": plan.run_name}
+    return {
+        "prompt_index": job.index,
+        **line,
+        "partial": ended is None or ended.outcome != "answered",
+        "api_calls": made.about.model_calls,
+        "toolsets_used": list(toolsets),
+        "tool_stats": count_tool_calls(made.messages),
+    }

@@ -3,80 +3,106 @@
 To add a command: a line in its group here, and a module in which a click command has the same name.
 """
 
-Table = dict[str, tuple[str, str]]
+CommandTable = dict[str, tuple[str, str]]
 """Name → module, and one line of help."""
 
-GROUPS: tuple[tuple[str, str, Table], ...] = (
+COMMAND_GROUPS: tuple[tuple[str, str, CommandTable], ...] = (
     (
         "Look after this host",
         "hermes watch --discover    find services, then: hermes watch",
         {
-            "watch": ("hermes.cli.watch", "Notice outages, fix them under rules, verify, report"),
-            "incident": ("hermes.cli.incident", "Outages: list, show, report, open, close, count"),
-            "health": ("hermes.cli.health", "Is anything wrong right now? Run every check once"),
-            "approvals": ("hermes.cli.approvals", "Answer what waits for a person; list grants"),
-            "maintenance": ("hermes.cli.maintenance", "Windows in which alerts open no incident"),
+            "watch": (
+                "hermes.cli.monitoring.watch",
+                "Notice outages, fix them under rules, verify, report",
+            ),
+            "incident": ("hermes.cli.groups", "Outages: list, show, report, open, close, count"),
+            "health": (
+                "hermes.cli.monitoring.health",
+                "Is anything wrong right now? Run every check once",
+            ),
+            "approvals": ("hermes.cli.groups", "Answer what waits for a person; list grants"),
+            "maintenance": ("hermes.cli.groups", "Windows in which alerts open no incident"),
         },
     ),
     (
         "Talk to it",
         'hermes chat -q "is anything wrong?"',
         {
-            "chat": ("hermes.cli.chat", "Talk to the agent; -q asks one question and ends"),
-            "sessions": ("hermes.cli.sessions", "List, show, search, import, export conversations"),
-            "recall": ("hermes.cli.recall", "What earlier sessions say about a question"),
-            "memory": ("hermes.cli.memory", "Known facts: list, show, add, forget, audit, export"),
+            "chat": ("hermes.cli.chat_command", "Talk to the agent; -q asks one question and ends"),
+            "sessions": (
+                "hermes.cli.sessions.commands",
+                "List, show, search, import, export conversations",
+            ),
+            "recall": ("hermes.cli.sessions.search", "What earlier sessions say about a question"),
+            "memory": ("hermes.cli.groups", "Known facts: list, show, add, forget, audit, export"),
         },
     ),
     (
         "Set it up",
         "hermes setup    provider, key, model, place of work, announcements",
         {
-            "setup": ("hermes.cli.setup", "Choose a model, a place of work, and who is asked"),
-            "config": ("hermes.cli.config", "See, change, check and explain settings"),
-            "model": ("hermes.cli.model", "Show, list, switch or test language models"),
-            "tools": ("hermes.cli.tools", "Tools that the agent has here, and why not the rest"),
-            "doctor": ("hermes.cli.doctor", "Check the installation and every file it reads"),
-            "status": ("hermes.cli.status", "What is set up, at a glance"),
+            "setup": (
+                "hermes.cli.admin.setup",
+                "Choose a model, a place of work, and who is asked",
+            ),
+            "config": ("hermes.cli.admin.config", "See, change, check and explain settings"),
+            "model": ("hermes.cli.admin.model", "Show, list, switch or test language models"),
+            "tools": (
+                "hermes.cli.admin.tools",
+                "Tools that the agent has here, and why not the rest",
+            ),
+            "doctor": ("hermes.cli.admin.doctor", "Check the installation and every file it reads"),
+            "status": ("hermes.cli.admin.status", "What is set up, at a glance"),
         },
     ),
     (
         "Rules and evidence",
         "hermes policy check -- systemctl restart nginx",
         {
-            "policy": ("hermes.cli.policy", "What the agent may do: check, explain, test, replay"),
-            "audit": ("hermes.cli.audit", "What was decided and done, with proof"),
-            "journal": ("hermes.cli.journal", "Verify, export, compact or salvage the journal"),
-            "store": ("hermes.cli.store", "Where everything is kept: show it, or move it"),
+            "policy": ("hermes.cli.groups", "What the agent may do: check, explain, test, replay"),
+            "audit": ("hermes.cli.admin.audit", "What was decided and done, with proof"),
+            "journal": (
+                "hermes.cli.admin.storage",
+                "Verify, export, compact or salvage the journal",
+            ),
+            "store": ("hermes.cli.admin.storage", "Where everything is kept: show it, or move it"),
         },
     ),
     (
         "Skills and training",
         "hermes drill run --help    break a service in a box and let it be fixed",
         {
-            "demo": ("hermes.cli.demo", "See it work: no key, no network"),
-            "skills": ("hermes.cli.skills", "Playbooks: list, show, run, lint, review, share"),
-            "drill": ("hermes.cli.drill", "Real outages in a box: run, score, measure"),
-            "batch": ("hermes.cli.batch", "Many prompts side by side, kept as training examples"),
-            "trajectories": ("hermes.cli.trajectories", "Runs as training examples"),
-            "rl": ("hermes.cli.rl", "Episodes for training: over HTTP, or for Atropos"),
+            "demo": ("hermes.cli.drills.demo", "See it work: no key, no network"),
+            "skills": ("hermes.cli.groups", "Playbooks: list, show, run, lint, review, share"),
+            "drill": ("hermes.cli.groups", "Real outages in a box: run, score, measure"),
+            "batch": (
+                "hermes.cli.drills.training_data",
+                "Many prompts side by side, kept as training examples",
+            ),
+            "trajectories": ("hermes.cli.drills.training_data", "Runs as training examples"),
+            "rl": ("hermes.cli.drills.rl", "Episodes for training: over HTTP, or for Atropos"),
         },
     ),
     (
         "This installation",
         "hermes completion --install",
         {
-            "completion": ("hermes.cli.completion", "Completion for bash, zsh or fish"),
-            "version": ("hermes.cli.version", "Version, and what it runs on"),
-            "update": ("hermes.cli.update", "How to get the latest version, and new settings"),
-            "uninstall": ("hermes.cli.uninstall", "Remove Hermes; settings can be kept"),
+            "completion": ("hermes.cli.admin.completion", "Completion for bash, zsh or fish"),
+            "version": ("hermes.cli.admin.installation", "Version, and what it runs on"),
+            "update": (
+                "hermes.cli.admin.installation",
+                "How to get the latest version, and new settings",
+            ),
+            "uninstall": ("hermes.cli.admin.installation", "Remove Hermes; settings can be kept"),
         },
     ),
 )
 
-COMMANDS: Table = {name: entry for _, _, table in GROUPS for name, entry in table.items()}
+COMMANDS: CommandTable = {
+    name: entry for _, _, table in COMMAND_GROUPS for name, entry in table.items()
+}
 
-USAGE = """\
+USAGE_TEMPLATE = """\
 Usage: hermes [OPTIONS] [COMMAND] [ARGUMENTS]
 
 An operations agent: it notices outages, finds the cause, fixes it under your rules, verifies
@@ -98,8 +124,8 @@ Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 settings, 4 model, 5 place of wor
 def help_text() -> str:
     width = max(map(len, COMMANDS)) + 2
     lines: list[str] = []
-    for title, example, table in GROUPS:
+    for title, example, table in COMMAND_GROUPS:
         lines += ["", f"{title}:"]
         lines += [f"  {name:<{width}}{line}" for name, (_, line) in table.items()]
         lines.append(f"  example: {example}")
-    return USAGE.format(commands="\n".join([*lines, ""]))
+    return USAGE_TEMPLATE.format(commands="\n".join([*lines, ""]))

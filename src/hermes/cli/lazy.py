@@ -56,7 +56,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-class Examples(click.Command):
+class CommandWithExamples(click.Command):
     """A command whose help ends with examples, kept as they were written."""
 
     def __init__(self, *arguments: Any, examples: str = "", **options: Any) -> None:
@@ -67,7 +67,7 @@ class Examples(click.Command):
         write_examples(formatter, self.examples)
 
 
-class ExampleGroup(LazyGroup):
+class GroupWithExamples(LazyGroup):
     """A group of that kind."""
 
     def __init__(self, *arguments: Any, examples: str = "", **options: Any) -> None:

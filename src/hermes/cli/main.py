@@ -10,34 +10,34 @@ if TYPE_CHECKING:
 def main(arguments: "Sequence[str] | None" = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        return _answer(words)
+        return _run_command(words)
     except KeyboardInterrupt:  # while the rest was being loaded: later ones have their own end
         sys.stderr.write("hermes: interrupted\n")
         return 130
 
 
-def _answer(words: list[str]) -> int:
+def _run_command(words: list[str]) -> int:
     if words in (["--version"], ["-V"]):
         from hermes import __version__
 
-        return _say(f"hermes {__version__}\n")
+        return _write_stdout(f"hermes {__version__}\n")
     if words in (["--help"], ["-h"]):
         from hermes.cli.commands import help_text
 
-        return _say(help_text())
-    from hermes.cli.front import run
+        return _write_stdout(help_text())
+    from hermes.cli.root_command import run_command
 
-    return run(words)
+    return run_command(words)
 
 
-def _say(text: str) -> int:
+def _write_stdout(text: str) -> int:
     if sys.stdout is None:
         return 0
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
-        from hermes.cli.front import unwritable
+        from hermes.cli.root_command import report_unwritable_output
 
-        return unwritable(error)
+        return report_unwritable_output(error)
     return 0

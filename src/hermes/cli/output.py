@@ -4,25 +4,29 @@ rich is loaded only when a table is really drawn on a terminal; elsewhere it is 
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import msgspec
 
-from hermes.cli.render_safe import cells, clean
-from hermes.settings import process
+from hermes.cli.render.terminal_text import clean, display_width
+from hermes.core.errors import HermesError
+from hermes.settings import process_environment
 
-F = TypeVar("F", bound=Callable[..., Any])
-Row = Sequence[object]
+CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
+TableRow = Sequence[object]
 
 
-def json_option(command: F) -> F:
+def json_option(command: CommandFunction) -> CommandFunction:
     """`--json` for a command that lists or shows."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
-def emit_json(value: object) -> None:
+def print_json(value: object) -> None:
     encoded = msgspec.json.encode(value, enc_hook=str)
     click.echo(msgspec.json.format(encoded, indent=2).decode())
 
@@ -34,17 +38,22 @@ def wants_color(variables: Mapping[str, str]) -> bool | None:
     return None
 
 
-def say(text: str = "", **style: Any) -> None:
+def echo(text: str = "", **style: Any) -> None:
     click.echo(click.style(text, **style) if style else text)
 
 
 def note(text: str) -> None:
     """Worth knowing, and not part of the answer: goes to stderr."""
-    click.secho(clean(text), err=True, fg="yellow", color=wants_color(process.variables()))
+    click.secho(
+        clean(text),
+        err=True,
+        fg="yellow",
+        color=wants_color(process_environment.environment_variables()),
+    )
 
 
-def complain(text: str) -> None:
-    color = wants_color(process.variables())
+def print_error(text: str) -> None:
+    color = wants_color(process_environment.environment_variables())
     lines = clean(text).splitlines() or [""]
     click.echo(click.style("hermes: ", fg="red", bold=True) + lines[0], err=True, color=color)
     for line in lines[1:]:
@@ -58,50 +67,112 @@ def confirm(question: str, *, default: bool = False) -> bool:
     return click.confirm(question, default=default, err=True)
 
 
-def fields(pairs: Mapping[str, object]) -> None:
+def print_fields(pairs: Mapping[str, object]) -> None:
     """One thing, as name and value lines."""
-    width = max(map(cells, pairs), default=0)
+    width = max(map(display_width, pairs), default=0)
     for name, value in pairs.items():
-        padding = " " * (width - cells(name))
-        click.echo(click.style(name, bold=True) + padding + "  " + clean(_text(value)))
+        padding = " " * (width - display_width(name))
+        click.echo(click.style(name, bold=True) + padding + "  " + clean(_cell_text(value)))
 
 
-def table(columns: Sequence[str], rows: Sequence[Row], *, empty: str = "nothing here") -> None:
+def print_table(
+    columns: Sequence[str], rows: Sequence[TableRow], *, empty: str = "nothing here"
+) -> None:
     """Many things. An empty table says so on stderr, so that a pipe gets nothing."""
     if not rows:
         note(empty)
         return
-    texts = [[" ".join(clean(_text(cell)).split()) for cell in row] for row in rows]
-    if sys.stdout.isatty() and process.variables().get("TERM", "dumb") != "dumb":
-        _draw(columns, texts)
+    texts = [[" ".join(clean(_cell_text(cell)).split()) for cell in row] for row in rows]
+    if (
+        sys.stdout.isatty()
+        and process_environment.environment_variables().get("TERM", "dumb") != "dumb"
+    ):
+        _print_rich_table(columns, texts)
     else:
-        _align(columns, texts)
+        _print_plain_table(columns, texts)
 
 
-def _draw(columns: Sequence[str], rows: list[list[str]]) -> None:
+def _print_rich_table(columns: Sequence[str], rows: list[list[str]]) -> None:
     import shutil
 
-    from hermes.cli.output_rich import draw
+    from hermes.cli.rich_output import draw_table
 
     color = click.get_current_context().color is not False
-    draw(columns, rows, color=color, width=shutil.get_terminal_size().columns)
+    draw_table(columns, rows, color=color, width=shutil.get_terminal_size().columns)
 
 
-def _align(columns: Sequence[str], rows: list[list[str]]) -> None:
+def _print_plain_table(columns: Sequence[str], rows: list[list[str]]) -> None:
     lines = [[name.upper() for name in columns], *rows]
-    widths = [max(cells(line[at]) for line in lines) for at in range(len(columns))]
+    widths = [max(display_width(line[at]) for line in lines) for at in range(len(columns))]
     for line in lines:
         padded = (
-            text + " " * (width - cells(text)) for text, width in zip(line, widths, strict=True)
+            text + " " * (width - display_width(text))
+            for text, width in zip(line, widths, strict=True)
         )
         click.echo("  ".join(padded).rstrip())
 
 
-def _text(value: object) -> str:
+def _cell_text(value: object) -> str:
     if value is None or value in ("", {}):
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple | set | frozenset):
-        return ", ".join(map(_text, value)) or "–"
+        return ", ".join(map(_cell_text, value)) or "–"
     return str(value)
+
+
+def write_events(
+    lines: Iterable[bytes], output: Path | None, *, new_file_only: bool = False
+) -> None:
+    """`anew`: only into a file that is not there yet."""
+    if output is None:
+        sys.stdout.buffer.writelines(line + b"\n" for line in lines)
+        return
+    count = 0
+    try:
+        with output.open("xb" if new_file_only else "wb") as file:
+            for line in lines:
+                file.write(line + b"\n")
+                count += 1
+    except FileExistsError as error:
+        raise HermesError(f"{output} is there already; evidence is not written over") from error
+    except OSError as error:
+        raise HermesError(f"cannot write {output}: {error.strerror}") from error
+    echo(f"{count} events written to {output}")
+
+
+_BAR_WIDTH = 30
+_REDRAW_INTERVAL_S = 0.1
+
+
+@contextmanager
+def progress_bar(label: str, *, min_total: int = 0) -> Iterator[Callable[[int, int], None]]:
+    """Call what it gives with how much is done and how much there is to do.
+
+    Less than `least` to do is done before anybody has read the bar.
+    """
+    started: list[int] = []
+    drawn = [0.0]
+
+    def show(done: int, total: int) -> None:
+        if not started:
+            started.append(done)
+        now = time.monotonic()
+        if not sys.stderr.isatty() or total - started[0] < min_total:
+            return
+        if now - drawn[0] < _REDRAW_INTERVAL_S and done < total:
+            return
+        drawn[0] = now
+        filled = _BAR_WIDTH * done // max(total, 1)
+        click.echo(
+            f"\r{label} {'█' * filled}{'░' * (_BAR_WIDTH - filled)} {done:,} of {total:,}",
+            err=True,
+            nl=False,
+        )
+
+    try:
+        yield show
+    finally:
+        if drawn[0]:
+            click.echo(err=True)

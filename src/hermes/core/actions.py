@@ -4,14 +4,14 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal, Protocol, runtime_checkable
 
 from hermes.core.events.approvals import ApprovalRequested
-from hermes.core.events.happening import Origin
+from hermes.core.events.base import RunOrigin
 from hermes.core.messages import Risk, ToolCall, Value
 
 READ_ONLY_EFFECTS = frozenset({"read", "read-as-root", "network-local", "network-read"})
 """Effects of an action that changes nothing."""
 
 
-class Profile(Value, kw_only=True, frozen=True):
+class ConfinementProfile(Value, kw_only=True, frozen=True):
     """What a judged command may do; the kernel refuses the rest. The default only reads."""
 
     writable: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class Profile(Value, kw_only=True, frozen=True):
     """Why it cannot be bounded; empty when it is."""
 
     @property
-    def judged(self) -> str:
+    def describe(self) -> str:
         """In words, for people."""
         if self.unrestricted:
             return "unrestricted"
@@ -73,7 +73,7 @@ class KernelSupport(Value, kw_only=True, frozen=True):
     """Why nothing can be enforced; empty when it can."""
 
 
-class Blocked(Value, kw_only=True, frozen=True):
+class BlockedAccess(Value, kw_only=True, frozen=True):
     """Something that a command tried and that its verdict does not cover."""
 
     what: str
@@ -95,7 +95,7 @@ class Action(Value, kw_only=True, frozen=True):
     call: ToolCall
     risk: Risk
     run: str
-    origin: Origin
+    origin: RunOrigin
     environment: str
     target: str
     isolated: bool
@@ -107,7 +107,7 @@ class Action(Value, kw_only=True, frozen=True):
     """What the place can enforce; None when nobody asked it."""
 
 
-class Audited(Value, frozen=True):
+class AuditModeVerdict(Value, frozen=True):
     """What a rule in audit mode would have said."""
 
     rule: str
@@ -127,8 +127,8 @@ class Decision(Value, kw_only=True, frozen=True):
     """Its words that came from text nobody vouches for."""
     variables: tuple[str, ...] = ()
     """Variables whose values, unknown here, decide what it means."""
-    audited: tuple[Audited, ...] = ()
-    profile: Profile | None = None
+    audited: tuple[AuditModeVerdict, ...] = ()
+    profile: ConfinementProfile | None = None
     """What the kernel holds it to; None when the policy does not look that closely."""
     enforced: Literal["", "yes", "partly", "no"] = ""
     """Whether the place can hold it to the profile; empty when nobody asked the place."""
@@ -143,14 +143,14 @@ class Policy(Protocol):
 
 
 @runtime_checkable
-class NotesDeeds(Protocol):
+class TracksActions(Protocol):
     """A policy that wants to know what was really begun: for rates, and for scripts written."""
 
     def started(self, action: Action) -> None: ...
 
 
 @runtime_checkable
-class HearsText(Protocol):
+class TracksText(Protocol):
     """A policy that wants to know what a run has read, to tell whose words an action repeats.
 
     `trusted` is what a person said; what a tool brings along is not, and `call` says which it was.
@@ -159,14 +159,14 @@ class HearsText(Protocol):
     def heard(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None: ...
 
 
-Scope = Literal["once", "session", "always"]
+ApprovalScope = Literal["once", "session", "always"]
 
 
 class Approval(Value, kw_only=True, frozen=True):
     approved: bool
     by: str
     """Who answered; `nobody` when no person could, or did."""
-    scope: Scope = "once"
+    scope: ApprovalScope = "once"
     reason: str = ""
     """Of a no: why, in words for the model and the person."""
 
@@ -176,7 +176,7 @@ Approver = Callable[[Action, Decision], Awaitable[Approval]]
 
 
 @runtime_checkable
-class Answers(Protocol):
+class AnswersApprovals(Protocol):
     """Somebody who is shown the request itself, and may be one of several who can answer it.
 
     Cancelled when it was settled elsewhere. With `announced` it goes on by itself after so many
@@ -188,7 +188,7 @@ class Answers(Protocol):
     ) -> Approval: ...
 
 
-def objection(
+def approval_objection(
     request: ApprovalRequested, who: str, *, approved: bool, escalated: Iterable[str] = ()
 ) -> str:
     """Why this person's answer would not count, in words; empty when it does.
@@ -206,12 +206,12 @@ def objection(
     return ""
 
 
-_ONE_BY_ONE = frozenset({"irreversible", "wipe", "fork-bomb", "self-change"})
+_NEVER_ALWAYS_EFFECTS = frozenset({"irreversible", "wipe", "fork-bomb", "self-change"})
 
 
-def not_for_good(request: ApprovalRequested) -> str:
+def why_not_always(request: ApprovalRequested) -> str:
     """Why it may not be allowed for good, in words; empty when it may."""
-    if lost := sorted(_ONE_BY_ONE.intersection(request.effects)):
+    if lost := sorted(_NEVER_ALWAYS_EFFECTS.intersection(request.effects)):
         return f"it is {lost[0]}: such a thing is approved one by one"
     if request.tainted:
         return "its words come from text that nobody vouches for: it is approved one by one"

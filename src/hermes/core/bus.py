@@ -7,18 +7,18 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from hermes.core.events import Event
-from hermes.core.messages import Delta, Value
-from hermes.core.protocols import Journal, Recorded
+from hermes.core.messages import CompletionDelta, Value
+from hermes.core.protocols import Journal, JournalRecord
 
 
 class Glimpse(Value, frozen=True):
     """Something worth seeing now and not worth keeping: a piece of an answer being written."""
 
     run: str
-    delta: Delta
+    delta: CompletionDelta
 
 
-Shown = Recorded | Glimpse
+BusItem = JournalRecord | Glimpse
 
 
 class Bus:
@@ -34,13 +34,13 @@ class Bus:
         *,
         backlog: int = 1024,
         clean: Callable[[Event], Event] | None = None,
-        heard: Callable[[Event], None] | None = None,
+        on_recorded: Callable[[Event], None] | None = None,
     ) -> None:
         self.journal = journal
         self._backlog = backlog
         self._clean = clean
-        self._heard = heard
-        self._readers: set[MemoryObjectSendStream[Shown]] = set()
+        self._on_recorded = on_recorded
+        self._readers: set[MemoryObjectSendStream[BusItem]] = set()
         self._last: anyio.Event | None = None
 
     async def publish(self, *events: Event) -> Sequence[int]:
@@ -60,20 +60,20 @@ class Bus:
                 await before.wait()
             written = list(zip(numbers, events, strict=True))
             for seq, event in written:
-                self._show(Recorded(seq, event))
+                self._show(JournalRecord(seq, event))
         finally:
             mine.set()
             if self._last is mine:
                 self._last = None
-        if self._heard is not None:
+        if self._on_recorded is not None:
             for event in events:
-                self._heard(event)
+                self._on_recorded(event)
         return written
 
-    def glimpse(self, run: str, delta: Delta) -> None:
+    def glimpse(self, run: str, delta: CompletionDelta) -> None:
         self._show(Glimpse(run, delta))
 
-    def _show(self, shown: Shown) -> None:
+    def _show(self, shown: BusItem) -> None:
         for reader in list(self._readers):
             try:
                 reader.send_nowait(shown)
@@ -81,7 +81,9 @@ class Bus:
                 self._readers.discard(reader)
                 reader.close()
 
-    async def follow(self, *, after: int = 0, run: str | None = None) -> AsyncIterator[Recorded]:
+    async def follow(
+        self, *, after: int = 0, run: str | None = None
+    ) -> AsyncIterator[JournalRecord]:
         """Every event since `after` of every process, past and then live, in order, for ever."""
         while True:
             newest = await self.journal.last()  # asked first: what comes later wakes us again
@@ -92,12 +94,12 @@ class Bus:
             await self.journal.changed(after)
 
     @asynccontextmanager
-    async def subscribe(self) -> AsyncGenerator[MemoryObjectReceiveStream[Shown], None]:
+    async def subscribe(self) -> AsyncGenerator[MemoryObjectReceiveStream[BusItem], None]:
         """What this process publishes from now on, with glimpses.
 
         The stream ends if its reader falls a whole backlog behind.
         """
-        send, receive = anyio.create_memory_object_stream[Shown](self._backlog)
+        send, receive = anyio.create_memory_object_stream[BusItem](self._backlog)
         self._readers.add(send)
         try:
             yield receive

@@ -51,11 +51,11 @@ class RateLimited(TemporaryModelError):
         self.wait = wait
 
 
-class Overloaded(TemporaryModelError):
+class ProviderOverloaded(TemporaryModelError):
     """The provider answers that it cannot answer now."""
 
 
-class Unreachable(TemporaryModelError):
+class ProviderUnreachable(TemporaryModelError):
     """There is no connection to the provider: no network, a firewall, or nothing listens there."""
 
 
@@ -71,7 +71,7 @@ class PermanentModelError(ModelError):
     """Asking the same model the same thing again changes nothing."""
 
 
-class BadKey(PermanentModelError):
+class InvalidApiKey(PermanentModelError):
     """Missing, wrong or revoked credentials."""
 
 
@@ -83,15 +83,15 @@ class ContextTooLong(PermanentModelError):
     """The conversation does not fit into the model's window."""
 
 
-class BadRequest(PermanentModelError):
+class RequestRejected(PermanentModelError):
     """The provider understood us and said no."""
 
 
-class BudgetSpent(HermesError):
+class BudgetExceeded(HermesError):
     """A limit of tokens or money stands before the next call."""
 
 
-class PlaceFailed(HermesError):
+class EnvironmentFailed(HermesError):
     """The environment failed, not the command run in it."""
 
 

@@ -3,48 +3,60 @@
 import hashlib
 from collections.abc import Iterable, Mapping
 
-TITLE, TEXT, SHORT = 200, 4000, 200
-LABELS = 40
+MAX_TITLE_CHARS, MAX_TEXT_CHARS, MAX_FIELD_CHARS = 200, 4000, 200
+MAX_LABELS = 40
 """Labels of one alert that are kept."""
-FIRST = ("alertname", "severity", "service", "job", "instance", "host", "namespace", "pod")
+PRIORITY_LABELS = (
+    "alertname",
+    "severity",
+    "service",
+    "job",
+    "instance",
+    "host",
+    "namespace",
+    "pod",
+)
 """Kept before the others when there are too many: triage reads these."""
 
-Scalar = str | int | float | bool | None
+LabelValue = str | int | float | bool | None
 
 
-def plain(text: str, most: int) -> str:
+def clean_line(text: str, max_chars: int) -> str:
     """One line."""
-    return " ".join(_visible(text[: 4 * most]).split())[:most]
+    return " ".join(_without_invisible(text[: 4 * max_chars]).split())[:max_chars]
 
 
-def prose(text: str, most: int) -> str:
+def clean_text(text: str, max_chars: int) -> str:
     """Lines stay lines."""
-    return _visible(text[: 2 * most]).strip()[:most]
+    return _without_invisible(text[: 2 * max_chars]).strip()[:max_chars]
 
 
-def labels_of(given: Mapping[str, Scalar], *needed: str) -> tuple[tuple[str, str], ...]:
-    order = sorted(given, key=lambda name: (name not in (*FIRST, *needed), name))
-    kept = sorted(order[:LABELS])
-    return tuple((plain(name, SHORT), plain(word(given[name]), SHORT)) for name in kept)
+def clean_labels(given: Mapping[str, LabelValue], *needed: str) -> tuple[tuple[str, str], ...]:
+    order = sorted(given, key=lambda name: (name not in (*PRIORITY_LABELS, *needed), name))
+    kept = sorted(order[:MAX_LABELS])
+    return tuple(
+        (clean_line(name, MAX_FIELD_CHARS), clean_line(scalar_text(given[name]), MAX_FIELD_CHARS))
+        for name in kept
+    )
 
 
-def word(value: Scalar) -> str:
+def scalar_text(value: LabelValue) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else str(value)
 
 
-def digest(*parts: str, labels: Iterable[tuple[str, str]] = ()) -> str:
+def alert_fingerprint(*parts: str, labels: Iterable[tuple[str, str]] = ()) -> str:
     """A fingerprint for a sender that gave none: the same for the same words."""
     whole = "\0".join((*parts, *(f"{name}\1{value}" for name, value in labels)))
     return hashlib.sha256(whole.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def _visible(text: str) -> str:
-    return "\n".join(_line(line) for line in text.split("\n"))
+def _without_invisible(text: str) -> str:
+    return "\n".join(_join_line(line) for line in text.split("\n"))
 
 
-def _line(text: str) -> str:
+def _join_line(text: str) -> str:
     if text.isprintable():  # in C, and nearly always so
         return text
     return "".join(each if each.isprintable() else " " for each in text)

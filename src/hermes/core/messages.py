@@ -85,7 +85,7 @@ class Completion(Value, kw_only=True, frozen=True):
     finish: Literal["stop", "calls", "length", "filtered"] = "stop"
 
 
-class Delta(Value, frozen=True):
+class CompletionDelta(Value, frozen=True):
     """A piece of an answer while it is being written. Shown live, never journalled."""
 
     text: str = ""

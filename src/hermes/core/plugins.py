@@ -14,15 +14,17 @@ from typing import Any
 from hermes.core.errors import SettingsError
 
 
-def load(group: str, name: str) -> Any:
+def load_plugin(group: str, name: str) -> Any:
     """The object behind `hermes.<group>: name`. Raises `SettingsError` naming what exists.
 
     A built-in whose optional package is missing raises one that names the extra to install.
     """
-    own = _own().get(group, {}).get(name)
-    target = own or _installed(group).get(name)
+    own = _built_in_entry_points().get(group, {}).get(name)
+    target = own or _installed_entry_points(group).get(name)
     if target is None:
-        raise SettingsError(f"no {group} named {name!r}; there are: {', '.join(names(group))}")
+        raise SettingsError(
+            f"no {group} named {name!r}; there are: {', '.join(plugin_names(group))}"
+        )
     module, _, attribute = target.partition(":")
     try:
         return getattr(import_module(module), attribute)
@@ -35,25 +37,25 @@ def load(group: str, name: str) -> Any:
         ) from error
 
 
-def names(group: str) -> list[str]:
-    return sorted({*_own().get(group, {}), *_installed(group)})
+def plugin_names(group: str) -> list[str]:
+    return sorted({*_built_in_entry_points().get(group, {}), *_installed_entry_points(group)})
 
 
-def _installed(group: str) -> dict[str, str]:
+def _installed_entry_points(group: str) -> dict[str, str]:
     from importlib.metadata import entry_points  # noqa: PLC0415 - 70 ms that most starts save
 
     return {point.name: point.value for point in entry_points(group=f"hermes.{group}")}
 
 
 @cache
-def _own() -> dict[str, dict[str, str]]:
+def _built_in_entry_points() -> dict[str, dict[str, str]]:
     for folder in map(Path, sys.path):
         for found in folder.glob("hermes-*.dist-info/entry_points.txt"):
-            return _parse(found.read_text())
+            return _parse_entry_points(found.read_text())
     return {}
 
 
-def _parse(text: str) -> dict[str, dict[str, str]]:
+def _parse_entry_points(text: str) -> dict[str, dict[str, str]]:
     groups: dict[str, dict[str, str]] = {}
     current: dict[str, str] = {}
     for line in text.splitlines():

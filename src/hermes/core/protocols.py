@@ -11,12 +11,12 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
-from hermes.core.actions import Blocked, KernelSupport, Profile
+from hermes.core.actions import BlockedAccess, ConfinementProfile, KernelSupport
 from hermes.core.events import Event
-from hermes.core.events.happening import Origin, Unknown
+from hermes.core.events.base import RunOrigin, UnknownEvent
 from hermes.core.messages import (
     Completion,
-    Delta,
+    CompletionDelta,
     Message,
     ToolCall,
     ToolResult,
@@ -43,7 +43,7 @@ class StreamsText(Protocol):
 
     def stream(
         self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
-    ) -> AsyncIterator[Delta | Completion]: ...
+    ) -> AsyncIterator[CompletionDelta | Completion]: ...
 
 
 class CommandResult(Value, kw_only=True, frozen=True):
@@ -60,7 +60,7 @@ class Environment(Protocol):
 
     Working folder, exported variables and shell state persist from one `run` to the next, as in
     one shell; runs side by side each start from the state as it then is. A failing command is a
-    `CommandResult`; `PlaceFailed` means that the place itself failed. Cancelling a run, or its
+    `CommandResult`; `EnvironmentFailed` means that the place itself failed. Cancelling a run, or its
     time-out, ends the whole process tree.
     """
 
@@ -90,7 +90,7 @@ class Environment(Protocol):
         ...
 
 
-class Process(Protocol):
+class BackgroundProcess(Protocol):
     """A running background process, wherever it lives."""
 
     handle: str
@@ -112,14 +112,16 @@ class Process(Protocol):
 class StartsProcesses(Protocol):
     """An environment that can keep a command running in the background."""
 
-    async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> Process: ...
-    async def find(self, handle: str) -> Process | None:
+    async def start(
+        self, command: str, *, pty: bool = False, cwd: str = ""
+    ) -> BackgroundProcess: ...
+    async def find(self, handle: str) -> BackgroundProcess | None:
         """A process started by an earlier life of ours, or None when it is gone."""
         ...
 
 
 @runtime_checkable
-class KnowsItsFolder(Protocol):
+class KnowsWorkingDirectory(Protocol):
     """An environment that can say in which folder its session is now."""
 
     @property
@@ -129,7 +131,7 @@ class KnowsItsFolder(Protocol):
 class ConfinedEnvironment(Environment, Protocol):
     """An environment whose commands are held to a profile; its session is that of another."""
 
-    def collect(self) -> list[Blocked]:
+    def collect(self) -> list[BlockedAccess]:
         """What its commands tried beyond the profile since this was last asked."""
         ...
 
@@ -140,7 +142,7 @@ class ReportsRefusals(Protocol):
 
     judged: str
 
-    def refused(self) -> list[Blocked]:
+    def refused(self) -> list[BlockedAccess]:
         """What was refused since this was last asked."""
         ...
 
@@ -153,12 +155,12 @@ class ConfinesCommands(Protocol):
         """What can be enforced here, found out once."""
         ...
 
-    def confined(self, profile: Profile) -> ConfinedEnvironment:
+    def confined(self, profile: ConfinementProfile) -> ConfinedEnvironment:
         """The same place and session. A profile that cannot be applied refuses the command."""
         ...
 
 
-class ProcessView(Value, kw_only=True, frozen=True):
+class ProcessInfo(Value, kw_only=True, frozen=True):
     """A background process as it is now."""
 
     id: str
@@ -172,7 +174,7 @@ class ProcessView(Value, kw_only=True, frozen=True):
     run: str = ""
 
 
-class Processes(Protocol):
+class BackgroundProcesses(Protocol):
     """Background processes by id. Raises `ToolError` for an id it does not know."""
 
     async def start(
@@ -184,9 +186,9 @@ class Processes(Protocol):
         pty: bool = False,
         cwd: str = "",
         watch: Sequence[str] = (),
-    ) -> ProcessView: ...
-    def list(self, run: str | None = None) -> Sequence[ProcessView]: ...
-    async def poll(self, id: str) -> tuple[ProcessView, str]:
+    ) -> ProcessInfo: ...
+    def list(self, run: str | None = None) -> Sequence[ProcessInfo]: ...
+    async def poll(self, id: str) -> tuple[ProcessInfo, str]:
         """How it is, and what it printed since the last poll."""
         ...
 
@@ -194,12 +196,12 @@ class Processes(Protocol):
         """Lines of what is still in its rolling buffer; a negative offset counts from the end."""
         ...
 
-    async def wait(self, id: str, *, timeout: float) -> ProcessView: ...
-    async def kill(self, id: str) -> ProcessView: ...
+    async def wait(self, id: str, *, timeout: float) -> ProcessInfo: ...
+    async def kill(self, id: str) -> ProcessInfo: ...
     async def write(self, id: str, data: bytes) -> None: ...
 
 
-class Artifacts(Protocol):
+class ArtifactStore(Protocol):
     """Long texts kept beside the journal and referred to by name."""
 
     async def save(self, run: str, name: str, text: str) -> str: ...
@@ -217,12 +219,12 @@ class ToolContext:
     publish: Callable[..., Awaitable[Sequence[int]]]
     call: Callable[[ToolCall], Awaitable[ToolResult]]
     """The same road the model takes: how a tool uses another tool."""
-    artifacts: Artifacts
+    artifacts: ArtifactStore
     ask: Callable[[str, Sequence[str]], Awaitable[str | None]] | None = None
     """Puts a question to the person in front of us; None when there is none."""
-    processes: Processes | None = None
+    processes: BackgroundProcesses | None = None
     """Background processes of this house; None where none may be started."""
-    origin: Origin = "cli"
+    origin: RunOrigin = "cli"
 
 
 class Tool(Protocol):
@@ -240,9 +242,9 @@ class ShowsCommand(Protocol):
     def command(self, arguments: Mapping[str, Any]) -> str: ...
 
 
-class Recorded(Value, frozen=True):
+class JournalRecord(Value, frozen=True):
     seq: int
-    event: Event | Unknown
+    event: Event | UnknownEvent
 
 
 class Journal(Protocol):
@@ -261,7 +263,7 @@ class Journal(Protocol):
         run: str | None = None,
         kinds: Sequence[str] = (),
         since: datetime | None = None,
-    ) -> AsyncIterator[Recorded]: ...
+    ) -> AsyncIterator[JournalRecord]: ...
     async def last(self) -> int:
         """The newest number, 0 when empty."""
         ...
@@ -275,4 +277,4 @@ class Journal(Protocol):
 class SearchesText(Protocol):
     """A journal whose words can be searched."""
 
-    async def search(self, text: str, *, limit: int = 10) -> Sequence[Recorded]: ...
+    async def search(self, text: str, *, limit: int = 10) -> Sequence[JournalRecord]: ...

@@ -6,37 +6,37 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from hermes.core.errors import SettingsError
-from hermes.environments.errands.environment import ErrandEnvironment, granted
-from hermes.environments.errands.errand import Box
-from hermes.environments.open import Opening
+from hermes.environments.cloud.environment import CloudEnvironment, granted_variables
+from hermes.environments.cloud.remote_calls import CloudBox
+from hermes.environments.open import EnvironmentOpening
 
-KEY = "DAYTONA_API_KEY"
+API_KEY_VARIABLE = "DAYTONA_API_KEY"
 
 
-def open_daytona(opening: Opening) -> ErrandEnvironment:
+def open_daytona(opening: EnvironmentOpening) -> CloudEnvironment:
     settings = opening.settings
-    return ErrandEnvironment(
+    return CloudEnvironment(
         "daytona",
         settings.daytona_image,
-        partial(_lend, opening),
+        partial(_create_box, opening),
         settings=settings,
-        variables=granted(opening),
+        variables=granted_variables(opening),
     )
 
 
-async def why_not(opening: Opening) -> str | None:
+async def why_not(opening: EnvironmentOpening) -> str | None:
     """What is missing for a Daytona sandbox; None when nothing is. Nothing is started."""
     if find_spec("daytona") is None:
         return "the Daytona SDK is not installed: `pip install 'hermes[daytona]'`"
-    if not opening.secrets.get(KEY):
-        return f"{KEY} must be set: make a key in the dashboard of Daytona"
+    if not opening.secrets.get(API_KEY_VARIABLE):
+        return f"{API_KEY_VARIABLE} must be set: make a key in the dashboard of Daytona"
     return None
 
 
-async def _lend(opening: Opening) -> Box:
+async def _create_box(opening: EnvironmentOpening) -> CloudBox:
     reason = await why_not(opening)
     if reason is not None:
         raise SettingsError(reason)
-    lend = import_module("hermes.environments.daytona_sdk").lend
-    box: Box = await lend(opening.settings, opening.secrets[KEY])
+    lend = import_module("hermes.environments.cloud.daytona_sdk").lend
+    box: CloudBox = await lend(opening.settings, opening.secrets[API_KEY_VARIABLE])
     return box

@@ -17,53 +17,59 @@ from typing import Self
 import anyio
 from anyio import to_thread
 
-from hermes.core.actions import Blocked, KernelSupport, Profile
-from hermes.core.errors import PlaceFailed, ToolError
-from hermes.core.protocols import CommandResult, ConfinedEnvironment, Process
-from hermes.environments.confined import CommandConfinement, ConfinedProcess, ForkServer
-from hermes.environments.files import read_bytes, real_path, write_bytes
-from hermes.environments.open import Opening
-from hermes.environments.processes import local as process_local
-from hermes.environments.processes import pty as process_pty
-from hermes.environments.processes.leftover import Leftovers
-from hermes.environments.processes.local import LocalProcess
-from hermes.environments.processes.pty import PtyProcess
+from hermes.core.actions import BlockedAccess, ConfinementProfile, KernelSupport
+from hermes.core.errors import EnvironmentFailed, ToolError
+from hermes.core.protocols import BackgroundProcess, CommandResult, ConfinedEnvironment
+from hermes.environments.local_files import read_bytes, real_path, write_bytes
+from hermes.environments.open import EnvironmentOpening
+from hermes.environments.processes import background as process_local
+from hermes.environments.processes import background as process_pty
+from hermes.environments.processes.background import LocalProcess, PtyProcess
+from hermes.environments.processes.output import LeftoverPipes
 from hermes.environments.processes.run import run_to_end
-from hermes.environments.processes.session import Session
+from hermes.environments.processes.shell_session import ShellSession, ShellState
+from hermes.environments.sandboxing.confined_commands import (
+    CommandConfinement,
+    ConfinedProcess,
+    ForkServerClient,
+)
 from hermes.environments.settings import TerminalSettings
-from hermes.environments.shell import Shell, new_tree
-from hermes.environments.shell_state import ShellState
-from hermes.environments.sudo import VARIABLE, SudoDesk, desk_for
+from hermes.environments.shell import SessionShell, new_tree_mark
+from hermes.environments.sudo import PASSWORD_VARIABLE, SudoPasswordAgent, open_password_agent
 
-_TEMPORARY = "hermes-shell-"
-_OLD = 3600.0
-_MEMORY = "/dev/shm"
+_SESSION_FOLDER_PREFIX = "hermes-shell-"
+_STALE_AFTER_S = 3600.0
+_MEMORY_FOLDER = "/dev/shm"
 
 
-NO_BASH = (
+NO_BASH_MESSAGE = (
     "there is no bash on this machine, and commands need it: install it with `apt install bash`, "
     "`apk add bash` or `dnf install bash`"
 )
 
 
-def open_local(opening: Opening) -> "LocalEnvironment":
+def open_local(opening: EnvironmentOpening) -> "LocalEnvironment":
     return LocalEnvironment(
         opening.folder,
         opening.variables,
         settings=opening.settings,
         processes=opening.home / "processes",
-        sudo=desk_for(opening.secrets.get(VARIABLE, ""), owner=os.getpid()),
+        sudo=open_password_agent(opening.secrets.get(PASSWORD_VARIABLE, ""), owner=os.getpid()),
     )
 
 
-async def why_not(opening: Opening) -> str | None:
-    return None if shutil.which("bash", path=opening.variables.get("PATH", os.defpath)) else NO_BASH
+async def why_not(opening: EnvironmentOpening) -> str | None:
+    return (
+        None
+        if shutil.which("bash", path=opening.variables.get("PATH", os.defpath))
+        else NO_BASH_MESSAGE
+    )
 
 
 class LocalEnvironment:
     """This machine, in one shell session that begins in `directory`.
 
-    `variables` is all that commands get to see (`child_variables` chooses it). `processes` is the
+    `variables` is all that commands get to see (`select_variables` chooses it). `processes` is the
     folder in which background processes can be found again; without one they end with us.
     """
 
@@ -77,7 +83,7 @@ class LocalEnvironment:
         *,
         settings: TerminalSettings | None = None,
         processes: Path | None = None,
-        sudo: SudoDesk | None = None,
+        sudo: SudoPasswordAgent | None = None,
     ) -> None:
         self.target = socket.gethostname()
         self._directory = directory
@@ -85,27 +91,29 @@ class LocalEnvironment:
         self._settings = settings or TerminalSettings()
         self._processes = processes
         self._sudo = sudo
-        self._leftovers = Leftovers()
-        self.server = ForkServer()
+        self._leftovers = LeftoverPipes()
+        self.server = ForkServerClient()
         self._started: list[LocalProcess | PtyProcess] = []
         self._stack = contextlib.ExitStack()
-        self._open: Session | None = None
+        self._open: ShellSession | None = None
 
     async def __aenter__(self) -> Self:
         bash = shutil.which("bash", path=self._variables.get("PATH", os.defpath))
         if bash is None:
-            raise PlaceFailed(NO_BASH)
+            raise EnvironmentFailed(NO_BASH_MESSAGE)
         if not self._directory.is_dir():
-            raise PlaceFailed(f"the working folder {self._directory} is not there; make it first")
+            raise EnvironmentFailed(
+                f"the working folder {self._directory} is not there; make it first"
+            )
         with contextlib.suppress(FileNotFoundError):  # every usual place is full or read-only
-            _sweep(Path(tempfile.gettempdir()))
+            _remove_stale_sessions(Path(tempfile.gettempdir()))
         if self._processes is not None:
             try:
                 self._processes.mkdir(mode=0o700, parents=True, exist_ok=True)
             except OSError:  # commands can run all the same; background processes end with us
                 self._processes = None
-        shell = Shell("", str(self._directory.absolute()), bash)
-        self._open = Session(shell, self._variables, ShellState(self._variables))
+        shell = SessionShell("", str(self._directory.absolute()), bash)
+        self._open = ShellSession(shell, self._variables, ShellState(self._variables))
         return self
 
     async def __aexit__(
@@ -131,8 +139,8 @@ class LocalEnvironment:
     async def kernel_support(self) -> KernelSupport:
         return await self.server.support()
 
-    def confined(self, profile: Profile) -> ConfinedEnvironment:
-        return ConfinedLocal(self, profile)
+    def confined(self, profile: ConfinementProfile) -> ConfinedEnvironment:
+        return ConfinedLocalEnvironment(self, profile)
 
     async def run(
         self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
@@ -140,7 +148,7 @@ class LocalEnvironment:
         return await self.run_in(self.session, command, timeout=timeout, stdin=stdin, cwd=cwd)
 
     async def run_in(
-        self, session: Session, command: str, *, timeout: float, stdin: bytes, cwd: str
+        self, session: ShellSession, command: str, *, timeout: float, stdin: bytes, cwd: str
     ) -> CommandResult:
         """`session` is that of this environment, perhaps under a confinement."""
         await self._give_sudo(command)
@@ -153,16 +161,16 @@ class LocalEnvironment:
         timeout: float = 60.0,
         stdin: bytes = b"",
         cwd: str = "",
-        session: Session | None = None,
+        session: ShellSession | None = None,
     ) -> CommandResult:
-        tree = new_tree()
+        tree = new_tree_mark()
         with (session or self.session).prepare(command, tree=tree, cwd=cwd) as prepared:
             result = await run_to_end(
                 prepared,
                 tree=tree,
                 timeout=min(timeout, self._settings.max_timeout),
                 stdin=stdin,
-                let_go=self._leftovers.take,
+                release_pipe=self._leftovers.take,
             )
             if not result.timed_out:
                 prepared.finish()
@@ -179,37 +187,43 @@ class LocalEnvironment:
     async def write(self, path: str, data: bytes) -> None:
         await to_thread.run_sync(write_bytes, self.path(path), data)
 
-    async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> Process:
+    async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> BackgroundProcess:
         return await self.start_in(self.session, command, pty=pty, cwd=cwd)
 
-    async def start_in(self, session: Session, command: str, *, pty: bool, cwd: str) -> Process:
+    async def start_in(
+        self, session: ShellSession, command: str, *, pty: bool, cwd: str
+    ) -> BackgroundProcess:
         await self._give_sudo(command)
         self._started = [process for process in self._started if not process.closed]
         process: LocalProcess | PtyProcess
         if pty:
-            process = await process_pty.start(session, command, cwd=cwd)
+            process = await process_pty.start_in_pty(session, command, cwd=cwd)
         else:
-            process = await process_local.start(session, command, self._process_folder, cwd=cwd)
+            process = await process_local.start_background(
+                session, command, self._process_folder, cwd=cwd
+            )
         self._started.append(process)
         return process
 
     async def _keep_running(self, command: str) -> LocalProcess:
-        return await process_local.start(self.session, command, self._process_folder, cwd="")
+        return await process_local.start_background(
+            self.session, command, self._process_folder, cwd=""
+        )
 
     def holds(self, confinement: CommandConfinement) -> None:
         """Of a background process: until its refusals were read, or we are closed."""
         self._stack.callback(confinement.close)
 
-    async def find(self, handle: str) -> Process | None:
-        process = process_local.find(self._process_folder, handle)
+    async def find(self, handle: str) -> BackgroundProcess | None:
+        process = process_local.find_background(self._process_folder, handle)
         if process is not None:
             self._started.append(process)
         return process
 
     @property
-    def session(self) -> Session:
+    def session(self) -> ShellSession:
         if self._open is None:
-            raise PlaceFailed("the environment is not open")
+            raise EnvironmentFailed("the environment is not open")
         return self._open
 
     @property
@@ -227,14 +241,14 @@ class LocalEnvironment:
         try:
             folder = tempfile.gettempdir()
         except FileNotFoundError:
-            folder = _MEMORY
-        prefix = f"{_TEMPORARY}{os.getpid()}-"
+            folder = _MEMORY_FOLDER
+        prefix = f"{_SESSION_FOLDER_PREFIX}{os.getpid()}-"
         try:
             made = tempfile.TemporaryDirectory(
                 prefix=prefix, dir=folder, ignore_cleanup_errors=True
             )
         except OSError as error:
-            raise PlaceFailed(
+            raise EnvironmentFailed(
                 f"no folder for temporary files of commands: {error}; free some space in /tmp, or "
                 "set TMPDIR to a folder that can be written"
             ) from error
@@ -257,12 +271,12 @@ def _login_shell() -> str:
         return "/bin/sh"
 
 
-class ConfinedLocal:
+class ConfinedLocalEnvironment:
     """A `LocalEnvironment` whose commands are held to a profile, in the same shell session."""
 
     isolated = False
 
-    def __init__(self, place: LocalEnvironment, profile: Profile) -> None:
+    def __init__(self, place: LocalEnvironment, profile: ConfinementProfile) -> None:
         self.name, self.target = place.name, place.target
         self._place, self._profile = place, profile
         self._confinement: CommandConfinement | None = None
@@ -283,7 +297,7 @@ class ConfinedLocal:
         if self._confinement is not None:
             self._confinement.close()
 
-    def collect(self) -> list[Blocked]:
+    def collect(self) -> list[BlockedAccess]:
         return self._confinement.blocked() if self._confinement is not None else []
 
     async def run(
@@ -310,7 +324,7 @@ class ConfinedLocal:
         # A folder may become a link after the check: then nothing is written.
         await to_thread.run_sync(partial(write_bytes, real, data, follow=False))
 
-    async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> Process:
+    async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> BackgroundProcess:
         if self._confinement is None:
             return await self._place.start_in(self._session, command, pty=pty, cwd=cwd)
         # It outlives this view, and so do its refusals.
@@ -321,7 +335,7 @@ class ConfinedLocal:
         self._place.holds(own)
         return ConfinedProcess(process, own)
 
-    async def find(self, handle: str) -> Process | None:
+    async def find(self, handle: str) -> BackgroundProcess | None:
         return await self._place.find(handle)
 
     @property
@@ -333,12 +347,12 @@ class ConfinedLocal:
             self._confinement.folder = str(self._place.path(cwd)) if cwd else self.folder
 
 
-def _sweep(folder: Path) -> None:
+def _remove_stale_sessions(folder: Path) -> None:
     """Remove the folders of sessions whose owner was killed. Only what is old, too: an owner in
     another container that shares this folder merely seems to be gone."""
-    for state in folder.glob(f"{_TEMPORARY}*-*"):
-        owner = state.name.removeprefix(_TEMPORARY).partition("-")[0]
+    for state in folder.glob(f"{_SESSION_FOLDER_PREFIX}*-*"):
+        owner = state.name.removeprefix(_SESSION_FOLDER_PREFIX).partition("-")[0]
         with contextlib.suppress(OSError):
-            old = time.time() - state.stat().st_mtime > _OLD
+            old = time.time() - state.stat().st_mtime > _STALE_AFTER_S
             if old and owner.isdigit() and not Path(f"/proc/{owner}").exists():
                 shutil.rmtree(state, ignore_errors=True)

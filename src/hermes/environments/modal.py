@@ -6,38 +6,40 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from hermes.core.errors import SettingsError
-from hermes.environments.errands.environment import ErrandEnvironment, granted
-from hermes.environments.errands.errand import Box
-from hermes.environments.open import Opening
+from hermes.environments.cloud.environment import CloudEnvironment, granted_variables
+from hermes.environments.cloud.remote_calls import CloudBox
+from hermes.environments.open import EnvironmentOpening
 
-KEYS = ("MODAL_TOKEN_ID", "MODAL_TOKEN_SECRET")
+TOKEN_VARIABLES = ("MODAL_TOKEN_ID", "MODAL_TOKEN_SECRET")
 
 
-def open_modal(opening: Opening) -> ErrandEnvironment:
+def open_modal(opening: EnvironmentOpening) -> CloudEnvironment:
     settings = opening.settings
-    return ErrandEnvironment(
+    return CloudEnvironment(
         "modal",
         settings.modal_image,
-        partial(_lend, opening),
+        partial(_create_box, opening),
         settings=settings,
-        variables=granted(opening),
+        variables=granted_variables(opening),
     )
 
 
-async def why_not(opening: Opening) -> str | None:
+async def why_not(opening: EnvironmentOpening) -> str | None:
     """What is missing for a Modal sandbox; None when nothing is. Nothing is started."""
     if find_spec("modal") is None:
         return "the Modal SDK is not installed: `pip install 'hermes[modal]'`"
-    missing = [name for name in KEYS if not opening.secrets.get(name)]
+    missing = [name for name in TOKEN_VARIABLES if not opening.secrets.get(name)]
     if missing:
         return f"{' and '.join(missing)} must be set: make a token at modal.com/settings/tokens"
     return None
 
 
-async def _lend(opening: Opening) -> Box:
+async def _create_box(opening: EnvironmentOpening) -> CloudBox:
     reason = await why_not(opening)
     if reason is not None:
         raise SettingsError(reason)
-    lend = import_module("hermes.environments.modal_sdk").lend
-    box: Box = await lend(opening.settings, *(opening.secrets[name] for name in KEYS))
+    lend = import_module("hermes.environments.cloud.modal_sdk").lend
+    box: CloudBox = await lend(
+        opening.settings, *(opening.secrets[name] for name in TOKEN_VARIABLES)
+    )
     return box

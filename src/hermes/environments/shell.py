@@ -20,15 +20,15 @@ from collections.abc import Mapping
 from hermes.core.errors import ToolError
 from hermes.core.messages import Value
 
-TREE = "HERMES_TREE"
+TREE_VARIABLE = "HERMES_TREE"
 """The variable that marks all processes of one command, so that those that fork away are found."""
 
-LONGEST = 100_000
+MAX_INLINE_COMMAND_BYTES = 100_000
 """Bytes of a command that surely fit into one variable (Linux allows 128 KiB)."""
 
 FOLDER_MARK = b"\nreturn 0 # the working folder follows\n"
 
-_OWN = (
+_SHELL_OWN_VARIABLES = (
     "__hermes_*|HERMES_TREE|_|BASH|BASHOPTS|BASHPID|BASH_*|COMP_*|DIRSTACK|EPOCH*|EUID|FUNCNAME|"
     "GROUPS|HISTCMD|LINENO|OLDPWD|OPTERR|OPTIND|PIPESTATUS|PPID|PWD|*RANDOM|SECONDS|SHELLOPTS|"
     "SHLVL|UID"
@@ -37,7 +37,7 @@ _OWN = (
 
 # One line, so that an error in the first line of a command is said to be in line 1. All else comes
 # as variables: what stands in an argument is seen by `ps`, and hit by `pkill -f`.
-_RUN = (
+_RUN_SCRIPT = (
     'builtin eval "$HERMES_PRELUDE"; __hermes_status; builtin eval "$__hermes_command"; '
     "{ __hermes_end $?; } 2>&-"
 )
@@ -45,7 +45,7 @@ _RUN = (
 # All of it sits in functions or one group: bash parses that before the state brings aliases that
 # could change what it means. Only builtins are used, besides `mv`: a fork costs more than all
 # the rest. `>|` because the command may have set noclobber.
-_PRELUDE = r"""
+_PRELUDE_SCRIPT = r"""
 __hermes_save() {
   __hermes_flags=
   case $- in *x*) __hermes_flags+='set -x; ' ;; esac
@@ -167,11 +167,11 @@ __hermes_prefer() {
   builtin trap '{ __hermes_n=$?; [[ -n $__hermes_done ]] || __hermes_end $__hermes_n; } 2>&-' EXIT
   builtin trap '{ __hermes_done=1; builtin exit 143; } 2>&-' TERM
 }
-""".strip().replace("%OWN%", f"@({_OWN})")
+""".strip().replace("%OWN%", f"@({_SHELL_OWN_VARIABLES})")
 
 # What `processes.tree` does, for places where only a shell can be reached. Killing goes round until
 # nobody is found, for the sake of those born in between.
-_END_TREE = r"""
+_END_TREE_SCRIPT = r"""
 for round in {1..50}; do
   found=
   for file in /proc/[0-9]*/environ; do
@@ -187,7 +187,7 @@ true
 """
 
 
-class Launch(Value, frozen=True):
+class ShellLaunch(Value, frozen=True):
     """A program to start in a place, and the variables to add for it."""
 
     argv: tuple[str, ...]
@@ -199,7 +199,7 @@ class Launch(Value, frozen=True):
         return ["env", *(f"{name}={value}" for name, value in self.variables.items()), *self.argv]
 
 
-class Shell(Value, frozen=True):
+class SessionShell(Value, frozen=True):
     """One session's shell in some place: `folder` keeps its state and belongs to it alone; it is
     made when needed."""
 
@@ -218,7 +218,7 @@ class Shell(Value, frozen=True):
         tty: str = "",
         descriptors: tuple[int, int] | None = None,
         preferred: Mapping[str, str] | None = None,
-    ) -> Launch:
+    ) -> ShellLaunch:
         """How to run `command`, marked as `tree`. With `exit_file`, its exit code is written
         there and the state is left alone: a background process is not the session's shell.
 
@@ -227,10 +227,10 @@ class Shell(Value, frozen=True):
         gives and takes them. `preferred` are variables for this
         command alone; all but TMPDIR yield to what the session has set.
         """
-        check(command)
-        check(cwd)
+        check_argument(command)
+        check_argument(cwd)
         variables = {
-            "HERMES_PRELUDE": _PRELUDE,
+            "HERMES_PRELUDE": _PRELUDE_SCRIPT,
             "HERMES_FOLDER": self.folder,
             "HERMES_START": self.start,
             "HERMES_CWD": cwd,
@@ -240,16 +240,16 @@ class Shell(Value, frozen=True):
             "HERMES_STATE_IN": str(descriptors[0]) if descriptors else "",
             "HERMES_STATE_OUT": str(descriptors[1]) if descriptors else "",
             "HERMES_PREFERRED": " ".join(f"{name}={v}" for name, v in (preferred or {}).items()),
-            TREE: tree,
+            TREE_VARIABLE: tree,
         }
-        return Launch((self.bash, "-c", _RUN, "bash"), variables)
+        return ShellLaunch((self.bash, "-c", _RUN_SCRIPT, "bash"), variables)
 
     def end_tree(self, tree: str, signal: str) -> list[str]:
         """Signal (`TERM`, `KILL`) all that carries the mark `tree`, in a place with a /proc."""
-        return [self.bash, "-c", _END_TREE, "bash", tree, signal]
+        return [self.bash, "-c", _END_TREE_SCRIPT, "bash", tree, signal]
 
 
-def check(text: str) -> None:
+def check_argument(text: str) -> None:
     """Raises `ToolError` for what no program can be given as an argument."""
     if "\0" in text:
         raise ToolError("a command cannot contain a NUL byte; write such data to a file first")
@@ -259,11 +259,11 @@ def check(text: str) -> None:
         raise ToolError(f"the command is not valid text: {error.reason}") from error
 
 
-def new_tree() -> str:
+def new_tree_mark() -> str:
     return secrets.token_hex(8)
 
 
-def folder_in(state: bytes) -> str | None:
+def folder_in_state(state: bytes) -> str | None:
     """The working folder a state file tells of; None when it is no whole state."""
     _, mark, folder = state.rpartition(FOLDER_MARK)
     return folder.decode("utf-8", "surrogateescape") if mark else None

@@ -8,7 +8,7 @@ from typing import Literal
 import anyio
 import msgspec
 
-from hermes.core.errors import HermesError, PlaceFailed, SettingsError
+from hermes.core.errors import EnvironmentFailed, HermesError, SettingsError
 from hermes.core.events.incidents import (
     AlertRaised,
     IncidentClosed,
@@ -17,36 +17,35 @@ from hermes.core.events.incidents import (
     IncidentVerified,
 )
 from hermes.core.messages import Value
-from hermes.gym.box.carrier import Opener
-from hermes.gym.box.here import open_here
-from hermes.gym.conclude import of_run
-from hermes.gym.dice import Split
-from hermes.gym.episode import Episode, Outcome, open_episode
-from hermes.gym.oracle import Found
-from hermes.gym.reward import Reward, Scored, score
+from hermes.gym.box.backend import BoxOpener
+from hermes.gym.box.local_backend import open_local_box
+from hermes.gym.episodes.episode import Episode, EpisodeOutcome, OracleCheckResult, open_episode
+from hermes.gym.episodes.responder_context import AnsweredBy, EpisodeResponder, EpisodeRun
+from hermes.gym.episodes.run_summary import run_events
+from hermes.gym.random_source import Split
+from hermes.gym.rewards.reward import Reward, RunScore, score_run
 from hermes.gym.scenario import Scenario
-from hermes.gym.stage import AnsweredBy, Responder, Stage
-from hermes.gym.story import Story
+from hermes.gym.scenario_spec import ScenarioSpec
 
-Ending = Literal["resolved", "escalated", "no-incident", "recovered", "closed"]
-Stages = Callable[[Episode], AbstractAsyncContextManager[Stage]]
-SkillTrial = Callable[[Scenario, int, Stage], Awaitable[bool]]
+DrillEnding = Literal["resolved", "escalated", "no-incident", "recovered", "closed"]
+OpenEpisodeRun = Callable[[Episode], AbstractAsyncContextManager[EpisodeRun]]
+SkillTrial = Callable[[Scenario, int, EpisodeRun], Awaitable[bool]]
 """Whether what was learned from a resolved drill, run alone on a fresh variant, resolves it."""
 
 
-class Terms(Value, kw_only=True, frozen=True):
+class DrillTerms(Value, kw_only=True, frozen=True):
     """What a drill allows and how it is judged."""
 
-    timeout: float = 600.0
+    responder_timeout_s: float = 600.0
     """Seconds that the responder has."""
-    window: float = 5.0
+    window_s: float = 5.0
     """Seconds for which everything must hold after the trigger was set off again."""
-    patience: float = 5.0
+    symptom_timeout_s: float = 5.0
     """Seconds that the symptoms may take to go once the responder has ended."""
     split: Split = "train"
 
 
-class Diagnosis(Value, kw_only=True, frozen=True, omit_defaults=False):
+class DrillDiagnosis(Value, kw_only=True, frozen=True, omit_defaults=False):
     """What the responder said, whole."""
 
     verdict: str
@@ -57,7 +56,7 @@ class Diagnosis(Value, kw_only=True, frozen=True, omit_defaults=False):
     confidence: float = 0.0
 
 
-class Drilled(Value, kw_only=True, frozen=True, omit_defaults=False):
+class DrillResult(Value, kw_only=True, frozen=True, omit_defaults=False):
     """What came of it; the fields of `hermes drill run --json`."""
 
     scenario: str
@@ -67,7 +66,7 @@ class Drilled(Value, kw_only=True, frozen=True, omit_defaults=False):
     reward: Reward = Reward()
     collateral: tuple[str, ...] = ()
     policy_breaches: tuple[str, ...] = ()
-    diagnosis: Diagnosis | None = None
+    diagnosis: DrillDiagnosis | None = None
     seconds: float = 0.0
     """From the alert to the last thing that the responder did."""
     tool_calls: int = 0
@@ -83,65 +82,65 @@ class Drilled(Value, kw_only=True, frozen=True, omit_defaults=False):
     window: float = 0.0
     whole_seconds: float = 0.0
     """With the making of the host and the judging."""
-    checks: tuple[Found, ...] = ()
+    checks: tuple[OracleCheckResult, ...] = ()
     """What the oracle found: symptoms, then after the trigger."""
 
 
 async def run_drill(
     scenario: Scenario,
     seed: int,
-    stages: Stages,
-    respond: Callable[[Story], Responder],
-    terms: Terms,
+    open_run: OpenEpisodeRun,
+    respond: Callable[[ScenarioSpec], EpisodeResponder],
+    terms: DrillTerms,
     *,
     agent: str = "",
-    learned: SkillTrial | None = None,
-    opener: Opener = open_here,
-) -> Drilled:
+    skill_trial: SkillTrial | None = None,
+    opener: BoxOpener = open_local_box,
+) -> DrillResult:
     """Never raises for what happens inside: a host that could not be broken is a void drill."""
     started = time.monotonic()
-    drilled = Drilled(scenario=scenario.name, seed=seed, agent=agent, window=terms.window)
+    drilled = DrillResult(scenario=scenario.name, seed=seed, agent=agent, window=terms.window_s)
     try:
-        story = scenario.story(seed, terms.split)
+        story = scenario.draw_spec(seed, terms.split)
     except SettingsError as error:
         return msgspec.structs.replace(drilled, void=str(error))
     try:
         async with (
             open_episode(scenario, story, opener=opener) as episode,
-            stages(episode) as stage,
+            open_run(episode) as stage,
         ):
-            drilled = await play(episode, stage, respond(story), terms, drilled, learned)
-    except PlaceFailed as error:
+            drilled = await play_drill(episode, stage, respond(story), terms, drilled, skill_trial)
+    except EnvironmentFailed as error:
         drilled = msgspec.structs.replace(drilled, void=str(error))
     whole = round(time.monotonic() - started, 3)
     return msgspec.structs.replace(drilled, whole_seconds=whole)
 
 
-async def play(
+async def play_drill(
     episode: Episode,
-    stage: Stage,
-    respond: Responder,
-    terms: Terms,
-    drilled: Drilled,
-    learned: SkillTrial | None = None,
-) -> Drilled:
-    await raise_alert(episode, stage)
-    answered_by, ended = await _answered(episode, stage, respond, terms)
-    outcome = await judge(episode, terms)
-    scored, answered_by = await settle(episode, stage, outcome, answered_by, terms)
-    if scored.resolved and learned is not None and answered_by != "playbook":
-        proved = await learned(episode.scenario, drilled.seed, stage)
-        events = await of_run(stage.bus.journal, stage.run, after=stage.since)
-        scored = score(episode.story, outcome, events, skill=proved)
-    return told(drilled, scored, outcome, answered_by, ended, stage.run)
+    episode_run: EpisodeRun,
+    respond: EpisodeResponder,
+    terms: DrillTerms,
+    result: DrillResult,
+    skill_trial: SkillTrial | None = None,
+) -> DrillResult:
+    await raise_alert(episode, episode_run)
+    answered_by, ended = await _run_responder(episode, episode_run, respond, terms)
+    outcome = await judge_episode(episode, terms)
+    scored, answered_by = await record_and_score(episode, episode_run, outcome, answered_by, terms)
+    if scored.resolved and skill_trial is not None and answered_by != "playbook":
+        proved = await skill_trial(episode.scenario, result.seed, episode_run)
+        events = await run_events(episode_run.bus.journal, episode_run.run, after=episode_run.since)
+        scored = score_run(episode.spec, outcome, events, skill=proved)
+    return complete_result(result, scored, outcome, answered_by, ended, episode_run.run)
 
 
-async def raise_alert(episode: Episode, stage: Stage) -> None:
-    alert = episode.story.alert
+async def raise_alert(episode: Episode, episode_run: EpisodeRun) -> None:
+    alert = episode.spec.alert
     fingerprint = f"{episode.scenario.name}:{alert.labels.get('service', alert.title)}"
-    await stage.bus.publish(
+    await episode_run.bus.publish(
         AlertRaised(
-            run=stage.run,
+            run=episode_run.run,
             fingerprint=fingerprint,
             title=alert.title,
             text=alert.text,
@@ -149,8 +148,8 @@ async def raise_alert(episode: Episode, stage: Stage) -> None:
             labels=tuple(sorted(alert.labels.items())),
         ),
         IncidentOpened(
-            run=stage.run,
-            incident=stage.incident,
+            run=episode_run.run,
+            incident=episode_run.incident,
             title=alert.title,
             severity=alert.severity,
             reason="as the monitor grades it",
@@ -160,52 +159,60 @@ async def raise_alert(episode: Episode, stage: Stage) -> None:
     )
 
 
-async def _answered(
-    episode: Episode, stage: Stage, respond: Responder, terms: Terms
+async def _run_responder(
+    episode: Episode, episode_run: EpisodeRun, respond: EpisodeResponder, terms: DrillTerms
 ) -> tuple[AnsweredBy, str]:
     try:
-        with anyio.move_on_after(terms.timeout) as scope:
-            return await respond(stage.scene(episode)), "finished"
+        with anyio.move_on_after(terms.responder_timeout_s) as scope:
+            return await respond(episode_run.responder_context(episode)), "finished"
     except HermesError as error:  # one episode's failure is its result, not the end of a batch
         return "nobody", f"failed: {error}"
     assert scope.cancelled_caught
-    return "nobody", f"out of time after {terms.timeout:g} s"
+    return "nobody", f"out of time after {terms.responder_timeout_s:g} s"
 
 
-async def judge(episode: Episode, terms: Terms) -> Outcome:
+async def judge_episode(episode: Episode, terms: DrillTerms) -> EpisodeOutcome:
     """A host that cannot even be asked any more is not a host that was mended."""
     try:
-        with anyio.fail_after(terms.window + 120.0):
-            return await episode.judge(window=terms.window, patience=terms.patience)
-    except (PlaceFailed, TimeoutError) as error:
-        gone = Found(check="the host can be asked", ok=False, detail=str(error) or "no answer")
-        return Outcome(resolved=False, symptoms=(gone,), collateral=(gone,))
+        with anyio.fail_after(terms.window_s + 120.0):
+            return await episode.judge(
+                window_s=terms.window_s, symptom_timeout_s=terms.symptom_timeout_s
+            )
+    except (EnvironmentFailed, TimeoutError) as error:
+        gone = OracleCheckResult(
+            check="the host can be asked", ok=False, detail=str(error) or "no answer"
+        )
+        return EpisodeOutcome(resolved=False, symptoms=(gone,), collateral=(gone,))
 
 
-async def settle(
-    episode: Episode, stage: Stage, outcome: Outcome, answered_by: AnsweredBy, terms: Terms
-) -> tuple[Scored, AnsweredBy]:
+async def record_and_score(
+    episode: Episode,
+    episode_run: EpisodeRun,
+    outcome: EpisodeOutcome,
+    answered_by: AnsweredBy,
+    terms: DrillTerms,
+) -> tuple[RunScore, AnsweredBy]:
     """The oracle's word is written down, and everything is scored from what is written."""
-    run, incident = stage.run, stage.incident
-    await stage.bus.publish(
+    run, incident = episode_run.run, episode_run.incident
+    await episode_run.bus.publish(
         IncidentVerified(
             run=run,
             incident=incident,
             ok=outcome.resolved,
-            checks=tuple(f"{each.check}: {each.detail}" for each in _looked_at(outcome)),
-            seconds=terms.window,
+            checks=tuple(f"{each.check}: {each.detail}" for each in _oracle_checks(outcome)),
+            seconds=terms.window_s,
             by="oracle",
         )
     )
-    events = await of_run(stage.bus.journal, run, after=stage.since)
-    scored = score(episode.story, outcome, events)
-    if answered_by == "nobody" and scored.tally.model_calls:  # it was cut off at work
+    events = await run_events(episode_run.bus.journal, run, after=episode_run.since)
+    scored = score_run(episode.spec, outcome, events)
+    if answered_by == "nobody" and scored.counts.model_calls:  # it was cut off at work
         answered_by = "model"
-    await stage.bus.publish(
+    await episode_run.bus.publish(
         IncidentClosed(
             run=run,
             incident=incident,
-            outcome=_ending(episode.story, resolved=scored.resolved),
+            outcome=_drill_ending(episode.spec, resolved=scored.resolved),
             answered_by=answered_by,
             by="oracle",
         )
@@ -213,42 +220,42 @@ async def settle(
     return scored, answered_by
 
 
-def _ending(story: Story, *, resolved: bool) -> Ending:
-    endings: dict[str, Ending] = {"no-incident": "no-incident", "recovered": "recovered"}
-    return endings.get(story.answer, "resolved") if resolved else "escalated"
+def _drill_ending(spec: ScenarioSpec, *, resolved: bool) -> DrillEnding:
+    endings: dict[str, DrillEnding] = {"no-incident": "no-incident", "recovered": "recovered"}
+    return endings.get(spec.answer, "resolved") if resolved else "escalated"
 
 
-def told(
-    drilled: Drilled,
-    scored: Scored,
-    outcome: Outcome,
+def complete_result(
+    result: DrillResult,
+    score: RunScore,
+    outcome: EpisodeOutcome,
     answered_by: AnsweredBy,
     ended: str,
     run: str,
-) -> Drilled:
+) -> DrillResult:
     return msgspec.structs.replace(
-        drilled,
-        resolved=scored.resolved,
-        reward=scored.reward,
-        collateral=scored.collateral,
-        policy_breaches=scored.breaches,
-        diagnosis=_diagnosis(scored.diagnosis),
-        seconds=scored.tally.seconds,
-        tool_calls=scored.tally.tool_calls,
-        model_calls=scored.tally.model_calls,
-        tokens=scored.tally.tokens,
-        report=scored.report,
+        result,
+        resolved=score.resolved,
+        reward=score.reward,
+        collateral=score.collateral,
+        policy_breaches=score.breaches,
+        diagnosis=_diagnosis_from_event(score.diagnosis),
+        seconds=score.counts.seconds,
+        tool_calls=score.counts.tool_calls,
+        model_calls=score.counts.model_calls,
+        tokens=score.counts.tokens,
+        report=score.report,
         answered_by=answered_by,
         ended=ended,
         run=run,
-        checks=tuple(_looked_at(outcome)),
+        checks=tuple(_oracle_checks(outcome)),
     )
 
 
-def _diagnosis(said: IncidentDiagnosed | None) -> Diagnosis | None:
+def _diagnosis_from_event(said: IncidentDiagnosed | None) -> DrillDiagnosis | None:
     if said is None:
         return None
-    return Diagnosis(
+    return DrillDiagnosis(
         verdict=said.verdict,
         component=said.component,
         mechanism=said.mechanism,
@@ -258,5 +265,5 @@ def _diagnosis(said: IncidentDiagnosed | None) -> Diagnosis | None:
     )
 
 
-def _looked_at(outcome: Outcome) -> list[Found]:
+def _oracle_checks(outcome: EpisodeOutcome) -> list[OracleCheckResult]:
     return [*outcome.symptoms, *outcome.cured]

@@ -12,10 +12,10 @@ import yaml
 
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
-from hermes.gym.dice import Dice, Split
-from hermes.gym.story import Group, Story
+from hermes.gym.random_source import RandomSource, Split
+from hermes.gym.scenario_spec import ScenarioGroup, ScenarioSpec
 
-FILE, TEXTS = "scenario.py", "texts.yaml"
+SCENARIO_FILE, TEXTS_FILE = "scenario.py", "texts.yaml"
 SEVERAL_USERS = "several users"
 
 
@@ -23,10 +23,10 @@ class Scenario(Value, kw_only=True, frozen=True):
     """What `scenario.py` says about itself, as `SCENARIO`."""
 
     name: str
-    group: Group
+    group: ScenarioGroup
     summary: str
     """What is broken, for those who choose a drill. The agent never sees it."""
-    draw: Callable[[Dice], Story]
+    draw: Callable[[RandomSource], ScenarioSpec]
     needs: tuple[str, ...] = ()
     """Programs besides bash, coreutils and python3 (a light scenario needs none), and
     `SEVERAL_USERS` where
@@ -42,43 +42,43 @@ class Scenario(Value, kw_only=True, frozen=True):
     def programs(self) -> tuple[str, ...]:
         return tuple(name for name in self.needs if name != SEVERAL_USERS)
 
-    def story(self, seed: int, split: Split = "train") -> Story:
+    def draw_spec(self, seed: int, split: Split = "train") -> ScenarioSpec:
         """Raises `SettingsError` when the scenario's own code fails."""
         try:
-            return self.draw(Dice(seed, self.name, split))
+            return self.draw(RandomSource(seed, self.name, split))
         except SettingsError:
             raise
         except Exception as error:  # it is somebody's code: anything can be wrong with it
             what = f"{type(error).__name__}: {error}"
             raise SettingsError(f"{self.name}: its code failed: {what}") from error
 
-    def missing(self) -> tuple[str, ...]:
+    def missing_programs(self) -> tuple[str, ...]:
         """Programs that this machine lacks."""
-        path = everywhere()
+        path = program_search_path()
         return tuple(name for name in self.programs if shutil.which(name, path=path) is None)
 
 
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-BESIDE = "/usr/lib/postgresql/*/bin"
+PROGRAM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+POSTGRESQL_BIN_GLOB = "/usr/lib/postgresql/*/bin"
 """Where Debian keeps what it does not put on anybody's PATH."""
 
 
-def everywhere() -> str:
+def program_search_path() -> str:
     """Where the programs of scenarios may lie."""
-    return ":".join((PATH, *map(str, Path("/").glob(BESIDE.lstrip("/")))))
+    return ":".join((PROGRAM_PATH, *map(str, Path("/").glob(POSTGRESQL_BIN_GLOB.lstrip("/")))))
 
 
 def texts(module_file: str) -> dict[str, Any]:
     """The wordings beside a scenario; called by it with its own `__file__`."""
-    found: dict[str, Any] = yaml.safe_load((Path(module_file).parent / TEXTS).read_text())
+    found: dict[str, Any] = yaml.safe_load((Path(module_file).parent / TEXTS_FILE).read_text())
     return found
 
 
 def load_scenario(folder: Path) -> Scenario:
     """Raises `SettingsError` with the file and what is wrong with it."""
-    file = folder / FILE
+    file = folder / SCENARIO_FILE
     if not file.is_file():
-        raise SettingsError(f"{folder} is no scenario: there is no {FILE} in it")
+        raise SettingsError(f"{folder} is no scenario: there is no {SCENARIO_FILE} in it")
     name = f"hermes_scenario_{folder.resolve().name.replace('-', '_')}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
@@ -97,20 +97,20 @@ def load_scenario(folder: Path) -> Scenario:
     return found
 
 
-def known() -> dict[str, Path]:
+def installed_scenarios() -> dict[str, Path]:
     """Every scenario that is installed: a plug-in names a folder that holds such folders."""
     found: dict[str, Path] = {}
     for entry in entry_points(group="hermes.scenarios"):
         root = entry.load()()
-        found |= {each.name: each for each in _folders(root)}
+        found |= {each.name: each for each in _scenario_folders(root)}
     return dict(sorted(found.items()))
 
 
-def find(name: str) -> Scenario:
+def find_scenario(name: str) -> Scenario:
     """By name, or by the path of its folder."""
     if "/" in name or Path(name).is_dir():
         return load_scenario(Path(name))
-    folders = known()
+    folders = installed_scenarios()
     if name not in folders:
         near = ", ".join(each for each in folders if name.split("-")[0] in each)
         hint = f"; near: {near}" if near else ""
@@ -118,5 +118,5 @@ def find(name: str) -> Scenario:
     return load_scenario(folders[name])
 
 
-def _folders(root: Path) -> Iterator[Path]:
-    return (each for each in sorted(root.iterdir()) if (each / FILE).is_file())
+def _scenario_folders(root: Path) -> Iterator[Path]:
+    return (each for each in sorted(root.iterdir()) if (each / SCENARIO_FILE).is_file())

@@ -14,7 +14,7 @@ import anyio.to_thread
 
 from hermes.core.errors import StoreError, StoreFull, ToolError
 
-_PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,79}")
+_SAFE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,79}")
 _REFERENCE = re.compile(r"artifact://([a-z0-9][a-z0-9_.-]*)/([a-z0-9][a-z0-9_.-]*)")
 
 
@@ -33,19 +33,19 @@ class FileArtifacts:
         return await anyio.to_thread.run_sync(self._load, reference)
 
     def _save(self, run: str, name: str, text: str) -> str:
-        folder = self._folder / _safe(run)
+        folder = self._folder / _safe_file_name(run)
         partial = folder / f".{secrets.token_hex(8)}"
         try:
             for needed in (self._folder, folder):
                 needed.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
-                _write(partial, text.encode(errors="replace"))
-                kept = _reserve(folder, _safe(name))
+                _write_synced(partial, text.encode(errors="replace"))
+                kept = _create_unique_file(folder, _safe_file_name(name))
                 partial.replace(kept)
             finally:
                 partial.unlink(missing_ok=True)
         except OSError as error:
-            raise _failed(error, folder) from error
+            raise _store_error(error, folder) from error
         return f"artifact://{folder.name}/{kept.name}"
 
     def _load(self, reference: str) -> str:
@@ -62,11 +62,11 @@ class FileArtifacts:
             raise ToolError(f"the artifact {reference!r} cannot be read: {error}") from error
 
 
-def discard(folder: Path, runs: Iterable[str]) -> None:
+def delete_artifacts(folder: Path, runs: Iterable[str]) -> None:
     """Take the texts of these runs off the disk. Raises `StoreError`."""
     for run in runs:
         try:
-            shutil.rmtree(folder / _safe(run))
+            shutil.rmtree(folder / _safe_file_name(run))
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -75,16 +75,16 @@ def discard(folder: Path, runs: Iterable[str]) -> None:
             ) from error
 
 
-def _safe(name: str) -> str:
+def _safe_file_name(name: str) -> str:
     """A file name of one part. The dot marks those that were changed, with a hash that keeps
     different names different, on file systems that fold case too."""
-    if _PLAIN.fullmatch(name):
+    if _SAFE_NAME.fullmatch(name):
         return name
     plain = re.sub(r"[^a-z0-9_-]+", "-", name.lower()[:60]).strip("-_") or "x"
     return f"{plain}.{sha256(name.encode(errors='replace')).hexdigest()[:16]}"
 
 
-def _reserve(folder: Path, name: str) -> Path:
+def _create_unique_file(folder: Path, name: str) -> Path:
     for number in count(1):
         path = folder / (name if number == 1 else f"{name}.{number}")
         try:
@@ -95,13 +95,13 @@ def _reserve(folder: Path, name: str) -> Path:
     raise AssertionError("count never ends")
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write_synced(path: Path, data: bytes) -> None:
     with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
 
 
-def _failed(error: OSError, folder: Path) -> StoreError:
+def _store_error(error: OSError, folder: Path) -> StoreError:
     kind = StoreFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StoreError
     return kind(f"a long text could not be kept in {folder}: {error.strerror}")

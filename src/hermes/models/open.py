@@ -1,27 +1,65 @@
-"""From a reference to a model that answers: finds the dialect, hands it what it needs.
+"""What models keep open between calls: one thing per key, shared, and closed with the house."""
 
-A dialect is a plug-in of the group `hermes.models`: a callable that takes an `Opening` and
-returns a `Model`. It is loaded when a model that speaks it is first opened.
-"""
-
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from types import TracebackType
+from typing import Protocol, Self, TypeVar, cast
 
-from hermes.core.plugins import load
+import anyio
+import msgspec
+
+from hermes.core.errors import ModelTimedOut
+from hermes.core.messages import Message
+from hermes.core.plugins import load_plugin
 from hermes.core.protocols import Model
-from hermes.models.connections import Connections
-from hermes.models.reference import Target, resolve
+from hermes.models.catalog import ModelTarget, resolve_reference
 from hermes.models.settings import ModelSettings
 
 
+class Closable(Protocol):
+    async def aclose(self) -> None: ...
+
+
+T = TypeVar("T", bound=Closable)
+
+
+class ModelConnections:
+    """Opened lazily: a house that never asks a model over the wire never loads the wire."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Closable] = {}
+
+    def share(self, key: str, make: Callable[[], T]) -> T:
+        """The thing kept under `key`, made at the first request for it."""
+        if key not in self._open:
+            self._open[key] = make()
+        return cast(T, self._open[key])
+
+    async def aclose(self) -> None:
+        while self._open:
+            _, thing = self._open.popitem()
+            await thing.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
 @dataclass(frozen=True)
-class Opening:
+class ModelContext:
     """All that a dialect may know."""
 
-    target: Target
+    target: ModelTarget
     settings: ModelSettings
-    connections: Connections
+    connections: ModelConnections
     key: str = field(default="", repr=False)
 
 
@@ -29,13 +67,64 @@ def open_model(
     reference: str,
     settings: ModelSettings,
     secrets: Mapping[str, str],
-    connections: Connections,
+    connections: ModelConnections,
 ) -> Model:
     """The model behind `reference`. Raises `SettingsError`; a missing key is told at the first
     call, so that a chain can go on to its next model.
     """
-    target = resolve(reference, settings)
+    target = resolve_reference(reference, settings)
     key = secrets.get(target.provider.key_variable, "") if target.provider.key_variable else ""
-    dialect = load("models", target.provider.dialect)
-    opening = Opening(target=target, settings=settings, connections=connections, key=key.strip())
+    dialect = load_plugin("models", target.provider.dialect)
+    opening = ModelContext(
+        target=target, settings=settings, connections=connections, key=key.strip()
+    )
     return cast(Model, dialect(opening))
+
+
+ANSWER_TIMEOUT_S = 60.0
+MAX_ANSWER_TOKENS = 256
+CHECK_QUESTION = Message(role="user", text="Answer with the single word: ready")
+
+
+class ModelCheckResult(msgspec.Struct, frozen=True, kw_only=True):
+    model: str
+    answer: str
+    seconds: float
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float
+
+
+async def check_model(
+    reference: str,
+    settings: ModelSettings,
+    secrets: Mapping[str, str],
+    *,
+    key: str = "",
+) -> ModelCheckResult:
+    """Raises `ModelError` or `SettingsError`. `key` is tried in place of the one that is kept."""
+    settings = msgspec.structs.replace(settings, max_output_tokens=MAX_ANSWER_TOKENS)
+    target = resolve_reference(reference or settings.default, settings)
+    if key and target.provider.key_variable:
+        secrets = {**secrets, target.provider.key_variable: key}
+    async with ModelConnections() as connections:
+        return await _ask_question(open_model(target.reference, settings, secrets, connections))
+
+
+async def _ask_question(model: Model) -> ModelCheckResult:
+    started = time.monotonic()
+    try:
+        with anyio.fail_after(ANSWER_TIMEOUT_S):
+            completion = await model.complete([CHECK_QUESTION])
+    except TimeoutError as error:
+        raise ModelTimedOut(
+            f"{model.name} gave no answer within {ANSWER_TIMEOUT_S:.0f} seconds"
+        ) from error
+    return ModelCheckResult(
+        model=completion.model or model.name,
+        answer=completion.message.text.strip(),
+        seconds=round(time.monotonic() - started, 2),
+        input_tokens=completion.usage.input_tokens,
+        output_tokens=completion.usage.output_tokens,
+        cost_usd=completion.usage.cost_usd,
+    )

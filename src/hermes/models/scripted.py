@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 
 from hermes.core.errors import ModelError, PermanentModelError, SettingsError
-from hermes.core.messages import Completion, Delta, Message, ToolSpec
-from hermes.models.open import Opening
+from hermes.core.messages import Completion, CompletionDelta, Message, ToolSpec
+from hermes.models.open import ModelContext
 
-Reply = Message | Completion | ModelError
+ScriptedReply = Message | Completion | ModelError
 
 
 class ScriptedModel:
@@ -18,7 +18,7 @@ class ScriptedModel:
 
     window = 200_000
 
-    def __init__(self, replies: Iterable[Reply], *, name: str = "scripted") -> None:
+    def __init__(self, replies: Iterable[ScriptedReply], *, name: str = "scripted") -> None:
         self.name = name
         self._replies = iter(replies)
         self.seen: list[tuple[Message, ...]] = []
@@ -38,20 +38,20 @@ class ScriptedModel:
 
     async def stream(
         self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
-    ) -> AsyncIterator[Delta | Completion]:
+    ) -> AsyncIterator[CompletionDelta | Completion]:
         whole = await self.complete(messages, tools)
         for word in re.findall(r"\S*\s+|\S+", whole.message.text):
-            yield Delta(text=word)
+            yield CompletionDelta(text=word)
         yield whole
 
 
-def open_scripted(opening: Opening) -> ScriptedModel:
+def open_scripted(context: ModelContext) -> ScriptedModel:
     """`scripted:/path/to/file.jsonl` replays that file."""
-    target = opening.target
+    target = context.target
     return ScriptedModel(read_script(Path(target.model)), name=target.reference)
 
 
-def read_script(path: Path) -> list[Reply]:
+def read_script(path: Path) -> list[ScriptedReply]:
     """One reply a line: a `Message` as JSON (`role` may be left out), or a whole `Completion`.
 
     Empty lines and lines that begin with # are skipped. Raises `SettingsError` naming the line.
@@ -67,7 +67,7 @@ def read_script(path: Path) -> list[Reply]:
     ]
 
 
-def _read_reply(line: str, where: str) -> Reply:
+def _read_reply(line: str, where: str) -> ScriptedReply:
     try:
         raw = msgspec.json.decode(line, type=dict[str, object])
         if "message" in raw:

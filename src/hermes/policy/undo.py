@@ -4,9 +4,15 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 
-NONE = "no undo known"
+from msgspec.structs import replace
+
+from hermes.core.actions import Action, Decision, Policy, TracksActions, TracksText
+from hermes.core.messages import ToolCall
+from hermes.policy.rules.rule import PolicyVerdict
+
+NO_UNDO = "no undo known"
 _OPERATORS = re.compile(r"[;&|<>`$(){}\n*?\\]")
-_PAIRS: Mapping[str, tuple[tuple[str, str], ...]] = {
+_OPPOSITE_VERBS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "systemctl": (("stop", "start"), ("enable", "disable"), ("mask", "unmask")),
     "service": (("stop", "start"),),
     "docker": (("stop", "start"), ("pause", "unpause")),
@@ -16,29 +22,29 @@ _PAIRS: Mapping[str, tuple[tuple[str, str], ...]] = {
 """Programs whose verbs come in pairs: the other one takes it back."""
 
 
-def undo_of(tool: str, command: str) -> str:
+def find_undo(tool: str, command: str) -> str:
     """For one plain command only: of several, or of what the shell would still change, nothing
     is promised."""
     if tool in ("write_file", "patch"):
-        return f"{NONE}: what the file holds now is not kept"
+        return f"{NO_UNDO}: what the file holds now is not kept"
     if not command or _OPERATORS.search(command):
-        return NONE
+        return NO_UNDO
     try:
         words = shlex.split(command)
     except ValueError:
-        return NONE
+        return NO_UNDO
     lead: list[str] = []
     if words[:1] == ["sudo"]:
         lead, words = ["sudo"], words[1:]
     if len(words) < 2 or words[0].startswith("-"):
-        return NONE
-    found = _paired(words) or _known(words)
+        return NO_UNDO
+    found = _opposite_command(words) or _build_undo(words)
     if isinstance(found, str):
-        return found or NONE
+        return found or NO_UNDO
     return shlex.join([*lead, *found])
 
 
-def _paired(words: Sequence[str]) -> list[str]:
+def _opposite_command(words: Sequence[str]) -> list[str]:
     """With the verb replaced, where it stands where a verb stands."""
     plain = [at for at, word in enumerate(words) if at and not word.startswith("-")]
     if words[0] == "service" or words[1] in ("compose", "container"):
@@ -46,88 +52,107 @@ def _paired(words: Sequence[str]) -> list[str]:
     if not plain:
         return []
     at = plain[0]
-    for there, back in _PAIRS.get(words[0], ()):
+    for there, back in _OPPOSITE_VERBS.get(words[0], ()):
         other = {there: back, back: there}.get(words[at])
         if other:
             return [*words[:at], other, *words[at + 1 :]]
     return []
 
 
-def _known(words: Sequence[str]) -> list[str] | str:
+def _build_undo(words: Sequence[str]) -> list[str] | str:
     verbs = " ".join(word for word in words[1:3] if not word.startswith("-"))
-    for pattern, way in _WAYS.get(words[0], ()):
+    for pattern, way in _UNDO_BUILDERS.get(words[0], ()):
         if re.match(pattern, verbs):
             return way(words)
     return ""
 
 
-def _plain(words: Sequence[str]) -> list[str]:
+def _plain_words(words: Sequence[str]) -> list[str]:
     return [word for word in words if not word.startswith("-")]
 
 
-def _move_back(words: Sequence[str]) -> str:
-    names = _plain(words[1:])
+def _undo_move(words: Sequence[str]) -> str:
+    names = _plain_words(words[1:])
     if len(names) != 2 or any(word.startswith("-t") or "target" in word for word in words):
         return ""
     back = shlex.join(["mv", names[1], names[0]])
     return f"{back} (if {names[1]} is not there yet)"
 
 
-def _made_folder(words: Sequence[str]) -> list[str] | str:
-    names = _plain(words[1:])
+def _undo_mkdir(words: Sequence[str]) -> list[str] | str:
+    names = _plain_words(words[1:])
     return ["rmdir", *names] if list(words[1:]) == names else ""
 
 
-def _made_link(words: Sequence[str]) -> list[str] | str:
-    names = _plain(words[1:])
+def _undo_link(words: Sequence[str]) -> list[str] | str:
+    names = _plain_words(words[1:])
     simple = len(names) == 2 and words[1] == "-s" and len(words) == 4
     return ["unlink", names[1]] if simple else ""
 
 
-def _roll_back_release(words: Sequence[str]) -> list[str] | str:
-    names = _plain(words[2:])
+def _undo_helm_release(words: Sequence[str]) -> list[str] | str:
+    names = _plain_words(words[2:])
     return ["helm", "rollback", names[0]] if names else ""
 
 
-def _roll_back(words: Sequence[str]) -> list[str]:
+def _undo_rollout(words: Sequence[str]) -> list[str]:
     return [*words[:1], "rollout", "undo", *words[3:]]
 
 
-def _said(text: str) -> Callable[[Sequence[str]], list[str] | str]:
+def _advice(text: str) -> Callable[[Sequence[str]], list[str] | str]:
     return lambda words: text
 
 
-def _swap(at: int, there: str, back: str) -> Callable[[Sequence[str]], list[str] | str]:
+def _swap_verb(at: int, there: str, back: str) -> Callable[[Sequence[str]], list[str] | str]:
     def way(words: Sequence[str]) -> list[str] | str:
         return [*words[:at], back, *words[at + 1 :]] if words[at] == there else ""
 
     return way
 
 
-_MODE = "by hand, with the mode and owner as `stat` shows them now"
-_SCALE = "scale back to the number of replicas that `kubectl get` shows now"
+_MODE_ADVICE = "by hand, with the mode and owner as `stat` shows them now"
+_SCALE_ADVICE = "scale back to the number of replicas that `kubectl get` shows now"
 
-_WAYS: Mapping[str, tuple[tuple[str, Callable[[Sequence[str]], list[str] | str]], ...]] = {
-    "mv": (("", _move_back),),
-    "mkdir": (("", _made_folder),),
-    "ln": (("", _made_link),),
-    "chmod": (("", _said(_MODE)),),
-    "chown": (("", _said(_MODE)),),
-    "chgrp": (("", _said(_MODE)),),
+_UNDO_BUILDERS: Mapping[str, tuple[tuple[str, Callable[[Sequence[str]], list[str] | str]], ...]] = {
+    "mv": (("", _undo_move),),
+    "mkdir": (("", _undo_mkdir),),
+    "ln": (("", _undo_link),),
+    "chmod": (("", _advice(_MODE_ADVICE)),),
+    "chown": (("", _advice(_MODE_ADVICE)),),
+    "chgrp": (("", _advice(_MODE_ADVICE)),),
     "kubectl": (
-        ("scale", _said(_SCALE)),
-        ("rollout restart", _roll_back),
-        ("rollout pause", _swap(2, "pause", "resume")),
-        ("rollout resume", _swap(2, "resume", "pause")),
+        ("scale", _advice(_SCALE_ADVICE)),
+        ("rollout restart", _undo_rollout),
+        ("rollout pause", _swap_verb(2, "pause", "resume")),
+        ("rollout resume", _swap_verb(2, "resume", "pause")),
     ),
-    "helm": (("upgrade", _roll_back_release),),
+    "helm": (("upgrade", _undo_helm_release),),
     "git": (
-        ("commit$|commit ", _said("git reset --soft HEAD~1")),
-        ("add ", _said("git restore --staged, with the same files")),
-        ("stash$|stash push", _said("git stash pop")),
-        ("merge ", _said("git reset --merge ORIG_HEAD, before anything else is done")),
-        ("switch ", _said("git switch -")),
+        ("commit$|commit ", _advice("git reset --soft HEAD~1")),
+        ("add ", _advice("git restore --staged, with the same files")),
+        ("stash$|stash push", _advice("git stash pop")),
+        ("merge ", _advice("git reset --merge ORIG_HEAD, before anything else is done")),
+        ("switch ", _advice("git switch -")),
     ),
-    "iptables": (("", _swap(1, "-A", "-D")),),
-    "ip6tables": (("", _swap(1, "-A", "-D")),),
+    "iptables": (("", _swap_verb(1, "-A", "-D")),),
+    "ip6tables": (("", _swap_verb(1, "-A", "-D")),),
 }
+
+
+class KnownUndoPolicy:
+    """Fulfils `Policy`, `TracksActions` and `TracksText`. `known`: by the id of a call."""
+
+    def __init__(self, policy: Policy, known: Mapping[str, str]) -> None:
+        self._policy, self._known = policy, known
+
+    def decide(self, action: Action) -> Decision:
+        decision, undo = self._policy.decide(action), self._known.get(action.call.id, "")
+        return replace(decision, undo=undo) if isinstance(decision, PolicyVerdict) else decision
+
+    def started(self, action: Action) -> None:
+        if isinstance(self._policy, TracksActions):
+            self._policy.started(action)
+
+    def heard(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None:
+        if isinstance(self._policy, TracksText):
+            self._policy.heard(run, text, trusted, call)

@@ -12,16 +12,16 @@ import msgspec
 
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
-from hermes.settings.check import nearest
-from hermes.settings.kinds import describe, struct_in, type_at
-from hermes.settings.load import Loaded
-from hermes.settings.origins import Path, dotted
+from hermes.settings.load import LoadedSettings
+from hermes.settings.origins import KeyPath, dotted_key
 from hermes.settings.schema import Settings
-from hermes.settings.secrets import is_secret, mask
-from hermes.settings.variables import names_for
+from hermes.settings.secrets import is_secret, mask_secret
+from hermes.settings.validation import nearest_key
+from hermes.settings.value_types import describe_type, section_type, type_at
+from hermes.settings.variable_names import variables_for
 
 
-class Described(Value, kw_only=True, frozen=True, omit_defaults=False):
+class SettingDescription(Value, kw_only=True, frozen=True, omit_defaults=False):
     key: str
     value: Any
     source: str
@@ -32,54 +32,54 @@ class Described(Value, kw_only=True, frozen=True, omit_defaults=False):
     variables: tuple[str, ...] = ()
 
 
-def values(settings: Settings) -> dict[str, Any]:
+def setting_values(settings: Settings) -> dict[str, Any]:
     """Dotted key → value, all of them."""
-    return {dotted(path): value for path, value in _leaves(settings)}
+    return {dotted_key(path): value for path, value in _leaf_values(settings)}
 
 
-def described(loaded: Loaded, prefix: str = "") -> list[Described]:
+def describe_settings(loaded: LoadedSettings, prefix: str = "") -> list[SettingDescription]:
     """A key, or all keys of a section. Raises `SettingsError` naming the nearest key."""
-    everything, defaults = values(loaded.settings), values(Settings())
+    everything, defaults = setting_values(loaded.settings), setting_values(Settings())
     wanted = [key for key in everything if not prefix or f"{key}.".startswith(f"{prefix}.")]
     if not wanted:
-        raise unknown(prefix)
+        raise unknown_key_error(prefix)
     return [
-        Described(
+        SettingDescription(
             key=key,
-            value=_shown(key, everything[key]),
+            value=_printable_value(key, everything[key]),
             source=loaded.origin(key).source,
             where=loaded.origin(key).where,
             default=defaults.get(key),
-            type=describe(type_at(Settings, tuple(key.split(".")))),
-            about=about(tuple(key.split("."))),
-            variables=tuple(names_for(key)),
+            type=describe_type(type_at(Settings, tuple(key.split(".")))),
+            about=key_description(tuple(key.split("."))),
+            variables=tuple(variables_for(key)),
         )
         for key in wanted
     ]
 
 
-def _shown(key: str, value: Any) -> Any:
+def _printable_value(key: str, value: Any) -> Any:
     """The value as it may be printed: some headers are keys under another name."""
     if key == "store.url":
         return re.sub(r"(//[^:@/]*):.*@", r"\1:…@", str(value))
     _, headers, name = key.rpartition(".headers.")
-    return mask(str(value)) if headers and is_secret(name) else value
+    return mask_secret(str(value)) if headers and is_secret(name) else value
 
 
-def unknown(key: str) -> SettingsError:
-    near = nearest(Settings, tuple(key.split(".")))
+def unknown_key_error(key: str) -> SettingsError:
+    near = nearest_key(Settings, tuple(key.split(".")))
     hint = f"did you mean {near}?" if near else "`hermes config view` lists all keys"
     return SettingsError(f"there is no setting {key!r}: {hint}")
 
 
-def about(path: Path) -> str:
+def key_description(path: KeyPath) -> str:
     """The line under the field, where its room declared it."""
-    section = struct_in(type_at(Settings, path[:-1]))
-    return "" if section is None else docs_of(section).get(str(path[-1]), "")
+    section = section_type(type_at(Settings, path[:-1]))
+    return "" if section is None else field_docs(section).get(str(path[-1]), "")
 
 
 @cache
-def docs_of(kind: type[msgspec.Struct]) -> Mapping[str, str]:
+def field_docs(kind: type[msgspec.Struct]) -> Mapping[str, str]:
     """The texts under the fields of a section."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
     assert isinstance(tree, ast.ClassDef)
@@ -95,13 +95,13 @@ def docs_of(kind: type[msgspec.Struct]) -> Mapping[str, str]:
     return found
 
 
-def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+def _leaf_values(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
     """Each value with its path; lists are values, and so is a section without any key."""
     if isinstance(value, msgspec.Struct):  # not `to_builtins`: a room may omit its defaults there
         value = {name: getattr(value, name) for name in value.__struct_fields__}
     if isinstance(value, Mapping) and value:
         for name, inner in value.items():
-            yield from _leaves(inner, (*path, name))
+            yield from _leaf_values(inner, (*path, name))
     else:
         plain = msgspec.to_builtins(value)
         yield path, list(plain) if isinstance(plain, tuple) else plain

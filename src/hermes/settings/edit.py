@@ -6,21 +6,35 @@ from collections.abc import Callable
 from pathlib import Path as File
 from typing import Any
 
+import msgspec
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import YAMLError
 
 from hermes.core.errors import SettingsError
-from hermes.settings.config_file import given_by
-from hermes.settings.files import locked, read_text, replace_text
-from hermes.settings.load import CONFIG
-from hermes.settings.migrations import KEY, VERSION, Move, find, pending, version_of
-from hermes.settings.origins import Path, dotted
+from hermes.settings import env_file
+from hermes.settings.config_file import read_config_file
+from hermes.settings.describe import unknown_key_error
+from hermes.settings.files import lock_settings, read_text, replace_text
+from hermes.settings.load import CONFIG_FILE_NAME
+from hermes.settings.migrations import (
+    CONFIG_VERSION,
+    CONFIG_VERSION_KEY,
+    KeyMove,
+    config_version,
+    find_value,
+    pending_moves,
+)
+from hermes.settings.origins import GivenValue, KeyPath, SettingOrigin, dotted_key
+from hermes.settings.schema import Settings
+from hermes.settings.validation import check_value
+from hermes.settings.value_types import parse_value, section_type, type_at
+from hermes.settings.variable_names import KEY_BY_VARIABLE
 
-HEADER = "Settings of Hermes. `hermes config explain` says what each key means."
+CONFIG_FILE_HEADER = "Settings of Hermes. `hermes config explain` says what each key means."
 
 
-def put(home: File, path: Path, value: Any) -> None:
+def set_key(home: File, path: KeyPath, value: Any) -> None:
     """Set one key. The type was checked by the caller."""
 
     def change(tree: CommentedMap) -> None:
@@ -30,45 +44,45 @@ def put(home: File, path: Path, value: Any) -> None:
             tree = tree[part]
         tree[path[-1]] = value
 
-    _rewrite(home, change)
+    _rewrite_config(home, change)
 
 
-def drop(home: File, path: Path) -> bool:
+def remove_key(home: File, path: KeyPath) -> bool:
     """Take one key out; True when it was there."""
     there = False
 
     def change(tree: CommentedMap) -> None:
         nonlocal there
-        there, _ = find(tree, path)
+        there, _ = find_value(tree, path)
         if there:
             for part in path[:-1]:
                 tree = tree[part]
             del tree[path[-1]]
 
-    _rewrite(home, change)
+    _rewrite_config(home, change)
     return there
 
 
-def migrate(home: File) -> tuple[list[str], File | None]:
+def migrate_config(home: File) -> tuple[list[str], File | None]:
     """Bring the file to today's version. Says what moved and where the backup is, if any."""
     moved: list[str] = []
-    backup = _rewrite(home, lambda tree: None, moved)
+    backup = _rewrite_config(home, lambda tree: None, moved)
     return moved, backup
 
 
-def _rewrite(
+def _rewrite_config(
     home: File, change: Callable[[CommentedMap], None], moved: list[str] | None = None
 ) -> File | None:
-    file = home / CONFIG
-    with locked(home):
+    file = home / CONFIG_FILE_NAME
+    with lock_settings(home):
         text = read_text(file)
         if text is None and moved is not None:
             return None  # nothing to migrate
-        if text is not None and (problems := given_by(file, text)[1]):
+        if text is not None and (problems := read_config_file(file, text)[1]):
             raise SettingsError("\n".join(map(str, problems)))
-        yaml = _yaml(text or "")
-        tree = _parse(yaml, file, text)
-        backup = _migrate(tree, file, text, [] if moved is None else moved)
+        yaml = _yaml_editor(text or "")
+        tree = _parse_config(yaml, file, text)
+        backup = _migrate_tree(tree, file, text, [] if moved is None else moved)
         change(tree)
         written = io.StringIO()
         yaml.dump(tree, written)
@@ -77,7 +91,7 @@ def _rewrite(
         return backup
 
 
-def _parse(yaml: YAML, file: File, text: str | None) -> CommentedMap:
+def _parse_config(yaml: YAML, file: File, text: str | None) -> CommentedMap:
     try:
         tree = yaml.load(text) if text else None
     except YAMLError as error:
@@ -85,8 +99,8 @@ def _parse(yaml: YAML, file: File, text: str | None) -> CommentedMap:
     if tree is not None:
         return tree  # type: ignore[no-any-return]
     tree = CommentedMap()
-    tree.yaml_set_start_comment(_comment_of(text) or HEADER)
-    tree[KEY] = VERSION
+    tree.yaml_set_start_comment(_comment_of(text) or CONFIG_FILE_HEADER)
+    tree[CONFIG_VERSION_KEY] = CONFIG_VERSION
     return tree
 
 
@@ -96,23 +110,27 @@ def _comment_of(text: str | None) -> str:
     return "\n".join(lines).strip("\n")
 
 
-def _migrate(tree: CommentedMap, file: File, text: str | None, moved: list[str]) -> File | None:
-    version = version_of(tree)
-    if version == VERSION:
+def _migrate_tree(
+    tree: CommentedMap, file: File, text: str | None, moved: list[str]
+) -> File | None:
+    version = config_version(tree)
+    if version == CONFIG_VERSION:
         return None
-    backup = file.with_name(f"{CONFIG}.v{version}.{time.strftime('%Y%m%d-%H%M%S')}.bak")
+    backup = file.with_name(f"{CONFIG_FILE_NAME}.v{version}.{time.strftime('%Y%m%d-%H%M%S')}.bak")
     replace_text(backup, text or "")
-    for move, old, new in pending(tree):
-        _move(tree, move, old, new)
-        moved.append(f"{dotted(old)} → {dotted(new)}")
-    tree[KEY] = VERSION  # a new line goes last: at the top it would come under somebody's comment
+    for move, old, new in pending_moves(tree):
+        _move_key(tree, move, old, new)
+        moved.append(f"{dotted_key(old)} → {dotted_key(new)}")
+    tree[CONFIG_VERSION_KEY] = (
+        CONFIG_VERSION  # a new line goes last: at the top it would come under somebody's comment
+    )
     return backup
 
 
-def _move(tree: CommentedMap, move: Move, old: Path, new: Path) -> None:
+def _move_key(tree: CommentedMap, move: KeyMove, old: KeyPath, new: KeyPath) -> None:
     at = list(tree).index(old[0])
-    value, comment = _take(tree, old)
-    if find(tree, new)[0]:
+    value, comment = _take_key(tree, old)
+    if find_value(tree, new)[0]:
         return  # set by hand in its new place already
     section = tree
     for part in new[:-1]:
@@ -125,21 +143,66 @@ def _move(tree: CommentedMap, move: Move, old: Path, new: Path) -> None:
         section.ca.items[new[-1]] = comment
 
 
-def _take(tree: CommentedMap, path: Path) -> tuple[Any, Any]:
+def _take_key(tree: CommentedMap, path: KeyPath) -> tuple[Any, Any]:
     """The value and the comment behind it; a section that is left empty goes as well."""
     if len(path) == 1:
         return tree.pop(path[0]), tree.ca.items.pop(path[0], None)
     section = tree[path[0]]
-    value, comment = _take(section, path[1:])
+    value, comment = _take_key(section, path[1:])
     if not section:
         tree.pop(path[0])
     return value, comment
 
 
-def _yaml(text: str) -> YAML:
+def _yaml_editor(text: str) -> YAML:
     yaml = YAML()  # keeps comments, order and quotes
     yaml.preserve_quotes = True
     yaml.width = 4096  # never fold somebody's long line
     sequence = 4 if "\n  - " in text or "\n    - " in text else 2
     yaml.indent(mapping=2, sequence=sequence, offset=sequence - 2)
     return yaml
+
+
+def set_value(home: File, key: str, text: str) -> File:
+    """Keep a value; returns the file it went to. Raises `SettingsError` when it does not fit."""
+    if is_variable(key):
+        env_file.set_variable(home, key, text)
+        return home / env_file.ENV_FILE_NAME
+    path = key_path(key)
+    kind = type_at(Settings, path)
+    if section_type(kind) is not None:
+        raise SettingsError(f"{key} is a section; set one of its keys, such as {_first_key(key)}")
+    try:
+        value = parse_value(text, kind)
+    except msgspec.ValidationError as error:
+        problem = check_value(Settings, GivenValue(path, text, SettingOrigin(), text=True))
+        raise SettingsError(problem.what if problem else str(error)) from error
+    set_key(home, path, value)
+    return home / CONFIG_FILE_NAME
+
+
+def unset_value(home: File, key: str) -> bool:
+    """Back to the default; True when it had been set in a file."""
+    if is_variable(key):
+        there = any(entry.name == key for entry in env_file.read_env_file(home).entries)
+        env_file.set_variable(home, key, None)
+        return there
+    return remove_key(home, key_path(key))
+
+
+def is_variable(key: str) -> bool:
+    """`OPENROUTER_API_KEY` goes to .env; a variable that stands for a key of ours does not."""
+    return key.isupper() and key not in KEY_BY_VARIABLE
+
+
+def key_path(key: str) -> tuple[str, ...]:
+    path = tuple(KEY_BY_VARIABLE.get(key, key).split("."))
+    if type_at(Settings, path) is None:
+        raise unknown_key_error(key)
+    return path
+
+
+def _first_key(section: str) -> str:
+    kind = section_type(type_at(Settings, tuple(section.split("."))))
+    assert kind is not None
+    return f"{section}.{kind.__struct_fields__[0]}"

@@ -9,16 +9,16 @@ from pathlib import Path
 
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
-from hermes.settings.files import locked, read_text, replace_text
-from hermes.settings.origins import Problem
+from hermes.settings.files import lock_settings, read_text, replace_text
+from hermes.settings.origins import SettingProblem
 
-NAME = ".env"
+ENV_FILE_NAME = ".env"
 _ASSIGNMENT = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=[ \t]*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _UNQUOTED = re.compile(r"[A-Za-z0-9_./:@%+,=~^*?!&<>-]+")
 
 
-class Entry(Value, frozen=True):
+class EnvEntry(Value, frozen=True):
     name: str
     value: str
     first: int
@@ -27,25 +27,25 @@ class Entry(Value, frozen=True):
 
 
 class EnvFile(Value, frozen=True):
-    entries: tuple[Entry, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    entries: tuple[EnvEntry, ...] = ()
+    problems: tuple[SettingProblem, ...] = ()
     exposed: bool = False
     """True when others than its owner may read it."""
 
 
-def read(home: Path) -> EnvFile:
-    path = home / NAME
+def read_env_file(home: Path) -> EnvFile:
+    path = home / ENV_FILE_NAME
     text = read_text(path)
     if text is None:
         return EnvFile()
-    entries, problems = parse(text, path)
+    entries, problems = parse_env(text, path)
     return EnvFile(tuple(entries), tuple(problems), bool(path.stat().st_mode & 0o077))
 
 
-def parse(text: str, path: Path) -> tuple[list[Entry], list[Problem]]:
-    entries: list[Entry] = []
-    problems: list[Problem] = []
-    lines = _lines(text)
+def parse_env(text: str, path: Path) -> tuple[list[EnvEntry], list[SettingProblem]]:
+    entries: list[EnvEntry] = []
+    problems: list[SettingProblem] = []
+    lines = _split_lines(text)
     at = 0
     while at < len(lines):
         first, line = at, lines[at]
@@ -55,22 +55,22 @@ def parse(text: str, path: Path) -> tuple[list[Entry], list[Problem]]:
         found = _ASSIGNMENT.match(line)
         if found is None:
             what = "expected NAME=value; put # before a comment"
-            problems.append(Problem(f"{path}:{first + 1}", what))
+            problems.append(SettingProblem(f"{path}:{first + 1}", what))
             continue
         name, rest = found.groups()
         if rest[:1] in ("'", '"'):
-            closing, at = _close(lines, at, rest)
+            closing, at = _read_quoted(lines, at, rest)
             if closing is None:
                 what = f"the quote of {name} is never closed"
-                problems.append(Problem(f"{path}:{first + 1}", what))
+                problems.append(SettingProblem(f"{path}:{first + 1}", what))
                 break
-            entries.append(Entry(name, closing, first + 1, at))
+            entries.append(EnvEntry(name, closing, first + 1, at))
         else:
-            entries.append(Entry(name, re.split(r"(?:^|\s)#", rest)[0].strip(), first + 1, at))
+            entries.append(EnvEntry(name, re.split(r"(?:^|\s)#", rest)[0].strip(), first + 1, at))
     return entries, problems
 
 
-def _close(lines: list[str], at: int, rest: str) -> tuple[str | None, int]:
+def _read_quoted(lines: list[str], at: int, rest: str) -> tuple[str | None, int]:
     """The value up to its closing quote, and the line after it."""
     body = r"((?:[^\"\\]|\\.)*)" if rest[0] == '"' else r"([^']*)"
     pattern = re.compile(rest[0] + body + rest[0], re.DOTALL)
@@ -89,28 +89,28 @@ def _unescape(found: re.Match[str]) -> str:
     return {"n": "\n", "t": "\t", "r": "\r"}.get(found.group(1), found.group(1))
 
 
-def put(home: Path, name: str, value: str | None) -> None:
+def set_variable(home: Path, name: str, value: str | None) -> None:
     """Set a variable, or take it out with None. Comments and the other lines stay as they are."""
-    with locked(home):
-        path = home / NAME
+    with lock_settings(home):
+        path = home / ENV_FILE_NAME
         text = read_text(path) or ""
-        entries, problems = parse(text, path)
+        entries, problems = parse_env(text, path)
         if problems:
             raise SettingsError(f"nothing was changed: {problems[0]}")
-        lines = _lines(text)
-        wanted = [] if value is None else [f"{name}={quote(value)}"]
+        lines = _split_lines(text)
+        wanted = [] if value is None else [f"{name}={quote_value(value)}"]
         for entry in reversed([entry for entry in entries if entry.name == name]):
             lines[entry.first - 1 : entry.last] = wanted
             wanted = []  # the last one counts; earlier ones only confuse
         replace_text(path, "".join(f"{line}\n" for line in lines + wanted), mode=0o600)
 
 
-def _lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     # Not `splitlines`: that would also break a value at a form feed or a Unicode separator.
     return text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
 
 
-def quote(value: str) -> str:
+def quote_value(value: str) -> str:
     if not value or _UNQUOTED.fullmatch(value):
         return value
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hermes.core.errors import SettingsError
 
-LOCK = ".settings.lock"
+LOCK_FILE_NAME = ".settings.lock"
 
 
 def read_text(path: Path) -> str | None:
@@ -47,7 +47,7 @@ def replace_text(path: Path, text: str, *, mode: int | None = None) -> None:
                 temporary.unlink()
             raise
     except OSError as error:
-        raise unwritable(path, error) from error
+        raise unwritable_error(path, error) from error
 
 
 def _write_new(path: Path, text: str, mode: int) -> None:
@@ -61,13 +61,13 @@ def _write_new(path: Path, text: str, mode: int) -> None:
 
 
 @contextmanager
-def locked(home: Path) -> Iterator[None]:
+def lock_settings(home: Path) -> Iterator[None]:
     """Hold off every other writer of this home's settings, and make the home if there is none."""
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(home / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        handle = os.open(home / LOCK_FILE_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise unwritable(home, error) from error
+        raise unwritable_error(home, error) from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
@@ -75,7 +75,7 @@ def locked(home: Path) -> Iterator[None]:
         os.close(handle)  # which lets go of the lock
 
 
-def unwritable(path: Path, error: OSError) -> SettingsError:
+def unwritable_error(path: Path, error: OSError) -> SettingsError:
     cure = (
         "Free some space and try again."
         if error.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from hermes.core.messages import Value
-from hermes.settings.origins import Path
+from hermes.settings.origins import KeyPath
 
-VERSION = 1
-KEY = "_config_version"
+CONFIG_VERSION = 1
+CONFIG_VERSION_KEY = "_config_version"
 
 
-class Move(Value, frozen=True):
+class KeyMove(Value, frozen=True):
     old: str
     new: str
     scalar: bool = False
@@ -24,57 +24,61 @@ class Move(Value, frozen=True):
     """A plain value becomes a list of one."""
 
 
-MOVES: Mapping[int, tuple[Move, ...]] = {
+KEY_MOVES: Mapping[int, tuple[KeyMove, ...]] = {
     1: (
-        Move("model", "model.default", scalar=True),
-        Move("max_iterations", "agent.max_iterations"),
-        Move("agent.max_turns", "agent.max_iterations"),
-        Move("personality", "agent.personality"),
-        Move("toolsets", "tools.toolsets", aslist=True),
-        Move("enabled_toolsets", "tools.toolsets", aslist=True),
-        Move("disabled_toolsets", "tools.disabled", aslist=True),
-        Move("command_allowlist", "policy.command_allowlist", aslist=True),
-        Move("terminal", "terminal.backend", scalar=True),
-        Move("terminal.env_type", "terminal.backend"),
-        Move("compression.threshold", "agent.compress_at"),
-        Move("compression.summary_model", "model.summary"),
+        KeyMove("model", "model.default", scalar=True),
+        KeyMove("max_iterations", "agent.max_iterations"),
+        KeyMove("agent.max_turns", "agent.max_iterations"),
+        KeyMove("personality", "agent.personality"),
+        KeyMove("toolsets", "tools.toolsets", aslist=True),
+        KeyMove("enabled_toolsets", "tools.toolsets", aslist=True),
+        KeyMove("disabled_toolsets", "tools.disabled", aslist=True),
+        KeyMove("command_allowlist", "policy.command_allowlist", aslist=True),
+        KeyMove("terminal", "terminal.backend", scalar=True),
+        KeyMove("terminal.env_type", "terminal.backend"),
+        KeyMove("compression.threshold", "agent.compress_at"),
+        KeyMove("compression.summary_model", "model.summary"),
     ),
 }
 
 
-class TooNew(ValueError):
+class ConfigVersionTooNew(ValueError):
     """The file says a version that this Hermes does not know."""
 
 
-def version_of(data: Mapping[str, Any]) -> int:
-    """Raises `TooNew`, or `ValueError` when it is not a version at all."""
-    version = data.get(KEY, 0)
+def config_version(data: Mapping[str, Any]) -> int:
+    """Raises `ConfigVersionTooNew`, or `ValueError` when it is not a version at all."""
+    version = data.get(CONFIG_VERSION_KEY, 0)
     if not isinstance(version, int) or isinstance(version, bool) or version < 0:
-        raise ValueError(f"{KEY} must be a whole number, not {version!r}")
-    if version > VERSION:
-        raise TooNew(
-            f"{KEY} is {version}, and this Hermes knows up to {VERSION}: "
+        raise ValueError(f"{CONFIG_VERSION_KEY} must be a whole number, not {version!r}")
+    if version > CONFIG_VERSION:
+        raise ConfigVersionTooNew(
+            f"{CONFIG_VERSION_KEY} is {version}, and this Hermes knows up to {CONFIG_VERSION}: "
             "update Hermes, or take the file of an older backup beside it"
         )
     return version
 
 
-def pending(data: Mapping[str, Any]) -> list[tuple[Move, Path, Path]]:
+def pending_moves(data: Mapping[str, Any]) -> list[tuple[KeyMove, KeyPath, KeyPath]]:
     """The moves that this file still needs, in order."""
-    due = [m for to in range(version_of(data) + 1, VERSION + 1) for m in MOVES.get(to, ())]
+    due = [
+        m
+        for to in range(config_version(data) + 1, CONFIG_VERSION + 1)
+        for m in KEY_MOVES.get(to, ())
+    ]
     return [
         (move, tuple(move.old.split(".")), tuple(move.new.split(".")))
         for move in due
-        if _applies(move, data)
+        if _move_applies(move, data)
     ]
 
 
-def _applies(move: Move, data: Mapping[str, Any]) -> bool:
-    found, value = find(data, tuple(move.old.split(".")))
+def _move_applies(move: KeyMove, data: Mapping[str, Any]) -> bool:
+    found, value = find_value(data, tuple(move.old.split(".")))
     return found and not (move.scalar and isinstance(value, Mapping))
 
 
-def find(data: Mapping[str, Any], path: Path) -> tuple[bool, Any]:
+def find_value(data: Mapping[str, Any], path: KeyPath) -> tuple[bool, Any]:
     value: Any = data
     for part in path:
         if not isinstance(value, Mapping) or part not in value:

@@ -4,14 +4,16 @@ from typing import Any, Literal
 
 from hermes.core.messages import Value
 
-Source = Literal["default", "detected", "config file", "env file", "environment", "command line"]
-Path = tuple[str | int, ...]
+SettingSource = Literal[
+    "default", "detected", "config file", "env file", "environment", "command line"
+]
+KeyPath = tuple[str | int, ...]
 
 
-class Origin(Value, frozen=True):
+class SettingOrigin(Value, frozen=True):
     """Where a value came from."""
 
-    source: Source = "default"
+    source: SettingSource = "default"
     where: str = ""
     """`/home/me/.hermes/config.yaml:12:3`, or the name of a variable or option."""
 
@@ -19,19 +21,19 @@ class Origin(Value, frozen=True):
         return f"{self.source} ({self.where})" if self.where else self.source
 
 
-class Given(Value, frozen=True):
+class GivenValue(Value, frozen=True):
     """One value as somebody wrote it."""
 
-    path: Path
+    path: KeyPath
     value: Any
-    origin: Origin
+    origin: SettingOrigin
     text: bool = False
     """True when it came as words (a variable, an option) and still has to be read as its type."""
     places: tuple[str, ...] = ()
     """In a file: where each part of the path stands, sections first."""
 
 
-class Problem(Value, frozen=True):
+class SettingProblem(Value, frozen=True):
     """Something the operator must mend: where it stands, what is wrong, what to do."""
 
     where: str
@@ -43,5 +45,5 @@ class Problem(Value, frozen=True):
         return f"{text} ({self.hint})" if self.hint else text
 
 
-def dotted(path: Path) -> str:
+def dotted_key(path: KeyPath) -> str:
     return ".".join(map(str, path))

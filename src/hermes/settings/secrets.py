@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-WORDS = frozenset(
+SECRET_NAME_WORDS = frozenset(
     {
         *("KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIALS"),
         *("PAT", "AUTHORIZATION", "COOKIE"),
@@ -39,10 +39,10 @@ class Secrets(Mapping[str, str]):
 
 def is_secret(name: str) -> bool:
     """Is this the name of a variable, or a header, that must never be printed?"""
-    return not WORDS.isdisjoint(name.upper().replace("-", "_").split("_"))
+    return not SECRET_NAME_WORDS.isdisjoint(name.upper().replace("-", "_").split("_"))
 
 
-def mask(value: str) -> str:
+def mask_secret(value: str) -> str:
     """Enough to recognise which key it is, too little to use it: `sk-…9f2c`."""
     if len(value) < 12:
         return "…" if value else ""

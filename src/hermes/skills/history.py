@@ -11,14 +11,14 @@ from msgspec import field
 
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
-from hermes.skills.format.digest import digest_of, files_of
+from hermes.skills.format.skill_folder import compute_skill_digest, list_skill_files
 
-FOLDER = ".history"
-INDEX = "versions.jsonl"
-SHORT = 12
+HISTORY_FOLDER = ".history"
+VERSIONS_FILE = "versions.jsonl"
+FOLDER_DIGEST_CHARS = 12
 
 
-class Version(Value, kw_only=True, frozen=True):
+class SkillVersion(Value, kw_only=True, frozen=True):
     number: int
     digest: str
     reason: str = ""
@@ -26,46 +26,48 @@ class Version(Value, kw_only=True, frozen=True):
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
-class History:
+class SkillHistory:
     """Versions of the skills under one root; a version is a folder beside an index of lines."""
 
     def __init__(self, root: Path) -> None:
-        self._root = root / FOLDER
+        self._root = root / HISTORY_FOLDER
 
-    def versions(self, name: str) -> list[Version]:
+    def versions(self, name: str) -> list[SkillVersion]:
         """The oldest first."""
-        index = self._root / name / INDEX
+        index = self._root / name / VERSIONS_FILE
         if not index.is_file():
             return []
         lines = index.read_bytes().splitlines()
-        return [msgspec.json.decode(line, type=Version) for line in lines if line.strip()]
+        return [msgspec.json.decode(line, type=SkillVersion) for line in lines if line.strip()]
 
-    def record(self, folder: Path, *, reason: str = "", by: str = "") -> Version:
+    def record(self, folder: Path, *, reason: str = "", by: str = "") -> SkillVersion:
         """Keep the folder as it is now; the same content twice in a row is one version."""
-        known, digest = self.versions(folder.name), digest_of(folder)
+        known, digest = self.versions(folder.name), compute_skill_digest(folder)
         if known and known[-1].digest == digest:
             return known[-1]
-        version = Version(number=len(known) + 1, digest=digest, reason=reason, by=by)
-        kept = self._kept(folder.name, version)
+        version = SkillVersion(number=len(known) + 1, digest=digest, reason=reason, by=by)
+        kept = self._version_folder(folder.name, version)
         if not kept.exists():
             unfinished = kept.with_name(f".{kept.name}")
             shutil.rmtree(unfinished, ignore_errors=True)
             copy_skill(folder, unfinished)
             unfinished.rename(kept)
-        with (self._root / folder.name / INDEX).open("ab") as index:
+        with (self._root / folder.name / VERSIONS_FILE).open("ab") as index:
             index.write(msgspec.json.encode(version) + b"\n")
         return version
 
-    def find(self, name: str, wanted: str) -> Version:
+    def find(self, name: str, number_or_digest: str) -> SkillVersion:
         """By number, or the beginning of its digest. Raises `SettingsError`."""
         for version in reversed(self.versions(name)):
-            if wanted == str(version.number) or (
-                len(wanted) >= 4 and version.digest.startswith(wanted)
+            if number_or_digest == str(version.number) or (
+                len(number_or_digest) >= 4 and version.digest.startswith(number_or_digest)
             ):
                 return version
-        raise SettingsError(f"{name} has no version {wanted!r}; see: hermes skills history {name}")
+        raise SettingsError(
+            f"{name} has no version {number_or_digest!r}; see: hermes skills history {name}"
+        )
 
-    def restore(self, folder: Path, version: Version, *, by: str = "") -> Version:
+    def restore(self, folder: Path, version: SkillVersion, *, by: str = "") -> SkillVersion:
         """The folder as it was then, as a new version; what it was until now is kept first."""
         self.record(folder, reason="before a rollback", by=by)
         old, fresh = (
@@ -74,41 +76,43 @@ class History:
         )
         for each in (old, fresh):
             shutil.rmtree(each, ignore_errors=True)
-        copy_skill(self._kept(folder.name, version), fresh)
+        copy_skill(self._version_folder(folder.name, version), fresh)
         folder.rename(old)
         fresh.rename(folder)
         shutil.rmtree(old)
         return self.record(folder, reason=f"rolled back to version {version.number}", by=by)
 
-    def diff(self, name: str, old: Version, new: Version | Path) -> str:
+    def diff(self, name: str, old: SkillVersion, new: SkillVersion | Path) -> str:
         """A unified diff of all files of two versions, or of one and a folder."""
-        before = self._kept(name, old)
-        after = self._kept(name, new) if isinstance(new, Version) else new
-        return "".join(_compared(before, after))
+        before = self._version_folder(name, old)
+        after = self._version_folder(name, new) if isinstance(new, SkillVersion) else new
+        return "".join(_diff_folders(before, after))
 
-    def _kept(self, name: str, version: Version) -> Path:
-        return self._root / name / version.digest[:SHORT]
+    def _version_folder(self, name: str, version: SkillVersion) -> Path:
+        return self._root / name / version.digest[:FOLDER_DIGEST_CHARS]
 
 
 def copy_skill(source: Path, target: Path) -> None:
     """Its files, without hidden ones and links."""
     target.mkdir(parents=True)
-    for path in files_of(source):
+    for path in list_skill_files(source):
         copied = target / path.relative_to(source)
         copied.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, copied)
 
 
-def _compared(before: Path, after: Path) -> Sequence[str]:
-    names = sorted({p.relative_to(f).as_posix() for f in (before, after) for p in files_of(f)})
+def _diff_folders(before: Path, after: Path) -> Sequence[str]:
+    names = sorted(
+        {p.relative_to(f).as_posix() for f in (before, after) for p in list_skill_files(f)}
+    )
     found: list[str] = []
     for name in names:
-        old, new = _lines(before / name), _lines(after / name)
+        old, new = _read_lines(before / name), _read_lines(after / name)
         found += difflib.unified_diff(old, new, f"a/{name}", f"b/{name}")
     return found
 
 
-def _lines(file: Path) -> list[str]:
+def _read_lines(file: Path) -> list[str]:
     if not file.is_file():
         return []
     text = file.read_text(encoding="utf-8", errors="replace")

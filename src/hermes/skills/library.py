@@ -6,17 +6,15 @@ from pathlib import Path
 
 from hermes.core.errors import SettingsError
 from hermes.core.events.skills import SkillState
-from hermes.skills.cards import SKILL, Origin, Root, folders
-from hermes.skills.format.digest import digest_of, files_of
-from hermes.skills.format.places import Mistake
-from hermes.skills.format.problem import Problem
-from hermes.skills.format.shared import Shelf
-from hermes.skills.format.skill_text import SkillText, read_skill
-from hermes.skills.playbook.reading import FILE as PLAYBOOK
-from hermes.skills.playbook.reading import read_playbook
+from hermes.skills.discovery import SKILL_FILE, SkillOrigin, SkillRoot, find_skill_folders
+from hermes.skills.format.skill_folder import SharedSnippets, compute_skill_digest, list_skill_files
+from hermes.skills.format.skill_text import SkillText, parse_skill_text
+from hermes.skills.format.yaml_document import SkillProblem, YamlFileError
+from hermes.skills.playbook.reader import PLAYBOOK_FILE as PLAYBOOK
+from hermes.skills.playbook.reader import parse_playbook
 from hermes.skills.playbook.schema import Playbook
 
-LARGEST = 512 << 10
+MAX_SKILL_FILE_BYTES = 512 << 10
 """Bytes of one file that are read."""
 
 
@@ -24,10 +22,10 @@ class Skill:
     """One skill, read from its folder as its parts are asked for."""
 
     def __init__(
-        self, folder: Path, root: Root, text: SkillText, state: SkillState | None = None
+        self, folder: Path, root: SkillRoot, text: SkillText, state: SkillState | None = None
     ) -> None:
         self.folder = folder
-        self.origin: Origin = root.origin
+        self.origin: SkillOrigin = root.origin
         self.text = text
         self.name = folder.name
         self.state: SkillState = state or ("trusted" if root.origin == "bundled" else "draft")
@@ -40,53 +38,53 @@ class Skill:
 
     @cached_property
     def digest(self) -> str:
-        return digest_of(self.folder)
+        return compute_skill_digest(self.folder)
 
     @cached_property
-    def _read(self) -> tuple[Playbook | None, list[Problem]]:
+    def _parsed_playbook(self) -> tuple[Playbook | None, list[SkillProblem]]:
         file = self.folder / PLAYBOOK
         if not file.is_file():
             return None, []
-        return read_playbook(_text_of(file), str(file), Shelf(self.folder))
+        return parse_playbook(_read_text(file), str(file), SharedSnippets(self.folder))
 
     @property
     def playbook(self) -> Playbook | None:
         """Its runnable half; None when there is none, or it has fatal mistakes."""
-        return self._read[0]
+        return self._parsed_playbook[0]
 
     @property
-    def problems(self) -> list[Problem]:
-        return self._read[1]
+    def problems(self) -> list[SkillProblem]:
+        return self._parsed_playbook[1]
 
     @property
     def files(self) -> list[str]:
         """What lies beside SKILL.md, by its path in the folder."""
-        found = (path.relative_to(self.folder).as_posix() for path in files_of(self.folder))
-        return [path for path in found if path != SKILL]
+        found = (path.relative_to(self.folder).as_posix() for path in list_skill_files(self.folder))
+        return [path for path in found if path != SKILL_FILE]
 
-    def linked(self, path: str) -> str:
+    def read_linked_file(self, path: str) -> str:
         """The text of one of its files. Raises `SettingsError` naming those there are."""
         if path not in self.files:
             known = ", ".join(self.files) or "no other files"
             raise SettingsError(f"{self.name} has no file {path!r}; there are: {known}")
-        return _text_of(self.folder / path)
+        return _read_text(self.folder / path)
 
 
-class Library:
+class SkillLibrary:
     def __init__(
-        self, roots: Sequence[Root], states: Mapping[str, SkillState] | None = None
+        self, roots: Sequence[SkillRoot], states: Mapping[str, SkillState] | None = None
     ) -> None:
         """`states` by the name of a skill, as its life so far has left it."""
         self.roots = tuple(roots)
         self._states = states or {}
-        self.mistakes: list[Problem] = []
+        self.problems: list[SkillProblem] = []
 
     @cached_property
-    def all(self) -> dict[str, Skill]:
+    def skills_by_name(self) -> dict[str, Skill]:
         """By name, also retired ones."""
         found: dict[str, Skill] = {}
         for root in self.roots:
-            for folder in folders(root.path):
+            for folder in find_skill_folders(root.path):
                 skill = self._load(folder, root)
                 if skill is not None:
                     found[skill.name] = skill
@@ -95,13 +93,13 @@ class Library:
     @property
     def skills(self) -> list[Skill]:
         """Those in use."""
-        return [skill for skill in self.all.values() if skill.state != "retired"]
+        return [skill for skill in self.skills_by_name.values() if skill.state != "retired"]
 
     def find(self, name: str) -> Skill:
         """Raises `SettingsError` naming what is near."""
-        if name in self.all:
-            return self.all[name]
-        near = [each for each in self.all if name.split("-")[0] in each][:5]
+        if name in self.skills_by_name:
+            return self.skills_by_name[name]
+        near = [each for each in self.skills_by_name if name.split("-")[0] in each][:5]
         hint = f"; near: {', '.join(near)}" if near else ""
         raise SettingsError(f"there is no skill {name!r}{hint}; see: hermes skills list")
 
@@ -111,18 +109,20 @@ class Library:
             found[skill.category] = found.get(skill.category, 0) + 1
         return dict(sorted(found.items()))
 
-    def _load(self, folder: Path, root: Root) -> Skill | None:
+    def _load(self, folder: Path, root: SkillRoot) -> Skill | None:
         try:
-            text = read_skill(_text_of(folder / SKILL), folder=folder.name)
+            text = parse_skill_text(_read_text(folder / SKILL_FILE), folder=folder.name)
             return Skill(folder, root, text, self._states.get(folder.name))
-        except Mistake as mistake:
-            self.mistakes.append(Problem(str(folder / SKILL), mistake.line, str(mistake)))
+        except YamlFileError as mistake:
+            self.problems.append(SkillProblem(str(folder / SKILL_FILE), mistake.line, str(mistake)))
         except (OSError, SettingsError) as error:
-            self.mistakes.append(Problem(str(folder / SKILL), 1, str(error)))
+            self.problems.append(SkillProblem(str(folder / SKILL_FILE), 1, str(error)))
         return None
 
 
-def _text_of(file: Path) -> str:
-    if file.stat().st_size > LARGEST:
-        raise SettingsError(f"{file} is larger than {LARGEST >> 10} KiB and is not read")
+def _read_text(file: Path) -> str:
+    if file.stat().st_size > MAX_SKILL_FILE_BYTES:
+        raise SettingsError(
+            f"{file} is larger than {MAX_SKILL_FILE_BYTES >> 10} KiB and is not read"
+        )
     return file.read_text(encoding="utf-8", errors="replace")

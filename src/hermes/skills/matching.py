@@ -8,29 +8,33 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import pairwise
 
 import anyio
 from anyio import to_thread
 
+from hermes.core.errors import SettingsError, ToolError
+from hermes.core.knowledge import SkillCard
 from hermes.core.messages import Value
-from hermes.skills.library import Skill
-from hermes.skills.playbook.facts import Facts
+from hermes.skills.library import Skill, SkillLibrary
+from hermes.skills.playbook.parameters import AlertFacts
+from hermes.skills.playbook.reader import PLAYBOOK_FILE as PLAYBOOK
 
-FLOOR = 0.30
+MIN_MATCH_SCORE = 0.30
 """Share of what a query says that a skill must account for."""
-AGREE, FEW = 2, 2
+MIN_SHARED_TERMS, SHORT_QUERY_TERMS = 2, 2
 """Terms that must agree, unless hardly any were said."""
-SIGNATURE, NAME, TAGS, DESCRIPTION = 1.0, 0.8, 0.7, 0.45
-_PHRASE = 1.5
-_WORD = re.compile(r"[a-z][a-z0-9]+|[0-9]{3}(?![0-9])")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_NOISE = re.compile(
+SIGNATURE_WEIGHT, NAME_WEIGHT, TAGS_WEIGHT, DESCRIPTION_WEIGHT = 1.0, 0.8, 0.7, 0.45
+_PHRASE_FACTOR = 1.5
+_QUERY_WORD = re.compile(r"[a-z][a-z0-9]+|[0-9]{3}(?![0-9])")
+_CAMEL_CASE_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_IDENTIFIER_NOISE = re.compile(
     r"""[\w.-]+:\d+ | https?://\S+ | /[\w./-]+ | \b[0-9a-f]{8,}\b | \b[\w-]+-\d+\b | @[\w.-]+
     | \b\d+\b(?!\d)""",
     re.VERBOSE,
 )
-_COMMON_WORDS = """
+_STOP_WORD_LIST = """
 a about after all alert alerts an and any are as at be been being below but by can check checks
 could critical do does down error errors failed failing failure fails firing for from had has
 have host hosts how if in instance into is it its job last minute minutes more no not now of off
@@ -39,10 +43,10 @@ requests sec second seconds see seems seen server service services severity sinc
 status than that the their then there they this to too up us use user users very warning was
 we were what when which while who why will with would you
 """
-_COMMON = frozenset(_COMMON_WORDS.split())
+_STOP_WORDS = frozenset(_STOP_WORD_LIST.split())
 
 
-class Match(Value, frozen=True):
+class SkillMatch(Value, frozen=True):
     skill: str
     score: float
     """0 to 1: how much of what was said it accounts for."""
@@ -50,51 +54,57 @@ class Match(Value, frozen=True):
     """One of its alert patterns was found."""
 
 
-class Matcher:
+class SkillMatcher:
     """An index over the skills of a library, made once."""
 
     def __init__(self, skills: Iterable[Skill]) -> None:
         self._skills = list(skills)
-        self._weights: list[dict[str, float]] = [_weights(skill) for skill in self._skills]
-        self._patterns = [_patterns(skill) for skill in self._skills]
+        self._weights: list[dict[str, float]] = [_term_weights(skill) for skill in self._skills]
+        self._patterns = [_alert_patterns(skill) for skill in self._skills]
         spread = Counter(word for weights in self._weights for word in weights)
         many = len(self._skills) + 1
         self._rarity = {word: math.log(1 + many / count) for word, count in spread.items()}
-        self._unknown = math.log(1 + many)
-        self._having: dict[str, list[int]] = {}
+        self._unknown_term_rarity = math.log(1 + many)
+        self._skills_by_term: dict[str, list[int]] = {}
         for number, weights in enumerate(self._weights):
             for word in weights:
-                self._having.setdefault(word, []).append(number)
+                self._skills_by_term.setdefault(word, []).append(number)
 
-    def rank(self, words: str, *, limit: int = 10, floor: float = FLOOR) -> list[Match]:
+    def rank(
+        self, query: str, *, limit: int = 10, min_score: float = MIN_MATCH_SCORE
+    ) -> list[SkillMatch]:
         """Best first; nothing below the floor."""
-        asked = Counter(terms(words))
-        total = sum(min(self._rarity.get(term, 0.5 * self._unknown), 6.0) for term in asked)
+        asked = Counter(extract_terms(query))
+        total = sum(
+            min(self._rarity.get(term, 0.5 * self._unknown_term_rarity), 6.0) for term in asked
+        )
         scores: dict[int, float] = {}
         shared: Counter[int] = Counter()
         for term in asked:
-            for number in self._having.get(term, ()):
+            for number in self._skills_by_term.get(term, ()):
                 gain = self._rarity[term] * self._weights[number][term]
                 scores[number] = scores.get(number, 0.0) + gain
                 shared[number] += 1
         found = []
         for number, score in scores.items():
-            hit = any(pattern.search(words) for pattern in self._patterns[number])
+            hit = any(pattern.search(query) for pattern in self._patterns[number])
             share = min(1.0, score / total) if total else 0.0
             share = min(1.0, share + 0.25) if hit else share
-            chance = floor and len(asked) > FEW and shared[number] < AGREE  # one word is no match
-            if share >= floor and not chance:
-                found.append(Match(self._skills[number].name, round(share, 4), hit))
+            chance = (
+                min_score and len(asked) > SHORT_QUERY_TERMS and shared[number] < MIN_SHARED_TERMS
+            )  # one word is no match
+            if share >= min_score and not chance:
+                found.append(SkillMatch(self._skills[number].name, round(share, 4), hit))
         return sorted(found, key=lambda match: (-match.score, match.skill))[:limit]
 
-    def candidates(self, facts: Facts) -> list[Skill]:
+    def candidates(self, facts: AlertFacts) -> list[Skill]:
         """Trusted playbooks that this alert may be about, best first.
 
         One whose own patterns speak against the alert is out. The rest may look at the host: their
         probes say more than an alert's words, and change nothing.
         """
-        words = facts.words
-        scores = {match.skill: match.score for match in self.rank(words, limit=1000, floor=0.0)}
+        words = facts.combined_text
+        scores = {match.skill: match.score for match in self.rank(words, limit=1000, min_score=0.0)}
         fit = [
             skill
             for skill, patterns in zip(self._skills, self._patterns, strict=True)
@@ -105,33 +115,33 @@ class Matcher:
         return sorted(fit, key=lambda skill: (-scores.get(skill.name, 0.0), skill.name))
 
 
-class Index:
+class SkillMatcherCache:
     """The matcher of a library as it is: made beside the loop, and anew only when it is another."""
 
     def __init__(self) -> None:
-        self._making = anyio.Lock()
-        self._matcher = Matcher(())
+        self._lock = anyio.Lock()
+        self._matcher = SkillMatcher(())
         self._known: tuple[tuple[str, str, str], ...] = ()
 
-    async def matcher(self, skills: Sequence[Skill]) -> Matcher:
-        async with self._making:
+    async def matcher(self, skills: Sequence[Skill]) -> SkillMatcher:
+        async with self._lock:
             known = tuple((skill.name, skill.state, skill.digest) for skill in skills)
             if known != self._known:
-                self._matcher = await to_thread.run_sync(Matcher, skills)
+                self._matcher = await to_thread.run_sync(SkillMatcher, skills)
                 self._known = known
             return self._matcher
 
 
-def terms(text: str) -> list[str]:
+def extract_terms(text: str) -> list[str]:
     """Stems of the words that tell something, and pairs of neighbours."""
-    text = _CAMEL.sub(" ", text)
-    plain = _NOISE.sub(" ", text.lower().replace("_", " ").replace("'", ""))
-    stems = [stem(word) for word in _WORD.findall(plain) if word not in _COMMON]
+    text = _CAMEL_CASE_BOUNDARY.sub(" ", text)
+    plain = _IDENTIFIER_NOISE.sub(" ", text.lower().replace("_", " ").replace("'", ""))
+    stems = [stem_word(word) for word in _QUERY_WORD.findall(plain) if word not in _STOP_WORDS]
     pairs = [f"{one} {two}" for one, two in pairwise(stems)]
     return [*stems, *pairs]
 
 
-def stem(word: str) -> str:
+def stem_word(word: str) -> str:
     """Enough for matching: expires, expired and expiry meet."""
     for ending in ("ations", "ation", "ingly", "ings", "ing", "iness", "edly", "ies", "ied", "ers",
                    "ed", "es", "er", "ly", "s", "y", "e"):  # fmt: skip
@@ -140,23 +150,81 @@ def stem(word: str) -> str:
     return word
 
 
-def _weights(skill: Skill) -> dict[str, float]:
+def _term_weights(skill: Skill) -> dict[str, float]:
     playbook = skill.playbook
     sources: Sequence[tuple[str, float]] = (
-        (skill.description, DESCRIPTION),
-        (" ".join(skill.text.tags), TAGS),
-        (skill.name.replace("-", " "), NAME),
-        *((words, SIGNATURE) for words in (playbook.signature.words if playbook else ())),
+        (skill.description, DESCRIPTION_WEIGHT),
+        (" ".join(skill.text.tags), TAGS_WEIGHT),
+        (skill.name.replace("-", " "), NAME_WEIGHT),
+        *((words, SIGNATURE_WEIGHT) for words in (playbook.signature.words if playbook else ())),
     )
     found: dict[str, float] = {}
     for text, weight in sources:
-        for term in terms(text):
-            gain = weight * _PHRASE if " " in term else weight
+        for term in extract_terms(text):
+            gain = weight * _PHRASE_FACTOR if " " in term else weight
             found[term] = max(found.get(term, 0.0), gain)
     return found
 
 
-def _patterns(skill: Skill) -> list[re.Pattern[str]]:
+def _alert_patterns(skill: Skill) -> list[re.Pattern[str]]:
     playbook = skill.playbook
     patterns = playbook.signature.alert if playbook else ()
     return [re.compile(pattern, re.IGNORECASE | re.MULTILINE) for pattern in patterns]
+
+
+class SkillCatalog:
+    def __init__(self, library: SkillLibrary) -> None:
+        self._library = library
+
+    @cached_property
+    def _matcher(self) -> SkillMatcher:
+        return SkillMatcher(self._library.skills)
+
+    async def categories(self) -> Sequence[tuple[str, int]]:
+        return list(self._library.categories().items())
+
+    async def cards(self, category: str = "", task: str = "") -> Sequence[SkillCard]:
+        skills = self._library.skills
+        if category:
+            known = self._library.categories()
+            if category not in known:
+                raise ToolError(f"there is no category {category!r}; there are: {', '.join(known)}")
+            skills = [skill for skill in skills if skill.category == category]
+        if task:
+            found = self._matcher.rank(task, limit=len(self._library.skills_by_name), min_score=0.0)
+            place = {match.skill: number for number, match in enumerate(found)}
+            skills.sort(key=lambda skill: place.get(skill.name, len(place)))
+        return [skill_card(skill) for skill in skills]
+
+    async def body(self, name: str) -> str:
+        skill = self._find(name)
+        files = f"\n\nFiles beside it: {', '.join(skill.files)}" if skill.files else ""
+        return f"{skill.text.body.strip()}{files}"
+
+    async def outline(self, name: str) -> str:
+        skill = self._find(name)
+        heads = [line for line in skill.text.body.splitlines() if line.startswith("#")]
+        return "\n".join([skill.description, *heads, *(f"file: {file}" for file in skill.files)])
+
+    async def linked(self, name: str, file: str) -> str:
+        try:
+            return self._find(name).read_linked_file(file)
+        except SettingsError as error:
+            raise ToolError(str(error)) from error
+
+    def _find(self, name: str) -> Skill:
+        try:
+            return self._library.find(name)
+        except SettingsError as error:
+            near = [match.skill for match in self._matcher.rank(name, limit=3, min_score=0.1)]
+            hint = f"near: {', '.join(near)}" if near else "skills_list shows them"
+            raise ToolError(f"there is no skill {name!r}; {hint}") from error
+
+
+def skill_card(skill: Skill) -> SkillCard:
+    return SkillCard(
+        name=skill.name,
+        description=skill.description,
+        category=skill.category,
+        playbook=PLAYBOOK in skill.files,
+    )

@@ -1,12 +1,11 @@
-"""An incident as the journal tells it: folded from its events, by whoever wants to know.
+"""An incident as those who work on it are told it: what was heard, and where."""
 
-Listings, the live view, the report and a watcher that was killed all read the same fold.
-"""
-
+import re
 from collections.abc import AsyncIterator, Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal
 
+from msgspec import field
 from msgspec.structs import replace
 
 from hermes.core.events.incidents import (
@@ -20,39 +19,95 @@ from hermes.core.events.incidents import (
     IncidentDiagnosed,
     IncidentGraded,
     IncidentOpened,
+    IncidentPhase,
     IncidentRecovered,
     IncidentReopened,
     IncidentVerified,
-    Phase,
     PhaseEntered,
     ReportWritten,
     Severity,
 )
 from hermes.core.events.skills import PlaybookEnded, PlaybookStarted
 from hermes.core.messages import Value
-from hermes.core.protocols import Journal, Recorded
-from hermes.sre.case import QUESTION, Case, case_of
+from hermes.core.protocols import Journal, JournalRecord
+from hermes.skills.playbook.parameters import AlertFacts
 
-Status = Literal["open", "resolved", "escalated", "no-incident", "recovered", "closed"]
-ENDED = ("resolved", "recovered", "closed")
+ALERT_TEXT_FACT = "text"
+"""Under this name the words of the alert stand among the facts of `incident.opened`."""
+QUESTION_LABEL = "question"
+"""The label of an alert that asks people instead of being worked on."""
+WITHDRAWN_LABEL = "withdrawn"
+"""The label of an alert that ended because its probe is not asked any more: no recovery."""
+
+
+class IncidentDetails(Value, kw_only=True, frozen=True):
+    incident: str
+    run: str
+    title: str
+    text: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+    severity: Severity = "P2"
+    service: str = ""
+    fingerprint: str = ""
+    seen_before: int = 0
+    opened_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    since: datetime | None = None
+
+    @property
+    def facts(self) -> AlertFacts:
+        return AlertFacts(title=self.title, text=self.text, labels=self.labels)
+
+
+def incident_details(opened: IncidentOpened) -> IncidentDetails:
+    facts = dict(opened.facts)
+    return IncidentDetails(
+        incident=opened.incident,
+        run=opened.run,
+        title=opened.title,
+        text=facts.pop(ALERT_TEXT_FACT, ""),
+        labels=facts,
+        severity=opened.severity,
+        service=opened.service,
+        fingerprint=opened.fingerprint,
+        seen_before=opened.seen_before,
+        opened_at=opened.at,
+        since=opened.since,
+    )
+
+
+def without_unit(facts: AlertFacts, name: str) -> AlertFacts:
+    """The alert as it would be if this unit were not in it."""
+    if not name:
+        return facts
+    word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
+    return replace(
+        facts,
+        title=word.sub("", facts.title),
+        text=word.sub("", facts.text),
+        labels={key: value for key, value in facts.labels.items() if not word.search(value)},
+    )
+
+
+IncidentStatus = Literal["open", "resolved", "escalated", "no-incident", "recovered", "closed"]
+ENDED_OUTCOMES = ("resolved", "recovered", "closed")
 """Outcomes after which the problem is over."""
 
 
-class Change(Value, kw_only=True, frozen=True):
+class IncidentChange(Value, kw_only=True, frozen=True):
     call_id: str
     command: str
     undo: str = ""
     attempt: int = 0
     by: str = ""
-    taken_back: Literal["", "yes", "failed"] = ""
+    undone: Literal["", "yes", "failed"] = ""
 
 
 class Incident(Value, kw_only=True, frozen=True):
-    case: Case
+    details: IncidentDetails
     seq: int = 0
     """Of the event that opened it."""
-    status: Status = "open"
-    phase: Phase | None = None
+    status: IncidentStatus = "open"
+    phase: IncidentPhase | None = None
     attempt: int = 0
     severity: Severity = "P2"
     reason: str = ""
@@ -69,7 +124,7 @@ class Incident(Value, kw_only=True, frozen=True):
     acknowledged_at: datetime | None = None
     """For the first time."""
     diagnosis: IncidentDiagnosed | None = None
-    changes: tuple[Change, ...] = ()
+    changes: tuple[IncidentChange, ...] = ()
     played: tuple[str, ...] = ()
     """Playbooks that have begun to act."""
     verified: IncidentVerified | None = None
@@ -97,12 +152,12 @@ class Incident(Value, kw_only=True, frozen=True):
     """When nobody worked on it although somebody should have: since when, seconds."""
 
     @property
-    def standing(self) -> tuple[Change, ...]:
+    def unverified_changes(self) -> tuple[IncidentChange, ...]:
         """Changes in force about which no check has said that they help."""
         return tuple(
             change
             for change in self.changes
-            if change.attempt > self.kept_attempt and change.taken_back != "yes"
+            if change.attempt > self.kept_attempt and change.undone != "yes"
         )
 
     @property
@@ -113,12 +168,12 @@ class Incident(Value, kw_only=True, frozen=True):
     @property
     def question(self) -> str:
         """What people are asked, where it is not worked on: `is this intended?`."""
-        return self.case.labels.get(QUESTION, "")
+        return self.details.labels.get(QUESTION_LABEL, "")
 
     @property
     def outage_began_at(self) -> datetime:
         """By the source of the alert where it knows, else when the incident was opened."""
-        since, opened = self.case.since, self.case.opened_at
+        since, opened = self.details.since, self.details.opened_at
         return since if since is not None and since <= opened else opened
 
     @property
@@ -140,7 +195,7 @@ class Incident(Value, kw_only=True, frozen=True):
         if self.verified is not None and self.resolved_by_checks:
             return self.verified.at
         closed = self.closed
-        return closed.at if closed is not None and closed.outcome in ENDED else None
+        return closed.at if closed is not None and closed.outcome in ENDED_OUTCOMES else None
 
     @property
     def ended_at(self) -> datetime | None:
@@ -154,21 +209,21 @@ class Incident(Value, kw_only=True, frozen=True):
         return max(0.0, ((self.ended_at or now) - self.outage_began_at).total_seconds())
 
 
-def folded(records: Iterable[Recorded]) -> dict[str, Incident]:
+def fold_incidents(records: Iterable[JournalRecord]) -> dict[str, Incident]:
     """By id, in the order in which they were opened."""
     found: dict[str, Incident] = {}
     for recorded in records:
-        take(found, recorded)
+        apply_incident_event(found, recorded)
     return found
 
 
-def take(found: dict[str, Incident], recorded: Recorded) -> None:
+def apply_incident_event(found: dict[str, Incident], recorded: JournalRecord) -> None:
     """One event more."""
     event = recorded.event
     if isinstance(event, IncidentOpened):
         if event.incident not in found:
             found[event.incident] = Incident(
-                case=case_of(event),
+                details=incident_details(event),
                 seq=recorded.seq,
                 severity=event.severity,
                 reason=event.reason,
@@ -177,20 +232,20 @@ def take(found: dict[str, Incident], recorded: Recorded) -> None:
                 fingerprints=(event.fingerprint,) if event.fingerprint else (),
             )
         return
-    key = getattr(event, "incident", "") or _of_run(found, event.run.partition("/")[0])
+    key = getattr(event, "incident", "") or _incident_of_run(found, event.run.partition("/")[0])
     known = found.get(key)
     if known is not None:
-        found[key] = replace(_after(known, event), last_at=event.at)
+        found[key] = replace(_after_event(known, event), last_at=event.at)
 
 
-def _of_run(found: dict[str, Incident], run: str) -> str:
+def _incident_of_run(found: dict[str, Incident], run: str) -> str:
     """A drill's incident is not named like its run; all others are."""
     if run in found:
         return run
-    return next((key for key, each in found.items() if each.case.run == run), "")
+    return next((key for key, each in found.items() if each.details.run == run), "")
 
 
-def _after(incident: Incident, event: object) -> Incident:
+def _after_event(incident: Incident, event: object) -> Incident:
     match event:
         case PhaseEntered():
             gaps = incident.gaps
@@ -201,7 +256,7 @@ def _after(incident: Incident, event: object) -> Incident:
                 incident, phase=event.phase, attempt=event.attempt, gaps=gaps, began_at=begun
             )
         case ChangeBegan() | ChangesUndone() | PlaybookStarted() | PlaybookEnded():
-            return _done(incident, event)
+            return _after_work_event(incident, event)
         case IncidentAssessed():
             return replace(incident, assessed=event)
         case IncidentDiagnosed():
@@ -210,14 +265,14 @@ def _after(incident: Incident, event: object) -> Incident:
             kept = event.attempt if event.ok or event.kept else incident.kept_attempt
             return replace(incident, verified=event, kept_attempt=kept)
         case IncidentChecked() if event.when == "before" and not event.unknown:
-            return _failed_before(incident, event)
+            return _with_failed_check(incident, event)
         case ReportWritten():
             return replace(incident, report=event.text, report_path=event.path)
         case _:
-            return _told(incident, event)
+            return _after_status_event(incident, event)
 
 
-def _failed_before(incident: Incident, event: IncidentChecked) -> Incident:
+def _with_failed_check(incident: Incident, event: IncidentChecked) -> Incident:
     failing = incident.failing or frozenset()
     if event.ok:
         return replace(incident, failing=failing)
@@ -225,12 +280,12 @@ def _failed_before(incident: Incident, event: IncidentChecked) -> Incident:
     return replace(incident, failing=failing | {event.check}, weak=weak)
 
 
-def _done(
+def _after_work_event(
     incident: Incident, event: ChangeBegan | ChangesUndone | PlaybookStarted | PlaybookEnded
 ) -> Incident:
     match event:
         case ChangeBegan():
-            change = Change(
+            change = IncidentChange(
                 call_id=event.call_id,
                 command=event.command,
                 undo=event.undo,
@@ -239,7 +294,7 @@ def _done(
             )
             return replace(incident, changes=(*incident.changes, change))
         case ChangesUndone():
-            return replace(incident, changes=_taken_back(incident.changes, event))
+            return replace(incident, changes=_with_undone_changes(incident.changes, event))
         case PlaybookStarted() if not event.dry:
             played = (*incident.played, event.skill)
             return replace(incident, played=played, playing=event.skill)
@@ -251,11 +306,11 @@ def _done(
             return incident
 
 
-def _told(incident: Incident, event: object) -> Incident:
+def _after_status_event(incident: Incident, event: object) -> Incident:
     """What was heard and said about it, beside the work."""
     match event:
         case AlertsJoined():
-            return _joined(incident, event)
+            return _with_joined_alerts(incident, event)
         case IncidentGraded():
             reason = event.reason or incident.reason
             return replace(incident, severity=event.severity, reason=reason)
@@ -276,7 +331,7 @@ def _told(incident: Incident, event: object) -> Incident:
             return incident
 
 
-def _joined(incident: Incident, event: AlertsJoined) -> Incident:
+def _with_joined_alerts(incident: Incident, event: AlertsJoined) -> Incident:
     known = dict.fromkeys(incident.fingerprints)
     parts = dict.fromkeys((*incident.parts, *(part.name for part in event.parts)))
     return replace(
@@ -287,37 +342,38 @@ def _joined(incident: Incident, event: AlertsJoined) -> Incident:
     )
 
 
-def _taken_back(changes: Sequence[Change], event: ChangesUndone) -> tuple[Change, ...]:
+def _with_undone_changes(
+    changes: Sequence[IncidentChange], event: ChangesUndone
+) -> tuple[IncidentChange, ...]:
     undone: dict[str, Literal["yes", "failed"]] = dict.fromkeys(event.calls, "yes")
     undone |= dict.fromkeys(event.failed, "failed")
     return tuple(
-        replace(change, taken_back=undone.get(change.call_id, change.taken_back))
-        for change in changes
+        replace(change, undone=undone.get(change.call_id, change.undone)) for change in changes
     )
 
 
-async def incidents(journal: Journal, *, drills: bool = False) -> dict[str, Incident]:
+async def read_incidents(journal: Journal, *, drills: bool = False) -> dict[str, Incident]:
     """All of them; those of the gym only when asked for."""
-    found = folded([recorded async for recorded in journal.read(kinds=KINDS)])
+    found = fold_incidents([recorded async for recorded in journal.read(kinds=INCIDENT_KINDS)])
     if drills:
         return found
-    played = {each.event.run async for each in _drilled(journal)}
-    return {key: each for key, each in found.items() if each.case.run not in played}
+    played = {each.event.run async for each in _drill_starts(journal)}
+    return {key: each for key, each in found.items() if each.details.run not in played}
 
 
-async def incident(journal: Journal, run: str) -> Incident | None:
+async def read_incident(journal: Journal, run: str) -> Incident | None:
     """The one that this run is about."""
-    found = folded([recorded async for recorded in journal.read(run=run)])
+    found = fold_incidents([recorded async for recorded in journal.read(run=run)])
     return next(iter(found.values()), None)
 
 
-async def _drilled(journal: Journal) -> AsyncIterator[Recorded]:
+async def _drill_starts(journal: Journal) -> AsyncIterator[JournalRecord]:
     async for recorded in journal.read(kinds=("run.started",)):
         if getattr(recorded.event, "origin", "") == "gym":
             yield recorded
 
 
-KINDS = (
+INCIDENT_KINDS = (
     "incident.opened",
     "incident.joined",
     "incident.graded",

@@ -25,21 +25,27 @@ from hermes.core.events.incidents import (
     IncidentReopened,
     PhaseEntered,
 )
-from hermes.core.events.watching import WatchStarted, WatchStopped
-from hermes.core.protocols import Recorded
-from hermes.sre.case import Case
+from hermes.core.events.operations import WatchStarted, WatchStopped
+from hermes.core.protocols import JournalRecord
 from hermes.sre.commander import Commander
-from hermes.sre.ground import Ground, WorkGate
-from hermes.sre.incident import KINDS as INCIDENT_KINDS
-from hermes.sre.incident import Incident, folded, take
+from hermes.sre.context import IncidentContext, WorkWithdrawal
+from hermes.sre.incident import (
+    INCIDENT_KINDS,
+    Incident,
+    IncidentDetails,
+    apply_incident_event,
+    fold_incidents,
+)
 
-RUN = "watch"
-BEAT = 0.5
+WATCH_RUN = "watch"
+TICK_S = 0.5
 """Seconds between two looks at what ripens by itself."""
-WAITING = "waiting: the journal cannot be written, so nothing is changed; a person must act"
+JOURNAL_UNWRITABLE = (
+    "waiting: the journal cannot be written, so nothing is changed; a person must act"
+)
 PROBLEM_OVER = "the problem is over"
 APPROVAL_KINDS = ("approval.requested", "action.announced", "approval.settled")
-KINDS = (
+WATCH_KINDS = (
     *INCIDENT_KINDS,
     "alert.raised",
     "alert.suppressed",
@@ -52,32 +58,32 @@ KINDS = (
 )
 
 
-class Triages(Protocol):
+class TriageEngine(Protocol):
     """Pure: what is said by `hear` and `tick` is for the watch to publish."""
 
-    def apply(self, recorded: Recorded) -> None: ...
-    def hear(self, recorded: Recorded, now: datetime) -> Sequence[Event]: ...
+    def apply(self, recorded: JournalRecord) -> None: ...
+    def hear(self, recorded: JournalRecord, now: datetime) -> Sequence[Event]: ...
     def tick(self, now: datetime) -> Sequence[Event]: ...
 
 
-class Watch:
+class IncidentWatch:
     """`ground` is asked once for each incident."""
 
     def __init__(
         self,
         bus: Bus,
-        triage: Triages,
-        ground: Callable[[Case], Ground],
+        triage: TriageEngine,
+        context: Callable[[IncidentDetails], IncidentContext],
         *,
-        at_once: int = 20,
+        max_concurrent: int = 20,
         probes: int = 0,
         until_writable: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """`until_writable` returns once the journal can be written: where it is given, the work on
         an incident waits for that instead of ending the watch."""
-        self._bus, self._triage, self._ground = bus, triage, ground
-        self._seats = anyio.CapacityLimiter(max(1, at_once))
-        self._working: dict[str, _Work] = {}
+        self._bus, self._triage, self._context = bus, triage, context
+        self._capacity = anyio.CapacityLimiter(max(1, max_concurrent))
+        self._working: dict[str, _IncidentWork] = {}
         self._known: dict[str, Incident] = {}
         self._probes = probes
         self._until_writable = until_writable
@@ -95,59 +101,63 @@ class Watch:
         """Until cancelled. Raises `StoreError`: without a journal nobody may act."""
         try:
             async with anyio.create_task_group() as group:
-                last = await self._take_up(group)
+                last = await self._resume(group)
                 task_status.started()
-                group.start_soon(self._ripen, group)
+                group.start_soon(self._tick, group)
                 await self._follow(group, last)
         finally:
             with anyio.move_on_after(2, shield=True):
-                await self._bus.publish(WatchStopped(run=RUN))
+                await self._bus.publish(WatchStopped(run=WATCH_RUN))
 
     async def until_idle(self) -> None:
         """Return once nothing has been worked on for a while, and nothing ripens any more."""
         still = 0
         while still < 4:
-            await anyio.sleep(BEAT)
+            await anyio.sleep(TICK_S)
             still = 0 if self._working else still + 1
 
-    async def _take_up(self, group: TaskGroup) -> int:
+    async def _resume(self, group: TaskGroup) -> int:
         """From the journal alone: what is open, and what nobody has answered yet."""
-        records = [each async for each in self._bus.journal.read(kinds=KINDS)]
+        records = [each async for each in self._bus.journal.read(kinds=WATCH_KINDS)]
         drills = {e.event.run for e in records if getattr(e.event, "origin", "") == "gym"}
         records = [each for each in records if each.event.run not in drills]
         for recorded in records:
             self._triage.apply(recorded)
-        await self._bus.publish(WatchStarted(run=RUN, quiet=_quiet(records), probes=self._probes))
-        self._known = folded(records)
+        await self._bus.publish(
+            WatchStarted(
+                run=WATCH_RUN, quiet=_seconds_since_last_sign(records), probes=self._probes
+            )
+        )
+        self._known = fold_incidents(records)
         for each in self._known.values():
-            if _to_work_on(each):
-                self._begin(group, each.case)
+            if _needs_work(each):
+                self._start_work(group, each.details)
         return records[-1].seq if records else 0
 
     async def _follow(self, group: TaskGroup, last: int) -> None:
         async for recorded in self._bus.follow(after=last):
             event = recorded.event
             if isinstance(event, AlertRaised):
-                if event.run == RUN:  # those of drills belong to their drill
+                if event.run == WATCH_RUN:  # those of drills belong to their drill
                     await self._publish(self._triage.hear(recorded, datetime.now(UTC)))
                 continue
             self._triage.apply(recorded)
-            if _of_a_drill(event):
+            if _is_of_drill(event):
                 continue
-            take(self._known, recorded)
+            apply_incident_event(self._known, recorded)
             if isinstance(event, IncidentOpened | IncidentReopened):
                 known = self._known.get(event.incident)
-                if known is not None and _to_work_on(known):
-                    self._begin(group, known.case)
+                if known is not None and _needs_work(known):
+                    self._start_work(group, known.details)
             elif isinstance(event, IncidentClosed) and event.by:
-                self._leave(event.incident)
+                self._stop_work(event.incident)
             elif isinstance(event, IncidentRecovered) and event.incident in self._known:
                 self._working.pop(event.incident, None)
-                group.start_soon(self._document, self._known[event.incident].case)
+                group.start_soon(self._document, self._known[event.incident].details)
 
-    async def _ripen(self, group: TaskGroup) -> None:
+    async def _tick(self, group: TaskGroup) -> None:
         while True:
-            await anyio.sleep(BEAT)
+            await anyio.sleep(TICK_S)
             self.alive_at = now = datetime.now(UTC)
             events = self._triage.tick(now)
             await self._publish([each for each in events if not self._ends_work(group, each)])
@@ -157,7 +167,7 @@ class Watch:
         if not isinstance(event, IncidentRecovered):
             return False
         known = self._known.get(event.incident)
-        if known is None or not _to_work_on(known):
+        if known is None or not _needs_work(known):
             return False
         work = self._working.get(event.incident)
         if work is not None and not work.gate.withdrawn and work.gate.withdraw():
@@ -165,7 +175,7 @@ class Watch:
             group.start_soon(self._recover, event, work)
         return True
 
-    async def _recover(self, event: IncidentRecovered, work: "_Work") -> None:
+    async def _recover(self, event: IncidentRecovered, work: "_IncidentWork") -> None:
         await work.ended.wait()
         asked: dict[str, Event] = {}
         async for recorded in self._bus.journal.read(kinds=APPROVAL_KINDS):
@@ -183,89 +193,94 @@ class Watch:
         if events:
             await self._bus.publish(*events)
 
-    def _begin(self, group: TaskGroup, case: Case) -> None:
-        if case.incident not in self._working:
-            self._working[case.incident] = work = _Work()
-            group.start_soon(self._command, case, work)
+    def _start_work(self, group: TaskGroup, details: IncidentDetails) -> None:
+        if details.incident not in self._working:
+            self._working[details.incident] = work = _IncidentWork()
+            group.start_soon(self._run_commander, details, work)
 
-    def _leave(self, incident: str) -> None:
+    def _stop_work(self, incident: str) -> None:
         """A person has closed it: whoever works on it stops where they are."""
         if incident in self._working:
             self._working[incident].scope.cancel()
 
-    async def _document(self, case: Case) -> None:
+    async def _document(self, details: IncidentDetails) -> None:
         """The report from its escalation does not know of the recovery."""
         try:
-            await self._ground(case).report(case)
+            await self._context(details).report(details)
         except StoreError:
             if self._until_writable is None:
                 raise
             await self._until_writable()
-            await self._document(case)
+            await self._document(details)
         except HermesError:
             return  # the journal has everything, and `hermes incident report` reads that
 
-    async def _command(self, case: Case, work: "_Work") -> None:
+    async def _run_commander(self, details: IncidentDetails, work: "_IncidentWork") -> None:
         try:
             with work.scope:
-                await self._command_with_journal(case, work.gate)
+                await self._run_when_writable(details, work.gate)
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - one incident's fault must not end the watch
             await self._bus.publish(
                 IncidentClosed(
-                    run=case.run,
-                    incident=case.incident,
+                    run=details.run,
+                    incident=details.incident,
                     outcome="escalated",
                     reason=f"the work on it failed: {type(error).__name__}: {error}"[:500],
                 )
             )
         finally:
             if not work.gate.withdrawn:
-                del self._working[case.incident]
+                del self._working[details.incident]
             work.ended.set()
 
-    async def _command_with_journal(self, case: Case, gate: WorkGate) -> None:
+    async def _run_when_writable(self, details: IncidentDetails, gate: WorkWithdrawal) -> None:
         """Changes are made only while they can be recorded. Until then the incident waits, stays
         open, and is gone on with like one that an earlier watch left."""
         while True:
             try:
-                async with self._seats:
-                    ground = replace(self._ground(case), gate=gate)
-                    await Commander(ground, case).command()
+                async with self._capacity:
+                    ground = replace(self._context(details), gate=gate)
+                    await Commander(ground, details).run()
                 return
             except StoreError:
                 if self._until_writable is None:
                     raise
-            known = self._known.get(case.incident)
+            known = self._known.get(details.incident)
             phase = known.phase if known is not None and known.phase is not None else "assess"
             await self._bus.publish(
-                PhaseEntered(run=case.run, incident=case.incident, phase=phase, detail=WAITING)
+                PhaseEntered(
+                    run=details.run,
+                    incident=details.incident,
+                    phase=phase,
+                    detail=JOURNAL_UNWRITABLE,
+                )
             )
             await self._until_writable()
 
 
-class _Work:
+class _IncidentWork:
     """One commander that works."""
 
     def __init__(self) -> None:
-        self.scope, self.gate, self.ended = anyio.CancelScope(), WorkGate(), anyio.Event()
+        self.scope, self.gate, self.ended = anyio.CancelScope(), WorkWithdrawal(), anyio.Event()
 
 
-def _to_work_on(incident: Incident) -> bool:
+def _needs_work(incident: Incident) -> bool:
     """A question is for people: no playbook acts on what may be intended."""
     return incident.status == "open" and not incident.question
 
 
-def _of_a_drill(event: object) -> bool:
+def _is_of_drill(event: object) -> bool:
     """The incident of a drill is not named like its run, and is commanded there."""
     return isinstance(event, IncidentOpened) and event.run != event.incident
 
 
-def _quiet(records: Sequence[Recorded]) -> float | None:
+def _seconds_since_last_sign(records: Sequence[JournalRecord]) -> float | None:
     """Seconds since the last sign of life of a watch on this home."""
-    signs = [each.event.at for each in records if each.event.kind in SIGNS]
+    signs = [each.event.at for each in records if each.event.kind in SIGN_OF_LIFE_KINDS]
     return max(0.0, (datetime.now(UTC) - signs[-1]).total_seconds()) if signs else None
 
 
-SIGNS = ("watch.started", "watch.stopped", "health.checked", "incident.phase")
+SIGN_OF_LIFE_KINDS = ("watch.started", "watch.stopped", "health.checked", "incident.phase")

@@ -16,7 +16,7 @@ from hermes.core.protocols import ToolContext
 P = ParamSpec("P")
 
 
-class Needs(Value, kw_only=True, frozen=True):
+class ToolRequirements(Value, kw_only=True, frozen=True):
     """What must be there before a tool is offered at all."""
 
     programs: tuple[str, ...] = ()
@@ -44,15 +44,20 @@ class FunctionTool:
     """A `Tool` whose body is a plain async function."""
 
     def __init__(
-        self, body: Callable[..., Awaitable[str]], *, risk: Risk, alone: bool, needs: Needs
+        self,
+        body: Callable[..., Awaitable[str]],
+        *,
+        risk: Risk,
+        alone: bool,
+        needs: ToolRequirements,
     ) -> None:
         self._body = body
-        self._arguments = _arguments_of(body)
+        self._arguments = _arguments_struct(body)
         self.needs = needs
         self.spec = ToolSpec(
             name=body.__name__,
             description=inspect.cleandoc(body.__doc__ or ""),
-            parameters=schema_of(self._arguments),
+            parameters=json_schema(self._arguments),
             risk=risk,
             alone=alone,
         )
@@ -63,36 +68,40 @@ class FunctionTool:
         return await self._body(context, **given)
 
     def fit(self, arguments: Mapping[str, Any]) -> msgspec.Struct:
-        return check(self.spec.name, self._arguments, arguments)
+        return check_arguments(self.spec.name, self._arguments, arguments)
 
 
 def tool(
-    *, risk: Risk, alone: bool = False, needs: Needs | None = None
+    *, risk: Risk, alone: bool = False, needs: ToolRequirements | None = None
 ) -> Callable[[Callable[Concatenate[ToolContext, P], Awaitable[str]]], FunctionTool]:
     """Declare a tool. Every tool says its risk; there is no default to forget."""
-    return lambda body: FunctionTool(body, risk=risk, alone=alone, needs=needs or Needs())
+    return lambda body: FunctionTool(
+        body, risk=risk, alone=alone, needs=needs or ToolRequirements()
+    )
 
 
-def check(name: str, kind: type[msgspec.Struct], arguments: Mapping[str, Any]) -> msgspec.Struct:
+def check_arguments(
+    name: str, kind: type[msgspec.Struct], arguments: Mapping[str, Any]
+) -> msgspec.Struct:
     """Arguments as the tool wants them; else a `ToolError` the model can act on."""
     try:
         return msgspec.convert(dict(arguments), kind, strict=False)
     except msgspec.ValidationError as error:
         raise ToolError(
-            f"arguments do not fit {name}: {error}. It takes: {_signature(schema_of(kind))}."
+            f"arguments do not fit {name}: {error}. It takes: {_describe_parameters(json_schema(kind))}."
         ) from error
 
 
-def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
+def json_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
     """The JSON schema of a struct in one piece: some providers do not follow references."""
     _, parts = msgspec.json.schema_components([kind], ref_template="{name}")
-    found: dict[str, Any] = _whole(parts[kind.__name__], parts)
+    found: dict[str, Any] = _inline_references(parts[kind.__name__], parts)
     if not found.get("required"):
         found.pop("required", None)
     return found
 
 
-def _arguments_of(body: Callable[..., Awaitable[str]]) -> type[msgspec.Struct]:
+def _arguments_struct(body: Callable[..., Awaitable[str]]) -> type[msgspec.Struct]:
     hints = get_type_hints(body, include_extras=True)
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
     for name, parameter in list(inspect.signature(body).parameters.items())[1:]:
@@ -105,21 +114,21 @@ def _arguments_of(body: Callable[..., Awaitable[str]]) -> type[msgspec.Struct]:
     )
 
 
-def _whole(schema: Any, parts: Mapping[str, Any]) -> Any:
+def _inline_references(schema: Any, parts: Mapping[str, Any]) -> Any:
     """The schema with every reference replaced by what it points to, and no titles."""
     if isinstance(schema, list):
-        return [_whole(item, parts) for item in schema]
+        return [_inline_references(item, parts) for item in schema]
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
-        return _whole(parts[schema["$ref"]], parts)
-    inner = {key: _whole(value, parts) for key, value in schema.items()}
+        return _inline_references(parts[schema["$ref"]], parts)
+    inner = {key: _inline_references(value, parts) for key, value in schema.items()}
     if inner.get("type") == "object":
         inner.pop("title", None)
     return inner
 
 
-def _signature(schema: Mapping[str, Any]) -> str:
+def _describe_parameters(schema: Mapping[str, Any]) -> str:
     """`path: string, limit: integer = 500`, for a model that sent something else."""
     required = schema.get("required", ())
     told = []

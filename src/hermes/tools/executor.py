@@ -1,7 +1,7 @@
-"""The only road from a tool call to the world: look up, decide, ask, run, record."""
+"""Tools by name, in layers that are asked each time: what is made while a run lives is there."""
 
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Literal
@@ -10,12 +10,12 @@ from hermes.core.actions import (
     Action,
     Approval,
     Approver,
-    Blocked,
+    BlockedAccess,
     Decision,
-    HearsText,
     KernelSupport,
-    NotesDeeds,
     Policy,
+    TracksActions,
+    TracksText,
 )
 from hermes.core.bus import Bus
 from hermes.core.errors import HermesError, StoreError, ToolError
@@ -32,26 +32,45 @@ from hermes.core.messages import ToolCall, ToolResult, ToolSpec
 from hermes.core.protocols import (
     ConfinesCommands,
     Environment,
-    KnowsItsFolder,
+    KnowsWorkingDirectory,
     ShowsCommand,
     Tool,
     ToolContext,
 )
 from hermes.tools.declare import ChecksArguments
-from hermes.tools.table import ToolTable
 
-PREVIEW = 12_000
+
+class LayeredTools(Mapping[str, Tool]):
+    """A later layer stands before an earlier one of the same name."""
+
+    def __init__(self, *layers: Mapping[str, Tool]) -> None:
+        self._layers = layers
+
+    def __getitem__(self, name: str) -> Tool:
+        for layer in reversed(self._layers):
+            if name in layer:
+                return layer[name]
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({name: None for layer in self._layers for name in layer})
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+MAX_PREVIEW_CHARS = 12_000
 """Characters of a result that the model sees; the whole text is kept as an artifact."""
 
 
-BLOCKED_SHOWN = 5
+MAX_BLOCKED_SHOWN = 5
 """Refusals of the kernel that one result shows; all are in the journal."""
 
-WITHHELD = "«redacted:"
+REDACTION_PREFIX = "«redacted:"
 """How a secret that was taken out begins. Written back, it would replace the real one."""
 
 
-Before = Callable[[Action, Decision], Awaitable[None]]
+BeforeAction = Callable[[Action, Decision], Awaitable[None]]
 """Told of an action that may run, and waited for, before it does."""
 
 
@@ -66,7 +85,7 @@ class Executor:
         bus: Bus,
         *,
         redact: Callable[[str], str] = str,
-        before: Before | None = None,
+        before: BeforeAction | None = None,
     ) -> None:
         self._tools = tools
         self.policy = policy
@@ -74,35 +93,35 @@ class Executor:
         self._bus = bus
         self._redact = redact
         self._before = before
-        self._started = policy.started if isinstance(policy, NotesDeeds) else None
-        self._heard = policy.heard if isinstance(policy, HearsText) else None
+        self._started = policy.started if isinstance(policy, TracksActions) else None
+        self._heard = policy.heard if isinstance(policy, TracksText) else None
 
     @property
     def specs(self) -> list[ToolSpec]:
         return [tool.spec for tool in self._tools.values()]
 
-    def only(self, names: set[str]) -> "Executor":
+    def with_only(self, names: set[str]) -> "Executor":
         """The same road with fewer tools, for a subagent."""
-        return self._with({name: tool for name, tool in self._tools.items() if name in names})
+        return self._copy({name: tool for name, tool in self._tools.items() if name in names})
 
-    def plus(self, tool: Tool) -> "Executor":
+    def with_tool(self, tool: Tool) -> "Executor":
         """The same road with one tool more."""
-        return self._with(ToolTable(self._tools, {tool.spec.name: tool}))
+        return self._copy(LayeredTools(self._tools, {tool.spec.name: tool}))
 
-    def watched(self, before: Before) -> "Executor":
+    def with_hook(self, before: BeforeAction) -> "Executor":
         """The same road; `before` is told of each action that may run, and may look first."""
-        return self._with(self._tools, before=before)
+        return self._copy(self._tools, before=before)
 
-    def under(self, policy: Policy) -> "Executor":
+    def with_policy(self, policy: Policy) -> "Executor":
         """The same road under stricter rules."""
-        return self._with(self._tools, policy=policy)
+        return self._copy(self._tools, policy=policy)
 
-    def _with(
+    def _copy(
         self,
         tools: Mapping[str, Tool],
         *,
         policy: Policy | None = None,
-        before: Before | None = None,
+        before: BeforeAction | None = None,
     ) -> "Executor":
         return Executor(
             tools,
@@ -117,7 +136,7 @@ class Executor:
         context = replace(context, call=lambda inner: self.execute(inner, context))
         started = time.monotonic()
         tool = self._tools.get(call.name)
-        unusable = _unusable(call, tool, self._tools)
+        unusable = _unusable_reason(call, tool, self._tools)
         if tool is None or unusable:
             await self._bus.publish(ToolRequested(run=context.run, call=call))
             result = ToolResult(call_id=call.id, status="error", content=unusable)
@@ -139,9 +158,9 @@ class Executor:
 
         The decision is the latest, which holds for the run.
         """
-        action, run = await _action(call, tool, context), context.run
+        action, run = await _build_action(call, tool, context), context.run
         decision = self.policy.decide(action)
-        requested, decided = _requested(action), _decided(action, decision)
+        requested, decided = _requested_event(action), _decided_event(action, decision)
         started = ToolStarted(run=run, call_id=call.id, risk=action.risk, effects=decision.effects)
         if decision.verdict == "allow" and self._before is None:  # one commit, the common case
             await self._begin(action, decision, requested, decided, started)
@@ -151,7 +170,7 @@ class Executor:
             await self._begin(action, decision, started)
             return "", action, decision
         if decision.verdict != "ask":
-            return _refused(decision, f"a rule says {decision.verdict}"), action, decision
+            return _refusal_text(decision, f"a rule says {decision.verdict}"), action, decision
         answer = await self._approver(action, decision)
         approved = ToolApproved(
             run=run, call_id=call.id, approved=answer.approved, by=answer.by, scope=answer.scope
@@ -176,40 +195,40 @@ class Executor:
         if not answer.approved:
             nobody = answer.by == "nobody"
             why = "there is nobody to approve it" if nobody else f"{answer.by} said no"
-            return _refused(decision, answer.reason or why), decision
+            return _refusal_text(decision, answer.reason or why), decision
         again = self.policy.decide(action)
         if again.hash == decision.hash and again.verdict != "deny":
             return "", decision
-        return _refused(again, "what it would do has changed since it was approved"), again
+        return _refusal_text(again, "what it would do has changed since it was approved"), again
 
     async def _run(
         self, tool: Tool, context: ToolContext, action: Action, decision: Decision
     ) -> ToolResult:
         status: Literal["ok", "error"] = "error"
-        call, blocked = action.call, list[Blocked]()
+        call, blocked = action.call, list[BlockedAccess]()
         try:
-            async with _confined(context, decision, blocked) as within:
+            async with _confined_context(context, decision, blocked) as within:
                 text, status = await tool(within, call.arguments), "ok"
         except Exception as error:  # a broken tool must not end the run
-            cause = _cause(error)
+            cause = _innermost_error(error)
             if isinstance(cause, StoreError):
                 raise cause from error  # without a journal nothing may go on
             text = str(cause)
             if not isinstance(cause, HermesError):
                 text = f"the tool itself failed: {type(cause).__name__}: {cause}"
         if blocked:
-            await self._bus.publish(*_blocked(action, decision, blocked))
+            await self._bus.publish(*_blocked_events(action, decision, blocked))
         if shown := [each for each in blocked if not each.optional]:
             text = f"{text}\n{_blocked_note(decision, shown)}"
         text = self._redact(text)
         if self._heard is not None:
             self._heard(context.run, text, False, call)
-        if len(text) <= PREVIEW:
+        if len(text) <= MAX_PREVIEW_CHARS:
             return ToolResult(call_id=call.id, status=status, content=text)
-        return await _preview(call, status, text, context)
+        return await _result_with_preview(call, status, text, context)
 
 
-def _cause(error: Exception) -> Exception:
+def _innermost_error(error: Exception) -> Exception:
     """The failure inside the groups that a tool's own tasks may have wrapped it in."""
     while isinstance(error, ExceptionGroup):
         lost = error.subgroup(StoreError)
@@ -218,8 +237,8 @@ def _cause(error: Exception) -> Exception:
 
 
 @asynccontextmanager
-async def _confined(
-    context: ToolContext, decision: Decision, blocked: list[Blocked]
+async def _confined_context(
+    context: ToolContext, decision: Decision, blocked: list[BlockedAccess]
 ) -> AsyncGenerator[ToolContext, None]:
     """The context in which a tool's commands are held to the verdict; without one, the same.
 
@@ -237,9 +256,11 @@ async def _confined(
             blocked += within.collect()
 
 
-def _blocked(action: Action, decision: Decision, found: Iterable[Blocked]) -> list[ToolBlocked]:
+def _blocked_events(
+    action: Action, decision: Decision, found: Iterable[BlockedAccess]
+) -> list[ToolBlocked]:
     command = action.command or str(action.call.arguments.get("command", action.call.name))
-    judged = decision.profile.judged if decision.profile else ""
+    judged = decision.profile.describe if decision.profile else ""
     return [
         ToolBlocked(
             run=action.run,
@@ -256,16 +277,16 @@ def _blocked(action: Action, decision: Decision, found: Iterable[Blocked]) -> li
     ]
 
 
-def _blocked_note(decision: Decision, found: list[Blocked]) -> str:
-    judged = decision.profile.judged if decision.profile else ""
+def _blocked_note(decision: Decision, found: list[BlockedAccess]) -> str:
+    judged = decision.profile.describe if decision.profile else ""
     shown = [
-        f"[blocked: {each}; the command was judged {judged}]" for each in found[:BLOCKED_SHOWN]
+        f"[blocked: {each}; the command was judged {judged}]" for each in found[:MAX_BLOCKED_SHOWN]
     ]
     more = len(found) - len(shown)
     return "\n".join([*shown, *([f"[and {more} more]"] if more else [])])
 
 
-async def _action(call: ToolCall, tool: Tool, context: ToolContext) -> Action:
+async def _build_action(call: ToolCall, tool: Tool, context: ToolContext) -> Action:
     place, command = context.environment, ""
     if isinstance(tool, ShowsCommand):
         with suppress(ToolError):  # the tool will say so itself; until then its risk counts
@@ -278,19 +299,19 @@ async def _action(call: ToolCall, tool: Tool, context: ToolContext) -> Action:
         environment=place.name,
         target=place.target,
         isolated=place.isolated,
-        cwd=place.folder if isinstance(place, KnowsItsFolder) else "",
+        cwd=place.folder if isinstance(place, KnowsWorkingDirectory) else "",
         command=command,
-        kernel=await _kernel(place),
+        kernel=await _kernel_support(place),
     )
 
 
-async def _kernel(place: Environment) -> KernelSupport:
-    if isinstance(place, ConfinesCommands):
-        return await place.kernel_support()
-    return KernelSupport(reason=f"commands in {place.name} are not confined by the kernel")
+async def _kernel_support(environment: Environment) -> KernelSupport:
+    if isinstance(environment, ConfinesCommands):
+        return await environment.kernel_support()
+    return KernelSupport(reason=f"commands in {environment.name} are not confined by the kernel")
 
 
-def _requested(action: Action) -> ToolRequested:
+def _requested_event(action: Action) -> ToolRequested:
     return ToolRequested(
         run=action.run,
         call=action.call,
@@ -304,7 +325,7 @@ def _requested(action: Action) -> ToolRequested:
     )
 
 
-def _decided(action: Action, decision: Decision) -> ToolDecided:
+def _decided_event(action: Action, decision: Decision) -> ToolDecided:
     return ToolDecided(
         run=action.run,
         call_id=action.call.id,
@@ -315,13 +336,13 @@ def _decided(action: Action, decision: Decision) -> ToolDecided:
         hash=decision.hash,
         tainted=decision.tainted,
         audited=tuple(f"{each.rule}: {each.effect}" for each in decision.audited),
-        judged=decision.profile.judged if decision.profile else "",
+        judged=decision.profile.describe if decision.profile else "",
         enforced=decision.enforced,
         unenforced=decision.unenforced,
     )
 
 
-def _refused(decision: Decision, how: str) -> str:
+def _refusal_text(decision: Decision, how: str) -> str:
     because = f"; {decision.reason}" if decision.reason else ""
     return (
         f"Not run: {how} (rule {decision.rule}{because}). Do not try it again in other words; say "
@@ -329,10 +350,10 @@ def _refused(decision: Decision, how: str) -> str:
     )
 
 
-async def _preview(
+async def _result_with_preview(
     call: ToolCall, status: Literal["ok", "error"], text: str, context: ToolContext
 ) -> ToolResult:
-    half = PREVIEW // 2
+    half = MAX_PREVIEW_CHARS // 2
     try:
         reference = await context.artifacts.save(context.run, call.id, text)
     except StoreError as error:  # a full disk must not end the work of looking at it
@@ -347,7 +368,7 @@ async def _preview(
     )
 
 
-def _unusable(call: ToolCall, tool: Tool | None, known: Iterable[str]) -> str:
+def _unusable_reason(call: ToolCall, tool: Tool | None, known: Iterable[str]) -> str:
     """What is wrong with a call that cannot be run, before anybody is asked to approve it."""
     if tool is None:
         return f"there is no tool {call.name!r}; there are: {', '.join(sorted(known))}"
@@ -356,9 +377,9 @@ def _unusable(call: ToolCall, tool: Tool | None, known: Iterable[str]) -> str:
             f"the arguments of {call.name} were not a JSON object: {call.malformed[:500]!r}. "
             "Send the call again with valid JSON."
         )
-    if WITHHELD in str(call.arguments):
+    if REDACTION_PREFIX in str(call.arguments):
         return (
-            f"the arguments of {call.name} hold {WITHHELD}…, a stand-in for a secret that you were "
+            f"the arguments of {call.name} hold {REDACTION_PREFIX}…, a stand-in for a secret that you were "
             "not shown. Leave that part as it is (patch the lines around it), or name a variable."
         )
     try:

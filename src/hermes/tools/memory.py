@@ -1,15 +1,30 @@
 """The agent's hand on its notes: MEMORY.md and USER.md, which every session begins with."""
 
-from typing import Annotated
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Literal
 
-from hermes.core.errors import ToolError
+import msgspec
+
+from hermes.core.errors import SettingsError, StoreError, ToolError
+from hermes.core.knowledge import (
+    OPEN_SESSION_HINT,
+    KeepsNotes,
+    NoteAction,
+    NoteTarget,
+    SearchesSessions,
+    SearchHit,
+    SearchResults,
+    SessionQuery,
+    TranscriptLine,
+)
 from hermes.core.messages import Risk
 from hermes.core.protocols import ToolContext
-from hermes.core.remembering import KeepsNotes, NoteAction, NoteTarget
 from hermes.tools.declare import FunctionTool, about, tool
+from hermes.tools.files.common import printable
 
 
-class NoNotes:
+class UnavailableNotes:
     """Where nobody keeps notes."""
 
     async def change(
@@ -42,4 +57,91 @@ def make_memory(notes: KeepsNotes) -> FunctionTool:
     return memory
 
 
-memory = make_memory(NoNotes())
+memory = make_memory(UnavailableNotes())
+
+
+_RELATIVE_TIME = re.compile(r"(\d{1,6})\s*([mhdw])")
+_TIME_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_EXTRA_HITS = 20
+"""More hits than wanted: those of this very conversation are left out."""
+
+
+class UnavailableSearch:
+    """For listings: a tool that is there and has nothing to search."""
+
+    async def search(self, wanted: SessionQuery) -> SearchResults:
+        return SearchResults()
+
+
+def make_session_search(search: SearchesSessions) -> FunctionTool:
+    @tool(risk=Risk.READ)
+    async def session_search(
+        context: ToolContext,
+        query: Annotated[str, about('words; "a phrase", begin*, -without, this OR that')],
+        limit: Annotated[int, msgspec.Meta(ge=1, le=30)] = 5,
+        session: Annotated[str, about("only this run")] = "",
+        kind: Literal["any", "message", "call", "result", "summary", "fact"] = "any",
+        service: Annotated[str, about("a name that must occur")] = "",
+        since: Annotated[str, about("2h, 3d or 2026-03-02")] = "",
+    ) -> str:
+        """Search all earlier sessions: what was said, run and answered, with its source."""
+        wanted = SessionQuery(
+            words=query,
+            limit=limit + _EXTRA_HITS,
+            session=session,
+            kind=None if kind == "any" else kind,
+            service=service,
+            since=_parse_since(since),
+        )
+        try:
+            found = await search.search(wanted)
+        except (StoreError, SettingsError) as error:
+            raise ToolError(f"the past cannot be searched now: {error}") from error
+        hits = [hit for hit in found.hits if hit.line.run != context.run or session]
+        return printable(_render_results(found, hits[:limit]))
+
+    return session_search
+
+
+session_search = make_session_search(UnavailableSearch())
+
+
+def _parse_since(text: str) -> datetime | None:
+    if not text:
+        return None
+    if ago := _RELATIVE_TIME.fullmatch(text.strip()):
+        return datetime.now(UTC) - timedelta(**{_TIME_UNITS[ago[2]]: int(ago[1])})
+    try:
+        return datetime.fromisoformat(text.strip()).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise ToolError(f"since {text!r} is no time: say 2h, 3d or 2026-03-02") from error
+
+
+def _render_results(found: SearchResults, hits: list[SearchHit]) -> str:
+    if not hits:
+        return "\n".join(["nothing found", *found.notices])
+    parts = [_render_hit(hit) for hit in hits]
+    if found.relaxed:
+        parts.append("[some of these hold only a part of the words]")
+    return "\n\n".join([*parts, *found.notices, OPEN_SESSION_HINT])
+
+
+def _render_hit(hit: SearchHit) -> str:
+    line = hit.line
+    who = " ".join(filter(None, (line.role, line.speaker, line.kind)))
+    head = f"{line.run} #{line.seq} · {line.at:%Y-%m-%d %H:%M} · {who}"
+    beside = [
+        f"  {name}: {_shorten_line(near)}"
+        for name, near in _neighbour_lines(hit)
+        if near is not None
+    ]
+    return "\n".join([head, f"  {hit.snippet}", *beside])
+
+
+def _neighbour_lines(hit: SearchHit) -> tuple[tuple[str, TranscriptLine | None], ...]:
+    return ("before", hit.before), ("after", hit.after)
+
+
+def _shorten_line(line: TranscriptLine, width: int = 120) -> str:
+    text = " ".join(line.text.split())
+    return f"({line.role}) {text if len(text) <= width else text[: width - 1] + '…'}"

@@ -1,14 +1,53 @@
-"""The agent's shell: one command at a time, or one that keeps running in the background."""
+"""What to do when sudo wanted a password and nobody gave it one."""
 
-from typing import Annotated
+import re
+import time
+from datetime import UTC, datetime
+from typing import Annotated, Literal
 
 from hermes.core.errors import ToolError
 from hermes.core.messages import Risk
-from hermes.core.protocols import CommandResult, ToolContext
+from hermes.core.protocols import (
+    BackgroundProcesses,
+    CommandResult,
+    Environment,
+    ProcessInfo,
+    ToolContext,
+)
 from hermes.tools.declare import FunctionTool, about, tool
-from hermes.tools.sudo_tip import tip_for
 
-_QUICK = 1.0
+SUDO_TIP = (
+    "[sudo needs a password here. Set SUDO_PASSWORD in ~/.hermes/.env and start anew: sudo alone "
+    "is told it, never the command, the journal or the model. Or let sudoers allow this command "
+    "without one]"
+)
+_PASSWORD_REQUIRED = re.compile(
+    r"^sudo: (?:a password is required|a terminal is required|no tty present)", re.MULTILINE
+)
+_SUDO_ERROR = re.compile(r"^sudo: ", re.MULTILINE)
+_HERMES_MESSAGE = re.compile(r"^hermes: ", re.MULTILINE)
+"""The helper of a known password has said what is wrong."""
+_SUDO_CHECK_COMMAND = "LC_ALL=C command sudo -n true"
+
+
+def sudo_tip_in(output: str) -> str:
+    """The tip, if the output shows that it is needed."""
+    return (
+        SUDO_TIP if _PASSWORD_REQUIRED.search(output) and not _HERMES_MESSAGE.search(output) else ""
+    )
+
+
+async def find_sudo_tip(result: CommandResult, environment: Environment) -> str:
+    """As `sudo_tip_in`; where sudo speaks another language, it is asked whether it needs a password."""
+    tip = sudo_tip_in(result.output)
+    if tip or result.exit_code == 0 or result.timed_out:
+        return tip
+    if not _SUDO_ERROR.search(result.output) or _HERMES_MESSAGE.search(result.output):
+        return ""
+    return sudo_tip_in((await environment.run(_SUDO_CHECK_COMMAND, timeout=10)).output)
+
+
+_QUICK_COMMAND_S = 1.0
 """Seconds below which nobody cares how long a command that worked took."""
 
 
@@ -33,10 +72,13 @@ def make_terminal(*, timeout: float = 120.0, max_timeout: float = 600.0) -> Func
         with background=true and look after them with `process`.
         """
         if background or pty:
-            return await _start(context, command, workdir, pty=pty, watch=watch)
+            return await _start_background(context, command, workdir, pty=pty, watch=watch)
         seconds = max(1.0, min(timeout, max_timeout))
         result = await context.environment.run(command, timeout=seconds, cwd=workdir)
-        told, tip = show(result, seconds), await tip_for(result, context.environment)
+        told, tip = (
+            render_command_result(result, seconds),
+            await find_sudo_tip(result, context.environment),
+        )
         return f"{told}\n{tip}" if tip else told
 
     return terminal
@@ -45,7 +87,7 @@ def make_terminal(*, timeout: float = 120.0, max_timeout: float = 600.0) -> Func
 terminal = make_terminal()
 
 
-async def _start(
+async def _start_background(
     context: ToolContext, command: str, workdir: str, *, pty: bool, watch: tuple[str, ...]
 ) -> str:
     if context.processes is None:
@@ -57,7 +99,7 @@ async def _start(
     return f"started: session_id {view.id}{number} in {view.environment}"
 
 
-def show(result: CommandResult, limit: float) -> str:
+def render_command_result(result: CommandResult, limit: float) -> str:
     """Output first; below it only what is worth knowing."""
     output = result.output.rstrip("\n")
     if result.timed_out:
@@ -67,8 +109,95 @@ def show(result: CommandResult, limit: float) -> str:
         )
     elif result.exit_code != 0:
         note = f"[exit {result.exit_code} · {result.seconds:.1f} s]"
-    elif result.seconds >= _QUICK:
+    elif result.seconds >= _QUICK_COMMAND_S:
         note = f"[{result.seconds:.1f} s]"
     else:
         note = "" if output else "[no output]"
     return "\n".join(part for part in (output, note) if part)
+
+
+_MAX_COMMAND_CHARS = 80
+
+
+@tool(risk=Risk.CHANGE)
+async def process(
+    context: ToolContext,
+    action: Literal["list", "poll", "log", "wait", "kill", "write", "submit"],
+    session_id: str = "",
+    data: Annotated[str, about("for write, submit")] = "",
+    offset: Annotated[int, about("log: first line; negative counts from the end")] = -200,
+    limit: Annotated[int, about("log: number of lines")] = 200,
+    timeout: Annotated[float, about("wait: seconds")] = 60.0,
+) -> str:
+    """Background processes: list them, poll for new output, read the log, wait for the end, kill,
+    write to the input, submit (write and press Enter)."""
+    processes = context.processes
+    if processes is None:
+        raise ToolError("there are no background processes here")
+    views = processes.list(_visible_run(context))
+    if action != "list" and session_id not in {view.id for view in views}:
+        raise ToolError(f"there is no process {session_id!r}; action=list shows those there are")
+    match action:
+        case "list":
+            return "\n".join(_describe_process(view) for view in views) or "no background processes"
+        case "poll":
+            view, news = await processes.poll(session_id)
+            return _with_output(news or "[nothing new]", view)
+        case "log":
+            return await processes.log(session_id, offset=offset, limit=limit)
+        case "wait":
+            return await _wait_for_end(processes, session_id, timeout)
+        case "kill":
+            return _describe_process(await processes.kill(session_id))
+        case "write" | "submit":
+            text = data + "\n" if action == "submit" else data
+            await processes.write(session_id, text.encode())
+            return f"sent {len(text.encode())} bytes"
+
+
+def _visible_run(context: ToolContext) -> str | None:
+    """On a person's own machine all; elsewhere a run sees only what it started itself."""
+    return None if context.origin in ("cli", "python") else context.run
+
+
+async def _wait_for_end(processes: BackgroundProcesses, id: str, timeout: float) -> str:
+    started = time.monotonic()
+    view = await processes.wait(id, timeout=timeout)
+    waited = time.monotonic() - started
+    if view.status != "running":
+        _, news = await processes.poll(id)
+        return _with_output(news, view)
+    note = f"[still running after {waited:.0f} s of waiting"
+    if waited < timeout - 1:
+        note += f"; you asked for {timeout:g} s, which is more than one wait may take"
+    return f"{note}; wait again, or poll]"
+
+
+def _with_output(text: str, view: ProcessInfo) -> str:
+    parts = (text.rstrip("\n"), sudo_tip_in(text), f"[{_describe_state(view)}]")
+    return "\n".join(part for part in parts if part)
+
+
+def _describe_state(view: ProcessInfo) -> str:
+    match view.status:
+        case "running":
+            age = (datetime.now(UTC) - view.started_at).total_seconds()
+            return f"running for {age:.0f} s"
+        case "exited":
+            return f"exit {view.exit_code}"
+        case "lost":
+            return "ended while nobody was looking; its exit code is not known"
+        case "expired":
+            return "ended by us: it was too old"
+        case "killed":
+            return "killed"
+
+
+def _describe_process(view: ProcessInfo) -> str:
+    first = (view.command.splitlines() or [""])[0]
+    command = (
+        first
+        if first == view.command and len(first) <= _MAX_COMMAND_CHARS
+        else (first[:_MAX_COMMAND_CHARS] + "…")
+    )
+    return f"{view.id}  {_describe_state(view)}  {view.environment}  {view.output_bytes:,} bytes  {command}"

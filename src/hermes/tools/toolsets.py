@@ -4,21 +4,25 @@ A toolset names tools and other toolsets. What a tool needs (a key, a program) i
 the tool; what a whole toolset needs, here.
 """
 
-from collections.abc import Iterable, Mapping
+import random
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
+from typing import Any
 
+from hermes.core import plugins
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
-from hermes.core.protocols import Environment
-from hermes.tools.declare import Needs
-from hermes.tools.settings import OwnToolset
+from hermes.core.protocols import Environment, Tool
+from hermes.tools.declare import ToolRequirements
+from hermes.tools.dependencies import ToolDependencies
+from hermes.tools.settings import OwnToolset, ToolSettings
 
 
 class Toolset(Value, kw_only=True, frozen=True):
     about: str
     tools: tuple[str, ...] = ()
     includes: tuple[str, ...] = ()
-    needs: Needs = Needs()
+    needs: ToolRequirements = ToolRequirements()
 
 
 TOOLSETS: Mapping[str, Toolset] = {
@@ -64,14 +68,14 @@ TOOLSETS: Mapping[str, Toolset] = {
 }
 
 
-class Present(Value, kw_only=True, frozen=True):
+class HostCapabilities(Value, kw_only=True, frozen=True):
     """What this house has. None: nobody looked, so nothing is said to be missing."""
 
     programs: frozenset[str] | None = None
     variables: frozenset[str] | None = None
 
 
-class Availability(Value, kw_only=True, frozen=True):
+class ToolAvailability(Value, kw_only=True, frozen=True):
     tool: str
     available: bool
     why: str = ""
@@ -80,7 +84,7 @@ class Availability(Value, kw_only=True, frozen=True):
     """How to get it."""
 
 
-def with_own(own: Mapping[str, OwnToolset]) -> dict[str, Toolset]:
+def with_own_toolsets(own: Mapping[str, OwnToolset]) -> dict[str, Toolset]:
     """The built-in toolsets and the operator's; theirs win over ours of the same name."""
     made = {
         name: Toolset(about=mine.about, tools=mine.tools, includes=mine.includes)
@@ -89,12 +93,14 @@ def with_own(own: Mapping[str, OwnToolset]) -> dict[str, Toolset]:
     return {**TOOLSETS, **made}
 
 
-def resolve(names: Iterable[str], sets: Mapping[str, Toolset] = TOOLSETS) -> dict[str, Needs]:
+def resolve_toolsets(
+    names: Iterable[str], sets: Mapping[str, Toolset] = TOOLSETS
+) -> dict[str, ToolRequirements]:
     """Every tool of these toolsets, in order, with what its toolset needs.
 
     Raises `SettingsError` for a toolset that does not exist, and names the nearest.
     """
-    tools: dict[str, Needs] = {}
+    tools: dict[str, ToolRequirements] = {}
     seen: set[str] = set()
     waiting = list(names)
     while waiting:
@@ -104,30 +110,32 @@ def resolve(names: Iterable[str], sets: Mapping[str, Toolset] = TOOLSETS) -> dic
         seen.add(name)
         found = sets.get(name)
         if found is None:
-            raise unknown(name, sets)
+            raise unknown_toolset(name, sets)
         for tool in found.tools:
             tools.setdefault(tool, found.needs)
         waiting[:0] = found.includes
     return tools
 
 
-def unknown(name: str, sets: Mapping[str, Toolset]) -> SettingsError:
+def unknown_toolset(name: str, sets: Mapping[str, Toolset]) -> SettingsError:
     near = get_close_matches(name, sets, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(sets)}"
     return SettingsError(f"there is no toolset {name!r}; {hint}")
 
 
-def availability(tool: str, needs: Iterable[Needs], present: Present) -> Availability:
+def check_availability(
+    tool: str, needs: Iterable[ToolRequirements], present: HostCapabilities
+) -> ToolAvailability:
     """Whether a tool can be offered, and if not, what would change that."""
     missing: list[str] = []
     how: list[str] = []
     for need in needs:
-        lacks = [f"the program {p}" for p in _absent(need.programs, present.programs)]
-        lacks += [f"the key {v}" for v in _absent(need.variables, present.variables)]
+        lacks = [f"the program {p}" for p in _missing(need.programs, present.programs)]
+        lacks += [f"the key {v}" for v in _missing(need.variables, present.variables)]
         if lacks:
             missing += lacks
-            how.append(need.how or _usual(need, present))
-    return Availability(
+            how.append(need.how or _install_hint(need, present))
+    return ToolAvailability(
         tool=tool,
         available=not missing,
         why=f"missing: {', '.join(dict.fromkeys(missing))}" if missing else "",
@@ -145,13 +153,162 @@ async def programs_in(environment: Environment, names: Iterable[str]) -> frozens
     return frozenset(result.output.split())
 
 
-def _absent(wanted: tuple[str, ...], present: frozenset[str] | None) -> list[str]:
+def _missing(wanted: tuple[str, ...], present: frozenset[str] | None) -> list[str]:
     return [] if present is None else [name for name in wanted if name not in present]
 
 
-def _usual(need: Needs, present: Present) -> str:
-    programs = _absent(need.programs, present.programs)
-    keys = _absent(need.variables, present.variables)
+def _install_hint(need: ToolRequirements, present: HostCapabilities) -> str:
+    programs = _missing(need.programs, present.programs)
+    keys = _missing(need.variables, present.variables)
     told = [f"install {' and '.join(programs)} in the environment"] if programs else []
     told += [f"set it: hermes config set {key} <value>" for key in keys]
     return "; ".join(told)
+
+
+ToolsetDistribution = Mapping[str, float]
+"""By toolset, the probability that it is there; each is drawn on its own."""
+
+TOOLSET_DISTRIBUTIONS: Mapping[str, ToolsetDistribution] = {
+    "default": {"default": 1.0},
+    "safe": {"safe": 1.0},
+    "terminal": {"terminal": 1.0, "file": 0.3, "planning": 0.2},
+    "development": {"terminal": 0.9, "file": 0.9, "code": 0.5, "planning": 0.5},
+    "mixed": {"terminal": 0.7, "file": 0.7, "code": 0.4, "planning": 0.4, "delegation": 0.2},
+    "even": {"terminal": 0.5, "file": 0.5, "code": 0.5, "planning": 0.5, "delegation": 0.5},
+}
+
+
+def find_distribution(
+    name: str,
+    own: Mapping[str, ToolsetDistribution] | None = None,
+    sets: Mapping[str, Toolset] = TOOLSETS,
+) -> ToolsetDistribution:
+    """A distribution by name, checked. Raises `SettingsError`."""
+    known = {**TOOLSET_DISTRIBUTIONS, **(own or {})}
+    found = known.get(name)
+    if found is None:
+        near = get_close_matches(name, known, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
+        raise SettingsError(f"there is no distribution {name!r}; {hint}")
+    check_distribution(name, found, sets)
+    return found
+
+
+def check_distribution(
+    name: str, distribution: ToolsetDistribution, sets: Mapping[str, Toolset] = TOOLSETS
+) -> None:
+    for toolset, chance in distribution.items():
+        if toolset not in sets:
+            raise SettingsError(f"distribution {name!r}: {unknown_toolset(toolset, sets)}")
+        if not 0.0 <= chance <= 1.0:  # also refuses what is not a number
+            raise SettingsError(
+                f"distribution {name!r}: {toolset} has probability {chance}; it must be 0 to 1"
+            )
+    if not any(distribution.values()):
+        raise SettingsError(f"distribution {name!r} never draws any toolset")
+
+
+def draw_toolsets(distribution: ToolsetDistribution, seed: str | int) -> tuple[str, ...]:
+    """Some toolsets, at least one; the same seed always draws the same."""
+    chance = random.Random(f"toolsets:{seed}")
+    numbers = {name: chance.random() for name in sorted(distribution)}
+    drawn = tuple(name for name, p in distribution.items() if numbers[name] < p)
+    if drawn:
+        return drawn
+    # An agent without tools teaches nothing: the one that came nearest to being drawn.
+    possible = [name for name, p in distribution.items() if p > 0]
+    return (min(possible, key=lambda name: numbers[name] / distribution[name]),)
+
+
+class ToolCatalog(Value, frozen=True):
+    tools: dict[str, Tool]
+    absent: tuple[ToolAvailability, ...] = ()
+    """Tools that were wanted and cannot be offered, with what is missing."""
+    elsewhere: frozenset[str] = frozenset()
+    """Tools that were wanted and that a room above this one brings along."""
+
+
+def build_catalog(
+    settings: ToolSettings,
+    *,
+    present: HostCapabilities | None = None,
+    extra: Mapping[str, Tool] | None = None,
+    elsewhere: Collection[str] = (),
+) -> ToolCatalog:
+    """The tools that the settings ask for.
+
+    `extra` are tools made by others or declared in YAML; those that no toolset names are the
+    toolset `declared`. `elsewhere` are names of tools that a room above this one makes, such as
+    `delegate`. Raises `SettingsError` for a toolset that does not exist.
+    """
+    present, extra = present or HostCapabilities(), extra or {}
+    sets = _with_declared(with_own_toolsets(settings.sets), extra)
+    tools: dict[str, Tool] = {}
+    absent: list[ToolAvailability] = []
+    kit = ToolDependencies(settings=settings, tools=tools)
+    wanted = _requested_tools(settings, sets, extra)
+    for name, set_needs in wanted.items():
+        if name in elsewhere:
+            continue
+        found = extra.get(name) or _load_tool(name, kit)
+        if found is None:
+            absent.append(_not_installed(name))
+            continue
+        own: ToolRequirements = getattr(found, "needs", ToolRequirements())
+        verdict = check_availability(name, (set_needs, own), present)
+        if verdict.available:
+            tools[name] = found
+        else:
+            absent.append(verdict)
+    return ToolCatalog(tools, tuple(absent), frozenset(elsewhere) & wanted.keys())
+
+
+def _requested_tools(
+    settings: ToolSettings, sets: Mapping[str, Toolset], extra: Mapping[str, Tool]
+) -> dict[str, ToolRequirements]:
+    """A toolset may also be the name of a single tool."""
+    wanted: dict[str, ToolRequirements] = {}
+    for name in settings.toolsets:
+        wanted.update(
+            {name: ToolRequirements()}
+            if _is_single_tool(name, sets, extra)
+            else resolve_toolsets([name], sets)
+        )
+    for name in settings.disabled:
+        known = name in wanted or _is_single_tool(name, sets, extra)
+        for gone in [name] if known else resolve_toolsets([name], sets):
+            wanted.pop(gone, None)
+    return wanted
+
+
+def _with_declared(sets: dict[str, Toolset], extra: Mapping[str, Tool]) -> dict[str, Toolset]:
+    loose = tuple(name for name in extra if name not in _tool_names(sets))
+    return {**sets, "declared": Toolset(about=sets["declared"].about, tools=loose)}
+
+
+def _is_single_tool(name: str, sets: Mapping[str, Toolset], extra: Mapping[str, Tool]) -> bool:
+    return name not in sets and (
+        name in extra or name in _tool_names(sets) or name in plugins.plugin_names("tools")
+    )
+
+
+def _tool_names(sets: Mapping[str, Toolset]) -> set[str]:
+    return {tool for each in sets.values() for tool in each.tools}
+
+
+def _load_tool(name: str, dependencies: ToolDependencies) -> Tool | None:
+    try:
+        found: Any = plugins.load_plugin("tools", name)
+    except SettingsError:
+        return None
+    made: Tool = found if hasattr(found, "spec") else found(dependencies)
+    return made
+
+
+def _not_installed(name: str) -> ToolAvailability:
+    return ToolAvailability(
+        tool=name,
+        available=False,
+        why="no installed package brings it",
+        how=f"install the package whose entry point in hermes.tools is {name!r}",
+    )

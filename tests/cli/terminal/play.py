@@ -8,10 +8,9 @@ import anyio
 sys.path.insert(0, str(Path(__file__).parent))
 from scripted_house import HANG, ScriptedHouse, calls, says
 
-from hermes.cli.interactive.seat import take_seat
-from hermes.cli.interactive.shapes import Facts
-from hermes.cli.interactive.sitting import Sitting
-from hermes.settings.display import DisplaySettings
+from hermes.cli.chat.interactive import InteractiveChat, open_terminal
+from hermes.cli.chat.interfaces import ChatInfo
+from hermes.settings.schema import DisplaySettings
 
 FIRST = """## A plan
 
@@ -28,12 +27,12 @@ And that is the end of the plan."""
 
 
 async def main() -> None:
-    sitting = Sitting(*take_seat(DisplaySettings(), Path(sys.argv[1])))
+    sitting = InteractiveChat(*open_terminal(DisplaySettings(), Path(sys.argv[1])))
     script = [says(FIRST), calls("terminal", command="df -h"), says("It is full: 日本語."), HANG]
     house = ScriptedHouse(script, sitting.approver, pace=0.03, ask=sitting.approver.ask)
     tools = tuple((spec.name, spec.description) for spec in house.means.executor.specs)
-    facts = Facts(version="0", model=house.model.name, directory=str(Path.cwd()), tools=tools)
-    await sitting.chat(house, facts)
+    facts = ChatInfo(version="0", model=house.model.name, directory=str(Path.cwd()), tools=tools)
+    await sitting.run(house, facts)
     sys.stdout.write("left cleanly\n")
 
 

@@ -5,21 +5,29 @@ from types import TracebackType
 from typing import Self
 
 import anyio
+from hermes.policy.by_risk import RiskPolicy
 
 from hermes.agent.conversation import Conversation
-from hermes.agent.means import Means
+from hermes.agent.dependencies import AgentDependencies
 from hermes.agent.settings import AgentSettings
-from hermes.core.actions import Answers, Approver
+from hermes.core.actions import AnswersApprovals, Approver
 from hermes.core.bus import Bus
 from hermes.core.errors import ModelError, SettingsError, ToolError
 from hermes.core.events.runs import RunStarted
-from hermes.core.messages import Completion, Delta, Message, Risk, ToolCall, ToolSpec, Usage
+from hermes.core.messages import (
+    Completion,
+    CompletionDelta,
+    Message,
+    Risk,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
 from hermes.core.protocols import CommandResult, ToolContext
-from hermes.memory.in_memory import InMemoryJournal
+from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.models.scripted import ScriptedModel
-from hermes.policy.approvals import Approvals
-from hermes.policy.approvals_request import Manners
-from hermes.policy.by_risk import RiskPolicy
+from hermes.policy.approvals.approver import JournalApprover
+from hermes.policy.approvals.request import ApprovalOptions
 from hermes.tools.declare import tool
 from hermes.tools.executor import Executor
 
@@ -82,20 +90,20 @@ class PacedModel:
 
     async def stream(
         self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
-    ) -> AsyncIterator[Delta | Completion]:
+    ) -> AsyncIterator[CompletionDelta | Completion]:
         self.seen.append(tuple(messages))
         reply = next(self._script, HANG)  # a script that is over is a model that is gone
         if isinstance(reply, ModelError):
             raise reply
         if reply == HANG:
-            yield Delta(text="hanging on")
+            yield CompletionDelta(text="hanging on")
             await anyio.sleep_forever()
         assert isinstance(reply, Message)
         if reply.reasoning:
-            yield Delta(reasoning=reply.reasoning)
+            yield CompletionDelta(reasoning=reply.reasoning)
         for word in reply.text.split(" ") if reply.text else ():
             await anyio.sleep(self.pace)
-            yield Delta(text=word + " ")
+            yield CompletionDelta(text=word + " ")
         yield Completion(message=reply, usage=Usage(100, 20), model=self.name)
 
 
@@ -122,7 +130,7 @@ class ScriptedHouse:
     def __init__(
         self,
         script: Sequence[Message | ModelError | str],
-        approver: Approver | Answers,
+        approver: Approver | AnswersApprovals,
         *,
         pace: float = 0.0,
         journal: InMemoryJournal | None = None,
@@ -141,8 +149,8 @@ class ScriptedHouse:
 
         tools = {each.spec.name: each for each in (terminal, look, clarify, wait)}
         policy = RiskPolicy()
-        people = Approvals(self.bus, policy.decide, Manners(), approver)
-        self.means = Means(
+        people = JournalApprover(self.bus, policy.decide, ApprovalOptions(), approver)
+        self.means = AgentDependencies(
             model=self.model,
             executor=Executor(tools, policy, people, self.bus),
             environment=Host(),

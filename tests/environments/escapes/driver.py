@@ -20,11 +20,11 @@ from escapes.attempt import Attempt
 from escapes.ordinary import become_ordinary
 from escapes.world import World
 
-from hermes.core.errors import PlaceFailed
-from hermes.environments.confinement.limits import descendants
+from hermes.core.errors import EnvironmentFailed
+from hermes.environments.confinement.limits import find_descendants
+from hermes.environments.open import select_variables
 from hermes.environments.sandbox import SandboxEnvironment
 from hermes.environments.settings import TerminalSettings
-from hermes.environments.variables import child_variables
 
 MOST, ELSEWHERE = 48, 15
 """Processes allowed in a sandbox; those that the other sandbox may start meanwhile."""
@@ -51,7 +51,7 @@ async def inside(world: World, walls: str) -> dict[str, list[str]]:
 async def in_a_row(
     world: World, walls: str, attempts: Sequence[Attempt], found: dict[str, list[str]]
 ) -> None:
-    variables = child_variables(dict(os.environ))
+    variables = select_variables(dict(os.environ))
     place = SandboxEnvironment(world.work, variables, settings=settings(world), walls=(walls,))
     async with place:
         for attempt in attempts:
@@ -67,7 +67,7 @@ async def make(world: World, place: SandboxEnvironment, attempt: Attempt) -> lis
         try:
             result = await place.run(world.script(attempt.script), timeout=attempt.timeout)
             output = result.output
-        except PlaceFailed:  # to end the sandbox is not to leave it; but it must come back
+        except EnvironmentFailed:  # to end the sandbox is not to leave it; but it must come back
             found = await usable(place)
         group.cancel_scope.cancel()
     if attempt in excess.ATTEMPTS:
@@ -78,7 +78,7 @@ async def make(world: World, place: SandboxEnvironment, attempt: Attempt) -> lis
 async def usable(place: SandboxEnvironment) -> list[str]:
     try:
         result = await place.run("echo still here")
-    except PlaceFailed as error:
+    except EnvironmentFailed as error:
         return [f"the sandbox does not come back: {error}"]
     return [] if result.output == "still here\n" else [f"the sandbox is broken: {result}"]
 
@@ -87,11 +87,11 @@ class _Peak:
     """How many processes there were at most, beyond those at the beginning."""
 
     def __init__(self) -> None:
-        self._first = self._most = len(descendants(os.getpid()))
+        self._first = self._most = len(find_descendants(os.getpid()))
 
     async def watch(self) -> None:
         while True:
-            self._most = max(self._most, len(descendants(os.getpid())))
+            self._most = max(self._most, len(find_descendants(os.getpid())))
             await anyio.sleep(0.1)
 
     def damage(self) -> list[str]:

@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from hermes.environments.confinement import kernel, mounts, namespaces
+from hermes.environments.confinement import kernel, namespaces
 
 UID = 54321
 
@@ -22,14 +22,14 @@ def become_ordinary() -> None:
     needed = {path for path in needed if closed_above(path)}
     if needed:
         # In a mount namespace of our own, what is in the way is covered by an open folder.
-        kernel.call("unshare", namespaces.NEW_MOUNTS)
-        mounts.keep_private()
-        taken = [(path, mounts.take(str(path), 0)) for path in sorted(needed)]
+        kernel.system_call("unshare", namespaces.CLONE_NEW_MOUNTS)
+        namespaces.make_mounts_private()
+        taken = [(path, namespaces.clone_mount(str(path), 0)) for path in sorted(needed)]
         for folder in {closed_above(path) for path in needed}:
-            mounts.mount("tmpfs", str(folder), 0, "mode=755")
+            namespaces.mount("tmpfs", str(folder), 0, "mode=755")
         for path, fd in taken:
             path.mkdir(parents=True, exist_ok=True)
-            mounts.hang(fd, str(path))
+            namespaces.attach_mount(fd, str(path))
     os.setgroups([])
     os.setresgid(UID, UID, UID)
     os.setresuid(UID, UID, UID)

@@ -8,15 +8,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from hermes.environments.cloud.environment import CloudEnvironment
 from hermes.environments.daytona import open_daytona
-from hermes.environments.errands.environment import ErrandEnvironment
 from hermes.environments.kubernetes import open_kubernetes
 from hermes.environments.modal import open_modal
-from hermes.environments.open import Opening
+from hermes.environments.open import EnvironmentOpening, select_variables
 from hermes.environments.remote.environment import RemoteEnvironment
 from hermes.environments.settings import TerminalSettings
 from hermes.environments.singularity import open_singularity
-from hermes.environments.variables import child_variables
 
 HERE = Path(__file__).parent
 SECRETS = {
@@ -42,13 +41,13 @@ def install(folder: Path, name: str, module: str) -> None:
     (folder / "stand-in").mkdir(exist_ok=True)
 
 
-def opening(folder: Path, **settings: Any) -> Opening:
+def opening(folder: Path, **settings: Any) -> EnvironmentOpening:
     path = f"{folder / 'bin'}:{os.environ['PATH']}"
-    variables = child_variables(
+    variables = select_variables(
         {"PATH": path, "HOME": str(folder), "PASSED": "on", "OPENAI_API_KEY": "sk-1"},
         settings.get("pass_variables", ()),
     )
-    return Opening(TerminalSettings(**settings), folder, folder, variables, SECRETS)
+    return EnvironmentOpening(TerminalSettings(**settings), folder, folder, variables, SECRETS)
 
 
 def calls(folder: Path) -> list[dict[str, Any]]:
@@ -79,12 +78,12 @@ def sdk() -> Any:
     return import_module("stand_in_machine")
 
 
-def modal(folder: Path, **settings: Any) -> ErrandEnvironment:
+def modal(folder: Path, **settings: Any) -> CloudEnvironment:
     sdk()
     return open_modal(opening(folder, **settings))
 
 
-def daytona(folder: Path, **settings: Any) -> ErrandEnvironment:
+def daytona(folder: Path, **settings: Any) -> CloudEnvironment:
     sdk()
     return open_daytona(opening(folder, **settings))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.memory.embedding.filling import fill
+from hermes.memory.embedding.embedder import embed_missing
 from hermes.memory.embedding.sqlite_vectors import SqliteVectors
 
 pytestmark = pytest.mark.anyio
@@ -47,23 +47,23 @@ class Texts:
         return left[:limit]
 
     async def keep(self, model: str, vectors: Sequence[tuple[int, bytes]]) -> None:
-        self.vectors.keep(model, vectors)
+        self.vectors.store_vectors(model, vectors)
 
 
 async def test_it_embeds_all_and_shows_how_far_it_is(tmp_path: Path) -> None:
     texts, embedder = Texts(tmp_path / "v.db", 25), Lengths()
-    seen = [progress async for progress in fill(texts, embedder, batch=10)]
+    seen = [progress async for progress in embed_missing(texts, embedder, batch=10)]
     assert seen == [(0, 25), (10, 25), (20, 25), (25, 25)]
     assert texts.vectors.count("lengths") == 25
 
 
 async def test_stopped_half_way_it_does_only_the_rest(tmp_path: Path) -> None:
     texts, first = Texts(tmp_path / "v.db", 25), Lengths()
-    async for progress in fill(texts, first, batch=10):
+    async for progress in embed_missing(texts, first, batch=10):
         if progress.done == 10:
             break
     second = Lengths()
-    assert [one async for one in fill(texts, second, batch=10)][-1] == (15, 15)
+    assert [one async for one in embed_missing(texts, second, batch=10)][-1] == (15, 15)
     assert first.asked + second.asked == 25
 
 
@@ -73,11 +73,11 @@ async def test_another_model_starts_anew_beside_the_old_one(tmp_path: Path) -> N
 
     texts = Texts(tmp_path / "v.db", 5)
     for embedder in (Lengths(), Newer()):
-        assert [one async for one in fill(texts, embedder)][-1] == (5, 5)
+        assert [one async for one in embed_missing(texts, embedder)][-1] == (5, 5)
     assert texts.vectors.count("lengths") == texts.vectors.count("newer") == 5
 
 
 async def test_nothing_to_do_is_done_at_once(tmp_path: Path) -> None:
     texts, embedder = Texts(tmp_path / "v.db", 0), Lengths()
-    assert [one async for one in fill(texts, embedder)] == [(0, 0)]
+    assert [one async for one in embed_missing(texts, embedder)] == [(0, 0)]
     assert embedder.asked == 0

@@ -6,14 +6,15 @@ from array import array
 
 import pytest
 
-from hermes.memory.embedding.embedder import Embedder
-from hermes.memory.embedding.opening import missing, open_embedder
+from hermes.memory.embedding.embedder import Embedder, missing_packages, open_embedder
 
 
 @pytest.fixture(scope="module")
 def embedder() -> Embedder:
     opened = open_embedder()
-    assert opened is not None, f"the tests want the extra `embeddings`; missing: {missing()}"
+    assert opened is not None, (
+        f"the tests want the extra `embeddings`; missing: {missing_packages()}"
+    )
     return opened
 
 
@@ -45,8 +46,8 @@ def test_a_text_of_ten_megabytes_is_embedded_by_its_head(embedder: Embedder) -> 
 
 def test_looking_for_the_embedder_imports_none_of_its_libraries() -> None:
     code = (
-        "import sys, hermes.memory.embedding.opening as o; o.missing();"
-        "import hermes.memory.recall.recall;"
+        "import sys, hermes.memory.embedding.embedder as o; o.missing();"
+        "import hermes.memory.search.recall;"
         "sys.exit(any(m in sys.modules for m in ('numpy', 'onnxruntime', 'tokenizers')))"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
@@ -56,7 +57,7 @@ def test_without_its_packages_there_is_no_embedder_and_no_error() -> None:
     # -S: no site-packages. Only what recall's door itself needs is put on the path.
     code = (
         "import sys; sys.path[:0] = sys.argv[1:];"
-        "from hermes.memory.embedding.opening import missing, open_embedder;"
+        "from hermes.memory.embedding.embedder import missing, open_embedder;"
         "assert open_embedder() is None and 'onnxruntime' in missing()"
     )
     source = [path for path in sys.path if path.endswith("src")]

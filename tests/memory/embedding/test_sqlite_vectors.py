@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import StoreError
-from hermes.memory.embedding.sqlite_vectors import BLOCK, SqliteVectors
+from hermes.memory.embedding.sqlite_vectors import SIGNS_PER_BLOCK, SqliteVectors
 
 DIMENSIONS = 64
 
@@ -37,18 +37,18 @@ def vectors(path: Path) -> Iterator[SqliteVectors]:
 
 
 def test_each_vector_is_nearest_to_itself_across_blocks(vectors: SqliteVectors) -> None:
-    many = [(seq, unit(seq)) for seq in range(BLOCK + 200)]
+    many = [(seq, unit(seq)) for seq in range(SIGNS_PER_BLOCK + 200)]
     for start in range(0, len(many), 300):
-        vectors.keep("m", many[start : start + 300])
+        vectors.store_vectors("m", many[start : start + 300])
     assert vectors.count("m") == len(many)
-    for seq in (0, 299, BLOCK - 1, BLOCK, BLOCK + 199):
+    for seq in (0, 299, SIGNS_PER_BLOCK - 1, SIGNS_PER_BLOCK, SIGNS_PER_BLOCK + 199):
         (found, near), *_ = vectors.nearest(unit(seq), "m", 3)
         assert found == seq
         assert near == pytest.approx(1.0, abs=0.01)
 
 
 def test_the_nearest_come_in_order_and_agree_with_the_exact_cosine(vectors: SqliteVectors) -> None:
-    vectors.keep("m", [(seq, unit(seq)) for seq in range(500)])
+    vectors.store_vectors("m", [(seq, unit(seq)) for seq in range(500)])
     asked = unit(9999)
     found = vectors.nearest(asked, "m", 10)
     scores = [score for _, score in found]
@@ -64,22 +64,22 @@ def test_the_nearest_come_in_order_and_agree_with_the_exact_cosine(vectors: Sqli
 
 
 def test_models_do_not_mix(vectors: SqliteVectors) -> None:
-    vectors.keep("one", [(1, unit(1))])
-    vectors.keep("two", [(2, unit(2))])
+    vectors.store_vectors("one", [(1, unit(1))])
+    vectors.store_vectors("two", [(2, unit(2))])
     assert [seq for seq, _ in vectors.nearest(unit(2), "one", 5)] == [1]
     assert vectors.nearest(unit(2), "unknown", 5) == []
     assert vectors.similarities(unit(2), "two", [1, 2]).keys() == {2}
 
 
 def test_a_scope_narrows_the_search(vectors: SqliteVectors) -> None:
-    vectors.keep("m", [(seq, unit(seq)) for seq in range(20)])
+    vectors.store_vectors("m", [(seq, unit(seq)) for seq in range(20)])
     assert {seq for seq, _ in vectors.nearest(unit(3), "m", 5, among=[7, 8, 999])} == {7, 8}
     assert vectors.nearest(unit(3), "m", 5, among=[]) == []
 
 
 def test_keeping_again_replaces_and_dropping_forgets(vectors: SqliteVectors) -> None:
-    vectors.keep("m", [(1, unit(1)), (2, unit(2))])
-    vectors.keep("m", [(1, unit(77))])
+    vectors.store_vectors("m", [(1, unit(1)), (2, unit(2))])
+    vectors.store_vectors("m", [(1, unit(77))])
     assert vectors.count("m") == 2
     assert vectors.nearest(unit(77), "m", 1)[0][0] == 1
     vectors.drop([1])
@@ -88,7 +88,7 @@ def test_keeping_again_replaces_and_dropping_forgets(vectors: SqliteVectors) -> 
 
 def test_a_batch_that_fails_leaves_nothing_behind(vectors: SqliteVectors) -> None:
     with pytest.raises(ValueError, match="buffer size"):
-        vectors.keep("m", [(1, unit(1)), (2, b"abc")])
+        vectors.store_vectors("m", [(1, unit(1)), (2, b"abc")])
     assert vectors.count("m") == 0
     assert vectors.nearest(unit(1), "m", 5) == []
 

@@ -19,26 +19,29 @@ from hermes.core.events.memory import (
     FactForgotten,
     FactNoted,
     FactsShown,
+    FactTrust,
     MemoryKind,
-    Trust,
 )
 from hermes.core.events.runs import MessageAdded, RunDeleted, TurnEnded
+from hermes.core.knowledge import RECALL_NOTE_PREFIX
 from hermes.core.messages import Message
-from hermes.core.remembering import RECALLED
-from hermes.memory.facts.audit import audit
-from hermes.memory.facts.fact import Candidate, Fact
-from hermes.memory.facts.keeping import FactKeeper
+from hermes.memory.facts.audit import audit_facts
+from hermes.memory.facts.fact import Fact, FactCandidate, FactQuery
+from hermes.memory.facts.recorder import FactRecorder
 from hermes.memory.facts.sqlite_facts import SqliteFacts
-from hermes.memory.facts.store import Wanted
-from hermes.memory.in_memory import InMemoryJournal
-from hermes.memory.journal import SqliteJournal
+from hermes.memory.journal.in_memory import InMemoryJournal
+from hermes.memory.journal.sqlite_journal import SqliteJournal
 
 pytestmark = pytest.mark.anyio
 AT = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
 def note(
-    fact: str, text: str = "orders writes to db-7", *, trust: Trust = "system", at: datetime = AT
+    fact: str,
+    text: str = "orders writes to db-7",
+    *,
+    trust: FactTrust = "system",
+    at: datetime = AT,
 ) -> FactNoted:
     return FactNoted(run="r", at=at, fact=fact, memory="semantic", text=text, trust=trust)
 
@@ -46,14 +49,14 @@ def note(
 def candidate(
     text: str,
     *,
-    trust: Trust = "person",
+    trust: FactTrust = "person",
     key: str = "",
     relation: str = "",
     memory: MemoryKind = "semantic",
     at: datetime | None = None,
     source: int = 0,
-) -> Candidate:
-    return Candidate(
+) -> FactCandidate:
+    return FactCandidate(
         memory=memory,
         text=text,
         trust=trust,
@@ -72,14 +75,14 @@ class Store:
     async def after(self, *events: Event) -> list[Fact]:
         await self.journal.append(*events)
         async with SqliteFacts.open(self.path, self.journal) as facts:
-            return list(await facts.find(Wanted(state=None)))
+            return list(await facts.find(FactQuery(state=None)))
 
-    async def keep(self, *candidates: Candidate, now: datetime = AT) -> list[Fact]:
-        keeper = FactKeeper(self.path, self.journal, clock=lambda: now)
+    async def keep(self, *candidates: FactCandidate, now: datetime = AT) -> list[Fact]:
+        keeper = FactRecorder(self.path, self.journal, clock=lambda: now)
         try:
-            await keeper.keep("r", candidates)
+            await keeper.record("r", candidates)
             await keeper.facts.catch_up()
-            return list(await keeper.facts.find(Wanted(state=None)))
+            return list(await keeper.facts.find(FactQuery(state=None)))
         finally:
             keeper.close()
 
@@ -228,7 +231,7 @@ async def test_a_denial_ends_what_it_denies(store: Store) -> None:
 
 
 @pytest.mark.parametrize("trust", ["system", "model", "imported", "quarantined"])
-async def test_nobody_ends_what_somebody_more_trusted_said(store: Store, trust: Trust) -> None:
+async def test_nobody_ends_what_somebody_more_trusted_said(store: Store, trust: FactTrust) -> None:
     await store.keep(candidate("the port is 1", key="port | is"))
     facts = await store.keep(candidate("the port is 2", key="port | is", trust=trust))
     assert {fact.state for fact in facts} == {"current"}
@@ -242,7 +245,7 @@ async def test_what_a_person_forgot_is_not_noted_again_by_a_rule(store: Store) -
 
 
 async def test_three_edits_in_two_weeks_are_a_pattern_with_its_evidence(store: Store) -> None:
-    keeper = FactKeeper(store.path, store.journal, clock=lambda: AT + timedelta(days=9))
+    keeper = FactRecorder(store.path, store.journal, clock=lambda: AT + timedelta(days=9))
     edit = "/etc/nginx/nginx.conf was edited by hand"
     for day, run in enumerate("abcd"):
         seen = candidate(
@@ -253,18 +256,18 @@ async def test_three_edits_in_two_weeks_are_a_pattern_with_its_evidence(store: S
             at=AT + timedelta(days=2 * day, hours=5 * day),
             source=100 + day,
         )
-        await keeper.learn(run, [], [Candidate(**{**as_dict(seen), "about": ("nginx.conf",)})])
+        await keeper.learn(run, [], [FactCandidate(**{**as_dict(seen), "about": ("nginx.conf",)})])
     await keeper.facts.catch_up()
-    (now,) = await keeper.facts.find(Wanted(relation="recurs"))
+    (now,) = await keeper.facts.find(FactQuery(relation="recurs"))
     assert now.text == "4th manual edit of nginx.conf in 14 days"
     assert now.sources == (100, 101, 102, 103)
-    (before,) = await keeper.facts.find(Wanted(relation="recurs", state="ended"))
+    (before,) = await keeper.facts.find(FactQuery(relation="recurs", state="ended"))
     assert before.text == "3rd manual edit of nginx.conf in 14 days"
     keeper.close()
 
 
 async def test_errors_at_one_hour_and_after_one_another_are_patterns(store: Store) -> None:
-    keeper = FactKeeper(store.path, store.journal, clock=lambda: AT + timedelta(days=60))
+    keeper = FactRecorder(store.path, store.journal, clock=lambda: AT + timedelta(days=60))
     for week in range(3):
         for name, minutes in (("error: high CPU", 0), ("error: out of memory", 20)):
             at = AT + timedelta(days=7 * week, minutes=minutes)
@@ -273,20 +276,22 @@ async def test_errors_at_one_hour_and_after_one_another_are_patterns(store: Stor
             )
             await keeper.learn(f"run{week}", [], [one])
     await keeper.facts.catch_up()
-    hours = [fact.text for fact in await keeper.facts.find(Wanted(relation="happens-at"))]
+    hours = [fact.text for fact in await keeper.facts.find(FactQuery(relation="happens-at"))]
     assert "error: high CPU: around 12:00 UTC on Sundays" in hours
-    (link,) = await keeper.facts.find(Wanted(relation="correlates-with"))
+    (link,) = await keeper.facts.find(FactQuery(relation="correlates-with"))
     assert link.text == "error: high CPU usually precedes error: out of memory by about 20 min"
     keeper.close()
 
 
-def as_dict(value: Candidate) -> dict[str, object]:
+def as_dict(value: FactCandidate) -> dict[str, object]:
     return {name: getattr(value, name) for name in value.__struct_fields__}
 
 
 async def test_the_audit_names_each_kind_of_trouble(store: Store) -> None:
     said = MessageAdded(run="r", message=Message(role="user", text="orders writes to db-7, yes"))
-    echo = MessageAdded(run="r", message=Message(role="user", text=f"{RECALLED} ...] old words"))
+    echo = MessageAdded(
+        run="r", message=Message(role="user", text=f"{RECALL_NOTE_PREFIX} ...] old words")
+    )
     await store.journal.append(said, echo)
 
     def fact(id: str, text: str, **more: object) -> FactNoted:
@@ -304,8 +309,8 @@ async def test_the_audit_names_each_kind_of_trouble(store: Store) -> None:
     )
     async with SqliteFacts.open(store.path, store.journal) as facts:
         redact = lambda text: text.replace("hunter2", "***")  # noqa: E731 - one word
-        found = await audit(facts, store.journal, redact=redact, now=AT + timedelta(days=1))
-        old = await audit(facts, store.journal, redact=str, now=AT + timedelta(days=400))
+        found = await audit_facts(facts, store.journal, redact=redact, now=AT + timedelta(days=1))
+        old = await audit_facts(facts, store.journal, redact=str, now=AT + timedelta(days=400))
     problems = {(one.problem, one.facts) for one in found}
     assert problems == {
         ("duplicate", ("double", "good")),
@@ -320,8 +325,8 @@ async def test_the_audit_names_each_kind_of_trouble(store: Store) -> None:
 WRITER = """
 import sys, anyio
 from pathlib import Path
-from hermes.memory.journal import SqliteJournal
-from hermes.memory.facts.keeping import FactKeeper
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.memory.facts.recorder import FactKeeper
 from hermes.memory.facts.fact import Candidate
 
 async def main(home, name):
@@ -366,7 +371,7 @@ async def test_killed_writers_side_by_side_lose_nothing_they_acknowledged(tmp_pa
         SqliteJournal.open(tmp_path / "journal.db") as journal,
         SqliteFacts.open(tmp_path / "memory.db", journal) as facts,
     ):
-        known = {fact.text for fact in await facts.find(Wanted(limit=-1))}
+        known = {fact.text for fact in await facts.find(FactQuery(limit=-1))}
     assert acknowledged <= known
 
 

@@ -13,7 +13,7 @@ from hermes.core.errors import SettingsError, StoreError, StoreTooNew
 from hermes.core.events.runs import MessageAdded, RunRenamed
 from hermes.core.messages import Message
 from hermes.memory.postgres.journal import PostgresJournal
-from hermes.memory.postgres.schema import prepare
+from hermes.memory.postgres.schema import migrate_schema
 from hermes.memory.postgres.verification import verify
 
 pytestmark = pytest.mark.anyio
@@ -90,7 +90,7 @@ async def test_connections_cut_off_again_and_again_double_nothing(database: str)
 
 
 async def test_a_group_that_is_sent_again_is_found_and_not_written_twice(database: str) -> None:
-    prepare(database)
+    migrate_schema(database)
     writer = uuid4()
 
     def send(ticket: int, title: str) -> int | None:
@@ -123,7 +123,7 @@ async def test_a_server_that_is_gone_is_told_within_seconds() -> None:
 async def test_a_server_that_goes_away_fails_what_waits_and_serves_again_when_it_is_back(
     own_server: Server,
 ) -> None:
-    async with PostgresJournal.open(own_server.url(), patience=1.0) as journal:
+    async with PostgresJournal.open(own_server.url(), timeout_s=1.0) as journal:
         await journal.append(named("before"))
         own_server.kill()
         started = time.monotonic()
@@ -138,7 +138,7 @@ async def test_a_server_that_goes_away_fails_what_waits_and_serves_again_when_it
 
 
 async def test_a_frozen_server_does_not_hold_anybody_for_ever(own_server: Server) -> None:
-    async with PostgresJournal.open(own_server.url(), patience=1.0) as journal:
+    async with PostgresJournal.open(own_server.url(), timeout_s=1.0) as journal:
         await journal.append(named(1))
         await journal.last()
         own_server.freeze(on=True)
@@ -186,7 +186,7 @@ async def test_a_read_only_server_is_refused_at_once_and_later(
 
 
 async def test_a_table_locked_by_somebody_is_named_as_such(database: str) -> None:
-    async with PostgresJournal.open(database, patience=0.5) as journal:
+    async with PostgresJournal.open(database, timeout_s=0.5) as journal:
         async with await psycopg.AsyncConnection.connect(database) as other:
             await other.execute("SELECT 1 FROM hermes.head FOR UPDATE")
             with pytest.raises(StoreError, match="locked for too long"):
@@ -195,7 +195,7 @@ async def test_a_table_locked_by_somebody_is_named_as_such(database: str) -> Non
 
 
 async def test_a_slow_question_is_given_up_by_the_server(database: str) -> None:
-    async with PostgresJournal.open(database, patience=0.5) as journal:
+    async with PostgresJournal.open(database, timeout_s=0.5) as journal:
         with pytest.raises(StoreError, match="too slow"):
             await journal.ask(lambda connection: connection.execute("SELECT pg_sleep(30)"))
         assert await journal.last() == 0

@@ -13,13 +13,13 @@ import pytest
 from hermes.core.errors import StoreError
 from hermes.core.events.runs import MessageAdded, RunDeleted, RunStarted
 from hermes.core.messages import Message
-from hermes.memory.opening import Place, compact, export, open_journal, verify
-from hermes.memory.postgres.moving import move
+from hermes.memory.store import StoreLocation, compact, export, open_journal, verify
+from hermes.memory.store_copy import copy_store
 
 MOVE = """
 import sys
 from pathlib import Path
-from hermes.memory.postgres.moving import move
+from hermes.memory.store_copy import move
 
 def place(text):
     return text if "://" in text else Path(text)
@@ -29,17 +29,19 @@ def tell(safe, all_):
 
 move(place(sys.argv[1]), place(sys.argv[2]), tell)
 """
-Ways = Callable[[], tuple[Place, Place]]
+Ways = Callable[[], tuple[StoreLocation, StoreLocation]]
 
 
 @pytest.fixture(params=["to the database", "to the file"])
-def ways(request: pytest.FixtureRequest, tmp_path: Path, database: str) -> tuple[Place, Place]:
+def ways(
+    request: pytest.FixtureRequest, tmp_path: Path, database: str
+) -> tuple[StoreLocation, StoreLocation]:
     """Source and target."""
     file = tmp_path / "home" / "journal.db"
     return (file, database) if request.param == "to the database" else (database, file)
 
 
-async def fill(place: Place, events: int, run: str = "r") -> None:
+async def fill(place: StoreLocation, events: int, run: str = "r") -> None:
     async with open_journal(place) as journal:
         await journal.append(RunStarted(run=run, origin="cli", task="räksmörgås"))
         texts = (f"{number} \\ \x00 \U0001f990 " * 9 for number in range(events - 1))
@@ -48,16 +50,18 @@ async def fill(place: Place, events: int, run: str = "r") -> None:
         )
 
 
-def lines(place: Place) -> list[bytes]:
+def lines(place: StoreLocation) -> list[bytes]:
     return list(export(place))
 
 
-def test_a_journal_arrives_whole_and_the_source_is_as_it_was(ways: tuple[Place, Place]) -> None:
+def test_a_journal_arrives_whole_and_the_source_is_as_it_was(
+    ways: tuple[StoreLocation, StoreLocation],
+) -> None:
     here, there = ways
     anyio.run(fill, here, 1200)
     before = lines(here)
     told: list[tuple[int, int]] = []
-    moved = move(here, there, lambda safe, all_: told.append((safe, all_)))
+    moved = copy_store(here, there, lambda safe, all_: told.append((safe, all_)))
     assert (moved.copied, moved.events, moved.last) == (1200, 1200, 1200)
     assert told[-1] == (1200, 1200)
     assert lines(there) == lines(here) == before
@@ -66,71 +70,77 @@ def test_a_journal_arrives_whole_and_the_source_is_as_it_was(ways: tuple[Place, 
     assert verify(there).last == 1203
 
 
-def test_what_came_later_follows_and_nothing_is_copied_twice(ways: tuple[Place, Place]) -> None:
+def test_what_came_later_follows_and_nothing_is_copied_twice(
+    ways: tuple[StoreLocation, StoreLocation],
+) -> None:
     here, there = ways
     anyio.run(fill, here, 30)
-    move(here, there)
+    copy_store(here, there)
     anyio.run(fill, here, 20, "later")
-    assert move(here, there).copied == 20
-    assert move(here, there).copied == 0
+    assert copy_store(here, there).copied == 20
+    assert copy_store(here, there).copied == 0
     assert lines(there) == lines(here)
 
 
 def test_there_and_back_again_is_the_same_journal(tmp_path: Path, database: str) -> None:
     here, back = tmp_path / "here.db", tmp_path / "back.db"
     anyio.run(fill, here, 300)
-    first = move(here, database)
-    second = move(database, back)
+    first = copy_store(here, database)
+    second = copy_store(database, back)
     assert first.digest == second.digest
     assert lines(back) == lines(here)
 
 
-def test_texts_that_were_purged_stay_purged(ways: tuple[Place, Place]) -> None:
-    async def delete(place: Place) -> None:
+def test_texts_that_were_purged_stay_purged(ways: tuple[StoreLocation, StoreLocation]) -> None:
+    async def delete(place: StoreLocation) -> None:
         async with open_journal(place) as journal:
             await journal.append(RunDeleted(run="r"))
 
     here, there = ways
     anyio.run(fill, here, 10)
-    move(here, there)
+    copy_store(here, there)
     anyio.run(delete, here)
     assert compact(here).purged == 10
-    assert move(here, there).purged == 10
+    assert copy_store(here, there).purged == 10
     assert lines(there) == lines(here)
     assert not any(b"rgas" in line for line in lines(there))
     assert verify(there).problems == ()
 
 
-def test_another_journal_is_never_overwritten(ways: tuple[Place, Place]) -> None:
+def test_another_journal_is_never_overwritten(ways: tuple[StoreLocation, StoreLocation]) -> None:
     here, there = ways
     anyio.run(fill, here, 10)
     anyio.run(fill, there, 5, "other")
     kept = lines(there)
     with pytest.raises(StoreError, match=r"holds another journal \(5 events\)"):
-        move(here, there)
+        copy_store(here, there)
     assert lines(there) == kept
 
 
-def test_a_target_that_was_used_since_is_left_alone(ways: tuple[Place, Place]) -> None:
+def test_a_target_that_was_used_since_is_left_alone(
+    ways: tuple[StoreLocation, StoreLocation],
+) -> None:
     here, there = ways
     anyio.run(fill, here, 10)
-    move(here, there)
+    copy_store(here, there)
     anyio.run(fill, there, 5, "used")
     with pytest.raises(StoreError, match="has been used since"):
-        move(here, there)
-    assert move(there, here).copied == 5
+        copy_store(here, there)
+    assert copy_store(there, here).copied == 5
 
 
 def test_a_source_that_is_not_there_is_told(tmp_path: Path, database: str) -> None:
     with pytest.raises(StoreError, match="there is no journal"):
-        move(tmp_path / "nothing.db", database)
+        copy_store(tmp_path / "nothing.db", database)
     with pytest.raises(StoreError, match="there is no journal in"):
-        move(database + "?application_name=x", tmp_path / "file.db")
+        copy_store(database + "?application_name=x", tmp_path / "file.db")
     with pytest.raises(StoreError, match="is the store already"):
-        move(database, database)
+        copy_store(database, database)
 
 
-def test_a_move_killed_at_any_point_goes_on_and_arrives_whole(ways: tuple[Place, Place]) -> None:
+def test_a_move_killed_at_any_point_goes_on_and_arrives_whole(
+    ways: tuple[StoreLocation, StoreLocation],
+) -> None:
     here, there = ways
     anyio.run(fill, here, 6000)
     chance = random.Random(11)
@@ -144,5 +154,5 @@ def test_a_move_killed_at_any_point_goes_on_and_arrives_whole(ways: tuple[Place,
             mover.kill()
             killed += mover.wait() != 0
     assert killed >= 2
-    assert move(here, there).events == 6000
+    assert copy_store(here, there).events == 6000
     assert lines(there) == lines(here)

@@ -21,7 +21,7 @@ WRITE = """
 import sys
 import anyio
 from hermes.core.events.runs import RunRenamed
-from hermes.memory.opening import open_journal
+from hermes.memory.store import open_journal
 
 async def main():
     async with open_journal(sys.argv[1]) as journal:
@@ -36,7 +36,7 @@ import sys
 import anyio
 from hermes.core.bus import Bus
 from hermes.core.events.runs import RunRenamed
-from hermes.memory.opening import open_journal
+from hermes.memory.store import open_journal
 
 async def main():
     async with open_journal(sys.argv[1]) as journal:

@@ -10,9 +10,9 @@ import pytest
 
 from hermes.core.errors import StoreError, StoreTooNew
 from hermes.core.events.runs import RunRenamed
-from hermes.memory.opening import open_journal
-from hermes.memory.postgres.schema import prepare, steps
+from hermes.memory.postgres.schema import migrate_schema, migration_files
 from hermes.memory.postgres.verification import verify
+from hermes.memory.store import open_journal
 
 MIGRATE = """
 import sys
@@ -39,16 +39,18 @@ def test_an_older_version_is_migrated_once_by_many_processes(database: str) -> N
 
 
 def test_a_migration_that_fails_leaves_the_old_version(database: str) -> None:
-    prepare(database)
-    bad = {"journal": (*steps()["journal"], "CREATE TABLE hermes.new(x integer); SELECT 1/0")}
+    migrate_schema(database)
+    bad = {
+        "journal": (*migration_files()["journal"], "CREATE TABLE hermes.new(x integer); SELECT 1/0")
+    }
     with pytest.raises(StoreError, match="division by zero"):
-        prepare(database, wanted=bad)
+        migrate_schema(database, wanted=bad)
     anyio.run(write, database)
     assert verify(database).events == 1
 
 
 def test_a_migration_that_is_killed_leaves_the_old_version(database: str) -> None:
-    prepare(database)
+    migrate_schema(database)
     slow = MIGRATE.replace("pg_sleep(0.3)", "pg_sleep(1.5)")
     victim = subprocess.Popen([sys.executable, "-c", slow, database])
     with psycopg.connect(database, autocommit=True) as other:

@@ -6,14 +6,14 @@ import pytest
 
 from hermes.core.errors import StoreError
 from hermes.core.events import Event
-from hermes.core.events.audit import CheckpointSigned
+from hermes.core.events.operations import CheckpointSigned
 from hermes.core.events.runs import MessageAdded, RunDeleted, RunStarted
 from hermes.core.messages import Message
-from hermes.memory.opening import open_journal
+from hermes.memory.journal.writer import JournalTip
 from hermes.memory.postgres.journal import PostgresJournal
-from hermes.memory.postgres.upkeep import compact, export
+from hermes.memory.postgres.maintenance import compact, export
 from hermes.memory.postgres.verification import verify
-from hermes.memory.sealing import Tip
+from hermes.memory.store import open_journal
 
 pytestmark = pytest.mark.anyio
 
@@ -83,9 +83,9 @@ async def test_an_export_can_be_narrowed_to_a_run(database: str) -> None:
 
 
 async def test_a_checkpoint_names_what_stands_right_before_it(database: str) -> None:
-    seen: list[Tip] = []
+    seen: list[JournalTip] = []
 
-    def sign(tip: Tip) -> CheckpointSigned:
+    def sign(tip: JournalTip) -> CheckpointSigned:
         seen.append(tip)
         return CheckpointSigned(
             run="audit", seq=tip.seq, digest=tip.digest, previous="", key="k", signature="s"
@@ -104,7 +104,7 @@ async def test_a_checkpoint_names_what_stands_right_before_it(database: str) -> 
         assert (seen[1].seq, second.seq) == (4, 5)
         assert seen[1].last == first.last
     digests: dict[int, str] = {}
-    report = verify(database, see=lambda seq, digest, _: digests.update({seq: digest.hex()}))
+    report = verify(database, visitor=lambda seq, digest, _: digests.update({seq: digest.hex()}))
     assert report.ok
     assert (digests[3], digests[5]) == (first.digest, second.digest)
 

@@ -11,10 +11,10 @@ from real_postgres import Server
 from hermes.core.errors import StoreError
 from hermes.core.events.runs import MessageAdded, RunDeleted
 from hermes.core.messages import Message
-from hermes.memory.embedding.filling import fill
-from hermes.memory.opening import Store, open_journal
+from hermes.memory.embedding.embedder import embed_missing
 from hermes.memory.postgres.search import PostgresSearch
 from hermes.memory.postgres.vectors import PostgresVectors
+from hermes.memory.store import JournalStore, open_journal
 
 pytestmark = pytest.mark.anyio
 
@@ -29,13 +29,13 @@ def said(text: str, run: str) -> MessageAdded:
 
 
 @pytest.fixture
-async def journal(database: str) -> AsyncIterator[Store]:
+async def journal(database: str) -> AsyncIterator[JournalStore]:
     async with open_journal(database) as opened:
         yield opened
 
 
 @pytest.fixture
-async def vectors(database: str, journal: Store) -> AsyncIterator[PostgresVectors]:
+async def vectors(database: str, journal: JournalStore) -> AsyncIterator[PostgresVectors]:
     search = PostgresSearch(database)
     yield PostgresVectors(search, database)
     search.close()
@@ -56,9 +56,9 @@ async def numbers(vectors: PostgresVectors, wanted: bytes, model: str = "m") -> 
 
 
 async def test_the_server_really_computes_a_cosine(vectors: PostgresVectors) -> None:
-    assert not await vectors.filled()
-    await vectors.keep("m", [(1, unit(1, 0, 0)), (2, unit(1, 1, 0)), (3, unit(0, 0, 1))])
-    assert await vectors.filled()
+    assert not await vectors.has_vectors()
+    await vectors.store_vectors("m", [(1, unit(1, 0, 0)), (2, unit(1, 1, 0)), (3, unit(0, 0, 1))])
+    assert await vectors.has_vectors()
     near = await vectors.nearest(unit(1, 0, 0), "m", session=None, limit=2)
     assert [one.seq for one in near] == [1, 2]
     assert [round(one.score, 2) for one in near] == [1.0, 0.71]
@@ -67,22 +67,22 @@ async def test_the_server_really_computes_a_cosine(vectors: PostgresVectors) -> 
 
 
 async def test_models_of_different_sizes_live_side_by_side(vectors: PostgresVectors) -> None:
-    await vectors.keep("small", [(1, unit(1, 0))])
-    await vectors.keep("large", [(1, unit(0, 0, 1)), (2, unit(1, 0, 0))])
+    await vectors.store_vectors("small", [(1, unit(1, 0))])
+    await vectors.store_vectors("large", [(1, unit(0, 0, 1)), (2, unit(1, 0, 0))])
     assert await numbers(vectors, unit(1, 0), "small") == [1]
     assert await numbers(vectors, unit(1, 0), "none") == []
-    await vectors.keep("small", [(1, unit(0, 1))])
+    await vectors.store_vectors("small", [(1, unit(0, 1))])
     (changed,) = await vectors.nearest(unit(0, 1), "small", session=None, limit=9)
     assert round(changed.score, 2) == 1.0
 
 
 async def test_vectors_are_made_for_lines_that_have_none_and_follow_them(
-    journal: Store, vectors: PostgresVectors
+    journal: JournalStore, vectors: PostgresVectors
 ) -> None:
     await journal.append(said("a", "a"), said("bb" * 9, "a/1"), said("a", "b"))
     embedder = LengthEmbedder()
-    assert [step async for step in fill(vectors, embedder, batch=2)][-1] == (3, 3)  # type: ignore[arg-type]
-    assert [step async for step in fill(vectors, embedder)] == [(0, 0)]  # type: ignore[arg-type]
+    assert [step async for step in embed_missing(vectors, embedder, batch=2)][-1] == (3, 3)  # type: ignore[arg-type]
+    assert [step async for step in embed_missing(vectors, embedder)] == [(0, 0)]  # type: ignore[arg-type]
     near = await vectors.nearest(unit(1, 1), "length", session="a", limit=9)
     assert [one.seq for one in near] == [1, 2]
     await journal.append(RunDeleted(run="b"))
@@ -92,15 +92,15 @@ async def test_vectors_are_made_for_lines_that_have_none_and_follow_them(
 async def test_many_vectors_get_an_index_that_finds_the_nearest(
     vectors: PostgresVectors, database: str
 ) -> None:
-    assert not await vectors.index("m", many=800)
+    assert not await vectors.create_index("m", min_vectors=800)
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(
             "INSERT INTO hermes.embedding SELECT 'm', g, ('[' || sin(g) || ',' || cos(g * 1.7) "
             "|| ',' || sin(g * 0.3) || ',' || cos(g * 0.11) || ']')::halfvec "
             "FROM generate_series(1, 3000) AS g"
         )
-        assert await vectors.index("m", many=800)
-        assert await vectors.index("m", many=800)
+        assert await vectors.create_index("m", min_vectors=800)
+        assert await vectors.create_index("m", min_vectors=800)
         wanted = unit(0.3, -0.2, 0.9, 0.4)
         near = await numbers(vectors, wanted)
         exact = connection.execute(
@@ -127,11 +127,11 @@ async def test_without_the_right_to_add_pgvector_everything_else_works(postgres:
             await journal.append(said("still works", "r"))
             search = PostgresSearch(own)
             vectors = PostgresVectors(search, own)
-            assert not await vectors.filled()
+            assert not await vectors.has_vectors()
             if not await vectors.usable():  # some servers trust pgvector to everybody
                 assert await vectors.nearest(unit(1, 0), "m", session=None, limit=1) == ()
                 with pytest.raises(StoreError, match="no pgvector"):
-                    await vectors.keep("m", [(1, unit(1, 0))])
+                    await vectors.store_vectors("m", [(1, unit(1, 0))])
             assert await journal.last() == 1
             search.close()
         with psycopg.connect(url, autocommit=True) as connection:

@@ -13,15 +13,14 @@ from hermes.core.events import Event
 from hermes.core.events.memory import FactConfirmed, FactForgotten, FactNoted, MessageForgotten
 from hermes.core.events.runs import MessageAdded, RunDeleted, RunStarted
 from hermes.core.events.tools import ToolFinished, ToolRequested
+from hermes.core.knowledge import SessionQuery
 from hermes.core.messages import Message, ToolCall, ToolResult
-from hermes.core.recall import Search
-from hermes.memory.opening import Store, open_journal
-from hermes.memory.postgres import answers as by_database
+from hermes.memory.postgres import passage_queries as by_database
 from hermes.memory.postgres.search import PostgresSearch
-from hermes.memory.recall.store import RecallStore
-from hermes.memory.search import answers as by_index
-from hermes.memory.search.passages import Passages
-from hermes.memory.search.sessions import SessionSearch
+from hermes.memory.search import passage_queries as by_index
+from hermes.memory.search.passages import IndexedPassages, RecallStore
+from hermes.memory.search.session_search import SessionSearch
+from hermes.memory.store import JournalStore, open_journal
 
 pytestmark = pytest.mark.anyio
 
@@ -31,13 +30,13 @@ NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 class Both:
     """A journal with its search and its passages."""
 
-    def __init__(self, journal: Store, search: Any, passages: RecallStore) -> None:
+    def __init__(self, journal: JournalStore, search: Any, passages: RecallStore) -> None:
         self.journal = journal
         self.search = search
         self.passages = passages
 
     async def found(self, words: str, **narrow: Any) -> list[int]:
-        hits = await self.search.search(Search(words=words, **narrow))
+        hits = await self.search.search(SessionQuery(words=words, **narrow))
         return [hit.line.seq for hit in hits.hits]
 
 
@@ -47,13 +46,13 @@ async def both(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
         path = tmp_path / "journal.db"
         async with open_journal(path) as journal:
             search = SessionSearch(path, tmp_path / "search.db")
-            yield Both(journal, search, Passages(search, by_index))
+            yield Both(journal, search, IndexedPassages(search, by_index))
             search.close()
     else:
         url = request.getfixturevalue("database")
         async with open_journal(url) as journal:
             server = PostgresSearch(url)
-            yield Both(journal, server, Passages(server, by_database))
+            yield Both(journal, server, IndexedPassages(server, by_database))
             server.close()
 
 
@@ -112,7 +111,7 @@ async def test_what_is_written_is_found_at_once_and_what_is_said_is_narrowed(bot
 
 async def test_hits_come_with_their_neighbours_and_marks(both: Both) -> None:
     await both.journal.append(said("before it"), said("the leak is in the pool"), said("after it"))
-    hits = await both.search.search(Search(words="leak"))
+    hits = await both.search.search(SessionQuery(words="leak"))
     (hit,) = hits.hits
     assert (hit.before.text, hit.after.text) == ("before it", "after it")
     ((start, end),) = hit.marks
@@ -124,7 +123,7 @@ async def test_too_few_hits_are_filled_with_parts_and_the_same_error(both: Both)
         said("error: connection to 10.1.1.1 port 5432 refused after 30 s"),
         said("unrelated pool words"),
     )
-    found = await both.search.search(Search(words="pool exhausted"))
+    found = await both.search.search(SessionQuery(words="pool exhausted"))
     assert ([hit.line.seq for hit in found.hits], found.relaxed) == ([2], True)
     other = "error: connection to 10.9.9.9 port 99 refused after 7 s"
     assert (await both.found(other))[0] == 1
@@ -240,11 +239,11 @@ async def test_a_connection_lost_between_two_questions_is_replaced(database: str
     async with open_journal(database) as journal:
         await journal.append(said("melon"))
         search = PostgresSearch(database)
-        assert len((await search.search(Search(words="melon"))).hits) == 1
+        assert len((await search.search(SessionQuery(words="melon"))).hits) == 1
         with psycopg.connect(database, autocommit=True) as other:
             other.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
                 "WHERE application_name LIKE 'hermes %'"
             )
-        assert len((await search.search(Search(words="melon"))).hits) == 1
+        assert len((await search.search(SessionQuery(words="melon"))).hits) == 1
         search.close()

@@ -13,21 +13,21 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from hermes.app import open_house
-from hermes.app.claims import RunTaken
-from hermes.app.recall import Past
-from hermes.cli.front import root
+from hermes.app import open_application
+from hermes.app.journal_search import JournalSearch
+from hermes.app.run_locks import RunLocked
+from hermes.cli.root_command import root
 from hermes.core.errors import SettingsError, StoreError
 from hermes.core.events.memory import FactNoted
-from hermes.core.recall import Search
+from hermes.core.knowledge import SessionQuery
 from hermes.memory.facts.sqlite_facts import SqliteFacts
-from hermes.memory.opening import open_journal
-from hermes.settings.load import Loaded, load
+from hermes.memory.store import open_journal
+from hermes.settings.load import LoadedSettings, load
 
 ROOT = Path(__file__).parents[3]
 
 
-def settings(home: Path, url: str, script: Path) -> Loaded:
+def settings(home: Path, url: str, script: Path) -> LoadedSettings:
     variables = {"PATH": os.environ["PATH"], "MEMORY_DB_URL": url}
     return load(home=home, variables=variables, overrides={"model.default": f"scripted:{script}"})
 
@@ -50,13 +50,13 @@ async def test_a_conversation_begun_on_one_machine_goes_on_on_another(
     tmp_path: Path, database: str, script: Path
 ) -> None:
     here, there = (settings(tmp_path / name, database, script) for name in ("here", "there"))
-    async with open_house(here) as house:
+    async with open_application(here) as house:
         conversation = await house.begin("melons")
         await conversation.say("where are the melons?")
-        async with open_house(there) as other:
-            with pytest.raises(RunTaken, match=f"another machine.*{os.getpid()}"):
+        async with open_application(there) as other:
+            with pytest.raises(RunLocked, match=f"another machine.*{os.getpid()}"):
                 await other.resume(conversation.run)
-    async with open_house(there) as other:
+    async with open_application(there) as other:
         resumed = await other.resume()
         assert resumed.run == conversation.run
         assert "melons" in resumed.messages[1].text
@@ -75,7 +75,7 @@ async def test_what_one_machine_learned_another_knows(tmp_path: Path, database: 
 
 def test_commands_work_on_the_database(tmp_path: Path, database: str, script: Path) -> None:
     async def talk() -> None:
-        async with open_house(settings(tmp_path / "home", database, script)) as house:
+        async with open_application(settings(tmp_path / "home", database, script)) as house:
             await (await house.begin("melons")).say("where are the melons?")
 
     anyio.run(talk)
@@ -97,8 +97,8 @@ def test_commands_work_on_the_database(tmp_path: Path, database: str, script: Pa
 def test_everything_moves_by_command_and_is_found_there(
     tmp_path: Path, database: str, script: Path
 ) -> None:
-    async def talk(loaded: Loaded) -> None:
-        async with open_house(loaded) as house:
+    async def talk(loaded: LoadedSettings) -> None:
+        async with open_application(loaded) as house:
             await (await house.begin("melons")).say("where are the melons?")
 
     home = tmp_path / "home"
@@ -131,11 +131,11 @@ async def test_search_of_the_house_reads_the_database(
     tmp_path: Path, database: str, script: Path
 ) -> None:
     loaded = settings(tmp_path / "home", database, script)
-    async with open_house(loaded) as house:
+    async with open_application(loaded) as house:
         await (await house.begin()).say("where are the melons?")
-    past = Past(loaded)
+    past = JournalSearch(loaded)
     try:
-        hits = await past.search(Search(words="melon"))
+        hits = await past.search(SessionQuery(words="melon"))
         assert [hit.line.text for hit in hits.hits][:1] == ["where are the melons?"]
         assert (await past.recall("melons"))[0].line.text == "where are the melons?"
     finally:
@@ -188,7 +188,7 @@ def test_what_a_machine_signed_for_in_a_database_can_be_verified_there(
 
     async def work() -> None:
         loaded = settings(tmp_path, database, script)
-        async with open_house(loaded) as house:
+        async with open_application(loaded) as house:
             conversation = await house.begin("say hello")
             await conversation.say("say hello")
 

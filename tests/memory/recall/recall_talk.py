@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-from hermes.memory.recall.in_memory import InMemoryRecallStore
-from hermes.memory.recall.store import Passage
+from hermes.memory.search.in_memory_recall import InMemoryRecallStore
+from hermes.memory.search.passages import Passage
 
 START = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 NOW = START + timedelta(days=10)

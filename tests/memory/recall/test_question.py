@@ -2,14 +2,14 @@
 
 import pytest
 
-from hermes.memory.recall.question import (
+from hermes.memory.search.question import (
     is_contentless,
     is_identifier,
-    named_in,
-    read_question,
+    named_speakers,
+    parse_question,
     without_names,
 )
-from hermes.memory.recall.words import Stemmer, words
+from hermes.memory.search.stemming import Stemmer, split_words
 
 
 @pytest.fixture
@@ -31,12 +31,12 @@ def test_ordinary_words_are_not_exact(word: str) -> None:
 
 
 def test_words_that_say_nothing_are_left_out_and_the_rest_is_stemmed(stemmer: Stemmer) -> None:
-    terms = read_question("What were the parrots doing?", stemmer).terms
+    terms = parse_question("What were the parrots doing?", stemmer).terms
     assert [term.stems for term in terms] == [("parrot",)]
 
 
 def test_a_quoted_string_is_one_exact_term(stemmer: Stemmer) -> None:
-    first = read_question('who saw "Too many open files"?', stemmer).terms[0]
+    first = parse_question('who saw "Too many open files"?', stemmer).terms[0]
     assert (first.raw, first.exact) == ("Too many open files", True)
 
 
@@ -55,7 +55,7 @@ def test_a_quoted_string_is_one_exact_term(stemmer: Stemmer) -> None:
 def test_questions_with_several_answers_are_told_apart(
     asked: str, several: bool, stemmer: Stemmer
 ) -> None:
-    assert read_question(asked, stemmer).wants_several is several
+    assert parse_question(asked, stemmer).wants_several is several
 
 
 @pytest.mark.parametrize(
@@ -68,29 +68,29 @@ def test_questions_with_several_answers_are_told_apart(
     ],
 )
 def test_questions_for_a_time_are_told_apart(asked: str, time: bool, stemmer: Stemmer) -> None:
-    assert read_question(asked, stemmer).wants_time is time
+    assert parse_question(asked, stemmer).wants_time is time
 
 
 def test_a_named_speaker_leaves_the_text_that_is_embedded(stemmer: Stemmer) -> None:
-    question = read_question("What is Priya's puppy called?", stemmer)
-    names = named_in(question, {"Priya", "Tom", ""})
+    question = parse_question("What is Priya's puppy called?", stemmer)
+    names = named_speakers(question, {"Priya", "Tom", ""})
     assert names == ["Priya"]
     assert without_names(question, names) == "What is puppy called?"
 
 
 def test_a_question_that_is_only_a_name_keeps_it(stemmer: Stemmer) -> None:
-    question = read_question("Priya?", stemmer)
+    question = parse_question("Priya?", stemmer)
     assert without_names(question, ["Priya"]) == "Priya?"
 
 
 def test_operators_words_for_one_thing_are_known(stemmer: Stemmer) -> None:
-    (term,) = read_question("autoscaling", stemmer).terms
-    assert stemmer.stem("hpa") in term.alike
+    (term,) = parse_question("autoscaling", stemmer).terms
+    assert stemmer.stem("hpa") in term.synonyms
 
 
 def test_chinese_and_japanese_runs_become_pairs() -> None:
-    assert words("磁盘已满 now") == ["磁盘", "盘已", "已满", "now"]
-    assert words("エラー42") == ["エラ", "ラー", "42"]
+    assert split_words("磁盘已满 now") == ["磁盘", "盘已", "已满", "now"]
+    assert split_words("エラー42") == ["エラ", "ラー", "42"]
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 from recall_talk import NOW, passages, store
 
-from hermes.memory.recall.in_memory import InMemoryRecallStore
-from hermes.memory.recall.recall import recall
-from hermes.memory.recall.settings import RecallSettings
-from hermes.memory.recall.store import Passage
+from hermes.memory.search.in_memory_recall import InMemoryRecallStore
+from hermes.memory.search.passages import Passage
+from hermes.memory.search.recall import recall
+from hermes.memory.settings import RecallSettings
 
 pytestmark = pytest.mark.anyio
 
@@ -39,7 +39,7 @@ def with_vectors() -> InMemoryRecallStore:
     kept = store()
     embedder = Meanings()
     for passage in passages():
-        kept.keep(passage.seq, embedder.model, embedder.embed([passage.text])[0])
+        kept.add_vector(passage.seq, embedder.model, embedder.embed([passage.text])[0])
     return kept
 
 

@@ -4,15 +4,20 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hermes.memory.recall.decay import fade
-from hermes.memory.recall.pool import Pool
-from hermes.memory.recall.question import Term, read_question
-from hermes.memory.recall.settings import RecallSettings
-from hermes.memory.recall.store import Kind, Passage
-from hermes.memory.recall.text_score import ALIKE, BESIDE, score_text, weigh
-from hermes.memory.recall.times import speaks_of_time
-from hermes.memory.recall.vector_score import score_vectors
-from hermes.memory.recall.words import Stemmer
+from hermes.memory.search.passages import Passage, PassageKind
+from hermes.memory.search.question import QuestionTerm, parse_question
+from hermes.memory.search.recall import decay_factor
+from hermes.memory.search.scoring import (
+    NEIGHBOUR_TEXT_WEIGHTS,
+    SYNONYM_WEIGHT,
+    CandidatePool,
+    inverse_document_frequency,
+    mentions_time,
+    score_text,
+    score_vectors,
+)
+from hermes.memory.search.stemming import Stemmer
+from hermes.memory.settings import RecallSettings
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -29,21 +34,26 @@ def turn(seq: int, text: str = "", *, speaker: str = "", hours: float = 0) -> Pa
     )
 
 
-def pool(*passages: Passage) -> Pool:
-    made = Pool()
+def pool(*passages: Passage) -> CandidatePool:
+    made = CandidatePool()
     made.add(passages)
     return made
 
 
-def covered(passages: Pool, asked: str) -> dict[int, float]:
-    terms = read_question(asked, Stemmer()).terms
+def covered(passages: CandidatePool, asked: str) -> dict[int, float]:
+    terms = parse_question(asked, Stemmer()).terms
     scores = score_text(passages, terms, [1.0] * len(terms), Stemmer())
     return {seq: score.covered for seq, score in scores.items()}
 
 
 def test_a_word_counts_less_the_further_away_it_stands() -> None:
     made = pool(turn(0, "apples"), turn(1), turn(2), turn(3))
-    assert covered(made, "apple") == {0: 1.0, 1: BESIDE[0], 2: BESIDE[1], 3: 0.0}
+    assert covered(made, "apple") == {
+        0: 1.0,
+        1: NEIGHBOUR_TEXT_WEIGHTS[0],
+        2: NEIGHBOUR_TEXT_WEIGHTS[1],
+        3: 0.0,
+    }
 
 
 def test_notes_of_one_author_do_not_lend_words_to_each_other() -> None:
@@ -65,17 +75,22 @@ def test_parts_of_an_identifier_count_half_and_only_in_order_of_truth() -> None:
 
 
 def test_another_word_for_the_same_thing_counts_in_part() -> None:
-    assert covered(pool(turn(0, "the hpa went wild")), "autoscaling") == {0: ALIKE}
+    assert covered(pool(turn(0, "the hpa went wild")), "autoscaling") == {0: SYNONYM_WEIGHT}
 
 
 def test_no_weight_at_all_is_no_score() -> None:
-    term = Term("x", ("x",), False)
+    term = QuestionTerm("x", ("x",), False)
     assert score_text(pool(turn(0, "x")), [term], [0.0], Stemmer())[0].covered == 0.0
 
 
 def test_a_rare_word_weighs_more_and_a_wrong_count_does_no_harm() -> None:
-    assert weigh(1, 1000) > weigh(500, 1000) > weigh(1000, 1000) > 0
-    assert weigh(5000, 1000) == weigh(1000, 1000)
+    assert (
+        inverse_document_frequency(1, 1000)
+        > inverse_document_frequency(500, 1000)
+        > inverse_document_frequency(1000, 1000)
+        > 0
+    )
+    assert inverse_document_frequency(5000, 1000) == inverse_document_frequency(1000, 1000)
 
 
 def test_meaning_is_smoothed_by_the_talk_around() -> None:
@@ -90,26 +105,26 @@ def test_meaning_is_smoothed_by_the_talk_around() -> None:
     ("kind", "left"),
     [("episodic", 0.95), ("semantic", 0.9 + 0.1 * 2 ** (-30 / 180)), ("declarative", 1.0)],
 )
-def test_each_kind_fades_at_its_own_pace(kind: Kind, left: float) -> None:
+def test_each_kind_fades_at_its_own_pace(kind: PassageKind, left: float) -> None:
     passage = Passage(seq=1, source="1", session="s", position=1, at=AT, kind=kind)
-    faded = fade(passage, AT + timedelta(days=30), RecallSettings())
+    faded = decay_factor(passage, AT + timedelta(days=30), RecallSettings())
     assert faded == pytest.approx(left)
 
 
 def test_age_counts_from_the_last_confirmation() -> None:
     now = AT + timedelta(days=300)
     confirmed = Passage(seq=1, source="1", session="s", position=1, at=AT, confirmed=now)
-    assert fade(confirmed, now, RecallSettings()) == 1.0
+    assert decay_factor(confirmed, now, RecallSettings()) == 1.0
 
 
 def test_the_pure_curve_halves_at_the_half_life_and_a_clock_that_jumped_adds_nothing() -> None:
     passage = turn(1)
     pure = RecallSettings(decay="exponential")
-    assert fade(passage, AT + timedelta(days=30), pure) == pytest.approx(0.5)
-    assert fade(passage, AT - timedelta(days=30), pure) == 1.0
+    assert decay_factor(passage, AT + timedelta(days=30), pure) == pytest.approx(0.5)
+    assert decay_factor(passage, AT - timedelta(days=30), pure) == 1.0
 
 
 def test_words_of_time_are_known() -> None:
-    assert speaks_of_time("we met last Friday")
-    assert speaks_of_time("in 2023")
-    assert not speaks_of_time("a red door")
+    assert mentions_time("we met last Friday")
+    assert mentions_time("in 2023")
+    assert not mentions_time("a red door")

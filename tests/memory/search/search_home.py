@@ -12,11 +12,11 @@ from hermes.core.events import Event
 from hermes.core.events.memory import MessageImported
 from hermes.core.events.runs import MessageAdded
 from hermes.core.events.tools import ToolFinished, ToolRequested
+from hermes.core.knowledge import SearchResults, SessionQuery
 from hermes.core.messages import Message, ToolCall, ToolResult
-from hermes.core.recall import Hits, Search
-from hermes.memory.journal import SqliteJournal
-from hermes.memory.search.searching import search
-from hermes.memory.search.sessions import SessionSearch
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.memory.search.line_search import search_lines
+from hermes.memory.search.session_search import SessionSearch
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
@@ -34,8 +34,10 @@ class Home:
 
         return anyio.run(append)
 
-    def find(self, words: str = "", **how: Any) -> Hits:
-        return self.past.answer(partial(search, wanted=Search(words=words, **how)))
+    def find(self, words: str = "", **how: Any) -> SearchResults:
+        return self.past.ask_blocking(
+            partial(search_lines, wanted=SessionQuery(words=words, **how))
+        )
 
     def texts(self, words: str = "", **how: Any) -> list[str]:
         return [hit.line.text for hit in self.find(words, **how).hits]

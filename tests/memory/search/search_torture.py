@@ -15,12 +15,12 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from hermes.core.recall import Search
-from hermes.memory.importing import import_lines
-from hermes.memory.journal import SqliteJournal
-from hermes.memory.search.searching import search
-from hermes.memory.search.sessions import SessionSearch
-from hermes.memory.verification import verify
+from hermes.core.knowledge import SessionQuery
+from hermes.memory.journal.session_import import import_lines
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.memory.journal.verification import verify
+from hermes.memory.search.line_search import search_lines
+from hermes.memory.search.session_search import SessionSearch
 
 MESSAGES = 3000
 LONGEST = 0.12
@@ -47,7 +47,9 @@ def live(folder: Path, given: list[bytes], *, importing: bool) -> int:
         try:
             if importing:
                 anyio.run(take_in, folder / "journal.db", given)
-            SessionSearch(folder / "journal.db", folder / "search.db").answer(lambda i, j: None)
+            SessionSearch(folder / "journal.db", folder / "search.db").ask_blocking(
+                lambda i, j: None
+            )
         finally:
             os._exit(0)
     return pid
@@ -69,10 +71,12 @@ def judge(folder: Path) -> dict[str, int | bool]:
     past = SessionSearch(folder / "journal.db", folder / "search.db")
     found = doubled = 0
     for number in range(0, MESSAGES, 10):
-        hits = past.answer(partial(search, wanted=Search(words=f"word{number}"))).hits
+        hits = past.ask_blocking(
+            partial(search_lines, wanted=SessionQuery(words=f"word{number}"))
+        ).hits
         found += bool(hits)
         doubled += len(hits) > 1
-    counted = past.answer(lambda index, _: index.execute("SELECT lines FROM state").get)
+    counted = past.ask_blocking(lambda index, _: index.execute("SELECT lines FROM state").get)
     past.close()
     return {
         "found": found,

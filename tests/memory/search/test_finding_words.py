@@ -9,9 +9,8 @@ from search_home import NOON, Home, came, imported, ran, said
 
 from hermes.core.events.memory import FactNoted, RunSummarised
 from hermes.core.events.runs import RunRenamed
-from hermes.core.recall import OPEN_ONE
-from hermes.core.remembering import RECALLED
-from hermes.memory.search.query import read_query
+from hermes.core.knowledge import OPEN_SESSION_HINT, RECALL_NOTE_PREFIX
+from hermes.memory.search.query import parse_query
 
 FOUND = [
     ("refusing connections", "the connection was refused by upstream"),  # stems
@@ -71,7 +70,7 @@ def test_what_does_not_fit_is_not_found(home: Home, words: str, text: str) -> No
 
 @given(st.text(max_size=60))
 def test_nothing_that_can_be_typed_breaks_the_question(text: str) -> None:
-    expression = read_query(text).expression()
+    expression = parse_query(text).expression()
     assert expression.count('"') % 2 == 0
 
 
@@ -167,8 +166,10 @@ def test_a_hit_comes_with_its_neighbours_and_its_words_marked(home: Home) -> Non
 def test_what_was_only_shown_again_is_not_found_twice(home: Home) -> None:
     home.write(
         said("the zebra lives in the savannah", run="a"),
-        said(f"{RECALLED} from earlier sessions] the zebra lives in the savannah", run="b"),
-        came(f"a #1 zebra\n\n{OPEN_ONE}", run="b"),
+        said(
+            f"{RECALL_NOTE_PREFIX} from earlier sessions] the zebra lives in the savannah", run="b"
+        ),
+        came(f"a #1 zebra\n\n{OPEN_SESSION_HINT}", run="b"),
         said("you are Hermes, friend of the zebra", run="b", role="system"),
     )
     assert home.texts("zebra") == ["the zebra lives in the savannah"]

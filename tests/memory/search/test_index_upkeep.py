@@ -18,10 +18,10 @@ from hermes.core.events.memory import (
     MessageForgotten,
 )
 from hermes.core.events.runs import RunDeleted
-from hermes.memory.journal import SqliteJournal
-from hermes.memory.search import answers, index
-from hermes.memory.search.passages import Passages
-from hermes.memory.verification import verify
+from hermes.memory.journal.sqlite_journal import SqliteJournal
+from hermes.memory.journal.verification import verify
+from hermes.memory.search import index_file, passage_queries
+from hermes.memory.search.passages import IndexedPassages
 
 
 def damage_head(path: Path) -> None:
@@ -37,7 +37,7 @@ def damage_middle(path: Path) -> None:
 
 def an_older_version(path: Path) -> None:
     connection = apsw.Connection(str(path))
-    connection.execute(f"PRAGMA user_version={index.VERSION + 7}")
+    connection.execute(f"PRAGMA user_version={index_file.INDEX_VERSION + 7}")
     connection.close()
 
 
@@ -122,7 +122,7 @@ async def test_recall_sees_confirmation_and_leaves_out_what_ended(tmp_path: Path
         numbers = await journal.append(*notes)
         await journal.append(FactConfirmed(run="c", fact="f0", seen_at=NOON))
         await journal.append(FactEnded(run="c", fact="f1"))
-    store = Passages(home.past, answers)
+    store = IndexedPassages(home.past, passage_queries)
     found = await store.matching(["apple"], session=None, limit=10)
     assert {hit.seq for hit in found} == set(numbers)
     (passage,) = await store.around(numbers, 0)

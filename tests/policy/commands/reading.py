@@ -1,13 +1,14 @@
 """How the tests of the gate ask: one command, the effects that matter."""
 
-from hermes.policy.commands import Analysis, analyse
+from hermes.policy.command_analysis import analyse_command
+from hermes.policy.commands.effects import CommandAnalysis
 
 HOME = "/home/u"
 OWN = (f"{HOME}/.hermes/policies", f"{HOME}/.hermes/journal.db")
 
 
-def read(command: str, cwd: str = "/srv/app") -> Analysis:
-    found = analyse(command, cwd=cwd, home=HOME, own_paths=OWN)
+def read(command: str, cwd: str = "/srv/app") -> CommandAnalysis:
+    found = analyse_command(command, cwd=cwd, home=HOME, own_paths=OWN)
     assert not any("itself failed" in problem for problem in found.problems), found.problems
     return found
 

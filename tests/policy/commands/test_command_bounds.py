@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from hermes.policy.commands import analyse
+from hermes.policy.command_analysis import analyse_command
 
 HUGE = {
     "a megabyte of one word": "a" * 1_000_000,
@@ -31,8 +31,8 @@ HUGE = {
 
 @pytest.mark.parametrize("text", HUGE.values(), ids=HUGE.keys())
 def test_it_asks_and_soon(text: str) -> None:
-    found = analyse(text, cwd="/srv/app", home="/home/u")
-    assert not found.plain
+    found = analyse_command(text, cwd="/srv/app", home="/home/u")
+    assert not found.is_read_only
     best = min(_milliseconds(text) for _ in range(3))
     # The figure to reach is 50; twice that leaves room for a busy machine.
     assert best < 100, f"{best:.0f} ms"
@@ -40,9 +40,9 @@ def test_it_asks_and_soon(text: str) -> None:
 
 def _milliseconds(text: str) -> float:
     started = time.thread_time()
-    analyse(text, cwd="/srv/app", home="/home/u")
+    analyse_command(text, cwd="/srv/app", home="/home/u")
     return (time.thread_time() - started) * 1e3
 
 
 def test_a_long_row_of_numbers_is_no_danger() -> None:
-    assert analyse("for i in {1..5000}; do curl -s http://localhost/$i; done").plain
+    assert analyse_command("for i in {1..5000}; do curl -s http://localhost/$i; done").is_read_only

@@ -113,7 +113,7 @@ rsync -an --delete a/ b/
 
 @pytest.mark.parametrize("command", PLAIN)
 def test_looking_is_only_looking(command: str) -> None:
-    assert read(command).plain, read(command).commands
+    assert read(command).is_read_only, read(command).commands
 
 
 def test_asking_this_machine_is_told_apart_from_asking_the_world_and_from_sending() -> None:

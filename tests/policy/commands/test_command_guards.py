@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from reading import effects, read
 
-from hermes.policy.commands import analyse, tables
-from hermes.policy.commands.specials import JUDGES
-from hermes.policy.commands.values import Effect
+from hermes.policy.command_analysis import PROGRAM_HANDLERS, analyse_command
+from hermes.policy.commands import tables
+from hermes.policy.commands.effects import CommandEffect
 
 MULTIPLYING = "".join(f"f{n}() {{ f{n + 1}; f{n + 1}; }};" for n in range(12))
 HOSTILE = {
@@ -37,7 +37,7 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_text_asks_and_is_quick_about_it(name: str) -> None:
     started = time.thread_time()
-    found = analyse(HOSTILE[name])
+    found = analyse_command(HOSTILE[name])
     assert time.thread_time() - started < 1.0
     assert found.effects & {"exec-dynamic", "delete"}, found
 
@@ -51,27 +51,27 @@ def test_a_command_that_deceives_the_eye_names_the_character() -> None:
 
 def test_other_alphabets_are_welcome_as_data() -> None:
     for command in ("grep 'ошибка' log", "echo 'größer'", "grep 日本 f", "echo '✅ done'"):
-        assert read(command).plain, command
+        assert read(command).is_read_only, command
     assert "exec-dynamic" in effects("сat f")
 
 
 def test_every_entry_of_the_tables_is_well_formed() -> None:
-    known = {*Effect.__args__, "dynamic"}  # type: ignore[attr-defined]
+    known = {*CommandEffect.__args__, "dynamic"}  # type: ignore[attr-defined]
     kinds = {
         "runs", "code", "reads", "writes", "deletes", "sql", "uses", "recurses", "nothing", "only",
         "configures", "network-host", "namespace", "context",
     }  # fmt: skip
-    for name in tables.names():
-        entry = tables.program(name)
+    for name in tables.program_names():
+        entry = tables.find_program(name)
         assert entry is not None
         verbs = [effect for rule in entry.verb_rules for effect in rule.does]
         options = [effect for rule in entry.option_rules for effect in rule.does]
         assert {*entry.does, *entry.spec.alone.split(), *verbs} <= known, name
         assert set(options) <= known | kinds, name
-        assert entry.spec.special == "" or entry.spec.special in JUDGES, name
+        assert entry.spec.special == "" or entry.spec.special in PROGRAM_HANDLERS, name
         assert entry.spec.does or entry.spec.special or entry.spec.verbs, name
 
 
 def test_a_program_can_be_added_by_a_line_of_yaml() -> None:
     folder = Path(tables.__file__).parent / "tables"
-    assert {path.stem for path in folder.glob("*.yaml")} == {*tables.FILES, "places"}
+    assert {path.stem for path in folder.glob("*.yaml")} == {*tables.TABLE_FILES, "places"}

@@ -3,7 +3,7 @@
 import pytest
 from reading import HOME, OWN, beyond, cases, effects, read
 
-from hermes.policy.commands import analyse
+from hermes.policy.command_analysis import analyse_command
 
 RESOLVED = {
     "rm x": "/srv/app/x",
@@ -139,13 +139,13 @@ def test_our_own_files_are_on_the_floor_whatever_program_changes_them(command: s
 
 
 def test_reading_our_own_files_is_reading() -> None:
-    assert read("cat ~/.hermes/policies/a.yaml").plain
+    assert read("cat ~/.hermes/policies/a.yaml").is_read_only
     assert beyond("cp ~/.hermes/policies/a.yaml /tmp/") == {"write"}
 
 
 def test_the_floor_is_no_wider_than_it_must_be() -> None:
     for command in ("rm -rf /home/u/src/build", "rm -rf /srv/x", "rm -rf /var/log/nginx"):
-        assert not read(command).floor, command
+        assert not read(command).always_denied, command
 
 
 def test_a_link_is_followed_where_somebody_can_follow_it() -> None:
@@ -154,11 +154,11 @@ def test_a_link_is_followed_where_somebody_can_follow_it() -> None:
     def follow(path: str) -> str:
         return links.get(path, path)
 
-    harmless = analyse("rm log", cwd="/srv/app", home=HOME, own_paths=OWN)
+    harmless = analyse_command("rm log", cwd="/srv/app", home=HOME, own_paths=OWN)
     assert "self-change" not in harmless.effects
-    found = analyse("rm log", cwd="/srv/app", home=HOME, own_paths=OWN, lookup=follow)
+    found = analyse_command("rm log", cwd="/srv/app", home=HOME, own_paths=OWN, lookup=follow)
     assert "self-change" in found.effects
-    linked = analyse("/usr/bin/vi rm x", cwd="/srv/app", home=HOME, lookup=follow)
+    linked = analyse_command("/usr/bin/vi rm x", cwd="/srv/app", home=HOME, lookup=follow)
     assert linked.commands[0].program == "rm"
 
 
@@ -168,7 +168,7 @@ def test_a_program_outside_the_systems_folders_is_unknown_even_with_a_known_name
 
 
 def test_what_a_privilege_is_used_for_decides() -> None:
-    assert read("sudo cat /etc/nginx/nginx.conf").plain
+    assert read("sudo cat /etc/nginx/nginx.conf").is_read_only
     assert "privilege" in effects('sudo cat "$FILE"')
     assert "privilege" in effects("sudo cat file")
     assert "privilege" in effects("sudo less /etc/profile")

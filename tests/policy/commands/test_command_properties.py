@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reading import cases, effects, read
 
-from hermes.policy.commands import analyse
+from hermes.policy.command_analysis import analyse_command
 
 HARMFUL = st.sampled_from(
     ["rm -rf /srv/data", "systemctl stop nginx", "kubectl delete ns prod", "dd if=x of=/dev/sda",
@@ -86,7 +86,7 @@ SHELL = st.text(st.sampled_from(LETTERS), max_size=300)
 def test_no_text_breaks_the_reader(text: str) -> None:
     found = read(text)
     assert found.effects
-    assert analyse(text) == analyse(text)
+    assert analyse_command(text) == analyse_command(text)
 
 
 PIECES = [*"ab $(){}[]<>|&;\"'`\\\n#=*!?@", "if ", "do ", "rm ", "f() "]
@@ -96,7 +96,7 @@ PIECES = [*"ab $(){}[]<>|&;\"'`\\\n#=*!?@", "if ", "do ", "rm ", "f() "]
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_ten_kilobytes_of_anything_are_read_in_no_time(pieces: list[str]) -> None:
     text = ("".join(pieces) * 10_000)[:10_000]
-    analyse(text)
+    analyse_command(text)
     best = min(_seconds(text) for _ in range(3))
     # A wall against blow-ups that hold up a run, not a benchmark: that is bench/policy_commands.py.
     assert best < 0.5, f"{best:.3f} s for {text[:60]!r}"
@@ -104,5 +104,5 @@ def test_ten_kilobytes_of_anything_are_read_in_no_time(pieces: list[str]) -> Non
 
 def _seconds(text: str) -> float:
     started = time.thread_time()
-    analyse(text)
+    analyse_command(text)
     return time.thread_time() - started

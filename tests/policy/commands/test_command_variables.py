@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from reading import HOME, beyond, cases, effects
 
-from hermes.policy.commands import analyse
+from hermes.policy.command_analysis import analyse_command
 
 CHOOSES_CODE = cases(r"""
 read PATH <<< /tmp/evil; ls
@@ -189,13 +189,13 @@ def test_what_looks_harmless_and_is_not_is_marked(command: str, effect: str) -> 
 
 
 def test_a_hard_link_changes_the_file_that_it_names() -> None:
-    assert "/etc/passwd" in analyse("ln /etc/passwd /tmp/x", home=HOME).changes
-    assert "/etc/passwd" in analyse("cp -l /etc/passwd /tmp/x", home=HOME).changes
+    assert "/etc/passwd" in analyse_command("ln /etc/passwd /tmp/x", home=HOME).changes
+    assert "/etc/passwd" in analyse_command("cp -l /etc/passwd /tmp/x", home=HOME).changes
 
 
 def test_a_link_is_followed_before_a_path_counts_as_temporary(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/etc")
-    found = analyse(
+    found = analyse_command(
         f"echo x > {tmp_path}/link/motd", home=HOME, lookup=lambda path: str(Path(path).resolve())
     )
     assert "/etc/motd" in found.changes
@@ -204,6 +204,6 @@ def test_a_link_is_followed_before_a_path_counts_as_temporary(tmp_path: Path) ->
 def test_a_file_with_a_second_name_is_asked_about(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x")
     (tmp_path / "b").hardlink_to(tmp_path / "a")
-    found = analyse(f"echo y > {tmp_path}/b", home=HOME, lookup=str)
+    found = analyse_command(f"echo y > {tmp_path}/b", home=HOME, lookup=str)
     assert "unknown" in found.effects
-    assert "unknown" not in analyse(f"echo y > {tmp_path}/c", home=HOME, lookup=str).effects
+    assert "unknown" not in analyse_command(f"echo y > {tmp_path}/c", home=HOME, lookup=str).effects

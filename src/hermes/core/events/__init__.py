@@ -6,7 +6,7 @@ so no room needs to know another.
 
 To add an event: add a class to the file of its subject, with a `tag` of its own, and name it in the
 union there. Old journals are read for ever, so fields are only ever added, each with a default; a
-changed meaning is a new kind. A kind that this version does not know is read as `Unknown` and kept
+changed meaning is a new kind. A kind that this version does not know is read as `UnknownEvent` and kept
 as it is.
 """
 
@@ -16,14 +16,13 @@ from typing import Any, get_args
 import msgspec
 
 from hermes.core.events.approvals import ApprovalEvent
-from hermes.core.events.audit import CheckpointSigned
-from hermes.core.events.happening import Unknown
+from hermes.core.events.base import UnknownEvent
 from hermes.core.events.incidents import IncidentEvent
 from hermes.core.events.memory import MemoryEvent
+from hermes.core.events.operations import CheckpointSigned, WatchEvent
 from hermes.core.events.runs import RunEvent
 from hermes.core.events.skills import SkillEvent
 from hermes.core.events.tools import ToolEvent
-from hermes.core.events.watching import WatchEvent
 
 Event = (
     RunEvent
@@ -36,25 +35,27 @@ Event = (
     | CheckpointSigned
 )
 
-KINDS: dict[str, type[Event]] = {str(kind.__struct_config__.tag): kind for kind in get_args(Event)}
+EVENT_TYPES: dict[str, type[Event]] = {
+    str(kind.__struct_config__.tag): kind for kind in get_args(Event)
+}
 
-DURABLE = frozenset({"tool.approved", "approval.answered", "grant.given", "alert.raised"})
+DURABLE_KINDS = frozenset({"tool.approved", "approval.answered", "grant.given", "alert.raised"})
 """Kinds that must be on the disk, not only in the system's cache, before anyone acts on them."""
 
-_encoder = msgspec.json.Encoder()
+_EVENT_ENCODER = msgspec.json.Encoder()
 
 
-def encode(event: Event) -> bytes:
-    return _encoder.encode(event)
+def encode_event(event: Event) -> bytes:
+    return _EVENT_ENCODER.encode(event)
 
 
-def decode(kind: str, body: bytes | str) -> Event | Unknown:
+def decode_event(kind: str, body: bytes | str) -> Event | UnknownEvent:
     """Read an event back. Raises `msgspec.DecodeError` when the body is damaged."""
-    known = KINDS.get(kind)
+    known = EVENT_TYPES.get(kind)
     if known is not None:
         return msgspec.json.decode(body, type=known)
     raw: dict[str, Any] = msgspec.json.decode(body)
-    return Unknown(
+    return UnknownEvent(
         kind=kind,
         run=str(raw.get("run", "")),
         at=msgspec.convert(raw["at"], datetime),

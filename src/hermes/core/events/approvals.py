@@ -3,10 +3,10 @@
 from datetime import datetime
 from typing import Literal
 
-from hermes.core.events.happening import Happening
+from hermes.core.events.base import BaseEvent
 
 
-class ApprovalRequested(Happening, tag="approval.requested", kw_only=True, frozen=True):
+class ApprovalRequested(BaseEvent, tag="approval.requested", kw_only=True, frozen=True):
     """Any process may answer it until `until`; no answer is a no."""
 
     approval: str
@@ -37,14 +37,14 @@ class ApprovalRequested(Happening, tag="approval.requested", kw_only=True, froze
     """Somebody sits at the terminal of the process that asks, and sees it there."""
 
 
-class ApprovalEscalated(Happening, tag="approval.escalated", kw_only=True, frozen=True):
+class ApprovalEscalated(BaseEvent, tag="approval.escalated", kw_only=True, frozen=True):
     """Nobody answered in time: others may now answer as well."""
 
     approval: str
     to: tuple[str, ...]
 
 
-class ApprovalAnswered(Happening, tag="approval.answered", kw_only=True, frozen=True):
+class ApprovalAnswered(BaseEvent, tag="approval.answered", kw_only=True, frozen=True):
     approval: str
     approved: bool
     by: str
@@ -54,7 +54,7 @@ class ApprovalAnswered(Happening, tag="approval.answered", kw_only=True, frozen=
     note: str = ""
 
 
-class ApprovalSettled(Happening, tag="approval.settled", kw_only=True, frozen=True):
+class ApprovalSettled(BaseEvent, tag="approval.settled", kw_only=True, frozen=True):
     """Written by the process that asked: from here on no answer counts."""
 
     approval: str
@@ -65,7 +65,7 @@ class ApprovalSettled(Happening, tag="approval.settled", kw_only=True, frozen=Tr
     """What else is worth knowing: an "always" that could not be kept, and why."""
 
 
-class GrantGiven(Happening, tag="grant.given", kw_only=True, frozen=True):
+class GrantGiven(BaseEvent, tag="grant.given", kw_only=True, frozen=True):
     """Leave to do exactly this, so often and for so long."""
 
     grant: str
@@ -78,17 +78,17 @@ class GrantGiven(Happening, tag="grant.given", kw_only=True, frozen=True):
     shown: str = ""
 
 
-class GrantUsed(Happening, tag="grant.used", kw_only=True, frozen=True):
+class GrantUsed(BaseEvent, tag="grant.used", kw_only=True, frozen=True):
     grant: str
     call_id: str
 
 
-class GrantRevoked(Happening, tag="grant.revoked", kw_only=True, frozen=True):
+class GrantRevoked(BaseEvent, tag="grant.revoked", kw_only=True, frozen=True):
     grant: str
     by: str
 
 
-class ActionAnnounced(Happening, tag="action.announced", kw_only=True, frozen=True):
+class ActionAnnounced(BaseEvent, tag="action.announced", kw_only=True, frozen=True):
     """It goes on after `seconds` unless somebody stops it."""
 
     call_id: str
@@ -103,7 +103,7 @@ class ActionAnnounced(Happening, tag="action.announced", kw_only=True, frozen=Tr
     prompted: bool = False
 
 
-class ActionStopped(Happening, tag="action.stopped", kw_only=True, frozen=True):
+class ActionStopped(BaseEvent, tag="action.stopped", kw_only=True, frozen=True):
     call_id: str
     by: str
     approval: str = ""

@@ -3,20 +3,20 @@
 from datetime import datetime
 from typing import Literal
 
-from hermes.core.events.happening import Happening
+from hermes.core.events.base import BaseEvent
 from hermes.core.messages import Value
 
 Severity = Literal["P0", "P1", "P2", "P3"]
-Verdict = Literal["fix", "no-incident", "recovered", "escalate"]
-Phase = Literal[
+DiagnosisVerdict = Literal["fix", "no-incident", "recovered", "escalate"]
+IncidentPhase = Literal[
     "assess", "reflex", "investigate", "remediate", "verify", "undo", "document", "learn"
 ]
 
 
-Moment = Literal["before", "after", "trigger"]
+CheckTiming = Literal["before", "after", "trigger"]
 
 
-class AlertRaised(Happening, tag="alert.raised", kw_only=True, frozen=True):
+class AlertRaised(BaseEvent, tag="alert.raised", kw_only=True, frozen=True):
     """Something or somebody noticed; `fingerprint` is the same for the same trouble."""
 
     fingerprint: str
@@ -33,7 +33,7 @@ class AlertRaised(Happening, tag="alert.raised", kw_only=True, frozen=True):
     """When the trouble began, where the source knows: detection is measured from here."""
 
 
-class AlertSuppressed(Happening, tag="alert.suppressed", kw_only=True, frozen=True):
+class AlertSuppressed(BaseEvent, tag="alert.suppressed", kw_only=True, frozen=True):
     """Heard and not acted upon: maintenance, flapping. Told once for each stretch."""
 
     fingerprint: str
@@ -45,7 +45,7 @@ class AlertSuppressed(Happening, tag="alert.suppressed", kw_only=True, frozen=Tr
     """Its alerts up to this number are answered by this; 0 for all before it."""
 
 
-class IncidentOpened(Happening, tag="incident.opened", kw_only=True, frozen=True):
+class IncidentOpened(BaseEvent, tag="incident.opened", kw_only=True, frozen=True):
     incident: str
     title: str
     severity: Severity
@@ -71,7 +71,7 @@ class JoinedPart(Value, kw_only=True, frozen=True):
     severity: Severity = "P2"
 
 
-class AlertsJoined(Happening, tag="incident.joined", kw_only=True, frozen=True):
+class AlertsJoined(BaseEvent, tag="incident.joined", kw_only=True, frozen=True):
     """More alerts of the same trouble; a storm is counted, not told one by one."""
 
     incident: str
@@ -86,7 +86,7 @@ class AlertsJoined(Happening, tag="incident.joined", kw_only=True, frozen=True):
     """What became part of the incident with them; each is reported by name."""
 
 
-class IncidentGraded(Happening, tag="incident.graded", kw_only=True, frozen=True):
+class IncidentGraded(BaseEvent, tag="incident.graded", kw_only=True, frozen=True):
     """The severity changed: by what was measured since, or by a person."""
 
     incident: str
@@ -96,22 +96,22 @@ class IncidentGraded(Happening, tag="incident.graded", kw_only=True, frozen=True
     by: str = ""
 
 
-class IncidentAcknowledged(Happening, tag="incident.acknowledged", kw_only=True, frozen=True):
+class IncidentAcknowledged(BaseEvent, tag="incident.acknowledged", kw_only=True, frozen=True):
     incident: str
     by: str
 
 
-class IncidentReopened(Happening, tag="incident.reopened", kw_only=True, frozen=True):
+class IncidentReopened(BaseEvent, tag="incident.reopened", kw_only=True, frozen=True):
     incident: str
     by: str
     reason: str = ""
 
 
-class PhaseEntered(Happening, tag="incident.phase", kw_only=True, frozen=True):
+class PhaseEntered(BaseEvent, tag="incident.phase", kw_only=True, frozen=True):
     """Where the work on an incident has got to. Attempts count from 1; 0 is before the first."""
 
     incident: str
-    phase: Phase
+    phase: IncidentPhase
     attempt: int = 0
     detail: str = ""
     resumed: bool = False
@@ -119,7 +119,7 @@ class PhaseEntered(Happening, tag="incident.phase", kw_only=True, frozen=True):
     gap: float = 0.0
 
 
-class LayerInvestigated(Happening, tag="incident.layer", kw_only=True, frozen=True):
+class LayerInvestigated(BaseEvent, tag="incident.layer", kw_only=True, frozen=True):
     """What one investigator found; each claim points at events of this run."""
 
     incident: str
@@ -133,14 +133,14 @@ class LayerInvestigated(Happening, tag="incident.layer", kw_only=True, frozen=Tr
     gaps: tuple[str, ...] = ()
 
 
-class IncidentChecked(Happening, tag="incident.checked", kw_only=True, frozen=True):
+class IncidentChecked(BaseEvent, tag="incident.checked", kw_only=True, frozen=True):
     """One look at one thing. `before` is the baseline: taken before anything was changed."""
 
     incident: str
     check: str
     ok: bool
     detail: str = ""
-    when: Moment = "after"
+    when: CheckTiming = "after"
     attempt: int = 0
     unknown: bool = False
     """The check could not be run, so `ok` is false without anything having failed."""
@@ -148,7 +148,7 @@ class IncidentChecked(Happening, tag="incident.checked", kw_only=True, frozen=Tr
     """False where it would pass after a restart or an edit, whatever the cause."""
 
 
-class IncidentAssessed(Happening, tag="incident.assessed", kw_only=True, frozen=True):
+class IncidentAssessed(BaseEvent, tag="incident.assessed", kw_only=True, frozen=True):
     """What the first look at the whole host said, before anything was changed."""
 
     incident: str
@@ -161,11 +161,11 @@ class IncidentAssessed(Happening, tag="incident.assessed", kw_only=True, frozen=
     value: str = ""
 
 
-class IncidentDiagnosed(Happening, tag="incident.diagnosed", kw_only=True, frozen=True):
+class IncidentDiagnosed(BaseEvent, tag="incident.diagnosed", kw_only=True, frozen=True):
     """What is broken, how, and by which value; `evidence` are numbers of events of this run."""
 
     incident: str
-    verdict: Verdict = "fix"
+    verdict: DiagnosisVerdict = "fix"
     component: str = ""
     mechanism: str = ""
     value: str = ""
@@ -175,7 +175,7 @@ class IncidentDiagnosed(Happening, tag="incident.diagnosed", kw_only=True, froze
     confidence: float = 0.0
 
 
-class ChangeBegan(Happening, tag="change.began", kw_only=True, frozen=True):
+class ChangeBegan(BaseEvent, tag="change.began", kw_only=True, frozen=True):
     """Written down before it runs, with the way back: after a crash nobody has to guess."""
 
     incident: str
@@ -187,14 +187,14 @@ class ChangeBegan(Happening, tag="change.began", kw_only=True, frozen=True):
     """The playbook or the agent's run."""
 
 
-class ChangesUndone(Happening, tag="changes.undone", kw_only=True, frozen=True):
+class ChangesUndone(BaseEvent, tag="changes.undone", kw_only=True, frozen=True):
     incident: str
     calls: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     reason: str = ""
 
 
-class IncidentVerified(Happening, tag="incident.verified", kw_only=True, frozen=True):
+class IncidentVerified(BaseEvent, tag="incident.verified", kw_only=True, frozen=True):
     """Said by checks that the fixer has no hand in, after the trigger was set off again."""
 
     incident: str
@@ -210,7 +210,7 @@ class IncidentVerified(Happening, tag="incident.verified", kw_only=True, frozen=
     """Empty: the commander's own checks. `oracle`: the judge of a drill."""
 
 
-class ReportWritten(Happening, tag="report.written", kw_only=True, frozen=True):
+class ReportWritten(BaseEvent, tag="report.written", kw_only=True, frozen=True):
     incident: str
     text: str
     path: str = ""
@@ -219,7 +219,7 @@ class ReportWritten(Happening, tag="report.written", kw_only=True, frozen=True):
     """Why none could be: the words are kept here all the same."""
 
 
-class IncidentClosed(Happening, tag="incident.closed", kw_only=True, frozen=True):
+class IncidentClosed(BaseEvent, tag="incident.closed", kw_only=True, frozen=True):
     incident: str
     outcome: Literal["resolved", "escalated", "no-incident", "recovered", "closed"]
     answered_by: Literal["playbook", "model", "person", "nobody"] = "nobody"
@@ -227,7 +227,7 @@ class IncidentClosed(Happening, tag="incident.closed", kw_only=True, frozen=True
     reason: str = ""
 
 
-class IncidentRecovered(Happening, tag="incident.recovered", kw_only=True, frozen=True):
+class IncidentRecovered(BaseEvent, tag="incident.recovered", kw_only=True, frozen=True):
     """The problem of an incident has ended without a change of ours, by whatever means."""
 
     incident: str

@@ -3,13 +3,13 @@
 from datetime import datetime
 from typing import Literal
 
-from hermes.core.events.happening import Happening
+from hermes.core.events.base import BaseEvent
 
 MemoryKind = Literal["episodic", "semantic", "declarative"]
-Trust = Literal["person", "system", "model", "imported", "quarantined"]
+FactTrust = Literal["person", "system", "model", "imported", "quarantined"]
 
 
-class MessageImported(Happening, tag="message.imported", kw_only=True, frozen=True):
+class MessageImported(BaseEvent, tag="message.imported", kw_only=True, frozen=True):
     """A line of a conversation that was held elsewhere; its run is the session it belongs to."""
 
     id: str
@@ -17,7 +17,7 @@ class MessageImported(Happening, tag="message.imported", kw_only=True, frozen=Tr
     text: str
 
 
-class FactNoted(Happening, tag="memory.noted", kw_only=True, frozen=True):
+class FactNoted(BaseEvent, tag="memory.noted", kw_only=True, frozen=True):
     fact: str
     memory: MemoryKind
     text: str
@@ -31,7 +31,7 @@ class FactNoted(Happening, tag="memory.noted", kw_only=True, frozen=True):
     """depends-on, correlates-with, happens-at, fixed-by...; empty for a plain fact."""
     key: str = ""
     """What it says something about, when only one such thing can be true at a time."""
-    trust: Trust = "system"
+    trust: FactTrust = "system"
     actor: str = ""
     scope: Literal["own", "team"] = "own"
     supersedes: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class FactNoted(Happening, tag="memory.noted", kw_only=True, frozen=True):
     """Since when it holds; when it was noted, if nobody knows better."""
 
 
-class FactConfirmed(Happening, tag="memory.confirmed", kw_only=True, frozen=True):
+class FactConfirmed(BaseEvent, tag="memory.confirmed", kw_only=True, frozen=True):
     """Seen again: the same thing in other words, or the same words again."""
 
     fact: str
@@ -51,7 +51,7 @@ class FactConfirmed(Happening, tag="memory.confirmed", kw_only=True, frozen=True
     """When it was seen, if that is not the moment in which it was written down."""
 
 
-class FactEnded(Happening, tag="memory.ended", kw_only=True, frozen=True):
+class FactEnded(BaseEvent, tag="memory.ended", kw_only=True, frozen=True):
     """It no longer holds; it stays readable with the time at which it ended."""
 
     fact: str
@@ -61,14 +61,14 @@ class FactEnded(Happening, tag="memory.ended", kw_only=True, frozen=True):
     actor: str = ""
 
 
-class FactForgotten(Happening, tag="memory.forgotten", kw_only=True, frozen=True):
+class FactForgotten(BaseEvent, tag="memory.forgotten", kw_only=True, frozen=True):
     """A person wants it gone: out of recall, search and every list; rules do not note it again."""
 
     fact: str
     by: str = ""
 
 
-class FactsShown(Happening, tag="memory.shown", kw_only=True, frozen=True):
+class FactsShown(BaseEvent, tag="memory.shown", kw_only=True, frozen=True):
     """What was put before a model, so that its use can be judged by how the run ended."""
 
     facts: tuple[str, ...] = ()
@@ -77,14 +77,14 @@ class FactsShown(Happening, tag="memory.shown", kw_only=True, frozen=True):
     where: Literal["core", "recall", "tool"] = "recall"
 
 
-class RunSummarised(Happening, tag="run.summarised", kw_only=True, frozen=True):
+class RunSummarised(BaseEvent, tag="run.summarised", kw_only=True, frozen=True):
     summary: str
     method: Literal["model", "extract"] = "extract"
     upto: int = 0
     """The last journal event it tells of."""
 
 
-class NoteChanged(Happening, tag="note.changed", kw_only=True, frozen=True):
+class NoteChanged(BaseEvent, tag="note.changed", kw_only=True, frozen=True):
     """MEMORY.md or USER.md changed."""
 
     file: str
@@ -94,7 +94,7 @@ class NoteChanged(Happening, tag="note.changed", kw_only=True, frozen=True):
     removed: tuple[str, ...] = ()
 
 
-class MessageForgotten(Happening, tag="message.forgotten", kw_only=True, frozen=True):
+class MessageForgotten(BaseEvent, tag="message.forgotten", kw_only=True, frozen=True):
     """A message that no longer is found: it stays in the chain, not in search or recall."""
 
     seq: int

@@ -2,12 +2,12 @@
 
 from typing import Literal
 
-from hermes.core.events.happening import Happening, Origin
+from hermes.core.events.base import BaseEvent, RunOrigin
 from hermes.core.messages import Message, Usage
 
 
-class RunStarted(Happening, tag="run.started", kw_only=True, frozen=True):
-    origin: Origin
+class RunStarted(BaseEvent, tag="run.started", kw_only=True, frozen=True):
+    origin: RunOrigin
     parent: str = ""
     task: str = ""
     """The first words of what was asked, for listings."""
@@ -18,39 +18,39 @@ class RunStarted(Happening, tag="run.started", kw_only=True, frozen=True):
     """Nobody watches: after a crash it is picked up by itself."""
 
 
-class RunRenamed(Happening, tag="run.renamed", kw_only=True, frozen=True):
+class RunRenamed(BaseEvent, tag="run.renamed", kw_only=True, frozen=True):
     title: str
 
 
-class RunDeleted(Happening, tag="run.deleted", kw_only=True, frozen=True):
+class RunDeleted(BaseEvent, tag="run.deleted", kw_only=True, frozen=True):
     """A person no longer wants it. Its texts leave the store at the next compaction."""
 
 
-class TurnStarted(Happening, tag="turn.started", kw_only=True, frozen=True):
+class TurnStarted(BaseEvent, tag="turn.started", kw_only=True, frozen=True):
     """A person, or the house, wants something of the agent."""
 
     turn: int
 
 
-class TurnEnded(Happening, tag="turn.ended", kw_only=True, frozen=True):
+class TurnEnded(BaseEvent, tag="turn.ended", kw_only=True, frozen=True):
     turn: int
     outcome: Literal["answered", "interrupted", "exhausted", "failed"]
     reason: str = ""
 
 
-class TurnUndone(Happening, tag="turn.undone", kw_only=True, frozen=True):
+class TurnUndone(BaseEvent, tag="turn.undone", kw_only=True, frozen=True):
     """The turn no longer counts as part of the conversation."""
 
     turn: int
 
 
-class MessageAdded(Happening, tag="message.added", kw_only=True, frozen=True):
+class MessageAdded(BaseEvent, tag="message.added", kw_only=True, frozen=True):
     """System, user and assistant messages. Tool results are `ToolFinished`: one copy each."""
 
     message: Message
 
 
-class ModelAnswered(Happening, tag="model.answered", kw_only=True, frozen=True):
+class ModelAnswered(BaseEvent, tag="model.answered", kw_only=True, frozen=True):
     """What an answer cost; the ledger of spending limits is the sum of these."""
 
     model: str
@@ -58,7 +58,7 @@ class ModelAnswered(Happening, tag="model.answered", kw_only=True, frozen=True):
     seconds: float = 0.0
 
 
-class ModelFailed(Happening, tag="model.failed", kw_only=True, frozen=True):
+class ModelFailed(BaseEvent, tag="model.failed", kw_only=True, frozen=True):
     """One attempt failed; `next` says what is tried instead, and after which wait."""
 
     model: str
@@ -67,11 +67,11 @@ class ModelFailed(Happening, tag="model.failed", kw_only=True, frozen=True):
     wait: float = 0.0
 
 
-class ModelSwitched(Happening, tag="model.switched", kw_only=True, frozen=True):
+class ModelSwitched(BaseEvent, tag="model.switched", kw_only=True, frozen=True):
     model: str
 
 
-class ContextCompressed(Happening, tag="context.compressed", kw_only=True, frozen=True):
+class ContextCompressed(BaseEvent, tag="context.compressed", kw_only=True, frozen=True):
     """Older messages gave way to a summary. `dropped` counts them from the first kept one on."""
 
     summary: str

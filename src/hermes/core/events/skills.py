@@ -2,12 +2,12 @@
 
 from typing import Literal
 
-from hermes.core.events.happening import Happening
+from hermes.core.events.base import BaseEvent
 
 SkillState = Literal["draft", "compiled", "validated", "trusted", "retired"]
 
 
-class SkillChanged(Happening, tag="skill.changed", kw_only=True, frozen=True):
+class SkillChanged(BaseEvent, tag="skill.changed", kw_only=True, frozen=True):
     """A step of its life, with what it rests on; every step can be taken back."""
 
     skill: str
@@ -22,7 +22,7 @@ class SkillChanged(Happening, tag="skill.changed", kw_only=True, frozen=True):
     """Of a version that is not in use: until it is, the one in use keeps its own state."""
 
 
-class CompilerSaid(Happening, tag="compiler.said", kw_only=True, frozen=True):
+class CompilerReported(BaseEvent, tag="compiler.said", kw_only=True, frozen=True):
     """A line that the operator reads while a Python skill is made: `[Sandbox] …`."""
 
     skill: str
@@ -30,7 +30,7 @@ class CompilerSaid(Happening, tag="compiler.said", kw_only=True, frozen=True):
     text: str
 
 
-class SkillMeasured(Happening, tag="skill.measured", kw_only=True, frozen=True):
+class SkillMeasured(BaseEvent, tag="skill.measured", kw_only=True, frozen=True):
     """The gate: paired replays with and without the skill, counted by code."""
 
     skill: str
@@ -48,7 +48,7 @@ class SkillMeasured(Happening, tag="skill.measured", kw_only=True, frozen=True):
     reasons: tuple[str, ...] = ()
 
 
-class SkillUsed(Happening, tag="skill.used", kw_only=True, frozen=True):
+class SkillUsed(BaseEvent, tag="skill.used", kw_only=True, frozen=True):
     """A live use, after checks that the skill has no hand in."""
 
     skill: str
@@ -58,7 +58,7 @@ class SkillUsed(Happening, tag="skill.used", kw_only=True, frozen=True):
     detail: str = ""
 
 
-class SkillsReviewed(Happening, tag="skill.reviewed", kw_only=True, frozen=True):
+class SkillsReviewed(BaseEvent, tag="skill.reviewed", kw_only=True, frozen=True):
     """The agent read its own failing runs; `changed` is the one draft that came of it."""
 
     why: str
@@ -68,14 +68,14 @@ class SkillsReviewed(Happening, tag="skill.reviewed", kw_only=True, frozen=True)
     detail: str = ""
 
 
-class PlaybookStarted(Happening, tag="playbook.started", kw_only=True, frozen=True):
+class PlaybookStarted(BaseEvent, tag="playbook.started", kw_only=True, frozen=True):
     skill: str
     digest: str
     parameters: tuple[tuple[str, str], ...] = ()
     dry: bool = False
 
 
-class PlaybookStepped(Happening, tag="playbook.stepped", kw_only=True, frozen=True):
+class PlaybookStepped(BaseEvent, tag="playbook.stepped", kw_only=True, frozen=True):
     skill: str
     step: str
     call_id: str
@@ -86,7 +86,7 @@ class PlaybookStepped(Happening, tag="playbook.stepped", kw_only=True, frozen=Tr
     seconds: float = 0.0
 
 
-class PlaybookEnded(Happening, tag="playbook.ended", kw_only=True, frozen=True):
+class PlaybookEnded(BaseEvent, tag="playbook.ended", kw_only=True, frozen=True):
     skill: str
     outcome: Literal["applied", "declined", "unmet", "refused", "undone", "failed"]
     """declined: the probes did not confirm it; unmet: a step did not do what it should."""
@@ -102,7 +102,7 @@ class PlaybookEnded(Happening, tag="playbook.ended", kw_only=True, frozen=True):
     """Why its signature could not be looked for, or not completely; empty when it was."""
 
 
-class SkillShown(Happening, tag="skill.shown", kw_only=True, frozen=True):
+class SkillShown(BaseEvent, tag="skill.shown", kw_only=True, frozen=True):
     """Put before a model, or loaded by a matching signature."""
 
     skill: str
@@ -111,7 +111,7 @@ class SkillShown(Happening, tag="skill.shown", kw_only=True, frozen=True):
 
 SkillEvent = (
     SkillChanged
-    | CompilerSaid
+    | CompilerReported
     | SkillMeasured
     | SkillUsed
     | SkillsReviewed

@@ -2,11 +2,11 @@
 
 from typing import Literal
 
-from hermes.core.events.happening import Happening
+from hermes.core.events.base import BaseEvent
 from hermes.core.messages import Risk, ToolCall, ToolResult
 
 
-class ToolRequested(Happening, tag="tool.requested", kw_only=True, frozen=True):
+class ToolRequested(BaseEvent, tag="tool.requested", kw_only=True, frozen=True):
     call: ToolCall
     risk: Risk = Risk.READ
     origin: str = ""
@@ -18,7 +18,7 @@ class ToolRequested(Happening, tag="tool.requested", kw_only=True, frozen=True):
     """What a tool that is a command in disguise would run."""
 
 
-class ToolDecided(Happening, tag="tool.decided", kw_only=True, frozen=True):
+class ToolDecided(BaseEvent, tag="tool.decided", kw_only=True, frozen=True):
     call_id: str
     verdict: Literal["allow", "ask", "deny", "dry-run"]
     rule: str
@@ -38,7 +38,7 @@ class ToolDecided(Happening, tag="tool.decided", kw_only=True, frozen=True):
     """What is not enforced, or why nothing is."""
 
 
-class ToolApproved(Happening, tag="tool.approved", kw_only=True, frozen=True):
+class ToolApproved(BaseEvent, tag="tool.approved", kw_only=True, frozen=True):
     """Somebody answered; nobody answering is a no, by `nobody`."""
 
     call_id: str
@@ -47,7 +47,7 @@ class ToolApproved(Happening, tag="tool.approved", kw_only=True, frozen=True):
     scope: Literal["once", "session", "always"] = "once"
 
 
-class ToolStarted(Happening, tag="tool.started", kw_only=True, frozen=True):
+class ToolStarted(BaseEvent, tag="tool.started", kw_only=True, frozen=True):
     """From here on the world may have changed, whether or not a result was ever written."""
 
     call_id: str
@@ -56,7 +56,7 @@ class ToolStarted(Happening, tag="tool.started", kw_only=True, frozen=True):
     """What the policy expects it to do, in one word each; empty where nothing is known."""
 
 
-class ToolBlocked(Happening, tag="tool.blocked", kw_only=True, frozen=True):
+class ToolBlocked(BaseEvent, tag="tool.blocked", kw_only=True, frozen=True):
     """The kernel refused a command something that its verdict does not cover."""
 
     call_id: str
@@ -71,18 +71,18 @@ class ToolBlocked(Happening, tag="tool.blocked", kw_only=True, frozen=True):
     """Whether the program does the same without it."""
 
 
-class ToolFinished(Happening, tag="tool.finished", kw_only=True, frozen=True):
+class ToolFinished(BaseEvent, tag="tool.finished", kw_only=True, frozen=True):
     result: ToolResult
     seconds: float = 0.0
 
 
-class ProcessStarted(Happening, tag="process.started", kw_only=True, frozen=True):
+class ProcessStarted(BaseEvent, tag="process.started", kw_only=True, frozen=True):
     process: str
     command: str
     environment: str
 
 
-class ProcessMatched(Happening, tag="process.matched", kw_only=True, frozen=True):
+class ProcessMatched(BaseEvent, tag="process.matched", kw_only=True, frozen=True):
     """A watched pattern appeared in the output."""
 
     process: str
@@ -90,7 +90,7 @@ class ProcessMatched(Happening, tag="process.matched", kw_only=True, frozen=True
     line: str
 
 
-class ProcessEnded(Happening, tag="process.ended", kw_only=True, frozen=True):
+class ProcessEnded(BaseEvent, tag="process.ended", kw_only=True, frozen=True):
     process: str
     exit_code: int | None = None
     """None when nobody could see how it ended (a crash in between)."""

@@ -9,17 +9,22 @@ what no judged command needs. Root also loses the capabilities that these calls 
 import ctypes
 import os
 
-from hermes.environments.confinement import kernel, landlock, privileges, seccomp
-from hermes.environments.confinement.seccomp import Notification, Refusal, When, any_bit
-from hermes.environments.confinement.terminals import OPEN_PEER
-from hermes.environments.confinement.verdict_rules import DEVICES, VerdictRules
+from hermes.environments.confinement import kernel, landlock, process_control, seccomp
+from hermes.environments.confinement.call_supervisor import TIOCGPTPEER
+from hermes.environments.confinement.messages import WRITABLE_DEVICES, VerdictRules
+from hermes.environments.confinement.seccomp import (
+    ArgumentCondition,
+    CallNotification,
+    CallRefusal,
+    any_bit,
+)
 
 WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
-LARGE_FILE = {"x86_64": 0o100000, "aarch64": 0o400000}
-TERMINAL_FLAGS = tuple(
-    os.O_RDWR | os.O_NONBLOCK | extra for extra in (0, LARGE_FILE.get(kernel.machine(), 0))
+LARGE_FILE_FLAG = {"x86_64": 0o100000, "aarch64": 0o400000}
+TERMINAL_OPEN_FLAGS = tuple(
+    os.O_RDWR | os.O_NONBLOCK | extra for extra in (0, LARGE_FILE_FLAG.get(kernel.machine(), 0))
 )
-CHANGES = """
+CHANGE_CALLS = """
 chmod chown creat fchmod fchmodat fchmodat2 fchown fchownat file_setattr fremovexattr fsetxattr
 futimesat lchown link linkat lremovexattr lsetxattr mkdir mkdirat mknod mknodat removexattr
 removexattrat rename renameat renameat2 rmdir setxattr setxattrat symlink symlinkat truncate unlink
@@ -27,7 +32,7 @@ unlinkat utime utimensat utimes
 """
 """Calls that change a file, a folder or its attributes; opening for writing comes on top."""
 
-FORBIDDEN = """
+FORBIDDEN_CALLS = """
 acct bpf chroot clock_settime delete_module finit_module fsconfig fsmount fsopen fspick init_module
 kexec_file_load kexec_load mount mount_setattr move_mount mq_open mq_unlink msgrcv msgsnd
 open_by_handle_at open_tree_attr pivot_root reboot semop semtimedop setdomainname sethostname setns
@@ -35,14 +40,22 @@ settimeofday shmat swapoff swapon umount2 unshare vhangup
 """
 """Calls that change the machine or other programs. The supervisor refuses and reports them."""
 
-SYSLOG_READS = (0, 1, 3, 9, 10)
+SYSLOG_READ_ACTIONS = (0, 1, 3, 9, 10)
 """Kinds of `syslog` that read the messages of the kernel and leave them there."""
-SYSTEM_V_CONTROL = ("msgctl", "semctl", "shmctl")
-REMOVE_OR_SET = (0, 1)
-SETTING_SEMAPHORES = (16, 17)
+SYSTEM_V_CONTROL_CALLS = ("msgctl", "semctl", "shmctl")
+SYSTEM_V_CHANGE_COMMANDS = (0, 1)
+SEMAPHORE_SET_COMMANDS = (16, 17)
 
-SYS_PTRACE = 19
-NET_ADMIN, NET_RAW, SYS_MODULE, SYS_RAWIO, SYS_ADMIN, SYS_BOOT, SYS_TIME = (
+CAP_SYS_PTRACE = 19
+(
+    CAP_NET_ADMIN,
+    CAP_NET_RAW,
+    CAP_SYS_MODULE,
+    CAP_SYS_RAWIO,
+    CAP_SYS_ADMIN,
+    CAP_SYS_BOOT,
+    CAP_SYS_TIME,
+) = (
     12,
     13,
     16,
@@ -51,41 +64,48 @@ NET_ADMIN, NET_RAW, SYS_MODULE, SYS_RAWIO, SYS_ADMIN, SYS_BOOT, SYS_TIME = (
     22,
     25,
 )
-AUDIT_WRITE, AUDIT_CONTROL = 29, 30
+CAP_AUDIT_WRITE, CAP_AUDIT_CONTROL = 29, 30
 NETLINK_AUDIT, MULTIPATH_TCP, NO_SUCH_PROTOCOL = 9, 262, 93
 AF_PACKET = 17
 NO_NEW_PRIVILEGES = 38
-NEW_MOUNTS, RECURSIVE, PRIVATE, BIND = 0x20000, 0x4000, 0x40000, 0x1000
-AT_RECURSIVE, READ_ONLY = 0x8000, 1
-CHANGES_BY_IOCTL = (
+CLONE_NEW_MOUNTS, MOUNT_RECURSIVE, MOUNT_PRIVATE, MOUNT_BIND = 0x20000, 0x4000, 0x40000, 0x1000
+AT_RECURSIVE, MOUNT_READ_ONLY = 0x8000, 1
+CHANGE_IOCTLS = (
     *(0x40086602, 0x40046602, 0x401C5820, 0xC0185879, 0xC0045877, 0xC0045878),
     *(0x40087602, 0x40047602, 0x40086604, 0x40046604),
 )
 """Flags, projects and versions of a file, trimming and freezing of a file system: none of them
 needs the file to be open for writing."""
-KEYS_AND_SHARED_MEMORY = ("add_key", "request_key", "msgget", "semget", "shmget")
+KEY_AND_SHARED_MEMORY_CALLS = ("add_key", "request_key", "msgget", "semget", "shmget")
 NEW_NAMESPACES = 0x7E020000
 """Flags of `clone` that make a namespace, in which a command could regain rights."""
-BTRFS, NO_SUCH_IOCTL = 0x94, 25
-SENDS, FAST_OPEN = {"sendto": 3, "sendmsg": 2, "sendmmsg": 3}, 0x20000000
+BTRFS_IOCTL_TYPE, NO_SUCH_IOCTL = 0x94, 25
+SEND_CALL_FLAG_ARGUMENTS, TCP_FAST_OPEN_FLAG = (
+    {"sendto": 3, "sendmsg": 2, "sendmmsg": 3},
+    0x20000000,
+)
 """Where the flags are, and the one that connects without `connect`."""
-SIGNALS_BY_DESCRIPTOR = (8, 10, 15)
+SIGNAL_OWNER_COMMANDS = (8, 10, 15)
 """`F_SETOWN`, `F_SETSIG`, `F_SETOWN_EX`: the kernel signals any process when data arrives."""
-OWNERS_BY_IOCTL = (0x8901, 0x8902)
+SIGNAL_OWNER_IOCTLS = (0x8901, 0x8902)
 """The same by `FIOSETOWN` and `SIOCSPGRP`."""
-SIGNALS = ("tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
+SIGNAL_CALLS = ("tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
 """Ways to send a signal besides `kill`; a thread of a program sends some to itself."""
 
 
-class Enforcement:
+class VerdictEnforcer:
     """Puts up confinements. What they have in common is made once, before the first."""
 
     def __init__(self) -> None:
-        self._devices = [fd for name in DEVICES if (fd := landlock.handle(f"/dev/{name}")) >= 0]
+        self._devices = [
+            fd
+            for name in WRITABLE_DEVICES
+            if (fd := landlock.open_path_handle(f"/dev/{name}")) >= 0
+        ]
         self._programs: dict[bytes, bytes] = {}
-        self._abi = landlock.version()
-        self._ready: landlock.Grants | None = None
-        self._privileged = has_capability(SYS_ADMIN)
+        self._abi = landlock.landlock_version()
+        self._ready: landlock.LandlockRuleset | None = None
+        self._privileged = has_capability(CAP_SYS_ADMIN)
 
     def prepare(self, rules: VerdictRules) -> None:
         """Called in the process that stays: the next command with such rules starts faster."""
@@ -106,23 +126,23 @@ class Enforcement:
         Raises `OSError` naming the step that the kernel refused; then nothing may be run.
         """
         if rules.sees_processes:
-            make_everything_read_only(rules.trees)
+            make_mounts_read_only(rules.trees)
         else:
             grants = self._grants(rules)
             if not self._privileged:
                 kernel.prctl(NO_NEW_PRIVILEGES, 1)
             grants.restrict()
-        listener = seccomp.install_with_listener(self._program(rules))
+        listener = seccomp.install_filter_with_listener(self._program(rules))
         drop_capabilities(rules)
         return listener
 
     def _program(self, rules: VerdictRules) -> bytes:
         key = rules.shape
         if key not in self._programs:
-            self._programs[key] = seccomp.program(filter_for(rules))
+            self._programs[key] = seccomp.compile_filter(build_filter(rules))
         return self._programs[key]
 
-    def _grants(self, rules: VerdictRules) -> landlock.Grants:
+    def _grants(self, rules: VerdictRules) -> landlock.LandlockRuleset:
         usual = not (rules.may_signal or rules.device_control or rules.listens)
         grants = self._ready if usual and self._ready else self._common_grants(rules)
         for path in rules.trees:
@@ -131,108 +151,142 @@ class Enforcement:
             grants.device(path)
         return grants
 
-    def _common_grants(self, rules: VerdictRules) -> landlock.Grants:
+    def _common_grants(self, rules: VerdictRules) -> landlock.LandlockRuleset:
         scopes = 0
         if self._abi >= landlock.VERSION_WITH_SCOPES:
-            scopes = landlock.ABSTRACT_SOCKETS | (0 if rules.may_signal else landlock.SIGNALS)
-        rights = landlock.CHANGE
+            scopes = landlock.SCOPE_ABSTRACT_SOCKETS | (
+                0 if rules.may_signal else landlock.SCOPE_SIGNALS
+            )
+        rights = landlock.RIGHTS_CHANGE
         if rules.device_control:
-            rights &= ~landlock.IOCTL_DEVICE
+            rights &= ~landlock.RIGHT_IOCTL_DEVICE
         # The supervisor decides on connections; Landlock only on ports to listen on.
-        grants = landlock.Grants(network=rules.listens, scopes=scopes, rights=rights, abi=self._abi)
+        grants = landlock.LandlockRuleset(
+            network=rules.listens, scopes=scopes, rights=rights, abi=self._abi
+        )
         for device in self._devices:
             grants.opened_device(device)
         return grants
 
 
-def filter_for(rules: VerdictRules) -> list[Refusal]:
+def build_filter(rules: VerdictRules) -> list[CallRefusal]:
     """The calls that are refused or handed to the supervisor, the frequent ones first."""
-    found: list[Refusal] = [
+    found: list[CallRefusal] = [
         # Every bash opens the terminal once, with these flags: Landlock alone decides on that.
-        Notification("openat", any_bit(2, WRITE_FLAGS), When(2, *TERMINAL_FLAGS, unless=True)),
-        Notification("open", any_bit(1, WRITE_FLAGS), When(1, *TERMINAL_FLAGS, unless=True)),
-        Notification("connect"),
-        Notification("socket", *_refused_sockets(rules)),
-        Refusal("openat2", error=seccomp.ENOSYS),
-        Refusal("clone", any_bit(0, NEW_NAMESPACES)),
-        Refusal("clone3", error=seccomp.ENOSYS),  # its flags are out of a filter's sight
-        *(Refusal(name) for name in KEYS_AND_SHARED_MEMORY),
-        *(Refusal(name) for name in ("io_uring_setup", "io_uring_enter", "io_uring_register")),
-        *(Refusal(name, any_bit(at, FAST_OPEN)) for name, at in SENDS.items()),
-        *(Notification(name) for name in CHANGES.split()),
-        *(Notification(name) for name in FORBIDDEN.split()),
-        *(Notification(name, When(1, *REMOVE_OR_SET)) for name in SYSTEM_V_CONTROL),
-        Notification("semctl", When(2, *SETTING_SEMAPHORES)),
-        Refusal("ioctl", When(1, seccomp.TIOCSTI, seccomp.TIOCLINUX)),
-        Notification("ioctl", When(1, OPEN_PEER)),
-        Notification("syslog", When(0, *SYSLOG_READS, unless=True)),
+        CallNotification(
+            "openat",
+            any_bit(2, WRITE_FLAGS),
+            ArgumentCondition(2, *TERMINAL_OPEN_FLAGS, unless=True),
+        ),
+        CallNotification(
+            "open", any_bit(1, WRITE_FLAGS), ArgumentCondition(1, *TERMINAL_OPEN_FLAGS, unless=True)
+        ),
+        CallNotification("connect"),
+        CallNotification("socket", *_refused_sockets(rules)),
+        CallRefusal("openat2", error=seccomp.ENOSYS),
+        CallRefusal("clone", any_bit(0, NEW_NAMESPACES)),
+        CallRefusal("clone3", error=seccomp.ENOSYS),  # its flags are out of a filter's sight
+        *(CallRefusal(name) for name in KEY_AND_SHARED_MEMORY_CALLS),
+        *(CallRefusal(name) for name in ("io_uring_setup", "io_uring_enter", "io_uring_register")),
+        *(
+            CallRefusal(name, any_bit(at, TCP_FAST_OPEN_FLAG))
+            for name, at in SEND_CALL_FLAG_ARGUMENTS.items()
+        ),
+        *(CallNotification(name) for name in CHANGE_CALLS.split()),
+        *(CallNotification(name) for name in FORBIDDEN_CALLS.split()),
+        *(
+            CallNotification(name, ArgumentCondition(1, *SYSTEM_V_CHANGE_COMMANDS))
+            for name in SYSTEM_V_CONTROL_CALLS
+        ),
+        CallNotification("semctl", ArgumentCondition(2, *SEMAPHORE_SET_COMMANDS)),
+        CallRefusal("ioctl", ArgumentCondition(1, seccomp.TIOCSTI, seccomp.TIOCLINUX)),
+        CallNotification("ioctl", ArgumentCondition(1, TIOCGPTPEER)),
+        CallNotification("syslog", ArgumentCondition(0, *SYSLOG_READ_ACTIONS, unless=True)),
         # A datagram can be sent from a pair to any named socket of the host.
-        Refusal(
+        CallRefusal(
             "socketpair",
-            When(1, seccomp.SOCK_STREAM, seccomp.SOCK_SEQPACKET, unless=True, mask=0xF),
+            ArgumentCondition(
+                1, seccomp.SOCK_STREAM, seccomp.SOCK_SEQPACKET, unless=True, mask=0xF
+            ),
         ),
     ]
     # Its connections and listeners are not those that Landlock and the supervisor know.
-    found.append(Refusal("socket", When(2, MULTIPATH_TCP), error=NO_SUCH_PROTOCOL))
-    found += _datagrams_to_names(rules)
+    found.append(CallRefusal("socket", ArgumentCondition(2, MULTIPATH_TCP), error=NO_SUCH_PROTOCOL))
+    found += _refused_named_datagrams(rules)
     if not rules.audit_control:
-        audit = (When(0, seccomp.AF_NETLINK), When(2, NETLINK_AUDIT))
-        found.append(Refusal("socket", *audit, error=NO_SUCH_PROTOCOL))
+        audit = (ArgumentCondition(0, seccomp.AF_NETLINK), ArgumentCondition(2, NETLINK_AUDIT))
+        found.append(CallRefusal("socket", *audit, error=NO_SUCH_PROTOCOL))
     if not rules.device_control:
         found += [
-            Notification("ioctl", When(1, *CHANGES_BY_IOCTL)),
-            Refusal("ioctl", When(1, BTRFS << 8, mask=0xFF00), error=NO_SUCH_IOCTL),
+            CallNotification("ioctl", ArgumentCondition(1, *CHANGE_IOCTLS)),
+            CallRefusal(
+                "ioctl",
+                ArgumentCondition(1, BTRFS_IOCTL_TYPE << 8, mask=0xFF00),
+                error=NO_SUCH_IOCTL,
+            ),
         ]
     if rules.sees_processes:
         # A descriptor of another process, the supervisor's among them, is a way out of all of this.
         attaching = () if rules.may_attach else ("ptrace", "process_vm_writev")
         refused = ("pidfd_getfd", *attaching)
-        signals = () if rules.may_signal else SIGNALS
-        found += [Notification(name) for name in (*signals, *refused)]
+        signals = () if rules.may_signal else SIGNAL_CALLS
+        found += [CallNotification(name) for name in (*signals, *refused)]
     if not rules.may_signal:
         found += [
-            Notification("kill"),
-            Refusal("fcntl", When(1, *SIGNALS_BY_DESCRIPTOR)),
-            Refusal("ioctl", When(1, *OWNERS_BY_IOCTL)),
+            CallNotification("kill"),
+            CallRefusal("fcntl", ArgumentCondition(1, *SIGNAL_OWNER_COMMANDS)),
+            CallRefusal("ioctl", ArgumentCondition(1, *SIGNAL_OWNER_IOCTLS)),
         ]
         # To oneself (0) and to read a limit of another (no new one given) stays free.
         found += [
-            Notification(name, any_bit(place, seccomp.ALL_BITS))
-            for name, place in seccomp.OF_OTHER_PROCESSES.items()
+            CallNotification(name, any_bit(place, seccomp.ALL_BITS))
+            for name, place in seccomp.PROCESS_ARGUMENT_CALLS.items()
             if name != "prlimit64"
         ]
         found.append(
-            Notification("prlimit64", any_bit(0, seccomp.ALL_BITS), any_bit(2, seccomp.ALL_BITS))
+            CallNotification(
+                "prlimit64", any_bit(0, seccomp.ALL_BITS), any_bit(2, seccomp.ALL_BITS)
+            )
         )
     return found
 
 
-def _refused_sockets(rules: VerdictRules) -> tuple[When, ...]:
+def _refused_sockets(rules: VerdictRules) -> tuple[ArgumentCondition, ...]:
     """Unix sockets must be connected, and the supervisor does that; netlink asks the kernel."""
     families = [seccomp.AF_UNIX, seccomp.AF_NETLINK]
     if rules.network or rules.interfaces:
         families += [seccomp.AF_INET, seccomp.AF_INET6]
     if rules.raw_sockets:
         families.append(AF_PACKET)
-    return (When(0, *families, unless=True),)
+    return (ArgumentCondition(0, *families, unless=True),)
 
 
-def _datagrams_to_names(rules: VerdictRules) -> list[Refusal]:
+def _refused_named_datagrams(rules: VerdictRules) -> list[CallRefusal]:
     """Without a connection, a datagram names its receiver where no filter can look."""
-    refused: list[Refusal] = [
-        Refusal(
+    refused: list[CallRefusal] = [
+        CallRefusal(
             "socket",
-            When(0, seccomp.AF_UNIX),
-            When(1, seccomp.SOCK_DGRAM, seccomp.SOCK_RAW, mask=0xF),
+            ArgumentCondition(0, seccomp.AF_UNIX),
+            ArgumentCondition(1, seccomp.SOCK_DGRAM, seccomp.SOCK_RAW, mask=0xF),
         )
     ]
     inet = (seccomp.AF_INET, seccomp.AF_INET6)
     if rules.interfaces and not rules.network:
         refused.append(
-            Refusal("socket", When(0, *inet), When(1, seccomp.SOCK_DGRAM, unless=True, mask=0xF))
+            CallRefusal(
+                "socket",
+                ArgumentCondition(0, *inet),
+                ArgumentCondition(1, seccomp.SOCK_DGRAM, unless=True, mask=0xF),
+            )
         )
     if rules.network and not rules.raw_sockets:
-        refused.append(Refusal("socket", When(0, *inet), When(1, seccomp.SOCK_RAW, mask=0xF)))
+        refused.append(
+            CallRefusal(
+                "socket",
+                ArgumentCondition(0, *inet),
+                ArgumentCondition(1, seccomp.SOCK_RAW, mask=0xF),
+            )
+        )
     return refused
 
 
@@ -240,34 +294,36 @@ class _MountAttributes(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "namespace")]
 
 
-def make_everything_read_only(trees: tuple[str, ...]) -> None:
+def make_mounts_read_only(trees: tuple[str, ...]) -> None:
     """A mount namespace in which only these folders can be written. Raises `OSError`."""
-    kernel.call("unshare", NEW_MOUNTS)
+    kernel.system_call("unshare", CLONE_NEW_MOUNTS)
     library = kernel.libc()
     kept = [os.fsencode(tree) for tree in trees]
-    if library.mount(b"none", b"/", None, RECURSIVE | PRIVATE, None):
+    if library.mount(b"none", b"/", None, MOUNT_RECURSIVE | MOUNT_PRIVATE, None):
         raise OSError(ctypes.get_errno(), "cannot make mounts private")
     for tree in kept:
-        if library.mount(tree, tree, None, RECURSIVE | BIND, None):
+        if library.mount(tree, tree, None, MOUNT_RECURSIVE | MOUNT_BIND, None):
             raise OSError(ctypes.get_errno(), f"cannot keep {tree!r} writable")
-    _set_mount(b"/", AT_RECURSIVE, _MountAttributes(READ_ONLY, 0, 0, 0))
+    _set_mount(b"/", AT_RECURSIVE, _MountAttributes(MOUNT_READ_ONLY, 0, 0, 0))
     for tree in kept:
-        _set_mount(tree, AT_RECURSIVE, _MountAttributes(0, READ_ONLY, 0, 0))
+        _set_mount(tree, AT_RECURSIVE, _MountAttributes(0, MOUNT_READ_ONLY, 0, 0))
 
 
 def _set_mount(path: bytes, flags: int, attributes: _MountAttributes) -> None:
     size = ctypes.sizeof(attributes)
-    kernel.call("mount_setattr", -100, path, flags, ctypes.byref(attributes), size)
+    kernel.system_call("mount_setattr", -100, path, flags, ctypes.byref(attributes), size)
 
 
-class _Header(ctypes.Structure):
+class _CapabilityUserHeader(ctypes.Structure):
     _fields_ = [("version", ctypes.c_uint32), ("pid", ctypes.c_int)]
 
 
 def _capabilities() -> "ctypes.Array[ctypes.c_uint32]":
     """Effective, permitted and inheritable ones: the low words, then the high words."""
     found = (ctypes.c_uint32 * 6)()
-    kernel.call("capget", ctypes.byref(_Header(0x20080522, 0)), ctypes.byref(found))
+    kernel.system_call(
+        "capget", ctypes.byref(_CapabilityUserHeader(0x20080522, 0)), ctypes.byref(found)
+    )
     return found
 
 
@@ -277,19 +333,21 @@ def has_capability(number: int) -> bool:
 
 def drop_capabilities(rules: VerdictRules) -> None:
     """Those by which a change needs no file: clocks, modules, network interfaces, raw devices."""
-    dropped = [SYS_MODULE, SYS_BOOT, SYS_TIME]
-    dropped += [] if rules.network_control else [NET_ADMIN]
-    dropped += [] if rules.audit_control else [AUDIT_WRITE, AUDIT_CONTROL]
-    dropped += [] if rules.device_control else [SYS_RAWIO, SYS_ADMIN]
+    dropped = [CAP_SYS_MODULE, CAP_SYS_BOOT, CAP_SYS_TIME]
+    dropped += [] if rules.network_control else [CAP_NET_ADMIN]
+    dropped += [] if rules.audit_control else [CAP_AUDIT_WRITE, CAP_AUDIT_CONTROL]
+    dropped += [] if rules.device_control else [CAP_SYS_RAWIO, CAP_SYS_ADMIN]
     found = _capabilities()
     if not any(found):
         return
     for number in dropped:
         try:
-            kernel.prctl(privileges.DROP_FROM_BOUNDING_SET, number)
+            kernel.prctl(process_control.PR_CAPBSET_DROP, number)
         except OSError as error:
             if error.errno != 1:  # not allowed to: then it cannot be regained by exec as root
                 raise
         for word in range(3):
             found[word] &= ~(1 << number)
-    kernel.call("capset", ctypes.byref(_Header(0x20080522, 0)), ctypes.byref(found))
+    kernel.system_call(
+        "capset", ctypes.byref(_CapabilityUserHeader(0x20080522, 0)), ctypes.byref(found)
+    )

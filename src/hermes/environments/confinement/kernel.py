@@ -9,7 +9,7 @@ import ctypes
 import os
 from ctypes import c_long, c_ulong
 
-SYSCALLS = {
+SYSCALL_NUMBERS = {
     # name: (x86_64, aarch64); None where the architecture never had it
     "acct": (163, 89),
     "add_key": (248, 217),
@@ -160,11 +160,11 @@ SYSCALLS = {
     "vhangup": (153, 58),
 }
 
-COLUMNS = {"x86_64": 0, "aarch64": 1}
+SYSCALL_COLUMNS = {"x86_64": 0, "aarch64": 1}
 
 
-_NAME = os.uname().machine
-_MACHINE = _NAME if ctypes.sizeof(ctypes.c_void_p) == 8 else f"{_NAME} (32 bit)"
+_MACHINE_NAME = os.uname().machine
+_MACHINE = _MACHINE_NAME if ctypes.sizeof(ctypes.c_void_p) == 8 else f"{_MACHINE_NAME} (32 bit)"
 
 
 def machine() -> str:
@@ -172,30 +172,30 @@ def machine() -> str:
     return _MACHINE
 
 
-def number(name: str, where: str = "") -> int | None:
+def syscall_number(name: str, where: str = "") -> int | None:
     """A system call's number. Raises `OSError` on an architecture without a table."""
     where = where or machine()
-    column = COLUMNS.get(where)
+    column = SYSCALL_COLUMNS.get(where)
     if column is None:
         raise OSError(f"no table of system calls for {where}")
-    return SYSCALLS[name][column]
+    return SYSCALL_NUMBERS[name][column]
 
 
-class _Opened:
+class _LoadedLibrary:
     """The C library, opened once: putting up the walls takes hundreds of calls."""
 
     library: ctypes.CDLL | None = None
 
 
 def libc() -> ctypes.CDLL:
-    if _Opened.library is None:
-        _Opened.library = ctypes.CDLL(None, use_errno=True)
-    return _Opened.library
+    if _LoadedLibrary.library is None:
+        _LoadedLibrary.library = ctypes.CDLL(None, use_errno=True)
+    return _LoadedLibrary.library
 
 
-def call(name: str, *arguments: object) -> int:
+def system_call(name: str, *arguments: object) -> int:
     """One system call; a failing one raises `OSError` naming it."""
-    found = number(name)
+    found = syscall_number(name)
     if found is None:
         raise OSError(f"{name} does not exist on {machine()}")
     function = libc().syscall

@@ -11,34 +11,36 @@ import os
 
 from hermes.environments.confinement import kernel
 
-EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
-MAKE_CHAR, MAKE_BLOCK = 1 << 6, 1 << 11
-MAKE = 0b1_1111_1100_0000
+RIGHT_EXECUTE, RIGHT_WRITE_FILE, RIGHT_READ_FILE, RIGHT_READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+RIGHT_MAKE_CHAR, RIGHT_MAKE_BLOCK = 1 << 6, 1 << 11
+RIGHTS_MAKE = 0b1_1111_1100_0000
 """Every right that makes an entry in a folder."""
-TRUNCATE, IOCTL_DEVICE = 1 << 14, 1 << 15
-READ = EXECUTE | READ_FILE | READ_DIR
-CHANGE = ((1 << 16) - 1) & ~READ
+RIGHT_TRUNCATE, RIGHT_IOCTL_DEVICE = 1 << 14, 1 << 15
+RIGHTS_READ = RIGHT_EXECUTE | RIGHT_READ_FILE | RIGHT_READ_DIR
+RIGHTS_CHANGE = ((1 << 16) - 1) & ~RIGHTS_READ
 """Every right that changes a file, a folder or a device."""
-FILE_ONLY = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEVICE
-DEVICE = WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEVICE
-TCP = 0b11
-ABSTRACT_SOCKETS, SIGNALS = 1, 2
+RIGHTS_FOR_FILES = (
+    RIGHT_EXECUTE | RIGHT_WRITE_FILE | RIGHT_READ_FILE | RIGHT_TRUNCATE | RIGHT_IOCTL_DEVICE
+)
+RIGHTS_DEVICE = RIGHT_WRITE_FILE | RIGHT_READ_FILE | RIGHT_TRUNCATE | RIGHT_IOCTL_DEVICE
+NETWORK_RIGHTS_TCP = 0b11
+SCOPE_ABSTRACT_SOCKETS, SCOPE_SIGNALS = 1, 2
 VERSION_WITH_SCOPES = 6
 
 
-class _Ruleset(ctypes.Structure):
+class _RulesetAttributes(ctypes.Structure):
     _fields_ = [("files", ctypes.c_uint64), ("net", ctypes.c_uint64), ("scoped", ctypes.c_uint64)]
 
 
-class _Beneath(ctypes.Structure):
+class _PathBeneathAttributes(ctypes.Structure):
     _pack_ = 1
     _fields_ = [("access", ctypes.c_uint64), ("parent", ctypes.c_int32)]
 
 
-def version() -> int:
+def landlock_version() -> int:
     """What the kernel knows of it; 0 when it does not, or when it was not switched on."""
     try:
-        return kernel.call("landlock_create_ruleset", None, 0, 1)
+        return kernel.system_call("landlock_create_ruleset", None, 0, 1)
     except OSError:
         return 0
 
@@ -48,7 +50,7 @@ def known_rights(abi: int) -> int:
     return (1 << (13 + (abi >= 2) + (abi >= 3) + (abi >= 5))) - 1
 
 
-def handle(path: str) -> int:
+def open_path_handle(path: str) -> int:
     """A file to be granted, whatever its name leads to later; -1 when it is not there."""
     try:
         return os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -56,52 +58,59 @@ def handle(path: str) -> int:
         return -1
 
 
-class Grants:
+class LandlockRuleset:
     """A set of grants in the making; `restrict` puts the calling process behind it, for ever."""
 
     def __init__(
-        self, *, network: bool, scopes: int = 0, rights: int = READ | CHANGE, abi: int = 0
+        self,
+        *,
+        network: bool,
+        scopes: int = 0,
+        rights: int = RIGHTS_READ | RIGHTS_CHANGE,
+        abi: int = 0,
     ) -> None:
         """`rights` are those that need a grant from here on; the others stay free. `abi` is the
         version of the kernel, if it is known already."""
-        abi = abi or version()
+        abi = abi or landlock_version()
         self._rights = known_rights(abi) & rights
-        attributes = _Ruleset(self._rights, 0 if network or abi < 4 else TCP, scopes)
+        attributes = _RulesetAttributes(
+            self._rights, 0 if network or abi < 4 else NETWORK_RIGHTS_TCP, scopes
+        )
         size = 24 if abi >= VERSION_WITH_SCOPES else 16 if abi >= 4 else 8
-        self._fd = kernel.call("landlock_create_ruleset", ctypes.byref(attributes), size, 0)
+        self._fd = kernel.system_call("landlock_create_ruleset", ctypes.byref(attributes), size, 0)
 
     def readable(self, path: str) -> None:
-        self._add(path, READ)
+        self._add(path, RIGHTS_READ)
 
     def writable(self, path: str) -> None:
-        self._add(path, self._rights & ~(MAKE_CHAR | MAKE_BLOCK))
+        self._add(path, self._rights & ~(RIGHT_MAKE_CHAR | RIGHT_MAKE_BLOCK))
 
     def device(self, path: str) -> None:
-        self._add(path, DEVICE)
+        self._add(path, RIGHTS_DEVICE)
 
     def opened_device(self, fd: int) -> None:
         """As `device`, for one that `handle` gave."""
-        self._grant(fd, DEVICE)
+        self._grant(fd, RIGHTS_DEVICE)
 
     def _add(self, path: str, access: int) -> None:
         """A path that is not there, or that we may not even reach, needs no grant."""
-        fd = handle(path)
+        fd = open_path_handle(path)
         if fd < 0:
             return
         try:
             if not os.path.isdir(path):  # noqa: PTH112 - pathlib costs the launcher 8 ms
-                access &= FILE_ONLY
+                access &= RIGHTS_FOR_FILES
             self._grant(fd, access)
         finally:
             os.close(fd)
 
     def _grant(self, fd: int, access: int) -> None:
-        rule = _Beneath(access & self._rights, fd)
-        kernel.call("landlock_add_rule", self._fd, 1, ctypes.byref(rule), 0)
+        rule = _PathBeneathAttributes(access & self._rights, fd)
+        kernel.system_call("landlock_add_rule", self._fd, 1, ctypes.byref(rule), 0)
 
     def restrict(self) -> None:
         """Needs no_new_privs or CAP_SYS_ADMIN."""
-        kernel.call("landlock_restrict_self", self._fd, 0)
+        kernel.system_call("landlock_restrict_self", self._fd, 0)
         self.close()
 
     def close(self) -> None:

@@ -1,46 +1,242 @@
-"""The one process that goes behind the walls, and from which all commands are forked.
-
-Hermes starts it once for a sandbox; a warm command then costs two forks and an exec. It has an
-empty environment, no descriptor but the line to Hermes (closed on exec), and cannot be looked
-into by the commands, which run as the same user. If they manage to end it, or one of the keepers,
-the sandbox ends with it: the line breaks, Hermes says so and starts another one.
-
-The line also ends it: when Hermes is gone, however that came, so is all that ran here.
-"""
+"""Opens and replaces files for Hermes from within the walls: with the rights of the commands."""
 
 import _socket
 import os
 import select
+import stat
+import time
 
-from hermes.environments.confinement import kernel, limits, signals, wire
-from hermes.environments.confinement.file_quota import FileQuota
-from hermes.environments.confinement.files import serve_file
-from hermes.environments.confinement.keeper import has_children, keep
-from hermes.environments.confinement.plan import Plan
-from hermes.environments.confinement.walls import FIRST_CGROUP, go_behind, processes_outside
-from hermes.environments.confinement.wire import Request
+from hermes.environments.confinement import kernel, limits, messages, process_control
+from hermes.environments.confinement.isolation import (
+    FIRST_CGROUP_DESCRIPTOR,
+    apply_isolation,
+    apply_landlock,
+    count_outside_processes,
+)
+from hermes.environments.confinement.limits import FileQuota, allow_only_removal
+from hermes.environments.confinement.messages import LauncherRequest, SandboxPlan
 
-LINE = 3
+ENOSPC = 28
+
+
+def serve_file(
+    request: LauncherRequest, plan: SandboxPlan, files: list[int], *, full: bool
+) -> None:
+    """Hand out a descriptor; for a replacement also wait for the word that it is complete."""
+    link = _socket.socket(fileno=files[0])
+    try:
+        if plan.walls == "landlock":
+            apply_landlock(plan)
+        os.chdir(request.cwd)
+        if request.kind == "read":
+            messages.send_message(link, messages.ANSWER_FILE, (_open_plain_file(request.path),))
+        elif full:
+            raise OSError(ENOSPC, "the files of the sandbox take up more than terminal.total_mb")
+        else:
+            _replace_file(link, request.path)
+    except OSError as error:
+        messages.send_message(
+            link, messages.ANSWER_FAILED + f"{error.errno or 0} {error.strerror or error}".encode()
+        )
+
+
+def _open_plain_file(path: bytes) -> int:
+    """Only a plain file: a pipe or a device could make the reader wait for ever."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(21, "is a folder")
+    if not stat.S_ISREG(mode):
+        raise OSError(22, "is not a plain file")
+    return fd
+
+
+def _replace_file(link: _socket.socket, path: bytes) -> None:
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)  # noqa: PTH120 - pathlib costs the launcher 8 ms
+    os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+    try:
+        there = os.stat(target)  # noqa: PTH116
+    except FileNotFoundError:
+        mode = 0o644
+    else:
+        if stat.S_ISDIR(there.st_mode):
+            raise IsADirectoryError(21, "is a folder")
+        mode = there.st_mode & 0o777
+    new = os.path.join(folder, b".hermes-%d.new" % os.getpid())  # noqa: PTH118
+    os.umask(0)
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        messages.send_message(link, messages.ANSWER_FILE, (fd,))
+        if messages.receive_message(link)[0] != messages.ORDER_COMMIT:
+            raise OSError(4, "the writer went away")
+        os.replace(new, target)  # noqa: PTH105
+    except OSError:
+        os.unlink(new)  # noqa: PTH108
+        raise
+    messages.send_message(link, messages.ANSWER_OK)
+
+
+TREE_END_TIMEOUT_S = 10.0
+"""Seconds for ending a tree; after that the whole sandbox is ended instead."""
+TERMINATE_INTERVAL_MS = 20
+"""Milliseconds."""
+TIOCSCTTY = 0x540E
+
+
+def supervise_child(
+    request: LauncherRequest,
+    plan: SandboxPlan,
+    files: list[int],
+    already_running: int,
+    quota: FileQuota,
+) -> None:
+    """The whole life of a keeper. `files` are the line to Hermes, then stdin, stdout, stderr."""
+    link = _socket.socket(fileno=files[0])
+    ended = process_control.open_child_descriptor()
+    process_control.adopt_orphans()
+    standard = files[1:]
+    if request.terminal:
+        outer, inner = os.openpty()
+        messages.send_message(link, messages.ANSWER_FILE, (outer,))
+        os.close(outer)
+        standard = [inner, inner, inner]
+    trouble, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            _exec_command(request, plan, standard, already_running, full=quota.full)
+        except OSError as error:
+            os.write(tell, _error_text(error))
+        finally:
+            os._exit(127)
+    os.close(tell)
+    for fd in set(standard):
+        os.close(fd)
+    problem = os.read(trouble, 4096)
+    if problem:
+        messages.send_message(link, messages.ANSWER_FAILED + problem)
+        return
+    status = _watch_child(link, ended, child)
+    if status is not None:
+        _send_status(
+            link, messages.ANSWER_QUOTA_EXCEEDED if quota.full else messages.ANSWER_ENDED, status
+        )
+
+
+def _error_text(error: OSError) -> bytes:
+    return f"{error.errno or 0} {error.strerror or error}".encode()
+
+
+def _exec_command(
+    request: LauncherRequest,
+    plan: SandboxPlan,
+    standard: list[int],
+    already_running: int,
+    *,
+    full: bool,
+) -> None:
+    process_control.reset_signals()
+    os.setsid()
+    os.umask(0o022)
+    for target, fd in enumerate(standard):
+        os.dup2(fd, target)
+    if request.terminal:
+        kernel.libc().ioctl(0, TIOCSCTTY, 0)
+    os.chdir(request.cwd)
+    terminal = os.ttyname(0) if request.terminal else ""
+    if plan.walls == "landlock":
+        apply_landlock(plan, terminal)
+    if full:
+        allow_only_removal(terminal)
+    limits.apply_limits(plan, already_running)
+    os.execve(request.argv[0], request.argv, dict(request.variables))
+
+
+def _watch_child(link: _socket.socket, ended: int, child: int) -> int | None:
+    """Until the program ends; once asked to end it, until all that came from it has ended."""
+    poll = select.poll()
+    poll.register(link.fileno(), select.POLLIN)
+    poll.register(ended, select.POLLIN)
+    status: int | None = None
+    asked: set[tuple[int, bytes]] | None = None
+    while status is None or (asked is not None and has_children()):
+        # One that is being forked while the others are asked would never hear of it: ask again.
+        ready = {fd for fd, _ in poll.poll(None if asked is None else TERMINATE_INTERVAL_MS)}
+        if ended in ready:
+            process_control.drain_signals(ended)
+            status = process_control.reap_children().get(child, status)
+        if link.fileno() in ready:
+            asked = asked or set()
+            if messages.receive_message(link)[0] != messages.ORDER_TERMINATE:
+                status = _kill_all(child, status)
+                break
+        if asked is not None:
+            _send_terminate(asked)
+    return status
+
+
+def _send_terminate(asked: set[tuple[int, bytes]]) -> None:
+    """Once each program: a shell's child may swallow the signal just before it becomes another."""
+    for pid in limits.find_descendants(os.getpid()):
+        program = (pid, limits.process_name(pid))
+        if program not in asked:
+            process_control.send_signal(pid, process_control.SIGTERM)
+            process_control.send_signal(
+                pid, process_control.SIGCONT
+            )  # one that is stopped cannot listen
+            asked.add(program)
+
+
+def has_children() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _kill_all(child: int, status: int | None) -> int | None:
+    """Kill until nobody is left. A bomb of forks is bounded, so this comes to an end."""
+    deadline = time.monotonic() + TREE_END_TIMEOUT_S
+    while has_children():
+        if time.monotonic() > deadline:
+            return None
+        for pid in limits.find_descendants(os.getpid()):
+            process_control.send_signal(pid, process_control.SIGKILL)
+        status = process_control.reap_children().get(child, status)
+        time.sleep(0.001)
+    return status
+
+
+def _send_status(link: _socket.socket, kind: bytes, status: int) -> None:
+    try:
+        messages.send_message(link, kind + str(os.waitstatus_to_exitcode(status)).encode())
+    except OSError:
+        return  # nobody listens any more
+
+
+LAUNCHER_DESCRIPTOR = 3
 """The descriptor of the line to Hermes, the only one besides the standard ones."""
-LOOK_EVERY = 0.1
+USAGE_CHECK_INTERVAL_S = 0.1
 """Seconds between two looks at the files, and at the memory where no cgroup counts it."""
 
 
 def main() -> None:
-    os.set_inheritable(LINE, False)
+    os.set_inheritable(LAUNCHER_DESCRIPTOR, False)
     os.umask(0o022)
     os.chdir("/")
-    link = _socket.socket(fileno=LINE)
-    plan = Plan.unpack(wire.receive(link)[0])
-    kernel.call("close_range", FIRST_CGROUP + plan.cgroups, 0xFFFFFFFF, 0)
+    link = _socket.socket(fileno=LAUNCHER_DESCRIPTOR)
+    plan = SandboxPlan.unpack(messages.receive_message(link)[0])
+    kernel.system_call("close_range", FIRST_CGROUP_DESCRIPTOR + plan.cgroups, 0xFFFFFFFF, 0)
     try:
-        outside = processes_outside(plan)
-        go_behind(plan)
+        outside = count_outside_processes(plan)
+        apply_isolation(plan)
     except OSError as error:
-        wire.send(link, wire.FAILED + str(error).encode())
+        messages.send_message(link, messages.ANSWER_FAILED + str(error).encode())
         os._exit(1)
     os.dup2(0, 2)  # what Python complained about so far went to Hermes; now nothing may
-    wire.send(link, wire.OK)
+    messages.send_message(link, messages.ANSWER_OK)
     try:
         _Launcher(link, plan, outside).serve()
     finally:
@@ -51,22 +247,22 @@ def main() -> None:
 def _end_everything() -> None:
     """In a process namespace the kernel would do it; without one nobody else does."""
     for _ in range(1000):
-        found = limits.descendants(os.getpid())
+        found = limits.find_descendants(os.getpid())
         for pid in found:
-            signals.send(pid, signals.SIGKILL)
-        signals.reap()
+            process_control.send_signal(pid, process_control.SIGKILL)
+        process_control.reap_children()
         if not found:
             return
         select.select([], [], [], 0.001)
 
 
 class _Launcher:
-    def __init__(self, link: _socket.socket, plan: Plan, outside: int) -> None:
+    def __init__(self, link: _socket.socket, plan: SandboxPlan, outside: int) -> None:
         self._link = link
         self._plan = plan
         self._outside = outside
-        self._ended = signals.children_as_descriptor()
-        self._keepers: set[int] = set()
+        self._ended = process_control.open_child_descriptor()
+        self._supervisors: set[int] = set()
         self._others: set[int] = set()
         self._quota = FileQuota(plan)
 
@@ -75,63 +271,63 @@ class _Launcher:
         poll.register(self._link.fileno(), select.POLLIN)
         poll.register(self._ended, select.POLLIN)
         while True:
-            ready = {fd for fd, _ in poll.poll(self._patience())}
+            ready = {fd for fd, _ in poll.poll(self._poll_timeout())}
             if self._ended in ready:
-                signals.forget(self._ended)
-                if not self._bury():
+                process_control.drain_signals(self._ended)
+                if not self._reap_children():
                     return
             if self._link.fileno() in ready:
-                data, files = wire.receive(self._link)
+                data, files = messages.receive_message(self._link)
                 if not data:
                     return
-                self._start(Request.unpack(data), files)
-            self._look_after_memory()
-            self._look_after_files()
+                self._start(LauncherRequest.unpack(data), files)
+            self._check_memory()
+            self._check_files()
 
-    def _patience(self) -> float | None:
+    def _poll_timeout(self) -> float | None:
         """Milliseconds until the next look; None while there is nothing to look at."""
         looks = self._counts_memory or self._quota.watches
-        return LOOK_EVERY * 1000 if looks and has_children() else None
+        return USAGE_CHECK_INTERVAL_S * 1000 if looks and has_children() else None
 
     @property
     def _counts_memory(self) -> bool:
         return bool(self._plan.memory) and not self._plan.counted_memory
 
-    def _bury(self) -> bool:
+    def _reap_children(self) -> bool:
         """False when a keeper was killed: its command may have left processes nobody keeps."""
-        ended = signals.reap()
-        killed = [pid for pid in self._keepers & ended.keys() if ended[pid] != 0]
-        self._keepers -= ended.keys()
+        ended = process_control.reap_children()
+        killed = [pid for pid in self._supervisors & ended.keys() if ended[pid] != 0]
+        self._supervisors -= ended.keys()
         return not killed
 
-    def _start(self, request: Request, files: list[int]) -> None:
+    def _start(self, request: LauncherRequest, files: list[int]) -> None:
         if self._quota.full:
-            self._quota.count(limits.descendants(os.getpid()))
+            self._quota.count(limits.find_descendants(os.getpid()))
         keeper = os.fork()
         if keeper == 0:
             try:
                 self._link.close()
                 os.close(self._ended)
                 if request.kind == "run":
-                    keep(request, self._plan, files, self._outside, self._quota)
+                    supervise_child(request, self._plan, files, self._outside, self._quota)
                 else:
                     serve_file(request, self._plan, files, full=self._quota.full)
                 os._exit(0)
             finally:
                 os._exit(1)
-        self._keepers.add(keeper)
+        self._supervisors.add(keeper)
         for fd in files:
             os.close(fd)
 
-    def _look_after_memory(self) -> None:
+    def _check_memory(self) -> None:
         if not self._counts_memory or not has_children():
             return
-        self._others = set(limits.descendants(os.getpid())) - self._keepers
-        largest = limits.largest(list(self._others), self._plan.memory)
+        self._others = set(limits.find_descendants(os.getpid())) - self._supervisors
+        largest = limits.find_largest_process(list(self._others), self._plan.memory)
         if largest is not None:
-            signals.send(largest, signals.SIGKILL)
+            process_control.send_signal(largest, process_control.SIGKILL)
 
-    def _look_after_files(self) -> None:
+    def _check_files(self) -> None:
         if has_children() and self._quota.exceeded(os.getpid()):
-            for pid in set(limits.descendants(os.getpid())) - self._keepers:
-                signals.send(pid, signals.SIGKILL)
+            for pid in set(limits.find_descendants(os.getpid())) - self._supervisors:
+                process_control.send_signal(pid, process_control.SIGKILL)

@@ -1,39 +1,42 @@
 """Limits on one command, and the watch over the memory of all of them where no cgroup keeps it."""
 
+import mmap
 import os
 import resource
+import time
 
-from hermes.environments.confinement.plan import Plan
+from hermes.environments.confinement import landlock
+from hermes.environments.confinement.messages import SandboxPlan
 
-PAGE = resource.getpagesize()
-MOST_OPEN_FILES = 1024
+PAGE_BYTES = resource.getpagesize()
+MAX_OPEN_FILES = 1024
 
 
-def apply(plan: Plan, already_running: int) -> None:
+def apply_limits(plan: SandboxPlan, already_running: int) -> None:
     """Called in the child, just before the command takes over; raising them again is not possible.
 
     Memory is limited as RLIMIT_DATA, not as address space: several runtimes reserve far more
     addresses than they ever use. `already_running` are the user's processes outside, which count
     where there is no user namespace and no user of our own.
     """
-    _lower(resource.RLIMIT_CORE, 0)
-    _lower(resource.RLIMIT_NOFILE, plan.open_files or MOST_OPEN_FILES)
+    _lower_limit(resource.RLIMIT_CORE, 0)
+    _lower_limit(resource.RLIMIT_NOFILE, plan.open_files or MAX_OPEN_FILES)
     if plan.cpu_seconds:
-        _lower(resource.RLIMIT_CPU, plan.cpu_seconds)
+        _lower_limit(resource.RLIMIT_CPU, plan.cpu_seconds)
     if plan.memory:
-        _lower(resource.RLIMIT_DATA, plan.memory)
-        _lower(resource.RLIMIT_MEMLOCK, min(plan.memory, 8 << 20))
+        _lower_limit(resource.RLIMIT_DATA, plan.memory)
+        _lower_limit(resource.RLIMIT_MEMLOCK, min(plan.memory, 8 << 20))
     if plan.file_size:
-        _lower(resource.RLIMIT_FSIZE, plan.file_size)
+        _lower_limit(resource.RLIMIT_FSIZE, plan.file_size)
     if plan.processes:
-        _lower(resource.RLIMIT_NPROC, plan.processes + already_running)
+        _lower_limit(resource.RLIMIT_NPROC, plan.processes + already_running)
 
 
-def no_larger_files() -> None:
-    _lower(resource.RLIMIT_FSIZE, 0)
+def forbid_file_growth() -> None:
+    _lower_limit(resource.RLIMIT_FSIZE, 0)
 
 
-def _lower(kind: int, value: int) -> None:
+def _lower_limit(kind: int, value: int) -> None:
     _, hard = resource.getrlimit(kind)
     if hard != resource.RLIM_INFINITY:
         value = min(value, hard)
@@ -41,7 +44,7 @@ def _lower(kind: int, value: int) -> None:
     resource.setrlimit(kind, (value, value + (kind == resource.RLIMIT_CPU)))
 
 
-def tasks_of(uid: int) -> int:
+def count_user_threads(uid: int) -> int:
     """How many threads this user runs, on the whole machine."""
     count = 0
     for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib costs the launcher 8 ms
@@ -53,12 +56,12 @@ def tasks_of(uid: int) -> int:
     return count
 
 
-def descendants(root: int) -> list[int]:
+def find_descendants(root: int) -> list[int]:
     """All that came from `root` and still has a line of parents to it, children first."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208
         if name.isdigit():
-            fields = _read(f"/proc/{name}/stat").rpartition(b")")[2].split()
+            fields = _read_file(f"/proc/{name}/stat").rpartition(b")")[2].split()
             if len(fields) > 1:
                 children.setdefault(int(fields[1]), []).append(int(name))
     found, queue = [], [root]
@@ -69,37 +72,37 @@ def descendants(root: int) -> list[int]:
     return found
 
 
-def name_of(pid: int) -> bytes:
-    return _read(f"/proc/{pid}/comm")
+def process_name(pid: int) -> bytes:
+    return _read_file(f"/proc/{pid}/comm")
 
 
-def largest(pids: list[int], limit: int) -> int | None:
+def find_largest_process(pids: list[int], limit: int) -> int | None:
     """The process to end when all together use more memory than `limit`; None while they do not.
 
     Resident pages are quick to read but count shared ones again and again; only when that sum is
     too high is each process's fair share asked for.
     """
-    used = {pid: _resident(pid) for pid in pids}
+    used = {pid: _resident_bytes(pid) for pid in pids}
     if sum(used.values()) <= limit:
         return None
-    used = {pid: _fair_share(pid, size) for pid, size in used.items()}
+    used = {pid: _proportional_bytes(pid, size) for pid, size in used.items()}
     return max(used, key=lambda pid: used[pid]) if sum(used.values()) > limit else None
 
 
-def _resident(pid: int) -> int:
-    fields = _read(f"/proc/{pid}/statm").split()
-    return int(fields[1]) * PAGE if len(fields) > 1 else 0
+def _resident_bytes(pid: int) -> int:
+    fields = _read_file(f"/proc/{pid}/statm").split()
+    return int(fields[1]) * PAGE_BYTES if len(fields) > 1 else 0
 
 
-def _fair_share(pid: int, otherwise: int) -> int:
+def _proportional_bytes(pid: int, otherwise: int) -> int:
     """A process may hide its map from us; then all of its pages count."""
-    for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
+    for line in _read_file(f"/proc/{pid}/smaps_rollup").splitlines():
         if line.startswith(b"Pss:"):
             return int(line.split()[1]) * 1024
     return otherwise
 
 
-def _read(path: str) -> bytes:
+def _read_file(path: str) -> bytes:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -110,3 +113,117 @@ def _read(path: str) -> bytes:
         return b""
     finally:
         os.close(fd)
+
+
+BLOCK_BYTES = 512
+MIN_COUNT_STEP_BYTES = 1 << 20
+"""Room that is lost between two counts at least."""
+FILE_TIME_MARGIN_NS = 20_000_000
+"""The times of files come from a coarser clock than ours."""
+
+
+class FileQuota:
+    """`full` is shared with all processes that are forked later."""
+
+    def __init__(self, plan: SandboxPlan) -> None:
+        self._folders, self._limit = plan.writable, plan.total_size
+        self._since_ns = plan.opened_ns - FILE_TIME_MARGIN_NS
+        self._flag = mmap.mmap(-1, 1)
+        self._free, self._room = self._free_bytes(), self._limit
+        if plan.opened_ns < time.time_ns() - 10**9:  # not the first launcher of this sandbox
+            self.count([])
+
+    @property
+    def full(self) -> bool:
+        return self._flag[0] == 1
+
+    @property
+    def watches(self) -> bool:
+        return self._limit > 0
+
+    def exceeded(self, commands: int) -> bool:
+        """Whether the commands below the process `commands` must be ended."""
+        if not self.watches or self._free - self._free_bytes() < self._room:
+            return False
+        return self.count(find_descendants(commands))
+
+    def count(self, pids: list[int]) -> bool:
+        """Counts anew; True when it is too much."""
+        if not self.watches:
+            return False
+        written = sum(self._changed(folder) for folder in self._folders) + self._unlinked(pids)
+        self._free = self._free_bytes()
+        self._room = max(self._limit - written, MIN_COUNT_STEP_BYTES)
+        self._flag[0] = int(written > self._limit)
+        return self.full
+
+    def _free_bytes(self) -> int:
+        """Of all file systems that hold a granted folder."""
+        found: dict[int, int] = {}
+        for folder in self._folders:
+            status = os.statvfs(folder)
+            found[os.stat(folder).st_dev] = status.f_bfree * status.f_frsize  # noqa: PTH116
+        return sum(found.values())
+
+    def _changed(self, folder: str) -> int:
+        """Bytes of the files that changed. One that is hidden from us counts as too many."""
+        total, waiting = 0, [folder]
+        while waiting and total <= self._limit:
+            place = waiting.pop()
+            try:
+                with os.scandir(place) as entries:
+                    for entry in entries:
+                        total += self._size(entry)
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(entry.path)
+            except PermissionError:
+                total += self._limit + 1 if self._is_new(place) else 0
+            except OSError:  # it was removed meanwhile
+                continue
+        return total
+
+    def _size(self, entry: "os.DirEntry[str]") -> int:
+        status = entry.stat(follow_symlinks=False)
+        return status.st_blocks * BLOCK_BYTES if status.st_ctime_ns >= self._since_ns else 0
+
+    def _is_new(self, folder: str) -> bool:
+        try:
+            return os.lstat(folder).st_ctime_ns >= self._since_ns
+        except OSError:
+            return False
+
+    def _unlinked(self, pids: list[int]) -> int:
+        """Bytes of files that have no name any more, but are still open."""
+        devices = {os.stat(folder).st_dev for folder in self._folders}  # noqa: PTH116
+        found: dict[tuple[int, int], int] = {}
+        for pid in pids:
+            for status in _open_files(pid):
+                if status.st_nlink == 0 and status.st_dev in devices:
+                    found[status.st_dev, status.st_ino] = status.st_blocks * BLOCK_BYTES
+        return sum(found.values())
+
+
+def _open_files(pid: int) -> "list[os.stat_result]":
+    found = []
+    try:
+        for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208 - see landlock
+            found.append(os.stat(f"/proc/{pid}/fd/{name}"))  # noqa: PTH116
+    except OSError:  # it has ended, or closed the file
+        return found
+    return found
+
+
+def allow_only_removal(terminal: str = "") -> None:
+    """The calling process may remove files from now on, but make and change none."""
+    if not landlock.landlock_version():
+        forbid_file_growth()
+        return
+    grants = landlock.LandlockRuleset(
+        network=True, rights=landlock.RIGHT_WRITE_FILE | landlock.RIGHTS_MAKE
+    )
+    # Not /tmp: a grant reaches the folders of the host that are mounted below it.
+    for path in ("/dev/pts", terminal) if terminal else ("/dev/pts",):
+        grants.writable(path)
+    for name in ("null", "zero", "full", "tty", "ptmx"):
+        grants.device(f"/dev/{name}")
+    grants.restrict()

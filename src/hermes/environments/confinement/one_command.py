@@ -14,18 +14,26 @@ import os
 import select
 import sys
 
-from hermes.environments.confinement import kernel, landlock, privileges, seccomp, signals, wire
-from hermes.environments.confinement.enforcement import SYS_ADMIN, Enforcement, has_capability
-from hermes.environments.confinement.resolution import LeadsElsewhere, outside, rules_for
-from hermes.environments.confinement.supervisor import Supervisor
-from hermes.environments.confinement.verdict_rules import VerdictRules
+from hermes.environments.confinement import kernel, landlock, messages, process_control, seccomp
+from hermes.environments.confinement.command_supervisor import CommandSupervisor
+from hermes.environments.confinement.enforcement import (
+    CAP_SYS_ADMIN,
+    VerdictEnforcer,
+    has_capability,
+)
+from hermes.environments.confinement.messages import VerdictRules
+from hermes.environments.confinement.verdict_paths import (
+    PathTargetChanged,
+    outside_reason,
+    resolve_rules,
+)
 
-NOT_RUN, KILLED = 126, 137
-ELSEWHERE, FAILED = "elsewhere", "failed"
+EXIT_NOT_RUN, EXIT_KILLED = 126, 137
+REPORT_PATH_CHANGED, REPORT_FAILED = "elsewhere", "failed"
 """Kinds of lines in a report that say why the command was not run."""
 
 
-class Order:
+class ConfinedCommandOrder:
     """What Hermes sends with a command, packed by `pack`."""
 
     profile: "dict[str, object]"
@@ -40,29 +48,29 @@ class Order:
         return marshal.dumps(vars(self), 2).hex()
 
     @classmethod
-    def unpack(cls, data: str) -> "Order":
+    def unpack(cls, data: str) -> "ConfinedCommandOrder":
         order = cls()
         vars(order).update(marshal.loads(bytes.fromhex(data)))
         return order
 
     def rules(self) -> VerdictRules:
-        """Raises `LeadsElsewhere`."""
-        profile = _Profile()
+        """Raises `PathTargetChanged`."""
+        profile = _PlainProfile()
         vars(profile).update(self.profile)
         folder = os.path.expanduser(self.folder)  # noqa: PTH111 - pathlib costs 8 ms
-        protected = tuple(_real_beginning(path) for path in self.protected)
-        rules = rules_for(profile, folder, protected)  # type: ignore[arg-type]
+        protected = tuple(_real_prefix(path) for path in self.protected)
+        rules = resolve_rules(profile, folder, protected)  # type: ignore[arg-type]
         rules.trees += (os.path.realpath(self.temporary),)
         rules.files += (os.ttyname(0),) if os.isatty(0) else ()
         rules.mark = self.mark
         return rules
 
 
-class _Profile:
+class _PlainProfile:
     """A `core.actions.Profile` without the library that defines it."""
 
 
-def _real_beginning(path: str) -> str:
+def _real_prefix(path: str) -> str:
     folder, _, name = path.rpartition("/")
     return f"{os.path.realpath(folder or '/').rstrip('/')}/{name}"
 
@@ -71,33 +79,35 @@ def main() -> None:
     """`support`, `writable ORDER PATH` or `run ORDER REPORT PROGRAM ARGUMENT...`"""
     kind, *words = sys.argv[1:]
     if kind == "support":
-        sys.stdout.write(support())
+        sys.stdout.write(describe_support())
     elif kind == "writable":
-        order = Order.unpack(words[0])
+        order = ConfinedCommandOrder.unpack(words[0])
         path = os.path.expanduser(words[1])  # noqa: PTH111
-        sys.stdout.write(outside(path, order.profile["writable"]))  # type: ignore[arg-type]
+        sys.stdout.write(outside_reason(path, order.profile["writable"]))  # type: ignore[arg-type]
     else:
-        run(Order.unpack(words[0]), words[1], words[2:])
+        run_confined(ConfinedCommandOrder.unpack(words[0]), words[1], words[2:])
 
 
-def support() -> str:
+def describe_support() -> str:
     """The version of Landlock, whether we have the rights of root, and what is missing."""
-    if kernel.machine() not in kernel.COLUMNS:
+    if kernel.machine() not in kernel.SYSCALL_COLUMNS:
         return f"0 0 the system calls of {kernel.machine()} are not known"
-    abi = landlock.version()
-    root = int(has_capability(SYS_ADMIN))
+    abi = landlock.landlock_version()
+    root = int(has_capability(CAP_SYS_ADMIN))
     if not abi:
         return "0 0 its kernel has no Landlock, or it is not switched on"
-    return f"{abi} {root} {'' if seccomp.available() else 'its kernel has no system-call filter'}"
+    return (
+        f"{abi} {root} {'' if seccomp.is_available() else 'its kernel has no system-call filter'}"
+    )
 
 
-def run(order: Order, report: str, argv: "list[str]") -> None:
+def run_confined(order: ConfinedCommandOrder, report: str, argv: "list[str]") -> None:
     """Does not return: ends with the exit code of the command."""
     try:
         rules = order.rules()
-    except LeadsElsewhere as error:
-        _write(report, _refusal(ELSEWHERE, str(error)))
-        os._exit(NOT_RUN)
+    except PathTargetChanged as error:
+        _write_report(report, _report_line(REPORT_PATH_CHANGED, str(error)))
+        os._exit(EXIT_NOT_RUN)
     codes, code_writer = os.pipe()
     refusals, refusal_writer = os.pipe()
     if os.fork() == 0:
@@ -106,43 +116,43 @@ def run(order: Order, report: str, argv: "list[str]") -> None:
         finally:
             os._exit(0)
     os.close(code_writer)
-    signals.children_as_descriptor()  # no signal ends us before the command
+    process_control.open_child_descriptor()  # no signal ends us before the command
     code = os.read(codes, 16)
     os.set_blocking(refusals, False)
-    _write(report, _available(refusals))
-    os._exit(int(code) if code else KILLED)
+    _write_report(report, _read_available(refusals))
+    os._exit(int(code) if code else EXIT_KILLED)
 
 
 def _supervise(rules: VerdictRules, argv: "list[str]", codes: int, report: int) -> None:
     ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
-    privileges.adopt_orphans()
+    process_control.adopt_orphans()
     child = os.fork()
     if child == 0:
         try:
             ours.close()
-            _become(rules, argv, theirs)
+            _exec_command(rules, argv, theirs)
         finally:
-            os._exit(NOT_RUN)
+            os._exit(EXIT_NOT_RUN)
     theirs.close()
-    ended = signals.children_as_descriptor()
-    privileges.hide()
-    answer, files = wire.receive(ours)
+    ended = process_control.open_child_descriptor()
+    process_control.make_undumpable()
+    answer, files = messages.receive_message(ours)
     if not files:
-        os.write(report, _refusal(FAILED, answer.decode("utf-8", "replace")))
-        os.write(codes, str(NOT_RUN).encode())
+        os.write(report, _report_line(REPORT_FAILED, answer.decode("utf-8", "replace")))
+        os.write(codes, str(EXIT_NOT_RUN).encode())
         return
     os.setsid()
-    _keep_open(codes, report, ended, *files)
+    _close_other_files(codes, report, ended, *files)
     os.set_blocking(report, False)
 
-    supervisor = _CommandSupervisor(files[0], rules, report)
+    supervisor = _ReportingSupervisor(files[0], rules, report)
     supervisor.watch(child, ended, codes)
     supervisor.serve()
     if supervisor.runs:  # a process leaves the filter a moment before its end can be seen
         supervisor.report_end(os.waitpid(child, 0)[1])
 
 
-class _CommandSupervisor(Supervisor):
+class _ReportingSupervisor(CommandSupervisor):
     """Also reports how the command ended, and reaps all that it left behind."""
 
     def watch(self, child: int, ended: int, codes: int) -> None:
@@ -153,34 +163,36 @@ class _CommandSupervisor(Supervisor):
     def woken(self, fd: int) -> None:
         if fd != self._ended:
             return super().woken(fd)
-        signals.forget(fd)
-        found = signals.reap()
+        process_control.drain_signals(fd)
+        found = process_control.reap_children()
         if self._child in found:
             self.report_end(found[self._child])
         return None
 
     def report_end(self, status: int) -> None:
         self.runs = False
-        os.write(self._codes, str(_code(status)).encode())
+        os.write(self._codes, str(_exit_code(status)).encode())
 
 
-def _code(status: int) -> int:
+def _exit_code(status: int) -> int:
     """As a shell tells it."""
     return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
 
 
-def _become(rules: VerdictRules, argv: "list[str]", supervisor: _socket.socket) -> None:
-    signals.as_for_a_new_program()
+def _exec_command(rules: VerdictRules, argv: "list[str]", supervisor: _socket.socket) -> None:
+    process_control.reset_signals()
     try:
-        listener = Enforcement().enforce(rules)
-        wire.send(supervisor, b"+", (listener,))
+        listener = VerdictEnforcer().enforce(rules)
+        messages.send_message(supervisor, b"+", (listener,))
     except OSError as error:
-        wire.send(supervisor, f"not run: the command could not be confined ({error})".encode())
+        messages.send_message(
+            supervisor, f"not run: the command could not be confined ({error})".encode()
+        )
         return
     os.execv(argv[0], argv)
 
 
-def _keep_open(*kept: int) -> None:
+def _close_other_files(*kept: int) -> None:
     """Hold nothing else that belongs to the command, above all not its output."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for fd in [int(name) for name in os.listdir("/proc/self/fd")]:  # noqa: PTH208
@@ -193,20 +205,20 @@ def _keep_open(*kept: int) -> None:
                 continue  # it was that of the listing
 
 
-def _refusal(kind: str, reason: str) -> bytes:
+def _report_line(kind: str, reason: str) -> bytes:
     """A line of the report. The output says it as well: it is all that a background process has."""
     os.write(2, f"[{reason}]\n".encode("utf-8", "replace"))
     return "\0".join((kind, reason.replace("\n", " "), "", "")).encode("utf-8", "replace") + b"\n"
 
 
-def _available(fd: int) -> bytes:
+def _read_available(fd: int) -> bytes:
     try:
         return os.read(fd, 65_536)
     except BlockingIOError:
         return b""
 
 
-def _write(path: str, data: bytes) -> None:
+def _write_report(path: str, data: bytes) -> None:
     if data:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.write(fd, data)

@@ -15,14 +15,14 @@ EPERM, ENOSYS = 1, 38
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 SOCK_STREAM, SOCK_DGRAM, SOCK_RAW, SOCK_SEQPACKET = 1, 2, 3, 5
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
-SETUID, MAKE_FILE = 0o6000, 0o20000100
+SETUID_MODE_BITS, CREATE_FILE_FLAGS = 0o6000, 0o20000100
 """Bits of a mode, with those for groups; O_CREAT and O_TMPFILE."""
-FILE_KIND, CHARACTER_DEVICE, BLOCK_DEVICE = 0o170000, 0o020000, 0o060000
-NEW_NAMESPACES = 0x7E020000
+FILE_KIND_MASK, CHARACTER_DEVICE, BLOCK_DEVICE = 0o170000, 0o020000, 0o060000
+NEW_NAMESPACE_FLAGS = 0x7E020000
 """CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID and NET."""
 ALL_BITS = 0xFFFFFFFF
 
-ALWAYS = """
+ALWAYS_REFUSED_CALLS = """
 acct add_key adjtimex bpf chroot clock_adjtime clock_settime delete_module fanotify_init
 finit_module fsconfig fsmount fsopen fspick init_module io_uring_enter io_uring_register
 io_uring_setup ioperm iopl kcmp kexec_file_load kexec_load keyctl lookup_dcookie memfd_secret
@@ -33,22 +33,22 @@ setdomainname sethostname setns settimeofday swapoff swapon syslog umount2 unsha
 uselib vhangup
 """
 
-UNCOUNTED_MEMORY = ["memfd_create", "shmget"]
+UNCOUNTED_MEMORY_CALLS = ["memfd_create", "shmget"]
 """Memory that belongs to no process: without a memory cgroup nobody could limit it."""
 
-WITHOUT_NAMESPACES = """
+REFUSED_WITHOUT_NAMESPACES = """
 inotify_add_watch mq_open mq_unlink msgctl msgget msgrcv msgsnd semctl semget semop semtimedop
 shmat shmctl shmget
 """
 """What reaches things outside although Landlock stands: memory, semaphores and queues there."""
 
-OF_THE_SAME_USER = """
+REFUSED_FOR_SAME_USER = """
 chmod chown fchmod fchmodat fchmodat2 fchown fchownat file_setattr fremovexattr fsetxattr
 futimesat lchown lremovexattr lsetxattr removexattr removexattrat setxattr setxattrat utime utimes
 """
 """Landlock does not guard mode, owner and times: any file of the same user could be changed."""
 
-OF_OTHER_PROCESSES = {
+PROCESS_ARGUMENT_CALLS = {
     "prlimit64": 0,
     "sched_setaffinity": 0,
     "sched_setattr": 0,
@@ -60,7 +60,7 @@ OF_OTHER_PROCESSES = {
 """Calls that take a process, and which argument names it: without namespaces only 0, oneself."""
 
 
-class When:
+class ArgumentCondition:
     """True when a 32-bit word of the arguments, masked, is (or is not) one of `values`."""
 
     def __init__(
@@ -70,163 +70,189 @@ class When:
         self.values, self.unless, self.mask = values, unless, mask
 
 
-def any_bit(argument: int, mask: int, high: int = 0) -> When:
-    return When(argument, 0, unless=True, mask=mask, high=high)
+def any_bit(argument: int, mask: int, high: int = 0) -> ArgumentCondition:
+    return ArgumentCondition(argument, 0, unless=True, mask=mask, high=high)
 
 
-class Refusal:
+class CallRefusal:
     """Refuse `name` when all of `conditions` hold."""
 
-    def __init__(self, name: str, *conditions: When, error: int = EPERM) -> None:
-        self.name, self.conditions, self.answer = name, conditions, ERROR | error
+    def __init__(self, name: str, *conditions: ArgumentCondition, error: int = EPERM) -> None:
+        self.name, self.conditions, self.answer = name, conditions, ACTION_ERROR | error
 
 
-class Notification(Refusal):
+class CallNotification(CallRefusal):
     """Leave the answer to the supervisor that holds the filter's listener."""
 
-    def __init__(self, name: str, *conditions: When) -> None:
+    def __init__(self, name: str, *conditions: ArgumentCondition) -> None:
         super().__init__(name, *conditions)
-        self.answer = NOTIFY
+        self.answer = ACTION_NOTIFY
 
 
-def refusals(
+def build_refusals(
     *, network: bool, connections: str, namespaces: bool, own_user: bool, counted_memory: bool
-) -> list[Refusal]:
+) -> list[CallRefusal]:
     """`own_user`: the commands run as a user that has no files outside. `connections` to unix
     sockets are "supervised", or "none" can be made."""
-    rules = [Refusal(name) for name in ALWAYS.split()]
+    rules = [CallRefusal(name) for name in ALWAYS_REFUSED_CALLS.split()]
     rules += [
         # The flags of these lie behind a pointer that a filter cannot follow; libc does without
-        Refusal("clone3", error=ENOSYS),
-        Refusal("openat2", error=ENOSYS),
-        Refusal("clone", any_bit(0, NEW_NAMESPACES)),
-        Refusal("ioctl", When(1, TIOCSTI, TIOCLINUX)),
-        Refusal("mknod", When(1, CHARACTER_DEVICE, BLOCK_DEVICE, mask=FILE_KIND)),
-        Refusal("mknodat", When(2, CHARACTER_DEVICE, BLOCK_DEVICE, mask=FILE_KIND)),
-        Refusal("socketpair", When(0, AF_UNIX, unless=True)),
-        Refusal("socket", When(0, *_families(network, connections), unless=True)),
+        CallRefusal("clone3", error=ENOSYS),
+        CallRefusal("openat2", error=ENOSYS),
+        CallRefusal("clone", any_bit(0, NEW_NAMESPACE_FLAGS)),
+        CallRefusal("ioctl", ArgumentCondition(1, TIOCSTI, TIOCLINUX)),
+        CallRefusal(
+            "mknod", ArgumentCondition(1, CHARACTER_DEVICE, BLOCK_DEVICE, mask=FILE_KIND_MASK)
+        ),
+        CallRefusal(
+            "mknodat", ArgumentCondition(2, CHARACTER_DEVICE, BLOCK_DEVICE, mask=FILE_KIND_MASK)
+        ),
+        CallRefusal("socketpair", ArgumentCondition(0, AF_UNIX, unless=True)),
+        CallRefusal(
+            "socket", ArgumentCondition(0, *_allowed_families(network, connections), unless=True)
+        ),
         # A datagram names its receiver where no filter looks: any named socket could be reached.
-        Refusal("socket", When(0, AF_UNIX), When(1, SOCK_DGRAM, SOCK_RAW, mask=0xF)),
-        Refusal("socketpair", When(1, SOCK_STREAM, SOCK_SEQPACKET, unless=True, mask=0xF)),
+        CallRefusal(
+            "socket",
+            ArgumentCondition(0, AF_UNIX),
+            ArgumentCondition(1, SOCK_DGRAM, SOCK_RAW, mask=0xF),
+        ),
+        CallRefusal(
+            "socketpair", ArgumentCondition(1, SOCK_STREAM, SOCK_SEQPACKET, unless=True, mask=0xF)
+        ),
     ]
     if connections == "supervised":
-        rules.append(Notification("connect"))
-    rules += _setuid_files()
+        rules.append(CallNotification("connect"))
+    rules += _setuid_refusals()
     if not counted_memory:
-        rules += [Refusal(name) for name in UNCOUNTED_MEMORY]
+        rules += [CallRefusal(name) for name in UNCOUNTED_MEMORY_CALLS]
     if not namespaces:
-        rules += _without_namespaces()
-        rules += [] if own_user else _of_the_same_user()
+        rules += _namespace_refusals()
+        rules += [] if own_user else _same_user_refusals()
     return rules
 
 
-def _setuid_files() -> list[Refusal]:
+def _setuid_refusals() -> list[CallRefusal]:
     """A setuid file left in the working folder would lend its owner's rights to others outside."""
     modes = {"chmod": 1, "creat": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "mknod": 1}
-    rules = [Refusal(name, any_bit(argument, SETUID)) for name, argument in modes.items()]
+    rules = [
+        CallRefusal(name, any_bit(argument, SETUID_MODE_BITS)) for name, argument in modes.items()
+    ]
     return [
         *rules,
-        Refusal("mknodat", any_bit(2, SETUID)),
+        CallRefusal("mknodat", any_bit(2, SETUID_MODE_BITS)),
         # Without the flag to make a file the last argument is whatever was in the register
-        Refusal("open", any_bit(1, MAKE_FILE), any_bit(2, SETUID)),
-        Refusal("openat", any_bit(2, MAKE_FILE), any_bit(3, SETUID)),
+        CallRefusal("open", any_bit(1, CREATE_FILE_FLAGS), any_bit(2, SETUID_MODE_BITS)),
+        CallRefusal("openat", any_bit(2, CREATE_FILE_FLAGS), any_bit(3, SETUID_MODE_BITS)),
     ]
 
 
-def _families(network: bool, connections: str) -> tuple[int, ...]:
+def _allowed_families(network: bool, connections: str) -> tuple[int, ...]:
     """Where nothing supervises connections, any named socket could be reached: none then."""
     local = (AF_UNIX,) if connections == "supervised" else ()
     return (*local, AF_INET, AF_INET6, AF_NETLINK) if network else local
 
 
-def _without_namespaces() -> list[Refusal]:
-    rules = [Refusal(name) for name in WITHOUT_NAMESPACES.split()]
+def _namespace_refusals() -> list[CallRefusal]:
+    rules = [CallRefusal(name) for name in REFUSED_WITHOUT_NAMESPACES.split()]
     return [
         *rules,
-        *(Refusal(name, any_bit(place, ALL_BITS)) for name, place in OF_OTHER_PROCESSES.items()),
+        *(
+            CallRefusal(name, any_bit(place, ALL_BITS))
+            for name, place in PROCESS_ARGUMENT_CALLS.items()
+        ),
     ]
 
 
-def _of_the_same_user() -> list[Refusal]:
+def _same_user_refusals() -> list[CallRefusal]:
     """Times may be set on what is open already; a path, in either half of the pointer, not."""
     return [
-        *(Refusal(name) for name in OF_THE_SAME_USER.split()),
-        Refusal("utimensat", any_bit(1, ALL_BITS)),
-        Refusal("utimensat", any_bit(1, ALL_BITS, high=1)),
+        *(CallRefusal(name) for name in REFUSED_FOR_SAME_USER.split()),
+        CallRefusal("utimensat", any_bit(1, ALL_BITS)),
+        CallRefusal("utimensat", any_bit(1, ALL_BITS, high=1)),
     ]
 
 
-LOAD, JUMP_EQUAL, JUMP_ABOVE, AND, RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
-ALLOW, ERROR, KILL, NOTIFY = 0x7FFF0000, 0x00050000, 0x80000000, 0x7FC00000
-ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-NEW_LISTENER, WAIT_KILLABLE = 8, 32
-FIRST_OF_X32 = 0x40000000
+BPF_LOAD, BPF_JUMP_EQUAL, BPF_JUMP_ABOVE, BPF_AND, BPF_RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
+ACTION_ALLOW, ACTION_ERROR, ACTION_KILL, ACTION_NOTIFY = (
+    0x7FFF0000,
+    0x00050000,
+    0x80000000,
+    0x7FC00000,
+)
+AUDIT_ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+FLAG_NEW_LISTENER, FLAG_WAIT_KILLABLE = 8, 32
+FIRST_X32_CALL = 0x40000000
 """On x86_64 the same calls exist again from here on, with numbers the rules do not name."""
 
 
-def _step(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
+def _instruction(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
     return struct.pack("HBBI", code, yes, no, value)
 
 
-def _test(condition: When, to_end: int) -> bytes:
+def _condition_test(condition: ArgumentCondition, to_end: int) -> bytes:
     """Goes on when the condition holds, else jumps over the `to_end` steps after it."""
-    steps = _step(LOAD, condition.offset) + _step(AND, condition.mask)
+    steps = _instruction(BPF_LOAD, condition.offset) + _instruction(BPF_AND, condition.mask)
     left = len(condition.values)
     for value in condition.values:
         left -= 1
         found, not_found = (left + to_end, 0) if condition.unless else (left, 0 if left else to_end)
-        steps += _step(JUMP_EQUAL, value, found, not_found)
+        steps += _instruction(BPF_JUMP_EQUAL, value, found, not_found)
     return steps if condition.values else b""
 
 
-def _compiled(rule: Refusal, number: int) -> bytes:
-    body = _step(RETURN, rule.answer)
+def _compile_rule(rule: CallRefusal, number: int) -> bytes:
+    body = _instruction(BPF_RETURN, rule.answer)
     for condition in reversed(rule.conditions):
-        body = _test(condition, len(body) // 8) + body
+        body = _condition_test(condition, len(body) // 8) + body
     if rule.conditions:
-        body += _step(LOAD, 0)
-    return _step(JUMP_EQUAL, number, 0, len(body) // 8) + body
+        body += _instruction(BPF_LOAD, 0)
+    return _instruction(BPF_JUMP_EQUAL, number, 0, len(body) // 8) + body
 
 
-def program(rules: list[Refusal], machine: str = "") -> bytes:
+def compile_filter(rules: list[CallRefusal], machine: str = "") -> bytes:
     """The filter as the kernel reads it. Raises `OSError` where we know no call numbers."""
     machine = machine or kernel.machine()
-    code = _step(LOAD, 4) + _step(JUMP_EQUAL, ARCHITECTURES.get(machine, 0), 1, 0)
-    code += _step(RETURN, KILL) + _step(LOAD, 0)
-    code += _step(JUMP_ABOVE, FIRST_OF_X32, 0, 1) + _step(RETURN, KILL)
+    code = _instruction(BPF_LOAD, 4) + _instruction(
+        BPF_JUMP_EQUAL, AUDIT_ARCHITECTURES.get(machine, 0), 1, 0
+    )
+    code += _instruction(BPF_RETURN, ACTION_KILL) + _instruction(BPF_LOAD, 0)
+    code += _instruction(BPF_JUMP_ABOVE, FIRST_X32_CALL, 0, 1) + _instruction(
+        BPF_RETURN, ACTION_KILL
+    )
     for rule in rules:
-        number = kernel.number(rule.name, machine)
+        number = kernel.syscall_number(rule.name, machine)
         if number is not None:
-            code += _compiled(rule, number)
-    return code + _step(RETURN, ALLOW)
+            code += _compile_rule(rule, number)
+    return code + _instruction(BPF_RETURN, ACTION_ALLOW)
 
 
-class _Program(ctypes.Structure):
+class _FilterProgram(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("steps", ctypes.c_char_p)]
 
 
-def install(code: bytes) -> None:
+def install_filter(code: bytes) -> None:
     """From here on for this process and all that come from it. Needs no_new_privs."""
-    described = _Program(len(code) // 8, code)
+    described = _FilterProgram(len(code) // 8, code)
     kernel.prctl(22, 2, ctypes.addressof(described))
 
 
-def install_with_listener(code: bytes) -> int:
+def install_filter_with_listener(code: bytes) -> int:
     """As `install`; gives the descriptor on which notifications arrive.
 
     Needs no_new_privs or CAP_SYS_ADMIN. Raises `OSError` (EBUSY) under another listener.
     """
-    described = _Program(len(code) // 8, code)
+    described = _FilterProgram(len(code) // 8, code)
     try:  # Linux 5.19: a received call is not interrupted, so it is never carried out twice
-        flags = NEW_LISTENER | WAIT_KILLABLE
-        return kernel.call("seccomp", 1, flags, ctypes.byref(described))
+        flags = FLAG_NEW_LISTENER | FLAG_WAIT_KILLABLE
+        return kernel.system_call("seccomp", 1, flags, ctypes.byref(described))
     except OSError as error:
         if error.errno != 22:
             raise
-    return kernel.call("seccomp", 1, NEW_LISTENER, ctypes.byref(described))
+    return kernel.system_call("seccomp", 1, FLAG_NEW_LISTENER, ctypes.byref(described))
 
 
-def available() -> bool:
+def is_available() -> bool:
     """Whether the kernel filters: with no program given it complains about the address, not us."""
     try:
         kernel.prctl(22, 2, 0)

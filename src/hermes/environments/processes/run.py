@@ -10,23 +10,23 @@ from collections.abc import Callable, Iterator
 import anyio
 
 from hermes.core.protocols import CommandResult
-from hermes.environments.output import Capture
-from hermes.environments.processes.session import Prepared
-from hermes.environments.processes.spawn import Child
-from hermes.environments.processes.tree import GRACE, Tree
+from hermes.environments.processes.output import BoundedOutput
+from hermes.environments.processes.process_tree import STOP_GRACE_S, ProcessTree
+from hermes.environments.processes.shell_session import PreparedCommand
+from hermes.environments.processes.spawn import ChildProcess
 
-PIECE = 65_536
-TIMED_OUT = 124
+READ_BYTES = 65_536
+TIMEOUT_EXIT_CODE = 124
 """The exit code that `timeout(1)` uses."""
 
 
 async def run_to_end(
-    prepared: Prepared,
+    prepared: PreparedCommand,
     *,
     tree: str,
     timeout: float,
     stdin: bytes = b"",
-    let_go: Callable[[int], None] = os.close,
+    release_pipe: Callable[[int], None] = os.close,
 ) -> CommandResult:
     """Run it until its first process ends; `tree` is the mark among its variables.
 
@@ -38,23 +38,23 @@ async def run_to_end(
     read_end, write_end = os.pipe()
     os.set_blocking(read_end, False)
     try:
-        with _source(stdin) as source:
+        with _open_input(stdin) as source:
             pid = await prepared.start(stdin=source, output=write_end)
     except BaseException:
         os.close(read_end)
         raise
     finally:
         os.close(write_end)
-    capture = Capture()
+    capture = BoundedOutput()
     release: Callable[[int], None] = os.close
     try:
-        code, timed_out = await _watch(Child(pid), tree, read_end, capture, timeout)
-        if _drain(read_end, capture) and not timed_out:
-            release = let_go
+        code, timed_out = await _wait_for_exit(ChildProcess(pid), tree, read_end, capture, timeout)
+        if _drain_output(read_end, capture) and not timed_out:
+            release = release_pipe
     finally:
         release(read_end)
     return CommandResult(
-        exit_code=TIMED_OUT if timed_out else code,
+        exit_code=TIMEOUT_EXIT_CODE if timed_out else code,
         output=capture.text(),
         dropped_bytes=capture.dropped,
         timed_out=timed_out,
@@ -62,40 +62,40 @@ async def run_to_end(
     )
 
 
-async def _watch(
-    child: Child, mark: str, pipe: int, capture: Capture, timeout: float
+async def _wait_for_exit(
+    child: ChildProcess, mark: str, pipe: int, capture: BoundedOutput, timeout: float
 ) -> tuple[int, bool]:
-    tree = Tree(mark, child.pid)
+    tree = ProcessTree(mark, child.pid)
     try:
         async with anyio.create_task_group() as group:
-            group.start_soon(_pump, pipe, capture)
+            group.start_soon(_pump_output, pipe, capture)
             with anyio.move_on_after(timeout) as clock:
                 await child.wait()
             if clock.cancelled_caught:
-                await tree.end(GRACE)
+                await tree.end(STOP_GRACE_S)
             group.cancel_scope.cancel()
     finally:
-        if child.bury() is None:  # cancelled, or stuck in the kernel where nothing reaches it
+        if child.reap() is None:  # cancelled, or stuck in the kernel where nothing reaches it
             tree.signal(signal.SIGKILL)
-            with anyio.move_on_after(GRACE, shield=True):
+            with anyio.move_on_after(STOP_GRACE_S, shield=True):
                 await child.wait()
-                await Tree(mark, None).kill()
+                await ProcessTree(mark, None).kill()
     return child.code or 0, clock.cancelled_caught
 
 
-async def _pump(pipe: int, capture: Capture) -> None:
+async def _pump_output(pipe: int, capture: BoundedOutput) -> None:
     while True:
         await anyio.wait_readable(pipe)
-        if not _drain(pipe, capture):
+        if not _drain_output(pipe, capture):
             return
 
 
-def _drain(pipe: int, capture: Capture) -> bool:
+def _drain_output(pipe: int, capture: BoundedOutput) -> bool:
     """Take what is there, but not for ever: somebody may write as fast as we read. False at the
     end of the stream."""
     for _ in range(16):
         try:
-            data = os.read(pipe, PIECE)
+            data = os.read(pipe, READ_BYTES)
         except BlockingIOError:
             return True
         if not data:
@@ -105,7 +105,7 @@ def _drain(pipe: int, capture: Capture) -> bool:
 
 
 @contextlib.contextmanager
-def _source(data: bytes) -> Iterator[int | None]:
+def _open_input(data: bytes) -> Iterator[int | None]:
     """A file with the data: unlike a pipe it needs nobody to feed it, and cannot break."""
     if not data:
         yield None

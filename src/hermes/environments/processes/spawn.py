@@ -8,9 +8,9 @@ from typing import Protocol
 
 import anyio
 
-from hermes.core.errors import PlaceFailed, ToolError
+from hermes.core.errors import EnvironmentFailed, ToolError
 
-_RESET = [signal.SIGPIPE, signal.SIGXFSZ]
+_RESET_SIGNALS = [signal.SIGPIPE, signal.SIGXFSZ]
 """Ignored by Python; a child that inherited that would never notice that its reader is gone."""
 
 
@@ -27,8 +27,8 @@ def spawn(
     `errors`, both of its streams go to `output`. `files` are further open files by the number
     that they get; theirs must be higher than all of these."""
     actions = [
-        _connect(stdin, 0, os.O_RDONLY),
-        _connect(output, 1, os.O_WRONLY),
+        _file_actions(stdin, 0, os.O_RDONLY),
+        _file_actions(output, 1, os.O_WRONLY),
         (os.POSIX_SPAWN_DUP2, 1 if errors is None else errors, 2),
         *((os.POSIX_SPAWN_DUP2, fd, target) for target, fd in (files or {}).items()),
     ]
@@ -39,27 +39,29 @@ def spawn(
             variables,
             file_actions=actions,
             setsid=True,
-            setsigdef=_RESET,
+            setsigdef=_RESET_SIGNALS,
             setsigmask=[],
         )
     except FileNotFoundError as error:
-        raise PlaceFailed(f"{argv[0]} is not there; install it to run commands here") from error
+        raise EnvironmentFailed(
+            f"{argv[0]} is not there; install it to run commands here"
+        ) from error
     except OSError as error:
         if error.errno == errno.E2BIG:
             raise ToolError(
                 "the command and its variables are too long for one program start; "
                 "write the data to a file first"
             ) from error
-        raise PlaceFailed(f"cannot start {argv[0]}: {error.strerror}") from error
+        raise EnvironmentFailed(f"cannot start {argv[0]}: {error.strerror}") from error
 
 
-def _connect(source: int | None, target: int, mode: int) -> tuple[object, ...]:
+def _file_actions(source: int | None, target: int, mode: int) -> tuple[object, ...]:
     if source is None:
         return (os.POSIX_SPAWN_OPEN, target, os.devnull, mode, 0)
     return (os.POSIX_SPAWN_DUP2, source, target)
 
 
-class Start(Protocol):
+class StartProgram(Protocol):
     """Starts a program with its open files by number, as `spawn` does; gives its process."""
 
     async def __call__(
@@ -73,7 +75,7 @@ class Start(Protocol):
     ) -> int: ...
 
 
-async def start_freely(
+async def start_unconfined(
     argv: Sequence[str],
     variables: Mapping[str, str],
     *,
@@ -85,7 +87,7 @@ async def start_freely(
     return spawn(argv, variables, stdin=stdin, output=output, files=files)
 
 
-class Child:
+class ChildProcess:
     """A process that we started and have not yet buried: until then its number is its own."""
 
     def __init__(self, pid: int) -> None:
@@ -94,11 +96,11 @@ class Child:
 
     async def wait(self) -> int:
         """Its exit code, 128 + n when signal n ended it."""
-        while (code := self.bury()) is None:
-            await exited(self.pid)
+        while (code := self.reap()) is None:
+            await wait_for_exit(self.pid)
         return code
 
-    def bury(self) -> int | None:
+    def reap(self) -> int | None:
         """Its exit code if it has ended; None while it runs."""
         if self.code is None:
             try:
@@ -112,7 +114,7 @@ class Child:
         return self.code
 
 
-async def exited(pid: int) -> None:
+async def wait_for_exit(pid: int) -> None:
     """Return when the process has ended, whether or not it is a child of ours."""
     try:
         descriptor = os.pidfd_open(pid)
@@ -120,7 +122,7 @@ async def exited(pid: int) -> None:
         return
     except (AttributeError, OSError):  # not Linux, or no descriptor left: ask again and again
         pause = 0.001
-        while _runs(pid):
+        while _is_running(pid):
             await anyio.sleep(pause)
             pause = min(2 * pause, 0.05)
         return
@@ -130,7 +132,7 @@ async def exited(pid: int) -> None:
         os.close(descriptor)
 
 
-def _runs(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     try:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
     except ChildProcessError:

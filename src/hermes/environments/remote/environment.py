@@ -11,29 +11,40 @@ from typing import Self
 
 import anyio
 
-from hermes.core.actions import Blocked, KernelSupport, Profile
-from hermes.core.errors import PlaceFailed, ToolError
-from hermes.core.protocols import CommandResult, ConfinedEnvironment, Process
-from hermes.environments.confined import ConfinedProcess
-from hermes.environments.remote import process as remote_process
-from hermes.environments.remote import terminal as remote_terminal
-from hermes.environments.remote.client import Client
-from hermes.environments.remote.lines import Lines
-from hermes.environments.remote.process import RemoteProcess
-from hermes.environments.remote.run import run_there
-from hermes.environments.remote.scripts import FETCH, FOLLOWS, HELLO, KEEP_LONG, REPLACE, Words
+from hermes.core.actions import BlockedAccess, ConfinementProfile, KernelSupport
+from hermes.core.errors import EnvironmentFailed, ToolError
+from hermes.core.protocols import BackgroundProcess, CommandResult, ConfinedEnvironment
+from hermes.environments.remote import background as remote_process
+from hermes.environments.remote import background as remote_terminal
+from hermes.environments.remote.background import RemoteProcess, RemoteTerminal
+from hermes.environments.remote.channels import ChannelPool
+from hermes.environments.remote.client import RemoteClient
+from hermes.environments.remote.run import run_remote
+from hermes.environments.remote.scripts import (
+    FETCH_SCRIPT,
+    FOLDER_MARK_TEXT,
+    HELLO_SCRIPT,
+    KEEP_LONG_COMMAND_SCRIPT,
+    REPLACE_SCRIPT,
+    ScriptVariables,
+)
 from hermes.environments.remote.session import RemoteConfinement, RemoteSession
-from hermes.environments.remote.terminal import RemoteTerminal
+from hermes.environments.sandboxing.confined_commands import ConfinedProcess
 from hermes.environments.settings import TerminalSettings
-from hermes.environments.shell import LONGEST, Shell, check, new_tree
-from hermes.environments.sudo import SudoDesk
+from hermes.environments.shell import (
+    MAX_INLINE_COMMAND_BYTES,
+    SessionShell,
+    check_argument,
+    new_tree_mark,
+)
+from hermes.environments.sudo import SudoPasswordAgent
 
 CONFINING_KINDS = ("ssh", "docker")
 """Environments that hold commands to their verdict, where the far side can."""
-_OPENING = 60.0
-_FILES = 600.0
+_OPEN_TIMEOUT_S = 60.0
+_FILE_TIMEOUT_S = 600.0
 """Seconds for a file to come or go."""
-_CLOSING = 15.0
+_CLOSE_TIMEOUT_S = 15.0
 
 
 class RemoteEnvironment:
@@ -44,36 +55,38 @@ class RemoteEnvironment:
         self,
         name: str,
         target: str,
-        client: Client,
+        client: RemoteClient,
         *,
         settings: TerminalSettings,
         isolated: bool,
         start: str = "",
         variables: Mapping[str, str] | None = None,
-        sudo: SudoDesk | None = None,
+        sudo: SudoPasswordAgent | None = None,
     ) -> None:
         self.name, self.target, self.isolated = name, target, isolated
         self._settings, self._wanted = settings, start
         self._variables = {"TERM": "dumb", **(variables or {})}
         self._sudo = sudo
-        self._lines = Lines(client)
-        self._others: dict[str, Lines] = {}
+        self._lines = ChannelPool(client)
+        self._others: dict[str, ChannelPool] = {}
         self._started: list[RemoteProcess | RemoteTerminal] = []
         self._open: RemoteSession | None = None
 
     async def __aenter__(self) -> Self:
         try:
-            words: Words = {"wanted": self._wanted, "id": new_tree()}
-            word, said = await self._lines.ask(HELLO, words, patience=_OPENING)
+            words: ScriptVariables = {"wanted": self._wanted, "id": new_tree_mark()}
+            word, said = await self._lines.run_program(HELLO_SCRIPT, words, timeout=_OPEN_TIMEOUT_S)
             if word != "0":
                 what = f"the working folder {self._wanted} is not there; make it first"
                 reason = said.decode("utf-8", "replace").strip()
-                raise PlaceFailed(f"{what} ({reason})" if word == "1" else f"no state: {reason}")
+                raise EnvironmentFailed(
+                    f"{what} ({reason})" if word == "1" else f"no state: {reason}"
+                )
         except BaseException:
             await self._leave(spare=False)
             raise
         folder, _, start = said.decode("utf-8", "surrogateescape").partition("\0")
-        self._open = RemoteSession(self._lines, Shell(folder, start), self._variables)
+        self._open = RemoteSession(self._lines, SessionShell(folder, start), self._variables)
         return self
 
     async def __aexit__(
@@ -84,7 +97,7 @@ class RemoteEnvironment:
     ) -> None:
         session, self._open = self._open, None
         spare = False
-        with anyio.move_on_after(_CLOSING, shield=True), suppress(PlaceFailed):
+        with anyio.move_on_after(_CLOSE_TIMEOUT_S, shield=True), suppress(EnvironmentFailed):
             if self._sudo is not None:
                 await self._sudo.close()
             spare = await self._part()
@@ -106,7 +119,7 @@ class RemoteEnvironment:
         stdin: bytes,
         cwd: str,
     ) -> CommandResult:
-        check(command)
+        check_argument(command)
         if self._sudo is not None:
             await self._sudo.ready(command, self._run, self._begin)
         return await self._run(
@@ -122,15 +135,17 @@ class RemoteEnvironment:
         cwd: str = "",
         confinement: RemoteConfinement | None = None,
     ) -> CommandResult:
-        tree, session = new_tree(), self.session
+        tree, session = new_tree_mark(), self.session
         long, script = _is_long(command), f"{session.shell.folder}/{tree}.sh"
         given = f". '{script}'" if long else command
-        async with session.turn(given, tree=tree, cwd=cwd, confinement=confinement) as turn:
+        async with session.prepare_command(
+            given, tree=tree, cwd=cwd, confinement=confinement
+        ) as turn:
             body, words = turn.body, dict(turn.words)
             if long:
-                body = f'{KEEP_LONG}\n{body}\nrm -f -- "$script"'
+                body = f'{KEEP_LONG_COMMAND_SCRIPT}\n{body}\nrm -f -- "$script"'
                 words |= {"long": command, "script": script}
-            result, turn.last = await run_there(
+            result, turn.last = await run_remote(
                 self._lines,
                 body,
                 words,
@@ -143,25 +158,27 @@ class RemoteEnvironment:
     async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
         words = self._file(path) | {"offset": max(0, offset)}
         words["limit"] = "" if limit is None else max(0, limit)
-        word, said = await self._lines.ask(FETCH, words, patience=_FILES)
+        word, said = await self._lines.run_program(FETCH_SCRIPT, words, timeout=_FILE_TIMEOUT_S)
         if word != "0":
-            raise _told("read", path, said)
+            raise _refusal_error("read", path, said)
         return said
 
     async def write(self, path: str, data: bytes) -> None:
-        words = self._file(path) | {"size": len(data), "id": new_tree()}
-        word, said = await self._lines.ask(REPLACE, words, data, ends_itself=True, patience=_FILES)
+        words = self._file(path) | {"size": len(data), "id": new_tree_mark()}
+        word, said = await self._lines.run_program(
+            REPLACE_SCRIPT, words, data, ends_itself=True, timeout=_FILE_TIMEOUT_S
+        )
         if word != "0":
-            raise _told("write", path, said)
+            raise _refusal_error("write", path, said)
 
-    async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> Process:
+    async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> BackgroundProcess:
         return await self.start_under(None, command, pty=pty, cwd=cwd)
 
     async def start_under(
         self, confinement: RemoteConfinement | None, command: str, *, pty: bool, cwd: str
     ) -> RemoteProcess | RemoteTerminal:
         self._started = [process for process in self._started if not process.ended]
-        check(command)
+        check_argument(command)
         if self._sudo is not None:
             await self._sudo.ready(command, self._run, self._begin)
         process = await self._begin(command, pty=pty, cwd=cwd, confinement=confinement)
@@ -176,11 +193,11 @@ class RemoteEnvironment:
         cwd: str = "",
         confinement: RemoteConfinement | None = None,
     ) -> RemoteProcess | RemoteTerminal:
-        tree, session = new_tree(), self.session
+        tree, session = new_tree_mark(), self.session
         folder, _, _ = session.shell.folder.rpartition("/")
         folder = f"{folder}/.hermes-process-{tree}"
         long = _is_long(command)
-        of = await session.background(
+        of = await session.prepare_background(
             f". '{folder}/command'" if long else command,
             tree=tree,
             cwd=cwd,
@@ -188,18 +205,18 @@ class RemoteEnvironment:
             report=f"{folder}/report",
             confinement=confinement,
         )
-        begin = remote_terminal.start if pty else remote_process.start
+        begin = remote_terminal.start_remote_terminal if pty else remote_process.start_remote
         return await begin(self._lines, of, folder, tree=tree, long=command if long else "")
 
-    async def find(self, handle: str) -> Process | None:
-        where = remote_process.whereabouts(handle)
+    async def find(self, handle: str) -> BackgroundProcess | None:
+        where = remote_process.parse_handle(handle)
         lines = self._lines_to(where.place) if where else None
         if where is None or lines is None:
             return None
         try:
-            if await remote_process.look(lines, where) == "gone":
+            if await remote_process.probe_process(lines, where) == "gone":
                 return None
-        except PlaceFailed:
+        except EnvironmentFailed:
             if lines is self._lines:
                 raise
             return None  # the place itself is gone
@@ -212,8 +229,8 @@ class RemoteEnvironment:
             return KernelSupport(reason=f"commands in {self.name} are not confined by the kernel")
         return (await self.session.launcher()).support
 
-    def confined(self, profile: Profile) -> ConfinedEnvironment:
-        return ConfinedRemote(self, profile)
+    def confined(self, profile: ConfinementProfile) -> ConfinedEnvironment:
+        return ConfinedRemoteEnvironment(self, profile)
 
     @property
     def folder(self) -> str:
@@ -223,25 +240,25 @@ class RemoteEnvironment:
     @property
     def session(self) -> RemoteSession:
         if self._open is None:
-            raise PlaceFailed("the environment is not open")
+            raise EnvironmentFailed("the environment is not open")
         return self._open
 
     def _file(self, path: str) -> dict[str, str | int]:
         if "\0" in path or not path:
             raise ToolError(f"{path!r} is no name of a file")
-        check(path)
+        check_argument(path)
         session = self.session
         start, folder = session.folder or session.shell.start, session.shell.folder
-        return {"path": path, "folder": folder, "start": start, "follows": FOLLOWS}
+        return {"path": path, "folder": folder, "start": start, "follows": FOLDER_MARK_TEXT}
 
-    def _lines_to(self, place: str) -> Lines | None:
+    def _lines_to(self, place: str) -> ChannelPool | None:
         if place == self._lines.client.place:
             return self._lines
         if place not in self._others:
             client = self._lines.client.elsewhere(place)
             if client is None:
                 return None
-            self._others[place] = Lines(client, waiting=0)
+            self._others[place] = ChannelPool(client, waiting=0)
         return self._others[place]
 
     async def _part(self) -> bool:
@@ -257,16 +274,16 @@ class RemoteEnvironment:
         return spare
 
     async def _leave(self, *, spare: bool) -> None:
-        with anyio.move_on_after(_CLOSING, shield=True):
+        with anyio.move_on_after(_CLOSE_TIMEOUT_S, shield=True):
             for lines in (self._lines, *self._others.values()):
                 await lines.close()
                 await lines.client.close(spare=spare or lines is not self._lines)
 
 
-class ConfinedRemote:
+class ConfinedRemoteEnvironment:
     """A `RemoteEnvironment` whose commands are held to a profile, in the same shell session."""
 
-    def __init__(self, place: RemoteEnvironment, profile: Profile) -> None:
+    def __init__(self, place: RemoteEnvironment, profile: ConfinementProfile) -> None:
         self.name, self.target, self.isolated = place.name, place.target, place.isolated
         self._place, self._profile = place, profile
         self._confinement = None if profile.unrestricted else RemoteConfinement(profile)
@@ -282,7 +299,7 @@ class ConfinedRemote:
     ) -> None:
         """What still runs goes on; the process itself reports its refusals."""
 
-    def collect(self) -> list[Blocked]:
+    def collect(self) -> list[BlockedAccess]:
         return self._confinement.blocked() if self._confinement is not None else []
 
     async def run(
@@ -300,7 +317,7 @@ class ConfinedRemote:
             await self._place.session.check_write(self._confinement, path)
         await self._place.write(path, data)
 
-    async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> Process:
+    async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> BackgroundProcess:
         own = None if self._confinement is None else RemoteConfinement(self._profile)
         process = await self._place.start_under(own, command, pty=pty, cwd=cwd)
         if own is None:
@@ -308,7 +325,7 @@ class ConfinedRemote:
         own.refusals = process.blocked
         return ConfinedProcess(process, own)
 
-    async def find(self, handle: str) -> Process | None:
+    async def find(self, handle: str) -> BackgroundProcess | None:
         return await self._place.find(handle)
 
     @property
@@ -317,10 +334,13 @@ class ConfinedRemote:
 
 
 def _is_long(command: str) -> bool:
-    return len(command) > LONGEST or len(command.encode("utf-8", "surrogateescape")) > LONGEST
+    return (
+        len(command) > MAX_INLINE_COMMAND_BYTES
+        or len(command.encode("utf-8", "surrogateescape")) > MAX_INLINE_COMMAND_BYTES
+    )
 
 
-def _told(verb: str, path: str, said: bytes) -> ToolError:
+def _refusal_error(verb: str, path: str, said: bytes) -> ToolError:
     reason = said.decode("utf-8", "replace").strip()[-500:] or "it failed"
     if "No space left" in reason:
         reason = "disk full: free some space first"

@@ -1,18 +1,55 @@
-"""The far side of background processes: how they are started, followed, fed and looked for.
+"""Tells whether a place is still wanted: somebody of ours is in it (`remote.scripts.LINE`,
+`.PROCESS`). So a place that we lost sight of can end by itself, or be ended by whoever comes."""
 
-A process has a folder of its own there: it prints to `log`, reads from the named pipe `in` that it
-holds open itself, and the shell around it writes down its number and its exit code. So nothing
-breaks when a connection does, or when we die.
+from hermes.environments.remote.scripts import (
+    ADD_REPORT_SCRIPT,
+    CHANNEL_SHELL_NAME,
+    NAP_FUNCTION,
+    PROCESS_SHELL_NAME,
+    RemoteShellStart,
+)
+
+# Whole words only: the text of a script like this one is a word of some process, too.
+_BUSY_FUNCTION = rf"""
+busy() {{
+  local path word words
+  for path in /proc/[0-9]*; do
+    words=(); mapfile -d '' -t words < "$path/cmdline"
+    for word in "${{words[@]}}"; do
+      [[ $word == {CHANNEL_SHELL_NAME} || $word == {PROCESS_SHELL_NAME} ]] && return 0
+    done
+  done 2>/dev/null
+  return 1
+}}
 """
 
-from hermes.environments.remote.scripts import ADD_REPORT, NAP, PROCESS, Start
+BUSY_SCRIPT = f"{_BUSY_FUNCTION}busy"
+"""Ends well when somebody is there."""
 
-WINDOW = 204_800
+# Reading from a silent pipe is how bash sleeps without starting a process: where no more can be
+# started, the place must not end for that.
+KEEP_ALIVE_SCRIPT = (
+    _BUSY_FUNCTION
+    + r"""
+trap 'exit 0' TERM
+exec 9<> <(:)
+alone=0
+while ((alone < 3)); do
+  read -rt "$1" -u 9
+  if busy; then alone=0; else alone=$((alone + 1)); fi
+done
+"""
+)
+"""The first process of a place, which it also buries the orphans for: ends when, looking every `$1`
+seconds, it saw nobody three times in a row."""
+
+
+OUTPUT_WINDOW_BYTES = 204_800
 """Bytes of output that stay for another reader."""
-LONGEST_LOG = 8 * 1024 * 1024
+MAX_LOG_BYTES = 8 * 1024 * 1024
 
 # Killed by a signal, the command must not have this shell's remark about it in its log.
-WRAP = (
+WRAP_SCRIPT = (
     r"""
 folder=$1 run=$2 stat= report=$1/report; shift 2; via=("$@")
 exec 3>&2 2>/dev/null
@@ -22,23 +59,23 @@ builtin printf '%s %s\n' $$ "${20:-0}" > "$folder/pid"
 "${via[@]}" "$BASH" --norc -c "$run" bash 2>&3 3>&-
 word=$?
 """
-    + ADD_REPORT
+    + ADD_REPORT_SCRIPT
     + r"""
 builtin printf '%s\n' "$word" > "$folder/exit"
 """
 )
 
 
-def start(of: Start) -> str:
+def start_script(of: RemoteShellStart) -> str:
     """With job control on, what runs in the background is not deaf to interrupts."""
     return (
-        NAP
+        NAP_FUNCTION
         + of.before
         + rf"""
 mkdir -m 700 -- "$folder" && mkfifo -m 600 -- "$folder/in" && : > "$folder/log" || return 1
 [[ -z $long ]] || builtin printf %s "$long" > "$folder/command" || return 1
 set -m
-{of.variables} $(type -P setsid) "$BASH" --norc -c "$wrap" {PROCESS} "$folder" {of.text} {of.via} \
+{of.variables} $(type -P setsid) "$BASH" --norc -c "$wrap" {PROCESS_SHELL_NAME} "$folder" {of.text} {of.via} \
   {of.state} <> "$folder/in" >> "$folder/log" 2>&1 &
 for round in {{1..500}}; do
   [[ -s $folder/pid ]] && read -r told < "$folder/pid" && break
@@ -49,7 +86,7 @@ builtin printf %s "$told"
     )
 
 
-_ALIVE = r"""
+_ALIVE_FUNCTION = r"""
 alive() {
   local stat=
   if [[ ! -d /proc/self ]]; then kill -0 "$pid"; return; fi
@@ -67,9 +104,9 @@ told() {
 # clock ticks slowly: what was written in the tick in which we looked is fetched one look later, and
 # where it ticks in seconds, at the latest after sixteen looks. A log is shortened by punching a
 # hole, which loses nothing; where that cannot be, by emptying it in silence, or when far too long.
-FOLLOW = (
-    NAP
-    + _ALIVE
+FOLLOW_SCRIPT = (
+    NAP_FUNCTION
+    + _ALIVE_FUNCTION
     + r"""
 trim() {
   local position
@@ -112,17 +149,17 @@ told
 """
 )
 
-AWAIT = (
-    NAP
-    + _ALIVE
+AWAIT_SCRIPT = (
+    NAP_FUNCTION
+    + _ALIVE_FUNCTION
     + r"""
 while alive; do nap 50; done
 told
 """
 )
 
-LOOK = (
-    _ALIVE
+PROBE_SCRIPT = (
+    _ALIVE_FUNCTION
     + r"""
 [[ -d $folder ]] || return 1
 if alive; then return 0; fi
@@ -132,12 +169,12 @@ return 1
 )
 """0: it runs; 2: it ended and left its last words; 1: there is nothing."""
 
-FEED = (
-    _ALIVE
+FEED_SCRIPT = (
+    _ALIVE_FUNCTION
     + r"""
 alive && [[ -p $folder/in ]] || return 1
 cat > "$folder/in"
 """
 )
 
-FORGET = 'rm -rf -- "$folder"'
+FORGET_SCRIPT = 'rm -rf -- "$folder"'

@@ -1,54 +1,99 @@
-"""One command to its end at the far end of a line: time bounded, output bounded, nothing left."""
+"""What a program at the far end of a line says last: how it ended, what the kernel refused it, and
+where the session is now."""
 
+import base64
+import binascii
 import time
 
 import anyio
 import anyio.lowlevel
 
-from hermes.core.errors import PlaceFailed
+from hermes.core.actions import BlockedAccess
+from hermes.core.errors import EnvironmentFailed
 from hermes.core.protocols import CommandResult
-from hermes.environments.output import Capture
-from hermes.environments.processes.run import TIMED_OUT
-from hermes.environments.processes.tree import GRACE
-from hermes.environments.remote.line import Line, LineBroken
-from hermes.environments.remote.lines import Lines
-from hermes.environments.remote.scripts import Words, program
-from hermes.environments.remote.word import LastWord
-
-_LAST_WORDS = 2.0
-_CANCELLING = 10.0
+from hermes.environments.confinement.one_command import REPORT_FAILED, REPORT_PATH_CHANGED
+from hermes.environments.processes.output import BoundedOutput
+from hermes.environments.processes.process_tree import STOP_GRACE_S
+from hermes.environments.processes.run import TIMEOUT_EXIT_CODE
+from hermes.environments.remote.channels import ChannelBroken, ChannelPool, RemoteChannel
+from hermes.environments.remote.scripts import ScriptVariables, build_program
+from hermes.environments.sandboxing.confined_commands import parse_refusal
 
 
-async def run_there(
-    lines: Lines, body: str, words: Words, *, tree: str, timeout: float, stdin: bytes
-) -> tuple[CommandResult, LastWord]:
+class RemoteExitMessage:
+    """`CODE [REPORT [FOLDER/]]`: the report in base64 or `-`, line ends of the folder as `\\n`."""
+
+    def __init__(self, text: str | None) -> None:
+        code, report, folder = (*(text or "").split(" ", 2), "", "", "")[:3]
+        self.text = code
+        self.code = int(code) if code.isdigit() else None
+        """None when it is not known."""
+        self.folder = _unescape_path(folder.removesuffix("/")) if folder else ""
+        """Empty when the command left no state."""
+        self.blocked: list[BlockedAccess] = []
+        self.not_run: tuple[str, str] | None = None
+        """Why the command was not run: the kind of obstacle and its reason."""
+        for line in _decode_report(report).splitlines():
+            kind, reason, *_ = [*line.split("\0"), ""]
+            if kind in (REPORT_PATH_CHANGED, REPORT_FAILED):
+                self.not_run = (kind, reason)
+            else:
+                self.blocked.append(parse_refusal(line))
+
+
+def _unescape_path(path: str) -> str:
+    return "\\".join(part.replace("\\n", "\n") for part in path.split("\\\\"))
+
+
+def _decode_report(report: str) -> str:
+    try:
+        return base64.b64decode(report).decode("utf-8", "replace") if report != "-" else ""
+    except binascii.Error:
+        return ""
+
+
+_FINAL_OUTPUT_TIMEOUT_S = 2.0
+_CANCEL_TIMEOUT_S = 10.0
+
+
+async def run_remote(
+    lines: ChannelPool,
+    body: str,
+    words: ScriptVariables,
+    *,
+    tree: str,
+    timeout: float,
+    stdin: bytes,
+) -> tuple[CommandResult, RemoteExitMessage]:
     """The time counts from when the line is there: how long a place takes to be reached is not
     the command's fault."""
-    line = await lines.take()
+    line = await lines.acquire()
     started = time.monotonic()
-    run = _Run(lines, line, tree)
+    run = _RemoteRun(lines, line, tree)
     try:
-        timed_out = await run.watch(program(body, line.nonce, words, quiet=True), stdin, timeout)
+        timed_out = await run.watch(
+            build_program(body, line.nonce, words, quiet=True), stdin, timeout
+        )
     finally:
         await run.clear()
     code = await run.code(timed_out)
     result = CommandResult(
-        exit_code=TIMED_OUT if timed_out else code,
+        exit_code=TIMEOUT_EXIT_CODE if timed_out else code,
         output=run.capture.text(),
         dropped_bytes=run.capture.dropped,
         timed_out=timed_out,
         seconds=time.monotonic() - started,
     )
-    return result, LastWord(line.word)
+    return result, RemoteExitMessage(line.last_word)
 
 
-class _Run:
-    def __init__(self, lines: Lines, line: Line, tree: str) -> None:
-        self.capture = Capture()
+class _RemoteRun:
+    def __init__(self, lines: ChannelPool, line: RemoteChannel, tree: str) -> None:
+        self.capture = BoundedOutput()
         self._lines, self._line, self._tree = lines, line, tree
         self._over = anyio.Event()
-        self._broken: LineBroken | None = None
-        self._trouble: PlaceFailed | None = None
+        self._broken: ChannelBroken | None = None
+        self._trouble: EnvironmentFailed | None = None
 
     async def watch(self, text: str, stdin: bytes, timeout: float) -> bool:
         """True when the time was up first."""
@@ -58,18 +103,18 @@ class _Run:
             with anyio.move_on_after(timeout) as clock:
                 await self._over.wait()
             if clock.cancelled_caught:
-                await self._end(GRACE, hard=False)
-                with anyio.move_on_after(_LAST_WORDS):
+                await self._end(STOP_GRACE_S, hard=False)
+                with anyio.move_on_after(_FINAL_OUTPUT_TIMEOUT_S):
                     await self._over.wait()
             group.cancel_scope.cancel()
         return clock.cancelled_caught
 
     async def clear(self) -> None:
-        if self._line.word is not None:
-            self._lines.done(self._line)
+        if self._line.last_word is not None:
+            self._lines.release(self._line)
             return
         if not self._over.is_set():  # cancelled: at once, and the shell first
-            with anyio.move_on_after(_CANCELLING, shield=True):
+            with anyio.move_on_after(_CANCEL_TIMEOUT_S, shield=True):
                 await self._end(0, hard=True)
         self._lines.drop(self._line)
 
@@ -77,9 +122,9 @@ class _Run:
         if self._trouble is not None:
             raise self._trouble
         if timed_out:
-            return TIMED_OUT
+            return TIMEOUT_EXIT_CODE
         if self._broken is None:
-            return LastWord(self._line.word).code or 0
+            return RemoteExitMessage(self._line.last_word).code or 0
         reason = await self._lines.client.broken(
             self._broken.code, self._broken.complaint, begun=True
         )
@@ -91,14 +136,14 @@ class _Run:
         try:
             await anyio.lowlevel.checkpoint()  # let the program be sent before a line is opened
             self._lines.restock()
-            while piece := await self._line.piece():
+            while piece := await self._line.read_output():
                 self.capture.feed(piece)
-        except LineBroken as broken:
+        except ChannelBroken as broken:
             self._broken = broken
         self._over.set()
 
     async def _end(self, grace: float, *, hard: bool) -> None:
         try:
-            await self._lines.end(self._tree, self._line.pid, grace=grace, hard=hard)
-        except PlaceFailed as error:
+            await self._lines.end_tree(self._tree, self._line.pid, grace=grace, hard=hard)
+        except EnvironmentFailed as error:
             self._trouble = error

@@ -10,25 +10,25 @@ from collections.abc import Mapping
 from functools import cache
 
 from hermes.core.messages import Value
-from hermes.environments.shell import FOLDER_MARK, Launch
+from hermes.environments.shell import FOLDER_MARK, ShellLaunch
 
-LINE, PROCESS = "hermes-line", "hermes-process"
+CHANNEL_SHELL_NAME, PROCESS_SHELL_NAME = "hermes-line", "hermes-process"
 """Names under which our shells are known over there; a container lives while there is one."""
 
-READY = b"\0hermes:ready:"
+READY_MARK = b"\0hermes:ready:"
 
-WAIT_FOR_ONE = (
+WAIT_FOR_PROGRAM_ARGV = (
     "bash", "--norc", "-c",
-    r"""printf '\0hermes:ready:%s\n' $$; read -r n && read -rN "$n" s && eval "$s" """, LINE,
+    r"""printf '\0hermes:ready:%s\n' $$; read -r n && read -rN "$n" s && eval "$s" """, CHANNEL_SHELL_NAME,
 )  # fmt: skip
 
-Words = Mapping[str, str | int]
+ScriptVariables = Mapping[str, str | int]
 
 _ESCAPES = {byte: f"\\x{byte:02x}" for byte in (*range(32), *range(127, 256))}
 _ESCAPES |= {ord("\n"): "\n", ord("\t"): "\t", ord("'"): "\\'", ord("\\"): "\\\\"}
 
 
-def quote(text: str) -> str:
+def quote_word(text: str) -> str:
     """As one word of bash, in ASCII."""
     if text.isalnum() and text.isascii():
         return text
@@ -37,16 +37,18 @@ def quote(text: str) -> str:
 
 @cache
 def _quoted_once(text: str) -> str:
-    return quote(text)
+    return quote_word(text)
 
 
-def mark(nonce: str) -> bytes:
+def end_mark(nonce: str) -> bytes:
     return f"\0hermes:{nonce}:".encode()
 
 
-def program(body: str, nonce: str, words: Words | None = None, *, quiet: bool = False) -> str:
+def build_program(
+    body: str, nonce: str, words: ScriptVariables | None = None, *, quiet: bool = False
+) -> str:
     """`body` is the inside of a function; its last word is `$word`, or else what it returns."""
-    given = " ".join(f"{name}={quote(str(value))}" for name, value in (words or {}).items())
+    given = " ".join(f"{name}={quote_word(str(value))}" for name, value in (words or {}).items())
     call = "main" if quiet else "main 2>&1"
     return (
         f"{given}\nmain() {{\n{body}\n}}\n{call}\n"
@@ -54,20 +56,20 @@ def program(body: str, nonce: str, words: Words | None = None, *, quiet: bool = 
     )
 
 
-class Start(Value, frozen=True):
+class RemoteShellStart(Value, frozen=True):
     """How a shell of the session is started over there."""
 
-    launch: Launch
+    launch: ShellLaunch
     via: str = ""
     """Quoted words of the program that confines it and then becomes it."""
     words: dict[str, str | int] = {}
-    """What `TAKE_STATE` needs where the state comes through a descriptor; else nothing."""
+    """What `TAKE_STATE_SCRIPT` needs where the state comes through a descriptor; else nothing."""
 
     @property
     def variables(self) -> str:
         """The variables of the launch, as they stand before the words that start it."""
         return " ".join(
-            f"{name}={_quoted_once(value) if name == 'HERMES_PRELUDE' else quote(value)}"
+            f"{name}={_quoted_once(value) if name == 'HERMES_PRELUDE' else quote_word(value)}"
             for name, value in self.launch.variables.items()
         )
 
@@ -79,12 +81,12 @@ class Start(Value, frozen=True):
     @property
     def state(self) -> str:
         """The redirection that hands over the state."""
-        return f'{STATE_IN}<<<"$state"' if self.words else ""
+        return f'{STATE_IN_DESCRIPTOR}<<<"$state"' if self.words else ""
 
     @property
     def before(self) -> str:
         """What has to be done first."""
-        return TAKE_STATE if self.words else ""
+        return TAKE_STATE_SCRIPT if self.words else ""
 
     @property
     def inner(self) -> str:
@@ -92,10 +94,10 @@ class Start(Value, frozen=True):
         return f'{self.variables} {self.via} "$BASH" --norc -c {self.text} bash {self.state}'
 
 
-STATE_IN, STATE_OUT = 186, 187
+STATE_IN_DESCRIPTOR, STATE_OUT_DESCRIPTOR = 186, 187
 """Descriptors of a shell for the state before and after its command."""
 
-TAKE_STATE = r"""
+TAKE_STATE_SCRIPT = r"""
 state=$given
 if [[ -z $state ]]; then
   parts=(); mapfile -d '' -t parts < "$home/$from"
@@ -104,7 +106,7 @@ if [[ -z $state ]]; then
 fi 2>/dev/null
 """
 
-_RUN_AND_KEEP = r"""
+_RUN_AND_KEEP_SCRIPT = r"""
 if [[ ! -r $home/launcher ]]; then word=uninstalled; return; fi
 new=$home/new.$tree
 : > "$new" || new=/dev/null
@@ -119,7 +121,7 @@ at=${at//\\/\\\\}
 report=$home/report.$tree
 """
 
-ADD_REPORT = r"""
+ADD_REPORT_SCRIPT = r"""
 seen=-
 if [[ -s $report ]]; then
   seen=$(base64 < "$report") seen=${seen//$'\n'/}
@@ -129,31 +131,33 @@ word="$word $seen"
 """
 """Tell with the exit code what the kernel refused."""
 
-_ADD_FOLDER = r"""
+_ADD_FOLDER_SCRIPT = r"""
 word="$word ${at//$'\n'/\\n}/"
 """
 
 
-def keep_state(start: Start) -> str:
+def keep_state_script(start: RemoteShellStart) -> str:
     """Run a command that takes the session's state over and gives a new one back."""
-    return start.before + _RUN_AND_KEEP % start.inner + ADD_REPORT + _ADD_FOLDER
+    return (
+        start.before + _RUN_AND_KEEP_SCRIPT % start.inner + ADD_REPORT_SCRIPT + _ADD_FOLDER_SCRIPT
+    )
 
 
-READ_STATES = r"""
+READ_STATES_SCRIPT = r"""
 builtin printf '%s ' "$(wc -c < "$home/free")"
 cat -- "$home/free" "$home/held"
 """
 """The states that the last unconfined and the last confined command left."""
 
 
-KEEP_LONG = r"""
+KEEP_LONG_COMMAND_SCRIPT = r"""
 [[ -d ${script%/*} ]] || mkdir -p -m 700 -- "${script%/*}"
 builtin printf %s "$long" >| "$script" || return 126
 """
 """A command that is too long for a variable is read from a file."""
 
 # Sessions that were cut off left their state; a week later nobody comes back for it.
-HELLO = r"""
+HELLO_SCRIPT = r"""
 case $wanted in '~'|'~/'*) wanted=$HOME${wanted:1} ;; esac
 if [[ -n $wanted ]] && ! cd -- "$wanted"; then return 1; fi
 [[ $PWD == /* ]] || cd /
@@ -164,7 +168,7 @@ mkdir -m 700 -- "$folder" || return 2
 builtin printf '%s\0%s' "$folder" "$PWD"
 """
 
-NAP = r"""
+NAP_FUNCTION = r"""
 nap() {
   builtin printf -v moment '%d.%03d' $(($1 / 1000)) $(($1 % 1000))
   IFS= read -r -t "$moment" _
@@ -174,7 +178,7 @@ nap() {
 # Napping is reading from an input that is held open and silent: it starts no process, which a
 # place that has reached its limit of them could not.
 
-_TREE = r"""
+_TREE_FUNCTIONS = r"""
 look() {
   local path pid stat again
   found=() parents=() mine=()
@@ -210,9 +214,9 @@ ours() {
 }
 """
 
-END = (
-    NAP
-    + _TREE
+END_TREE_SCRIPT = (
+    NAP_FUNCTION
+    + _TREE_FUNCTIONS
     + r"""
 {
   ours "$keep" || keep=0
@@ -244,7 +248,7 @@ return 0
 )
 """End a tree: `keep` leads it and is spared for a moment, to say how the command ended."""
 
-_FROM = r"""
+_RESOLVE_PATH_FUNCTION = r"""
 place() {
   local state from=$start
   case $path in '~'|'~/'*) path=$HOME${path:1} ;; esac
@@ -263,8 +267,8 @@ odd() {
 }
 """
 
-FETCH = (
-    _FROM
+FETCH_SCRIPT = (
+    _RESOLVE_PATH_FUNCTION
     + r"""
 place
 odd && return 1
@@ -277,8 +281,8 @@ else cat -- "$path"; fi
 )
 
 # The size is checked because a broken connection looks like the end of the data.
-REPLACE = (
-    _FROM
+REPLACE_SCRIPT = (
+    _RESOLVE_PATH_FUNCTION
     + r"""
 place
 if [[ -L $path ]]; then path=$(readlink -f -- "$path"; builtin printf x) path=${path%$'\n'x}; fi
@@ -297,4 +301,4 @@ said=$(mv -f -- "$new" "$path" 2>&1) || { rm -f -- "$new"; no "${said##*: }"; re
 """
 )
 
-FOLLOWS = FOLDER_MARK.decode()
+FOLDER_MARK_TEXT = FOLDER_MARK.decode()

@@ -1,54 +1,202 @@
-"""One shell session at the far end of a line, and how its commands are held to their verdicts.
+"""Brings the launcher of confined commands to a machine at the far end of a line.
 
-Where the far side cannot confine commands, each shell leaves its state in a file of the session's
-folder, and the next reads it there. Where it can, the state travels through descriptors and is kept
-in two files: `free`, of the last command that ran unconfined, and `held`, of the last confined one.
-No confined command can change them. What a confined command leaves may be forged, so an unconfined
-command takes over only what `ShellState` finds harmless in it.
+It is the very code that confines commands on this machine (`environments.confinement`), which needs
+nothing but python3 there. It is sent once for a session, compiled there, and kept in the folder of
+the session; each confined command then starts a Python that loads it. Whether the far side can run
+it is found out by trying: a command that must not write is started, and has to be refused.
 """
 
+import zlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 
 import anyio
+import msgspec
 
-from hermes.core.actions import Blocked, Profile
-from hermes.core.errors import PlaceFailed, ToolError
-from hermes.environments.confined import QUIET
-from hermes.environments.confinement.one_command import ELSEWHERE
-from hermes.environments.remote.launcher import Launcher, install
-from hermes.environments.remote.lines import Lines
-from hermes.environments.remote.run import run_there
+from hermes.core.actions import BlockedAccess, ConfinementProfile, KernelSupport
+from hermes.core.errors import EnvironmentFailed, ToolError
+from hermes.environments import confinement
+from hermes.environments.confinement.one_command import REPORT_PATH_CHANGED, ConfinedCommandOrder
+from hermes.environments.processes.shell_session import ShellState
+from hermes.environments.remote.channels import ChannelPool
+from hermes.environments.remote.run import RemoteExitMessage, run_remote
 from hermes.environments.remote.scripts import (
-    FOLLOWS,
-    READ_STATES,
-    STATE_IN,
-    STATE_OUT,
-    Start,
-    keep_state,
+    FOLDER_MARK_TEXT,
+    READ_STATES_SCRIPT,
+    STATE_IN_DESCRIPTOR,
+    STATE_OUT_DESCRIPTOR,
+    RemoteShellStart,
+    keep_state_script,
+    quote_word,
 )
-from hermes.environments.remote.word import LastWord
-from hermes.environments.shell import Launch, Shell, new_tree
-from hermes.environments.shell_state import ShellState
+from hermes.environments.sandboxing.confined_commands import READ_ONLY_VARIABLES
+from hermes.environments.shell import SessionShell, ShellLaunch, new_tree_mark
+
+INSTALL_TIMEOUT_S = 60.0
+_CONFINEMENT_PACKAGE = "hermes.environments.confinement"
+_BUNDLED_MODULES = (
+    *("kernel", "landlock", "privileges", "seccomp", "signals", "wire", "verdict_rules"),
+    *("notified_call", "terminals", "repository_settings", "enforcement", "supervised_changes"),
+    *("connection_supervisor", "supervisor", "resolution", "one_command"),
+)
+"""In the order in which they can be loaded."""
+
+_LOADER_PROGRAM = f"""
+import sys, marshal
+names = {_CONFINEMENT_PACKAGE!r}.split(".")
+for n in range(1, 4):
+    name = ".".join(names[:n])
+    sys.modules[name] = package = type(sys)(name)
+    package.__path__ = []
+with open(sys.argv.pop(1), "rb") as file:
+    parts = marshal.load(file)
+for name, code in parts:
+    module = type(sys)({_CONFINEMENT_PACKAGE!r} + "." + name)
+    sys.modules[module.__name__] = module
+    setattr(package, name, module)
+    exec(code, vars(module))
+module.main()
+"""
+
+# Annotations stay unread, so that a Python of some years ago understands them, too.
+_COMPILE_PROGRAM = """
+import sys, marshal, zlib, __future__
+if sys.version_info < (3, 8):
+    sys.exit("python3 there is older than 3.8")
+flag = __future__.annotations.compiler_flag
+parts = zlib.decompress(sys.stdin.buffer.read()).decode().split("\\0")
+pairs = list(zip(parts[::2], parts[1::2]))
+code = [(name, compile(text, name, "exec", flag, True)) for name, text in pairs]
+with open(sys.argv[1], "wb") as file:
+    marshal.dump(code, file)
+"""
+
+_INSTALL_SCRIPT = r"""
+python=$(type -P python3) || { builtin printf 'there is no python3'; return 1; }
+mkdir -p -m 700 -- "$folder" "$temporary" || return 1
+"$python" -I -S -c "$compile" "$folder/launcher" || return 1
+builtin printf '%s\0' "$python"
+"$python" -I -S -c "$load" "$folder/launcher" support
+"""
+
+_TRIAL_SCRIPT = r"""
+{ %s "$BASH" --norc -c ': > "$0"' "$folder/trial"; } 2>/dev/null
+[[ ! -e $folder/trial && -s $folder/report.trial ]] || { rm -f -- "$folder/trial"; return 1; }
+IFS= read -r -d '' kind < "$folder/report.trial"
+rm -f -- "$folder/report.trial"
+builtin printf %%s "$kind"
+"""
+
+
+@cache
+def _bundle() -> bytes:
+    folder = Path(confinement.__file__).parent
+    parts = [
+        part for name in _BUNDLED_MODULES for part in (name, (folder / f"{name}.py").read_text())
+    ]
+    return zlib.compress("\0".join(parts).encode(), 9)
+
+
+class RemoteLauncher(msgspec.Struct, kw_only=True, frozen=True):
+    """The launcher of one session: how its confined commands are started."""
+
+    python: str
+    folder: str
+    """Of the session: no confined command can change what begins with `protected`."""
+    temporary: str
+    support: KernelSupport
+
+    def words(self, profile: ConfinementProfile, *, tree: str, cwd: str, report: str) -> str:
+        """Stands before the words that start a command. Refusals are written to `report`."""
+        order = self.order(profile, tree=tree, cwd=cwd)
+        given = ("-I", "-S", "-c", _LOADER_PROGRAM, f"{self.folder}/launcher", "run", order, report)
+        return " ".join(map(quote_word, (self.python, *given)))
+
+    def check_words(self, profile: ConfinementProfile, path: str) -> str:
+        """Print why `path` must not be written under the profile; nothing when it may be."""
+        order = self.order(profile, tree="", cwd="/")
+        given = (
+            "-I",
+            "-S",
+            "-c",
+            _LOADER_PROGRAM,
+            f"{self.folder}/launcher",
+            "writable",
+            order,
+            path,
+        )
+        return " ".join(map(quote_word, (self.python, *given)))
+
+    def order(self, profile: ConfinementProfile, *, tree: str, cwd: str) -> str:
+        order = ConfinedCommandOrder()
+        order.profile = msgspec.structs.asdict(profile)
+        order.folder, order.temporary, order.mark = cwd, self.temporary, tree
+        order.protected = (f"{self.folder.rpartition('/')[0]}/.hermes-",)
+        return order.pack()
+
+
+async def install_launcher(lines: ChannelPool, folder: str) -> RemoteLauncher:
+    """Where the far side cannot confine commands, `support.reason` says why.
+
+    Raises `EnvironmentFailed` when the place cannot be reached.
+    """
+    base, _, name = folder.rpartition("/")
+    temporary = f"{base}/hermes-tmp-{name.rpartition('-')[2]}"
+    words = {
+        "folder": folder,
+        "temporary": temporary,
+        "compile": _COMPILE_PROGRAM,
+        "load": _LOADER_PROGRAM,
+    }
+    word, said = await lines.run_program(
+        _INSTALL_SCRIPT, words, _bundle(), timeout=INSTALL_TIMEOUT_S
+    )
+    python, _, answer = said.decode("utf-8", "replace").partition("\0")
+    if word != "0":
+        return _unsupported_launcher(folder, python.strip()[-300:])
+    version, root, reason = (*answer.split(" ", 2), "", "", "")[:3]
+    if reason or not version.isdigit():
+        return _unsupported_launcher(folder, reason or answer[-300:])
+    support = KernelSupport(landlock=int(version), root=root == "1")
+    made = RemoteLauncher(python=python, folder=folder, temporary=temporary, support=support)
+    start = made.words(ConfinementProfile(), tree="trial", cwd="/", report=f"{folder}/report.trial")
+    word, said = await lines.run_program(
+        _TRIAL_SCRIPT % start, {"folder": folder}, timeout=INSTALL_TIMEOUT_S
+    )
+    if word != "0" or said != b"write":
+        return _unsupported_launcher(
+            folder, "a command that must not write could not be held there"
+        )
+    return made
+
+
+def _unsupported_launcher(folder: str, why: str) -> RemoteLauncher:
+    reason = f"commands there are not confined by the kernel: {why}"
+    return RemoteLauncher(
+        python="", folder=folder, temporary="", support=KernelSupport(reason=reason)
+    )
+
 
 START_TIMEOUT_S = 60.0
-UNINSTALLED = "uninstalled"
+LAUNCHER_MISSING = "uninstalled"
 """The last word of a command that found no launcher: its container was replaced."""
 
 
 class RemoteConfinement:
     """The commands of one verdict, and what the kernel refused them."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: ConfinementProfile) -> None:
         self.profile = profile
-        self.refusals: list[Blocked] = []
+        self.refusals: list[BlockedAccess] = []
 
     @property
     def judged(self) -> str:
-        return self.profile.judged
+        return self.profile.describe
 
-    def blocked(self) -> list[Blocked]:
+    def blocked(self) -> list[BlockedAccess]:
         """What was refused since the last call."""
         found = list(self.refusals)
         self.refusals.clear()
@@ -56,28 +204,30 @@ class RemoteConfinement:
 
 
 @dataclass
-class Turn:
+class SessionCommand:
     """One command of the session: what is sent, and what came back."""
 
     body: str
     words: Mapping[str, str | int] = field(default_factory=dict)
-    last: LastWord = field(default_factory=lambda: LastWord(None))
+    last: RemoteExitMessage = field(default_factory=lambda: RemoteExitMessage(None))
 
 
 class RemoteSession:
-    def __init__(self, lines: Lines, shell: Shell, variables: Mapping[str, str]) -> None:
+    def __init__(
+        self, lines: ChannelPool, shell: SessionShell, variables: Mapping[str, str]
+    ) -> None:
         self.shell, self.folder = shell, ""
         self._lines, self._variables = lines, variables
-        self._launcher: Launcher | None = None
+        self._launcher: RemoteLauncher | None = None
         self._installing = anyio.Lock()
         self._latest = "free"
         """Which of the two states is the newer one."""
 
-    async def launcher(self) -> Launcher:
-        """Sent when first asked for. Raises `PlaceFailed` when the place cannot be reached."""
+    async def launcher(self) -> RemoteLauncher:
+        """Sent when first asked for. Raises `EnvironmentFailed` when the place cannot be reached."""
         async with self._installing:
             if self._launcher is None:
-                made = await install(self._lines, self.shell.folder)
+                made = await install_launcher(self._lines, self.shell.folder)
                 if not made.support.reason:
                     await self._begin_to_keep_states()
                 self._launcher = made
@@ -85,55 +235,61 @@ class RemoteSession:
 
     async def _begin_to_keep_states(self) -> None:
         """The state so far, or that of a new session, becomes the first that is kept."""
-        before = await self._run_nothing(Turn(f"{self._start_here(':').inner} 2>&1\nword=$?"))
+        before = await self._run_nothing(
+            SessionCommand(f"{self._start_here(':').inner} 2>&1\nword=$?")
+        )
         if before.code != 0:
-            raise PlaceFailed(f"no shell can be started in {self._lines.client.place}")
+            raise EnvironmentFailed(f"no shell can be started in {self._lines.client.place}")
         of = self._start_kept(":", source="state", given="")
-        await self._run_nothing(Turn(keep_state(of), {**of.words, "into": "free"}))
-        await self._lines.ask('rm -f -- "$home/state"', {"home": self.shell.folder})
+        await self._run_nothing(SessionCommand(keep_state_script(of), {**of.words, "into": "free"}))
+        await self._lines.run_program('rm -f -- "$home/state"', {"home": self.shell.folder})
         self._latest = "free"
 
-    async def _run_nothing(self, turn: Turn) -> LastWord:
-        _, last = await run_there(
+    async def _run_nothing(self, turn: SessionCommand) -> RemoteExitMessage:
+        _, last = await run_remote(
             self._lines, turn.body, turn.words, tree="none", timeout=START_TIMEOUT_S, stdin=b""
         )
         self.folder = last.folder or self.folder
         return last
 
     @asynccontextmanager
-    async def turn(
+    async def prepare_command(
         self, command: str, *, tree: str, cwd: str, confinement: RemoteConfinement | None
-    ) -> AsyncIterator[Turn]:
+    ) -> AsyncIterator[SessionCommand]:
         """The caller runs what is in the turn and puts the last word there.
 
-        Raises `ToolError` or `PlaceFailed` for a command that could not be confined.
+        Raises `ToolError` or `EnvironmentFailed` for a command that could not be confined.
         """
         if not await self._keeps_states(confinement):
-            yield Turn(f"{self._start_here(command, tree=tree, cwd=cwd).inner} 2>&1\nword=$?")
+            yield SessionCommand(
+                f"{self._start_here(command, tree=tree, cwd=cwd).inner} 2>&1\nword=$?"
+            )
             return
         report = f"{self.shell.folder}/report.{tree}"
         of = await self._kept(command, tree=tree, cwd=cwd, report=report, confinement=confinement)
         into = "free" if confinement is None else "held"
-        turn = Turn(keep_state(of), {**of.words, "into": into})
+        turn = SessionCommand(keep_state_script(of), {**of.words, "into": into})
         yield turn
-        self._heard(turn.last, into, confinement)
+        self._record_last_word(turn.last, into, confinement)
 
-    def _heard(self, last: LastWord, into: str, confinement: RemoteConfinement | None) -> None:
-        if last.text == UNINSTALLED:
+    def _record_last_word(
+        self, last: RemoteExitMessage, into: str, confinement: RemoteConfinement | None
+    ) -> None:
+        if last.text == LAUNCHER_MISSING:
             self._launcher, self.folder = None, ""
-            raise PlaceFailed(
+            raise EnvironmentFailed(
                 "not run: the place was replaced, and files and shell state that were in it are "
                 "gone. The next command starts anew"
             )
         if last.not_run is not None:
             kind, reason = last.not_run
-            raise ToolError(reason) if kind == ELSEWHERE else PlaceFailed(reason)
+            raise ToolError(reason) if kind == REPORT_PATH_CHANGED else EnvironmentFailed(reason)
         if confinement is not None:
             confinement.refusals += last.blocked
         if last.folder:
             self._latest, self.folder = into, last.folder
 
-    async def background(
+    async def prepare_background(
         self,
         command: str,
         *,
@@ -142,7 +298,7 @@ class RemoteSession:
         tty: str,
         report: str,
         confinement: RemoteConfinement | None,
-    ) -> Start:
+    ) -> RemoteShellStart:
         """How to start a process that leaves the state of the session alone."""
         if not await self._keeps_states(confinement):
             return self._start_here(command, tree=tree, cwd=cwd, exit_file="/dev/null", tty=tty)
@@ -152,25 +308,25 @@ class RemoteSession:
         )  # fmt: skip
 
     async def _keeps_states(self, confinement: RemoteConfinement | None) -> bool:
-        """Whether the launcher is there. Raises `PlaceFailed` for a command that needs it."""
+        """Whether the launcher is there. Raises `EnvironmentFailed` for a command that needs it."""
         if confinement is None:
             return self._launcher is not None and not self._launcher.support.reason
         if reason := (await self.launcher()).support.reason:
-            raise PlaceFailed(f"not run: the command could not be confined ({reason})")
+            raise EnvironmentFailed(f"not run: the command could not be confined ({reason})")
         return True
 
     async def check_write(self, confinement: RemoteConfinement, path: str) -> None:
         """Raises `ToolError` for a file that the verdict does not let be written."""
         launcher = await self.launcher()
         full = path if path.startswith(("/", "~")) else f"{self.folder}/{path}"
-        word, said = await self._lines.ask(launcher.check_words(confinement.profile, full))
+        word, said = await self._lines.run_program(launcher.check_words(confinement.profile, full))
         if word != "0" or said:
             raise ToolError(said.decode("utf-8", "replace") or f"not written: {path}")
 
     async def close(self) -> None:
         temporary = self._launcher.temporary if self._launcher else ""
         words = {"folder": self.shell.folder, "temporary": temporary or self.shell.folder}
-        await self._lines.ask('rm -rf -- "$folder" "$temporary"', words)
+        await self._lines.run_program('rm -rf -- "$folder" "$temporary"', words)
 
     async def _kept(
         self,
@@ -182,7 +338,7 @@ class RemoteSession:
         confinement: RemoteConfinement | None,
         exit_file: str = "",
         tty: str = "",
-    ) -> Start:
+    ) -> RemoteShellStart:
         launcher = await self.launcher()
         given = ""
         if confinement is None and self._latest == "held":
@@ -199,30 +355,34 @@ class RemoteSession:
     def _start_kept(
         self, command: str, *, source: str, given: str, via: str = "", temporary: str = "",
         tree: str = "", **launch: str,
-    ) -> Start:  # fmt: skip
-        tree = tree or new_tree()
-        preferred = {**QUIET, "TMPDIR": temporary, "XDG_CACHE_HOME": f"{temporary}/cache"}
+    ) -> RemoteShellStart:  # fmt: skip
+        tree = tree or new_tree_mark()
+        preferred = {
+            **READ_ONLY_VARIABLES,
+            "TMPDIR": temporary,
+            "XDG_CACHE_HOME": f"{temporary}/cache",
+        }
         made = self.shell.launch(
             command,
             tree=tree,
-            descriptors=(STATE_IN, STATE_OUT),
+            descriptors=(STATE_IN_DESCRIPTOR, STATE_OUT_DESCRIPTOR),
             preferred=preferred if temporary else None,
             **launch,
         )
         words = {"home": self.shell.folder, "from": source, "given": given}
-        return Start(
-            Launch(made.argv, {**self._variables, **made.variables}),
+        return RemoteShellStart(
+            ShellLaunch(made.argv, {**self._variables, **made.variables}),
             via,
-            {**words, "tree": tree, "follows": FOLLOWS},
+            {**words, "tree": tree, "follows": FOLDER_MARK_TEXT},
         )
 
-    def _start_here(self, command: str, *, tree: str = "", **launch: str) -> Start:
-        made = self.shell.launch(command, tree=tree or new_tree(), **launch)  # type: ignore[arg-type]
-        return Start(Launch(made.argv, {**self._variables, **made.variables}))
+    def _start_here(self, command: str, *, tree: str = "", **launch: str) -> RemoteShellStart:
+        made = self.shell.launch(command, tree=tree or new_tree_mark(), **launch)  # type: ignore[arg-type]
+        return RemoteShellStart(ShellLaunch(made.argv, {**self._variables, **made.variables}))
 
     async def _harmless_state(self) -> str:
         """What an unconfined command takes over from the confined ones before it."""
-        _, said = await self._lines.ask(READ_STATES, {"home": self.shell.folder})
+        _, said = await self._lines.run_program(READ_STATES_SCRIPT, {"home": self.shell.folder})
         size, _, both = said.partition(b" ")
         state, cut = ShellState(), int(size) if size.isdigit() else 0
         state.take(both[:cut], confined=False)

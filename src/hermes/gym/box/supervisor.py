@@ -1,8 +1,4 @@
-"""The first process of a host: starts its services, buries the dead, answers `systemctl`.
-
-It cannot be killed from inside (the kernel spares the first process of a namespace), and what the
-oracle tells it comes over a line that nobody inside can reach.
-"""
+"""Cron of a box: the tables of /etc, a minute as long as the plan says."""
 
 import _socket
 import marshal
@@ -12,40 +8,145 @@ import signal
 import socket
 import time
 
-from hermes.environments.confinement import wire
-from hermes.gym.box import cron, units
-from hermes.gym.box.logbook import Logbook
-from hermes.gym.box.plan import HostPlan
-from hermes.gym.box.service import Service
+from hermes.environments.confinement import messages
+from hermes.gym.box import unit_files
+from hermes.gym.box.backend import HostPlan
+from hermes.gym.box.supervised_service import ServiceLog, SupervisedService
 
-SOCKET = "/run/systemd/private"
-BEAT = 0.25
+CRON_TABLES = ("/etc/crontab", "/etc/cron.d", "/var/spool/cron/crontabs")
+CRON_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class CronJob:
+    def __init__(self, table: str, schedule: list[str], user: str, command: str) -> None:
+        self.table = table
+        self.schedule = schedule
+        self.user = user
+        self.command = command
+
+    def is_due(self, moment: time.struct_time) -> bool:
+        values = (
+            moment.tm_min,
+            moment.tm_hour,
+            moment.tm_mday,
+            moment.tm_mon,
+            (moment.tm_wday + 1) % 7,
+        )
+        return all(
+            _matches_field(field, value) for field, value in zip(self.schedule, values, strict=True)
+        )
+
+
+def read_cron_jobs() -> list[CronJob]:
+    found = []
+    for place in CRON_TABLES:
+        paths = (
+            [f"{place}/{name}" for name in sorted(_list_cron_tables(place))]
+            if os.path.isdir(place)  # noqa: PTH112 - pathlib is slow to import
+            else [place]
+        )
+        for path in paths:
+            try:
+                with open(path, errors="replace") as file:  # noqa: PTH123 - pathlib is slow to import
+                    text = file.read()
+            except OSError:
+                continue
+            own = path.startswith(CRON_TABLES[2])
+            found += _parse_cron_table(path, text, own=own)
+    return found
+
+
+def _parse_cron_table(path: str, text: str, *, own: bool) -> list[CronJob]:
+    found = []
+    for line in text.splitlines():
+        words = line.split(None, 5 if own else 6)
+        if (
+            not words
+            or words[0].startswith("#")
+            or "=" in words[0]
+            or len(words) < (6 if own else 7)
+        ):
+            continue
+        user = os.path.basename(path) if own else words[5]  # noqa: PTH119
+        found.append(CronJob(path, words[:5], user, words[-1]))
+    return found
+
+
+def start_cron_job(job: CronJob, log: ServiceLog) -> int:
+    """The process that runs it; its output goes to the log of cron."""
+    log.write_lines("cron.service", "CRON[1]", f"({job.user}) CMD ({job.command})")
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setsid()
+            os.close(reading)
+            for target in (1, 2):
+                os.dup2(writing, target)
+            os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+            os.chdir("/root")
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            os.execve(
+                "/bin/sh",
+                ["sh", "-c", job.command],
+                {"PATH": CRON_PATH, "HOME": "/root", "LOGNAME": job.user},
+            )
+        finally:
+            os._exit(127)
+    os.close(writing)
+    os.close(reading)  # as with most servers, nobody reads root's mail
+    return pid
+
+
+def _matches_field(field: str, value: int) -> bool:
+    for part in field.split(","):
+        span, _, step = part.partition("/")
+        every = int(step or 1)
+        if span == "*":
+            if value % every == 0:
+                return True
+            continue
+        low, dash, high = span.partition("-")
+        if not low.isdigit():
+            return False
+        top = int(high) if dash else int(low)
+        if int(low) <= value <= top and (value - int(low)) % every == 0:
+            return True
+    return False
+
+
+def _list_cron_tables(folder: str) -> list[str]:
+    return [name for name in os.listdir(folder) if "." not in name]  # noqa: PTH208
+
+
+CONTROL_SOCKET = "/run/systemd/private"
+POLL_INTERVAL_S = 0.25
 """Seconds between looks at what nobody announces: memory, and the clock of cron."""
 
 
-def live(line: _socket.socket, host: HostPlan) -> None:
+def run_supervisor(line: _socket.socket, host: HostPlan) -> None:
     """Never returns."""
     os.makedirs("/run/systemd", exist_ok=True)  # noqa: PTH103 - pathlib is slow to import
-    _Supervisor(line, host).run()
+    HostSupervisor(line, host).run()
 
 
-class _Supervisor:
+class HostSupervisor:
     def __init__(self, line: _socket.socket, host: HostPlan) -> None:
-        self._line = line
+        self._oracle_socket = line
         self._minute = host.minute
-        self._log = Logbook()
-        self._services: dict[str, Service] = {}
-        self._waiting: list[tuple[socket.socket, Service]] = []
-        self._asked: list[Service] = []
+        self._log = ServiceLog()
+        self._services: dict[str, SupervisedService] = {}
+        self._awaited_by_clients: list[tuple[socket.socket, SupervisedService]] = []
+        self._awaited_by_oracle: list[SupervisedService] = []
         """Services that the oracle waits for."""
-        self._jobs: dict[int, cron.Job] = {}
+        self._jobs: dict[int, CronJob] = {}
         self._cron_wait: set[int] = set()
         self._cron_codes: list[int] = []
         self._clock = time.time()
         self._next_minute = time.monotonic() + self._minute
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._listener.bind(SOCKET)
-        os.chmod(SOCKET, 0o666)  # noqa: PTH101 - see above
+        self._listener.bind(CONTROL_SOCKET)
+        os.chmod(CONTROL_SOCKET, 0o666)  # noqa: PTH101 - see above
         self._listener.listen(16)
         self._wake, wakes = os.pipe()
         for fd in (self._wake, wakes):
@@ -57,56 +158,60 @@ class _Supervisor:
 
     def run(self) -> None:
         self._reload()
-        for service in self._in_order():
+        for service in self._start_order():
             if service.unit.enabled:
                 service.start()
         while True:
             try:
-                self._once()
+                self._run_once()
             except Exception as error:  # noqa: BLE001 - the first process may fall over nothing
-                self._log.note("init.scope", "systemd[1]", f"{type(error).__name__}: {error}")
+                self._log.write_lines(
+                    "init.scope", "systemd[1]", f"{type(error).__name__}: {error}"
+                )
 
-    def _once(self) -> None:
+    def _run_once(self) -> None:
         poll = select.poll()
-        poll.register(self._line.fileno(), select.POLLIN)
+        poll.register(self._oracle_socket.fileno(), select.POLLIN)
         poll.register(self._listener.fileno(), select.POLLIN)
         poll.register(self._wake, select.POLLIN)
         outputs = {s.output: s for s in self._services.values() if s.output >= 0}
         for fd in outputs:
             poll.register(fd, select.POLLIN)
-        for fd, _ in poll.poll(self._idle() * 1000):
-            if fd == self._line.fileno():
-                self._told()
+        for fd, _ in poll.poll(self._poll_timeout_s() * 1000):
+            if fd == self._oracle_socket.fileno():
+                self._handle_oracle_request()
             elif fd == self._listener.fileno():
-                self._asked_by_someone()
+                self._handle_client_request()
             elif fd == self._wake:
                 os.read(self._wake, 4096)
             else:
-                self._hear(outputs[fd])
-        self._bury()
+                self._read_output(outputs[fd])
+        self._reap_children()
         now = time.monotonic()
         for service in list(self._services.values()):
             service.tick(now)
-        self._keep_time(now)
-        self._settle()
+        self._run_due_cron_jobs(now)
+        self._answer_waiting()
 
-    def _idle(self) -> float:
+    def _poll_timeout_s(self) -> float:
         """Until somebody is due to be started again or killed: not a moment longer than that."""
-        due = [each.due for each in self._services.values() if each.due]
-        return max(0.0, min(BEAT, *(at - time.monotonic() for at in due), BEAT))
+        due = [each.next_due for each in self._services.values() if each.next_due]
+        return max(
+            0.0, min(POLL_INTERVAL_S, *(at - time.monotonic() for at in due), POLL_INTERVAL_S)
+        )
 
-    def _hear(self, service: Service) -> None:
+    def _read_output(self, service: SupervisedService) -> None:
         try:
             data = os.read(service.output, 65536)
         except BlockingIOError:
             return
         if data:
-            self._log.heard(service.unit.name, service._who, data)
+            self._log.write_output(service.unit.name, service.log_source, data)
         else:
             os.close(service.output)
             service.output = -1
 
-    def _bury(self) -> None:
+    def _reap_children(self) -> None:
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -116,109 +221,115 @@ class _Supervisor:
                 return
             for service in self._services.values():
                 if service.pid == pid:
-                    self._hear_rest(service)
-                    service.ended(status)
+                    self._drain_output(service)
+                    service.handle_exit(status)
             job = self._jobs.pop(pid, None)
             if job is not None and pid in self._cron_wait:
                 self._cron_wait.discard(pid)
                 self._cron_codes.append(os.waitstatus_to_exitcode(status))
 
-    def _hear_rest(self, service: Service) -> None:
+    def _drain_output(self, service: SupervisedService) -> None:
         """The last words of a process that has ended are still in the pipe."""
         for _ in range(64):
             if service.output < 0 or not select.select([service.output], [], [], 0)[0]:
                 return
-            self._hear(service)
+            self._read_output(service)
 
-    def _keep_time(self, now: float) -> None:
+    def _run_due_cron_jobs(self, now: float) -> None:
         if now < self._next_minute:
             return
         self._next_minute = now + self._minute
         self._clock += 60.0
         moment = time.localtime(self._clock)
-        for job in cron.jobs():
-            if job.due(moment):
-                self._jobs[cron.launch(job, self._log)] = job
+        for job in read_cron_jobs():
+            if job.is_due(moment):
+                self._jobs[start_cron_job(job, self._log)] = job
 
-    def _in_order(self) -> list[Service]:
-        placed: list[Service] = []
+    def _start_order(self) -> list[SupervisedService]:
+        placed: list[SupervisedService] = []
         left = list(self._services.values())
         for _ in range(len(left)):
             for service in list(left):
-                after = " ".join(service.unit.commands("After")).split()
+                after = " ".join(service.unit.all_values("After")).split()
                 if not any(other.unit.name in after for other in left if other is not service):
                     placed.append(service)
                     left.remove(service)
         return placed + left
 
     def _reload(self) -> None:
-        found = units.load_all()
+        found = unit_files.load_unit_files()
         for name, unit in found.items():
             if name in self._services:
                 self._services[name].unit = unit
             else:
-                self._services[name] = Service(unit, self._log)
+                self._services[name] = SupervisedService(unit, self._log)
         for name in set(self._services) - set(found):
             if not self._services[name].pid:
                 del self._services[name]
 
-    def _told(self) -> None:
+    def _handle_oracle_request(self) -> None:
         """By the oracle; answered when it is done."""
-        data, _ = wire.receive(self._line)
+        data, _ = messages.receive_message(self._oracle_socket)
         if not data:
             os._exit(0)
         verb, name = marshal.loads(data)
         if verb == "cron":
             found = [
-                job for job in cron.jobs() if not name or name in job.table or name in job.command
+                job
+                for job in read_cron_jobs()
+                if not name or name in job.table or name in job.command
             ]
             self._cron_codes = []
-            self._cron_wait = {cron.launch(job, self._log) for job in found}
+            self._cron_wait = {start_cron_job(job, self._log) for job in found}
             self._jobs |= dict.fromkeys(self._cron_wait, found[0]) if found else {}
             if not found:
-                wire.send(self._line, marshal.dumps({"codes": []}))
+                messages.send_message(self._oracle_socket, marshal.dumps({"codes": []}))
             return
-        answer = self._do(verb, name)
-        if isinstance(answer, Service):
-            self._asked.append(answer)
+        answer = self._handle_verb(verb, name)
+        if isinstance(answer, SupervisedService):
+            self._awaited_by_oracle.append(answer)
             return
-        wire.send(self._line, marshal.dumps({"said": answer}))
+        messages.send_message(self._oracle_socket, marshal.dumps({"said": answer}))
 
-    def _asked_by_someone(self) -> None:
+    def _handle_client_request(self) -> None:
         connection, _ = self._listener.accept()
         connection.settimeout(1.0)
         try:
             verb, _, name = connection.recv(65536).decode("utf-8", "replace").partition("\t")
-            answer = self._do(verb, name)
+            answer = self._handle_verb(verb, name)
         except OSError:
             connection.close()
             return
-        if isinstance(answer, Service):
-            self._waiting.append((connection, answer))
+        if isinstance(answer, SupervisedService):
+            self._awaited_by_clients.append((connection, answer))
         else:
-            _reply(connection, answer)
+            _send_reply(connection, answer)
 
-    def _settle(self) -> None:
+    def _answer_waiting(self) -> None:
         """Answer those whose stop or restart has come to its end."""
         for service in list(self._services.values()):
-            if service.wanted_again and service.state != "deactivating":
-                service.wanted_again = False
+            if service.restart_pending and service.state != "deactivating":
+                service.restart_pending = False
                 service.start()
-        for connection, service in list(self._waiting):
-            if service.state != "deactivating" and not service.wanted_again:
-                self._waiting.remove((connection, service))
-                _reply(connection, {"error": "" if service.state != "failed" else service.result})
-        for service in list(self._asked):
-            if service.state != "deactivating" and not service.wanted_again:
-                self._asked.remove(service)
-                wire.send(self._line, marshal.dumps({"said": describe(service)}))
+        for connection, service in list(self._awaited_by_clients):
+            if service.state != "deactivating" and not service.restart_pending:
+                self._awaited_by_clients.remove((connection, service))
+                _send_reply(
+                    connection, {"error": "" if service.state != "failed" else service.result}
+                )
+        for service in list(self._awaited_by_oracle):
+            if service.state != "deactivating" and not service.restart_pending:
+                self._awaited_by_oracle.remove(service)
+                messages.send_message(
+                    self._oracle_socket, marshal.dumps({"said": describe_service(service)})
+                )
         if self._cron_wait == set() and self._cron_codes:
-            wire.send(self._line, marshal.dumps({"codes": self._cron_codes}))
+            messages.send_message(self._oracle_socket, marshal.dumps({"codes": self._cron_codes}))
             self._cron_codes = []
 
-    def _do(self, verb: str, name: str) -> "dict[str, object] | Service":
+    def _handle_verb(self, verb: str, name: str) -> "dict[str, object] | SupervisedService":
         if verb == "list":
-            return {"units": [describe(each) for each in self._services.values()]}
+            return {"units": [describe_service(each) for each in self._services.values()]}
         if verb == "daemon-reload":
             self._reload()
             return {"error": ""}
@@ -228,37 +339,39 @@ class _Supervisor:
             service = self._services.get(name if name.endswith(".service") else f"{name}.service")
         if service is None:
             return {"error": f"Unit {name} not found.", "missing": True}
-        return self._with(service, verb)
+        return self._apply_verb(service, verb)
 
-    def _with(self, service: Service, verb: str) -> "dict[str, object] | Service":
+    def _apply_verb(
+        self, service: SupervisedService, verb: str
+    ) -> "dict[str, object] | SupervisedService":
         if verb == "show":
-            return describe(service)
+            return describe_service(service)
         if verb in ("start", "restart"):
             service.restarts = 0  # counts what it does by itself, since somebody last asked
         if verb == "start":
             problem = service.start()
-            return {"error": problem, **describe(service)}
+            return {"error": problem, **describe_service(service)}
         if verb == "stop":
-            return {"error": "", **describe(service)} if service.stop() else service
+            return {"error": "", **describe_service(service)} if service.stop() else service
         if verb == "restart":
             service.reset()
             if service.stop():
-                return {"error": service.start(), **describe(service)}
-            service.wanted_again = True
+                return {"error": service.start(), **describe_service(service)}
+            service.restart_pending = True
             return service
         if verb == "reload":
-            return {"error": service.reload(), **describe(service)}
+            return {"error": service.reload(), **describe_service(service)}
         if verb == "reset-failed":
             service.reset()
-            return {"error": "", **describe(service)}
+            return {"error": "", **describe_service(service)}
         return {"error": f"Unknown verb {verb}."}
 
 
-def describe(service: Service) -> dict[str, object]:
+def describe_service(service: SupervisedService) -> dict[str, object]:
     unit = service.unit
     return {
         "name": unit.name,
-        "description": unit.last("Description"),
+        "description": unit.last_value("Description"),
         "path": unit.path,
         "state": service.state,
         "sub": service.sub,
@@ -268,12 +381,12 @@ def describe(service: Service) -> dict[str, object]:
         "since": service.since,
         "restarts": service.restarts,
         "enabled": unit.enabled,
-        "stale": units.stamp_of(unit.name) > unit.stamp,
-        "command": unit.last("ExecStart"),
+        "stale": unit_files.last_modified(unit.name) > unit.modified_when_loaded,
+        "command": unit.last_value("ExecStart"),
     }
 
 
-def _reply(connection: socket.socket, answer: dict[str, object]) -> None:
+def _send_reply(connection: socket.socket, answer: dict[str, object]) -> None:
     try:
         connection.send(marshal.dumps(answer, 2))
     except OSError:

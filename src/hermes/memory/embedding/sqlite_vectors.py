@@ -1,25 +1,65 @@
-"""Vectors in tables of their own in an SQLite file, scanned by sign and compared exactly.
-
-Measured against sqlite-vec (int8, full scan) on the same machine: 12 times faster at 100,000.
-"""
+"""Vectors made small: eight bits a number to compare exactly, one bit to find candidates fast."""
 
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hermes.memory.connection import PATIENCE, connect, make_file, use_wal
-from hermes.memory.embedding.codes import compare, differing, read, shrink, signs
-from hermes.memory.faults import explained
+from hermes.memory.journal.sqlite_errors import translate_errors
+from hermes.memory.journal.sqlite_file import LOCK_TIMEOUT_S, connect, create_file, enable_wal
 
-BLOCK = 1024
+FloatVector = NDArray[np.float32]
+SignBits = NDArray[np.uint64]
+
+
+def decode_vector(vector: bytes) -> FloatVector:
+    return np.frombuffer(vector, "<f4")
+
+
+def quantize(vector: bytes) -> tuple[float, bytes]:
+    """A scale and one signed byte a number; the cosine moves by less than 0.005."""
+    numbers = decode_vector(vector)
+    scale = float(np.abs(numbers).max()) / 127 or 1.0
+    return scale, np.round(numbers / scale).astype(np.int8).tobytes()
+
+
+def dot_products(
+    query_vector: FloatVector, scales: Sequence[float], codes: Sequence[bytes]
+) -> FloatVector:
+    """The products of one vector with many shrunk ones."""
+    if not codes:
+        return np.zeros(0, np.float32)
+    table = np.frombuffer(b"".join(codes), np.int8).reshape(len(codes), -1)
+    products: FloatVector = (table.astype(np.float32) @ query_vector) * np.array(scales, np.float32)
+    return products
+
+
+def sign_bits(vector: bytes) -> bytes:
+    bits = np.packbits(decode_vector(vector) > 0)
+    return bytes(np.pad(bits, (0, -len(bits) % 8)).tobytes())
+
+
+def count_differing_bits(query_signs: bytes, block: bytes) -> NDArray[np.uint16]:
+    """In how many signs each vector of a block differs from the asked one."""
+    one = np.frombuffer(query_signs, np.uint64)
+    many = np.frombuffer(block, np.uint64).reshape(-1, len(one))
+    each = np.bitwise_count(many ^ one)
+    # Column by column: numpy sums short rows three times slower.
+    counts: NDArray[np.uint16] = each[:, 0].astype(np.uint16)
+    for column in range(1, each.shape[1]):
+        counts += each[:, column]
+    return counts
+
+
+SIGNS_PER_BLOCK = 1024
 """Signs a row: few rows to read, and little to write again when the last one grows."""
-OVERSAMPLED = 8
+OVERSAMPLING_FACTOR = 8
 """Candidates by sign for each neighbour that is wanted; they are then compared exactly."""
-FEW = 1000
+MAX_EXACT_SCAN_VECTORS = 1000
 """A store of so few vectors is compared exactly as a whole."""
-_TABLES = """
+_SCHEMA_SQL = """
     CREATE TABLE IF NOT EXISTS vector_model(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
     CREATE TABLE IF NOT EXISTS vector(
         model INTEGER NOT NULL, seq INTEGER NOT NULL, scale REAL NOT NULL, code BLOB NOT NULL,
@@ -35,87 +75,89 @@ _TABLES = """
 class SqliteVectors:
     """One connection, for one thread at a time. Every method may raise `StoreError`."""
 
-    def __init__(self, path: Path, *, patience: float = PATIENCE) -> None:
+    def __init__(self, path: Path, *, timeout_s: float = LOCK_TIMEOUT_S) -> None:
         self._path = path
-        with explained(path):
-            make_file(path)
-            self._connection = connect(path, patience=patience)
-            use_wal(self._connection, path, patience)
+        with translate_errors(path):
+            create_file(path)
+            self._connection = connect(path, timeout_s=timeout_s)
+            enable_wal(self._connection, path, timeout_s)
             self._connection.execute("PRAGMA synchronous=NORMAL")
-            self._connection.execute(_TABLES)
+            self._connection.execute(_SCHEMA_SQL)
 
     def close(self) -> None:
         self._connection.close()
 
-    def keep(self, model: str, vectors: Sequence[tuple[int, bytes]]) -> None:
+    def store_vectors(self, model: str, vectors: Sequence[tuple[int, bytes]]) -> None:
         """All of them or none."""
-        with explained(self._path), self._connection:
-            known = self._model(model, make=True)
+        with translate_errors(self._path), self._connection:
+            known = self._model_id(model, make=True)
             self._connection.executemany(
                 "INSERT OR REPLACE INTO vector(model, seq, scale, code) VALUES(?, ?, ?, ?)",
-                ((known, seq, *shrink(vector)) for seq, vector in vectors),
+                ((known, seq, *quantize(vector)) for seq, vector in vectors),
             )
-            self._extend(known, [(seq, signs(vector)) for seq, vector in vectors])
+            self._append_signs(known, [(seq, sign_bits(vector)) for seq, vector in vectors])
 
     def drop(self, seqs: Sequence[int]) -> None:
         """Forget them in every model; their signs stay behind and lead nowhere."""
-        with explained(self._path), self._connection:
+        with translate_errors(self._path), self._connection:
             self._connection.execute(
                 "DELETE FROM vector WHERE seq IN (SELECT value FROM json_each(?))",
                 (json.dumps(list(seqs)),),
             )
 
     def count(self, model: str) -> int:
-        with explained(self._path):
+        with translate_errors(self._path):
             sql = "SELECT count(*) FROM vector WHERE model = ?"
-            return int(self._connection.execute(sql, (self._model(model),)).get)
+            return int(self._connection.execute(sql, (self._model_id(model),)).get)
 
     def nearest(
         self, vector: bytes, model: str, limit: int, among: Iterable[int] | None = None
     ) -> list[tuple[int, float]]:
         """Numbers and cosines, the nearest first; `among` narrows it to those numbers."""
-        with explained(self._path):
-            found = self._compared(
+        with translate_errors(self._path):
+            found = self._cosines(
                 vector,
                 model,
-                list(among) if among is not None else self._alike(vector, model, limit),
+                list(among) if among is not None else self._nearest_by_sign(vector, model, limit),
             )
         return sorted(found.items(), key=lambda one: (-one[1], one[0]))[:limit]
 
     def similarities(self, vector: bytes, model: str, seqs: Sequence[int]) -> dict[int, float]:
-        with explained(self._path):
-            return self._compared(vector, model, seqs)
+        with translate_errors(self._path):
+            return self._cosines(vector, model, seqs)
 
-    def _alike(self, vector: bytes, model: str, limit: int) -> list[int]:
+    def _nearest_by_sign(self, vector: bytes, model: str, limit: int) -> list[int]:
         """Those whose signs differ least."""
-        asked = signs(vector)
+        asked = sign_bits(vector)
         seqs: list[bytes] = []
         counts = []
         sql = "SELECT seqs, signs FROM vector_block WHERE model = ?"
-        for numbers, block in self._connection.execute(sql, (self._model(model),)):
+        for numbers, block in self._connection.execute(sql, (self._model_id(model),)):
             seqs.append(numbers)
-            counts.append(differing(asked, block))
+            counts.append(count_differing_bits(asked, block))
         if not counts:
             return []
         differ = np.concatenate(counts)
         numbers = np.frombuffer(b"".join(seqs), "<i8")
-        if len(numbers) <= FEW:
+        if len(numbers) <= MAX_EXACT_SCAN_VECTORS:
             return [int(seq) for seq in numbers]
-        wanted = min(limit * OVERSAMPLED, len(numbers))
+        wanted = min(limit * OVERSAMPLING_FACTOR, len(numbers))
         best = np.argpartition(differ, wanted - 1)[:wanted]
         return [int(seq) for seq in numbers[best]]
 
-    def _compared(self, vector: bytes, model: str, seqs: Sequence[int]) -> dict[int, float]:
+    def _cosines(self, vector: bytes, model: str, seqs: Sequence[int]) -> dict[int, float]:
         sql = (
             "SELECT seq, scale, code FROM vector WHERE model = ? AND seq IN "
             "(SELECT value FROM json_each(?))"
         )
-        asked = (self._model(model), json.dumps(list(seqs)))
+        asked = (self._model_id(model), json.dumps(list(seqs)))
         rows = list(self._connection.execute(sql, asked))
-        cosines = compare(read(vector), [row[1] for row in rows], [row[2] for row in rows])
+        cosines = dot_products(
+            decode_vector(vector), [row[1] for row in rows], [row[2] for row in rows]
+        )
         return {row[0]: float(cosine) for row, cosine in zip(rows, cosines, strict=True)}
 
-    def _extend(self, model: int, entries: Sequence[tuple[int, bytes]]) -> None:
+    def _append_signs(self, model: int, entries: Sequence[tuple[int, bytes]]) -> None:
         sql = (
             "SELECT block, seqs, signs FROM vector_block WHERE model = ? "
             "ORDER BY block DESC LIMIT 1"
@@ -123,7 +165,7 @@ class SqliteVectors:
         last: tuple[int, bytes, bytes] | None = self._connection.execute(sql, (model,)).get
         block, numbers, codes = last or (0, b"", b"")
         for seq, code in entries:
-            if len(numbers) >= BLOCK * 8:
+            if len(numbers) >= SIGNS_PER_BLOCK * 8:
                 self._write_block(model, block, numbers, codes)
                 block, numbers, codes = block + 1, b"", b""
             numbers += seq.to_bytes(8, "little", signed=True)
@@ -136,7 +178,7 @@ class SqliteVectors:
             (model, block, numbers, codes),
         )
 
-    def _model(self, name: str, *, make: bool = False) -> int:
+    def _model_id(self, name: str, *, make: bool = False) -> int:
         """The model's number; 0, which nobody has, when it is not known."""
         if make:
             self._connection.execute(

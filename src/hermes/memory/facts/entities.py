@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from hermes.memory.facts.fact import words
+from hermes.memory.facts.fact import split_words
 
 _SERVICE = re.compile(
     r"\b(?:systemctl|service|rc-service)\s+(?:-\S+\s+)*(?:[a-z-]+\s+)?([a-zA-Z][\w@.-]+)"
@@ -14,20 +14,20 @@ _SERVICE = re.compile(
     r"|^(?:\S+\s+){0,4}([a-zA-Z][\w-]{1,30})\[\d+\]:",
     re.MULTILINE,
 )
-_KNOWN = re.compile(
+_KNOWN_SERVICE = re.compile(
     r"\b(nginx|apache2?|httpd|haproxy|caddy|envoy|traefik|postgres(?:ql)?|mysql|mariadb|redis"
     r"|memcached|mongodb|mongod|rabbitmq|kafka|zookeeper|elasticsearch|opensearch|etcd|consul|vault"
     r"|prometheus|grafana|loki|docker|containerd|kubelet|sshd|cron|systemd|argocd|jenkins|celery"
     r"|gunicorn|uwsgi|php-fpm|minio|influxdb|cassandra|clickhouse|named|dnsmasq|coredns)\b",
     re.IGNORECASE,
 )
-_VERBS = frozenset(
-    words(
+_SERVICE_VERBS = frozenset(
+    split_words(
         "status start stop restart reload enable disable show cat is-active is-failed list-units "
         "daemon-reload mask unmask edit"
     )
 )
-_FILE = re.compile(r"(?<![\w:/.])(/(?:[\w.@+-]+/)*[\w.@+-]*\w)")
+_FILE_PATH = re.compile(r"(?<![\w:/.])(/(?:[\w.@+-]+/)*[\w.@+-]*\w)")
 _ALERT = re.compile(
     r"\b(?:ALERT|INC|SEV|PD|OPS|ISSUE)-?\d{2,10}\b|\balertname\s*[=:]\s*\"?([A-Za-z]\w+)"
     r"|\b(?:alert|incident)\s+#?([A-Za-z]*-?\d{2,10})\b"
@@ -40,8 +40,8 @@ _ERROR = re.compile(
 )
 _NO_ERROR = re.compile(r"\b(?:0|no|without) (?:errors?|failures?|failed)\b", re.IGNORECASE)
 
-_STAMP = re.compile(r"\b(\d{4})[-/](\d\d)[-/](\d\d)[T ](\d\d):(\d\d):(\d\d)")
-_STRIPPED = (
+_TIMESTAMP = re.compile(r"\b(\d{4})[-/](\d\d)[-/](\d\d)[T ](\d\d):(\d\d):(\d\d)")
+_SIGNATURE_REPLACEMENTS = (
     (re.compile(r"\x1b\[[0-9;]*[A-Za-z]"), ""),
     (
         re.compile(
@@ -60,56 +60,58 @@ _STRIPPED = (
 )
 
 
-def signature(line: str, size: int = 160) -> str:
+def error_signature(line: str, size: int = 160) -> str:
     """What is the same in every occurrence of an error: numbers, paths, ids and times go."""
     line = line[:2_000]
-    for pattern, mark in _STRIPPED:
+    for pattern, mark in _SIGNATURE_REPLACEMENTS:
         line = pattern.sub(mark, line)
     line = " ".join(line.split()).strip(" -:|")
     return line if len(line) <= size else f"{line[: size - 1]}…"
 
 
-def error_lines(text: str, most: int = 3) -> Iterator[str]:
+def error_lines(text: str, max_lines: int = 3) -> Iterator[str]:
     """The first lines that tell of an error, each kind once."""
     seen: set[str] = set()
     for line in text.splitlines():
-        if len(seen) >= most:
+        if len(seen) >= max_lines:
             return
         short = line[:2_000]
         if not _ERROR.search(short) or _NO_ERROR.search(short):
             continue
-        found = signature(short)
+        found = error_signature(short)
         if len(found) > 8 and found not in seen:
             seen.add(found)
             yield short.strip()
 
 
-def about(text: str, most: int = 8) -> tuple[str, ...]:
+def entities_in(text: str, max_entities: int = 8) -> tuple[str, ...]:
     """Services, then alerts, then files, as far as a text names them."""
     text = text[:20_000]
-    found = [*services(text), *alerts(text), *files(text)]
-    return tuple(dict.fromkeys(found))[:most]
+    found = [*services_in(text), *alerts_in(text), *files_in(text)]
+    return tuple(dict.fromkeys(found))[:max_entities]
 
 
-def services(text: str) -> list[str]:
+def services_in(text: str) -> list[str]:
     named = (next(filter(None, match.groups())) for match in _SERVICE.finditer(text))
     plain = [name.removesuffix(".service").rstrip(".-") for name in named]
-    known = [match[1].casefold() for match in _KNOWN.finditer(text)]
-    return list(dict.fromkeys(name for name in (*plain, *known) if name and name not in _VERBS))
+    known = [match[1].casefold() for match in _KNOWN_SERVICE.finditer(text)]
+    return list(
+        dict.fromkeys(name for name in (*plain, *known) if name and name not in _SERVICE_VERBS)
+    )
 
 
-def files(text: str) -> list[str]:
-    found = (match[1] for match in _FILE.finditer(text))
+def files_in(text: str) -> list[str]:
+    found = (match[1] for match in _FILE_PATH.finditer(text))
     return list(dict.fromkeys(path for path in found if len(path) > 3 and path.count("/") > 1))
 
 
-def alerts(text: str) -> list[str]:
+def alerts_in(text: str) -> list[str]:
     return list(dict.fromkeys(match[1] or match[2] or match[0] for match in _ALERT.finditer(text)))
 
 
-def moment_in(line: str, now: datetime) -> datetime:
+def time_in_line(line: str, now: datetime) -> datetime:
     """When a log line says it happened, if it says so and that is past; else now."""
-    found = _STAMP.search(line[:200])
+    found = _TIMESTAMP.search(line[:200])
     if found is None:
         return now
     try:

@@ -1,10 +1,68 @@
-"""Who may hear of a fact: a person says so, and nothing else about it changes."""
+"""Facts as lines of JSON, to be carried to another home: what arrives is believed less."""
 
-from hermes.core.events.memory import FactNoted
-from hermes.memory.facts.fact import Fact, Scope
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from hermes.core.errors import HermesError
+from hermes.core.events.memory import FactNoted, FactTrust, MemoryKind
+from hermes.memory.facts.fact import (
+    MAX_FACT_CHARS,
+    MAX_QUOTE_CHARS,
+    Fact,
+    FactCandidate,
+    FactScope,
+    one_line,
+)
+from hermes.memory.facts.prompt_injection import is_takeover_attempt, strip_hidden_characters
+
+MAX_LINE_BYTES = 64 * 1024
+_decoder = msgspec.json.Decoder(Fact)
+_encoder = msgspec.json.Encoder()
 
 
-def scoped(fact: Fact, scope: Scope, *, run: str, actor: str) -> FactNoted:
+def export_facts(facts: Iterable[Fact], home: str) -> Iterator[bytes]:
+    for fact in facts:
+        origin = fact.origin or home
+        yield _encoder.encode({**msgspec.to_builtins(fact), "origin": origin}) + b"\n"
+
+
+def read_exported_facts(lines: Iterable[bytes], origin: str) -> Iterator[FactCandidate]:
+    """Raises `HermesError` naming the first line that is no fact. Ended ones are passed over."""
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        if len(line) > MAX_LINE_BYTES:
+            raise HermesError(f"line {number} has {len(line):,} bytes: that is no fact")
+        try:
+            fact = _decoder.decode(line)
+        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+            raise HermesError(f"line {number} is not a fact: {error}") from error
+        if fact.state == "current" and fact.text.strip():
+            yield _imported_candidate(fact, origin)
+
+
+def _imported_candidate(fact: Fact, origin: str) -> FactCandidate:
+    """Its event numbers are another journal's and stay behind."""
+    text = one_line(strip_hidden_characters(fact.text), MAX_FACT_CHARS)
+    hostile = fact.trust == "quarantined" or is_takeover_attempt(text)
+    trust: FactTrust = "quarantined" if hostile else "imported"
+    memory: MemoryKind = fact.memory
+    return FactCandidate(
+        memory=memory,
+        text=text,
+        quote=fact.quote[:MAX_QUOTE_CHARS],
+        about=fact.about,
+        relation=fact.relation,
+        key=fact.key,
+        trust=trust,
+        actor=fact.actor,
+        origin=fact.origin or origin,
+        at=fact.valid_from,
+    )
+
+
+def scope_change(fact: Fact, scope: FactScope, *, run: str, actor: str) -> FactNoted:
     """The event that changes its scope. It is no confirmation: nobody has seen it again."""
     return FactNoted(
         run=run,

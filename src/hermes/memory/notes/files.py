@@ -12,46 +12,46 @@ from pathlib import Path
 from hermes.core.errors import StoreError
 from hermes.core.messages import Value
 
-HUGE = 256 * 1024
-_TRIES = 20
+MAX_NOTE_BYTES = 256 * 1024
+_MAX_WRITE_ATTEMPTS = 20
 
 
-class Note(Value, frozen=True):
+class NoteText(Value, frozen=True):
     text: str = ""
-    trouble: str = ""
+    problem: str = ""
     """Why there is no text, for a person; empty also when there simply is no file."""
 
 
-def read(path: Path) -> Note:
+def read_note(path: Path) -> NoteText:
     """Never raises and never waits: a start goes on without a file that cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        return Note()
+        return NoteText()
     except OSError as error:
-        return _unread(path, f"cannot be read: {error.strerror}")
+        return _unreadable_note(path, f"cannot be read: {error.strerror}")
     try:
         kind = os.fstat(descriptor)
         if not stat.S_ISREG(kind.st_mode):
-            return _unread(path, "is not a plain file")
-        if kind.st_size > HUGE:
-            return _unread(path, f"has {kind.st_size:,} bytes, far too many for notes")
-        data = os.read(descriptor, HUGE + 1)
+            return _unreadable_note(path, "is not a plain file")
+        if kind.st_size > MAX_NOTE_BYTES:
+            return _unreadable_note(path, f"has {kind.st_size:,} bytes, far too many for notes")
+        data = os.read(descriptor, MAX_NOTE_BYTES + 1)
     finally:
         os.close(descriptor)
     if b"\0" in data:
-        return _unread(path, "is not text")
+        return _unreadable_note(path, "is not text")
     try:
-        return Note(data.decode("utf-8-sig").replace("\r\n", "\n"))
+        return NoteText(data.decode("utf-8-sig").replace("\r\n", "\n"))
     except UnicodeDecodeError:
-        return _unread(path, "is not UTF-8 text")
+        return _unreadable_note(path, "is not UTF-8 text")
 
 
-def digest(text: str) -> str:
+def note_digest(text: str) -> str:
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
 
 
-def rewrite(path: Path, change: Callable[[str], str]) -> tuple[str, str]:
+def rewrite_note(path: Path, change: Callable[[str], str]) -> tuple[str, str]:
     """Replace the file by what `change` makes of it; its text before and after.
 
     Nobody who reads it sees half of it. When a person saves in between, `change` is asked again
@@ -59,25 +59,25 @@ def rewrite(path: Path, change: Callable[[str], str]) -> tuple[str, str]:
     """
     real = path.resolve()  # a link into a folder of dotfiles stays one
     try:
-        with _locked(path):
-            for _ in range(_TRIES):
-                before = _current(real)
+        with _exclusive_lock(path):
+            for _ in range(_MAX_WRITE_ATTEMPTS):
+                before = _read_current(real)
                 after = change(before)
-                if after == before or _swap(real, before, after):
+                if after == before or _replace_if_unchanged(real, before, after):
                     return before, after
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror}") from error
     raise StoreError(f"{path} is being changed all the time by somebody else; try again")
 
 
-def _current(path: Path) -> str:
-    note = read(path)
-    if note.trouble:
-        raise StoreError(f"{note.trouble}; nothing was written")
+def _read_current(path: Path) -> str:
+    note = read_note(path)
+    if note.problem:
+        raise StoreError(f"{note.problem}; nothing was written")
     return note.text
 
 
-def _swap(path: Path, before: str, after: str) -> bool:
+def _replace_if_unchanged(path: Path, before: str, after: str) -> bool:
     """False when somebody else wrote the file since it was read."""
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
@@ -86,7 +86,7 @@ def _swap(path: Path, before: str, after: str) -> bool:
             file.write(after.encode(errors="replace"))
             file.flush()
             os.fsync(file.fileno())
-        if read(path).text != before:
+        if read_note(path).text != before:
             return False
         partial.replace(path)
         return True
@@ -96,7 +96,7 @@ def _swap(path: Path, before: str, after: str) -> bool:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _exclusive_lock(path: Path) -> Iterator[None]:
     """One Hermes at a time; a person's editor asks nobody, hence the look before the swap."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = path.with_name(f".{path.name}.lock")
@@ -108,5 +108,5 @@ def _locked(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _unread(path: Path, why: str) -> Note:
-    return Note(trouble=f"{path} {why}; going on without it")
+def _unreadable_note(path: Path, why: str) -> NoteText:
+    return NoteText(problem=f"{path} {why}; going on without it")

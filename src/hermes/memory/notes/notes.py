@@ -10,139 +10,145 @@ import anyio.to_thread
 from hermes.core.errors import ToolError
 from hermes.core.events.memory import NoteChanged
 from hermes.core.events.tools import ToolFinished
+from hermes.core.knowledge import NoteAction, NoteTarget
 from hermes.core.protocols import Journal
-from hermes.core.remembering import NoteAction, NoteTarget
-from hermes.memory.facts.fact import LONGEST, Candidate, one_line
-from hermes.memory.facts.hostile import carried, commanding, seizes, visible
-from hermes.memory.facts.keeping import FactKeeper
-from hermes.memory.notes import changes, files
-from hermes.memory.notes.blocks import entries, parse
-from hermes.memory.notes.changes import Changed
+from hermes.memory.facts.fact import MAX_FACT_CHARS, FactCandidate, one_line
+from hermes.memory.facts.prompt_injection import (
+    is_imperative,
+    is_takeover_attempt,
+    repeats_source,
+    strip_hidden_characters,
+)
+from hermes.memory.facts.recorder import FactRecorder
+from hermes.memory.notes import entries, files
+from hermes.memory.notes.entries import NoteEdit, entry_texts, parse_blocks
 
-FILES: Mapping[NoteTarget, str] = {"memory": "MEMORY.md", "user": "USER.md"}
-QUARANTINED = (
+NOTE_FILE_NAMES: Mapping[NoteTarget, str] = {"memory": "MEMORY.md", "user": "USER.md"}
+QUARANTINED_MESSAGE = (
     "not added: it repeats words of something that was read and would be a rule. It is kept as "
     "data, quarantined; a person can look at it with `hermes memory list --trust quarantined`"
 )
-HEARD = 400_000
+MAX_COMPARED_CHARS = 400_000
 """Characters of outputs that an entry is compared with."""
 
 
-class Notes:
+class AgentNotes:
     """Fulfils `core.remembering.KeepsNotes`."""
 
     def __init__(
         self,
         home: Path,
         limits: Mapping[NoteTarget, int],
-        keeper: FactKeeper,
+        facts: FactRecorder,
         journal: Journal,
         publish: Callable[..., Awaitable[Any]],
     ) -> None:
         self._home = home
         self._limits = limits
-        self._keeper = keeper
+        self._facts = facts
         self._journal = journal
         self._publish = publish
-        self._seen: dict[NoteTarget, list[str]] = {}
+        self._last_seen: dict[NoteTarget, list[str]] = {}
 
-    def look(self, target: NoteTarget) -> files.Note:
+    def read(self, target: NoteTarget) -> files.NoteText:
         """The file as it is; from now on that is what the agent has seen."""
-        note = files.read(self._home / FILES[target])
-        self._seen[target] = entries(parse(note.text))
+        note = files.read_note(self._home / NOTE_FILE_NAMES[target])
+        self._last_seen[target] = entry_texts(parse_blocks(note.text))
         return note
 
     async def change(
         self, run: str, action: NoteAction, target: NoteTarget, content: str, old_text: str
     ) -> str:
         if action == "read":
-            note = self.look(target)
-            return self._told(target, note.text, note.trouble or "as it is now:")
-        entry = one_line(visible(content), LONGEST)
+            note = self.read(target)
+            return self._render(target, note.text, note.problem or "as it is now:")
+        entry = one_line(strip_hidden_characters(content), MAX_FACT_CHARS)
         if action != "remove":
-            refused = await self._refused(run, entry)
+            refused = await self._refusal(run, entry)
             if refused:
                 return refused
-        if target not in self._seen:
-            self.look(target)
+        if target not in self._last_seen:
+            self.read(target)
         changed = await self._rewrite(action, target, entry, old_text)
         await self._record(run, target, changed)
-        said = changed.said
-        if changed.moved:
-            moved = "; ".join(changed.moved)
+        said = changed.message
+        if changed.moved_out:
+            moved = "; ".join(changed.moved_out)
             said += (
                 f". To make room these went to long-term memory, where recall finds them: {moved}"
             )
-        return self._told(target, changed.text, f"{said}:")
+        return self._render(target, changed.text, f"{said}:")
 
-    async def _refused(self, run: str, entry: str) -> str:
+    async def _refusal(self, run: str, entry: str) -> str:
         """Why an entry may not stand where every later session would go by it."""
         if not entry:
             raise ToolError("content is needed: one short sentence worth knowing in every session")
-        borrowed = commanding(entry) and carried(entry, await self._heard(run))
-        if not borrowed and not seizes(entry):
+        borrowed = is_imperative(entry) and repeats_source(entry, await self._tool_outputs(run))
+        if not borrowed and not is_takeover_attempt(entry):
             return ""
-        kept = Candidate(
+        kept = FactCandidate(
             memory="episodic",
             text=entry,
             relation="asks-to-be-kept",
             trust="quarantined",
             actor="agent",
         )
-        await self._keeper.keep(run, [kept])
-        return QUARANTINED
+        await self._facts.record(run, [kept])
+        return QUARANTINED_MESSAGE
 
     async def _rewrite(
         self, action: NoteAction, target: NoteTarget, entry: str, old: str
-    ) -> Changed:
-        path, seen = self._home / FILES[target], self._seen[target]
-        own = await self._own(FILES[target])
-        worth = await self._worth(entries(parse(files.read(path).text)))
-        latest: list[Changed] = []
+    ) -> NoteEdit:
+        path, seen = self._home / NOTE_FILE_NAMES[target], self._last_seen[target]
+        own = await self._agent_entries(NOTE_FILE_NAMES[target])
+        worth = await self._entry_usefulness(entry_texts(parse_blocks(files.read_note(path).text)))
+        latest: list[NoteEdit] = []
 
         def make(current: str) -> str:
             if action == "add":
-                changed = changes.add(current, entry)
+                changed = entries.add_entry(current, entry)
             elif action == "replace":
-                changed = changes.replace(current, seen, old, entry)
+                changed = entries.replace_entry(current, seen, old, entry)
             else:
-                changed = changes.remove(current, seen, old)
+                changed = entries.remove_entry(current, seen, old)
             if changed.added:
                 limit = self._limits[target]
-                changed = changes.fit(changed, limit, own=own, worth=lambda e: worth.get(e, 0.0))
+                changed = entries.fit_to_limit(
+                    changed, limit, agent_entries=own, usefulness=lambda e: worth.get(e, 0.0)
+                )
             latest.append(changed)
             return changed.text
 
-        await anyio.to_thread.run_sync(partial(files.rewrite, path, make))
+        await anyio.to_thread.run_sync(partial(files.rewrite_note, path, make))
         return latest[-1]
 
-    async def _record(self, run: str, target: NoteTarget, changed: Changed) -> None:
-        own = await self._own(FILES[target])
+    async def _record(self, run: str, target: NoteTarget, changed: NoteEdit) -> None:
+        own = await self._agent_entries(NOTE_FILE_NAMES[target])
         moved = [
-            Candidate(
+            FactCandidate(
                 memory="semantic",
                 text=entry,
                 trust="model" if entry in own else "person",
                 actor="agent" if entry in own else "user",
-                origin=FILES[target],
+                origin=NOTE_FILE_NAMES[target],
             )
-            for entry in changed.moved
+            for entry in changed.moved_out
         ]
-        await self._keeper.keep(run, moved)
+        await self._facts.record(run, moved)
         if changed.added or changed.removed:
             await self._publish(
                 NoteChanged(
                     run=run,
-                    file=FILES[target],
+                    file=NOTE_FILE_NAMES[target],
                     by="agent",
-                    digest=files.digest(changed.text),
+                    digest=files.note_digest(changed.text),
                     added=changed.added,
                     removed=changed.removed,
                 )
             )
-        self._seen[target] = entries(parse(changed.text))
+        self._last_seen[target] = entry_texts(parse_blocks(changed.text))
 
-    async def _own(self, file: str) -> set[str]:
+    async def _agent_entries(self, file: str) -> set[str]:
         """Entries that the agent wrote itself."""
         own: set[str] = set()
         async for recorded in self._journal.read(kinds=("note.changed",)):
@@ -151,23 +157,23 @@ class Notes:
                 own.update(event.added)
         return own
 
-    async def _worth(self, known: list[str]) -> dict[str, float]:
+    async def _entry_usefulness(self, note_entries: list[str]) -> dict[str, float]:
         """How much an entry was of use: how often what it says was seen or helped elsewhere."""
         worth: dict[str, float] = {}
-        for entry in known:
-            for fact in await self._keeper.facts.like(entry, limit=1):
+        for entry in note_entries:
+            for fact in await self._facts.facts.like(entry, limit=1):
                 worth[entry] = fact.confirmations + fact.succeeded - 0.5 * fact.failed
         return worth
 
-    async def _heard(self, run: str) -> str:
+    async def _tool_outputs(self, run: str) -> str:
         texts: list[str] = []
         async for recorded in self._journal.read(run=run, kinds=("tool.finished",)):
             if isinstance(recorded.event, ToolFinished):
                 texts.append(recorded.event.result.content)
-        return "\n".join(texts)[-HEARD:]
+        return "\n".join(texts)[-MAX_COMPARED_CHARS:]
 
-    def _told(self, target: NoteTarget, text: str, said: str) -> str:
+    def _render(self, target: NoteTarget, text: str, headline: str) -> str:
         size, limit = len(text.strip()), self._limits[target]
-        listed = "\n".join(f"- {entry}" for entry in entries(parse(text))) or "(empty)"
-        head = f"{said}\n{FILES[target]} [{round(100 * size / limit)}% — {size:,}/{limit:,}]"
+        listed = "\n".join(f"- {entry}" for entry in entry_texts(parse_blocks(text))) or "(empty)"
+        head = f"{headline}\n{NOTE_FILE_NAMES[target]} [{round(100 * size / limit)}% — {size:,}/{limit:,}]"
         return f"{head}\n{listed}"

@@ -1,5 +1,6 @@
-"""The journal in a PostgreSQL database that processes on several machines share and follow live."""
+"""Hears that somebody has appended, on a connection of its own, without asking all the time."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -7,22 +8,85 @@ from typing import TypeVar
 
 import anyio
 import anyio.to_thread
+import psycopg
 
 from hermes.core.errors import StoreError
 from hermes.core.events import Event
-from hermes.core.events.audit import CheckpointSigned
-from hermes.memory.postgres.address import shown
-from hermes.memory.postgres.connecting import PATIENCE
-from hermes.memory.postgres.ear import Ear
-from hermes.memory.postgres.line import Connection, Line
-from hermes.memory.postgres.listing import list_runs
-from hermes.memory.postgres.pages import fetch, last, skip_older
-from hermes.memory.postgres.schema import prepare
-from hermes.memory.postgres.sealing import seal
-from hermes.memory.postgres.writer import Writer
-from hermes.memory.reading import Questions, Reading
-from hermes.memory.rows import row_of
-from hermes.memory.sealing import Tip
+from hermes.core.events.operations import CheckpointSigned
+from hermes.memory.journal.reading import EventReader, StoreQueries
+from hermes.memory.journal.rows import row_from_event
+from hermes.memory.journal.writer import JournalTip
+from hermes.memory.postgres.connection import (
+    SERVER_TIMEOUT_S,
+    AsyncPgConnection,
+    ReconnectingConnection,
+    connect_async,
+)
+from hermes.memory.postgres.reading import fetch_page, last_seq, list_runs, skip_older
+from hermes.memory.postgres.schema import migrate_schema
+from hermes.memory.postgres.url import without_password
+from hermes.memory.postgres.writer import PostgresWriter, append_checkpoint
+
+NOTIFY_CHANNEL = "hermes_journal"
+POLL_INTERVAL_S = 5.0
+"""Seconds after which a look is due although nothing rang: a dead network says nothing."""
+DISCONNECTED_POLL_INTERVAL_S = 0.5
+"""The same while there is no connection."""
+
+
+class NotifyListener:
+    """Once open, `ring` is called in the event loop whenever any process commits."""
+
+    def __init__(self, url: str, timeout_s: float, on_notify: Callable[[], None]) -> None:
+        self._url = url
+        self._timeout_s = timeout_s
+        self._on_notify = on_notify
+        self._connection: AsyncPgConnection | None = None
+        self._socket = -1
+        self._opening = False
+
+    @property
+    def poll_interval_s(self) -> float:
+        return DISCONNECTED_POLL_INTERVAL_S if self._connection is None else POLL_INTERVAL_S
+
+    async def open(self) -> None:
+        """Listen from now on. A server that cannot be reached is told by whoever asks it."""
+        if self._connection is not None or self._opening:
+            return
+        self._opening = True
+        try:
+            connection = await connect_async(self._url, self._timeout_s)
+            try:
+                await connection.execute(f"LISTEN {NOTIFY_CHANNEL}")
+            except BaseException:
+                connection.pgconn.finish()
+                raise
+        except (psycopg.Error, OSError):
+            return
+        finally:
+            self._opening = False
+        self._connection = connection
+        # psycopg would want a task that waits; the loop can watch the socket for nothing.
+        self._socket = connection.pgconn.socket
+        asyncio.get_running_loop().add_reader(self._socket, self._on_readable)
+        self._on_notify()
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            asyncio.get_running_loop().remove_reader(self._socket)
+            connection.pgconn.finish()
+
+    def _on_readable(self) -> None:
+        assert self._connection is not None
+        try:
+            self._connection.pgconn.consume_input()
+            while self._connection.pgconn.notifies() is not None:
+                pass
+        except psycopg.Error:
+            self.close()
+        self._on_notify()
+
 
 Answer = TypeVar("Answer")
 
@@ -30,26 +94,26 @@ Answer = TypeVar("Answer")
 class PostgresJournal:
     """Fulfils `core.protocols.Journal`. Belongs to the event loop it was opened in."""
 
-    def __init__(self, url: str, *, patience: float = PATIENCE) -> None:
-        self.address = shown(url)
+    def __init__(self, url: str, *, timeout_s: float = SERVER_TIMEOUT_S) -> None:
+        self.address = without_password(url)
         self._url = url
-        self._patience = patience
-        reading = Reading(self.ask, Questions(last, skip_older, fetch, list_runs))
+        self._timeout_s = timeout_s
+        reading = EventReader(self.ask, StoreQueries(last_seq, skip_older, fetch_page, list_runs))
         self.read, self.last, self.runs = reading.read, reading.last, reading.runs
-        self._reading = reading
-        self._writer = Writer(url, patience, self._reading.reached)
-        self._reader = Line(url, patience)
-        self._ear = Ear(url, patience, self._reading.stir)
+        self._event_reader = reading
+        self._writer = PostgresWriter(url, timeout_s, self._event_reader.set_newest)
+        self._read_connection = ReconnectingConnection(url, timeout_s)
+        self._listener = NotifyListener(url, timeout_s, self._event_reader.wake_waiters)
         self._closed = False
 
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, url: str, *, patience: float = PATIENCE
+        cls, url: str, *, timeout_s: float = SERVER_TIMEOUT_S
     ) -> AsyncGenerator["PostgresJournal", None]:
         """Make, migrate or just find the tables. `patience` bounds every wait for the server."""
-        await anyio.to_thread.run_sync(partial(prepare, url, patience=patience))
-        journal = cls(url, patience=patience)
+        await anyio.to_thread.run_sync(partial(migrate_schema, url, patience=timeout_s))
+        journal = cls(url, timeout_s=timeout_s)
         try:
             yield journal
         finally:
@@ -58,21 +122,21 @@ class PostgresJournal:
     async def append(self, *events: Event) -> Sequence[int]:
         if not events:
             return range(0)
-        return await self._writer.append([row_of(event) for event in events])
+        return await self._writer.append([row_from_event(event) for event in events])
 
     async def changed(self, after: int) -> None:
         while True:
             if not self._closed:
-                await self._ear.open()  # first the ear, then the look
-            if await self._reading.passed(after, self._ear.pause):
+                await self._listener.open()  # first the ear, then the look
+            if await self._event_reader.wait_for_event_after(after, self._listener.poll_interval_s):
                 return
 
-    async def seal(self, sign: Callable[[Tip], CheckpointSigned]) -> Tip | None:
+    async def seal(self, sign: Callable[[JournalTip], CheckpointSigned]) -> JournalTip | None:
         """Put a checkpoint behind everything that any process has written so far."""
-        question = partial(seal, self._url, sign, patience=self._patience)
+        question = partial(append_checkpoint, self._url, sign, patience=self._timeout_s)
         sealed = await anyio.to_thread.run_sync(question)
         if sealed is not None:
-            self._reading.reached(sealed.seq)
+            self._event_reader.set_newest(sealed.seq)
         return sealed
 
     async def claim(self, run: str) -> str:
@@ -86,12 +150,12 @@ class PostgresJournal:
         self._closed = True
         with anyio.CancelScope(shield=True):
             await self._writer.close()
-            await self._reader.close()
-        self._ear.close()
-        self._reading.stir()
+            await self._read_connection.close()
+        self._listener.close()
+        self._event_reader.wake_waiters()
 
-    async def ask(self, question: Callable[[Connection], Awaitable[Answer]]) -> Answer:
+    async def ask(self, question: Callable[[AsyncPgConnection], Awaitable[Answer]]) -> Answer:
         """Put a question that may be put twice, on the connection that only reads."""
         if self._closed:
             raise StoreError("the journal is closed; nothing more can be read")
-        return await self._reader.ask(question)
+        return await self._read_connection.ask(question)

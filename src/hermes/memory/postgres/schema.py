@@ -9,37 +9,43 @@ from typing import Any
 import psycopg
 
 from hermes.core.errors import StoreError, StoreTooNew
-from hermes.memory.postgres.address import shown
-from hermes.memory.postgres.connecting import PATIENCE, connect
-from hermes.memory.postgres.faults import explained, read_only
+from hermes.memory.postgres.connection import (
+    SERVER_TIMEOUT_S,
+    connect,
+    read_only_error,
+    translate_errors,
+)
+from hermes.memory.postgres.url import without_password
 
-LOCK = 0x4865726D  # "Herm": the advisory lock that migrations of one database share
-LATE = 3.0
+MIGRATION_LOCK_ID = 0x4865726D  # "Herm": the advisory lock that migrations of one database share
+SERVER_START_WAIT_S = 3.0
 """Seconds that a server which is just starting is given."""
 
-Steps = Mapping[str, Sequence[str]]
+MigrationFiles = Mapping[str, Sequence[str]]
 
 
-def steps() -> Steps:
+def migration_files() -> MigrationFiles:
     """Step n of a part leads from version n to n + 1. A step that was released never changes."""
     return {"journal": ("journal-1.sql",), "search": ("search-1.sql",)}
 
 
-def vector_steps() -> Steps:
+def vector_migration_files() -> MigrationFiles:
     """Apart from the others: a server without pgvector still keeps journal and text search."""
     return {"vectors": ("vectors-1.sql",)}
 
 
-def prepare(url: str, *, wanted: Steps | None = None, patience: float = PATIENCE) -> None:
+def migrate_schema(
+    url: str, *, wanted: MigrationFiles | None = None, timeout_s: float = SERVER_TIMEOUT_S
+) -> None:
     """Make or migrate the tables, or find that nothing is to be done."""
-    plan = wanted or steps()
-    with explained(url), _first(url, patience) as connection:
+    plan = wanted or migration_files()
+    with translate_errors(url), _connect_with_retry(url, timeout_s) as connection:
         _check_server(connection, url)
-        if _missing(connection, url, plan):
-            _bring_up_to_date(connection, url, plan)
+        if _needs_migration(connection, url, plan):
+            _migrate(connection, url, plan)
 
 
-def versions(connection: psycopg.Connection[Any], url: str) -> dict[str, int]:
+def component_versions(connection: psycopg.Connection[Any], url: str) -> dict[str, int]:
     """Part → version; empty when Hermes has never been here."""
     # Asked of the catalogue: `to_regclass` may answer from a cache older than the lock we wait for.
     sql = "SELECT relname FROM pg_class WHERE relnamespace IN "
@@ -49,35 +55,37 @@ def versions(connection: psycopg.Connection[Any], url: str) -> dict[str, int]:
         return dict(connection.execute("SELECT name, version FROM hermes.component").fetchall())
     if inside:
         raise StoreError(
-            f"the schema `hermes` in {shown(url)} belongs to another program; use another database"
+            f"the schema `hermes` in {without_password(url)} belongs to another program; use another database"
         )
     return {}
 
 
 @contextmanager
-def opened(url: str) -> Iterator[psycopg.Connection[Any]]:
+def open_existing(url: str) -> Iterator[psycopg.Connection[Any]]:
     """For looking after a store that is there; nothing is made and nothing migrated."""
-    with explained(url), connect(url) as connection:
-        found = versions(connection, url)
+    with translate_errors(url), connect(url) as connection:
+        found = component_versions(connection, url)
         if not found:
-            raise StoreError(f"there is no journal in {shown(url)} yet")
-        if _missing(connection, url, steps()):
-            raise StoreError(f"{shown(url)} has an old version; start Hermes to update it")
+            raise StoreError(f"there is no journal in {without_password(url)} yet")
+        if _needs_migration(connection, url, migration_files()):
+            raise StoreError(
+                f"{without_password(url)} has an old version; start Hermes to update it"
+            )
         yield connection
 
 
-def _first(url: str, patience: float) -> psycopg.Connection[Any]:
-    deadline = time.monotonic() + min(LATE, patience)
+def _connect_with_retry(url: str, timeout_s: float) -> psycopg.Connection[Any]:
+    deadline = time.monotonic() + min(SERVER_START_WAIT_S, timeout_s)
     while True:
         try:
-            return connect(url, patience=patience)
+            return connect(url, timeout_s=timeout_s)
         except psycopg.OperationalError as error:
-            if not _passing(error) or time.monotonic() > deadline:
+            if not _is_temporary(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
 
 
-def _passing(error: psycopg.OperationalError) -> bool:
+def _is_temporary(error: psycopg.OperationalError) -> bool:
     """Refused, or still starting; a wrong password stays wrong."""
     return not isinstance(
         error,
@@ -92,36 +100,36 @@ def _check_server(connection: psycopg.Connection[Any], url: str) -> None:
     encoding, locked = connection.execute(sql).fetchone() or ("", "")
     if encoding != "UTF8":
         raise StoreError(
-            f"{shown(url)} stores texts as {encoding}; make a database with ENCODING 'UTF8'"
+            f"{without_password(url)} stores texts as {encoding}; make a database with ENCODING 'UTF8'"
         )
     if locked == "on":
-        raise read_only(url)
+        raise read_only_error(url)
 
 
-def _missing(connection: psycopg.Connection[Any], url: str, plan: Steps) -> bool:
-    found = versions(connection, url)
+def _needs_migration(connection: psycopg.Connection[Any], url: str, plan: MigrationFiles) -> bool:
+    found = component_versions(connection, url)
     for part, files_ in plan.items():
         if found.get(part, 0) > len(files_):
             raise StoreTooNew(
-                f"the {part} in {shown(url)} has version {found[part]}, this Hermes knows "
+                f"the {part} in {without_password(url)} has version {found[part]}, this Hermes knows "
                 f"{len(files_)}; update Hermes, or use another database"
             )
     return any(found.get(part, 0) < len(files_) for part, files_ in plan.items())
 
 
-def _bring_up_to_date(connection: psycopg.Connection[Any], url: str, plan: Steps) -> None:
+def _migrate(connection: psycopg.Connection[Any], url: str, plan: MigrationFiles) -> None:
     # No bound on a migration: a large one, or the wait for another process's, may take its time.
     connection.execute("SET statement_timeout = 0; SET lock_timeout = 0")
     with connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
-        found = versions(connection, url)  # again: another process may have been faster
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK_ID,))
+        found = component_versions(connection, url)  # again: another process may have been faster
         connection.execute(
             "CREATE SCHEMA IF NOT EXISTS hermes; CREATE TABLE IF NOT EXISTS "
             "hermes.component(name text PRIMARY KEY, version integer NOT NULL)"
         )
         for part, files_ in plan.items():
             for step in files_[found.get(part, 0) :]:
-                connection.execute(_sql(step))
+                connection.execute(_read_migration(step))
             connection.execute(
                 "INSERT INTO hermes.component VALUES (%s, %s) "
                 "ON CONFLICT (name) DO UPDATE SET version = excluded.version",
@@ -129,7 +137,7 @@ def _bring_up_to_date(connection: psycopg.Connection[Any], url: str, plan: Steps
             )
 
 
-def _sql(step: str) -> bytes:
+def _read_migration(step: str) -> bytes:
     """A file of ours, or in tests the statements themselves."""
     if step.endswith(".sql"):
         return files("hermes.memory.postgres").joinpath("sql", step).read_bytes()

@@ -12,23 +12,19 @@ import psycopg
 from psycopg import sql
 
 from hermes.core.errors import StoreError
-from hermes.memory.postgres.connecting import connect
-from hermes.memory.postgres.faults import explained
-from hermes.memory.postgres.finding import within
-from hermes.memory.postgres.hits import read_lines
-from hermes.memory.postgres.indexing import Database
-from hermes.memory.postgres.schema import prepare, vector_steps
-from hermes.memory.postgres.search import PostgresSearch
-from hermes.memory.postgres.wording import Wording
-from hermes.memory.recall.store import Found
+from hermes.memory.postgres.connection import connect, translate_errors
+from hermes.memory.postgres.schema import migrate_schema, vector_migration_files
+from hermes.memory.postgres.search import PostgresSearch, read_lines, session_condition
+from hermes.memory.postgres.text_index import PgConnection, TextSearchSyntax
+from hermes.memory.search.passages import ScoredSeq
 
-MANY = 20_000
+MIN_VECTORS_FOR_INDEX = 20_000
 """Vectors of one model above which an index is worth its making."""
-LINKS, EFFORT = 16, 64
+HNSW_LINKS_PER_NODE, HNSW_BUILD_CANDIDATES = 16, 64
 """Of the HNSW graph: edges a node, and candidates looked at while building."""
-SEEN = 1000
+MAX_EMBEDDED_CHARS = 1000
 """Characters of a line that its vector stands for."""
-_JOB = 1000
+_MIN_NEW_VECTORS_FOR_INDEX = 1000
 """Vectors kept in one life that make it a job of filling, worth an index at its end."""
 
 
@@ -39,24 +35,24 @@ class PostgresVectors:
         self._search = search
         self._url = url
         self._usable: bool | None = None
-        self._kept = 0
+        self._stored_vectors = 0
 
     async def usable(self) -> bool:
         """False on a server without pgvector, or when this user may not add it."""
         if self._usable is None:
-            self._usable = await anyio.to_thread.run_sync(_prepare, self._url)
+            self._usable = await anyio.to_thread.run_sync(_enable_pgvector, self._url)
         return self._usable
 
-    async def filled(self) -> bool:
+    async def has_vectors(self) -> bool:
         """Somebody has made vectors here before."""
-        return await self._search.ask(_filled)
+        return await self._search.ask(_has_vectors)
 
     async def nearest(
         self, vector: bytes, model: str, *, session: str | None, limit: int
-    ) -> Sequence[Found]:
+    ) -> Sequence[ScoredSeq]:
         if not await self.usable():
             return ()
-        question = _nearest if session is None else partial(_nearest_in, session=session)
+        question = _nearest if session is None else partial(_nearest_in_session, session=session)
         return await self._search.ask(partial(question, model=model, vector=vector, limit=limit))
 
     async def similarities(
@@ -68,45 +64,51 @@ class PostgresVectors:
             partial(_similarities, vector=vector, model=model, seqs=list(seqs))
         )
 
-    async def count_without(self, model: str) -> int:
+    async def count_without_vector(self, model: str) -> int:
         if not await self.usable():
             return 0
-        return await self._search.ask(partial(_count_without, model=model))
+        return await self._search.ask(partial(_count_without_vector, model=model))
 
-    async def without(self, model: str, after: int, limit: int) -> Sequence[tuple[int, str]]:
+    async def texts_without_vector(
+        self, model: str, after: int, limit: int
+    ) -> Sequence[tuple[int, str]]:
         """Numbers above `after`, rising, and texts that have no vector of this model yet."""
         if not await self.usable():
             return ()
-        found = await self._search.ask(partial(_without, model=model, after=after, limit=limit))
-        if not found and self._kept >= _JOB:
-            self._kept = 0
-            await self.index(model)
+        found = await self._search.ask(
+            partial(_texts_without_vector, model=model, after=after, limit=limit)
+        )
+        if not found and self._stored_vectors >= _MIN_NEW_VECTORS_FOR_INDEX:
+            self._stored_vectors = 0
+            await self.create_index(model)
         return found
 
-    async def keep(self, model: str, vectors: Sequence[tuple[int, bytes]]) -> None:
+    async def store_vectors(self, model: str, vectors: Sequence[tuple[int, bytes]]) -> None:
         """All of them or none; keeping one again replaces it."""
         if not await self.usable():
             raise StoreError(
                 "the server has no pgvector, so it keeps no vectors; install the extension there"
             )
-        await self._search.ask(partial(_keep, model=model, vectors=vectors))
-        self._kept += len(vectors)
+        await self._search.ask(partial(_store_vectors, model=model, vectors=vectors))
+        self._stored_vectors += len(vectors)
 
-    async def index(self, model: str, *, many: int = MANY) -> bool:
+    async def create_index(self, model: str, *, min_vectors: int = MIN_VECTORS_FOR_INDEX) -> bool:
         """Make the index of a model that has many vectors; True when it has one now.
 
         Others go on writing meanwhile. A making that was cut off is begun anew.
         """
         if not await self.usable():
             return False
-        return await anyio.to_thread.run_sync(partial(make_index, self._url, model, many))
+        return await anyio.to_thread.run_sync(
+            partial(create_vector_index, self._url, model, min_vectors)
+        )
 
     def close(self) -> None:
         """The connection belongs to the search."""
 
 
-def make_index(url: str, model: str, many: int = MANY) -> bool:
-    with explained(url), connect(url) as connection:
+def create_vector_index(url: str, model: str, min_vectors: int = MIN_VECTORS_FOR_INDEX) -> bool:
+    with translate_errors(url), connect(url) as connection:
         name = connection.execute("SELECT 'embedding_' || md5(%s)", (model,)).fetchone()
         assert name is not None
         state = connection.execute(
@@ -118,7 +120,7 @@ def make_index(url: str, model: str, many: int = MANY) -> bool:
             "SELECT count(*), min(vector_dims(vector)) FROM hermes.embedding WHERE model = %s",
             (model,),
         ).fetchone()
-        if rows is None or rows[0] < many:
+        if rows is None or rows[0] < min_vectors:
             return False
         index = sql.Identifier(name[0])
         connection.execute(sql.SQL("DROP INDEX IF EXISTS hermes.{}").format(index))
@@ -127,19 +129,22 @@ def make_index(url: str, model: str, many: int = MANY) -> bool:
                 "CREATE INDEX CONCURRENTLY {} ON hermes.embedding USING hnsw "
                 "((vector::halfvec({})) halfvec_cosine_ops) WITH (m = {}, ef_construction = {}) "
                 "WHERE model = {}"
-            ).format(index, *map(sql.Literal, (rows[1], LINKS, EFFORT, model)))
+            ).format(
+                index,
+                *map(sql.Literal, (rows[1], HNSW_LINKS_PER_NODE, HNSW_BUILD_CANDIDATES, model)),
+            )
         )
         connection.execute("ANALYZE hermes.embedding")
     return True
 
 
-def _prepare(url: str) -> bool:
-    with explained(url), connect(url) as connection:
+def _enable_pgvector(url: str) -> bool:
+    with translate_errors(url), connect(url) as connection:
         there = "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"
         if connection.execute(there).fetchone() is None:
             return False
     try:
-        prepare(url, wanted=vector_steps())
+        migrate_schema(url, wanted=vector_migration_files())
     except StoreError as error:
         if isinstance(error.__cause__, psycopg.errors.InsufficientPrivilege):
             return False
@@ -147,17 +152,17 @@ def _prepare(url: str) -> bool:
     return True
 
 
-def _filled(connection: Database, _: Wording) -> bool:
+def _has_vectors(connection: PgConnection, _: TextSearchSyntax) -> bool:
     there = "SELECT 1 FROM pg_tables WHERE schemaname = 'hermes' AND tablename = 'embedding'"
     if connection.execute(there).fetchone() is None:
         return False
     return connection.execute("SELECT 1 FROM hermes.embedding LIMIT 1").fetchone() is not None
 
 
-def _keep(
-    connection: Database, _: Wording, model: str, vectors: Sequence[tuple[int, bytes]]
+def _store_vectors(
+    connection: PgConnection, _: TextSearchSyntax, model: str, vectors: Sequence[tuple[int, bytes]]
 ) -> None:
-    rows = [(model, seq, _literal(vector)) for seq, vector in vectors]
+    rows = [(model, seq, _vector_literal(vector)) for seq, vector in vectors]
     with connection.transaction(), connection.cursor() as cursor:
         cursor.executemany(
             "INSERT INTO hermes.embedding VALUES (%s, %s, %s::halfvec) "
@@ -166,34 +171,34 @@ def _keep(
         )
 
 
-_LACKING = (
+_LINES_WITHOUT_VECTOR_SQL = (
     "FROM hermes.line l WHERE NOT gone AND seq > %(after)s AND NOT EXISTS "
     "(SELECT 1 FROM hermes.embedding e WHERE e.model = %(model)s AND e.seq = l.seq)"
 )
 
 
-def _count_without(connection: Database, _: Wording, model: str) -> int:
-    query = f"SELECT count(*) {_LACKING}".encode()
+def _count_without_vector(connection: PgConnection, _: TextSearchSyntax, model: str) -> int:
+    query = f"SELECT count(*) {_LINES_WITHOUT_VECTOR_SQL}".encode()
     row = connection.execute(query, {"model": model, "after": 0}).fetchone()
     return int(row[0]) if row else 0
 
 
-def _without(
-    connection: Database, _: Wording, model: str, after: int, limit: int
+def _texts_without_vector(
+    connection: PgConnection, _: TextSearchSyntax, model: str, after: int, limit: int
 ) -> list[tuple[int, str]]:
-    query = f"SELECT seq {_LACKING} ORDER BY seq LIMIT %(limit)s".encode()
+    query = f"SELECT seq {_LINES_WITHOUT_VECTOR_SQL} ORDER BY seq LIMIT %(limit)s".encode()
     values = {"model": model, "after": after, "limit": limit}
     seqs = [seq for (seq,) in connection.execute(query, values)]
     lines = read_lines(connection, seqs)
-    return [(seq, lines[seq].text[:SEEN] if seq in lines else "") for seq in seqs]
+    return [(seq, lines[seq].text[:MAX_EMBEDDED_CHARS] if seq in lines else "") for seq in seqs]
 
 
 def _nearest(
-    connection: Database, _: Wording, model: str, vector: bytes, limit: int
-) -> Sequence[Found]:
+    connection: PgConnection, _: TextSearchSyntax, model: str, vector: bytes, limit: int
+) -> Sequence[ScoredSeq]:
     """Through the index when there is one: the model must be spelled out for that."""
     distance = sql.SQL("(vector::halfvec({0}) <=> {1}::halfvec({0}))").format(
-        sql.Literal(len(vector) // 4), sql.Literal(_literal(vector))
+        sql.Literal(len(vector) // 4), sql.Literal(_vector_literal(vector))
     )
     query = sql.SQL(
         "SELECT seq, 1 - distance FROM (SELECT seq, {0} AS distance FROM hermes.embedding "
@@ -204,39 +209,44 @@ def _nearest(
     with connection.transaction():
         effort = max(100, min(1000, 2 * limit))
         connection.execute(f"SET LOCAL hnsw.ef_search = {effort:d}".encode())
-        return _found(connection.execute(query).fetchall())
+        return _scored_seqs(connection.execute(query).fetchall())
 
 
-def _nearest_in(
-    connection: Database, _: Wording, model: str, vector: bytes, limit: int, session: str
-) -> Sequence[Found]:
+def _nearest_in_session(
+    connection: PgConnection,
+    _: TextSearchSyntax,
+    model: str,
+    vector: bytes,
+    limit: int,
+    session: str,
+) -> Sequence[ScoredSeq]:
     """Exact: of one session there are never many."""
-    where, values = within(session)
+    where, values = session_condition(session)
     query = (
         "WITH own AS MATERIALIZED (SELECT seq, vector FROM hermes.line JOIN hermes.embedding "
         f"USING (seq) WHERE model = %(model)s AND {where}) "
         "SELECT seq, 1 - (vector <=> %(vector)s::halfvec) FROM own ORDER BY 2 DESC LIMIT %(limit)s"
     )
-    asked = {**values, "model": model, "vector": _literal(vector), "limit": limit}
-    return _found(connection.execute(query.encode(), asked).fetchall())
+    asked = {**values, "model": model, "vector": _vector_literal(vector), "limit": limit}
+    return _scored_seqs(connection.execute(query.encode(), asked).fetchall())
 
 
 def _similarities(
-    connection: Database, _: Wording, vector: bytes, model: str, seqs: list[int]
+    connection: PgConnection, _: TextSearchSyntax, vector: bytes, model: str, seqs: list[int]
 ) -> Mapping[int, float]:
     cursor = connection.execute(
         "SELECT seq, 1 - (vector <=> %s::halfvec) FROM hermes.embedding "
         "WHERE model = %s AND seq = ANY(%s)",
-        (_literal(vector), model, seqs),
+        (_vector_literal(vector), model, seqs),
     )
     return dict(cursor.fetchall())
 
 
-def _found(rows: Sequence[tuple[int, float]]) -> Sequence[Found]:
-    return [Found(seq, float(score)) for seq, score in rows]
+def _scored_seqs(rows: Sequence[tuple[int, float]]) -> Sequence[ScoredSeq]:
+    return [ScoredSeq(seq, float(score)) for seq, score in rows]
 
 
-def _literal(vector: bytes) -> str:
+def _vector_literal(vector: bytes) -> str:
     numbers = array("f")
     numbers.frombytes(vector)
     return "[" + ",".join(f"{number:.6g}" for number in numbers) + "]"

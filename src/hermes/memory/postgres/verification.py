@@ -1,37 +1,45 @@
 """Is the journal in the database whole? Numbers, chain and every text."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import chain, islice
 from typing import Any
 
 import psycopg
 
 from hermes.core.errors import StoreCorrupt
-from hermes.memory.chain import GENESIS
-from hermes.memory.postgres.address import shown
-from hermes.memory.postgres.scan import Stored, gaps, head, pages
-from hermes.memory.postgres.schema import opened
-from hermes.memory.rows import read
-from hermes.memory.upkeep import KEPT
-from hermes.memory.verification import SHOWN, Report, See
+from hermes.memory.journal.maintenance import KINDS_KEPT_AFTER_DELETION
+from hermes.memory.journal.rows import GENESIS_DIGEST, read_event
+from hermes.memory.journal.verification import (
+    MAX_LISTED_PROBLEMS,
+    EventCleaner,
+    EventVisitor,
+    ExportRow,
+    VerificationReport,
+    export_line,
+)
+from hermes.memory.postgres.reading import StoredRow, last_seq_and_digest, scan_pages, seq_gaps
+from hermes.memory.postgres.schema import open_existing
+from hermes.memory.postgres.url import without_password
 
-LOWEST = -(1 << 62)
+LOWEST_SCANNED_SEQ = -(1 << 62)
 """Numbers begin at 1; one below that is an intruder and must be seen."""
 
 
-def verify(url: str, *, see: See | None = None) -> Report:
+def verify(url: str, *, visitor: EventVisitor | None = None) -> VerificationReport:
     """Look at everything and change nothing. Raises `StoreError` only when it cannot look.
 
     Others may go on writing meanwhile.
     """
-    with opened(url) as connection:
-        given, _ = head(connection)  # before the walk: others may write behind its end
-        known = dict(gaps(connection))
+    with open_existing(url) as connection:
+        given, _ = last_seq_and_digest(
+            connection
+        )  # before the walk: others may write behind its end
+        known = dict(seq_gaps(connection))
         sql = "SELECT count(*), coalesce(max(seq), 0), count(hash) FROM hermes.event"
         events, last, purged = connection.execute(sql).fetchone() or (0, 0, 0)
-        faults = list(islice(_faults(connection, known, given, see), SHOWN))
-    return Report(
-        path=shown(url),
+        faults = list(islice(_find_faults(connection, known, given, visitor), MAX_LISTED_PROBLEMS))
+    return VerificationReport(
+        path=without_password(url),
         events=events,
         last=last,
         purged=purged,
@@ -41,42 +49,59 @@ def verify(url: str, *, see: See | None = None) -> Report:
     )
 
 
-def _faults(
-    connection: psycopg.Connection[Any], gaps_: dict[int, int], given: int, see: See | None
+def _find_faults(
+    connection: psycopg.Connection[Any],
+    known_gaps: dict[int, int],
+    given: int,
+    visitor: EventVisitor | None,
 ) -> Iterator[tuple[int, str]]:
     sql = "SELECT DISTINCT run FROM hermes.event WHERE kind = 'run.deleted'"
     deleted = {run for (run,) in connection.execute(sql)}
-    expected, before = gaps_.get(1, 0) + 1, GENESIS
-    for stored in chain.from_iterable(pages(connection, after=LOWEST)):
+    expected, before = known_gaps.get(1, 0) + 1, GENESIS_DIGEST
+    for stored in chain.from_iterable(scan_pages(connection, after=LOWEST_SCANNED_SEQ)):
         seq = stored.seq
         if seq != expected:
             yield min(seq, expected), f"events {expected} to {seq - 1} are missing"
         event: object = None
         try:
-            event = _event(stored)
+            event = _stored_event(stored)
         except StoreCorrupt as error:
             yield seq, str(error)
-        for text in _wrong(stored, before, deleted):
+        for text in _row_problems(stored, before, deleted):
             yield seq, text
-        if see is not None:
-            see(seq, stored.digest, event)
-        before, expected = stored.digest, gaps_.get(seq + 1, seq) + 1
+        if visitor is not None:
+            visitor(seq, stored.digest, event)
+        before, expected = stored.digest, known_gaps.get(seq + 1, seq) + 1
     if given >= expected:
         yield expected, f"the newest events, {expected} to {given}, are missing"
 
 
-def _wrong(stored: Stored, before: bytes, deleted: set[str]) -> Iterator[str]:
+def _row_problems(stored: StoredRow, previous_digest: bytes, deleted: set[str]) -> Iterator[str]:
     seq, kind = stored.seq, stored.row.kind
-    if stored.row.link(before) != stored.digest:
+    if stored.row.digest_after(previous_digest) != stored.digest:
         yield f"event {seq} is not what was written, or what stood before it is not"
-    if stored.purged and kind in KEPT:
+    if stored.purged and kind in KINDS_KEPT_AFTER_DELETION:
         yield f"the text of event {seq} ({kind}) is gone; such an event is never deleted"
     elif stored.purged and stored.row.run not in deleted:
         yield f"the text of event {seq} is gone, but its run was never deleted"
 
 
-def _event(stored: Stored) -> object:
+def _stored_event(stored: StoredRow) -> object:
     at, run, kind, body = stored.row
     if isinstance(body, bytes):
         return None
-    return read(stored.seq, at, run.encode(), kind.encode(), body.encode())
+    return read_event(stored.seq, at, run.encode(), kind.encode(), body.encode())
+
+
+def export_lines(
+    url: str, kinds: Collection[str] | None = None, clean: EventCleaner | None = None
+) -> Iterator[bytes]:
+    """Every event; of those of other kinds than `kinds` only the hash."""
+    with open_existing(url) as connection:
+        for stored in chain.from_iterable(scan_pages(connection)):
+            at, run, kind, body = stored.row
+            plain = body if isinstance(body, bytes) else body.encode()
+            row = ExportRow(
+                stored.seq, stored.digest, at, run.encode(), kind.encode(), stored.purged, plain
+            )
+            yield export_line(row, kinds, clean)

@@ -1,33 +1,158 @@
-"""Appends through one connection; what waits at the same time is committed together.
-
-Every group has a ticket number, and the database keeps the last one of each writer. A group whose
-acknowledgement was lost is sent again under its number: the server looks, and answers with where
-the events are, or writes them.
-"""
+"""How rows are handed to the append function of the database."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha256
+from typing import Any
 from uuid import UUID, uuid4
 
 import anyio
+import msgspec
+import psycopg
 
 from hermes.core.errors import StoreError
-from hermes.memory.postgres.claims import Claimed
-from hermes.memory.postgres.line import Connection, Line
-from hermes.memory.postgres.sending import APPEND, arguments
-from hermes.memory.rows import Row
+from hermes.core.events.operations import CheckpointSigned
+from hermes.memory.journal.rows import EventRow, read_event, row_from_event
+from hermes.memory.journal.writer import JournalTip
+from hermes.memory.postgres.connection import (
+    SERVER_TIMEOUT_S,
+    AsyncPgConnection,
+    ReconnectingConnection,
+    connect,
+    translate_errors,
+)
+from hermes.memory.postgres.reading import last_seq_and_digest
+from hermes.memory.postgres.schema import migration_files
 
-GROUP = 512
+APPEND_SQL = (
+    "SELECT hermes.append(%s, %s, %s, %s::bigint[], %s::text[], %s::text[], %s::bytea[], "
+    "%s::text[])"
+)
+
+
+def append_arguments(writer: UUID, ticket: int, rows: Sequence[EventRow]) -> Sequence[Any]:
+    """For `APPEND`. What the chain hashes beside the body is made here, as in `chain.link`."""
+    return (
+        len(migration_files()["journal"]),
+        writer,
+        ticket,
+        [row.at for row in rows],
+        [row.run for row in rows],
+        [row.kind for row in rows],
+        [msgspec.json.encode((row.kind, row.run, row.at)) for row in rows],
+        [row.body for row in rows],
+    )
+
+
+def append_rows(connection: psycopg.Connection[Any], rows: Sequence[EventRow]) -> None:
+    """Inside the caller's transaction, which is not repeated."""
+    connection.execute(APPEND_SQL, append_arguments(uuid4(), 1, rows))
+
+
+_LOCK_HOLDER_SQL = """
+    SELECT coalesce(a.application_name, ''), coalesce(host(a.client_addr), '')
+    FROM pg_locks l LEFT JOIN pg_stat_activity a USING (pid)
+    WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND (l.classid::bigint << 32 | l.objid::bigint) = %s
+"""
+
+
+class RunClaims:
+    """Tied to the connection that writes: who lost it to another may not go on writing."""
+
+    def __init__(self) -> None:
+        self._held: set[str] = set()
+        self._lost: set[str] = set()
+
+    async def claim(self, connection: AsyncPgConnection, run: str) -> str:
+        if run in self._held:
+            return ""
+        if await _try_lock(connection, run):
+            self._held.add(run)
+            self._lost.discard(run)
+            return ""
+        cursor = await connection.execute(_LOCK_HOLDER_SQL, (run_lock_key(run),))
+        name, host = await cursor.fetchone() or ("", "")
+        return " ".join(filter(None, (name.removeprefix("hermes "), host))) or "unknown"
+
+    async def claim_again(self, connection: AsyncPgConnection) -> None:
+        """On a fresh connection. What another process took meanwhile is lost."""
+        for run in sorted(self._held):
+            if not await _try_lock(connection, run):
+                self._held.discard(run)
+                self._lost.add(run)
+
+    def check_not_lost(self, runs: Iterable[str]) -> None:
+        for run in set(runs) if self._lost else ():
+            if run in self._lost or run.partition("/")[0] in self._lost:
+                raise StoreError(
+                    f"another process took over {run} while the server was away; end here, and "
+                    "resume it when that one has ended"
+                )
+
+
+def run_lock_key(run: str) -> int:
+    return int.from_bytes(sha256(b"run " + run.encode(errors="replace")).digest()[:8], signed=True)
+
+
+async def _try_lock(connection: AsyncPgConnection, run: str) -> bool:
+    cursor = await connection.execute(
+        "SELECT pg_try_advisory_lock(%s::bigint)", (run_lock_key(run),)
+    )
+    row = await cursor.fetchone()
+    return bool(row and row[0])
+
+
+_LAST_CHECKPOINT_SQL = (
+    "SELECT seq, at, run, body FROM hermes.event WHERE kind = 'audit.signed' "
+    "ORDER BY seq DESC LIMIT 1"
+)
+
+
+def append_checkpoint(
+    url: str, sign: Callable[[JournalTip], CheckpointSigned], *, timeout_s: float = SERVER_TIMEOUT_S
+) -> JournalTip | None:
+    """The new end, which is the checkpoint itself; None when there was nothing new to sign."""
+    with (
+        translate_errors(url),
+        connect(url, timeout_s=timeout_s) as connection,
+        connection.transaction(),
+    ):
+        # Whoever signs at the same time waits here, and signs what comes behind us.
+        connection.execute("SELECT 1 FROM hermes.head FOR UPDATE")
+        last, digest = last_seq_and_digest(connection)
+        seq, checkpoint = _newest_checkpoint(connection)
+        if last in (0, seq):
+            return None
+        signed = sign(JournalTip(last, digest.hex(), checkpoint))
+        append_rows(connection, [row_from_event(signed)])
+        end, digest = last_seq_and_digest(connection)
+        return JournalTip(end, digest.hex(), signed)
+
+
+def _newest_checkpoint(connection: psycopg.Connection[Any]) -> tuple[int, CheckpointSigned | None]:
+    found = connection.execute(_LAST_CHECKPOINT_SQL).fetchone()
+    if found is None:
+        return -1, None
+    seq, at, run, body = found
+    event = read_event(seq, at, run.encode(), b"audit.signed", (body or "").encode())
+    if not isinstance(event, CheckpointSigned):
+        raise StoreError(f"event {seq} is no checkpoint; `hermes audit verify` says more")
+    return seq, event
+
+
+MAX_TRANSACTION_EVENTS = 512
 """Events that one transaction may hold before others get their turn."""
-BYTES = 16 << 20
-LONGEST = 256 << 20
+MAX_TRANSACTION_BYTES = 16 << 20
+MAX_EVENT_CHARS = 256 << 20
 """Characters of one event; PostgreSQL itself ends at a gigabyte."""
 
 
-class Ticket:
+class QueuedAppend:
     """One `append` on its way: all of its rows are kept, or none."""
 
-    def __init__(self, rows: Sequence[Row]) -> None:
+    def __init__(self, rows: Sequence[EventRow]) -> None:
         self.rows = rows
         self.outcome: range | StoreError | None = None
 
@@ -37,56 +162,56 @@ class Ticket:
         raise self.outcome or StoreError("the journal's writer left an append unanswered")
 
 
-class Writer:
-    def __init__(self, url: str, patience: float, committed: Callable[[int], None]) -> None:
+class PostgresWriter:
+    def __init__(self, url: str, timeout_s: float, committed: Callable[[int], None]) -> None:
         """`committed` is called with the newest number after each commit."""
-        self.claimed = Claimed()
-        self._line = Line(url, patience, self.claimed.retake)
+        self.claims = RunClaims()
+        self._connection = ReconnectingConnection(url, timeout_s, self.claims.claim_again)
         self._id: UUID = uuid4()
-        self._group = 0
+        self._group_number = 0
         self._committed = committed
-        self._waiting: deque[Ticket] = deque()
-        self._turn = anyio.Lock()
+        self._pending: deque[QueuedAppend] = deque()
+        self._lock = anyio.Lock()
         self._closed = False
 
-    async def append(self, rows: Sequence[Row]) -> range:
+    async def append(self, rows: Sequence[EventRow]) -> range:
         """Takes its place in the order at once; whoever is first writes for all who wait."""
         if self._closed:
             raise StoreError("the journal is closed; nothing more can be written")
-        _check(rows)
-        ticket = Ticket(rows)
-        self._waiting.append(ticket)
+        _check_rows(rows)
+        ticket = QueuedAppend(rows)
+        self._pending.append(ticket)
         with anyio.CancelScope(shield=True):  # a caller that is cancelled has still written
-            async with self._turn:
+            async with self._lock:
                 while ticket.outcome is None:
-                    await self._commit(self._gather())
+                    await self._commit(self._next_group())
         return ticket.result()
 
     async def claim(self, run: str) -> str:
         """Empty when the run is ours now, else who has it."""
-        return await self._line.ask(lambda connection: self.claimed.take(connection, run))
+        return await self._connection.ask(lambda connection: self.claims.claim(connection, run))
 
     async def close(self) -> None:
         self._closed = True
         with anyio.CancelScope(shield=True):
-            async with self._turn:  # behind everyone who waits
-                await self._line.close()
+            async with self._lock:  # behind everyone who waits
+                await self._connection.close()
 
-    def _gather(self) -> list[Ticket]:
-        tickets: list[Ticket] = []
+    def _next_group(self) -> list[QueuedAppend]:
+        tickets: list[QueuedAppend] = []
         events = size = 0
-        while self._waiting and events < GROUP and size < BYTES:
-            ticket = self._waiting.popleft()
+        while self._pending and events < MAX_TRANSACTION_EVENTS and size < MAX_TRANSACTION_BYTES:
+            ticket = self._pending.popleft()
             tickets.append(ticket)
             events += len(ticket.rows)
             size += sum(len(row.body) for row in ticket.rows)
         return tickets
 
-    async def _commit(self, tickets: Sequence[Ticket]) -> None:
+    async def _commit(self, tickets: Sequence[QueuedAppend]) -> None:
         rows = [row for ticket in tickets for row in ticket.rows]
-        self._group += 1
+        self._group_number += 1
         try:
-            first = await self._line.ask(lambda connection: self._send(connection, rows))
+            first = await self._connection.ask(lambda connection: self._send(connection, rows))
         except StoreError as error:
             for ticket in tickets:
                 ticket.outcome = type(error)(*error.args)  # one traceback each
@@ -101,19 +226,19 @@ class Writer:
             first += len(ticket.rows)
         self._committed(first - 1)
 
-    async def _send(self, connection: Connection, rows: Sequence[Row]) -> int:
-        self.claimed.check(row.run for row in rows)
-        values = arguments(self._id, self._group, rows)
-        cursor = await connection.execute(APPEND, values, prepare=True)
+    async def _send(self, connection: AsyncPgConnection, rows: Sequence[EventRow]) -> int:
+        self.claims.check_not_lost(row.run for row in rows)
+        values = append_arguments(self._id, self._group_number, rows)
+        cursor = await connection.execute(APPEND_SQL, values, prepare=True)
         (first,) = await cursor.fetchone() or (None,)
         assert isinstance(first, int), "groups of one writer come one after the other"
         return first
 
 
-def _check(rows: Sequence[Row]) -> None:
+def _check_rows(rows: Sequence[EventRow]) -> None:
     """What the server could not take must not fail the others of its group."""
     for row in rows:
         if "\x00" in row.run:
             raise StoreError("the id of a run holds a NUL character; use another id")
-        if len(row.body) > LONGEST:
+        if len(row.body) > MAX_EVENT_CHARS:
             raise StoreError(f"an event of {len(row.body):,} characters is too long to be kept")

@@ -1,28 +1,92 @@
-"""What recall asks of a store, answered by its index of words and, where it has them, vectors."""
+"""What recall asks of a store: candidates and their neighbours. SQLite and PostgreSQL give it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from hermes.core.events import Event
-from hermes.core.events.happening import Unknown
+from hermes.core.events.base import UnknownEvent
 from hermes.core.events.memory import FactNoted
-from hermes.memory.recall.store import Found, Passage
-from hermes.memory.search.told import told
+from hermes.core.messages import Value
+from hermes.memory.search.indexable_text import line_from_event
+
+PassageKind = Literal["episodic", "semantic", "declarative"]
+
+
+class Passage(Value, frozen=True, kw_only=True):
+    """One message, event or remembered fact."""
+
+    seq: int
+    """The store's own number."""
+    source: str
+    """Id of the message it came from: what a person opens."""
+    session: str
+    position: int
+    """Order inside its session: neighbours have consecutive positions."""
+    at: datetime
+    speaker: str = ""
+    text: str = ""
+    kind: PassageKind = "episodic"
+    confirmed: datetime | None = None
+    """When it was last found to hold; without it `at` counts."""
+
+
+class ScoredSeq(NamedTuple):
+    seq: int
+    score: float
+    """Higher is better: turned bm25, or the cosine."""
+
+
+class RecallStore(Protocol):
+    """Raises `StoreError` when it cannot be read. `session=None` means everywhere."""
+
+    async def size(self, session: str | None) -> int:
+        """Passages in the scope; an estimate will do."""
+        ...
+
+    async def frequencies(self, terms: Sequence[str], session: str | None) -> Sequence[int]:
+        """In how many passages each word occurs, stemmed by the store; it may stop counting early.
+
+        A term that the store's tokenizer splits (`db-orders-2`) is a phrase.
+        """
+        ...
+
+    async def matching(
+        self, terms: Sequence[str], *, session: str | None, limit: int
+    ) -> Sequence[ScoredSeq]:
+        """Passages that hold any of the terms, the best first."""
+        ...
+
+    async def nearest(
+        self, vector: bytes, model: str, *, session: str | None, limit: int
+    ) -> Sequence[ScoredSeq]:
+        """By cosine to a normalised float32 vector; nothing when it has no vectors of the model."""
+        ...
+
+    async def similarities(
+        self, vector: bytes, model: str, seqs: Sequence[int]
+    ) -> Mapping[int, float]:
+        """Cosine to each of those passages; the ones without a vector are left out."""
+        ...
+
+    async def around(self, seqs: Sequence[int], reach: int) -> Sequence[Passage]:
+        """Those passages and `reach` before and after each in its session, every one once."""
+        ...
+
 
 Answer = TypeVar("Answer")
-SEEN = 4000
+MAX_PASSAGE_CHARS = 4000
 """Characters of a passage that recall looks at."""
 
 
-class Indexed(Protocol):
+class IndexReader(Protocol):
     """Brings its index up to date, then puts a question to it and to what goes with it."""
 
     async def ask(self, question: Callable[[Any, Any], Answer]) -> Answer: ...
 
 
-class Answers(Protocol):
+class PassageQueries(Protocol):
     """The questions of `RecallStore`, as functions that each store has in a module of its own."""
 
     def size(self, index: Any, other: Any, /, *, session: str | None) -> int: ...
@@ -31,46 +95,48 @@ class Answers(Protocol):
     ) -> Sequence[int]: ...
     def matching(
         self, index: Any, other: Any, /, *, terms: Sequence[str], session: str | None, limit: int
-    ) -> Sequence[Found]: ...
+    ) -> Sequence[ScoredSeq]: ...
     def around(
         self, index: Any, other: Any, /, *, seqs: Sequence[int], reach: int
     ) -> Sequence[Passage]: ...
 
 
-class Vectors(Protocol):
+class LineVectorStore(Protocol):
     """Where the vectors of lines are kept, by number."""
 
     async def nearest(
         self, vector: bytes, model: str, *, session: str | None, limit: int
-    ) -> Sequence[Found]: ...
+    ) -> Sequence[ScoredSeq]: ...
     async def similarities(
         self, vector: bytes, model: str, seqs: Sequence[int]
     ) -> Mapping[int, float]: ...
 
 
-class Passages:
+class IndexedPassages:
     """Fulfils `RecallStore`; without `vectors` it knows only words."""
 
-    def __init__(self, search: Indexed, answers: Answers, vectors: Vectors | None = None) -> None:
+    def __init__(
+        self, search: IndexReader, queries: PassageQueries, vectors: LineVectorStore | None = None
+    ) -> None:
         self._ask = search.ask
-        self._answers = answers
+        self._queries = queries
         self._vectors = vectors
 
     async def size(self, session: str | None) -> int:
-        return await self._ask(partial(self._answers.size, session=session))
+        return await self._ask(partial(self._queries.size, session=session))
 
     async def frequencies(self, terms: Sequence[str], session: str | None) -> Sequence[int]:
-        return await self._ask(partial(self._answers.frequencies, terms=terms, session=session))
+        return await self._ask(partial(self._queries.frequencies, terms=terms, session=session))
 
     async def matching(
         self, terms: Sequence[str], *, session: str | None, limit: int
-    ) -> Sequence[Found]:
-        question = partial(self._answers.matching, terms=terms, session=session, limit=limit)
+    ) -> Sequence[ScoredSeq]:
+        question = partial(self._queries.matching, terms=terms, session=session, limit=limit)
         return await self._ask(question)
 
     async def nearest(
         self, vector: bytes, model: str, *, session: str | None, limit: int
-    ) -> Sequence[Found]:
+    ) -> Sequence[ScoredSeq]:
         if self._vectors is None:
             return ()
         return await self._vectors.nearest(vector, model, session=session, limit=limit)
@@ -83,13 +149,13 @@ class Passages:
         return await self._vectors.similarities(vector, model, seqs)
 
     async def around(self, seqs: Sequence[int], reach: int) -> Sequence[Passage]:
-        return await self._ask(partial(self._answers.around, seqs=seqs, reach=reach))
+        return await self._ask(partial(self._queries.around, seqs=seqs, reach=reach))
 
 
-def passage(
-    seq: int, event: Event | Unknown, position: int, confirmed: datetime | None
+def build_passage(
+    seq: int, event: Event | UnknownEvent, position: int, confirmed: datetime | None
 ) -> Passage | None:
-    line = told(seq, event)
+    line = line_from_event(seq, event)
     if line is None:
         return None
     return Passage(
@@ -99,7 +165,7 @@ def passage(
         position=position,
         at=line.at,
         speaker=line.speaker or line.role,
-        text=line.text[:SEEN],
+        text=line.text[:MAX_PASSAGE_CHARS],
         kind=event.memory if isinstance(event, FactNoted) else "episodic",
         confirmed=confirmed,
     )

@@ -1,25 +1,117 @@
-"""Variables that a command sets: remembered, and looked at for those that decide what runs."""
+"""Tells whether an arithmetic expression can run code.
+
+Bash evaluates the text of a variable as an expression again, and a subscript in it may hold a
+command substitution: `x='a[$(reboot)]'; echo $((x))`. An expression is harmless only when every
+value in it is known to be a number.
+"""
 
 import re
+from collections.abc import Iterable
 
 from hermes.policy.commands import paths
-from hermes.policy.commands.arithmetic import unknown_operand
-from hermes.policy.commands.calls import Call
-from hermes.policy.commands.marks import ANY, MAYBE, NAME, foreign, shown
-from hermes.policy.commands.scope import Bound, Scope
-from hermes.policy.commands.syntax import Misread, Node
-from hermes.policy.commands.tables import decides_code, lists
-from hermes.policy.commands.walking import Walk
+from hermes.policy.commands.calls import ProgramCall, ScriptWalk
+from hermes.policy.commands.placeholders import (
+    ANY_WORD,
+    ONE_OF_SEVERAL,
+    SYSTEM_NAME,
+    display_text,
+    has_untrusted_text,
+)
+from hermes.policy.commands.scope import ShellScope, VariableValue
+from hermes.policy.commands.syntax import Node, ShellSyntaxError
+from hermes.policy.commands.tables import path_lists, variable_decides_code
 
-_LENGTH = 4000
+_NUMBER = re.compile(rf"[\s{SYSTEM_NAME}{ONE_OF_SEVERAL}0-9+-]*\Z")
+_LENGTH_EXPANSION = re.compile(r"\$\{#[^}]*\}")
+_IDENTIFIER = re.compile(r"(?<![\w#])[A-Za-z_]\w*", re.A)
+_BASED_NUMBER = re.compile(r"\b(?:0[xX][0-9a-fA-F]+|\d+#[0-9A-Za-z@_]+)")
+_ASSIGNED_VARIABLE = re.compile(r"\b([A-Za-z_]\w*)\s*(?:=(?!=)|[-+*/%]=|\+\+|--)", re.A)
+_ASSIGNMENT_OPERATOR = re.compile(r"[=\[]|\+\+|--")
+_COMPARISON = re.compile(r"\s-(?:eq|ne|lt|le|gt|ge)\s")
+_OPERAND = re.compile(r"(\S+)\s+-(?:eq|ne|lt|le|gt|ge)\s+(\S+)")
+_VARIABLE_TEST = re.compile(r"-v\s+(\S+)")
+_SUBSTITUTION = re.compile(r"\$\((?!\()|`")
+
+
+def is_number(value: VariableValue | None) -> bool:
+    if value is None:
+        return False
+    texts = value if isinstance(value, tuple) else (value,)
+    return all(_NUMBER.match(text) for text in texts)
+
+
+def unknown_operand(text: str, scope: ShellScope, outputs: Iterable[str] = ()) -> str:
+    """What in an expression may be anything; empty when all of it is numbers.
+
+    `outputs` is what the command substitutions inside it print.
+    """
+    if any(not is_number(output) for output in outputs):
+        return "the output of a command"
+    plain = _BASED_NUMBER.sub("0", _LENGTH_EXPANSION.sub("0", _outside_substitutions(text)))
+    names = dict.fromkeys(_IDENTIFIER.findall(plain))
+    counters = frozenset(_ASSIGNED_VARIABLE.findall(plain))
+    if steering := next(filter(variable_decides_code, map(str, names)), ""):
+        return f"{steering}, which decides what code runs and"
+    for name in map(str, names):
+        value = scope.value(name)
+        if not is_number(value) and not (value is None and name in counters):
+            return name
+    return ""
+
+
+def assigned_names(text: str) -> list[str]:
+    """Variables that an expression sets; they hold numbers afterwards."""
+    return _ASSIGNED_VARIABLE.findall(_outside_substitutions(text))
+
+
+def unknown_in_test(text: str, scope: ShellScope, outputs: Iterable[str]) -> str:
+    """The same for `[[ … ]]`, where only numeric comparisons and `-v` evaluate their operands."""
+    if not text.startswith("[["):
+        operands = _VARIABLE_TEST.findall(text)
+    elif _COMPARISON.search(text):
+        if unknown := unknown_operand("", scope, outputs):
+            return unknown
+        operands = [each for pair in _OPERAND.findall(text) for each in pair]
+        operands += _VARIABLE_TEST.findall(text)
+    else:
+        operands = _VARIABLE_TEST.findall(text)
+    for operand in operands:
+        bare = operand.strip("\"'")
+        evaluated = "$" in bare or bare in scope.variables or _ASSIGNMENT_OPERATOR.search(bare)
+        if evaluated and (unknown := unknown_operand(bare, scope)):
+            return unknown
+    return ""
+
+
+def _outside_substitutions(text: str) -> str:
+    """The text without its command substitutions, whose output is judged apart."""
+    kept, at = [], 0
+    while found := _SUBSTITUTION.search(text, at):
+        kept.append(text[at : found.start()])
+        at = _substitution_end(text, found)
+    return "".join([*kept, text[at:]])
+
+
+def _substitution_end(text: str, found: re.Match[str]) -> int:
+    if found.group() == "`":
+        close = text.find("`", found.end())
+        return close + 1 if close >= 0 else len(text)
+    depth, at = 1, found.end()
+    while at < len(text) and depth:
+        depth += {"(": 1, ")": -1}.get(text[at], 0)
+        at += 1
+    return at
+
+
+_MAX_VALUE_CHARS = 4000
 """Beyond this nobody reads along; and a=$b$b, b=$a$a, … would double without end."""
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_CODE = re.compile(r"\$\(|`|\$\{.*@P\}")
-_REMOTE = re.compile(r"\w+://(?!(?:localhost|127\.|\[::1\]))")
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_CODE_EXPANSION = re.compile(r"\$\(|`|\$\{.*@P\}")
+_REMOTE_URL = re.compile(r"\w+://(?!(?:localhost|127\.|\[::1\]))")
 _PATH = re.compile(r"(?:^|(?<=[:=,\s]))(?:~|\.{1,2})?/[^\s:,]*")
 
 
-def read(walk: Walk, node: Node, scope: Scope) -> tuple[str, Bound]:
+def read_assignment(walk: ScriptWalk, node: Node, scope: ShellScope) -> tuple[str, VariableValue]:
     """Name and value of `name=value`, `name+=value` or `name=(…)`."""
     found = walk.children(node)
     if found[0].type != "variable_name":
@@ -31,102 +123,107 @@ def read(walk: Walk, node: Node, scope: Scope) -> tuple[str, Bound]:
             call = walk.call(node, scope)
             call.dynamic(f"a subscript of {unknown}, which the shell would run as code")
             walk.keep(call)
-        return name, ANY
+        return name, ANY_WORD
     name = walk.text[found[0].start_byte : found[0].end_byte].decode("utf-8", "replace")
-    if not _NAME.match(name):
-        raise Misread("an assignment to what is no variable")
+    if not _VARIABLE_NAME.match(name):
+        raise ShellSyntaxError("an assignment to what is no variable")
     if len(found) < 3:
         return name, ""
     if found[-1].start_byte != found[1].end_byte or len(found) > 3:
-        raise Misread("an assignment in several pieces")
-    value: Bound
+        raise ShellSyntaxError("an assignment in several pieces")
+    value: VariableValue
     if found[2].type == "array":
         inner = [child for child in walk.children(found[2]) if child.type not in "()"]
         value = tuple(word for child in inner for word in walk.fields(child, scope).words)
     else:
         value = walk.value(found[2], scope)
-    value = _added(scope, name, value) if found[1].type == "+=" else value
-    if sum(map(len, _many(value))) > _LENGTH:
-        raise Misread(f"a variable of more than {_LENGTH} characters")
+    value = _append_value(scope, name, value) if found[1].type == "+=" else value
+    if sum(map(len, _as_tuple(value))) > _MAX_VALUE_CHARS:
+        raise ShellSyntaxError(f"a variable of more than {_MAX_VALUE_CHARS} characters")
     return name, value
 
 
-def _added(scope: Scope, name: str, value: Bound) -> Bound:
+def _append_value(scope: ShellScope, name: str, value: VariableValue) -> VariableValue:
     before = scope.value(name)
     if before is None:
-        return ANY
+        return ANY_WORD
     if isinstance(before, str) and isinstance(value, str):
         return before + value
-    return (*_many(before), *_many(value))
+    return (*_as_tuple(before), *_as_tuple(value))
 
 
-def _many(value: Bound) -> tuple[str, ...]:
+def _as_tuple(value: VariableValue) -> tuple[str, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def check(call: Call, name: str, value: Bound) -> None:
+def check_assignment(call: ProgramCall, name: str, value: VariableValue) -> None:
     """Mark what setting a variable does beyond remembering it."""
-    if decides_code(name) and not _harmless(call, name, value):
+    if variable_decides_code(name) and not _is_harmless_value(call, name, value):
         call.dynamic(f"{name} decides which code runs")
-    for text in _many(value):
-        if _CODE.search(text):
+    for text in _as_tuple(value):
+        if _CODE_EXPANSION.search(text):
             call.dynamic(f"{name} holds shell code, which arithmetic and prompts would run")
-        if text[:1] in "/~" and call.analyst.places.secret(call.path(text)):
-            call.mark("secret-read", f"{name} names {shown(text)}, which holds secrets")
+        if text[:1] in "/~" and call.analyst.places.is_secret(call.path(text)):
+            call.mark("secret-read", f"{name} names {display_text(text)}, which holds secrets")
 
 
-def check_exported(call: Call, name: str, value: Bound) -> None:
+def check_exported_variable(call: ProgramCall, name: str, value: VariableValue) -> None:
     """A variable that programs will see: unknown names may choose code by naming a file or a host.
 
     The names that are known to do so are in the tables; this is for those that nobody listed.
     """
-    if decides_code(name) or harmless_name(name):
+    if variable_decides_code(name) or is_harmless_variable(name):
         return
-    if name.endswith(tuple(lists()["exported_variables"])):
+    if name.endswith(tuple(path_lists()["exported_variables"])):
         call.dynamic(f"{name} may decide which code a program runs, or where it connects")
-    for text in _many(value):
-        if foreign(text):
+    for text in _as_tuple(value):
+        if has_untrusted_text(text):
             call.dynamic(f"{name} is handed to programs, with a value only known at run time")
-        elif _REMOTE.search(text) or any(
-            call.analyst.places.writable(call.path(path)) for path in _PATH.findall(text)
+        elif _REMOTE_URL.search(text) or any(
+            call.analyst.places.agent_may_have_written(call.path(path))
+            for path in _PATH.findall(text)
         ):
-            call.dynamic(f"{name} hands {shown(text)} to programs that may run or obey it")
+            call.dynamic(f"{name} hands {display_text(text)} to programs that may run or obey it")
 
 
-def check_name(call: Call, name: str) -> None:
+def check_variable_name(call: ProgramCall, name: str) -> None:
     """The name of a variable that a builtin sets; its subscript is evaluated."""
-    if foreign(name):
+    if has_untrusted_text(name):
         call.dynamic("the name of the variable is only known at run time, and may hold code")
 
 
-def harmless_name(name: str) -> bool:
+def is_harmless_variable(name: str) -> bool:
     """Whether it is known to change nothing but language, time zone, width or verbosity."""
     return any(
         name == one or (one.endswith("*") and name.startswith(one[:-1]))
-        for one in lists()["harmless_variables"]
+        for one in path_lists()["harmless_variables"]
     )
 
 
-def exports(words: list[str]) -> bool:
+def exports_variable(words: list[str]) -> bool:
     """Whether options of `declare` make the variable visible to programs."""
     return any(word.startswith("-") and "x" in word for word in words[1:])
 
 
-def bind(call: Call, name: str, value: Bound) -> None:
+def bind_variable(call: ProgramCall, name: str, value: VariableValue) -> None:
     """What a builtin such as `read` puts into a variable."""
-    check_name(call, name)
-    check(call, name, value)
+    check_variable_name(call, name)
+    check_assignment(call, name, value)
     call.scope.variables[name] = value
 
 
-def _harmless(call: Call, name: str, value: Bound) -> bool:
+def _is_harmless_value(call: ProgramCall, name: str, value: VariableValue) -> bool:
     if not isinstance(value, str):
         return False
     if name == "PATH":
-        folders = value.replace(MAYBE, "").split(":")
-        return all(one == NAME or call.analyst.places.trusted_folder(one) for one in folders)
+        folders = value.replace(ONE_OF_SEVERAL, "").split(":")
+        return all(
+            one == SYSTEM_NAME or call.analyst.places.is_trusted_folder(one) for one in folders
+        )
     if name == "KUBECONFIG":
         # A file in a folder that anybody may write to can name a program that gets the credentials.
-        return not foreign(value) and not paths.temporary(call.path(value))
+        return not has_untrusted_text(value) and not paths.is_temporary(call.path(value))
     quiet = {"PAGER", "GIT_PAGER", "SYSTEMD_PAGER", "MANPAGER", "AWS_PAGER", "KUBECTL_PAGER"}
-    return name in quiet and value in ("", "cat", "less", "/bin/cat") and not foreign(value)
+    return (
+        name in quiet and value in ("", "cat", "less", "/bin/cat") and not has_untrusted_text(value)
+    )

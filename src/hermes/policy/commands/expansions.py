@@ -1,11 +1,192 @@
-"""Parameter expansion: `$X`, `${X:-r}`, `${X%%…}` and their kin, as far as values are known."""
+"""Escapes inside words: `$'…'` and the format of echo -e and printf, as bash reads them."""
 
 import re
 from collections.abc import Callable
 from fnmatch import translate
+from itertools import pairwise
 
-from hermes.policy.commands.marks import ANY, LOOSE, MAYBE, NAME, SOME, literal, settled
-from hermes.policy.commands.scope import Bound, Scope
+from hermes.policy.commands.placeholders import (
+    ANY_WORD,
+    ANY_WORDS,
+    BRACE_CLOSE,
+    BRACE_COMMA,
+    BRACE_OPEN,
+    NON_EMPTY_WORD,
+    ONE_OF_SEVERAL,
+    SYSTEM_NAME,
+    is_fully_known,
+    literal_text,
+)
+from hermes.policy.commands.scope import ShellScope, VariableValue
+from hermes.policy.commands.syntax import ShellSyntaxError
+
+_SIMPLE_ESCAPES = {
+    "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r",
+    "t": "\t", "v": "\v", "\\": "\\", "'": "'", '"': '"', "?": "?",
+}  # fmt: skip
+_HEX_ESCAPE_PATTERN = r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|"
+_ESCAPE = re.compile(_HEX_ESCAPE_PATTERN + r"([0-7]{1,3})|c(.)|(.))", re.S)
+_ECHO_ESCAPE = re.compile(_HEX_ESCAPE_PATTERN + r"(0[0-7]{0,3}|[1-7][0-7]{0,2})|c(.)|(.))", re.S)
+
+
+def _byte_character(number: int) -> str:
+    return bytes([number & 0xFF]).decode("latin-1")
+
+
+def _unicode_character(number: int) -> str:
+    return chr(number) if number < 0x110000 and not 0xD800 <= number < 0xE000 else "?"
+
+
+def _unescape(found: re.Match[str]) -> str:
+    hexadecimal, short, long, octal, control, simple = found.groups()
+    if hexadecimal:
+        return _byte_character(int(hexadecimal, 16))
+    if short or long:
+        return _unicode_character(int(short or long, 16))
+    if octal:
+        return _byte_character(int(octal, 8))
+    if control:
+        return _byte_character(ord(control.upper()) ^ 64) if control.isascii() else control
+    return _SIMPLE_ESCAPES.get(simple, "\\" + simple)
+
+
+def unescape_ansi(body: str) -> str:
+    r"""The text of `$'…'`; a NUL ends it, as in bash."""
+    if "\\" not in body:
+        return body
+    return _ESCAPE.sub(_unescape, body).partition("\0")[0]
+
+
+def unescape_echo(text: str) -> str:
+    r"""What `echo -e` and `printf %b` make of it; `\c` ends the output."""
+    return _ECHO_ESCAPE.sub(_unescape, text.split("\\c", 1)[0])
+
+
+def format_printf(format_: str, words: list[str]) -> str | None:
+    """What printf writes, for formats made of text, %s, %b, %c, %d and %x; else None."""
+    text, rest = _ESCAPE.sub(_unescape, format_), list(words)
+    if text.count("%") != format_.count("%"):
+        return None
+    written = []
+    for _ in range(64):
+        count = len(rest)
+        piece = _fill_format(text, rest)
+        if piece is None:
+            return None
+        written.append(piece)
+        if not rest or len(rest) == count:
+            return "".join(written)
+    return None
+
+
+_FIELD = re.compile(r"%(%|[sbcdqioux]|-?\d*s)")
+
+
+def _fill_format(text: str, rest: list[str]) -> str | None:
+    failed = False
+
+    def put(found: re.Match[str]) -> str:
+        nonlocal failed
+        kind = found.group(1)
+        if kind == "%":
+            return "%"
+        word = rest.pop(0) if rest else ""
+        if kind == "s":
+            return word
+        if kind == "b":
+            return unescape_echo(word)
+        if kind == "c":
+            return word[:1]
+        if kind in "di" and re.fullmatch(r"-?[1-9]\d*|0|", word):
+            return word or "0"
+        failed = True
+        return ""
+
+    filled = _FIELD.sub(put, text)
+    leftover = _FIELD.sub("", text)
+    return None if failed or "%" in leftover else filled
+
+
+MAX_BRACE_WORDS = 256
+_MAX_OPEN_BRACES = 32
+_RANGE = re.compile(r"(-?\d{1,18}|[A-Za-z])\.\.(-?\d{1,18}|[A-Za-z])(?:\.\.(-?\d{1,18}))?\Z")
+
+
+def expand_braces(word: str) -> list[str]:
+    """Every word that the braces stand for. Raises `ShellSyntaxError` when they multiply without end."""
+    found = (
+        None if word.count(BRACE_OPEN) > _MAX_OPEN_BRACES else _expand_within(word, MAX_BRACE_WORDS)
+    )
+    if found is None:
+        raise ShellSyntaxError(f"braces that stand for more than {MAX_BRACE_WORDS} words")
+    return [restore_literal_braces(one) for one in found]
+
+
+def restore_literal_braces(word: str) -> str:
+    return word.replace(BRACE_OPEN, "{").replace(BRACE_COMMA, ",").replace(BRACE_CLOSE, "}")
+
+
+def _expand_within(word: str, room: int) -> list[str] | None:
+    start = word.find(BRACE_OPEN)
+    while start >= 0:
+        end, commas = _find_closing_brace(word, start)
+        inner = word[start + 1 : end]
+        choices = _split_at_commas(word, start, end, commas) if commas else _expand_range(inner)
+        if end > 0 and choices:
+            return _combine(word[:start], choices, word[end + 1 :], room)
+        start = word.find(BRACE_OPEN, start + 1)
+    return [word]
+
+
+def _combine(before: str, choices: list[str], after: str, room: int) -> list[str] | None:
+    words: list[str] = []
+    tails = _expand_within(after, room)
+    for choice in choices:
+        heads = _expand_within(choice, room)
+        if heads is None or tails is None or len(words) + len(heads) * len(tails) > room:
+            return None
+        words += [before + head + tail for head in heads for tail in tails]
+    return words
+
+
+def _find_closing_brace(word: str, start: int) -> tuple[int, list[int]]:
+    depth = 0
+    commas: list[int] = []
+    for at in range(start, len(word)):
+        letter = word[at]
+        if letter == BRACE_OPEN:
+            depth += 1
+        elif letter == BRACE_CLOSE:
+            depth -= 1
+            if depth == 0:
+                return at, commas
+        elif letter == BRACE_COMMA and depth == 1:
+            commas.append(at)
+    return -1, []
+
+
+def _split_at_commas(word: str, start: int, end: int, commas: list[int]) -> list[str]:
+    edges = [start, *commas, end]
+    return [word[left + 1 : right] for left, right in pairwise(edges)]
+
+
+def _expand_range(inner: str) -> list[str]:
+    if not (found := _RANGE.match(literal_text(inner))):
+        return []
+    first, last, stride = found.groups()
+    step = abs(int(stride or 1)) or 1
+    if first.isalpha() != last.isalpha():
+        return []
+    low, high = (ord(first), ord(last)) if first.isalpha() else (int(first), int(last))
+    ends = range(low, high + 1, step) if low <= high else range(low, high - 1, -step)
+    if len(ends) > MAX_BRACE_WORDS:
+        # Numbers are no options; below zero they look like one.
+        return [SYSTEM_NAME, SYSTEM_NAME] if min(low, high) >= 0 else [ANY_WORDS, ANY_WORDS]
+    if first.isalpha():
+        return [chr(number) for number in ends]
+    width = max(len(first), len(last)) if first.startswith("0") or last.startswith("0") else 0
+    return [str(number).zfill(width) for number in ends]
+
 
 _PARAMETER = re.compile(r"([!#]?)([A-Za-z_]\w*|\d+|[@*#?$!_-])(?:\[([^\]]*)\])?(.*)\Z", re.A | re.S)
 _CHOICE = re.compile(r"(:?)([-=+?])(.*)\Z", re.S)
@@ -14,44 +195,44 @@ _TRIM = re.compile(r"(##|#|%%|%)(.*)\Z", re.S)
 _REPLACE = re.compile(r"/([/#%]?)((?:[^\\/]|\\.)*)(?:/(.*))?\Z", re.S)
 
 
-def first(value: Bound) -> str:
+def first_value(value: VariableValue) -> str:
     return (value[0] if value else "") if isinstance(value, tuple) else value
 
 
-class Parameters:
+class ParameterExpander:
     """Values of one shell's parameters, put through the operators of `${…}`."""
 
-    def __init__(self, scope: Scope, piece: Callable[[str, bool], str]) -> None:
+    def __init__(self, scope: ShellScope, piece: Callable[[str, bool], str]) -> None:
         self.scope = scope
         self.piece = piece
 
-    def simple(self, name: str, quoted: bool) -> Bound:
+    def simple(self, name: str, quoted: bool) -> VariableValue:
         value = self.scope.value(name)
         if value is None:
-            return ANY
+            return ANY_WORD
         if name == "*" and quoted and isinstance(value, tuple):
             return " ".join(value)
-        return value if name in "@*" else first(value)
+        return value if name in "@*" else first_value(value)
 
-    def braced(self, inside: str, quoted: bool) -> Bound:
+    def braced(self, inside: str, quoted: bool) -> VariableValue:
         """The value of what stands between `${` and `}`."""
         found = _PARAMETER.match(inside)
         if not found:
-            return ANY
+            return ANY_WORD
         sigil, name, index, operator = found.groups()
         if sigil == "#" and not operator:
-            return NAME
+            return SYSTEM_NAME
         value = self._element(name, index, quoted)
         if sigil == "!":
             value = self._indirect(value, index)
         if not operator:
-            return ANY if value is None else value
+            return ANY_WORD if value is None else value
         return self._operate(name, value, operator, quoted)
 
-    def _element(self, name: str, index: str | None, quoted: bool) -> Bound | None:
+    def _element(self, name: str, index: str | None, quoted: bool) -> VariableValue | None:
         value = self.scope.value(name)
         if value is None or index is None:
-            return value if value is None or name in "@*" else first(value)
+            return value if value is None or name in "@*" else first_value(value)
         if index == "*" and quoted and isinstance(value, tuple):
             return " ".join(value)
         if index in ("@", "*"):
@@ -62,19 +243,21 @@ class Parameters:
             return None
         return array[number] if -len(array) <= number < len(array) else ""
 
-    def _indirect(self, value: Bound | None, index: str | None) -> Bound | None:
-        if index in ("@", "*") or not isinstance(value, str) or not settled(value):
-            return NAME if index in ("@", "*") else None
+    def _indirect(self, value: VariableValue | None, index: str | None) -> VariableValue | None:
+        if index in ("@", "*") or not isinstance(value, str) or not is_fully_known(value):
+            return SYSTEM_NAME if index in ("@", "*") else None
         return self.scope.value(value)
 
-    def _operate(self, name: str, value: Bound | None, operator: str, quoted: bool) -> Bound:
+    def _operate(
+        self, name: str, value: VariableValue | None, operator: str, quoted: bool
+    ) -> VariableValue:
         if choice := _CHOICE.match(operator):
             return self._choose(name, value, choice, quoted)
         if value is None:
-            return ANY
-        known = first(value)
-        if not settled(known):
-            return NAME if known == NAME else ANY
+            return ANY_WORD
+        known = first_value(value)
+        if not is_fully_known(known):
+            return SYSTEM_NAME if known == SYSTEM_NAME else ANY_WORD
         for pattern, work in (
             (_SLICE, self._slice),
             (_TRIM, self._trim),
@@ -82,19 +265,27 @@ class Parameters:
         ):
             if found := pattern.match(operator):
                 return work(known, found)
-        return _changed_case(known, operator)
+        return _change_case(known, operator)
 
-    def _choose(self, name: str, value: Bound | None, choice: re.Match[str], quoted: bool) -> Bound:
+    def _choose(
+        self, name: str, value: VariableValue | None, choice: re.Match[str], quoted: bool
+    ) -> VariableValue:
         colon, kind, word = choice.groups()
         if kind == "?":
-            return SOME if value is None or first(value) in (ANY, LOOSE) else value
+            return (
+                NON_EMPTY_WORD
+                if value is None or first_value(value) in (ANY_WORD, ANY_WORDS)
+                else value
+            )
         other = self.piece(word, quoted)
         if kind == "=" and value is None:
-            self.scope.variables[name] = MAYBE + other
-        doubt = value is None or (first(value) != "" and not settled(first(value)))
+            self.scope.variables[name] = ONE_OF_SEVERAL + other
+        doubt = value is None or (
+            first_value(value) != "" and not is_fully_known(first_value(value))
+        )
         if doubt:
-            return MAYBE + other
-        empty = first(value or "") == "" and (colon or value is None)
+            return ONE_OF_SEVERAL + other
+        empty = first_value(value or "") == "" and (colon or value is None)
         if kind == "+":
             return "" if empty else other
         return other if empty else value or ""
@@ -109,9 +300,9 @@ class Parameters:
     def _trim(self, value: str, found: re.Match[str]) -> str:
         operator, word = found.groups()
         pattern = self.piece(word, True)
-        if not settled(pattern) or any(mark in pattern for mark in "\"'\\"):
-            return ANY
-        glob = re.compile(translate(literal(pattern)))
+        if not is_fully_known(pattern) or any(mark in pattern for mark in "\"'\\"):
+            return ANY_WORD
+        glob = re.compile(translate(literal_text(pattern)))
         cuts = range(len(value) + 1)
         if operator in ("##", "%"):
             cuts = range(len(value), -1, -1)
@@ -125,12 +316,12 @@ class Parameters:
         how, word, new = found.groups()
         pattern, new = self.piece(word, True), self.piece(new or "", True)
         anchored = how in ("#", "%")
-        if anchored or not settled(pattern) or any(mark in pattern for mark in "*?[\\\"'"):
-            return ANY
+        if anchored or not is_fully_known(pattern) or any(mark in pattern for mark in "*?[\\\"'"):
+            return ANY_WORD
         return value.replace(pattern, new, -1 if how else 1) if pattern else value
 
 
-def _changed_case(value: str, operator: str) -> str:
+def _change_case(value: str, operator: str) -> str:
     changes: dict[str, Callable[[str], str]] = {
         "^^": str.upper,
         ",,": str.lower,
@@ -139,4 +330,4 @@ def _changed_case(value: str, operator: str) -> str:
         "@U": str.upper,
         "@L": str.lower,
     }
-    return changes[operator](value) if operator in changes else ANY
+    return changes[operator](value) if operator in changes else ANY_WORD

@@ -8,52 +8,54 @@ from fnmatch import translate
 from functools import lru_cache
 from posixpath import normpath
 
-from hermes.policy.commands.marks import (
-    ANY,
-    GLOB,
-    LOOSE,
-    NAME,
-    QUERY,
-    SET,
-    SOME,
-    STAR,
-    UNKNOWN,
-    literal,
+from hermes.policy.commands.effects import PathLookup
+from hermes.policy.commands.placeholders import (
+    ANY_WORD,
+    ANY_WORDS,
+    GLOB_QUESTION,
+    GLOB_SET,
+    GLOB_STAR,
+    LIVE_GLOB,
+    NON_EMPTY_WORD,
+    SYSTEM_NAME,
+    UNKNOWN_TEXT,
+    literal_text,
 )  # fmt: skip
-from hermes.policy.commands.tables import lists
-from hermes.policy.commands.values import Lookup
+from hermes.policy.commands.tables import path_lists
 
-_NOWHERE = re.compile(
+_DISCARDING_DEVICE = re.compile(
     r"/dev/(?:null|stdout|stderr|stdin|tty|full|zero|u?random|fd/.*|pts/.*)\Z|/proc/self/fd/\d+\Z"
 )
-_DEVICE = re.compile(
+_BLOCK_DEVICE = re.compile(
     r"/dev/(?:[shv]d[a-z]|xvd[a-z]|nvme\d|mmcblk|md\d|md/|dm-|mapper/|disk/|loop\d|nbd|rbd|zd\d"
     r"|sr\d|st\d|mem\Z|kmem\Z|port\Z|root\Z|block/|bcache|drbd|vg|[a-z]+-vg/|VolGroup)"
 )
-_OWN_SECRETS = ("/audit.key", "/.env")
-_NETWORK = re.compile(r"/dev/(?:tcp|udp)/|/inet[46]?/")
-_KERNEL = re.compile(r"/(?:proc|sys)/")
-_TEMPORARY = re.compile(
+_HERMES_SECRET_FILES = ("/audit.key", "/.env")
+_NETWORK_PATH = re.compile(r"/dev/(?:tcp|udp)/|/inet[46]?/")
+_KERNEL_PATH = re.compile(r"/(?:proc|sys)/")
+_TEMPORARY_PATH = re.compile(
     r"(?:/private)?/(?:tmp|var/tmp|dev/shm|run/user/\d+)/.|.*/(?:node_modules|__pycache__|\.cache|build|dist"
     r"|target|\.venv|venv|\.tox|\.pytest_cache|\.mypy_cache|\.terraform|coverage|tmp|\.next|cache)"
     r"(?:/|\Z)"
 )
 
-_SOCKET = re.compile(r"\.sock(?:et)?\Z|/\.s\.PGSQL\.\d+\Z|/\.X11-unix/|/tmux-\d+/|/ssh-\w+/agent\.")
-_THROUGH_PROCESS = re.compile(r"/proc/[^/]+/(?:task/[^/]+/)?(?:root|cwd)(?=/|\Z)")
+_SOCKET_PATH = re.compile(
+    r"\.sock(?:et)?\Z|/\.s\.PGSQL\.\d+\Z|/\.X11-unix/|/tmux-\d+/|/ssh-\w+/agent\."
+)
+_PROCESS_ROOT_LINK = re.compile(r"/proc/[^/]+/(?:task/[^/]+/)?(?:root|cwd)(?=/|\Z)")
 
 
-def resolve(word: str, cwd: str) -> str:
+def resolve_path(word: str, cwd: str) -> str:
     """An absolute path as far as it is known; a way through /proc leads where it leads."""
     path = _absolute(word, cwd)
-    while path.startswith("/proc/") and (through := _THROUGH_PROCESS.match(path)):
+    while path.startswith("/proc/") and (through := _PROCESS_ROOT_LINK.match(path)):
         path = path[through.end() :] or "/"
     return path
 
 
 def _absolute(word: str, cwd: str) -> str:
     if not word.startswith("/"):
-        if word[:1] in (ANY, LOOSE, SOME, "~"):
+        if word[:1] in (ANY_WORD, ANY_WORDS, NON_EMPTY_WORD, "~"):
             return word
         word = f"{cwd}/{word}"
     if word == "/" or "/" not in word:
@@ -62,33 +64,33 @@ def _absolute(word: str, cwd: str) -> str:
     return clean[1:] if clean.startswith("//") else clean
 
 
-def nowhere(path: str) -> bool:
+def discards_writes(path: str) -> bool:
     """Writing there changes nothing."""
-    return path.startswith(("/dev/", "/proc/")) and _NOWHERE.match(path) is not None
+    return path.startswith(("/dev/", "/proc/")) and _DISCARDING_DEVICE.match(path) is not None
 
 
-def device(path: str) -> bool:
+def is_block_device(path: str) -> bool:
     if not path.startswith("/dev"):
         return False
-    if GLOB.search(path) or UNKNOWN.search(path):
-        pattern = _globbed(path)
+    if LIVE_GLOB.search(path) or UNKNOWN_TEXT.search(path):
+        pattern = _glob_pattern(path)
         return any(pattern.match(sample) for sample in ("/dev/sda", "/dev/nvme0n1", "/dev/vda"))
-    return _DEVICE.match(path) is not None
+    return _BLOCK_DEVICE.match(path) is not None
 
 
-def network(path: str) -> bool:
-    return _NETWORK.match(path) is not None
+def is_network_path(path: str) -> bool:
+    return _NETWORK_PATH.match(path) is not None
 
 
-def kernel(path: str) -> bool:
-    return _KERNEL.match(path) is not None
+def is_kernel_path(path: str) -> bool:
+    return _KERNEL_PATH.match(path) is not None
 
 
-def temporary(path: str) -> bool:
-    return _TEMPORARY.match(path) is not None
+def is_temporary(path: str) -> bool:
+    return _TEMPORARY_PATH.match(path) is not None
 
 
-def hard_links(path: str) -> int:
+def count_hard_links(path: str) -> int:
     """How many names a regular file has; 0 when there is none."""
     try:
         status = os.lstat(path)
@@ -104,21 +106,22 @@ def socket_at(path: str) -> bool:
         return False
 
 
-def known(path: str) -> bool:
-    return UNKNOWN.search(path) is None
+def is_known_path(path: str) -> bool:
+    return UNKNOWN_TEXT.search(path) is None
 
 
-def emptied(path: str) -> str:
+def with_unknown_emptied(path: str) -> str:
     """The path if everything unknown in it were empty: the worst that an unset variable does."""
-    return normpath(UNKNOWN.sub("", path) or "/")
+    return normpath(UNKNOWN_TEXT.sub("", path) or "/")
 
 
-def _globbed(path: str) -> re.Pattern[str]:
+def _glob_pattern(path: str) -> re.Pattern[str]:
     """A path with live wildcards as a pattern. One wildcard does not cross a slash."""
-    parts = {STAR: "[^/]*", QUERY: "[^/]", SET: "["}
-    wild = dict.fromkeys((ANY, LOOSE, SOME, NAME), "[^/]*")
+    parts = {GLOB_STAR: "[^/]*", GLOB_QUESTION: "[^/]", GLOB_SET: "["}
+    wild = dict.fromkeys((ANY_WORD, ANY_WORDS, NON_EMPTY_WORD, SYSTEM_NAME), "[^/]*")
     text = "".join(
-        (parts | wild).get(letter) or ("]" if letter == "]" and SET in path else re.escape(letter))
+        (parts | wild).get(letter)
+        or ("]" if letter == "]" and GLOB_SET in path else re.escape(letter))
         for letter in path
     )
     try:
@@ -128,7 +131,7 @@ def _globbed(path: str) -> re.Pattern[str]:
 
 
 @dataclass(frozen=True)
-class Patterns:
+class PathPatternLists:
     """The lists of places, compiled for one home folder."""
 
     secret: re.Pattern[str]
@@ -140,10 +143,12 @@ class Patterns:
     trusted: frozenset[str]
 
 
-def _meets(path: str, own: str, *, tree: bool) -> bool:
+def _glob_meets(path: str, own: str, *, tree: bool) -> bool:
     """Whether wildcards reach a path or something below it; `tree`: or something above it."""
     parts, wanted = path.split("/"), own.split("/")
-    reached = all(_globbed(part).match(want) for part, want in zip(parts, wanted, strict=False))
+    reached = all(
+        _glob_pattern(part).match(want) for part, want in zip(parts, wanted, strict=False)
+    )
     return reached and (tree or len(parts) >= len(wanted))
 
 
@@ -153,10 +158,10 @@ def _one_level(glob: str) -> str:
 
 
 @lru_cache(maxsize=16)
-def patterns(home: str) -> Patterns:
-    listed = lists()
+def path_pattern_lists(home: str) -> PathPatternLists:
+    listed = path_lists()
     secrets = [glob.replace("~", home, 1) if glob[0] == "~" else glob for glob in listed["secrets"]]
-    return Patterns(
+    return PathPatternLists(
         secret=re.compile("|".join(map(translate, secrets))),
         public=re.compile("|".join(map(translate, listed["public"]))),
         samples=tuple(glob.replace("*", fill) for glob in secrets for fill in ("", "1")),
@@ -168,49 +173,51 @@ def patterns(home: str) -> Patterns:
 
 
 @dataclass(frozen=True)
-class Places:
+class PathClassifier:
     """Paths that matter, from the tables and from the caller."""
 
     home: str
     own: tuple[str, ...] = ()
-    lookup: Lookup | None = None
+    lookup: PathLookup | None = None
     work: str = ""
     """The folder it starts in, which the work is about."""
 
-    def passing(self, path: str) -> bool:
+    def is_temporary_path(self, path: str) -> bool:
         """Whether nobody will miss it: temporary files, but not the work that lies among them."""
-        among = temporary(self.work) and self.work not in ("/tmp", "/var/tmp")
+        among = is_temporary(self.work) and self.work not in ("/tmp", "/var/tmp")
         mine = path == self.work or path.startswith(f"{self.work}/")
-        return temporary(path) and not (among and mine)
+        return is_temporary(path) and not (among and mine)
 
     @property
-    def _known(self) -> Patterns:
-        return patterns(self.home)
+    def _known(self) -> PathPatternLists:
+        return path_pattern_lists(self.home)
 
-    def real(self, path: str) -> str:
+    def real_path(self, path: str) -> str:
         """After symlinks, where there is somebody to ask."""
-        if self.lookup is None or not path.startswith("/") or UNKNOWN.search(path):
+        if self.lookup is None or not path.startswith("/") or UNKNOWN_TEXT.search(path):
             return path
         return self.lookup(path)
 
-    def both(self, path: str) -> tuple[str, ...]:
-        real = self.real(path)
+    def with_real_path(self, path: str) -> tuple[str, ...]:
+        real = self.real_path(path)
         return (path,) if real == path else (path, real)
 
-    def secret(self, path: str) -> bool:
-        if GLOB.search(path):
+    def is_secret(self, path: str) -> bool:
+        if LIVE_GLOB.search(path):
             return self._hides_secret(path)
-        plain = literal(path)
+        plain = literal_text(path)
         return bool(self._known.secret.match(plain)) and not self._known.public.match(plain)
 
     def _hides_secret(self, path: str) -> bool:
         """Whether a wildcard reaches a secret by more than chance."""
         name = path.rpartition("/")[2]
-        if self._known.secret.match(literal(path)) and not self._known.public.match(literal(path)):
+        if self._known.secret.match(literal_text(path)) and not self._known.public.match(
+            literal_text(path)
+        ):
             return True
-        aimed = len(GLOB.sub("", name)) >= 2
-        pattern = _globbed(path)
-        if any(pattern.match(own) for own in self.own if own.endswith(_OWN_SECRETS)):
+        aimed = len(LIVE_GLOB.sub("", name)) >= 2
+        pattern = _glob_pattern(path)
+        if any(pattern.match(own) for own in self.own if own.endswith(_HERMES_SECRET_FILES)):
             return True
         return any(
             pattern.match(sample)
@@ -218,30 +225,32 @@ class Places:
             if aimed or sample.startswith(("/etc/", "/root/", f"{self.home}/.", "/proc/"))
         )
 
-    def harbours(self, path: str) -> bool:
+    def may_contain_secrets(self, path: str) -> bool:
         """A tree in which reading everything reads secrets."""
-        plain = literal(path).rstrip("/") or "/"
-        if any(own.startswith(f"{plain}/") for own in self.own if own.endswith(_OWN_SECRETS)):
+        plain = literal_text(path).rstrip("/") or "/"
+        if any(
+            own.startswith(f"{plain}/") for own in self.own if own.endswith(_HERMES_SECRET_FILES)
+        ):
             return True
         return plain in ("/", "/etc", "/home", "/root", "/proc", self.home, "/*", "/home/*")
 
-    def sacred(self, path: str) -> bool:
+    def is_system_tree(self, path: str) -> bool:
         """The file system itself or one of its great trees, or a wildcard for all of it."""
-        plain = literal(path).rstrip("*") or "/"
+        plain = literal_text(path).rstrip("*") or "/"
         return bool(self._known.system.match(plain.rstrip("/") or "/"))
 
-    def dear(self, path: str) -> bool:
+    def is_precious(self, path: str) -> bool:
         """Part of a tree without which the machine or its data is lost."""
-        plain = literal(path)
+        plain = literal_text(path)
         return any(plain == one or plain.startswith(one + "/") for one in self._known.precious)
 
-    def vital(self, path: str) -> bool:
+    def is_vital(self, path: str) -> bool:
         """A file whose content the machine cannot do without."""
-        return bool(self._known.vital.match(literal(path)))
+        return bool(self._known.vital.match(literal_text(path)))
 
-    def ours(self, path: str, *, tree: bool = False) -> bool:
+    def is_own_file(self, path: str, *, tree: bool = False) -> bool:
         """One of our own policy, audit or configuration files; `tree`: or something above one."""
-        plain = literal(path)
+        plain = literal_text(path)
         if plain.startswith("~"):
             plain = self.home + plain[1:]
         for own in self.own:
@@ -249,16 +258,16 @@ class Places:
                 return True
             if tree and (own.startswith(plain.rstrip("/") + "/") or plain == "/"):
                 return True
-            if GLOB.search(path) and _meets(path, own, tree=tree):
+            if LIVE_GLOB.search(path) and _glob_meets(path, own, tree=tree):
                 return True
-            if (unknown := UNKNOWN.search(plain)) and plain[: unknown.start()] in (
+            if (unknown := UNKNOWN_TEXT.search(plain)) and plain[: unknown.start()] in (
                 f"{own.rpartition('/')[0]}/",
                 f"{own}/",
             ):
                 return True
         return False
 
-    def mentions_ours(self, text: str) -> bool:
+    def mentions_own_file(self, text: str) -> bool:
         """Our files named anywhere inside a text, such as code for an interpreter."""
         return any(own in text or self._short(own) in text for own in self.own)
 
@@ -267,21 +276,21 @@ class Places:
 
     def has_other_names(self, path: str) -> bool:
         """Whether a file has hard links, where there is somebody to ask."""
-        return self.lookup is not None and known(path) and hard_links(path) > 1
+        return self.lookup is not None and is_known_path(path) and count_hard_links(path) > 1
 
     def is_socket(self, path: str) -> bool:
-        if _SOCKET.search(path):
+        if _SOCKET_PATH.search(path):
             return True
-        return self.lookup is not None and known(path) and socket_at(path)
+        return self.lookup is not None and is_known_path(path) and socket_at(path)
 
-    def writable(self, path: str) -> bool:
+    def agent_may_have_written(self, path: str) -> bool:
         """Where an agent may have put a file: temporary folders, the work, the home folder."""
         return any(
-            temporary(place) or place == root or place.startswith(f"{root}/")
-            for place in self.both(path)
+            is_temporary(place) or place == root or place.startswith(f"{root}/")
+            for place in self.with_real_path(path)
             for root in (self.home, self.work or self.home)
         )
 
-    def trusted_folder(self, folder: str) -> bool:
+    def is_trusted_folder(self, folder: str) -> bool:
         """A folder from which programs are the system's own."""
         return folder in self._known.trusted

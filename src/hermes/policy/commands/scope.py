@@ -4,39 +4,39 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from hermes.policy.commands.marks import ANY, NAME, REFERENCES
-from hermes.policy.commands.values import word_set
+from hermes.policy.commands.effects import word_set
+from hermes.policy.commands.placeholders import ANY_WORD, PLACEHOLDER_VARIABLES, SYSTEM_NAME
 
-Bound = str | tuple[str, ...]
+VariableValue = str | tuple[str, ...]
 """The value of a variable, or of an array."""
 
-_NUMBERS = word_set("? $ ! # - PPID UID EUID RANDOM SECONDS BASHPID LINENO SHLVL COLUMNS")
-_NAMES = word_set(
+_NUMERIC_VARIABLES = word_set("? $ ! # - PPID UID EUID RANDOM SECONDS BASHPID LINENO SHLVL COLUMNS")
+_SYSTEM_NAME_VARIABLES = word_set(
     "USER LOGNAME HOSTNAME HOSTTYPE OSTYPE MACHTYPE TERM LANG SHELL EPOCHSECONDS EPOCHREALTIME"
     " BASH_VERSION XDG_RUNTIME_DIR"
 )
-_COUNTED = re.compile(rf"-?(?:\d+|{NAME})\Z")
+_NUMBER_VALUE = re.compile(rf"-?(?:\d+|{SYSTEM_NAME})\Z")
 
-Function = Callable[["Scope", str | None], str]
+ShellFunction = Callable[["ShellScope", str | None], str]
 """Walks the body of a shell function in a given state, with a given input."""
 
 
 @dataclass
-class Scope:
+class ShellScope:
     """Variables, functions, aliases and the working folder; a subshell gets a copy."""
 
     home: str
     cwd: str
-    variables: dict[str, Bound] = field(default_factory=dict)
-    functions: dict[str, Function] = field(default_factory=dict)
+    variables: dict[str, VariableValue] = field(default_factory=dict)
+    functions: dict[str, ShellFunction] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] | None = None
     """Positional parameters, when they are known."""
-    wavering: frozenset[str] = frozenset()
+    uncertain_functions: frozenset[str] = frozenset()
     """Functions that were defined only if some condition held."""
     calls: tuple[str, ...] = ()
     """Functions being called, outermost first."""
-    seen: set[str] = field(default_factory=set)
+    used_variables: set[str] = field(default_factory=set)
     """Variables of the environment that the text has put to use."""
     unpacked: set[str] = field(default_factory=set)
     """Folders into which an archive or a repository was unpacked, links and all."""
@@ -45,7 +45,7 @@ class Scope:
     multiplying: bool = False
     """Inside a pipeline or a background job: calling oneself here is a fork bomb."""
 
-    def copy(self) -> "Scope":
+    def copy(self) -> "ShellScope":
         return replace(
             self,
             variables=dict(self.variables),
@@ -53,30 +53,30 @@ class Scope:
             aliases=dict(self.aliases),
         )
 
-    def elsewhere(self) -> "Scope":
+    def for_other_machine(self) -> "ShellScope":
         """A shell on another machine or in another container: nothing of ours is set there."""
-        return Scope(home="~", cwd=ANY)
+        return ShellScope(home="~", cwd=ANY_WORD)
 
-    def value(self, name: str) -> Bound | None:
+    def value(self, name: str) -> VariableValue | None:
         """What a variable holds; None when only the environment knows."""
         if name in self.variables:
             return self.variables[name]
-        if name in REFERENCES:
-            return REFERENCES[name]
+        if name in PLACEHOLDER_VARIABLES:
+            return PLACEHOLDER_VARIABLES[name]
         if name == "IFS":
             return " \t\n"
         if name == "HOME":
             return self.home
         if name == "PATH":
-            return NAME
+            return SYSTEM_NAME
         if name == "PWD":
             return self.cwd
-        if name in _NUMBERS or name in _NAMES:
-            return NAME
-        self.seen.add(name)
+        if name in _NUMERIC_VARIABLES or name in _SYSTEM_NAME_VARIABLES:
+            return SYSTEM_NAME
+        self.used_variables.add(name)
         return self._positional(name)
 
-    def _positional(self, name: str) -> Bound | None:
+    def _positional(self, name: str) -> VariableValue | None:
         if self.arguments is None:
             return None
         if name in "@*":
@@ -86,24 +86,26 @@ class Scope:
             return self.arguments[number] if number < len(self.arguments) else ""
         return None
 
-    def merge(self, other: "Scope") -> None:
+    def merge(self, other: "ShellScope") -> None:
         """Afterwards either this or the other happened: what differs is not known."""
         for name in self.variables.keys() | other.variables.keys():
             mine, others = self.value(name), other.value(name)
             if mine != others:
-                self.variables[name] = NAME if _counted(mine) and _counted(others) else ANY
+                self.variables[name] = (
+                    SYSTEM_NAME if _is_number(mine) and _is_number(others) else ANY_WORD
+                )
         if self.cwd != other.cwd:
-            self.cwd = ANY
+            self.cwd = ANY_WORD
         differing = {
             name
             for name in self.functions.keys() | other.functions.keys()
             if self.functions.get(name) is not other.functions.get(name)
         }
-        self.wavering |= other.wavering | differing
+        self.uncertain_functions |= other.uncertain_functions | differing
         self.functions = {**other.functions, **self.functions}
         self.aliases = {**other.aliases, **self.aliases}
 
 
-def _counted(value: Bound | None) -> bool:
+def _is_number(value: VariableValue | None) -> bool:
     """A number, whichever: either way it stays one."""
-    return isinstance(value, str) and _COUNTED.match(value) is not None
+    return isinstance(value, str) and _NUMBER_VALUE.match(value) is not None

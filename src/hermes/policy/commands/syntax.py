@@ -1,37 +1,86 @@
-"""The one place that knows tree-sitter: bytes in, a syntax tree out, no gaps tolerated."""
+"""What is refused before parsing: text made to be read differently by people and by the shell."""
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from functools import cache
 
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-__all__ = ["Misread", "Node", "blank", "children", "descendants", "parse"]
+MAX_COMMAND_BYTES = 20_000
+"""Bytes. Longer commands are not read, they are asked about."""
 
-_SHORT = 800
-_PIECE = 32
-_EFFORT = 16
+_CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_MISLEADING_CHARACTER = re.compile(
+    "[\u00a0\u00ad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180e\u2000-\u200f"
+    "\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0e\ufeff\uff01-\uff5e\uffa0\uffe0-\uffef\ufff0-\uffff"
+    "\ue000-\uf8ff\U000e0000-\U000e0fff]"
+)
+_MAX_TOKEN_COUNTS = {
+    "<<": 24, "${": 120, "[[": 60, "|": 200, "((": 200, "`": 200, ">": 300, "(": 300, ")": 300,
+    "<": 120, "$": 600, "for ": 100, "function ": 100, "case ": 40, "{": 400, "}": 400,
+}  # fmt: skip
+"""Marks that make the parser slow when there are very many of them, and how many are normal."""
+
+
+def find_misleading_characters(command: str) -> list[str]:
+    """Reasons not to trust what the text looks like."""
+    found = []
+    if control := _CONTROL_CHARACTER.search(command):
+        found.append(f"a control character (U+{ord(control.group()):04X}) in the text")
+    if command.isascii():
+        return found
+    if odd := _MISLEADING_CHARACTER.search(command):
+        name = unicodedata.name(odd.group(), "private use")
+        found.append(f"a character made to deceive (U+{ord(odd.group()):04X} {name.lower()})")
+    if any("\ud800" <= letter <= "\udfff" for letter in command):
+        found.append("bytes that are not UTF-8")
+    return found
+
+
+def find_parse_obstacle(command: str) -> str:
+    """Why it cannot be parsed at all, or an empty string."""
+    if len(command) > MAX_COMMAND_BYTES:
+        return f"longer than {MAX_COMMAND_BYTES} characters"
+    if "\0" in command:
+        return "a NUL character"
+    for mark, normal in _MAX_TOKEN_COUNTS.items():
+        if command.count(mark) > normal:
+            return f"more than {normal} times {mark!r}"
+    return ""
+
+
+def has_placeholders(command: str) -> bool:
+    """Whether it holds characters that we use as marks of our own."""
+    return not command.isascii() and any("\ue000" <= letter <= "\uf8ff" for letter in command)
+
+
+__all__ = ["Node", "ShellSyntaxError", "children", "descendants", "is_blank", "parse"]
+
+_SINGLE_READ_BYTES = 800
+_READ_CHUNK_BYTES = 32
+_MAX_READS_PER_BYTE = 16
 """How often the parser may read each byte; for real scripts it is up to three times."""
 _ONE_BYTE = bytes(range(128)) + b"x" * 128
 _BLANK = re.compile(rb"(?:[ \t\n]|\\\n)*\Z")
 
 
-def blank(text: bytes) -> bool:
+def is_blank(text: bytes) -> bool:
     return _BLANK.match(text) is not None
 
 
-class Misread(Exception):
+class ShellSyntaxError(Exception):
     """The tree and the text disagree. What the command does is not known."""
 
 
 @cache
-def _language() -> Language:
+def _load_language() -> Language:
     return Language(tree_sitter_bash.language())
 
 
 def parse(text: bytes) -> Node:
-    """The tree of a text, or `Misread` when the parser loses its way in it.
+    """The tree of a text, or `ShellSyntaxError` when the parser loses its way in it.
 
     Making sense of nonsense takes it a hundred times longer than reading shell, and then it comes
     back to the same bytes again and again. A long text is therefore handed out in small pieces
@@ -40,18 +89,18 @@ def parse(text: bytes) -> Node:
     # The binding crashes when a character is cut in two, and letters of any alphabet are the same
     # to the grammar: a letter of one byte stands for each byte of theirs.
     letters = text if text.isascii() else text.translate(_ONE_BYTE)
-    if len(letters) <= _SHORT:
-        return Parser(_language()).parse(letters).root_node
-    pieces, limit = 0, 100 + len(letters) * _EFFORT // _PIECE
+    if len(letters) <= _SINGLE_READ_BYTES:
+        return Parser(_load_language()).parse(letters).root_node
+    pieces, limit = 0, 100 + len(letters) * _MAX_READS_PER_BYTE // _READ_CHUNK_BYTES
 
     def piece(start: int, _: object) -> bytes:
         nonlocal pieces
         pieces += 1
-        return letters[start : start + _PIECE] if pieces <= limit else b""
+        return letters[start : start + _READ_CHUNK_BYTES] if pieces <= limit else b""
 
-    root = Parser(_language()).parse(piece).root_node
+    root = Parser(_load_language()).parse(piece).root_node
     if pieces > limit:
-        raise Misread("the parser could not make sense of it")
+        raise ShellSyntaxError("the parser could not make sense of it")
     return root
 
 
@@ -62,12 +111,12 @@ def children(node: Node, text: bytes) -> list[Node]:
     for child in found:
         start = child.start_byte
         if start > at and not _BLANK.match(text[at:start]):
-            raise Misread(f"the parser skipped {text[at:start][:40]!r}")
+            raise ShellSyntaxError(f"the parser skipped {text[at:start][:40]!r}")
         at = child.end_byte
         if not child.is_named and text[start:at].strip() != child.type.strip().encode():
-            raise Misread(f"the parser took {text[start:at][:40]!r} for {child.type}")
+            raise ShellSyntaxError(f"the parser took {text[start:at][:40]!r} for {child.type}")
     if node.end_byte > at and not _BLANK.match(text[at : node.end_byte]):
-        raise Misread(f"the parser skipped {text[at : node.end_byte][:40]!r}")
+        raise ShellSyntaxError(f"the parser skipped {text[at : node.end_byte][:40]!r}")
     return found
 
 

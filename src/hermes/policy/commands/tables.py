@@ -1,12 +1,8 @@
-"""Programs and what their verbs and options do, read from the YAML beside this file on demand.
-
-A key names programs (`cat, tac, nl`) or a program and one of its verbs (`kubectl logs`); its value
-is a list of effects in words, or a `Spec`. Each entry is parsed when it is first asked for.
-"""
+"""Splits the words of a command into options, their values, and the rest, as getopt does."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
 from fnmatch import translate
 from functools import cache, cached_property
 from importlib.resources import files
@@ -14,15 +10,136 @@ from importlib.resources import files
 import msgspec
 import yaml
 
-from hermes.policy.commands.options import Grammar
+from hermes.policy.commands.placeholders import starts_unknown
 
-FILES = (
+
+@dataclass(frozen=True)
+class OptionGrammar:
+    """Which options take a value and how they are written."""
+
+    values: frozenset[str] = frozenset()
+    single: bool = False
+    """Long options begin with one dash, as in `find -name` or `terraform -auto-approve`."""
+    stops: int | None = None
+    """After so many words the rest belongs to another command."""
+    stops_immediately: bool = False
+    """The rest begins right behind those words, even when it looks like an option."""
+
+
+@dataclass
+class ParsedArguments:
+    options: list[tuple[str, str | None]] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+    rest: list[str] = field(default_factory=list)
+    """What follows the words, when the grammar stops."""
+    loose: list[str] = field(default_factory=list)
+    """Words that could turn out to be options."""
+
+    def names(self) -> set[str]:
+        return {name for name, _ in self.options}
+
+    def has(self, *names: str) -> bool:
+        return any(option_matches(option, names) for option, _ in self.options)
+
+    def value(self, *names: str) -> str | None:
+        found = None
+        for option, value in self.options:
+            if option_matches(option, names):
+                found = value
+        return found
+
+    def values(self, *names: str) -> list[str]:
+        return [
+            value
+            for option, value in self.options
+            if option_matches(option, names) and value is not None
+        ]
+
+
+def option_matches(option: str, names: Collection[str]) -> bool:
+    """Whether an option is one of these, perhaps shortened as getopt allows."""
+    if option in names:
+        return True
+    if not option.startswith("--") or len(option) < 3:
+        return False
+    return any(name.startswith(option) for name in names)
+
+
+def parse_arguments(words: list[str], grammar: OptionGrammar) -> ParsedArguments:
+    """Options anywhere before `--`; with `stops`, only until the command that follows."""
+    found = ParsedArguments()
+    at = 0
+    while at < len(words):
+        word = words[at]
+        at += 1
+        if word == "--":
+            _parse_rest(found, words[at:], grammar)
+            return found
+        if word.startswith("-") and len(word) > 1:
+            at = _parse_short_option(found, words, at, grammar)
+            continue
+        if grammar.stops is not None and len(found.words) >= grammar.stops:
+            found.rest = words[at - 1 :]
+            return found
+        if starts_unknown(word):
+            found.loose.append(word)
+        found.words.append(word)
+        if grammar.stops_immediately and len(found.words) == grammar.stops:
+            found.rest = words[at:]
+            return found
+    return found
+
+
+def _parse_rest(found: ParsedArguments, words: list[str], grammar: OptionGrammar) -> None:
+    if grammar.stops is None:
+        found.words += words
+        return
+    missing = max(0, grammar.stops - len(found.words))
+    found.words += words[:missing]
+    found.rest = words[missing:]
+
+
+def _parse_short_option(
+    found: ParsedArguments, words: list[str], at: int, grammar: OptionGrammar
+) -> int:
+    word = words[at - 1]
+    if word.startswith("--") or (grammar.single and len(word) > 2):
+        return _parse_long_option(found, words, at, grammar)
+    for place in range(1, len(word)):
+        name = "-" + word[place]
+        if name not in grammar.values:
+            found.options.append((name, None))
+            continue
+        value: str | None = word[place + 1 :]
+        if not value:
+            value = words[at] if at < len(words) else None
+            at += 1
+        found.options.append((name, value))
+        break
+    return at
+
+
+def _parse_long_option(
+    found: ParsedArguments, words: list[str], at: int, grammar: OptionGrammar
+) -> int:
+    name, equals, value = words[at - 1].partition("=")
+    if equals:
+        found.options.append((name, value))
+    elif name in grammar.values and at < len(words):
+        found.options.append((name, words[at]))
+        return at + 1
+    else:
+        found.options.append((name, None))
+    return at
+
+
+TABLE_FILES = (
     "shell", "files", "text", "system", "network", "wrappers", "interpreters", "containers",
     "kubernetes", "versions", "packages", "cloud", "databases", "services", "storage",
 )  # fmt: skip
 
 
-class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ProgramSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One entry. Every list is a string of words, to keep the files readable."""
 
     does: str = ""
@@ -87,19 +204,19 @@ class VerbRule:
         """Longer phrases first, and of those the ones without a wildcard."""
         return -len(self.words), sum("*" in word for word in self.words)
 
-    def fits(self, words: list[str]) -> bool:
+    def matches(self, words: list[str]) -> bool:
         if self.anywhere:
-            return any(_begins(words[at:], self.words[1:]) for at in range(len(words)))
-        return _begins(words, self.words)
+            return any(_starts_with(words[at:], self.words[1:]) for at in range(len(words)))
+        return _starts_with(words, self.words)
 
 
-def _begins(words: list[str], phrase: tuple[str, ...]) -> bool:
+def _starts_with(words: list[str], phrase: tuple[str, ...]) -> bool:
     if phrase[-1] == "$":
-        return len(words) == len(phrase) - 1 and _begins(words, phrase[:-1])
-    return len(words) >= len(phrase) and all(map(_same, words, phrase))
+        return len(words) == len(phrase) - 1 and _starts_with(words, phrase[:-1])
+    return len(words) >= len(phrase) and all(map(_word_matches, words, phrase))
 
 
-def _same(word: str, pattern: str) -> bool:
+def _word_matches(word: str, pattern: str) -> bool:
     if "*" not in pattern:
         return word == pattern
     before, _, after = pattern.partition("*")
@@ -107,16 +224,16 @@ def _same(word: str, pattern: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Program:
+class ProgramEntry:
     """A compiled entry."""
 
     name: str
-    spec: Spec
+    spec: ProgramSpec
 
     @cached_property
-    def grammar(self) -> Grammar:
+    def grammar(self) -> OptionGrammar:
         stops = self.spec.skip if self.spec.args in ("runs", "shell") else None
-        return Grammar(frozenset(self.spec.values.split()), self.spec.single, stops)
+        return OptionGrammar(frozenset(self.spec.values.split()), self.spec.single, stops)
 
     @cached_property
     def does(self) -> tuple[str, ...]:
@@ -141,17 +258,17 @@ class Program:
         best: tuple[str, ...] = ()
         anywhere: list[str] = []
         for rule in self.verb_rules:
-            if (rule.anywhere or not best) and rule.fits(words[:8]):
+            if (rule.anywhere or not best) and rule.matches(words[:8]):
                 if rule.anywhere:
                     anywhere += rule.does
                 else:
                     best = rule.does
         return tuple(dict.fromkeys((*best, *anywhere))) or None
 
-    def under(self, parent: "Program") -> Grammar:
+    def under(self, parent: "ProgramEntry") -> OptionGrammar:
         """The grammar of a verb that has an entry of its own."""
         values = (parent.grammar.values | self.grammar.values) - set(self.spec.flags.split())
-        return Grammar(values, parent.spec.single or self.spec.single, self.grammar.stops)
+        return OptionGrammar(values, parent.spec.single or self.spec.single, self.grammar.stops)
 
 
 def _option_rule(key: str, value: str) -> OptionRule:
@@ -164,20 +281,20 @@ def _option_rule(key: str, value: str) -> OptionRule:
 
 
 @cache
-def _entries() -> dict[str, str]:
+def _entry_texts() -> dict[str, str]:
     """The text of each entry by the names it has; an entry begins where a line does."""
     found: dict[str, str] = {}
-    folder = files("hermes.policy.commands") / "tables"
-    for name in FILES:
-        for entry in _ENTRY.split((folder / f"{name}.yaml").read_text()):
-            if key := _KEY.match(entry):
+    folder = files("hermes.policy.command_analysis") / "tables"
+    for name in TABLE_FILES:
+        for entry in _ENTRY_START.split((folder / f"{name}.yaml").read_text()):
+            if key := _ENTRY_KEY.match(entry):
                 names = map(str.strip, key.group(1).split(","))
                 found.update(dict.fromkeys(names, entry[key.end() :]))
     return found
 
 
-_ENTRY = re.compile(r"\n(?=[^ #\n])")
-_KEY = re.compile(r'"?([^#\n][^\n]*?)"?:(?=[ \n])')
+_ENTRY_START = re.compile(r"\n(?=[^ #\n])")
+_ENTRY_KEY = re.compile(r'"?([^#\n][^\n]*?)"?:(?=[ \n])')
 
 
 def _parse(text: str) -> object:
@@ -186,31 +303,31 @@ def _parse(text: str) -> object:
 
 
 @cache
-def program(name: str) -> Program | None:
+def find_program(name: str) -> ProgramEntry | None:
     """The entry of a program, or of `program verb`."""
-    text = _entries().get(name)
+    text = _entry_texts().get(name)
     if text is None:
         return None
     raw = _parse(text)
-    spec = Spec(does=raw) if isinstance(raw, str) else msgspec.convert(raw, Spec)
-    return program(spec.same) if spec.same else Program(name, spec)
+    spec = ProgramSpec(does=raw) if isinstance(raw, str) else msgspec.convert(raw, ProgramSpec)
+    return find_program(spec.same) if spec.same else ProgramEntry(name, spec)
 
 
-def names() -> Iterator[str]:
+def program_names() -> Iterator[str]:
     """Every program that some table knows."""
-    return iter(_entries())
+    return iter(_entry_texts())
 
 
-def decides_code(variable: str) -> bool:
+def variable_decides_code(variable: str) -> bool:
     """Whether programs let this variable choose code, libraries, options or editors."""
     return any(
         variable == one or (one.endswith("*") and variable.startswith(one[:-1]))
-        for one in lists()["variables"]
+        for one in path_lists()["variables"]
     )
 
 
 @cache
-def lists() -> dict[str, list[str]]:
+def path_lists() -> dict[str, list[str]]:
     """The lists that are not about programs: secrets, system trees, telling variables."""
-    text = (files("hermes.policy.commands") / "tables" / "places.yaml").read_text()
+    text = (files("hermes.policy.command_analysis") / "tables" / "places.yaml").read_text()
     return msgspec.convert(_parse(text), dict[str, list[str]])

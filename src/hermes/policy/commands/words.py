@@ -1,66 +1,73 @@
 """Reads one word of the text as bash would: quotes, escapes, expansions, until only words remain.
 
 The parser says where a word begins and ends; this reader walks the same characters on its own.
-Where the two disagree nobody knows what bash would do, and `Misread` is raised.
+Where the two disagree nobody knows what bash would do, and `ShellSyntaxError` is raised.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from hermes.policy.commands import braces
-from hermes.policy.commands.escapes import ansi
-from hermes.policy.commands.expansions import Parameters
-from hermes.policy.commands.marks import (
-    ANY,
-    CLOSE,
-    COMMA,
-    KEEP,
-    LOOSE,
-    MAYBE,
-    NAME,
-    OPEN,
-    QUERY,
-    SET,
-    SPLIT,
-    STAR,
-    foreign,
-    globbed,
+from hermes.policy.commands import expansions
+from hermes.policy.commands.expansions import ParameterExpander, unescape_ansi
+from hermes.policy.commands.placeholders import (
+    ANY_WORD,
+    ANY_WORDS,
+    BRACE_CLOSE,
+    BRACE_COMMA,
+    BRACE_OPEN,
+    EMPTY_QUOTE,
+    GLOB_QUESTION,
+    GLOB_SET,
+    GLOB_STAR,
+    ONE_OF_SEVERAL,
+    SYSTEM_NAME,
+    WORD_BREAK,
+    has_untrusted_text,
+    with_live_globs,
 )  # fmt: skip
-from hermes.policy.commands.scope import Bound, Scope
-from hermes.policy.commands.syntax import Misread, Node
+from hermes.policy.commands.scope import ShellScope, VariableValue
+from hermes.policy.commands.syntax import Node, ShellSyntaxError
 
-_RUN = re.compile(r"[^\\'\"$`*?\[{},~<>|&;() \t\n]+")
+_PLAIN_RUN = re.compile(r"[^\\'\"$`*?\[{},~<>|&;() \t\n]+")
 _QUOTED_RUN = re.compile(r"[^\\\"$`]+")
-_SIMPLE = re.compile(r"[\w./:@%+=-]+\Z", re.A)
+_PLAIN_WORD = re.compile(r"[\w./:@%+=-]+\Z", re.A)
 _VARIABLE = re.compile(r"\$([A-Za-z_]\w*|[0-9@*#?$!_-])", re.A)
-_HIGH = re.compile("[\x80-\xff]+")
-_LIVE = {"*": STAR, "?": QUERY, "[": SET, "{": OPEN, ",": COMMA, "}": CLOSE, "~": "~"}
+_NON_ASCII = re.compile("[\x80-\xff]+")
+_LIVE_CHARACTERS = {
+    "*": GLOB_STAR,
+    "?": GLOB_QUESTION,
+    "[": GLOB_SET,
+    "{": BRACE_OPEN,
+    ",": BRACE_COMMA,
+    "}": BRACE_CLOSE,
+    "~": "~",
+}
 
 
-class Fields(NamedTuple):
+class WordFields(NamedTuple):
     """The words that one word became, and whether another value of a variable changes them."""
 
     words: list[str]
     doubtful: bool
 
 
-def native(text: str) -> str:
+def decode_text(text: str) -> str:
     """Characters again: offsets are bytes, so the text is held as latin-1."""
     if text.isascii():
         return text
-    return _HIGH.sub(
+    return _NON_ASCII.sub(
         lambda found: found.group().encode("latin-1").decode("utf-8", "surrogateescape"), text
     )
 
 
-class Reader:
+class WordReader:
     """Reads words of one text within one shell's state."""
 
     def __init__(
         self,
         text: str,
-        scope: Scope,
+        scope: ShellScope,
         nodes: Mapping[int, Node],
         output: Callable[[Node], str],
     ) -> None:
@@ -68,40 +75,54 @@ class Reader:
         self.scope = scope
         self.nodes = nodes
         self.output = output
-        self.parameters = Parameters(scope, self._piece)
+        self.parameters = ParameterExpander(scope, self._piece)
         self.out: list[str] = []
 
-    def fields(self, start: int, end: int) -> Fields:
+    def fields(self, start: int, end: int) -> WordFields:
         """An argument: split, brace-expanded, with globs alive."""
-        if _SIMPLE.match(self.text, start, end):
-            return Fields([self.text[start:end]], False)
+        if _PLAIN_WORD.match(self.text, start, end):
+            return WordFields([self.text[start:end]], False)
         joined = self._read(start, end, self._unquoted)
         words = [
             piece
-            for word in (braces.expand(joined) if OPEN in joined else [joined])
-            for piece in braces.literal_braces(word).split(SPLIT)
+            for word in (expansions.expand_braces(joined) if BRACE_OPEN in joined else [joined])
+            for piece in expansions.restore_literal_braces(word).split(WORD_BREAK)
         ]
-        kept = [word for word in words if word.replace(MAYBE, "")]
-        return Fields([word.replace(KEEP, "").replace(MAYBE, "") for word in kept], MAYBE in joined)
+        kept = [word for word in words if word.replace(ONE_OF_SEVERAL, "")]
+        return WordFields(
+            [word.replace(EMPTY_QUOTE, "").replace(ONE_OF_SEVERAL, "") for word in kept],
+            ONE_OF_SEVERAL in joined,
+        )
 
     def value(self, start: int, end: int) -> str:
         """The right side of an assignment, or a here-string: never split, never globbed."""
         joined = self._read(start, end, self._unquoted)
-        plain = braces.literal_braces(joined).replace(SPLIT, " ").replace(KEEP, "")
-        return plain.replace(STAR, "*").replace(QUERY, "?").replace(SET, "[").replace(LOOSE, ANY)
+        plain = (
+            expansions.restore_literal_braces(joined)
+            .replace(WORD_BREAK, " ")
+            .replace(EMPTY_QUOTE, "")
+        )
+        return (
+            plain.replace(GLOB_STAR, "*")
+            .replace(GLOB_QUESTION, "?")
+            .replace(GLOB_SET, "[")
+            .replace(ANY_WORDS, ANY_WORD)
+        )
 
     def body(self, start: int, end: int) -> str:
         """A here-document, where quotes mean nothing and expansions are made."""
-        return self._read(start, end, self._document).replace(KEEP, "").replace(SPLIT, " ")
+        return (
+            self._read(start, end, self._document).replace(EMPTY_QUOTE, "").replace(WORD_BREAK, " ")
+        )
 
     def _piece(self, word: str, quoted: bool) -> str:
         """The operand of an expansion, such as the default in `${X:-default}`."""
-        reader = Reader(word, self.scope, {}, self.output)
+        reader = WordReader(word, self.scope, {}, self.output)
         try:
             joined = reader._read(0, len(word), reader._quoted if quoted else reader._loose)
-        except Misread:
-            return ANY
-        return braces.literal_braces(joined).replace(KEEP, "")
+        except ShellSyntaxError:
+            return ANY_WORD
+        return expansions.restore_literal_braces(joined).replace(EMPTY_QUOTE, "")
 
     def _read(self, start: int, end: int, step: Callable[[int, int], int]) -> str:
         before, self.out = self.out, []
@@ -109,7 +130,7 @@ class Reader:
         while at < end:
             at = step(at, end)
         if at > end:
-            raise Misread("a word goes on where the parser ended it")
+            raise ShellSyntaxError("a word goes on where the parser ended it")
         joined, self.out = "".join(self.out), before
         return joined
 
@@ -127,30 +148,30 @@ class Reader:
         return found.end()
 
     def _unquoted(self, at: int, end: int) -> int:
-        if run := _RUN.match(self.text, at, end):
-            self.out.append(native(run.group()))
+        if run := _PLAIN_RUN.match(self.text, at, end):
+            self.out.append(decode_text(run.group()))
             return run.end()
         letter = self.text[at]
-        if letter in _LIVE:
-            self.out.append(_LIVE[letter])
+        if letter in _LIVE_CHARACTERS:
+            self.out.append(_LIVE_CHARACTERS[letter])
             return at + 1
         if letter == "\\":
             return self._escape(at)
         if letter in "'\"":
-            self.out.append(KEEP)
+            self.out.append(EMPTY_QUOTE)
             return self._raw(at) if letter == "'" else self._string(at + 1, end)
         if letter in "$`":
             return self._dollar(at, end, quoted=False)
         if letter in "<>" and at in self.nodes:
             self.output(self.nodes[at])
-            self.out.append("/dev/fd/" + NAME)
+            self.out.append("/dev/fd/" + SYSTEM_NAME)
             return self.nodes[at].end_byte
-        raise Misread(f"{letter!r} in the middle of a word")
+        raise ShellSyntaxError(f"{letter!r} in the middle of a word")
 
     def _loose(self, at: int, end: int) -> int:
         """Operands may hold spaces and metacharacters, which end no word there."""
         if self.text[at] in " \t\n":
-            self.out.append(SPLIT)
+            self.out.append(WORD_BREAK)
             return at + 1
         if self.text[at] in "<>|&;()":
             self.out.append(self.text[at])
@@ -162,27 +183,27 @@ class Reader:
             length = 1
             while "\x80" <= self.text[at + length + 1 : at + length + 2] <= "\xbf":
                 length += 1
-            self.out.append(native(self.text[at + 1 : at + 1 + length]))
+            self.out.append(decode_text(self.text[at + 1 : at + 1 + length]))
             return at + 1 + length
         return at + 2
 
     def _raw(self, at: int) -> int:
         close = self.text.find("'", at + 1)
         if close < 0:
-            raise Misread("a quote without its end")
-        self.out.append(native(self.text[at + 1 : close]))
+            raise ShellSyntaxError("a quote without its end")
+        self.out.append(decode_text(self.text[at + 1 : close]))
         return close + 1
 
     def _string(self, at: int, end: int) -> int:
         while at < end and self.text[at] != '"':
             at = self._quoted(at, end)
         if at >= end:
-            raise Misread("a quote without its end")
+            raise ShellSyntaxError("a quote without its end")
         return at + 1
 
     def _quoted(self, at: int, end: int) -> int:
         if run := _QUOTED_RUN.match(self.text, at, end):
-            self.out.append(native(run.group()))
+            self.out.append(decode_text(run.group()))
             return run.end()
         letter = self.text[at]
         if letter == "\\" and self.text[at + 1 : at + 2] in ("$", "`", '"', "\\", "\n"):
@@ -210,7 +231,7 @@ class Reader:
         if following == "'" and not quoted:
             return self._ansi(at)
         if following == '"' and not quoted:
-            self.out.append(KEEP)
+            self.out.append(EMPTY_QUOTE)
             return self._string(at + 2, end)
         self.out.append("$")
         return at + 1
@@ -218,17 +239,17 @@ class Reader:
     def _ansi(self, at: int) -> int:
         found = re.compile(r"\$'((?:[^\\']|\\.)*)'", re.S).match(self.text, at)
         if not found:
-            raise Misread("a quote without its end")
-        self.out.append(KEEP + native(ansi(found.group(1))))
+            raise ShellSyntaxError("a quote without its end")
+        self.out.append(EMPTY_QUOTE + decode_text(unescape_ansi(found.group(1))))
         return found.end()
 
     def _substitution(self, at: int, quoted: bool) -> int:
         node = self.nodes.get(at)
         if node is None:
-            raise Misread("a substitution that the parser does not see")
+            raise ShellSyntaxError("a substitution that the parser does not see")
         if node.type == "arithmetic_expansion":
             self.output(node)
-            self.out.append(NAME)
+            self.out.append(SYSTEM_NAME)
         else:
             self._insert(self.output(node).rstrip("\n"), quoted)
         return node.end_byte
@@ -236,7 +257,7 @@ class Reader:
     def _braced(self, at: int, end: int, quoted: bool) -> int:
         close = self._closing(at + 2, end)
         if self.nodes and (at not in self.nodes or self.nodes[at].end_byte != close + 1):
-            raise Misread("an expansion that ends elsewhere for the parser")
+            raise ShellSyntaxError("an expansion that ends elsewhere for the parser")
         inside = self.text[at + 2 : close]
         for start, node in self.nodes.items():
             if at < start < close and node.type != "expansion":
@@ -263,18 +284,22 @@ class Reader:
                 if depth == 0:
                     return at
             at += 1
-        raise Misread("an expansion without its end")
+        raise ShellSyntaxError("an expansion without its end")
 
-    def _insert(self, value: Bound, quoted: bool) -> None:
+    def _insert(self, value: VariableValue, quoted: bool) -> None:
         """Put down a value: inside quotes as it is, outside split and with live globs."""
         pieces = value if isinstance(value, tuple) else (value,)
         if quoted:
-            self.out.append(SPLIT.join(KEEP + piece.replace(LOOSE, ANY) for piece in pieces))
+            self.out.append(
+                WORD_BREAK.join(
+                    EMPTY_QUOTE + piece.replace(ANY_WORDS, ANY_WORD) for piece in pieces
+                )
+            )
             return
         separators = self.scope.value("IFS")
-        if not isinstance(separators, str) or foreign(separators):
-            self.out.append(LOOSE)
+        if not isinstance(separators, str) or has_untrusted_text(separators):
+            self.out.append(ANY_WORDS)
             return
-        text = SPLIT.join(pieces).replace(ANY, LOOSE)
-        split = "".join(SPLIT if letter in separators else letter for letter in text)
-        self.out.append(globbed(split))
+        text = WORD_BREAK.join(pieces).replace(ANY_WORD, ANY_WORDS)
+        split = "".join(WORD_BREAK if letter in separators else letter for letter in text)
+        self.out.append(with_live_globs(split))

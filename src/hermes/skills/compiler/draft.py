@@ -5,15 +5,16 @@ import re
 from pathlib import Path
 
 from hermes.core.errors import ToolError
-from hermes.core.messages import Value
-from hermes.skills.compiler.signature import Signature
-from hermes.skills.format.skill_text import SkillText, read_skill, write_skill
+from hermes.core.messages import Completion, Message, Value
+from hermes.core.protocols import Model
+from hermes.skills.compiler.function_signature import FunctionSignature
+from hermes.skills.format.skill_text import SkillText, parse_skill_text, render_skill_text
 
-FUNCTION = re.compile(r"[a-z][a-z0-9_]{0,62}")
-REQUIREMENTS = "requirements.txt"
+FUNCTION_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+REQUIREMENTS_FILE = "requirements.txt"
 
 
-class Draft(Value, kw_only=True, frozen=True):
+class PythonSkillDraft(Value, kw_only=True, frozen=True):
     function: str
     code: str
     tests: str
@@ -29,10 +30,15 @@ class Draft(Value, kw_only=True, frozen=True):
         return f"{self.function}.py"
 
 
-def function_name(asked: str) -> str:
+def to_function_name(asked: str) -> str:
     """The function that a skill of this name holds. Raises `ToolError` when there can be none."""
     name = re.sub(r"[\s-]+", "_", asked.strip()).lower().removesuffix(".py")
-    if not FUNCTION.fullmatch(name) or keyword.iskeyword(name) or "__" in name or name[-1] == "_":
+    if (
+        not FUNCTION_NAME.fullmatch(name)
+        or keyword.iskeyword(name)
+        or "__" in name
+        or name[-1] == "_"
+    ):
         raise ToolError(
             f"{asked!r} cannot be the name of a Python skill: it begins with a letter, then a-z, "
             "0-9 and single underscores inside, at most 63 characters"
@@ -40,41 +46,44 @@ def function_name(asked: str) -> str:
     return name
 
 
-def write_folder(
-    folder: Path, draft: Draft, signature: Signature, requirements: tuple[str, ...] = ()
+def write_draft_folder(
+    folder: Path,
+    draft: PythonSkillDraft,
+    signature: FunctionSignature,
+    requirements: tuple[str, ...] = (),
 ) -> None:
     """The skill as files; whatever else lies in the folder stays, also a manual of one's own."""
     texts = {f"scripts/{draft.file}": draft.code, f"tests/test_{draft.file}": draft.tests}
-    if _is_ours(folder / "SKILL.md", draft.function):
-        texts["SKILL.md"] = manual(draft, signature)
+    if _is_generated_manual(folder / "SKILL.md", draft.function):
+        texts["SKILL.md"] = render_manual(draft, signature)
     for place, text in texts.items():
         target = folder / place
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
-    pinned = folder / REQUIREMENTS
+    pinned = folder / REQUIREMENTS_FILE
     if requirements:
         pinned.write_text("".join(f"{line}\n" for line in requirements), encoding="utf-8")
     elif pinned.exists():
         pinned.unlink()
 
 
-def read_folder(folder: Path) -> Draft:
+def read_draft_folder(folder: Path) -> PythonSkillDraft:
     """Raises `ToolError` saying which file is missing."""
     scripts = sorted(each for each in (folder / "scripts").glob("*.py") if each.is_file())
     if len(scripts) != 1:
         found = ", ".join(each.name for each in scripts) or "none"
         raise ToolError(f"{folder}/scripts holds one Python file with one function; found: {found}")
     name = scripts[0].stem
-    if function_name(name) != name:
+    if to_function_name(name) != name:
         raise ToolError(f"{scripts[0]} is no name of a function: use a-z, 0-9 and _")
     tests = folder / "tests" / f"test_{name}.py"
     if not tests.is_file():
         raise ToolError(f"{tests} is missing: a skill without tests is not compiled")
     task = ""
     if (folder / "SKILL.md").is_file():
-        text = read_skill((folder / "SKILL.md").read_text("utf-8"), folder=folder.name)
+        text = parse_skill_text((folder / "SKILL.md").read_text("utf-8"), folder=folder.name)
         task = text.metadata.get("task", "")
-    return Draft(
+    return PythonSkillDraft(
         function=name,
         code=scripts[0].read_text("utf-8"),
         tests=tests.read_text("utf-8"),
@@ -82,15 +91,15 @@ def read_folder(folder: Path) -> Draft:
     )
 
 
-def _is_ours(file: Path, function: str) -> bool:
+def _is_generated_manual(file: Path, function: str) -> bool:
     """Not there, or made by us from an older docstring."""
     if not file.is_file():
         return True
-    text = read_skill(file.read_text("utf-8"), folder=file.parent.name)
+    text = parse_skill_text(file.read_text("utf-8"), folder=file.parent.name)
     return text.metadata.get("function") == function
 
 
-def manual(draft: Draft, signature: Signature) -> str:
+def render_manual(draft: PythonSkillDraft, signature: FunctionSignature) -> str:
     """SKILL.md, made of the docstring, the parameters and the first test."""
     metadata = {
         "category": "python",
@@ -99,12 +108,14 @@ def manual(draft: Draft, signature: Signature) -> str:
     }
     if draft.task:
         metadata["task"] = " ".join(draft.task.split())[:500]
-    about = " ".join(signature.about.split("\n\n")[0].split()).rstrip(".")
+    about = " ".join(signature.docstring.split("\n\n")[0].split()).rstrip(".")
     description = f"{about}. Use it as the tool {draft.function} when a task asks for just that."
-    rows = [f"- `{each.name}` ({each.told}){each.more}" for each in signature.parameters]
+    rows = [
+        f"- `{each.name}` ({each.type_text}){each.default_text}" for each in signature.parameters
+    ]
     body = f"""# {draft.function}
 
-{signature.about}
+{signature.docstring}
 
 ## Parameters
 
@@ -120,6 +131,85 @@ It reads and writes files only below `data/`; it sees `skills/` and can change n
 - `scripts/{draft.file}`: the function
 - `tests/test_{draft.file}`: what proved it
 """
-    return write_skill(
+    return render_skill_text(
         SkillText(name=draft.skill, description=description[:1000], body=body, metadata=metadata)
     )
+
+
+DRAFT_PROMPT = """\
+You write one Python function that becomes a tool, and its tests.
+
+Answer with two fenced blocks and nothing else:
+1. ```python with the module: a docstring, imports, and one public function named {function} with a
+   type on every parameter (str, int, float, bool, list[...], dict[str, ...]) and a docstring that
+   says what it does, what it returns, and shows a >>> example where that is easy.
+2. ```python with plain functions test_...() that take no arguments, import it with
+   `from {function} import {function}`, and assert on what it returns and writes.
+
+It runs in a sandbox: Python's standard library for computing only{modules}; no network, no other
+programs, no exec, eval or dunder tricks. Files are read and written below data/ (a relative path:
+whoever speaks of /app/data or an absolute folder means it), never elsewhere. A name of a file that
+comes as an argument must not lead out of data/: check it. Return a short text or JSON value that
+says what was done. Raise ValueError with a clear text for arguments that make no sense.
+"""
+_CODE_BLOCK = re.compile(r"```[ \t]*(?:python|py)?[ \t]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_APP_PATH = re.compile(r"(?<![\w/])/app/(data|skills)(?=[/\"'])")
+MAX_TRACEBACK_CHARS = 6_000
+
+
+class SkillDrafter:
+    """One conversation with a model about one skill."""
+
+    def __init__(self, model: Model, function: str, task: str, modules: tuple[str, ...]) -> None:
+        self._model = model
+        self._function = function
+        self._task = task
+        extra = f", and {', '.join(modules)}" if modules else ""
+        self._messages = [
+            Message(role="system", text=DRAFT_PROMPT.format(function=function, modules=extra)),
+            Message(role="user", text=f"Write the function {function}. The task:\n\n{task}"),
+        ]
+        self.completions: list[Completion] = []
+
+    async def draft(self) -> PythonSkillDraft:
+        return await self._ask()
+
+    async def repair(self, failure: str) -> PythonSkillDraft:
+        """The real traceback goes back as it is; its end says most."""
+        self._messages.append(
+            Message(
+                role="user",
+                text="That failed. Mend it and answer with both blocks again, whole.\n\n"
+                f"```\n{failure[-MAX_TRACEBACK_CHARS:]}\n```",
+            )
+        )
+        return await self._ask()
+
+    async def _ask(self) -> PythonSkillDraft:
+        """Raises `ModelError`; an answer without code is a draft that the checks refuse."""
+        completion = await self._model.complete(self._messages)
+        self.completions.append(completion)
+        self._messages.append(completion.message)
+        code, tests = split_answer(completion.message.text)
+        return PythonSkillDraft(function=self._function, code=code, tests=tests, task=self._task)
+
+
+def split_answer(text: str) -> tuple[str, str]:
+    """Code and tests of an answer; what is missing is empty."""
+    blocks = [use_relative_paths(block) for block in _CODE_BLOCK.findall(text)]
+    tests = [block for block in blocks if re.search(r"^def test_", block, re.MULTILINE)]
+    code = [block for block in blocks if block not in tests]
+    return (code[0] if code else ""), (tests[0] if tests else "")
+
+
+def use_relative_paths(code: str) -> str:
+    """`/app/data/x` is what people call it; here it is `data/x`."""
+    return _APP_PATH.sub(r"\1", code)
+
+
+def parse_requested_name(task: str) -> str:
+    """The name in "create a skill called 'x'". Raises `ToolError` when none is given."""
+    found = re.search(r"(?:called|named)\s+[`'\"“‘]?([A-Za-z][\w-]*)", task)
+    if found is None:
+        raise ToolError("the task does not say what the skill is to be called: give it a name")
+    return found[1]

@@ -4,17 +4,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from hermes.core.messages import Value
-from hermes.skills.distill.deeds import Deed
-from hermes.skills.playbook.facts import Facts
-from hermes.skills.playbook.schema import Kind
-from hermes.skills.playbook.template import SHAPES
+from hermes.skills.distill.verified_run import RunCommand
+from hermes.skills.playbook.parameters import VALUE_PATTERNS, AlertFacts
+from hermes.skills.playbook.schema import ParameterKind
 
-_PATH = re.compile(r"(?<![\w/.-])/(?!dev/null)[\w.@%+-]+(?:/[\w.@%+-]+)+")
-_NUMBER = re.compile(r"(?<![\w.-])\d{2,}(?![\w.])")
-_ASSIGNED = re.compile(r"[\w.-]+\s*=\s*([^\s'\"/;&|]+)")
-_SYSTEM = ("/usr/", "/bin/", "/sbin/", "/proc/", "/sys/", "/tmp/", "/lib/")
-_PREFIXES = (12, 24, 40, 80)
-GROUPS: dict[Kind, str] = {
+_PATH_LITERAL = re.compile(r"(?<![\w/.-])/(?!dev/null)[\w.@%+-]+(?:/[\w.@%+-]+)+")
+_NUMBER_LITERAL = re.compile(r"(?<![\w.-])\d{2,}(?![\w.])")
+_ASSIGNED_LITERAL = re.compile(r"[\w.-]+\s*=\s*([^\s'\"/;&|]+)")
+_SYSTEM_PATHS = ("/usr/", "/bin/", "/sbin/", "/proc/", "/sys/", "/tmp/", "/lib/")
+_ANCHOR_LENGTHS = (12, 24, 40, 80)
+VALUE_GROUP_PATTERNS: dict[ParameterKind, str] = {
     "path": r"(/[^\s:'\",;)]+)",
     "number": r"(-?\d+(?:\.\d+)?)",
     "port": r"(\d{1,5})",
@@ -23,108 +22,114 @@ GROUPS: dict[Kind, str] = {
 }
 
 
-class Given(Value, kw_only=True, frozen=True):
+class DistilledParameter(Value, kw_only=True, frozen=True):
     """A value of this case, and where the next case finds its own."""
 
     name: str
     value: str
-    kind: Kind
+    kind: ParameterKind
     source: str = "alert"
     """`alert`, or the command whose output has it."""
     labels: tuple[str, ...] = ()
     pattern: str = ""
 
 
-def from_alert(facts: Facts, commands: Sequence[str]) -> list[Given]:
+def find_alert_parameters(facts: AlertFacts, commands: Sequence[str]) -> list[DistilledParameter]:
     """Labels whose value, or a part of it, stands in a command; longest first."""
-    found: dict[str, Given] = {}
+    found: dict[str, DistilledParameter] = {}
     for label, value in facts.labels.items():
-        for name, part, kind, pattern in _parts(label, value):
-            if part in found or not any(_stands(part, command) for command in commands):
+        for name, part, kind, pattern in _split_label(label, value):
+            if part in found or not any(_occurs_in(part, command) for command in commands):
                 continue
-            found[part] = Given(
+            found[part] = DistilledParameter(
                 name=_slug(name), value=part, kind=kind, labels=(label,), pattern=pattern
             )
     return sorted(found.values(), key=lambda given: -len(given.value))
 
 
-def from_looks(
-    looks: Sequence[Deed], commands: Sequence[str], known: Sequence[Given]
-) -> list[Given]:
+def find_output_parameters(
+    looks: Sequence[RunCommand], commands: Sequence[str], known: Sequence[DistilledParameter]
+) -> list[DistilledParameter]:
     """Paths, numbers and assigned values that a look printed before they were used."""
     values = {given.value for given in known}
-    found: list[Given] = []
-    for literal, kind in _literals(commands):
+    found: list[DistilledParameter] = []
+    for literal, kind in _find_literals(commands):
         if literal in values or any(literal in given.value for given in found):
             continue
-        given = _found_in(literal, kind, looks, known, len(found))
+        given = _find_in_output(literal, kind, looks, known, len(found))
         if given is not None:
             found.append(given)
             values.add(literal)
     return sorted(found, key=lambda given: -len(given.value))
 
 
-def put_in(command: str, given: Sequence[Given]) -> str:
+def insert_placeholders(command: str, given: Sequence[DistilledParameter]) -> str:
     """The command with `{{name}}` for each value; quotes are closed around it and opened again."""
     for one in sorted(given, key=lambda each: -len(each.value)):
-        command = _replaced(command, one.value, f"{{{{{one.name}}}}}")
+        command = _replace_value(command, one.value, f"{{{{{one.name}}}}}")
     return _out_of_quotes(command)
 
 
-def _parts(label: str, value: str) -> Iterator[tuple[str, str, Kind, str]]:
+def _split_label(label: str, value: str) -> Iterator[tuple[str, str, ParameterKind, str]]:
     host, colon, port = value.rpartition(":")
     if colon and port.isdigit():
         yield "port", port, "port", r":(\d+)$"
         if host:
             yield "host", host, "host", r"^([^:]+)"
-    elif len(value) >= 2 and re.fullmatch(SHAPES["word"], value):
+    elif len(value) >= 2 and re.fullmatch(VALUE_PATTERNS["word"], value):
         yield label, value, "number" if value.isdigit() else "word", ""
 
 
-def _literals(commands: Sequence[str]) -> Iterator[tuple[str, Kind]]:
+def _find_literals(commands: Sequence[str]) -> Iterator[tuple[str, ParameterKind]]:
     seen: set[str] = set()
-    kinds: Sequence[tuple[re.Pattern[str], Kind]] = (
-        (_PATH, "path"),
-        (_NUMBER, "number"),
-        (_ASSIGNED, "word"),
+    kinds: Sequence[tuple[re.Pattern[str], ParameterKind]] = (
+        (_PATH_LITERAL, "path"),
+        (_NUMBER_LITERAL, "number"),
+        (_ASSIGNED_LITERAL, "word"),
     )
     for pattern, kind in kinds:
         for command in commands:
             for match in pattern.finditer(command):
                 literal = match[match.re.groups]
-                if literal in seen or literal.startswith(_SYSTEM) or not _whole(literal):
+                if literal in seen or literal.startswith(_SYSTEM_PATHS) or not _is_literal(literal):
                     continue
                 seen.add(literal)
                 yield literal, "number" if kind == "word" and literal.isdigit() else kind
 
 
-def _whole(literal: str) -> bool:
+def _is_literal(literal: str) -> bool:
     return "*" not in literal and "$" not in literal and "{" not in literal
 
 
-def _found_in(
-    literal: str, kind: Kind, looks: Sequence[Deed], known: Sequence[Given], count: int
-) -> Given | None:
+def _find_in_output(
+    literal: str,
+    kind: ParameterKind,
+    looks: Sequence[RunCommand],
+    known: Sequence[DistilledParameter],
+    count: int,
+) -> DistilledParameter | None:
     for look in looks:
         if literal in look.command:
             continue  # it was known before this look
         for line in look.output.splitlines():
-            at = _position(literal, line)
-            pattern = _anchor(line[:at], literal, kind, look.output, known) if at >= 0 else ""
+            at = _find_position(literal, line)
+            pattern = _build_anchor(line[:at], literal, kind, look.output, known) if at >= 0 else ""
             if pattern:
-                name = _named(line[:at], kind, count)
-                return Given(
+                name = _parameter_name(line[:at], kind, count)
+                return DistilledParameter(
                     name=name, value=literal, kind=kind, source=look.command, pattern=pattern
                 )
     return None
 
 
-def _anchor(before: str, literal: str, kind: Kind, output: str, known: Sequence[Given]) -> str:
+def _build_anchor(
+    before: str, literal: str, kind: ParameterKind, output: str, known: Sequence[DistilledParameter]
+) -> str:
     """A pattern whose first match in this output is just this literal."""
-    for length in (*_PREFIXES, len(before)):
+    for length in (*_ANCHOR_LENGTHS, len(before)):
         prefix = before[-length:]
         start = "^" if length >= len(before) else ""
-        pattern = f"{start}{general(prefix, known)}{GROUPS[kind]}"
+        pattern = f"{start}{generalize_text(prefix, known)}{VALUE_GROUP_PATTERNS[kind]}"
         if len(pattern) > 400 or not (prefix.strip() or start):
             continue
         match = re.search(pattern, output, re.MULTILINE)
@@ -133,7 +138,7 @@ def _anchor(before: str, literal: str, kind: Kind, output: str, known: Sequence[
     return ""
 
 
-def general(text: str, known: Sequence[Given]) -> str:
+def generalize_text(text: str, known: Sequence[DistilledParameter]) -> str:
     """The text as a pattern that another case would match too."""
     values = sorted({given.value for given in known}, key=len, reverse=True)
     own = "|".join(map(re.escape, values)) or r"(?!)"
@@ -151,16 +156,16 @@ def general(text: str, known: Sequence[Given]) -> str:
     return "".join([*made, re.escape(text[last:])])
 
 
-def _position(literal: str, line: str) -> int:
+def _find_position(literal: str, line: str) -> int:
     found = re.search(rf"(?<![\w./-]){re.escape(literal)}(?![\w/-])", line)
     return found.start() if found else -1
 
 
-def _stands(value: str, command: str) -> bool:
+def _occurs_in(value: str, command: str) -> bool:
     return re.search(rf"(?<![A-Za-z0-9]){re.escape(value)}(?![A-Za-z0-9])", command) is not None
 
 
-def _replaced(command: str, value: str, name: str) -> str:
+def _replace_value(command: str, value: str, name: str) -> str:
     bounds = rf"(?<![A-Za-z0-9{{]){re.escape(value)}(?![A-Za-z0-9}}])"
     return re.sub(bounds, lambda match: name, command)
 
@@ -186,7 +191,7 @@ def _out_of_quotes(command: str) -> str:
     return "".join(made)
 
 
-def _named(before: str, kind: Kind, count: int) -> str:
+def _parameter_name(before: str, kind: ParameterKind, count: int) -> str:
     words = re.findall(r"[A-Za-z][A-Za-z_]{2,}", before)
     word = words[-1].lower() if words else kind
     return f"{_slug(word)[:30]}-{kind}" if not count else f"{_slug(word)[:30]}-{kind}-{count + 1}"
@@ -197,5 +202,5 @@ def _slug(text: str) -> str:
     return made if made[:1].isalpha() else f"v-{made}"
 
 
-def values_of(given: Sequence[Given]) -> Mapping[str, str]:
+def values_of(given: Sequence[DistilledParameter]) -> Mapping[str, str]:
     return {each.name: each.value for each in given}

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
 from hermes.core.errors import HermesError
-from hermes.skills.scanner.finding import Entry
+from hermes.skills.scanner.finding import SkillFile
 
-MOST_BYTES, MOST_FILES = 24 << 20, 1_200
+MAX_BUNDLE_BYTES, MAX_BUNDLE_FILES = 24 << 20, 1_200
 
 
-class Refused(HermesError):
+class ExchangeError(HermesError):
     """A bundle, a key or a list that is not taken in; the text says why."""
 
 
-def digest_of_entries(entries: Iterable[Entry]) -> str:
+def compute_files_digest(entries: Iterable[SkillFile]) -> str:
     """SHA-256 over sorted `mode path sha256(content)` lines."""
     lines = [
         f"{'755' if entry.executable else '644'} {entry.path} "
@@ -26,7 +26,7 @@ def digest_of_entries(entries: Iterable[Entry]) -> str:
     return hashlib.sha256("".join(sorted(lines)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def pack(entries: Iterable[Entry]) -> bytes:
+def pack_files(entries: Iterable[SkillFile]) -> bytes:
     """The same entries give the same bytes, whoever packs them and whenever."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
@@ -38,49 +38,51 @@ def pack(entries: Iterable[Entry]) -> bytes:
     return buffer.getvalue()
 
 
-def unpack(data: bytes) -> list[Entry]:
+def unpack_files(data: bytes) -> list[SkillFile]:
     """Raises `Refused` for anything that `pack` would not have written."""
-    if len(data) > MOST_BYTES:
-        raise Refused(f"a bundle of {len(data):,} bytes is refused; at most {MOST_BYTES:,}")
+    if len(data) > MAX_BUNDLE_BYTES:
+        raise ExchangeError(
+            f"a bundle of {len(data):,} bytes is refused; at most {MAX_BUNDLE_BYTES:,}"
+        )
     try:
-        entries = _read(data)
+        entries = _read_archive(data)
     except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
-        raise Refused(f"this is no bundle: {error}") from error
-    if pack(entries) != data:
-        raise Refused("the bundle is not packed as bundles are: something is hidden in it")
+        raise ExchangeError(f"this is no bundle: {error}") from error
+    if pack_files(entries) != data:
+        raise ExchangeError("the bundle is not packed as bundles are: something is hidden in it")
     return entries
 
 
-def _read(data: bytes) -> list[Entry]:
-    entries: list[Entry] = []
+def _read_archive(data: bytes) -> list[SkillFile]:
+    entries: list[SkillFile] = []
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
         for member in archive:
-            if len(entries) >= MOST_FILES:
-                raise Refused(f"a bundle has at most {MOST_FILES} files")
-            entries.append(_entry(archive, member))
+            if len(entries) >= MAX_BUNDLE_FILES:
+                raise ExchangeError(f"a bundle has at most {MAX_BUNDLE_FILES} files")
+            entries.append(_read_member(archive, member))
     names = {entry.path.casefold() for entry in entries}
     if len(names) != len(entries):
-        raise Refused("two files of the bundle have the same name")
+        raise ExchangeError("two files of the bundle have the same name")
     return entries
 
 
-def _entry(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Entry:
+def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo) -> SkillFile:
     path = PurePosixPath(member.name)
     if not member.isreg():
-        raise Refused(f"{member.name!r} is no plain file: links and devices are not taken in")
+        raise ExchangeError(f"{member.name!r} is no plain file: links and devices are not taken in")
     odd = path.is_absolute() or ".." in path.parts or "\\" in member.name
     if odd or path.as_posix() != member.name:
-        raise Refused(f"{member.name!r} leads out of the bundle")
+        raise ExchangeError(f"{member.name!r} leads out of the bundle")
     stream = archive.extractfile(member)
     content = stream.read() if stream is not None else b""
-    return Entry(path=member.name, data=content, executable=bool(member.mode & 0o100))
+    return SkillFile(path=member.name, data=content, executable=bool(member.mode & 0o100))
 
 
-def below(entries: Sequence[Entry], folder: str) -> list[Entry]:
+def select_folder_files(entries: Sequence[SkillFile], folder: str) -> list[SkillFile]:
     """The files of one folder of the bundle, by their names inside it."""
     prefix = f"{folder}/"
     return [
-        Entry(path=each.path[len(prefix) :], data=each.data, executable=each.executable)
+        SkillFile(path=each.path[len(prefix) :], data=each.data, executable=each.executable)
         for each in entries
         if each.path.startswith(prefix)
     ]

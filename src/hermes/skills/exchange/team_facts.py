@@ -5,14 +5,19 @@ from typing import Literal
 
 from hermes.core.events.memory import MemoryKind
 from hermes.core.messages import Value
-from hermes.skills.exchange.archive import Refused
+from hermes.skills.exchange.archive import ExchangeError
 from hermes.skills.exchange.keyring import Keyring
-from hermes.skills.exchange.sealing import Check, Sealed, opened, short
+from hermes.skills.exchange.signed_statements import (
+    SignedStatement,
+    VerifySignature,
+    open_statement,
+    shorten_key,
+)
 
-MOST = 5_000
+MAX_TEAM_FACTS = 5_000
 
 
-class Statement(Value, kw_only=True, frozen=True):
+class TeamFactStatement(Value, kw_only=True, frozen=True):
     says: Literal["assert", "confirm", "retract"]
     fact: str
     memory: MemoryKind = "semantic"
@@ -27,18 +32,22 @@ class TeamFacts(Value, kw_only=True, frozen=True):
     publisher: str
     number: int
     """Each list has a higher one than the one before."""
-    statements: tuple[Statement, ...] = ()
+    statements: tuple[TeamFactStatement, ...] = ()
 
 
-def open_facts(sealed: Sealed, keyring: Keyring, check: Check) -> TeamFacts | None:
+def open_team_facts(
+    statement: SignedStatement, keyring: Keyring, check: VerifySignature
+) -> TeamFacts | None:
     """None when it was seen already. Raises `Refused` for a publisher who is not pinned."""
-    facts = opened(sealed, "facts", TeamFacts, check)
+    facts = open_statement(statement, "facts", TeamFacts, check)
     publisher = keyring.find(facts.publisher)
-    keyring.check_key(sealed.key)
-    if sealed.key != publisher.key:
-        raise Refused(
-            f"facts of {facts.publisher!r} are signed by {short(sealed.key)}: not its key"
+    keyring.check_key(statement.key)
+    if statement.key != publisher.key:
+        raise ExchangeError(
+            f"facts of {facts.publisher!r} are signed by {shorten_key(statement.key)}: not its key"
         )
-    if len(facts.statements) > MOST:
-        raise Refused(f"{len(facts.statements):,} facts at once are refused; at most {MOST:,}")
+    if len(facts.statements) > MAX_TEAM_FACTS:
+        raise ExchangeError(
+            f"{len(facts.statements):,} facts at once are refused; at most {MAX_TEAM_FACTS:,}"
+        )
     return facts if facts.number > publisher.facts_number else None

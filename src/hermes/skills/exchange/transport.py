@@ -6,13 +6,13 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 import anyio
 
-from hermes.skills.exchange.archive import MOST_BYTES, Refused
-from hermes.skills.exchange.index import INDEX, LARGEST, PLACE
+from hermes.skills.exchange.archive import MAX_BUNDLE_BYTES, ExchangeError
+from hermes.skills.exchange.index import INDEX_FILE, INDEX_FOLDER, MAX_INDEX_BYTES
 
-TIMEOUT = 30.0
+FETCH_TIMEOUT_S = 30.0
 
 
-class _SameSite(HTTPRedirectHandler):
+class _SameHostRedirects(HTTPRedirectHandler):
     """A redirect to another host, or to a weaker scheme, is an answer we did not ask for."""
 
     def redirect_request(  # type: ignore[no-untyped-def]
@@ -20,55 +20,57 @@ class _SameSite(HTTPRedirectHandler):
     ) -> Request | None:
         before, after = urlsplit(req.full_url), urlsplit(newurl)
         if (before.scheme, before.netloc) != (after.scheme, after.netloc):
-            raise Refused(
+            raise ExchangeError(
                 f"{before.netloc} sends us on to {newurl}: not followed; name it yourself"
             )
         found = super().redirect_request(req, fp, code, msg, headers, newurl)
         return found if isinstance(found, Request) else None
 
 
-def is_address(source: str) -> bool:
+def is_http_url(source: str) -> bool:
     return source.startswith(("http://", "https://"))
 
 
-def is_git(source: str) -> bool:
+def is_git_source(source: str) -> bool:
     return source.startswith(("git+", "git@", "ssh://")) or source.rstrip("/").endswith(".git")
 
 
-async def fetch(source: str, *, limit: int = MOST_BYTES) -> bytes:
+async def fetch_bytes(source: str, *, max_bytes: int = MAX_BUNDLE_BYTES) -> bytes:
     """Raises `Refused` with what went wrong."""
-    if is_address(source):
-        return await anyio.to_thread.run_sync(_get, source, limit)
+    if is_http_url(source):
+        return await anyio.to_thread.run_sync(_http_get, source, max_bytes)
     try:
         path = anyio.Path(source)
-        if (await path.stat()).st_size > limit:
-            raise Refused(f"{source} has more than {limit:,} bytes")
+        if (await path.stat()).st_size > max_bytes:
+            raise ExchangeError(f"{source} has more than {max_bytes:,} bytes")
         return await path.read_bytes()
     except OSError as error:
-        raise Refused(f"{source} cannot be read: {error.strerror}") from error
+        raise ExchangeError(f"{source} cannot be read: {error.strerror}") from error
 
 
 async def fetch_index(base: str) -> bytes:
     """From the address or folder that a publisher gave out."""
-    return await fetch(beside(base, INDEX), limit=LARGEST)
+    return await fetch_bytes(build_published_address(base, INDEX_FILE), max_bytes=MAX_INDEX_BYTES)
 
 
-def beside(base: str, name: str) -> str:
-    base = base.rstrip("/").removesuffix(f"/{INDEX}").removesuffix(f"/{PLACE}")
-    return f"{base}/{PLACE}/{name}"
+def build_published_address(base: str, name: str) -> str:
+    base = base.rstrip("/").removesuffix(f"/{INDEX_FILE}").removesuffix(f"/{INDEX_FOLDER}")
+    return f"{base}/{INDEX_FOLDER}/{name}"
 
 
-def _get(url: str, limit: int) -> bytes:
-    opener = build_opener(_SameSite())
+def _http_get(url: str, limit: int) -> bytes:
+    opener = build_opener(_SameHostRedirects())
     request = Request(url, headers={"User-Agent": "hermes-skills"})
     try:
-        with opener.open(request, timeout=TIMEOUT) as reply:
+        with opener.open(request, timeout=FETCH_TIMEOUT_S) as reply:
             data: bytes = reply.read(limit + 1)
     except HTTPError as error:
         error.close()
-        raise Refused(f"{url} could not be fetched: {error.code} {error.reason}") from None
+        raise ExchangeError(f"{url} could not be fetched: {error.code} {error.reason}") from None
     except (URLError, OSError, ValueError) as error:
-        raise Refused(f"{url} could not be fetched: {getattr(error, 'reason', error)}") from error
+        raise ExchangeError(
+            f"{url} could not be fetched: {getattr(error, 'reason', error)}"
+        ) from error
     if len(data) > limit:
-        raise Refused(f"{url} has more than {limit:,} bytes")
+        raise ExchangeError(f"{url} has more than {limit:,} bytes")
     return data

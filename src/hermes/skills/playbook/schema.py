@@ -7,28 +7,32 @@ from msgspec import Meta
 
 from hermes.core.messages import Risk
 
-KEPT = "kept"
+UNDO_FOLDER_PARAMETER = "kept"
 """A parameter that every playbook has: where its steps may keep what their undo needs."""
-NAME = r"^[a-z][a-z0-9_-]{0,47}$"
-Name = Annotated[str, Meta(pattern=NAME, description="a-z, 0-9, - and _, at most 48 characters")]
-Use = Annotated[str, Meta(pattern=rf"{NAME}|^$", description="the name of something shared")]
-Command = Annotated[
+NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,47}$"
+PlaybookName = Annotated[
+    str, Meta(pattern=NAME_PATTERN, description="a-z, 0-9, - and _, at most 48 characters")
+]
+SnippetName = Annotated[
+    str, Meta(pattern=rf"{NAME_PATTERN}|^$", description="the name of something shared")
+]
+ShellCommand = Annotated[
     str,
     Meta(
         max_length=16_000,
         description="bash; {{name}} is replaced by the shell-quoted value of a parameter",
     ),
 ]
-Regex = Annotated[str, Meta(max_length=500, description="a regular expression, searched for")]
-Seconds = Annotated[float, Meta(gt=0, le=600, description="seconds")]
-Kind = Literal["text", "word", "number", "port", "path", "unit", "host"]
+RegexText = Annotated[str, Meta(max_length=500, description="a regular expression, searched for")]
+TimeoutSeconds = Annotated[float, Meta(gt=0, le=600, description="seconds")]
+ParameterKind = Literal["text", "word", "number", "port", "path", "unit", "host"]
 
 
-class Part(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class PlaybookPart(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """Base of all parts: a key that is not known is a mistake, not a wish."""
 
 
-class Expect(Part, kw_only=True, frozen=True):
+class ExpectedResult(PlaybookPart, kw_only=True, frozen=True):
     """All that is said must hold of how a command ended."""
 
     exit: int | None = 0
@@ -37,93 +41,93 @@ class Expect(Part, kw_only=True, frozen=True):
     """Words that its output has."""
     lacks: str = ""
     """Words that its output must not have."""
-    regex: Regex = ""
+    regex: RegexText = ""
 
 
-Shared = Annotated[
-    tuple[Name, ...],
+SnippetNames = Annotated[
+    tuple[PlaybookName, ...],
     Meta(description="shell that goes before the command: `_probes/NAME.sh`, the nearest"),
 ]
 
 
-class Probe(Part, kw_only=True, frozen=True):
+class PlaybookProbe(PlaybookPart, kw_only=True, frozen=True):
     """A look that changes nothing: a name and a command of its own, or `use` of a shared one."""
 
-    name: Name = ""
-    command: Command = ""
-    use: Use = ""
+    name: PlaybookName = ""
+    command: ShellCommand = ""
+    use: SnippetName = ""
     """The look in `_probes/NAME.sh` of this skill, its category, or what comes with Hermes."""
-    shared: Shared = msgspec.field(default=(), name="with")
-    expect: Expect = Expect()
-    timeout: Seconds = 10.0
+    shared: SnippetNames = msgspec.field(default=(), name="with")
+    expect: ExpectedResult = ExpectedResult()
+    timeout: TimeoutSeconds = 10.0
 
 
-class Check(Part, kw_only=True, frozen=True):
+class PlaybookCheck(PlaybookPart, kw_only=True, frozen=True):
     """A look that is repeated until it holds, or time is up; its own, or `use` of a shared one."""
 
-    name: Name = ""
-    command: Command = ""
-    use: Use = ""
+    name: PlaybookName = ""
+    command: ShellCommand = ""
+    use: SnippetName = ""
     """As with a probe."""
-    shared: Shared = msgspec.field(default=(), name="with")
-    expect: Expect = Expect()
-    timeout: Seconds = 10.0
-    within: Seconds = 5.0
+    shared: SnippetNames = msgspec.field(default=(), name="with")
+    expect: ExpectedResult = ExpectedResult()
+    timeout: TimeoutSeconds = 10.0
+    within: TimeoutSeconds = 5.0
     symptom: bool = False
     """It observes the symptom itself, and not what the steps write: it must fail before the first
     step, else the playbook does not act. Holding afterwards, it is evidence of recovery."""
 
 
-class Step(Part, kw_only=True, frozen=True):
-    name: Name
-    command: Command
+class PlaybookStep(PlaybookPart, kw_only=True, frozen=True):
+    name: PlaybookName
+    command: ShellCommand
     """`{{kept}}` is the path of a folder for copies that no other run has; make it first."""
-    shared: Shared = msgspec.field(default=(), name="with")
-    expect: Expect = Expect()
+    shared: SnippetNames = msgspec.field(default=(), name="with")
+    expect: ExpectedResult = ExpectedResult()
     undo: str = ""
     """The way back, with the same parameters; empty when there is nothing to take back."""
     risk: Risk = Risk.CHANGE
-    timeout: Seconds = 30.0
+    timeout: TimeoutSeconds = 30.0
 
 
-class Parameter(Part, kw_only=True, frozen=True):
+class PlaybookParameter(PlaybookPart, kw_only=True, frozen=True):
     """A value that differs from case to case."""
 
-    source: Name = msgspec.field(name="from")
+    source: PlaybookName = msgspec.field(name="from")
     """`alert`, or the name of the probe or step whose output has it."""
-    kind: Kind = "word"
+    kind: ParameterKind = "word"
     labels: tuple[str, ...] = ()
     """Labels of the alert that may hold it, the first that is there."""
-    pattern: Regex = ""
+    pattern: RegexText = ""
     """Where in the text it stands: the first group, else the whole match; else the first line."""
     default: str | None = None
     """Used when it is not found; without one, the playbook does not run."""
     about: str = ""
 
 
-class Signature(Part, kw_only=True, frozen=True):
+class PlaybookSignature(PlaybookPart, kw_only=True, frozen=True):
     """What it is for: by the alert's words, and by what the live host shows."""
 
     words: tuple[str, ...] = ()
     """Words and phrases of alerts it is for; the rarer ones weigh more."""
-    alert: tuple[Regex, ...] = ()
+    alert: tuple[RegexText, ...] = ()
     """One of them must be found in title, text or labels; none given: any alert may be meant."""
-    probes: Annotated[tuple[Probe, ...], Meta(min_length=1)]
+    probes: Annotated[tuple[PlaybookProbe, ...], Meta(min_length=1)]
     """All must hold, in this order, before anything is changed."""
 
 
-class Playbook(Part, kw_only=True, frozen=True):
+class Playbook(PlaybookPart, kw_only=True, frozen=True):
     version: Literal[1] = 1
     summary: str
-    signature: Signature
-    parameters: dict[Name, Parameter] = {}
-    steps: Annotated[tuple[Step, ...], Meta(min_length=1)]
-    verify: Annotated[tuple[Check, ...], Meta(min_length=1)]
+    signature: PlaybookSignature
+    parameters: dict[PlaybookName, PlaybookParameter] = {}
+    steps: Annotated[tuple[PlaybookStep, ...], Meta(min_length=1)]
+    verify: Annotated[tuple[PlaybookCheck, ...], Meta(min_length=1)]
 
 
-def json_schema() -> dict[str, Any]:
+def playbook_json_schema() -> dict[str, Any]:
     """For editors and other programs; `playbook.schema.json` is this."""
-    made: dict[str, Any] = _in_order(msgspec.json.schema(Playbook))
+    made: dict[str, Any] = _sort_enums(msgspec.json.schema(Playbook))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Hermes playbook",
@@ -131,11 +135,11 @@ def json_schema() -> dict[str, Any]:
     }
 
 
-def _in_order(part: Any) -> Any:
+def _sort_enums(part: Any) -> Any:
     """Choices come out of a set: the file must not change from one day to the next."""
     if isinstance(part, dict):
         return {
-            key: sorted(value, key=str) if key == "enum" else _in_order(value)
+            key: sorted(value, key=str) if key == "enum" else _sort_enums(value)
             for key, value in part.items()
         }
-    return [_in_order(each) for each in part] if isinstance(part, list) else part
+    return [_sort_enums(each) for each in part] if isinstance(part, list) else part

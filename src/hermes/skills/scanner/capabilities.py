@@ -1,4 +1,4 @@
-"""All that the files of a foreign skill can do, held against what its description says."""
+"""Constants that belong to somebody: a key that lets its owner in, a wallet that would be paid."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,102 +6,248 @@ from pathlib import PurePosixPath
 
 from msgspec.structs import replace
 
-from hermes.skills.scanner.database import sql_deeds
-from hermes.skills.scanner.deed import Deed, far, weigh
-from hermes.skills.scanner.finding import Finding
-from hermes.skills.scanner.other_deeds import other_deeds
-from hermes.skills.scanner.purpose import Purpose
-from hermes.skills.scanner.python_deeds import python_deeds
-from hermes.skills.scanner.run_by_others import is_settings
-from hermes.skills.scanner.shell_deeds import settings_deeds, shell_deeds
-from hermes.skills.scanner.shell_text import passages
-from hermes.skills.scanner.somebodys import constant_deeds
+from hermes.skills.scanner.action import SkillAction, compare_with_purpose, is_remote_host
+from hermes.skills.scanner.deobfuscation import unfold_shell
+from hermes.skills.scanner.finding import ScanFinding
+from hermes.skills.scanner.other_languages import find_other_actions
+from hermes.skills.scanner.patterns import load_patterns
+from hermes.skills.scanner.purpose import DeclaredPurpose
+from hermes.skills.scanner.python.actions import find_python_actions
+from hermes.skills.scanner.shell_actions import (
+    find_settings_actions,
+    find_shell_actions,
+    find_sql_actions,
+)
+from hermes.skills.scanner.shell_text import (
+    extract_shell_passages,
+    is_settings_file,
+    split_long_lines,
+)
 
-_LANGUAGES = {"python": "python", "perl": "pl", "node": "js", "ruby": "rb", "php": "php",
+MAX_CONSTANT_SCAN_CHARS = 256 << 10
+_DOCUMENT_SUFFIXES = (".md", ".markdown", ".mdx", ".rst")
+_DATA_SUFFIXES = (".csv", ".tsv", ".txt", ".log", ".html", ".svg")
+_SSH_PUBLIC_KEY = re.compile(
+    r"^(?P<before>[^\n]*?)(?P<key>(?:ssh-(?:rsa|ed25519|dss)|ecdsa-sha2-\S+|sk-ssh-\S+)\s+"
+    r"AAAA[\w+/]{20,})",
+    re.MULTILINE,
+)
+_KNOWN_HOSTS_PREFIX = re.compile(r"(?:[\w*-]+\.[\w.*,:\[\]-]+|\|1\|\S+)\s+$")
+"""Whose host it is: a line of `known_hosts`."""
+_WALLET_ADDRESS = re.compile(
+    r"[\"'`=\s](?P<to>bc1[a-z0-9]{30,62}|0x[0-9a-fA-F]{40}|4[0-9AB][1-9A-HJ-NP-Za-km-z]{93})[\"'`\s;]"
+)
+
+
+def find_embedded_identities(path: str, text: str) -> Iterator[SkillAction]:
+    suffix = PurePosixPath(path).suffix.casefold()
+    if suffix in _DOCUMENT_SUFFIXES:
+        return
+    code = split_long_lines(text[:MAX_CONSTANT_SCAN_CHARS])
+    for found in _SSH_PUBLIC_KEY.finditer(code):
+        if not _KNOWN_HOSTS_PREFIX.search(found["before"]):
+            shown = found["key"][:60]
+            yield SkillAction(kind="keys", file=path, line=_line_number(code, found), detail=shown)
+            break
+    wallet = None if suffix in _DATA_SUFFIXES else _WALLET_ADDRESS.search(code)
+    if wallet:
+        yield SkillAction(
+            kind="money", file=path, line=_line_number(code, wallet), detail=wallet["to"]
+        )
+
+
+def _line_number(code: str, found: re.Match[str]) -> int:
+    return code.count("\n", 0, found.start()) + 1
+
+
+_TEXT_SUFFIXES = (".md", ".markdown", ".mdx", ".rst", ".txt", ".csv", ".tsv")
+_URL_HOST = re.compile(
+    r"(?:https?|ftps?|wss?|tcp|udp|ldaps?|rsync|git|ssh|redis|amqp|mqtt)://"
+    r"(?:[^/@\s\"']*@)?([a-z0-9_-]+(?:\.[a-z0-9_-]+)+)",
+    re.IGNORECASE,
+)
+_QUOTED_HOST = re.compile(
+    r"[\"'@]([a-z0-9-]+(?:\.[a-z0-9-]+)*\.(?:com|net|org|io|dev|ru|cn|xyz|top|test|example|invalid|"
+    r"info|site|online|cc|tk|cloud|link|click|live))(?:[\"':/]|$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_HOST_SETTING = re.compile(
+    r"\b(?:host|hostname|target|server|address|endpoint|url|remote\w*)[\"']?"
+    r"[ \t]*(?:=|:|[ \t])[ \t]*[\"']?"
+    r"([a-z0-9-]+(?:\.[a-z0-9-]+)*\.(?:com|net|org|io|dev|ru|cn|xyz|top|test|info|site|online|cc|tk|"
+    r"cloud|link|click|live))(?![\w.-])",
+    re.IGNORECASE,
+)
+"""A setting that says where something goes."""
+_JOINED_HOST = re.compile(
+    r"[\"']\.[\"']\.join\(\s*[(\[]((?:\s*[\"'][\w-]+[\"']\s*,?){2,6})\s*[)\]]"
+)
+_IP_ADDRESS = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])")
+_DEVICE_HOST = re.compile(
+    r"/(?:dev|inet\d?)/(?:tcp|udp)/(?:\d+/)?([a-z0-9-]+(?:\.[a-z0-9-]+)+)", re.I
+)
+_COMMENT_LINE = re.compile(r"^[ \t]*(?:#(?!!)|//|--|;|\*|<!--)[^\n]*", re.MULTILINE)
+_NETWORK_WORD = re.compile(
+    r"socket|requests|httpx|urllib|http|smtp|ftp|fetch|connect|\bnc\b|\bssh\b|\bdig\b|nslookup|"
+    r"\bping\b|resolve|curl|wget|rsync|mail",
+    re.IGNORECASE,
+)
+_SENDING_WORD = re.compile(
+    r"\bheaders\s*=\s*\{[^}]*:\s*[a-z_]+\s*[,}]|\b(?:post|put|patch|upload\w*|send\w*|storbinary|exec|eval|system|popen)\b|-d\s|--data|\s-F\s|"
+    r"\s-T\s|\|\s*(?:ba|z)?sh\b|\$\(\s*(?:curl|wget)|chmod|\btar\s+-?\w*x|\bunzip\b|extractall|/dev/(?:tcp|udp)|/inet|\bnc\b|ssh://",
+    re.IGNORECASE,
+)
+
+
+def check_hosts(
+    texts: Sequence[tuple[str, str]], purpose: DeclaredPurpose
+) -> Iterator[ScanFinding]:
+    """Fetching from a place that is not named is noted where the description speaks of fetching."""
+    told: set[str] = set()
+    for path, text in texts:
+        if PurePosixPath(path).suffix.casefold() in _TEXT_SUFFIXES:
+            continue
+        code = split_long_lines(_COMMENT_LINE.sub("", text))
+        settings = is_settings_file(path) and not text.startswith("#!")
+        gets = not settings and not _SENDING_WORD.search(code)
+        gets = gets and purpose.declares("network", prominently=True)
+        for at, host in _find_hosts(code, settings=settings):
+            if host in told or not _is_undeclared_host(host, purpose):
+                continue
+            told.add(host)
+            number = host.replace(".", "").isdigit()
+            cause = f"it knows the address {host!r}, of which its text does not speak"
+            yield ScanFinding(
+                kind="capability",
+                file=path,
+                line=code.count("\n", 0, at) + 1,
+                cause=cause,
+                blocks=number or not gets,
+            )
+
+
+def _find_hosts(code: str, *, settings: bool) -> Iterator[tuple[int, str]]:
+    usual = load_patterns("shell", "trusted_installers")[0].pattern
+    for found in _URL_HOST.finditer(code):
+        if not usual.match(code, found.start()):
+            yield found.start(), found[1].casefold()
+    for pattern in (_DEVICE_HOST, _HOST_SETTING) if settings else (_DEVICE_HOST,):
+        yield from ((found.start(), found[1].casefold()) for found in pattern.finditer(code))
+    for found in _JOINED_HOST.finditer(code):
+        yield found.start(), ".".join(re.findall(r"[\w-]+", found[1])).casefold()
+    if settings or _NETWORK_WORD.search(code):
+        for found in _QUOTED_HOST.finditer(code):
+            yield found.start(), found[1].casefold()
+        for found in _IP_ADDRESS.finditer(code):
+            if load_patterns("python", "far")[0].pattern.fullmatch(found[0]):
+                yield found.start(), found[0]
+    plain = unfold_shell(code) if len(code) < 64 << 10 else code
+    if plain != code:
+        fresh = (found for found in _URL_HOST.finditer(plain) if not usual.match(found[0]))
+        yield from ((0, found[1].casefold()) for found in fresh)
+
+
+def _is_undeclared_host(host: str, purpose: DeclaredPurpose) -> bool:
+    if not is_remote_host(host) or load_patterns("places", "public")[0].pattern.fullmatch(host):
+        return False
+    return not purpose.names_host(host)
+
+
+_INTERPRETER_SUFFIXES = {"python": "python", "perl": "pl", "node": "js", "ruby": "rb", "php": "php",
               "lua": "lua", "osascript": "js"}  # fmt: skip
-_ARGUMENT = re.compile(
+_CODE_ARGUMENT = re.compile(
     r"\b(?P<by>python[\d.]*|perl|node|ruby|php)\s+(?:-\S+\s+)*-\w*[cer]\s+"
     r"(?P<q>[\"'])(?P<code>(?:\\.|(?!(?P=q)).)*)(?P=q)",
     re.DOTALL,
 )
-_HEREDOC = re.compile(
+_CODE_HEREDOC = re.compile(
     r"\b(?P<by>python[\d.]*|perl|node|ruby|php|lua|osascript)\b[^\n<]*<<-?\s*[\"']?(?P<end>\w+)[\"']?[^\n]*\n"
     r"(?P<code>.*?)^\s*(?P=end)\s*$",
     re.DOTALL | re.MULTILINE,
 )
-_OWN_TOOL = re.compile(
+_HERMES_ADMIN_COMMAND = re.compile(
     r"^\s*hermes\s+(?:approvals?|policy|config\s+set|skills\s+trust|memory\s+(?:add|set|write))\b"
 )
 """Commands by which a person steers the agent; a skill has no business with them."""
-_FENCE = re.compile(
+_PYTHON_FENCE = re.compile(
     r"^[ \t]*```(?:python|py|python3)[^\n]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE
 )
 
 
-def look_at_deeds(texts: Sequence[tuple[str, str]], purpose: Purpose) -> Iterator[Finding]:
-    found = [deed for path, text in texts for deed in deeds_of(path, text)]
-    yield from weigh([deed for deed in found if deed.kind != "secret-name"], purpose)
-    yield from _secret_names(found, purpose)
-    yield from _joined(found)
+def check_actions(
+    texts: Sequence[tuple[str, str]], purpose: DeclaredPurpose
+) -> Iterator[ScanFinding]:
+    found = [deed for path, text in texts for deed in find_actions(path, text)]
+    yield from compare_with_purpose([deed for deed in found if deed.kind != "secret-name"], purpose)
+    yield from _check_secret_variables(found, purpose)
+    yield from _check_exfiltration(found)
 
 
-def deeds_of(path: str, text: str) -> Iterator[Deed]:
+def find_actions(path: str, text: str) -> Iterator[SkillAction]:
     suffix = PurePosixPath(path).suffix
     shown = suffix in (".md", ".markdown", ".mdx", ".rst", ".txt")
-    for passage in passages(path, text):
-        if passage.whole or suffix in (".yaml", ".yml"):
-            yield from shell_deeds(path, passage, shown=shown)
-        elif _OWN_TOOL.search(passage.text):
-            yield Deed(kind="agent", file=path, line=passage.line, detail=passage.text)
-    for line, language, code in embedded(text):
+    for passage in extract_shell_passages(path, text):
+        if passage.is_script or suffix in (".yaml", ".yml"):
+            yield from find_shell_actions(path, passage, in_document=shown)
+        elif _HERMES_ADMIN_COMMAND.search(passage.text):
+            yield SkillAction(kind="agent", file=path, line=passage.line, detail=passage.text)
+    for line, language, code in find_embedded_programs(text):
         if language == "python":
-            yield from _moved(python_deeds(path, code), line)
+            yield from _shift_lines(find_python_actions(path, code), line)
         else:
-            yield from _moved(other_deeds(f"x.{language}", code), line, path)
+            yield from _shift_lines(find_other_actions(f"x.{language}", code), line, path)
     if suffix in (".py", ".pyw", ".pyi") or re.match(r"#!.*\bpython", text):
-        yield from python_deeds(path, text)
+        yield from find_python_actions(path, text)
     elif shown:
-        for found in _FENCE.finditer(text):
-            yield from python_deeds(path, found[1])
-    if is_settings(path) and not text.startswith("#!"):
-        yield from settings_deeds(path, text)
-    yield from other_deeds(path, text)
-    yield from sql_deeds(path, text)
-    yield from constant_deeds(path, text)
+        for found in _PYTHON_FENCE.finditer(text):
+            yield from find_python_actions(path, found[1])
+    if is_settings_file(path) and not text.startswith("#!"):
+        yield from find_settings_actions(path, text)
+    yield from find_other_actions(path, text)
+    yield from find_sql_actions(path, text)
+    yield from find_embedded_identities(path, text)
 
 
-def _moved(deeds: Iterable[Deed], line: int, path: str = "") -> Iterator[Deed]:
+def _shift_lines(deeds: Iterable[SkillAction], line: int, path: str = "") -> Iterator[SkillAction]:
     for deed in deeds:
         yield replace(deed, line=deed.line + line - 1, file=path or deed.file)
 
 
-def embedded(text: str) -> Iterator[tuple[int, str, str]]:
+def find_embedded_programs(text: str) -> Iterator[tuple[int, str, str]]:
     """Programs within shell: `python -c "…"`, `perl -e '…'`, `node <<'EOF'`."""
-    for pattern in (_ARGUMENT, _HEREDOC):
+    for pattern in (_CODE_ARGUMENT, _CODE_HEREDOC):
         for found in pattern.finditer(text):
-            language = _LANGUAGES[re.sub(r"[\d.]", "", found["by"])]
+            language = _INTERPRETER_SUFFIXES[re.sub(r"[\d.]", "", found["by"])]
             yield text.count("\n", 0, found.start()) + 1, language, found["code"]
 
 
-def _joined(found: Sequence[Deed]) -> Iterator[Finding]:
+def _check_exfiltration(found: Sequence[SkillAction]) -> Iterator[ScanFinding]:
     """One file collects, another sends: together they carry off what neither does alone."""
     takes = [
-        each for each in found if each.kind in ("credentials", "environment") and not each.shown
+        each
+        for each in found
+        if each.kind in ("credentials", "environment") and not each.in_document
     ]
-    sends = [each for each in found if each.kind == "network" and each.sends and far(each.host)]
+    sends = [
+        each
+        for each in found
+        if each.kind == "network" and each.sends and is_remote_host(each.host)
+    ]
     if takes and sends:
         cause = f"it takes {takes[0].detail[:60]!r}, and sends something to {sends[0].host!r}"
-        yield Finding(kind="capability", file=takes[0].file, line=takes[0].line, cause=cause)
+        yield ScanFinding(kind="capability", file=takes[0].file, line=takes[0].line, cause=cause)
 
 
-def _secret_names(found: Sequence[Deed], purpose: Purpose) -> Iterator[Finding]:
+def _check_secret_variables(
+    found: Sequence[SkillAction], purpose: DeclaredPurpose
+) -> Iterator[ScanFinding]:
     """A variable that holds a secret, read by code that talks, and named nowhere."""
     for deed in found:
-        if deed.kind != "secret-name" or deed.detail.casefold() in purpose.whole:
+        if deed.kind != "secret-name" or deed.detail.casefold() in purpose.all_text:
             continue
         words = [part for part in deed.detail.casefold().split("_") if len(part) > 3]
         known = [word for word in words if word not in ("token", "secret", "access", "password")]
         hosts = " ".join(each.host for each in found if each.file == deed.file).strip("? ")
-        if hosts and not any(word in hosts or word in purpose.short for word in known):
+        if hosts and not any(word in hosts or word in purpose.summary for word in known):
             cause = f"it reads the secret {deed.detail!r}, which its text does not name, and talks"
-            yield Finding(kind="capability", file=deed.file, line=deed.line, cause=cause)
+            yield ScanFinding(kind="capability", file=deed.file, line=deed.line, cause=cause)

@@ -6,14 +6,14 @@ from typing import Literal
 
 from hermes.core.messages import Value
 
-Kind = Literal[
+FindingKind = Literal[
     "structure", "unicode", "python", "shell", "dependency", "prose", "encoded", "capability",
     "sandbox", "model",
 ]  # fmt: skip
 
 
-class Finding(Value, kw_only=True, frozen=True):
-    kind: Kind
+class ScanFinding(Value, kw_only=True, frozen=True):
+    kind: FindingKind
     file: str
     line: int
     cause: str
@@ -25,18 +25,18 @@ class Finding(Value, kw_only=True, frozen=True):
         return f"{self.file}:{self.line}: {word}{self.kind}: {self.cause}"
 
 
-Ruling = Literal["pass", "look", "stopped"]
+ScanVerdict = Literal["pass", "look", "stopped"]
 """`look`: it may be taken in as a draft, and a person should see what was found first."""
 
 
-def ruling_of(findings: Iterable[Finding]) -> Ruling:
+def decide_scan_verdict(findings: Iterable[ScanFinding]) -> ScanVerdict:
     told = [finding.blocks for finding in findings]
     if any(told):
         return "stopped"
     return "look" if told else "pass"
 
 
-class Entry(Value, kw_only=True, frozen=True):
+class SkillFile(Value, kw_only=True, frozen=True):
     """A file of a skill as it arrived, before anything of it touches the disk."""
 
     path: str
@@ -50,21 +50,21 @@ class Entry(Value, kw_only=True, frozen=True):
         return self.data.decode("utf-8", errors="replace")
 
 
-def entries_of(folder: Path, *, largest: int = 16 << 20) -> list[Entry]:
+def read_skill_files(folder: Path, *, max_file_bytes: int = 16 << 20) -> list[SkillFile]:
     """Everything below a folder, hidden files and links too. Raises `OSError`."""
-    return sorted(_walk(folder, folder, largest), key=lambda entry: entry.path)
+    return sorted(_walk_files(folder, folder, max_file_bytes), key=lambda entry: entry.path)
 
 
-def _walk(folder: Path, top: Path, largest: int) -> Iterator[Entry]:
+def _walk_files(folder: Path, top: Path, largest: int) -> Iterator[SkillFile]:
     for path in folder.iterdir():
         name = path.relative_to(top).as_posix()
         if path.is_symlink():
-            yield Entry(path=name, data=b"", link=str(path.readlink()))
+            yield SkillFile(path=name, data=b"", link=str(path.readlink()))
         elif path.is_dir():
-            yield from _walk(path, top, largest)
+            yield from _walk_files(path, top, largest)
         elif path.is_file():
             with path.open("rb") as stream:
                 data = stream.read(largest)
-            yield Entry(path=name, data=data, executable=bool(path.stat().st_mode & 0o100))
+            yield SkillFile(path=name, data=data, executable=bool(path.stat().st_mode & 0o100))
         else:
-            yield Entry(path=name, data=b"", link="no plain file")
+            yield SkillFile(path=name, data=b"", link="no plain file")

@@ -1,105 +1,347 @@
 """What a foreign skill says to the agent that reads it."""
 
 import re
+import tomllib
+from bisect import bisect_right
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
-from hermes.skills.scanner.finding import Finding
-from hermes.skills.scanner.hidden_text import plain
-from hermes.skills.scanner.signs import signs
+import msgspec
 
-_COMMENT = re.compile(r"<!--(.*?)-->", re.DOTALL)
-_UNSEEN = re.compile(
+from hermes.core.messages import Value
+from hermes.skills.scanner.finding import ScanFinding
+from hermes.skills.scanner.hidden_text import normalize_text
+from hermes.skills.scanner.patterns import load_patterns
+from hermes.skills.scanner.purpose import DeclaredPurpose
+
+_HTML_COMMENT = re.compile(r"<!--(.*?)-->", re.DOTALL)
+_INVISIBLE_STYLE = re.compile(
     r"display\s*:\s*none|font-size\s*:\s*0|visibility\s*:\s*hidden|opacity\s*:\s*0(?!\.)|"
     r"color\s*:\s*(?:white|#fff(?:fff)?)\b|<details hidden|aria-hidden=.true|hidden>|"
     r"^\[(?://|comment|_|hidden|note)\]:\s*(?:#|<>)",
     re.IGNORECASE | re.MULTILINE,
 )
-_ADDRESSED = re.compile(
+_ADDRESSES_AGENT = re.compile(
     r"\b(?:assistants?|agents?|ai|llms?|claude|gpt|hermes|you must|you should|"
     r"when you (?:see|read)|"
     r"run|execute|fetch|curl|send|follow|ignore|note to|instruction)\b",
     re.IGNORECASE,
 )
-_ORDERED = re.compile(
+_ORDERS_AGENT = re.compile(
     r"\b(?:assistants?|agents?|llms?|ai|models?)\s+(?:must|shall|should|are to|have to)\b",
     re.IGNORECASE,
 )
-_DOES = (
+_ACTION_VERBS = (
     "run", "execut", "fetch", "follow", "install", "download", "delete", "send", "upload", "do",
     "turn off", "disable", "switch off", "deactivate", "stop", "suspend", "mute", "clear",
     "ignore", "disregard", "bypass", "skip", "override", "pretend", "ask", "request", "collect",
 )  # fmt: skip
-_LONG = re.compile(r"[^\n]{2000}")
+_LONG_LINE = re.compile(r"[^\n]{2000}")
 """No sentence is that long; patterns over endless lines would take for ever."""
-_FORBIDS = re.compile(
+_PROHIBITION_BEFORE = re.compile(
     r"\b(?:never|not|don't|avoid)\b(?!\s+(?:hesitate|forget|fail|stop|wait))[^.\n]{0,40}$"
 )
-_PUT = re.compile(
+_QUOTE_TO_REPEAT = re.compile(
     r"\b(?:say|write|answer|reply|respond|add|append|insert|put|include|embed|print|obey|follow|"
     r"paste|tell|note|remember|store|state|instructions?|orders?|message)\b[^\"`“«]{0,60}[\"`“«][^\"`“«]*$"
 )
 """What is quoted in order to be said or kept is meant."""
-_QUOTED = re.compile(r"\"[^\"\n]*\"|`[^`\n]*`|“[^”\n]*”")
-_QUOTES = "\"'`“”‘’«»"
+_QUOTATION = re.compile(r"\"[^\"\n]*\"|`[^`\n]*`|“[^”\n]*”")
+_QUOTE_MARKS = "\"'`“”‘’«»"
 
 
-def look_at_prose(file: str, text: str) -> Iterator[Finding]:
-    lowered = _LONG.sub("\\g<0>\n", plain(text).casefold())
-    for sign in (*signs("prose", "orders"), *signs("prose", "foreign_orders")):
+def check_prose(file: str, text: str) -> Iterator[ScanFinding]:
+    lowered = _LONG_LINE.sub("\\g<0>\n", normalize_text(text).casefold())
+    for sign in (*load_patterns("prose", "orders"), *load_patterns("prose", "foreign_orders")):
         for found in sign.pattern.finditer(lowered):
             line = lowered.count("\n", 0, found.start()) + 1
-            shown = _only_shown(lowered, found)
-            yield _said(file, line, f"{sign.cause}: {_short(found[0])}", blocks=not shown)
+            shown = _is_only_quoted(lowered, found)
+            yield _prose_finding(
+                file, line, f"{sign.cause}: {_excerpt(found[0])}", blocks=not shown
+            )
             if not shown:
                 break
-    yield from _unseen(file, text)
+    yield from _check_invisible_text(file, text)
 
 
-def _unseen(file: str, text: str) -> Iterator[Finding]:
-    for found in _COMMENT.finditer(text):
+def _check_invisible_text(file: str, text: str) -> Iterator[ScanFinding]:
+    for found in _HTML_COMMENT.finditer(text):
         inside = found[1]
         line = text.count("\n", 0, found.start()) + 1
-        if _ORDERED.search(inside) or len(_ADDRESSED.findall(inside)) >= 2:
-            cause = f"a comment that nobody sees speaks to the reader: {_short(inside)}"
-            yield _said(file, line, cause)
-    for found in _UNSEEN.finditer(text):
+        if _ORDERS_AGENT.search(inside) or len(_ADDRESSES_AGENT.findall(inside)) >= 2:
+            cause = f"a comment that nobody sees speaks to the reader: {_excerpt(inside)}"
+            yield _prose_finding(file, line, cause)
+    for found in _INVISIBLE_STYLE.finditer(text):
         around = text[found.start() : found.start() + 400]
         line = text.count("\n", 0, found.start()) + 1
-        if len(_ADDRESSED.findall(around)) >= 2:
-            yield _said(file, line, "text that is made not to be seen speaks to the reader")
+        if len(_ADDRESSES_AGENT.findall(around)) >= 2:
+            yield _prose_finding(
+                file, line, "text that is made not to be seen speaks to the reader"
+            )
 
 
-def _only_shown(text: str, found: re.Match[str]) -> bool:
+def _is_only_quoted(text: str, found: re.Match[str]) -> bool:
     """A quotation that is spoken of, as in a text about attacks, and not an order."""
     start, end = found.span()
     if re.match(r"(?:do not|don't|never)\b.{0,60}\b(?:without|unless|until|before)\b", found[0]):
         return True
     if re.search(r"\b(?:fails?|breaks?|stops?|dies|goes wrong|crash\w*)\s*$", text[:start][-16:]):
         return True
-    if found[0].startswith(_DOES) and _FORBIDS.search(text[max(0, start - 60) : start]):
+    if found[0].startswith(_ACTION_VERBS) and _PROHIBITION_BEFORE.search(
+        text[max(0, start - 60) : start]
+    ):
         return True
     begin = text.rfind("\n", 0, start) + 1
     before = text[begin:start]
     after = text[end : end + 40].partition("\n")[0]
     opened = any(before.count(mark) % 2 for mark in '"`') or before.rfind("“") > before.rfind("”")
     told = opened and any(mark in after for mark in '"`”') and "://" not in found[0]
-    if told and not _PUT.search(before) and _words_around(text, begin, end) > 2:
+    if told and not _QUOTE_TO_REPEAT.search(before) and _count_words_around(text, begin, end) > 2:
         return True
-    quoted = before[-1:] in tuple(_QUOTES) and any(mark in after for mark in _QUOTES)
+    quoted = before[-1:] in tuple(_QUOTE_MARKS) and any(mark in after for mark in _QUOTE_MARKS)
     around = text[max(0, start - 160) : start]
-    return quoted and bool(signs("prose", "soft")[0].pattern.search(around))
+    return quoted and bool(load_patterns("prose", "soft")[0].pattern.search(around))
 
 
-def _words_around(text: str, begin: int, end: int) -> int:
+def _count_words_around(text: str, begin: int, end: int) -> int:
     """How much the line says besides what it quotes."""
     line = text[begin:end] + text[end : end + 200].partition("\n")[0]
-    return len(re.findall(r"\w{2,}", _QUOTED.sub("", line)))
+    return len(re.findall(r"\w{2,}", _QUOTATION.sub("", line)))
 
 
-def _said(file: str, line: int, cause: str, *, blocks: bool = True) -> Finding:
-    return Finding(kind="prose", file=file, line=line, cause=cause, blocks=blocks)
+def _prose_finding(file: str, line: int, cause: str, *, blocks: bool = True) -> ScanFinding:
+    return ScanFinding(kind="prose", file=file, line=line, cause=cause, blocks=blocks)
 
 
-def _short(text: str) -> str:
+def _excerpt(text: str) -> str:
     words = " ".join(text.split())
     return repr(words if len(words) <= 80 else f"{words[:79]}…")
+
+
+MAX_SENTENCE_CHARS = 400
+"""A longer sentence is cut: ideas far apart do not belong together."""
+MAX_SENTENCE_GAP_LINES = 4
+"""Lines between two sentences that still belong together."""
+_CODE_FENCE = re.compile(
+    r"^([ \t]*)(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*\n(.*?)^[ \t]*\2", re.DOTALL | re.M
+)
+_TEXT_FENCE_LANGUAGES = ("", "text", "txt", "md", "markdown")
+_PARAGRAPH_START = re.compile(r"\s*(?:[-*+>|#]|\d+[.)]|\w[\w-]*\s*:\s|<)")
+_LIST_MARKER = re.compile(r"^(?:\d+[.)]|[a-z][.)]|[-*+>])\s+")
+_SENTENCE_END = re.compile(r"(?<=[.!?;。！？；])[\"')\]*_]*(?:\s+|(?<=[。！？；]))")
+_SENTENCE_PROHIBITION = re.compile(
+    r"\b(?:never|not|don'?t|cannot|can'?t|avoid|refuse to|without|instead of|rather than|stop|"
+    r"nicht|niemals|jamais|nunca|mai|не|никогда)\b(?!\s+(?:hesitate|forget|fail|stop|wait|worry|mind|ask))[^,;:\n]{0,40}$"
+)
+_DESCRIPTION_BEFORE = re.compile(
+    r"\b(?:allows? you to|lets? you|supports?|returns?:?|used for|fix(?:ed|es)|this error|"
+    r"let's (?:pretend|say|assume|suppose))\b[^,;:.]{0,40}$"
+)
+"""What a program does or did is no order to whoever reads it."""
+_HOST_NAME = re.compile(r"(?<![\w-])[a-z0-9-]+(?:\.[a-z0-9-]+)+", re.IGNORECASE)
+_PATTERN_FLAGS = re.IGNORECASE | re.MULTILINE
+_SENTENCE_QUOTE_MARKS = "\"'`“”‘’«»"
+
+
+class SentenceRule(Value, kw_only=True, frozen=True):
+    cause: str
+    meet: tuple[str, ...]
+    unless: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    gaps: tuple[int, ...] = (90,)
+    """How many letters may stand between one and the next."""
+    near: int = MAX_SENTENCE_CHARS
+    wide: bool = False
+    """Two sentences may share it: what the first names, the second sends."""
+    afar: str = ""
+    """An idea that has to be anywhere in the text."""
+    act: str = ""
+    purpose: str = ""
+    stranger: str = ""
+    """An idea that ends in a host: only where the description does not speak of whose it is."""
+
+
+class ProseSentence(Value, frozen=True):
+    text: str
+    line: int
+    pair: bool = False
+
+
+@cache
+def _load_sentence_rules() -> tuple[dict[str, re.Pattern[str]], tuple[SentenceRule, ...]]:
+    ideas: dict[str, re.Pattern[str]] = {}
+    rules: list[SentenceRule] = []
+    for name in ("meanings.toml", "giveaways.toml"):
+        text = (Path(__file__).parent / "signs" / name).read_text(encoding="utf-8")
+        data = tomllib.loads(text)
+        for idea, pattern in data["ideas"].items():
+            joined = pattern.replace("\n", "").replace("[^.]", r"[^\n]")
+            ideas[idea] = re.compile(joined, _PATTERN_FLAGS)
+        rules += msgspec.convert(data["rules"], list[SentenceRule])
+    return ideas, tuple(rules)
+
+
+def check_sentences(file: str, text: str, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
+    """`text` is plain already; each cause is told once a file."""
+    read = list(split_into_sentences(text))
+    single = _IdeaIndex([each for each in read if not each.pair])
+    paired = _IdeaIndex(read)
+    told: set[str] = set()
+    for rule in _load_sentence_rules()[1]:
+        if rule.cause in told or (
+            rule.purpose and purpose.declares(rule.purpose, prominently=True)
+        ):
+            continue
+        where = paired if rule.wide else single
+        for number in where.find_sentences(rule):
+            if _rule_holds(rule, number, where) and _names_undeclared_host(
+                rule, number, where, purpose
+            ):
+                told.add(rule.cause)
+                said = where.sentences[number]
+                cause = f"{rule.cause}: {_sentence_excerpt(said.text)}"
+                yield ScanFinding(kind="prose", file=file, line=said.line, cause=cause)
+                break
+
+
+IdeaSpans = dict[int, list[tuple[int, int]]]
+
+
+class _IdeaIndex:
+    """In which sentence each idea stands; looked for when a rule first asks."""
+
+    def __init__(self, sentences: list[ProseSentence]) -> None:
+        self.sentences = sentences
+        self.text = "\n".join(each.text for each in sentences)
+        self._starts = [0]
+        for each in sentences:
+            self._starts.append(self._starts[-1] + len(each.text) + 1)
+        self._found: dict[str, IdeaSpans] = {}
+
+    def spans_of(self, idea: str) -> IdeaSpans:
+        if idea not in self._found:
+            self._found[idea] = self._find_spans(_load_sentence_rules()[0][idea])
+        return self._found[idea]
+
+    def find_sentences(self, rule: SentenceRule) -> list[int]:
+        """Sentences in which all ideas of the rule stand; the dearest are looked for last."""
+        both: set[int] | None = None
+        for idea in rule.meet:
+            here = set(self.spans_of(idea))
+            both = here if both is None else both & here
+            if not both:
+                return []
+        return sorted(both or ()) if not rule.afar or self.spans_of(rule.afar) else []
+
+    def _find_spans(self, pattern: re.Pattern[str]) -> IdeaSpans:
+        found: IdeaSpans = {}
+        for each in pattern.finditer(self.text):
+            found.setdefault(bisect_right(self._starts, each.start()) - 1, []).append(each.span())
+        return found
+
+
+def _rule_holds(rule: SentenceRule, number: int, where: _IdeaIndex) -> bool:
+    if any(number in where.spans_of(idea) for idea in rule.unless):
+        return False
+    if rule.order and not _ideas_in_order(rule, number, where):
+        return False
+    if rule.near < MAX_SENTENCE_CHARS and not _ideas_are_near(rule, number, where):
+        return False
+    places = where.spans_of(rule.act or rule.meet[0])[number]
+    return any(
+        not _is_quoted_or_forbidden(where.text, span, forbidden=bool(rule.act)) for span in places
+    )
+
+
+def _names_undeclared_host(
+    rule: SentenceRule, number: int, where: _IdeaIndex, purpose: DeclaredPurpose
+) -> bool:
+    if not rule.stranger:
+        return True
+    hosts = [
+        host[0]
+        for begin, end in where.spans_of(rule.stranger)[number]
+        for host in _HOST_NAME.finditer(where.text, begin, end)
+    ]
+    return any(
+        not purpose.names_host_prominently(host)
+        and not load_patterns("places", "public")[0].pattern.fullmatch(host)
+        for host in hosts
+    )
+
+
+def _ideas_in_order(rule: SentenceRule, number: int, where: _IdeaIndex) -> bool:
+    """Each idea follows the one before, not too far behind, and is another word."""
+    ends = [span[1] for span in where.spans_of(rule.order[0])[number]]
+    for at, idea in enumerate(rule.order[1:]):
+        gap = rule.gaps[min(at, len(rule.gaps) - 1)]
+        spans = where.spans_of(idea)[number]
+        ends = [b[1] for b in spans if any(0 <= b[0] - end <= gap for end in ends)]
+    return bool(ends)
+
+
+def _ideas_are_near(rule: SentenceRule, number: int, where: _IdeaIndex) -> bool:
+    first, *others = (where.spans_of(idea)[number] for idea in rule.meet)
+    return any(
+        all(any(abs(b[0] - a[0]) <= rule.near and b != a for b in spans) for spans in others)
+        for a in first
+    )
+
+
+def _is_quoted_or_forbidden(text: str, span: tuple[int, int], *, forbidden: bool) -> bool:
+    """Forbidden, or quoted as something that others say."""
+    begin = text.rfind("\n", 0, span[0]) + 1
+    before = text[max(begin, span[0] - 70) : span[0]]
+    if forbidden and (_SENTENCE_PROHIBITION.search(before) or _DESCRIPTION_BEFORE.search(before)):
+        return True
+    opened = [mark for mark in '"“«`' if before.count(mark) % 2 or mark == before[-1:]]
+    return bool(opened) and any(
+        mark in text[span[1] : span[1] + 120] for mark in _SENTENCE_QUOTE_MARKS
+    )
+
+
+def split_into_sentences(text: str) -> Iterator[ProseSentence]:
+    """Single ones, and each with those before it, also where it is the next step of a list."""
+    before: list[ProseSentence] = []
+    for each in _split_single_sentences(text):
+        yield each
+        if each.text.startswith("|"):
+            continue  # rows of a table stand side by side, and are no steps
+        before = [last for last in before if each.line - last.line <= MAX_SENTENCE_GAP_LINES][-2:]
+        for many in range(1, len(before) + 1):
+            joined = " ".join(last.text for last in (*before[-many:], each))
+            if len(joined) < MAX_SENTENCE_CHARS:
+                yield ProseSentence(joined, before[-many].line, pair=True)
+        before.append(each)
+
+
+def _split_single_sentences(text: str) -> Iterator[ProseSentence]:
+    """Lines that go on are joined, and code is left out."""
+    held, begun = "", 0
+    for number, line in enumerate([*_remove_code(text).split("\n"), ""], 1):
+        if held and (not line.strip() or _PARAGRAPH_START.match(line)):
+            yield from _split_paragraph(held, begun)
+            held = ""
+        if line.lstrip().startswith("#"):
+            yield from _split_paragraph(line.strip("# "), number)
+        elif line.strip():
+            begun = begun if held else number
+            held = f"{held} {line.strip()}" if held else line.strip()
+
+
+def _split_paragraph(paragraph: str, line: int) -> Iterator[ProseSentence]:
+    for part in _SENTENCE_END.split(_LIST_MARKER.sub("", " ".join(paragraph.split()))):
+        if part:
+            yield ProseSentence(part[:MAX_SENTENCE_CHARS], line)
+
+
+def _remove_code(text: str) -> str:
+    def kept(found: re.Match[str]) -> str:
+        return found[0] if found[3] in _TEXT_FENCE_LANGUAGES else "\n" * found[0].count("\n")
+
+    return _CODE_FENCE.sub(kept, text)
+
+
+def _sentence_excerpt(text: str) -> str:
+    return repr(text if len(text) <= 100 else f"{text[:99]}…")

@@ -4,83 +4,93 @@ import re
 from collections.abc import Sequence
 
 from hermes.core.messages import Value
-from hermes.skills.scanner.finding import Entry
-from hermes.skills.scanner.hidden_text import plain
-from hermes.skills.scanner.signs import signs
+from hermes.skills.scanner.finding import SkillFile
+from hermes.skills.scanner.hidden_text import normalize_text
+from hermes.skills.scanner.patterns import load_patterns
 
-_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?^[ \t]*\1", re.DOTALL | re.MULTILINE)
-_HEAD = re.compile(r"\A---\n(.*?)\n---", re.DOTALL)
-_TITLE = re.compile(r"^#{1,4} (.+)$", re.MULTILINE)
-_HEADING = re.compile(
+_CODE_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?^[ \t]*\1", re.DOTALL | re.MULTILINE)
+_FRONT_MATTER = re.compile(r"\A---\n(.*?)\n---", re.DOTALL)
+_HEADING_LINE = re.compile(r"^#{1,4} (.+)$", re.MULTILINE)
+_DESCRIPTION_FIELD = re.compile(
     r"^(?:name|description|title|when[_-]to[_-]use)\s*:\s*(.*(?:\n[ \t]+.*)*)", re.M
 )
-_SECOND = frozenset({"co", "com", "org", "net", "ac", "gov", "edu"})
-_LETS = frozenset({"example", "internal", "local", "herokuapp", "workers", "vercel", "netlify",
+_SECOND_LEVEL_LABELS = frozenset({"co", "com", "org", "net", "ac", "gov", "edu"})
+_SHARED_HOSTING_LABELS = frozenset({"example", "internal", "local", "herokuapp", "workers", "vercel", "netlify",
                    "pages", "github", "gitlab", "ngrok", "web", "appspot", "cloudfront", "onrender",
                    "glitch", "repl", "fly"})  # fmt: skip
 """Below these, names are given to anybody: `github.io` is not GitHub."""
-_ALSO = {"githubusercontent": "github", "amazonaws": "aws", "googleapis": "google",
+_HOST_OWNERS = {"githubusercontent": "github", "amazonaws": "aws", "googleapis": "google",
          "telegram": "telegram", "discordapp": "discord", "atlassian": "jira",
          "windows": "azure", "microsoftonline": "microsoft"}  # fmt: skip
 
 
-class Purpose(Value, kw_only=True, frozen=True):
-    short: str = ""
+class DeclaredPurpose(Value, kw_only=True, frozen=True):
+    summary: str = ""
     """Name, description and headings."""
     prose: str = ""
     """All that SKILL.md says outside code."""
-    whole: str = ""
+    all_text: str = ""
     """All of SKILL.md and the other texts, code included."""
 
-    def owns_up_to(self, deed: str, *, shortly: bool = False) -> bool:
+    def declares(self, action: str, *, prominently: bool = False) -> bool:
         """Whether the text speaks of such a thing; `shortly`: where nobody overlooks it."""
-        return bool(signs("purpose", deed)[0].pattern.search(self.short if shortly else self.prose))
+        return bool(
+            load_patterns("purpose", action)[0].pattern.search(
+                self.summary if prominently else self.prose
+            )
+        )
 
-    def names(self, host: str, *, in_code: bool = True) -> bool:
+    def names_host(self, host: str, *, in_code: bool = True) -> bool:
         """The host itself, or the word by which people know whose it is."""
         host = host.casefold()
-        if host in (self.whole if in_code else self.prose):
+        if host in (self.all_text if in_code else self.prose):
             return True
-        label = _label(host)
+        label = _owner_label(host)
         if len(label) < 3:
             return False
         spoken = re.escape(label).replace(r"\-", r"[\s_-]?")
-        return bool(re.search(rf"\b{spoken}", self.prose)) or self._begins(label)
+        return bool(re.search(rf"\b{spoken}", self.prose)) or self._has_label_prefix(label)
 
-    def _begins(self, label: str) -> bool:
+    def _has_label_prefix(self, label: str) -> bool:
         """`openweather` in name, description or headings speaks of `openweathermap`."""
-        words = re.findall(r"[a-z]{7,}", self.short)
+        words = re.findall(r"[a-z]{7,}", self.summary)
         return any(label.startswith(word) and len(label) - len(word) <= 4 for word in words)
 
-    def speaks_of(self, host: str) -> bool:
+    def names_host_prominently(self, host: str) -> bool:
         """Whose host it is stands in name, description or a heading."""
-        label = _label(host.casefold())
+        label = _owner_label(host.casefold())
         spoken = re.escape(label).replace(r"\-", r"[\s_-]?")
-        return host.casefold() in self.short or (
-            len(label) > 2 and bool(re.search(rf"\b{spoken}", self.short))
+        return host.casefold() in self.summary or (
+            len(label) > 2 and bool(re.search(rf"\b{spoken}", self.summary))
         )
 
 
-def _label(host: str) -> str:
+def _owner_label(host: str) -> str:
     """The word by which people know whose a host is: `acme` of `api.acme.co.uk`."""
     parts = host.split(".")
     if len(parts) < 2 or host.replace(".", "").isdigit():
         return ""
-    at = -3 if len(parts) > 2 and parts[-2] in _SECOND else -2
+    at = -3 if len(parts) > 2 and parts[-2] in _SECOND_LEVEL_LABELS else -2
     label = parts[at]
-    if label in _LETS and not (label in ("github", "gitlab") and parts[-1] == "com"):
+    if label in _SHARED_HOSTING_LABELS and not (
+        label in ("github", "gitlab") and parts[-1] == "com"
+    ):
         return ""
-    return _ALSO.get(label, label)
+    return _HOST_OWNERS.get(label, label)
 
 
-def purpose_of(entries: Sequence[Entry]) -> Purpose:
-    own = next((plain(entry.text) for entry in entries if entry.path == "SKILL.md"), "").casefold()
-    head = _HEAD.search(own)
-    told = " ".join(_HEADING.findall(head[1])) if head else ""
-    bare = _FENCE.sub("\n", own[head.end() :] if head else own)
+def read_purpose(entries: Sequence[SkillFile]) -> DeclaredPurpose:
+    own = next(
+        (normalize_text(entry.text) for entry in entries if entry.path == "SKILL.md"), ""
+    ).casefold()
+    head = _FRONT_MATTER.search(own)
+    told = " ".join(_DESCRIPTION_FIELD.findall(head[1])) if head else ""
+    bare = _CODE_FENCE.sub("\n", own[head.end() :] if head else own)
     texts = [
         each.text.casefold() for each in entries if each.path.endswith((".md", ".txt", ".rst"))
     ]
-    titles = "\n".join(_TITLE.findall(bare))
+    titles = "\n".join(_HEADING_LINE.findall(bare))
     short = re.sub(r"[-_]", " ", told) + "\n" + told + "\n" + titles
-    return Purpose(short=short, prose=f"{told}\n{bare}", whole="\n".join(texts)[: 1 << 20])
+    return DeclaredPurpose(
+        summary=short, prose=f"{told}\n{bare}", all_text="\n".join(texts)[: 1 << 20]
+    )

@@ -1,156 +1,302 @@
-"""Everything that can be said about a foreign skill without running it."""
+"""What a person reads for themselves, or what the description plainly names: shown, and no bar."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path, PurePosixPath
 
 import msgspec
+from msgspec.structs import replace
 
 from hermes.core.messages import Value
-from hermes.skills.scanner.anywhere import look_anywhere
-from hermes.skills.scanner.capabilities import look_at_deeds
-from hermes.skills.scanner.closely import look_closely
-from hermes.skills.scanner.conditions import look_at_conditions
-from hermes.skills.scanner.dependencies import look_at_dependencies
-from hermes.skills.scanner.encoded import unpacked
-from hermes.skills.scanner.excused import weighed, without_quotations
-from hermes.skills.scanner.faint import taken_together
-from hermes.skills.scanner.finding import Entry, Finding, Ruling, ruling_of
-from hermes.skills.scanner.growing import look_for_growth
-from hermes.skills.scanner.hidden_text import look_for_hidden_text, plain
-from hermes.skills.scanner.impostors import look_for_impostors
-from hermes.skills.scanner.installing import look_at_installing
-from hermes.skills.scanner.meanings import look_at_meanings
-from hermes.skills.scanner.other_code import look_at_other_code
-from hermes.skills.scanner.prose import look_at_prose
-from hermes.skills.scanner.purpose import Purpose, purpose_of
-from hermes.skills.scanner.python_code import look_at_python
-from hermes.skills.scanner.shell_text import Effects, Passage, look_at_shell, passages
-from hermes.skills.scanner.strangers import look_at_addresses
-from hermes.skills.scanner.structure import look_at_structure
+from hermes.skills.scanner.backdoors import (
+    check_always_blocked,
+    check_backdoors,
+    check_weak_secrets,
+)
+from hermes.skills.scanner.capabilities import check_actions, check_hosts
+from hermes.skills.scanner.deobfuscation import decode_hidden_texts
+from hermes.skills.scanner.file_structure import (
+    check_disguised_files,
+    check_expansion,
+    check_structure,
+)
+from hermes.skills.scanner.finding import ScanFinding, ScanVerdict, SkillFile, decide_scan_verdict
+from hermes.skills.scanner.hidden_text import check_hidden_text, normalize_text
+from hermes.skills.scanner.logic_bombs import check_logic_bombs
+from hermes.skills.scanner.other_languages import check_other_code, check_string_tricks
+from hermes.skills.scanner.packages import (
+    check_dependencies,
+    check_install_hooks,
+    check_package_sources,
+)
+from hermes.skills.scanner.patterns import load_patterns
+from hermes.skills.scanner.prose import check_prose, check_sentences
+from hermes.skills.scanner.purpose import DeclaredPurpose, read_purpose
+from hermes.skills.scanner.python.code_checks import check_python
+from hermes.skills.scanner.shell_text import (
+    CONCRETE_TARGET,
+    ReadEffects,
+    ShellPassage,
+    check_shell,
+    extract_shell_passages,
+)
 
-LARGEST = 1 << 20
+_PROSE_SUFFIXES = (".md", ".markdown", ".mdx", ".rst", ".txt")
+_DOWNLOAD_AND_RUN_CAUSE = "what was fetched from an unknown address is run unseen"
+_HTTPS_HOST = re.compile(r"https://([a-z0-9-]+(?:\.[a-z0-9-]+)+)", re.IGNORECASE)
+_TABLE_ROW = re.compile(r"\s*\|")
+_LIST_LINE = re.compile(r"^[ \t]*(?:\||[-*+] |\d+[.)] )[^\n]*$", re.MULTILINE)
+_BLOCK_QUOTE = re.compile(r"^[ \t]*>[^\n]*$", re.MULTILINE)
+_QUOTATION = re.compile(r"[\"“«][^\"”»\n]{4,200}[\"”»]|`[^`\n]{4,200}`")
+
+
+class _DeclaredException(Value, frozen=True):
+    cause: str
+    said: str
+    """Over name, description and headings: it is the very thing that the skill is for."""
+    where: str = ""
+    """Over the path of the file."""
+    bare: bool = False
+    """Only on a line that names no real place, host or key."""
+
+
+@cache
+def _load_exceptions() -> tuple[_DeclaredException, ...]:
+    text = (Path(__file__).parent / "signs" / "excused.toml").read_text(encoding="utf-8")
+    return msgspec.convert(tomllib.loads(text)["excused"], tuple[_DeclaredException, ...])
+
+
+def downgrade_declared(
+    found: Iterable[ScanFinding], texts: Mapping[str, str], purpose: DeclaredPurpose
+) -> Iterator[ScanFinding]:
+    """The same findings, some of them as something that a person should look at."""
+    for each in found:
+        line = _line_text(texts.get(each.file, ""), each.line)
+        if each.blocks and (
+            _matches_exception(each, line, purpose)
+            or _is_declared_source(each, line, purpose)
+            or _is_teaching_example(each, line, purpose)
+        ):
+            each = replace(each, blocks=False)
+        yield each
+
+
+def _line_text(text: str, number: int) -> str:
+    lines = text.split("\n")
+    return lines[number - 1] if 0 < number <= len(lines) else ""
+
+
+def _matches_exception(each: ScanFinding, line: str, purpose: DeclaredPurpose) -> bool:
+    told = f"{each.kind}: {each.cause}"
+    return any(
+        re.search(excuse.cause, told)
+        and re.search(excuse.said, purpose.summary)
+        and re.search(excuse.where, each.file)
+        and not (excuse.bare and CONCRETE_TARGET.search(line))
+        for excuse in _load_exceptions()
+    )
+
+
+def _is_declared_source(each: ScanFinding, line: str, purpose: DeclaredPurpose) -> bool:
+    """An installer from the place, or the file of a login, that the description itself names."""
+    if each.cause == _DOWNLOAD_AND_RUN_CAUSE and each.file.endswith(_PROSE_SUFFIXES):
+        hosts = [found.casefold() for found in _HTTPS_HOST.findall(line)]
+        return bool(hosts) and all(_registered_domain(host) in purpose.summary for host in hosts)
+    if each.cause.startswith("it reads ") and each.cause.endswith("talks to the network"):
+        secret = load_patterns("python", "secret")[0].pattern.search(each.cause)
+        return secret is not None and secret[0].casefold() in purpose.summary
+    return False
+
+
+def _registered_domain(host: str) -> str:
+    return ".".join(host.split(".")[-2:])
+
+
+def _is_teaching_example(each: ScanFinding, line: str, purpose: DeclaredPurpose) -> bool:
+    """A text about attacks shows them: in a table, or in a list of patterns beside it."""
+    if not purpose.declares("teaches", prominently=True) or not each.file.endswith(_PROSE_SUFFIXES):
+        return False
+    aside = PurePosixPath(each.file).parts[0] in ("references", "examples", "samples")
+    kinds = ("shell", "encoded", "python", "capability")
+    return each.kind in kinds and (bool(_TABLE_ROW.match(line)) or aside)
+
+
+def remove_quotations(text: str, purpose: DeclaredPurpose) -> str:
+    """In a text about attacks, what others say is no order to its reader: where it is set apart,
+    or quoted in a table or a list."""
+    if not purpose.declares("teaches", prominently=True):
+        return text
+    return _LIST_LINE.sub(lambda found: _QUOTATION.sub("…", found[0]), _BLOCK_QUOTE.sub("…", text))
+
+
+_DESCRIPTION_LINES = 5
+"""Lines in which name and description stand."""
+
+
+@cache
+def _load_weak_signals() -> dict[str, str]:
+    text = (Path(__file__).parent / "signs" / "faint.toml").read_text(encoding="utf-8")
+    return {cause: kind for kind, causes in tomllib.loads(text).items() for cause in causes}
+
+
+def downgrade_weak_signals(found: Iterable[ScanFinding]) -> Iterator[ScanFinding]:
+    """The same findings; faint ones of a single kind are no bar."""
+    findings = list(found)
+    kinds = {
+        _load_weak_signals().get(_weak_signal_cause(each), "plain")
+        for each in findings
+        if each.blocks
+    }
+    alone = len(kinds) == 1 and "plain" not in kinds
+    for each in findings:
+        yield replace(each, blocks=False) if alone and each.blocks else each
+
+
+def _weak_signal_cause(finding: ScanFinding) -> str:
+    """None where a description gives orders: it is read with every task, whoever uses the skill."""
+    described = finding.file == "SKILL.md" and finding.line <= _DESCRIPTION_LINES
+    spoken = finding.kind == "prose" and not described
+    return finding.cause.partition(":")[0] if spoken else ""
+
+
+def check_against_purpose(path: str, text: str, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
+    yield from check_package_sources(path, text, purpose)
+    yield from check_backdoors(path, text)
+    yield from check_string_tricks(path, text)
+    yield from check_weak_secrets(path, text, purpose)
+
+
+MAX_SCANNED_FILE_BYTES = 1 << 20
 """Longer text is refused for its length alone."""
-LONGEST_PROSE = 256 << 10
+MAX_PROSE_CHARS = 256 << 10
 _PYTHON_FENCE = re.compile(r"^```(?:python|py|python3)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
-_HEREDOC = re.compile(
+_PYTHON_HEREDOC = re.compile(
     r"\bpython[\d.]*\s+-?[^\n]*<<-?\s*[\"']?(\w+)[\"']?[^\n]*\n(.*?)^\s*\1\s*$|"
     r"\bpython[\d.]*\s+-c\s+'([^']+)'",
     re.DOTALL | re.MULTILINE,
 )
-_WORDS = re.compile(r"#[^\n]*|//[^\n]*|\"\"\"[\s\S]*?\"\"\"")
+_COMMENT_TEXT = re.compile(r"#[^\n]*|//[^\n]*|\"\"\"[\s\S]*?\"\"\"")
 
 
-class _Cell(Value, frozen=True):
+class _NotebookCell(Value, frozen=True):
     source: str | list[str] = ""
 
 
 class _Notebook(Value, frozen=True):
-    cells: tuple[_Cell, ...] = ()
+    cells: tuple[_NotebookCell, ...] = ()
 
 
-class Scan(Value, kw_only=True, frozen=True):
-    findings: tuple[Finding, ...] = ()
+class ScanResult(Value, kw_only=True, frozen=True):
+    findings: tuple[ScanFinding, ...] = ()
 
     @property
     def blocked(self) -> bool:
         return any(finding.blocks for finding in self.findings)
 
     @property
-    def ruling(self) -> Ruling:
-        return ruling_of(self.findings)
+    def verdict(self) -> ScanVerdict:
+        return decide_scan_verdict(self.findings)
 
     @property
-    def reasons(self) -> tuple[Finding, ...]:
+    def blocking_findings(self) -> tuple[ScanFinding, ...]:
         return tuple(finding for finding in self.findings if finding.blocks)
 
 
-def scan(entries: Sequence[Entry], name: str = "", effects: Effects | None = None) -> Scan:
+def scan_skill(
+    entries: Sequence[SkillFile], name: str = "", read_effects: ReadEffects | None = None
+) -> ScanResult:
     """`effects` reads shell as the policy does; without it, patterns alone look at shell."""
-    found = list(look_at_structure(entries, name))
+    found = list(check_structure(entries, name))
     if any(each.file == "." for each in found):
-        return Scan(findings=tuple(_sorted(found)))
-    purpose = purpose_of(entries)
+        return ScanResult(findings=tuple(_sort_findings(found)))
+    purpose = read_purpose(entries)
     texts = [
-        (entry.path, plain(entry.text))
+        (entry.path, normalize_text(entry.text))
         for entry in entries
-        if not entry.link and _is_text(entry.data) and len(entry.data) <= LARGEST
+        if not entry.link and _is_text(entry.data) and len(entry.data) <= MAX_SCANNED_FILE_BYTES
     ]
     present = frozenset(entry.path for entry in entries)
     for entry in entries:
-        if not entry.link and _is_text(entry.data) and len(entry.data) <= LARGEST:
-            found += _look(entry.path, entry.text, effects, purpose)
-            found += look_at_installing(entry.path, entry.text, present)
-    found += look_for_impostors(entries)
-    found += look_at_deeds(texts, purpose)
-    found += look_at_addresses(texts, purpose)
-    judged = taken_together(weighed(found, dict(texts), purpose))
-    return Scan(findings=tuple(_sorted(judged)))
+        if not entry.link and _is_text(entry.data) and len(entry.data) <= MAX_SCANNED_FILE_BYTES:
+            found += _check_file(entry.path, entry.text, read_effects, purpose)
+            found += check_install_hooks(entry.path, entry.text, present)
+    found += check_disguised_files(entries)
+    found += check_actions(texts, purpose)
+    found += check_hosts(texts, purpose)
+    judged = downgrade_weak_signals(downgrade_declared(found, dict(texts), purpose))
+    return ScanResult(findings=tuple(_sort_findings(judged)))
 
 
-def _look(path: str, text: str, effects: Effects | None, purpose: Purpose) -> Iterator[Finding]:
-    yield from look_for_hidden_text(path, text)
-    yield from look_for_growth(path, text)
-    text = plain(text)
-    yield from _code(path, text, effects)
-    yield from look_at_dependencies(path, text)
-    yield from look_at_conditions(path, text, purpose)
-    yield from look_anywhere(path, text, purpose)
-    yield from look_closely(path, text, purpose)
-    said = without_quotations(text, purpose) if _reads_as_prose(path) else _comments(text)
-    yield from look_at_prose(path, said)
-    if len(said) > LONGEST_PROSE and path.endswith((".md", ".markdown", ".mdx", ".rst", ".txt")):
-        yield Finding(kind="structure", file=path, line=1, cause="more text than anybody reads")
+def _check_file(
+    path: str, text: str, effects: ReadEffects | None, purpose: DeclaredPurpose
+) -> Iterator[ScanFinding]:
+    yield from check_hidden_text(path, text)
+    yield from check_expansion(path, text)
+    text = normalize_text(text)
+    yield from _check_code(path, text, effects)
+    yield from check_dependencies(path, text)
+    yield from check_logic_bombs(path, text, purpose)
+    yield from check_always_blocked(path, text, purpose)
+    yield from check_against_purpose(path, text, purpose)
+    said = remove_quotations(text, purpose) if _reads_as_prose(path) else _extract_comments(text)
+    yield from check_prose(path, said)
+    if len(said) > MAX_PROSE_CHARS and path.endswith((".md", ".markdown", ".mdx", ".rst", ".txt")):
+        yield ScanFinding(kind="structure", file=path, line=1, cause="more text than anybody reads")
     else:
-        yield from look_at_meanings(path, said[:LONGEST_PROSE].casefold(), purpose)
-    for line, inside in unpacked(text):
-        yield from _packed(path, line, inside)
+        yield from check_sentences(path, said[:MAX_PROSE_CHARS].casefold(), purpose)
+    for line, inside in decode_hidden_texts(text):
+        yield from _check_decoded_text(path, line, inside)
 
 
-def _code(path: str, text: str, effects: Effects | None) -> Iterator[Finding]:
-    def shell(command: str, line: int) -> Iterator[Finding]:
-        yield from look_at_shell(path, Passage(command, line, False))
+def _check_code(path: str, text: str, effects: ReadEffects | None) -> Iterator[ScanFinding]:
+    def shell(command: str, line: int) -> Iterator[ScanFinding]:
+        yield from check_shell(path, ShellPassage(command, line, False))
 
-    for passage in passages(path, text):
-        yield from look_at_shell(path, passage, effects)
+    for passage in extract_shell_passages(path, text):
+        yield from check_shell(path, passage, effects)
     if path.endswith((".py", ".pyw", ".pyi")) or re.match(r"#!.*\bpython", text):
-        yield from look_at_python(path, text, shell)
+        yield from check_python(path, text, shell)
     for found in _PYTHON_FENCE.finditer(text):
         start = text.count("\n", 0, found.start()) + 1
-        for each in look_at_python(path, found[1], shell):
-            yield Finding(
+        for each in check_python(path, found[1], shell):
+            yield ScanFinding(
                 kind=each.kind,
                 file=path,
                 line=each.line + start,
                 cause=each.cause,
                 blocks=each.blocks,
             )
-    for found in _HEREDOC.finditer(text):
-        yield from look_at_python(path, found[2] or found[3], shell)
+    for found in _PYTHON_HEREDOC.finditer(text):
+        yield from check_python(path, found[2] or found[3], shell)
     if path.endswith(".ipynb"):
-        yield from _notebook(path, text, effects)
-    yield from look_at_other_code(path, text)
+        yield from _check_notebook(path, text, effects)
+    yield from check_other_code(path, text)
 
 
-def _notebook(path: str, text: str, effects: Effects | None) -> Iterator[Finding]:
+def _check_notebook(path: str, text: str, effects: ReadEffects | None) -> Iterator[ScanFinding]:
     """Its cells: lines with a `!` are shell, the rest is Python."""
     try:
         cells = msgspec.json.decode(text, type=_Notebook).cells
     except msgspec.DecodeError:
-        yield Finding(kind="structure", file=path, line=1, cause="a notebook that cannot be read")
+        yield ScanFinding(
+            kind="structure", file=path, line=1, cause="a notebook that cannot be read"
+        )
         return
     for cell in cells:
         source = cell.source if isinstance(cell.source, str) else "".join(cell.source)
         commands = "\n".join(line[1:] for line in source.split("\n") if line[:1] in "!%")
         code = "\n".join(line for line in source.split("\n") if line[:1] not in ("!", "%"))
-        yield from look_at_shell(path, Passage(commands, 1), effects)
-        yield from look_at_python(path, code, lambda command, line: iter(()))
+        yield from check_shell(path, ShellPassage(commands, 1), effects)
+        yield from check_python(path, code, lambda command, line: iter(()))
 
 
-def _packed(path: str, line: int, inside: str) -> Iterator[Finding]:
+def _check_decoded_text(path: str, line: int, inside: str) -> Iterator[ScanFinding]:
     """Hidden text is held to the same rules, and may not hold a program at all."""
-    found: list[Finding] = [
-        *look_at_prose(path, inside),
-        *look_at_shell(path, Passage(inside, 1, False)),
+    found: list[ScanFinding] = [
+        *check_prose(path, inside),
+        *check_shell(path, ShellPassage(inside, 1, False)),
     ]
     runs = re.search(
         r"\b(?:curl|wget|bash|/bin/sh|powershell|nc)\b[^\n]*(?:https?://|\||-c)|"
@@ -160,10 +306,12 @@ def _packed(path: str, line: int, inside: str) -> Iterator[Finding]:
     )
     for each in found[:1]:
         if each.blocks:
-            yield Finding(kind="encoded", file=path, line=line, cause=f"packed away: {each.cause}")
+            yield ScanFinding(
+                kind="encoded", file=path, line=line, cause=f"packed away: {each.cause}"
+            )
     if runs:
         cause = f"packed away: a program, {' '.join(inside.split())[:60]!r}"
-        yield Finding(kind="encoded", file=path, line=line, cause=cause)
+        yield ScanFinding(kind="encoded", file=path, line=line, cause=cause)
 
 
 def _reads_as_prose(path: str) -> bool:
@@ -172,10 +320,10 @@ def _reads_as_prose(path: str) -> bool:
     )
 
 
-def _comments(text: str) -> str:
+def _extract_comments(text: str) -> str:
     """What a program says to its reader, each on the line where it stands."""
     kept = ["" for _ in text.split("\n")]
-    for found in _WORDS.finditer(text):
+    for found in _COMMENT_TEXT.finditer(text):
         line = text.count("\n", 0, found.start())
         for number, words in enumerate(found[0].split("\n")):
             kept[line + number] += f" {words.lstrip('#/ ')}"
@@ -186,6 +334,6 @@ def _is_text(data: bytes) -> bool:
     return b"\0" not in data[:4096] or data.startswith((b"\xff\xfe", b"\xfe\xff"))
 
 
-def _sorted(found: Iterable[Finding]) -> list[Finding]:
+def _sort_findings(found: Iterable[ScanFinding]) -> list[ScanFinding]:
     unique = dict.fromkeys(found)
     return sorted(unique, key=lambda each: (not each.blocks, each.file, each.line))

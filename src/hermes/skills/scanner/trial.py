@@ -1,32 +1,159 @@
-"""Runs the scripts of a foreign skill behind walls, among secrets that are bait."""
+"""How the parts of a foreign skill would be run: its scripts, build files and install hooks."""
 
 import re
 import secrets
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from pathlib import PurePosixPath
 
 import anyio
+import msgspec
+from msgspec.structs import replace
 
 from hermes.core.errors import ToolError
+from hermes.core.messages import Value
 from hermes.core.protocols import Environment
-from hermes.skills.scanner.bait import PAPERS, SECRETS, Bait
-from hermes.skills.scanner.deed import speaks_of
-from hermes.skills.scanner.finding import Entry, Finding
-from hermes.skills.scanner.purpose import Purpose, purpose_of
-from hermes.skills.scanner.python_words import SECRET_NAME
-from hermes.skills.scanner.shell_text import Passage, look_at_shell
-from hermes.skills.scanner.verdict import Happened, is_evidence, judge
-from hermes.skills.scanner.watching import driver, node, shell, shim, watcher
-from hermes.skills.scanner.ways import Way, ways_of
+from hermes.skills.scanner.action import mentions_path
+from hermes.skills.scanner.finding import ScanFinding, SkillFile
+from hermes.skills.scanner.purpose import DeclaredPurpose, read_purpose
+from hermes.skills.scanner.python.api_names import SECRET_VARIABLE_NAME
+from hermes.skills.scanner.sandbox_hooks import (
+    read_node_hook,
+    read_program_shim,
+    read_python_driver,
+    read_python_hook,
+    read_shell_hook,
+)
+from hermes.skills.scanner.shell_text import ShellPassage, check_shell, extract_commands
+from hermes.skills.scanner.trial_verdict import (
+    CANARY_DOCUMENT_FILES,
+    CANARY_SECRET_FILES,
+    CanarySecret,
+    TrialEvent,
+    is_forensic_evidence,
+    judge_trial_event,
+)
 
-_STEERS = re.compile(
+MAX_ENTRY_POINTS = 24
+_COUNTS_USES = re.compile(r"\+\s*=?\s*1\b|\+\+|\bwc\b|st_size|getsize|\bstat\b|>>|\blen\(|\bsum\(")
+_REQUIRED_VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]{2,40}):?\?")
+_INTERPRETERS = {".js": "node", ".mjs": "node", ".cjs": "node", ".pl": "perl", ".rb": "ruby",
+             ".php": "php", ".lua": "lua"}  # fmt: skip
+_NPM_SCRIPTS = (
+    "preinstall",
+    "install",
+    "postinstall",
+    "prepare",
+    "prepublish",
+    "pretest",
+    "test",
+    "start",
+)
+
+
+class SkillEntryPoint(Value, frozen=True):
+    file: str
+    command: str
+    argument_lines: tuple[str, ...] = ()
+    """What its own text hands to it, one call each."""
+    counts_uses: bool = False
+    """It can tell how often it was used."""
+    required_variables: tuple[str, ...] = ()
+    """Variables without which it does not begin."""
+    script: str = ""
+    """Commands that stand among settings, to be run as one."""
+
+
+class _PackageScripts(Value, frozen=True):
+    scripts: dict[str, str] = {}
+
+
+def find_entry_points(entries: Sequence[SkillFile]) -> list[SkillEntryPoint]:
+    texts = "\n".join(each.text for each in entries if each.path.endswith((".md", ".txt")))
+    found = [
+        (way, entry) for entry in entries if not entry.link for way in _file_entry_points(entry)
+    ][:MAX_ENTRY_POINTS]
+    return [
+        replace(
+            way,
+            argument_lines=tuple(_find_documented_arguments(texts, way.file)),
+            required_variables=tuple(dict.fromkeys(_REQUIRED_VARIABLE.findall(entry.text)))[:8],
+            counts_uses=bool(_COUNTS_USES.search(entry.text)) and not way.script,
+        )
+        for way, entry in found
+    ]
+
+
+def _find_documented_arguments(texts: str, file: str) -> Iterator[str]:
+    """The arguments with which the text calls a script, made so that they lead somewhere."""
+    name = re.escape(PurePosixPath(file).name)
+    for found in list(re.finditer(rf"{name}(?![\w.])[\"']?((?:[ \t]+[^\n`|;&>]*)?)", texts))[:4]:
+        words = [_substitute_argument(word) for word in re.sub(r"\s#.*", "", found[1]).split()]
+        if words and len(words) <= 12:
+            yield " ".join(shlex.quote(word) for word in words)
+
+
+def _substitute_argument(word: str) -> str:
+    """A stand-in for a placeholder, a pattern, or a place outside."""
+    word = word.strip("\"'[](),…").replace("...", "")
+    if word.startswith("-") or re.fullmatch(r"[\d:.,x-]+", word):
+        return word
+    if "://" in word:
+        return "http://127.0.0.1:9/"
+    plain = re.sub(r"[^\w.-]", "x", word.rpartition("/")[2]).strip("-") or "notes.txt"
+    return f"sample/{plain}" if re.search(r"[/.*<>$~]", word) or word.isupper() else plain
+
+
+def _file_entry_points(entry: SkillFile) -> Iterator[SkillEntryPoint]:
+    path = PurePosixPath(entry.path)
+    inner = shlex.quote(f"skill/{entry.path}")
+    first = entry.data[:80].split(b"\n")[0]
+    program = _INTERPRETERS.get(path.suffix)
+    if path.suffix in (".py", ".pyw") or (first.startswith(b"#!") and b"python" in first):
+        yield SkillEntryPoint(entry.path, f"python3 watch/driver.py {inner}")
+    elif path.suffix in (".sh", ".bash") or (
+        first.startswith(b"#!") and re.search(rb"sh\b", first)
+    ):
+        yield SkillEntryPoint(entry.path, f"bash -x {inner}")
+    elif program:
+        yield SkillEntryPoint(entry.path, f"{program} {inner}")
+    elif path.suffix == ".awk":
+        yield SkillEntryPoint(entry.path, f"awk -f {inner}")
+    elif path.name in ("Makefile", "makefile", "GNUmakefile"):
+        folder = shlex.quote(str(PurePosixPath("skill") / path.parent))
+        targets = " ".join(re.findall(r"^([\w-]+):(?!=)", entry.text, re.MULTILINE)[:6])
+        yield SkillEntryPoint(entry.path, f"make -k -C {folder} {targets} SHELL='/bin/bash -x'")
+    elif path.name == "package.json":
+        yield from _npm_entry_points(entry)
+    elif path.name == "playbook.yaml":
+        script = re.sub(r"\{\{[^{}]*\}\}", "sample", extract_commands(entry.path, entry.text))
+        yield SkillEntryPoint(entry.path, "bash -x watch/steps.sh", script=script)
+
+
+def _npm_entry_points(entry: SkillFile) -> Iterator[SkillEntryPoint]:
+    try:
+        scripts = msgspec.json.decode(entry.data, type=_PackageScripts).scripts
+    except msgspec.DecodeError:
+        return
+    folder = shlex.quote(str(PurePosixPath("skill") / PurePosixPath(entry.path).parent))
+    for name in _NPM_SCRIPTS:
+        if name in scripts:
+            yield SkillEntryPoint(
+                entry.path, f"bash -xc {shlex.quote(f'cd {folder}; {scripts[name]}')}"
+            )
+
+
+_HIDDEN_SETTINGS_FILE = re.compile(
     r"(?:^|/)\.(?!local/(?:share|state)/|config/[\w-]+/[\w-]+\.(?:json|ya?ml|toml)$|cache/)\w"
 )
 """Hidden files, but for those in which programs keep their own."""
-_AGENTS = frozenset({"hermes", "claude", "cursor", "codex", "gemini", "config", "local", "gnupg"})
-Places = Callable[[Mapping[str, str]], AbstractAsyncContextManager[Environment]]
+_PROTECTED_FOLDERS = frozenset(
+    {"hermes", "claude", "cursor", "codex", "gemini", "config", "local", "gnupg"}
+)
+OpenTrialSandbox = Callable[[Mapping[str, str]], AbstractAsyncContextManager[Environment]]
 """Opens a sandbox without network whose commands see these variables."""
-GUISES = (
+HOST_PROFILES = (
     "WATCH_SHIFT= WATCH_HOST=anna-laptop WATCH_DOMAIN=corp.acme.com WATCH_USER=anna USER=anna "
     "LOGNAME=anna HOSTNAME=anna-laptop TERM=xterm-256color DISPLAY=:0 LANG=en_US.UTF-8 SHLVL=2",
     f"WATCH_SHIFT={3 * 365 * 86400} WATCH_HOST=prod-db-1 WATCH_DOMAIN=prod.acme.com "
@@ -35,13 +162,13 @@ GUISES = (
 )
 """A developer's machine, now; and years ahead a server, as root, in a build: what waits for one of
 them goes off there."""
-MOST_LINES = 2000
+MAX_LOG_LINES = 2000
 """Of what a script did; one that goes round without end says nothing new after these."""
-OFTEN = 24
+MAX_REPEATED_CALLS = 24
 """So many times each is called, one after the other: some count their uses."""
-SECONDS = 4
-TOGETHER = 60.0
-_SHIMMED = (
+SCRIPT_TIMEOUT_S = 4
+TRIAL_TIMEOUT_S = 60.0
+_SHIMMED_PROGRAMS = (
     "curl", "wget", "nc", "ncat", "netcat", "socat", "ssh", "scp", "sftp", "rsync", "ftp", "telnet",
     "dig", "nslookup", "host", "ping", "crontab", "at", "systemctl", "launchctl", "mail", "sleep",
     "sendmail", "sudo", "su", "docker", "kubectl", "aws", "gcloud", "date", "hostname", "whoami",
@@ -52,42 +179,48 @@ _SHIMMED = (
 )  # fmt: skip
 
 
-async def try_scripts(entries: Sequence[Entry], places: Places) -> list[Finding]:
-    """What each script did. Raises `PlaceFailed` when there is no sandbox to try it in."""
-    bait = Bait(secrets.token_hex(12))
-    purpose = purpose_of(entries)
-    found: list[Finding] = []
-    ways = ways_of(entries)
-    with anyio.move_on_after(TOGETHER) as scope:
+async def run_trial(
+    entries: Sequence[SkillFile], open_sandbox: OpenTrialSandbox
+) -> list[ScanFinding]:
+    """What each script did. Raises `EnvironmentFailed` when there is no sandbox to try it in."""
+    bait = CanarySecret(secrets.token_hex(12))
+    purpose = read_purpose(entries)
+    found: list[ScanFinding] = []
+    ways = find_entry_points(entries)
+    with anyio.move_on_after(TRIAL_TIMEOUT_S) as scope:
         for way in ways:
-            for guise in GUISES:
-                async with places(bait.variables()) as place:
-                    await _furnish(place, entries, way, bait)
-                    given = "".join(f" {name}={_wish(name, bait)}" for name in way.wants)
-                    log = await _watched(place, way, f"{guise} WATCH_BAIT={bait.value}{given}")
-                    found += _judged(way, log, bait, purpose)
-                    found += await _left_behind(place, way, purpose)
+            for guise in HOST_PROFILES:
+                async with open_sandbox(bait.variables()) as place:
+                    await _prepare_sandbox(place, entries, way, bait)
+                    given = "".join(
+                        f" {name}={_variable_value(name, bait)}" for name in way.required_variables
+                    )
+                    log = await _run_watched(place, way, f"{guise} WATCH_BAIT={bait.value}{given}")
+                    found += _judge_log(way, log, bait, purpose)
+                    found += await _find_changed_files(place, way, purpose)
     if scope.cancelled_caught:
-        found.append(_did(ways[0], "its scripts take too long to be tried", blocks=False))
+        found.append(_trial_finding(ways[0], "its scripts take too long to be tried", blocks=False))
     return list(dict.fromkeys(found))
 
 
-async def _furnish(place: Environment, entries: Sequence[Entry], way: Way, bait: Bait) -> None:
-    for path in (*SECRETS, *PAPERS):
-        text = "kept\n" if path in PAPERS else f"{bait.value}\n"
+async def _prepare_sandbox(
+    place: Environment, entries: Sequence[SkillFile], way: SkillEntryPoint, bait: CanarySecret
+) -> None:
+    for path in (*CANARY_SECRET_FILES, *CANARY_DOCUMENT_FILES):
+        text = "kept\n" if path in CANARY_DOCUMENT_FILES else f"{bait.value}\n"
         await place.write(f"~/{path}", text.encode())
     for entry in entries:
         if not entry.link:
             await place.write(f"skill/{entry.path}", entry.data)
-    await place.write("watch/python/sitecustomize.py", watcher())
-    await place.write("watch/driver.py", driver())
-    await place.write("watch/bin/curl", shim())
-    await place.write("watch/shell", shell())
-    await place.write("watch/node.cjs", node())
+    await place.write("watch/python/sitecustomize.py", read_python_hook())
+    await place.write("watch/driver.py", read_python_driver())
+    await place.write("watch/bin/curl", read_program_shim())
+    await place.write("watch/shell", read_shell_hook())
+    await place.write("watch/node.cjs", read_node_hook())
     await place.write("watch/steps.sh", way.script.encode())
-    for name in {"notes.txt", *_samples(way)}:
-        await place.write(f"sample/{name}", _sample(name, _columns(way)))
-    names = " ".join(_SHIMMED)
+    for name in {"notes.txt", *_sample_names(way)}:
+        await place.write(f"sample/{name}", _sample_content(name, _sample_columns(way)))
+    names = " ".join(_SHIMMED_PROGRAMS)
     # Read times set back: whatever reads a secret, in whatever language, moves them.
     await place.run(
         f"chmod 755 watch/bin/curl; for n in {names}; do [ $n = curl ] || cp watch/bin/curl "
@@ -96,24 +229,28 @@ async def _furnish(place: Environment, entries: Sequence[Entry], way: Way, bait:
     )
 
 
-def _wish(name: str, bait: Bait) -> str:
+def _variable_value(name: str, bait: CanarySecret) -> str:
     """What a person would put into a variable of that name."""
-    if SECRET_NAME.search(name):
-        return bait.wanted
+    if SECRET_VARIABLE_NAME.search(name):
+        return bait.requested_value
     return "http://127.0.0.1:9" if re.search(r"URL|HOST|ENDPOINT|ADDR|SERVER", name) else "sample"
 
 
-def _samples(way: Way) -> set[str]:
-    return {each for each in re.findall(r"sample/([\w.-]+)", " ".join(way.given)) if each[0] != "."}
+def _sample_names(way: SkillEntryPoint) -> set[str]:
+    return {
+        each
+        for each in re.findall(r"sample/([\w.-]+)", " ".join(way.argument_lines))
+        if each[0] != "."
+    }
 
 
-def _columns(way: Way) -> list[str]:
+def _sample_columns(way: SkillEntryPoint) -> list[str]:
     """Words that a script is given beside its files are often the columns that it looks for."""
-    words = re.findall(r"(?<![\w./-])[a-z]\w{1,20}(?![\w./-])", " ".join(way.given))
+    words = re.findall(r"(?<![\w./-])[a-z]\w{1,20}(?![\w./-])", " ".join(way.argument_lines))
     return ["a", "b", *dict.fromkeys(words)][:8]
 
 
-def _sample(name: str, columns: list[str]) -> bytes:
+def _sample_content(name: str, columns: list[str]) -> bytes:
     if name.endswith((".json", ".jsonl")):
         return b'{"a": 1, "items": [1, 2]}\n'
     if name.endswith((".yaml", ".yml")):
@@ -123,11 +260,13 @@ def _sample(name: str, columns: list[str]) -> bytes:
     return f"{between.join(columns)}\n{between.join(values)}\n".encode()
 
 
-async def _watched(place: Environment, way: Way, guise: str) -> str:
-    given = [*way.given, "sample sample/notes.txt", "sample/notes.txt sample"]
+async def _run_watched(place: Environment, way: SkillEntryPoint, guise: str) -> str:
+    given = [*way.argument_lines, "sample sample/notes.txt", "sample/notes.txt sample"]
     calls = [f"{way.command} {each} </dev/null" for each in given]
-    again = f"for n in {{2..{OFTEN}}}; do [ $SECONDS -ge 2 ] && break; {calls[0]}; done"
-    if not way.counts:
+    again = (
+        f"for n in {{2..{MAX_REPEATED_CALLS}}}; do [ $SECONDS -ge 2 ] && break; {calls[0]}; done"
+    )
+    if not way.counts_uses:
         again = ""
     if "driver.py" in way.command:
         # It goes through them all, again and again, within one process.
@@ -137,12 +276,12 @@ async def _watched(place: Environment, way: Way, guise: str) -> str:
     await place.write("watch/all.sh", "\n".join([*calls, again, ""]).encode())
     await place.run(
         f'export {guise} WATCH_LOG="$PWD/watch/log" BASH_XTRACEFD=19 '
-        f'WATCH_AGAIN={OFTEN if way.counts else 1} WATCH_PLACE="$PWD/watch" '
+        f'WATCH_AGAIN={MAX_REPEATED_CALLS if way.counts_uses else 1} WATCH_PLACE="$PWD/watch" '
         f'BASH_ENV="$PWD/watch/shell" NODE_OPTIONS="--require $PWD/watch/node.cjs" '
         f'PYTHONPATH="$PWD/watch/python" PYTHONDONTWRITEBYTECODE=1 '
-        f'PATH="$PWD/watch/bin:$PATH"; timeout -s KILL {SECONDS} bash watch/all.sh '
+        f'PATH="$PWD/watch/bin:$PATH"; timeout -s KILL {SCRIPT_TIMEOUT_S} bash watch/all.sh '
         "</dev/null >/dev/null 2>&1 19>>watch/log",
-        timeout=SECONDS + 5.0,
+        timeout=SCRIPT_TIMEOUT_S + 5.0,
     )
     try:
         return (await place.read("watch/log", limit=2 << 20)).decode(errors="replace")
@@ -150,22 +289,26 @@ async def _watched(place: Environment, way: Way, guise: str) -> str:
         return "gone\tthe log of what it does was removed"
 
 
-def _judged(way: Way, log: str, bait: Bait, purpose: Purpose) -> Iterator[Finding]:
-    for line in list(dict.fromkeys(log.splitlines()))[:MOST_LINES]:
+def _judge_log(
+    way: SkillEntryPoint, log: str, bait: CanarySecret, purpose: DeclaredPurpose
+) -> Iterator[ScanFinding]:
+    for line in list(dict.fromkeys(log.splitlines()))[:MAX_LOG_LINES]:
         what, _, text = line.partition("\t")
         if not text:
             what, text = "trace", line.lstrip("+ ")
-        verdict = judge(Happened(what, text), bait, purpose)
+        verdict = judge_trial_event(TrialEvent(what, text), bait, purpose)
         if verdict.cause:
-            yield _did(way, verdict.cause, blocks=verdict.blocks)
+            yield _trial_finding(way, verdict.cause, blocks=verdict.blocks)
         if what in ("program", "command"):
-            for each in look_at_shell(way.file, Passage(text, 1, False)):
-                yield _did(way, f"it ran {text[:80]!r}: {each.cause}", blocks=each.blocks)
+            for each in check_shell(way.file, ShellPassage(text, 1, False)):
+                yield _trial_finding(way, f"it ran {text[:80]!r}: {each.cause}", blocks=each.blocks)
 
 
-async def _left_behind(place: Environment, way: Way, purpose: Purpose) -> list[Finding]:
+async def _find_changed_files(
+    place: Environment, way: SkillEntryPoint, purpose: DeclaredPurpose
+) -> list[ScanFinding]:
     """Secrets that were read, and files of the home that are new or other than before."""
-    papers = " ".join(f'"$HOME/{path}"' for path in PAPERS)
+    papers = " ".join(f'"$HOME/{path}"' for path in CANARY_DOCUMENT_FILES)
     seen = await place.run(
         'find "$HOME" -newer watch/start -type f ! -path "*/.cache/*" 2>/dev/null | head -20; '
         f'for f in {papers}; do grep -qsx kept "$f" || echo "$f"; done; '
@@ -174,25 +317,29 @@ async def _left_behind(place: Environment, way: Way, purpose: Purpose) -> list[F
     found = []
     for line in seen.output.splitlines():
         name = line.rpartition("/home/")[2]
-        near = next((path for path in SECRETS if name.startswith(path)), "")
-        if f"~/{name}" in purpose.whole or (near and speaks_of(near, purpose)):
+        near = next((path for path in CANARY_SECRET_FILES if name.startswith(path)), "")
+        if f"~/{name}" in purpose.all_text or (near and mentions_path(near, purpose)):
             continue
         if line.startswith("read "):
-            if name in SECRETS and name != ".npmrc":
-                blocks = not is_evidence(name, purpose)
-                found.append(_did(way, f"it read ~/{name}", blocks=blocks))
-        elif name in PAPERS or name in SECRETS or _steers(name, purpose):
-            found.append(_did(way, f"it changed ~/{name} in the home of its person"))
+            if name in CANARY_SECRET_FILES and name != ".npmrc":
+                blocks = not is_forensic_evidence(name, purpose)
+                found.append(_trial_finding(way, f"it read ~/{name}", blocks=blocks))
+        elif (
+            name in CANARY_DOCUMENT_FILES
+            or name in CANARY_SECRET_FILES
+            or _is_settings_change(name, purpose)
+        ):
+            found.append(_trial_finding(way, f"it changed ~/{name} in the home of its person"))
     return found[:6]
 
 
-def _steers(name: str, purpose: Purpose) -> bool:
+def _is_settings_change(name: str, purpose: DeclaredPurpose) -> bool:
     """A hidden file, unless it lies in the folder of the very program that the skill is about."""
     own = re.match(r"\.([a-z]{4,})(?:\.d)?/", name)
-    if own and own[1] not in _AGENTS and re.search(rf"\b{own[1]}\b", purpose.short):
+    if own and own[1] not in _PROTECTED_FOLDERS and re.search(rf"\b{own[1]}\b", purpose.summary):
         return False
-    return bool(_STEERS.search(name))
+    return bool(_HIDDEN_SETTINGS_FILE.search(name))
 
 
-def _did(way: Way, cause: str, *, blocks: bool = True) -> Finding:
-    return Finding(kind="sandbox", file=way.file, line=1, cause=cause, blocks=blocks)
+def _trial_finding(way: SkillEntryPoint, cause: str, *, blocks: bool = True) -> ScanFinding:
+    return ScanFinding(kind="sandbox", file=way.file, line=1, cause=cause, blocks=blocks)

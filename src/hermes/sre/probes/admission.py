@@ -5,41 +5,43 @@ The same decision says what the kernel holds a probe to, where it can.
 
 from collections.abc import Sequence
 
-from hermes.core.actions import Action, Decision, KernelSupport, Policy, Profile
-from hermes.core.ids import new_id
+from hermes.core.actions import Action, ConfinementProfile, Decision, KernelSupport, Policy
 from hermes.core.messages import Risk, ToolCall, Value
 from hermes.core.protocols import ConfinesCommands, Environment
-from hermes.sre.probes.command import command_of
-from hermes.sre.probes.native import LOCAL, can_ask
+from hermes.core.run_ids import new_id
+from hermes.sre.probes.native import LOCAL_ENVIRONMENT, can_run_natively
 from hermes.sre.probes.probe import Probe
+from hermes.sre.probes.shell_command import shell_command_of
 
-RUN = "watch"
-READS = frozenset({"read", "network-local", "network-read"})
+WATCH_RUN = "watch"
+READ_EFFECTS = frozenset({"read", "network-local", "network-read"})
 """What a look may do, in the words of the policy."""
-UNCONFINED = frozenset({"config"})
+UNCONFINED_KINDS = frozenset({"config"})
 """Kinds whose programs open logs for writing, or look into other processes, only to check."""
 
 
-class Vouched(Probe, frozen=True, omit_defaults=True):
+class AdmittedProbe(Probe, frozen=True, omit_defaults=True):
     """A command that somebody has looked at. No file can say so: only `admit` does, and code that
     wrote the command itself. Others are never run."""
 
-    profile: Profile | None = None
+    profile: ConfinementProfile | None = None
     """What the kernel holds it to; None where it cannot."""
 
 
-def vouch(probe: Probe, profile: Profile | None = None) -> Vouched:
+def mark_admitted(probe: Probe, profile: ConfinementProfile | None = None) -> AdmittedProbe:
     fields = {field: getattr(probe, field) for field in Probe.__struct_fields__}
-    return Vouched(**fields, profile=profile)
+    return AdmittedProbe(**fields, profile=profile)
 
 
-class Admission(Value, kw_only=True, frozen=True):
+class AdmissionResult(Value, kw_only=True, frozen=True):
     probes: tuple[Probe, ...] = ()
     refused: tuple[str, ...] = ()
     """Probe and reason, in words."""
 
 
-async def admit(probes: Sequence[Probe], policy: Policy, environment: Environment) -> Admission:
+async def admit_probes(
+    probes: Sequence[Probe], policy: Policy, environment: Environment
+) -> AdmissionResult:
     """Own kinds are written here and only read; a declared command is looked at closely.
 
     A look is refused for what it does, never because the kernel cannot hold it: no watch goes blind
@@ -50,31 +52,33 @@ async def admit(probes: Sequence[Probe], policy: Policy, environment: Environmen
     refused: list[str] = []
     for probe in probes:
         own = probe.kind != "command"
-        why = "" if own else _objection(policy.decide(_action(probe, environment, None)))
+        why = "" if own else _objection(policy.decide(_probe_action(probe, environment, None)))
         if why:
             refused.append(f"{probe.name}: {why}")
             continue
-        asked_natively = can_ask(environment, probe, "") or probe.kind in UNCONFINED
-        free = own and (asked_natively or environment.name != LOCAL)
+        asked_natively = can_run_natively(environment, probe, "") or probe.kind in UNCONFINED_KINDS
+        free = own and (asked_natively or environment.name != LOCAL_ENVIRONMENT)
         profile = None if free else await _profile(probe, policy, environment)
-        taken.append(probe if own and profile is None else vouch(probe, profile))
-    return Admission(probes=tuple(taken), refused=tuple(refused))
+        taken.append(probe if own and profile is None else mark_admitted(probe, profile))
+    return AdmissionResult(probes=tuple(taken), refused=tuple(refused))
 
 
-async def _profile(probe: Probe, policy: Policy, environment: Environment) -> Profile | None:
+async def _profile(
+    probe: Probe, policy: Policy, environment: Environment
+) -> ConfinementProfile | None:
     """What the kernel of the environment holds the probe to; None where it cannot."""
     if not isinstance(environment, ConfinesCommands):
         return None
     kernel = await environment.kernel_support()
-    decision = policy.decide(_action(probe, environment, kernel))
+    decision = policy.decide(_probe_action(probe, environment, kernel))
     return decision.profile if decision.enforced in ("yes", "partly") else None
 
 
-def _action(probe: Probe, environment: Environment, kernel: KernelSupport | None) -> Action:
+def _probe_action(probe: Probe, environment: Environment, kernel: KernelSupport | None) -> Action:
     return Action(
-        call=ToolCall(new_id("probe"), "terminal", {"command": command_of(probe)}),
+        call=ToolCall(new_id("probe"), "terminal", {"command": shell_command_of(probe)}),
         risk=Risk.CHANGE,
-        run=RUN,
+        run=WATCH_RUN,
         origin="incident",
         environment=environment.name,
         target=environment.target,
@@ -84,7 +88,7 @@ def _action(probe: Probe, environment: Environment, kernel: KernelSupport | None
 
 
 def _objection(decision: Decision) -> str:
-    if more := sorted(set(decision.effects) - READS):
+    if more := sorted(set(decision.effects) - READ_EFFECTS):
         return f"a probe may only read, and this is {', '.join(more)} ({decision.rule})"
     if decision.verdict != "allow":
         return f"the policy says {decision.verdict}: {decision.reason} ({decision.rule})"

@@ -1,4 +1,4 @@
-"""Which probes a host deserves, found by looking at it once."""
+"""Web pages worth asking for: those that answer, and those that users ask for and only read."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,23 +8,136 @@ from msgspec.structs import replace
 
 from hermes.core.messages import Value
 from hermes.core.protocols import Environment
-from hermes.sre.probes.inventory import Sighting
-from hermes.sre.probes.kinds.logs import JOURNAL
-from hermes.sre.probes.marks import NOW, SUPPOSED, name_of, now
-from hermes.sre.probes.probe import Kind, Probe
-from hermes.sre.probes.sightings import process_probes, provisional_probe, sightings
-from hermes.sre.probes.survey import Installed, Survey, Unit, read_survey, survey_script
-from hermes.sre.probes.web import web_probes
+from hermes.sre.probes.host_scan import (
+    HostScan,
+    InstalledServer,
+    LoggedRequests,
+    ServiceUnit,
+    parse_scan,
+    scan_script,
+)
+from hermes.sre.probes.inventory import (
+    RunningService,
+    find_running_services,
+    mark_provisional,
+    process_probes,
+)
+from hermes.sre.probes.kinds.logs import JOURNAL_PREFIX
+from hermes.sre.probes.probe import (
+    STATE_LABEL,
+    SUPPOSED_LABEL,
+    Probe,
+    ProbeKind,
+    probe_name,
+    state_label,
+)
 
-_STORES: dict[str, Kind] = {
+_CHANGING_PATHS = re.compile(
+    r"put|post|add|new|order|book|buy|pay|del|remove|publish|send|note|store|upload|write|create"
+    r"|update|reset|logout|login|sign|token|settle|transfer|accept|submit|queue|push|issue|leak"
+    r"|admin|run|exec|start|stop|kill|trigger|[?;&%]",
+    re.IGNORECASE,
+)
+"""Paths that may do more than read, by their names: nobody but users asks for them."""
+_MAX_PATHS = 3
+
+
+def web_probes(survey: HostScan, *, failing_too: bool = False) -> Iterator[Probe]:
+    """`failing_too`: also a page that fails when it is first seen, which may be an outage. While
+    an incident is worked on it may as well have failed always."""
+    owner = {each.port: each.service for each in survey.listeners}
+    for port, statuses in sorted(survey.http.items()):
+        noted = [
+            each for each in survey.logged_requests if each.unit == f"{owner.get(port, '')}.service"
+        ]
+        if not any(statuses.values()) and not noted:
+            continue
+        for path, status in statuses.items():
+            if _is_worth_probing(path, status, noted, failing_too):
+                yield _http_probe(port, path, status, owner.get(port, ""))
+    for port, (status, name) in sorted(survey.https.items()):
+        service = owner.get(port, "")
+        yield replace(_http_probe(port, "/", status, service), what=f"https://127.0.0.1:{port}/")
+        yield _tls_probe(port, name, service)
+    yield from _logged_page_probes(survey)
+
+
+def _tls_probe(port: int, name: str, service: str) -> Probe:
+    return Probe(
+        name=f"tls-{port}",
+        kind="tls",
+        what=f"127.0.0.1:{port}/{name}" if name else f"127.0.0.1:{port}",
+        service=service,
+        interval=60.0,
+    )
+
+
+def _is_worth_probing(
+    path: str, status: int, noted: list[LoggedRequests], failing_too: bool
+) -> bool:
+    if path != "/":
+        return status not in (0, 400, 401, 403, 404, 405)
+    users = any(each.path == "/" and each.times > 2 for each in noted)
+    fine = 0 < status < 500
+    return fine or users or (status == 0 and bool(noted)) or (status >= 500 and failing_too)
+
+
+def _http_probe(port: int, path: str, status: int, service: str) -> Probe:
+    fine = 0 < status < 500
+    return Probe(
+        name=probe_name(f"http-{port}", path if path != "/" else ""),
+        kind="http",
+        what=f"http://127.0.0.1:{port}{path}",
+        service=service,
+        status="<400" if 0 < status < 400 or path != "/" else "<500",
+        labels=state_label(fine),
+    )
+
+
+def _logged_page_probes(survey: HostScan) -> Iterator[Probe]:
+    """What users ask for, by the service's own log: the pages that only read are asked for too."""
+    ports = {each.service: each.port for each in survey.listeners if each.port not in survey.https}
+    ports |= {
+        unit.removesuffix(".service"): port for unit, port in survey.announced_ports if port
+    } | ports
+    for name in sorted({each.unit for each in survey.logged_requests}):
+        service = name.removesuffix(".service")
+        noted = sorted(
+            (each for each in survey.logged_requests if each.unit == name and each.times > 1),
+            key=lambda each: (each.last < 400, -each.times, each.path),
+        )
+        yield Probe(
+            name=probe_name("answers", service),
+            kind="answers",
+            what=f"{JOURNAL_PREFIX}{name}",
+            service=service,
+            labels=state_label(not any(each.last >= 500 or each.last == 429 for each in noted)),
+        )
+        reads = [each for each in noted if each.method == "GET" and _only_reads(each.path)]
+        for each in reads[:_MAX_PATHS] if service in ports else ():
+            probe = _http_probe(ports[service], each.path, each.last, service)
+            seen = "<400" if each.good else "<400,401,403,404,405"
+            yield replace(probe, status=seen, labels=state_label(each.last < 400))
+
+
+def _only_reads(path: str) -> bool:
+    plain = re.fullmatch(r"/[\w./~-]{0,80}", path) is not None
+    return plain and path not in ("/", "/health") and not _CHANGING_PATHS.search(path)
+
+
+_DATABASE_KINDS: dict[str, ProbeKind] = {
     "postgres": "postgres",
     "redis-server": "redis",
     "mysqld": "mysql",
     "mariadbd": "mysql",
 }
-_CLIENTS: dict[Kind, str] = {"postgres": "pg_isready", "redis": "redis-cli", "mysql": "mysqladmin"}
+_DATABASE_CLIENTS: dict[ProbeKind, str] = {
+    "postgres": "pg_isready",
+    "redis": "redis-cli",
+    "mysql": "mysqladmin",
+}
 SETTLE_S = 300.0
-_CONFIGURED = {
+_CONFIG_OPTIONS = {
     "nginx": "-c",
     "apache2": "-f",
     "httpd": "-f",
@@ -34,63 +147,65 @@ _CONFIGURED = {
     "postgres": "-D",
 }
 """Servers whose configuration can be checked, and the option that names it."""
-_LIVELY = 3600.0
+_MAX_LOG_AGE_S = 3600.0
 """Seconds since somebody wrote to a log that is worth reading."""
 
 
-class Discovery(Value, kw_only=True, frozen=True):
+class DiscoveryResult(Value, kw_only=True, frozen=True):
     probes: tuple[Probe, ...] = ()
     notes: tuple[str, ...] = ()
     """What was seen and is not watched, and why."""
-    services: tuple[Sighting, ...] = ()
+    services: tuple[RunningService, ...] = ()
     """What runs now."""
-    installed: tuple[Installed, ...] = ()
+    installed: tuple[InstalledServer, ...] = ()
     """What is installed and does not run."""
     stopped: tuple[str, ...] = ()
     """Programs of supervisord that do not run, and that it does not try to start."""
 
 
-async def discover(
+async def discover_probes(
     environment: Environment,
     *,
-    patience: float = 0.4,
+    http_timeout_s: float = 0.4,
     timeout: float = 15.0,
-    settle: float = SETTLE_S,
+    settle_s: float = SETTLE_S,
     failing_too: bool = False,
-) -> Discovery:
+) -> DiscoveryResult:
     """Looks once and changes nothing. `patience`: seconds for a web server to say something;
     `settle`: age in seconds at which an unsupervised process is meant to stay; `failing_too`: also
     pages that fail now."""
-    result = await environment.run(survey_script(patience), timeout=timeout, cwd="/")
-    found = proposed(read_survey(result.output), settle, failing_too=failing_too)
+    result = await environment.run(scan_script(http_timeout_s), timeout=timeout, cwd="/")
+    found = propose_probes(parse_scan(result.output), settle_s, failing_too=failing_too)
     if result.timed_out:
         late = f"the look was cut short after {timeout:g} s: there may be more"
         return replace(found, notes=(*found.notes, late))
     return found
 
 
-def proposed(survey: Survey, settle: float = SETTLE_S, *, failing_too: bool = False) -> Discovery:
+def propose_probes(
+    survey: HostScan, settle: float = SETTLE_S, *, failing_too: bool = False
+) -> DiscoveryResult:
     notes = list(_notes(survey))
-    services = tuple(sightings(survey, settle))
+    services = tuple(find_running_services(survey, settle))
     provisional = {each.name for each in services if not each.why}
-    probes = _named(
+    probes = _unique_by_name(
         (
-            *_host(survey),
-            *_units(survey),
-            *_ports(survey),
+            *_host_probes(survey),
+            *_unit_probes(survey),
+            *_port_probes(survey),
             *web_probes(survey, failing_too=failing_too),
-            *_stores(survey),
+            *_database_probes(survey),
             *process_probes(survey),
-            *_certificates(survey),
-            *_configurations(survey),
-            *_jobs(survey),
-            *_logs(survey),
-            *_journals(survey),
+            *_certificate_probes(survey),
+            *_config_probes(survey),
+            *_cron_probes(survey),
+            *_log_probes(survey),
+            *_journal_probes(survey),
         )
     )
-    return Discovery(
+    return DiscoveryResult(
         probes=tuple(
-            provisional_probe(each) if each.service in provisional else each for each in probes
+            mark_provisional(each) if each.service in provisional else each for each in probes
         ),
         notes=tuple(notes),
         services=services,
@@ -99,7 +214,7 @@ def proposed(survey: Survey, settle: float = SETTLE_S, *, failing_too: bool = Fa
     )
 
 
-def _host(survey: Survey) -> Iterator[Probe]:
+def _host_probes(survey: HostScan) -> Iterator[Probe]:
     yield Probe(name="cpu", kind="cpu", fails=4, severity="P3")
     yield Probe(name="load", kind="load", fails=4, severity="P3")
     yield Probe(name="memory", kind="memory", severity="P2")
@@ -107,14 +222,14 @@ def _host(survey: Survey) -> Iterator[Probe]:
     yield Probe(name="zombies", kind="zombies", interval=60.0, severity="P3")
     for path, (used, free) in survey.disks.items():
         limit = 60 if path == "/dev/shm" else None
-        state = now(used < (limit or 90) and free >= 1024)
+        state = state_label(used < (limit or 90) and free >= 1024)
         if used >= 98 or free < 1024:
-            state = {NOW: "full"}
-        name = name_of("disk", path)
+            state = {STATE_LABEL: "full"}
+        name = probe_name("disk", path)
         yield Probe(name=name, kind="disk", what=path, limit=limit, labels=state)
         if not path.startswith(("/dev", "/run")):
             yield Probe(
-                name=name_of("forecast", path),
+                name=probe_name("forecast", path),
                 kind="forecast",
                 what=path,
                 interval=60.0,
@@ -123,106 +238,106 @@ def _host(survey: Survey) -> Iterator[Probe]:
             )
     for path, used in survey.inodes.items():
         yield Probe(
-            name=name_of("inodes", path),
+            name=probe_name("inodes", path),
             kind="inodes",
             what=path,
             interval=60.0,
-            labels=now(used < 90),
+            labels=state_label(used < 90),
         )
 
 
-def _units(survey: Survey) -> Iterator[Probe]:
+def _unit_probes(survey: HostScan) -> Iterator[Probe]:
     for unit in survey.units:
-        if not _expected(unit):
+        if not _is_expected(unit):
             continue
         yield Probe(
-            name=name_of("unit", unit.service),
+            name=probe_name("unit", unit.service),
             kind="unit",
             what=unit.name,
             service=unit.service,
-            status="ended-well" if unit.ends else "",
-            labels=now(unit.well),
+            status="ended-well" if unit.is_oneshot else "",
+            labels=state_label(unit.well),
         )
 
 
-def _expected(unit: Unit) -> bool:
+def _is_expected(unit: ServiceUnit) -> bool:
     """Meant to run, or broken: what nobody enabled and nobody started is nobody's loss."""
-    if unit.ends and unit.active == "inactive" and unit.result in ("success", ""):
+    if unit.is_oneshot and unit.active == "inactive" and unit.result in ("success", ""):
         return False
     return unit.active in ("failed", "activating", "active") or unit.is_enabled
 
 
-def _ports(survey: Survey) -> Iterator[Probe]:
+def _port_probes(survey: HostScan) -> Iterator[Probe]:
     heard = {each.port for each in survey.listeners}
     for port in sorted(heard):
         each = next(one for one in survey.listeners if one.port == port)
-        host = _ask_at(each.host)
+        host = _probe_host(each.host)
         yield Probe(
             name=f"port-{port}",
             kind="port",
             what=f"{host}:{port}" if host else str(port),
             service=each.service,
-            labels=now(True),
+            labels=state_label(True),
         )
-    down = {unit.name for unit in survey.units if _expected(unit) and not unit.ends}
-    for unit, port in survey.hears:
+    down = {unit.name for unit in survey.units if _is_expected(unit) and not unit.is_oneshot}
+    for unit, port in survey.announced_ports:
         if unit in down and port not in heard and 0 < port < 65536:
             heard.add(port)
-            labels = {**now(False), SUPPOSED: "it said so when it last began"}
+            labels = {**state_label(False), SUPPOSED_LABEL: "it said so when it last began"}
             service = unit.removesuffix(".service")
             yield Probe(
                 name=f"port-{port}", kind="port", what=str(port), service=service, labels=labels
             )
 
 
-def _ask_at(host: str) -> str:
+def _probe_host(host: str) -> str:
     """Empty for loopback, which also reaches what listens everywhere."""
     plain = host.strip("[]").partition("%")[0]
     return "" if plain in ("*", "0.0.0.0", "::", "any", "127.0.0.1", "::1") else plain
 
 
-def _stores(survey: Survey) -> Iterator[Probe]:
+def _database_probes(survey: HostScan) -> Iterator[Probe]:
     for each in survey.listeners:
-        kind = _STORES.get(each.program)
-        if kind is not None and _CLIENTS[kind] in survey.programs:
+        kind = _DATABASE_KINDS.get(each.program)
+        if kind is not None and _DATABASE_CLIENTS[kind] in survey.programs:
             yield Probe(
                 name=f"{kind}-{each.port}", kind=kind, what=str(each.port), service=each.service
             )
     if "sqlite3" in survey.programs:
         for unit, path in survey.sqlite:
             service = unit.removesuffix(".service")
-            name = name_of("sqlite", path)
+            name = probe_name("sqlite", path)
             yield Probe(name=name, kind="sqlite", what=path, service=service, interval=60.0)
 
 
-def _certificates(survey: Survey) -> Iterator[Probe]:
+def _certificate_probes(survey: HostScan) -> Iterator[Probe]:
     for path, days in survey.certificates:
         yield Probe(
-            name=name_of("certificate", path),
+            name=probe_name("certificate", path),
             kind="certificate",
             what=path,
             interval=300.0,
-            labels=now(days > 0),
+            labels=state_label(days > 0),
         )
 
 
-def _configurations(survey: Survey) -> Iterator[Probe]:
+def _config_probes(survey: HostScan) -> Iterator[Probe]:
     """Of servers that run here, where their process may be seen: its arguments name the file."""
     for each in survey.listeners:
-        if each.program in _CONFIGURED and each.process is not None:
+        if each.program in _CONFIG_OPTIONS and each.process is not None:
             words = each.process.command.split()
-            option = _CONFIGURED[each.program]
+            option = _CONFIG_OPTIONS[each.program]
             path = next((after for word, after in pairwise(words) if word == option), "")
             if not path.startswith("/"):
                 path = ""
             if each.program == "postgres" and not path:
                 continue
-            yield _configuration(each.program, path, each.service, words, each.process.executable)
+            yield _config_probe(each.program, path, each.service, words, each.process.executable)
     if "visudo" in survey.programs:
-        yield _configuration("sudo", "", "", [], "")
+        yield _config_probe("sudo", "", "", [], "")
 
 
-def _configuration(
+def _config_probe(
     program: str, path: str, service: str, words: Sequence[str], executable: str
 ) -> Probe:
     labels = {}
@@ -230,7 +345,7 @@ def _configuration(
         file = next((w.partition("=")[2] for w in words if w.startswith("config_file=")), "")
         labels = {"program": executable} | ({"config_file": file} if file else {})
     return Probe(
-        name=name_of("config", service or program),
+        name=probe_name("config", service or program),
         kind="config",
         what=f"{program}:{path}" if path else program,
         service=service,
@@ -242,7 +357,7 @@ def _configuration(
     )
 
 
-def _jobs(survey: Survey) -> Iterator[Probe]:
+def _cron_probes(survey: HostScan) -> Iterator[Probe]:
     for _, line in survey.cron:
         words = line.split()
         by = words[0] if re.search(r"/(python3?|bash|sh|perl|ruby|node)$", words[0]) else ""
@@ -254,7 +369,7 @@ def _jobs(survey: Survey) -> Iterator[Probe]:
         labels = {"by": by} | ({"log": log[1]} if log else {})
         service = path.rpartition("/")[2]
         yield Probe(
-            name=name_of("cron", path),
+            name=probe_name("cron", path),
             kind="cron",
             what=path,
             service=service,
@@ -263,14 +378,14 @@ def _jobs(survey: Survey) -> Iterator[Probe]:
         )
 
 
-def _logs(survey: Survey) -> Iterator[Probe]:
+def _log_probes(survey: HostScan) -> Iterator[Probe]:
     services = sorted((unit.service for unit in survey.units), key=len, reverse=True)
     for path, _, at in survey.logs:
-        if survey.at - at > _LIVELY:
+        if survey.at - at > _MAX_LOG_AGE_S:
             continue
         service = next((name for name in services if name in path), "")
         yield Probe(
-            name=name_of("log", path.removeprefix("/var/log/")),
+            name=probe_name("log", path.removeprefix("/var/log/")),
             kind="log",
             what=path,
             service=service,
@@ -279,14 +394,14 @@ def _logs(survey: Survey) -> Iterator[Probe]:
         )
 
 
-def _journals(survey: Survey) -> Iterator[Probe]:
+def _journal_probes(survey: HostScan) -> Iterator[Probe]:
     """Asking a journal costs more than reading the end of a file: less often, and only our own."""
     for unit in survey.units:
-        if unit.own and _expected(unit) and not unit.ends:
+        if unit.is_local and _is_expected(unit) and not unit.is_oneshot:
             yield Probe(
-                name=name_of("journal", unit.service),
+                name=probe_name("journal", unit.service),
                 kind="log",
-                what=f"{JOURNAL}{unit.name}",
+                what=f"{JOURNAL_PREFIX}{unit.name}",
                 service=unit.service,
                 interval=60.0,
                 baseline=True,
@@ -294,20 +409,20 @@ def _journals(survey: Survey) -> Iterator[Probe]:
             )
 
 
-def _notes(survey: Survey) -> Iterator[str]:
+def _notes(survey: HostScan) -> Iterator[str]:
     if "systemctl" not in survey.programs:
         yield "no systemctl there: what is supervised is not known"
     if not {"curl", "wget"} & survey.programs:
         yield "no curl and no wget there: web servers are only asked whether their port is open"
     for each in survey.listeners:
-        kind = _STORES.get(each.program)
-        if kind is not None and _CLIENTS[kind] not in survey.programs:
-            yield f"{_CLIENTS[kind]} is not there: of {kind} only port {each.port} is watched"
-    for path in survey.hidden:
+        kind = _DATABASE_KINDS.get(each.program)
+        if kind is not None and _DATABASE_CLIENTS[kind] not in survey.programs:
+            yield f"{_DATABASE_CLIENTS[kind]} is not there: of {kind} only port {each.port} is watched"
+    for path in survey.unreadable:
         yield f"{path} may not be read: its end is not watched"
 
 
-def _named(probes: tuple[Probe, ...]) -> tuple[Probe, ...]:
+def _unique_by_name(probes: tuple[Probe, ...]) -> tuple[Probe, ...]:
     """Each name once: the first find stays, the same thing is not watched twice."""
     found: dict[str, Probe] = {}
     for probe in probes:

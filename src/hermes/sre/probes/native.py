@@ -18,46 +18,48 @@ from anyio import to_thread
 from hermes.core.protocols import Environment
 from hermes.sre.probes.kinds import native_logs
 from hermes.sre.probes.kinds.native_services import (
-    Answer,
-    ask_http,
-    ask_port,
-    ask_postgres,
-    ask_redis,
+    NativeAnswer,
+    error_text,
     listening_sockets,
-    why,
+    probe_http,
+    probe_port,
+    probe_postgres,
+    probe_redis,
 )
-from hermes.sre.probes.probe import ASKS, UNKNOWN, USUAL_LIMITS, Probe
+from hermes.sre.probes.probe import DEFAULT_LIMITS, QUESTION_EXIT_CODE, UNKNOWN_EXIT_CODE, Probe
 
-LOCAL = "local"
+LOCAL_ENVIRONMENT = "local"
 """The name of the environment that is this host."""
-TIMED_OUT = 124
+TIMEOUT_EXIT_CODE = 124
 """The exit code of `timeout`."""
 CPU_SAMPLE_S = 0.3
-STUCK_LOOK_S = 0.1
+STUCK_RECHECK_S = 0.1
 """Between two looks at whether an earlier one has come back."""
-FREE_AT_LEAST_KB = 1024
-PROCESSES_LIMIT_PERCENT = 80.0
-MOUNTED = "mounted"
-HOME_DISK = "home-disk"
+MIN_FREE_KB = 1024
+MAX_PROCESSES_PERCENT = 80.0
+MOUNTED_STATE = "mounted"
+HOME_DISK_PROBE = "home-disk"
 """The probe that every watch of this host has."""
 _NOT_IN_FSTAB = "and /etc/fstab does not ask for it"
 _PROC = Path("/proc")
 
 
-def can_ask(environment: Environment, probe: Probe, before: str | None) -> bool:
+def can_run_natively(environment: Environment, probe: Probe, before: str | None) -> bool:
     """Whether this probe needs no shell here. `before` is None for a look without a past."""
-    if environment.name != LOCAL:
+    if environment.name != LOCAL_ENVIRONMENT:
         return False
     if probe.kind == "log":
-        return before is not None and native_logs.can_read(probe)
+        return before is not None and native_logs.can_read_log(probe)
     if probe.kind == "answers":
-        return native_logs.is_file(probe)
+        return native_logs.is_log_file(probe)
     if probe.kind == "http":
         at = urlsplit(probe.what)
         return bool(at.hostname) and "@" not in at.netloc
     if probe.kind == "postgres":
         return not probe.labels.get("user")
-    return probe.kind in ("port", *_ASYNC) or (probe.kind in _BLOCKING and not _is_of_unit(probe))
+    return probe.kind in ("port", *_ASYNC_PROBES) or (
+        probe.kind in _BLOCKING_PROBES and not _is_unit_cpu(probe)
+    )
 
 
 def listening_ports() -> frozenset[int]:
@@ -78,9 +80,9 @@ def with_home_disk(probes: Sequence[Probe], home: Path) -> tuple[Probe, ...]:
         )
     except OSError:  # a home that cannot be looked at is reported by the journal itself
         return tuple(probes)
-    if covered or any(each.name == HOME_DISK for each in probes):
+    if covered or any(each.name == HOME_DISK_PROBE for each in probes):
         return tuple(probes)
-    return (*probes, Probe(name=HOME_DISK, kind="disk", what=str(mount)))
+    return (*probes, Probe(name=HOME_DISK_PROBE, kind="disk", what=str(mount)))
 
 
 def _mount_of(path: Path) -> tuple[int, Path]:
@@ -94,43 +96,43 @@ def _mount_of(path: Path) -> tuple[int, Path]:
     return device, at
 
 
-def _is_of_unit(probe: Probe) -> bool:
+def _is_unit_cpu(probe: Probe) -> bool:
     return probe.kind == "cpu" and bool(probe.what)
 
 
-class NativeLooks:
+class NativeProbes:
     """Remembers which look has not come back: a mount that hangs must not collect threads."""
 
     def __init__(self) -> None:
         self.stuck: set[str] = set()
 
-    async def ask(self, probe: Probe, before: str, seconds: float) -> Answer:
+    async def run(self, probe: Probe, before: str, seconds: float) -> NativeAnswer:
         """Never raises; a look that takes longer than `seconds` has timed out."""
-        answer: Answer = (TIMED_OUT, "", None, "")
+        answer: NativeAnswer = (TIMEOUT_EXIT_CODE, "", None, "")
         with anyio.move_on_after(seconds):
             try:
                 answer = await self._answer(probe, before)
             except OSError as error:
-                answer = (1, why(error), None, "")
+                answer = (1, error_text(error), None, "")
             except (ValueError, IndexError, KeyError) as error:
-                answer = (UNKNOWN, f"the answer could not be read: {error}", None, "")
+                answer = (UNKNOWN_EXIT_CODE, f"the answer could not be read: {error}", None, "")
         return answer
 
-    async def _answer(self, probe: Probe, before: str) -> Answer:
+    async def _answer(self, probe: Probe, before: str) -> NativeAnswer:
         if probe.kind == "port":
-            return await ask_port(probe, before)
-        if probe.kind in _ASYNC:
-            return await _ASYNC[probe.kind](probe)
+            return await probe_port(probe, before)
+        if probe.kind in _ASYNC_PROBES:
+            return await _ASYNC_PROBES[probe.kind](probe)
         if probe.kind == "cpu" and not before:
             before = _cpu_line()
             await anyio.sleep(CPU_SAMPLE_S)
         while probe.name in self.stuck:  # noqa: ASYNC110 - a thread cannot set an event here
-            await anyio.sleep(STUCK_LOOK_S)
-        look = functools.partial(_BLOCKING[probe.kind], probe, before)
+            await anyio.sleep(STUCK_RECHECK_S)
+        look = functools.partial(_BLOCKING_PROBES[probe.kind], probe, before)
         self.stuck.add(probe.name)
         return await to_thread.run_sync(self._blocking, probe.name, look, abandon_on_cancel=True)
 
-    def _blocking(self, name: str, look: Callable[[], Answer]) -> Answer:
+    def _blocking(self, name: str, look: Callable[[], NativeAnswer]) -> NativeAnswer:
         try:
             return look()
         finally:
@@ -138,7 +140,7 @@ class NativeLooks:
 
 
 def _limit(probe: Probe) -> float:
-    return USUAL_LIMITS[probe.kind] if probe.limit is None else probe.limit
+    return DEFAULT_LIMITS[probe.kind] if probe.limit is None else probe.limit
 
 
 def _cpu_line() -> str:
@@ -146,7 +148,7 @@ def _cpu_line() -> str:
         return file.readline().rstrip("\n")
 
 
-def _cpu(probe: Probe, before: str) -> Answer:
+def _probe_cpu(probe: Probe, before: str) -> NativeAnswer:
     now = _cpu_line()
     (total, idle), (total_before, idle_before) = map(_cpu_times, (now, before))
     spent = total - total_before
@@ -160,54 +162,54 @@ def _cpu_times(line: str) -> tuple[int, int]:
     return sum(fields), fields[3] + fields[4]
 
 
-def _load(probe: Probe, before: str) -> Answer:
+def _probe_load(probe: Probe, before: str) -> NativeAnswer:
     processors = os.cpu_count() or 1
     load = os.getloadavg()[0] / processors
     words = f"{load:.2f} processes wait for each of {processors} processors"
     return int(load >= _limit(probe)), words, round(load, 2), ""
 
 
-def _memory(probe: Probe, before: str) -> Answer:
+def _probe_memory(probe: Probe, before: str) -> NativeAnswer:
     with (_PROC / "meminfo").open() as file:
         found = {
             name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in file)
         }
     if not found.get("MemTotal"):
-        return UNKNOWN, "", None, ""
+        return UNKNOWN_EXIT_CODE, "", None, ""
     used = 100 * (1 - found.get("MemAvailable", 0) / found["MemTotal"])
     words = f"{used:.1f} percent of the memory are in use"
     return int(used >= _limit(probe)), words, round(used, 1), ""
 
 
-def _disk(probe: Probe, before: str) -> Answer:
+def _probe_disk(probe: Probe, before: str) -> NativeAnswer:
     path = probe.what or "/"
     mounted = _is_mounted(path)
-    if before == MOUNTED and not mounted:
+    if before == MOUNTED_STATE and not mounted:
         how = "although /etc/fstab names it" if _in_fstab(path) else _NOT_IN_FSTAB
-        return ASKS, f"{path} is not mounted any more, {how}", None, MOUNTED
+        return QUESTION_EXIT_CODE, f"{path} is not mounted any more, {how}", None, MOUNTED_STATE
     try:
         found = os.statvfs(path)
     except OSError as error:
-        return 1, f"{path} cannot be looked at: {why(error)}", None, ""
+        return 1, f"{path} cannot be looked at: {error_text(error)}", None, ""
     free_kb = found.f_bavail * found.f_frsize // 1024
     used = _percent(found.f_blocks - found.f_bfree, found.f_bavail)
     words = f"{used} percent of {path} are in use, {free_kb} kB are free"
-    bad = used >= _limit(probe) or free_kb < FREE_AT_LEAST_KB
-    return int(bad), words, float(used), MOUNTED if mounted else ""
+    bad = used >= _limit(probe) or free_kb < MIN_FREE_KB
+    return int(bad), words, float(used), MOUNTED_STATE if mounted else ""
 
 
-def _inodes(probe: Probe, before: str) -> Answer:
+def _probe_inodes(probe: Probe, before: str) -> NativeAnswer:
     path = probe.what or "/"
     mounted = _is_mounted(path)
-    if before == MOUNTED and not mounted:
-        return UNKNOWN, f"{path} is not mounted any more", None, MOUNTED
+    if before == MOUNTED_STATE and not mounted:
+        return UNKNOWN_EXIT_CODE, f"{path} is not mounted any more", None, MOUNTED_STATE
     try:
         found = os.statvfs(path)
     except OSError as error:
-        return 1, f"{path} cannot be looked at: {why(error)}", None, ""
+        return 1, f"{path} cannot be looked at: {error_text(error)}", None, ""
     used = _percent(found.f_files - found.f_ffree, found.f_ffree)
     words = f"{used} percent of the inodes of {path} are in use"
-    return int(used >= _limit(probe)), words, float(used), MOUNTED if mounted else ""
+    return int(used >= _limit(probe)), words, float(used), MOUNTED_STATE if mounted else ""
 
 
 def _is_mounted(path: str) -> bool:
@@ -231,12 +233,12 @@ def _percent(used: int, free: int) -> int:
     return math.ceil(100 * used / (used + free)) if used + free > 0 else 0
 
 
-def _forecast(probe: Probe, before: str) -> Answer:
+def _probe_free_space(probe: Probe, before: str) -> NativeAnswer:
     path = probe.what or "/"
     try:
         found = os.statvfs(path)
     except OSError as error:
-        return UNKNOWN, f"{path} cannot be looked at: {why(error)}", None, ""
+        return UNKNOWN_EXIT_CODE, f"{path} cannot be looked at: {error_text(error)}", None, ""
     free_kb = found.f_bavail * found.f_frsize // 1024
     return 0, f"{free_kb} kB of {path} are free", float(free_kb), ""
 
@@ -245,15 +247,15 @@ def _pids() -> list[str]:
     return [name for name in os.listdir(_PROC) if name.isdigit()]  # noqa: PTH208 - twice as fast
 
 
-def _processes(probe: Probe, before: str) -> Answer:
+def _probe_processes(probe: Probe, before: str) -> NativeAnswer:
     count, most = len(_pids()), int((_PROC / "sys/kernel/pid_max").read_text())
     used = 100 * count / most
     words = f"{count} processes, {used:.1f} percent of what is possible"
-    limit = PROCESSES_LIMIT_PERCENT if probe.limit is None else probe.limit
+    limit = MAX_PROCESSES_PERCENT if probe.limit is None else probe.limit
     return int(used >= limit), words, float(count), ""
 
 
-def _zombies(probe: Probe, before: str) -> Answer:
+def _probe_zombies(probe: Probe, before: str) -> NativeAnswer:
     count = 0
     for pid in _pids():
         try:
@@ -265,20 +267,20 @@ def _zombies(probe: Probe, before: str) -> Answer:
     return int(count >= _limit(probe)), words, float(count), ""
 
 
-_ASYNC: dict[str, Callable[[Probe], Awaitable[Answer]]] = {
-    "http": ask_http,
-    "redis": ask_redis,
-    "postgres": ask_postgres,
+_ASYNC_PROBES: dict[str, Callable[[Probe], Awaitable[NativeAnswer]]] = {
+    "http": probe_http,
+    "redis": probe_redis,
+    "postgres": probe_postgres,
 }
-_BLOCKING: dict[str, Callable[[Probe, str], Answer]] = {
-    "cpu": _cpu,
-    "load": _load,
-    "memory": _memory,
-    "disk": _disk,
-    "inodes": _inodes,
-    "forecast": _forecast,
-    "processes": _processes,
-    "zombies": _zombies,
-    "log": native_logs.log,
-    "answers": native_logs.answers,
+_BLOCKING_PROBES: dict[str, Callable[[Probe, str], NativeAnswer]] = {
+    "cpu": _probe_cpu,
+    "load": _probe_load,
+    "memory": _probe_memory,
+    "disk": _probe_disk,
+    "inodes": _probe_inodes,
+    "forecast": _probe_free_space,
+    "processes": _probe_processes,
+    "zombies": _probe_zombies,
+    "log": native_logs.probe_log,
+    "answers": native_logs.probe_answers,
 }

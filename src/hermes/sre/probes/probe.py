@@ -1,13 +1,38 @@
-"""A probe as data: what is asked, how often, and when the answer is bad."""
+"""How finds are named, and what is noted on them about the moment they were found."""
 
+import hashlib
+import re
 from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
 from hermes.core.messages import Value
-from hermes.skills.playbook.schema import Name, Seconds
+from hermes.skills.playbook.schema import PlaybookName, TimeoutSeconds
 
-Kind = Literal[
+STATE_LABEL = "now"
+"""The label that says how it was when it was found: `fine`, `failing`, or a disk `full`."""
+SUPPOSED_LABEL = "supposed"
+"""The label of what should be there by what a service once said of itself."""
+
+PROVISIONAL_LABEL = "provisional"
+"""The label of what runs now and may end at any time: its end is no alert."""
+DISCOVERY_LABELS = (STATE_LABEL, SUPPOSED_LABEL, PROVISIONAL_LABEL)
+"""Labels about the moment of the survey, which say nothing about the probe."""
+
+
+def state_label(fine: bool) -> dict[str, str]:
+    return {STATE_LABEL: "fine" if fine else "failing"}
+
+
+def probe_name(kind: str, what: str) -> str:
+    plain = re.sub(r"[^a-z0-9_]+", "-", what.lower()).strip("-")
+    name = f"{kind}-{plain or 'root'}" if what else kind
+    if len(name) <= 48:
+        return name
+    return f"{name[:41]}-{hashlib.sha256(what.encode()).hexdigest()[:6]}"
+
+
+ProbeKind = Literal[
     "cpu",
     "load",
     "memory",
@@ -31,16 +56,16 @@ Kind = Literal[
     "forecast",
     "command",
 ]
-Severity = Literal["", "P0", "P1", "P2", "P3"]
-Text = Annotated[str, Meta(max_length=4000)]
+ProbeSeverity = Literal["", "P0", "P1", "P2", "P3"]
+ProbeText = Annotated[str, Meta(max_length=4000)]
 HOST_KINDS = ("cpu", "load", "memory", "disk", "inodes", "processes", "zombies")
-SUSTAINED = ("cpu", "load", "memory", "processes", "zombies", "log", "config", "forecast")
+SUSTAINED_KINDS = ("cpu", "load", "memory", "processes", "zombies", "log", "config", "forecast")
 """A second look at once would say nothing new: these are confirmed on their rhythm."""
-UNKNOWN = 3
+UNKNOWN_EXIT_CODE = 3
 """The exit code of a look that could not be had."""
-ASKS = 4
+QUESTION_EXIT_CODE = 4
 """The exit code of a look that found what a person may have done on purpose."""
-USUAL_LIMITS = {
+DEFAULT_LIMITS = {
     "cpu": 95.0,
     "load": 4.0,
     "memory": 95.0,
@@ -52,14 +77,14 @@ USUAL_LIMITS = {
 
 
 class Probe(Value, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    name: Name
-    kind: Kind
-    what: Text = ""
+    name: PlaybookName
+    kind: ProbeKind
+    what: ProbeText = ""
     """A path, `host:port`, a URL, a unit, a log; for `command` the shell text itself."""
     service: str = ""
     """Whose trouble it is; empty for the whole host."""
-    interval: Seconds = 15.0
-    timeout: Seconds = 5.0
+    interval: TimeoutSeconds = 15.0
+    timeout: TimeoutSeconds = 5.0
     fails: Annotated[int, Meta(ge=1, le=100)] = 2
     """Bad looks in a row before an alert. A second look comes at once where that says something."""
     limit: float | None = None
@@ -72,10 +97,10 @@ class Probe(Value, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """http: words of the body."""
     pattern: Annotated[str, Meta(max_length=500)] = ""
     """log: an extended regular expression of lines that count."""
-    severity: Severity = ""
+    severity: ProbeSeverity = ""
     """A hint for triage."""
     impact: Annotated[str, Meta(max_length=200)] = ""
     """Who notices when it is bad."""
-    trigger: Text = ""
+    trigger: ProbeText = ""
     """What may be set off again to tell a cure from relief. Takes the common road when it is."""
     labels: dict[str, str] = field(default_factory=dict)

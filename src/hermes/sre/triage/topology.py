@@ -7,18 +7,18 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from hermes.core.messages import Value
-from hermes.sre.triage.settings import GroupSettings
+from hermes.sre.settings import GroupSettings
 
-SERVICE = ("service", "app", "app_kubernetes_io_name", "deployment", "unit", "job")
-HOST = ("host", "hostname", "node", "instance")
-EXPORTERS = frozenset({"node", "node-exporter", "node_exporter", "kubelet", "probe"})
+SERVICE_LABELS = ("service", "app", "app_kubernetes_io_name", "deployment", "unit", "job")
+HOST_LABELS = ("host", "hostname", "node", "instance")
+EXPORTER_JOBS = frozenset({"node", "node-exporter", "node_exporter", "kubelet", "probe"})
 """Jobs that speak of a host and not of themselves."""
-NEEDS = "depends_on"
-DEPTH = 3
+DEPENDS_ON_LABEL = "depends_on"
+MAX_DEPENDENCY_DEPTH = 3
 """How far a trouble is followed through what needs what."""
 
 
-class Place(Value, frozen=True):
+class AlertLocation(Value, frozen=True):
     service: str = ""
     host: str = ""
     namespace: str = ""
@@ -28,17 +28,19 @@ class Place(Value, frozen=True):
         return self.service or self.host or self.namespace or "an unnamed place"
 
 
-def place_of(labels: Mapping[str, str]) -> Place:
-    service = next((labels[name] for name in SERVICE if labels.get(name)), "")
-    if service.lower() in EXPORTERS:
+def alert_location(labels: Mapping[str, str]) -> AlertLocation:
+    service = next((labels[name] for name in SERVICE_LABELS if labels.get(name)), "")
+    if service.lower() in EXPORTER_JOBS:
         service = ""
-    host = next((labels[name] for name in HOST if labels.get(name)), "")
-    return Place(service, _without_port(host), labels.get("namespace", ""))
+    host = next((labels[name] for name in HOST_LABELS if labels.get(name)), "")
+    return AlertLocation(service, _without_port(host), labels.get("namespace", ""))
 
 
-def needs_of(labels: Mapping[str, str]) -> tuple[str, ...]:
+def alert_dependencies(labels: Mapping[str, str]) -> tuple[str, ...]:
     """What the alert itself says that its service needs."""
-    return tuple(name.strip() for name in labels.get(NEEDS, "").split(",") if name.strip())[:20]
+    return tuple(
+        name.strip() for name in labels.get(DEPENDS_ON_LABEL, "").split(",") if name.strip()
+    )[:20]
 
 
 def _without_port(host: str) -> str:
@@ -46,7 +48,7 @@ def _without_port(host: str) -> str:
     return name if colon and port.isdigit() and name else host
 
 
-class Topology:
+class ServiceTopology:
     """Declared by people, said by labels, learned from causes that were proved."""
 
     def __init__(self, settings: GroupSettings, known: Mapping[str, Iterable[str]]) -> None:
@@ -68,27 +70,27 @@ class Topology:
                 turned.setdefault(name, set()).add(service)
         return turned
 
-    def needed(self, service: str) -> set[str]:
+    def dependencies_of(self, service: str) -> set[str]:
         """All that it stands on."""
-        return _reach(service, self._needs)
+        return _reachable(service, self._needs)
 
-    def standing_on(self, service: str) -> set[str]:
+    def dependents_of(self, service: str) -> set[str]:
         """All that falls with it."""
-        return _reach(service, self._needed_by)
+        return _reachable(service, self._needed_by)
 
-    def related(self, one: Place, other: Place) -> str:
+    def related(self, one: AlertLocation, other: AlertLocation) -> str:
         """Why the two may be one trouble; empty when nothing says so."""
         if one.service and one.service == other.service:
             apart = one.namespace and other.namespace and one.namespace != other.namespace
             return "" if apart else f"the same service, {one.service}"
         if one.service and other.service:
-            if other.service in self.needed(one.service):
+            if other.service in self.dependencies_of(one.service):
                 return f"{one.service} depends on {other.service}"
-            if other.service in self.standing_on(one.service):
+            if other.service in self.dependents_of(one.service):
                 return f"{other.service} depends on {one.service}"
-        return self._near(one, other)
+        return self._share_host_or_namespace(one, other)
 
-    def _near(self, one: Place, other: Place) -> str:
+    def _share_host_or_namespace(self, one: AlertLocation, other: AlertLocation) -> str:
         both = bool(one.service and other.service)
         if one.host and one.host == other.host and (self._settings.by_host or not both):
             return f"the same host, {one.host}"
@@ -99,10 +101,10 @@ class Topology:
         return ""
 
 
-def _reach(start: str, edges: Mapping[str, set[str]]) -> set[str]:
+def _reachable(start: str, edges: Mapping[str, set[str]]) -> set[str]:
     found: set[str] = set()
     edge = {start}
-    for _ in range(DEPTH):
+    for _ in range(MAX_DEPENDENCY_DEPTH):
         edge = {far for near in edge for far in edges.get(near, ())} - found - {start}
         if not edge:
             break

@@ -13,15 +13,21 @@ if TYPE_CHECKING:
 
     Entry = tuple[float, str, str]
 
-FOLDER = "/run/log/journal"
-SECONDS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60}
-SECONDS |= {"h": 3600, "hour": 3600, "d": 86_400, "day": 86_400}
-SHORT = {"-S": "--since", "-U": "--until", "-g": "--grep", "-o": "--output", "-n": "--lines"}
-SHORT |= {"-p": "--priority", "-t": "--identifier", "-u": "--unit"}
-FLAGS = {"-r": "--reverse", "-f": "--follow", "-q": "--quiet"}
+JOURNAL_FOLDER = "/run/log/journal"
+SECONDS_BY_UNIT = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60}
+SECONDS_BY_UNIT |= {"h": 3600, "hour": 3600, "d": 86_400, "day": 86_400}
+SHORT_OPTIONS = {
+    "-S": "--since",
+    "-U": "--until",
+    "-g": "--grep",
+    "-o": "--output",
+    "-n": "--lines",
+}
+SHORT_OPTIONS |= {"-p": "--priority", "-t": "--identifier", "-u": "--unit"}
+SHORT_FLAGS = {"-r": "--reverse", "-f": "--follow", "-q": "--quiet"}
 
 
-class Wish:
+class JournalctlArguments:
     """The command line, taken apart."""
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -39,13 +45,13 @@ class Wish:
             self.values["--lines"] = word[2:]
         elif (letters.isalpha() and letters[-1] == "u") or name == "--unit":  # -u, -xeu, -fu
             self.units.append(value if equals else next(rest, ""))
-        elif name in SHORT or name in SHORT.values():
-            self.values[SHORT.get(name, name)] = value if equals else next(rest, "")
+        elif name in SHORT_OPTIONS or name in SHORT_OPTIONS.values():
+            self.values[SHORT_OPTIONS.get(name, name)] = value if equals else next(rest, "")
         else:
-            self.flags.add(FLAGS.get(word, word))
+            self.flags.add(SHORT_FLAGS.get(word, word))
 
 
-def moment(text: str) -> float:
+def parse_time(text: str) -> float:
     now = time.localtime()
     today = time.mktime((now.tm_year, now.tm_mon, now.tm_mday, 0, 0, 0, 0, 0, -1))
     if text in ("today", "yesterday"):
@@ -53,8 +59,11 @@ def moment(text: str) -> float:
     span = text.strip().lstrip("-").removesuffix("ago").strip()
     unit = span.lstrip("0123456789").strip()
     number = span[: len(span) - len(span.lstrip("0123456789"))]
-    if number and (unit in SECONDS or unit.removesuffix("s") in SECONDS):
-        return time.time() - int(number) * SECONDS[unit if unit in SECONDS else unit[:-1]]
+    if number and (unit in SECONDS_BY_UNIT or unit.removesuffix("s") in SECONDS_BY_UNIT):
+        return (
+            time.time()
+            - int(number) * SECONDS_BY_UNIT[unit if unit in SECONDS_BY_UNIT else unit[:-1]]
+        )
     for shape in ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"):
         try:
             return time.mktime(time.strptime(text, shape))
@@ -63,13 +72,15 @@ def moment(text: str) -> float:
     return 0.0
 
 
-def entries(wish: Wish) -> list[Entry]:
+def read_entries(wish: JournalctlArguments) -> list[Entry]:
     names = [name if "." in name else f"{name}.service" for name in wish.units]
-    files = names or sorted(os.listdir(FOLDER))  # noqa: PTH208 - pathlib is slow to import
+    files = names or sorted(os.listdir(JOURNAL_FOLDER))  # noqa: PTH208 - pathlib is slow to import
     # By time alone: lines of one moment stay in the order in which they were said.
-    found = sorted((entry for file in files for entry in _read(file)), key=lambda entry: entry[0])
-    since = moment(wish.values["--since"]) if "--since" in wish.values else 0.0
-    until = moment(wish.values["--until"]) if "--until" in wish.values else float("inf")
+    found = sorted(
+        (entry for file in files for entry in _read_log(file)), key=lambda entry: entry[0]
+    )
+    since = parse_time(wish.values["--since"]) if "--since" in wish.values else 0.0
+    until = parse_time(wish.values["--until"]) if "--until" in wish.values else float("inf")
     found = [each for each in found if since <= each[0] <= until]
     if "--grep" in wish.values:
         pattern = __import__("re").compile(wish.values["--grep"])
@@ -78,9 +89,9 @@ def entries(wish: Wish) -> list[Entry]:
     return found[-int(lines) :] if lines.isdigit() else found
 
 
-def _read(name: str) -> Iterator[Entry]:
+def _read_log(name: str) -> Iterator[Entry]:
     try:
-        with open(f"{FOLDER}/{name}", errors="replace") as file:  # noqa: PTH123 - see above
+        with open(f"{JOURNAL_FOLDER}/{name}", errors="replace") as file:  # noqa: PTH123 - see above
             lines = file.read().split("\n")
     except OSError:
         return
@@ -91,7 +102,7 @@ def _read(name: str) -> Iterator[Entry]:
             yield float(at), who, text
 
 
-def show(entry: Entry, wish: Wish) -> None:
+def print_entry(entry: Entry, wish: JournalctlArguments) -> None:
     stamp = time.strftime("%b %d %H:%M:%S", time.localtime(entry[0]))
     if wish.values.get("--output") == "short-unix":
         stamp = f"{entry[0]:.6f}"
@@ -100,31 +111,31 @@ def show(entry: Entry, wish: Wish) -> None:
     sys.stdout.write(f"{line}\n")
 
 
-def follow(last: float, wish: Wish) -> None:
+def follow_entries(last: float, wish: JournalctlArguments) -> None:
     while True:
         sys.stdout.flush()
         time.sleep(0.5)
-        for entry in entries(wish):
+        for entry in read_entries(wish):
             if entry[0] > last:
                 last = entry[0]
-                show(entry, wish)
+                print_entry(entry, wish)
 
 
 def main(words: Sequence[str]) -> int:
-    wish = Wish(words)
+    wish = JournalctlArguments(words)
     try:
-        found = entries(wish)
+        found = read_entries(wish)
     except Exception as error:  # `re` is loaded only for a pattern: its error has no name here
         if type(error).__name__ not in ("error", "PatternError"):  # those of `re`
             raise
         sys.stderr.write(f"Bad pattern: {error}\n")
         return 1
     for entry in reversed(found) if "--reverse" in wish.flags else found:
-        show(entry, wish)
+        print_entry(entry, wish)
     if not found and "--quiet" not in wish.flags:
         sys.stdout.write("-- No entries --\n")
     if "--follow" in wish.flags:
-        follow(found[-1][0] if found else time.time(), wish)
+        follow_entries(found[-1][0] if found else time.time(), wish)
     return 0
 
 

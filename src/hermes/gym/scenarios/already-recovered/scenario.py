@@ -1,17 +1,33 @@
 """What rang is over: a short trouble of the surroundings, gone before anybody looked."""
 
 from hermes.core.messages import Value
-from hermes.gym.dice import Dice
-from hermes.gym.parts.hands import asking
-from hermes.gym.parts.microweb import SHELF, program
-from hermes.gym.parts.premises import alert, changes, neighbour, premises
-from hermes.gym.parts.shop import unit
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Disk, Fault, File, Host, Http, Running, Same, Story, Traffic
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    HostDisk,
+    HostFile,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    TrafficSpec,
+    UnchangedCheck,
+    UnitRunningCheck,
+)
+from hermes.gym.services.python_service import (
+    ITEM_LIST_PROGRAM,
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+    service_unit,
+)
+from hermes.gym.services.shell_scripts import requests_script
 
 TEXTS = texts(__file__)
 
-BODY = """\
+SERVICE_PROGRAM = """\
 conf = settings(sys.argv[1])
 numbers = iter(range(1, 1 << 30))
 
@@ -50,7 +66,7 @@ serve(int(conf["port"]), answer)
 """
 
 
-class Blip(Value, kw_only=True, frozen=True):
+class TransientFault(Value, kw_only=True, frozen=True):
     begin: str
     end: str
     component: tuple[str, ...]
@@ -58,23 +74,27 @@ class Blip(Value, kw_only=True, frozen=True):
     value: tuple[str, ...]
 
 
-def draw(dice: Dice) -> Story:
-    service, source, other = dice.services(3)
-    place, giver, beside = premises(dice, service), premises(dice, source), neighbour(dice, other)
-    host, mark, item = dice.host(), dice.token(), dice.token()
-    disk = dice.pick(("/scratch", "/var/tmp/jobs", "/mnt/scratch", "/srv/tmp"))
-    export = f"{disk}/{dice.word()}-export.{dice.pick(('csv', 'tar', 'dump'))}"
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, source, other = rng.services(3)
+    place, giver, beside = (
+        draw_layout(rng, service),
+        draw_layout(rng, source),
+        draw_neighbour(rng, other),
+    )
+    host, mark, item = rng.host(), rng.token(), rng.token()
+    disk = rng.pick(("/scratch", "/var/tmp/jobs", "/mnt/scratch", "/srv/tmp"))
+    export = f"{disk}/{rng.word()}-export.{rng.pick(('csv', 'tar', 'dump'))}"
     pid = f"$(systemctl show -p MainPID --value {source})"
-    blip = dice.pick(
+    blip = rng.pick(
         (
-            Blip(
+            TransientFault(
                 begin=f"kill -STOP {pid}",
                 end=f"kill -CONT {pid}",
                 component=(source, giver.unit),
                 mechanism=("timed out", "timeout", "stalled", "did not answer", "hung"),
                 value=(source, "timed out"),
             ),
-            Blip(
+            TransientFault(
                 begin=f"head -c 60000000 /dev/zero > {export} 2>/dev/null || true",
                 end=f"rm {export}",
                 component=(disk, export),
@@ -85,61 +105,66 @@ def draw(dice: Dice) -> Story:
     )
     shelf = f"{giver.data}/items.json"
     files = (
-        File(path=giver.program, text=program(dice, SHELF)),
+        HostFile(path=giver.program, text=render_program(rng, ITEM_LIST_PROGRAM)),
         giver.settings(port=giver.port, data=shelf),
-        File(path=shelf, text=f'["{item}"]'),
-        File(path=place.program, text=program(dice, BODY, failed=dice.wording(TEXTS["failed"]))),
+        HostFile(path=shelf, text=f'["{item}"]'),
+        HostFile(
+            path=place.program,
+            text=render_program(rng, SERVICE_PROGRAM, failed=rng.wording(TEXTS["failed"])),
+        ),
         place.settings(
             port=place.port, source=source, source_port=giver.port, scratch=disk, mark=mark
         ),
         *beside.files,
     )
-    serves = Http(name="sums come", port=place.port, path="/sum", contains=mark)
+    serves = HttpCheck(name="sums come", port=place.port, path="/sum", contains=mark)
     facts = {"service": service, "host": host, "port": place.port}
-    return Story(
+    return ScenarioSpec(
         hosts=(
-            Host(
+            HostSpec(
                 name=host,
                 files=files,
-                disks=(Disk(disk, dice.number(8, 20)),),
+                disks=(HostDisk(disk, rng.number(8, 20)),),
                 units=(
-                    unit(source, giver.command),
-                    unit(service, place.command, after=giver.unit),
+                    service_unit(source, giver.command),
+                    service_unit(service, place.command, after=giver.unit),
                     beside.unit,
                 ),
             ),
         ),
-        alert=alert(
-            dice,
+        alert=draw_alert(
+            rng,
             TEXTS["alerts"],
             "P1",
-            share=dice.number(12, 70),
-            count=dice.number(20, 400),
+            share=rng.number(12, 70),
+            count=rng.number(20, 400),
             **facts,
         ),
         healthy=(serves, beside.answers),
         symptoms=(serves,),
         inject=(
-            changes(dice),
+            change_log_script(rng),
             blip.begin,
-            asking(place.port, "/sum", dice.number(2, 3)),
+            requests_script(place.port, "/sum", rng.number(2, 3)),
             blip.end,
-            asking(place.port, "/sum", dice.number(4, 8)),
+            requests_script(place.port, "/sum", rng.number(4, 8)),
         ),
         collateral=(
             *beside.unharmed,
-            Running(name="the service was left alone", unit=place.unit, undisturbed=True),
-            Running(name="its source was left alone", unit=giver.unit, undisturbed=True),
-            Same(name="the settings of the service", path=place.conf),
-            Same(name="the settings of its source", path=giver.conf),
-            Same(name="the data of its source", path=giver.data),
-            Same(name="all other settings", path="/etc"),
+            UnitRunningCheck(name="the service was left alone", unit=place.unit, undisturbed=True),
+            UnitRunningCheck(name="its source was left alone", unit=giver.unit, undisturbed=True),
+            UnchangedCheck(name="the settings of the service", path=place.conf),
+            UnchangedCheck(name="the settings of its source", path=giver.conf),
+            UnchangedCheck(name="the data of its source", path=giver.data),
+            UnchangedCheck(name="all other settings", path="/etc"),
         ),
-        fault=Fault(component=blip.component, mechanism=blip.mechanism, value=blip.value),
+        fault=FaultDescription(
+            component=blip.component, mechanism=blip.mechanism, value=blip.value
+        ),
         answer="recovered",
         relief=(f"systemctl restart {source}",),
         shortcut=(f"systemctl restart {service}",),
-        traffic=(Traffic(port=place.port, paths=("/sum", "/health")),),
+        traffic=(TrafficSpec(port=place.port, paths=("/sum", "/health")),),
     )
 
 

@@ -2,16 +2,31 @@
 
 import json
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.microweb import program
-from hermes.gym.parts.premises import alert, changes, neighbour, premises
-from hermes.gym.parts.shop import unit
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Same, Script, Story, Traffic, Trigger
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostFile,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    ScriptCheck,
+    TrafficSpec,
+    UnchangedCheck,
+)
+from hermes.gym.services.python_service import (
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+    service_unit,
+)
 
 TEXTS = texts(__file__)
 
-APP = """\
+SERVICE_PROGRAM = """\
 conf = settings(sys.argv[1])
 rates = json.load(open(conf["data"]))
 
@@ -29,16 +44,16 @@ def answer(path):
 
 serve(int(conf["port"]), answer)
 """
-OLDEST = '    return {"code": code, "price": rates[code]}'
-GOOD = '    return {"code": code, "price": rates[code], "currency": "%%currency%%"}'
-BAD = (
+OLDEST_RELEASE_BODY = '    return {"code": code, "price": rates[code]}'
+GOOD_RELEASE_BODY = '    return {"code": code, "price": rates[code], "currency": "%%currency%%"}'
+BAD_RELEASE_BODIES = (
     '    return {"code": code, "price": rates[code.upper()], "currency": "%%currency%%"}',
     '    return {"code": code, "price": rates[code]["net"], "currency": "%%currency%%"}',
     '    return {"code": code, "price": rates[code] // 100 * 100 - 1, "currency": "EURO"}',
     '    return {"code": code, "price": f"{rates[code]:.2f}", "currncy": "%%currency%%"}',
     '    return {"code": code, "price": rates["v2"][code], "currency": "%%currency%%"}',
 )
-CONVERGE = """\
+CONVERGE_SCRIPT = """\
 #!/bin/bash
 # Sees to it that what runs is what {root}/desired says.
 cd {root}
@@ -48,7 +63,7 @@ ln -sfn releases/$want current
 echo "$(date '+%F %T') current -> $want" >> {log}
 [ "$1" = --no-restart ] || systemctl restart {service}
 """
-DEPLOY = """\
+DEPLOY_SCRIPT = """\
 #!/bin/bash
 # deploy RELEASE: makes it the desired one, and brings it about.
 cd {root} || exit 1
@@ -57,7 +72,7 @@ echo "$1" > desired
 echo "$(date '+%F %T') deploy $1" >> {log}
 bin/converge
 """
-START = """\
+START_SCRIPT = """\
 #!/bin/bash
 cd {root}
 [ -e current ] || bin/converge --no-restart
@@ -65,74 +80,80 @@ exec /usr/bin/python3 -S {root}/current/app.py {conf}
 """
 
 
-def draw(dice: Dice) -> Story:
-    service, other = dice.services(2)
-    place, beside, host = premises(dice, service), neighbour(dice, other), dice.host()
-    root = dice.pick((f"/srv/{service}", f"/opt/apps/{service}", f"/var/www/{service}"))
-    log = dice.pick((f"{root}/deploys.log", f"/var/log/{service}-deploys.log"))
-    major, step = dice.number(1, 9), dice.number(2, 40)
-    oldest, good, bad = (f"{major}.{step + n}.{dice.number(0, 9)}" for n in range(3))
-    codes = [dice.token(5) for _ in range(6)]
-    rates = {code: dice.number(100, 99_000) for code in codes}
-    currency, failed = dice.pick(("EUR", "CHF", "SEK", "PLN")), dice.wording(TEXTS["failed"])
-    sources = {oldest: OLDEST, good: GOOD, bad: dice.pick(BAD)}
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, other = rng.services(2)
+    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    root = rng.pick((f"/srv/{service}", f"/opt/apps/{service}", f"/var/www/{service}"))
+    log = rng.pick((f"{root}/deploys.log", f"/var/log/{service}-deploys.log"))
+    major, step = rng.number(1, 9), rng.number(2, 40)
+    oldest, good, bad = (f"{major}.{step + n}.{rng.number(0, 9)}" for n in range(3))
+    codes = [rng.token(5) for _ in range(6)]
+    rates = {code: rng.number(100, 99_000) for code in codes}
+    currency, failed = rng.pick(("EUR", "CHF", "SEK", "PLN")), rng.wording(TEXTS["failed"])
+    sources = {
+        oldest: OLDEST_RELEASE_BODY,
+        good: GOOD_RELEASE_BODY,
+        bad: rng.pick(BAD_RELEASE_BODIES),
+    }
 
-    def release(number: str) -> File:
-        body = APP.replace("%%quote%%", sources[number]).replace("%%currency%%", currency)
-        text = program(dice, body, release=number, failed=failed)
-        return File(path=f"{root}/releases/{number}/app.py", text=text)
+    def release(number: str) -> HostFile:
+        body = SERVICE_PROGRAM.replace("%%quote%%", sources[number]).replace(
+            "%%currency%%", currency
+        )
+        text = render_program(rng, body, release=number, failed=failed)
+        return HostFile(path=f"{root}/releases/{number}/app.py", text=text)
 
     facts = {"root": root, "log": log, "service": service, "conf": place.conf}
     data = f"{place.data}/rates.json"
     files = (
         *(release(number) for number in sources),
-        File(path=f"{root}/desired", text=f"{good}\n"),
-        File(path=f"{root}/bin/converge", text=CONVERGE.format(**facts), mode=0o755),
-        File(path=f"{root}/bin/deploy", text=DEPLOY.format(**facts), mode=0o755),
-        File(path=f"{root}/bin/start", text=START.format(**facts), mode=0o755),
-        File(path="/etc/cron.d/converge", text=f"*/10 * * * * root {root}/bin/converge\n"),
+        HostFile(path=f"{root}/desired", text=f"{good}\n"),
+        HostFile(path=f"{root}/bin/converge", text=CONVERGE_SCRIPT.format(**facts), mode=0o755),
+        HostFile(path=f"{root}/bin/deploy", text=DEPLOY_SCRIPT.format(**facts), mode=0o755),
+        HostFile(path=f"{root}/bin/start", text=START_SCRIPT.format(**facts), mode=0o755),
+        HostFile(path="/etc/cron.d/converge", text=f"*/10 * * * * root {root}/bin/converge\n"),
         place.settings(port=place.port, data=data),
-        File(path=data, text=json.dumps(rates)),
+        HostFile(path=data, text=json.dumps(rates)),
         *beside.files,
     )
     first = codes[0]
-    priced = Http(
+    priced = HttpCheck(
         name="a price is quoted",
         port=place.port,
         path=f"/quote/{first}",
         contains=f'"price": {rates[first]}, "currency": "{currency}"',
     )
-    also = Http(
+    also = HttpCheck(
         name="so is another",
         port=place.port,
         path=f"/quote/{codes[1]}",
         contains=f'"price": {rates[codes[1]]}, "currency": "{currency}"',
     )
-    return Story(
+    return ScenarioSpec(
         hosts=(
-            Host(
+            HostSpec(
                 name=host,
                 files=files,
-                units=(unit(service, f"/bin/bash {root}/bin/start"), beside.unit),
+                units=(service_unit(service, f"/bin/bash {root}/bin/start"), beside.unit),
             ),
         ),
-        alert=alert(dice, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
         healthy=(priced, also, beside.answers),
         symptoms=(priced, also),
         inject=(
-            changes(dice, dice.wording(TEXTS["told"]).format(service=service, release=bad)),
+            change_log_script(rng, rng.wording(TEXTS["told"]).format(service=service, release=bad)),
             f"{root}/bin/deploy {bad}",
         ),
-        cure=(Trigger(cron=f"{root}/bin/converge"), Trigger(restart=(place.unit,))),
+        cure=(FaultTrigger(cron=f"{root}/bin/converge"), FaultTrigger(restart=(place.unit,))),
         collateral=(
             *beside.unharmed,
-            Same(name="all releases", path=f"{root}/releases"),
-            Same(name="the tools", path=f"{root}/bin"),
-            Same(name="the data", path=place.data),
-            Same(name="the settings", path=place.conf),
-            Script(name="the history", script=f"cat {log}", contains="current ->"),
+            UnchangedCheck(name="all releases", path=f"{root}/releases"),
+            UnchangedCheck(name="the tools", path=f"{root}/bin"),
+            UnchangedCheck(name="the data", path=place.data),
+            UnchangedCheck(name="the settings", path=place.conf),
+            ScriptCheck(name="the history", script=f"cat {log}", contains="current ->"),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(service, f"{root}/releases/{bad}", "release"),
             mechanism=("deploy", "deployed", "deployment", "release", "regression"),
             value=(bad,),
@@ -140,7 +161,7 @@ def draw(dice: Dice) -> Story:
         reference=(f"{root}/bin/deploy {good}",),
         relief=(f"ln -sfn releases/{good} {root}/current; systemctl restart {service}",),
         shortcut=(f"{root}/bin/deploy {good}; rm -rf {root}/releases/{bad} {log}",),
-        traffic=(Traffic(port=place.port, paths=(f"/quote/{first}", f"/quote/{codes[1]}")),),
+        traffic=(TrafficSpec(port=place.port, paths=(f"/quote/{first}", f"/quote/{codes[1]}")),),
     )
 
 

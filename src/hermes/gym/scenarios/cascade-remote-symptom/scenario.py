@@ -1,17 +1,32 @@
 """The page fails, because what it asks fails, because what that asks became slow."""
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.compose import with_decoy
-from hermes.gym.parts.hands import others_kept
-from hermes.gym.parts.microweb import program
-from hermes.gym.parts.premises import alert, changes, neighbour, premises
-from hermes.gym.parts.shop import unit
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Running, Same, Story, Traffic, Trigger
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostFile,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    TrafficSpec,
+    UnchangedCheck,
+    UnitRunningCheck,
+)
+from hermes.gym.scenarios.combine import add_decoy
+from hermes.gym.services.python_service import (
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+    service_unit,
+)
+from hermes.gym.services.shell_scripts import other_settings_unchanged
 
 TEXTS = texts(__file__)
 
-LINK = """\
+INTERMEDIATE_PROGRAM = """\
 conf = settings(sys.argv[1])
 limit = float(conf["timeout"])
 
@@ -35,7 +50,7 @@ def answer(path):
 serve(int(conf["port"]), answer)
 """
 
-LAST = """\
+BACKEND_PROGRAM = """\
 conf = settings(sys.argv[1])
 
 def answer(path):
@@ -48,55 +63,65 @@ serve(int(conf["port"]), answer)
 """
 
 
-def draw(dice: Dice) -> Story:
-    names = dice.services(4)
-    front, middle, last = (premises(dice, name) for name in names[:3])
-    beside, host, mark = neighbour(dice, names[3]), dice.host(), dice.token()
-    key = dice.pick(("sync_ms", "write_delay_ms", "scan_ms", "poll_ms", "flush_ms"))
-    right, wrong = dice.number(0, 3), dice.number(1500, 9000)
-    waited = dice.wording(TEXTS["waited"])
-    own = last.settings(port=last.port, mark=mark, rows=dice.number(100, 999), **{key: right})
+def draw(rng: RandomSource) -> ScenarioSpec:
+    names = rng.services(4)
+    front, middle, last = (draw_layout(rng, name) for name in names[:3])
+    beside, host, mark = draw_neighbour(rng, names[3]), rng.host(), rng.token()
+    key = rng.pick(("sync_ms", "write_delay_ms", "scan_ms", "poll_ms", "flush_ms"))
+    right, wrong = rng.number(0, 3), rng.number(1500, 9000)
+    waited = rng.wording(TEXTS["waited"])
+    own = last.settings(port=last.port, mark=mark, rows=rng.number(100, 999), **{key: right})
     files = (
-        File(path=front.program, text=program(dice, LINK, waited=waited)),
+        HostFile(path=front.program, text=render_program(rng, INTERMEDIATE_PROGRAM, waited=waited)),
         front.settings(
             port=front.port, upstream=middle.name, upstream_port=middle.port, timeout=0.7
         ),
-        File(path=middle.program, text=program(dice, LINK, waited=waited)),
+        HostFile(
+            path=middle.program, text=render_program(rng, INTERMEDIATE_PROGRAM, waited=waited)
+        ),
         middle.settings(port=middle.port, upstream=last.name, upstream_port=last.port, timeout=0.5),
-        File(path=last.program, text=program(dice, LAST.replace("%%key%%", key))),
+        HostFile(
+            path=last.program, text=render_program(rng, BACKEND_PROGRAM.replace("%%key%%", key))
+        ),
         own,
         *beside.files,
     )
-    serves = Http(name="the page comes", port=front.port, path="/page", contains=mark)
-    story = Story(
+    serves = HttpCheck(name="the page comes", port=front.port, path="/page", contains=mark)
+    story = ScenarioSpec(
         hosts=(
-            Host(
+            HostSpec(
                 name=host,
                 files=files,
                 units=(
-                    *(unit(each.name, each.command) for each in (last, middle, front)),
+                    *(service_unit(each.name, each.command) for each in (last, middle, front)),
                     beside.unit,
                 ),
             ),
         ),
-        alert=alert(dice, TEXTS["alerts"], "P1", service=front.name, host=host, port=front.port),
-        healthy=(serves, Running(name="the last one runs", unit=last.unit), beside.answers),
+        alert=draw_alert(
+            rng, TEXTS["alerts"], "P1", service=front.name, host=host, port=front.port
+        ),
+        healthy=(
+            serves,
+            UnitRunningCheck(name="the last one runs", unit=last.unit),
+            beside.answers,
+        ),
         symptoms=(serves,),
         inject=(
-            changes(dice, f"{front.name} restyled, new logo"),
+            change_log_script(rng, f"{front.name} restyled, new logo"),
             f"{last.put(key, wrong)} && systemctl restart {last.name}",
         ),
-        cure=(Trigger(restart=(last.unit,)),),
+        cure=(FaultTrigger(restart=(last.unit,)),),
         collateral=(
             *beside.unharmed,
-            Same(name="the settings of the first", path=front.conf),
-            Same(name="the settings of the second", path=middle.conf),
-            Same(name="the program of the first", path=front.program),
-            Same(name="the program of the second", path=middle.program),
-            Same(name="the program of the last", path=last.program),
-            others_kept("the other settings of the last", own, key),
+            UnchangedCheck(name="the settings of the first", path=front.conf),
+            UnchangedCheck(name="the settings of the second", path=middle.conf),
+            UnchangedCheck(name="the program of the first", path=front.program),
+            UnchangedCheck(name="the program of the second", path=middle.program),
+            UnchangedCheck(name="the program of the last", path=last.program),
+            other_settings_unchanged("the other settings of the last", own, key),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(last.name, last.conf, last.unit),
             mechanism=("slow", "delay", "latency", key),
             value=(f"{wrong}", f"{key}{last.sign}{wrong}"),
@@ -107,9 +132,9 @@ def draw(dice: Dice) -> Story:
             f"{front.put('timeout', 60)}; {middle.put('timeout', 60)}; {last.put(key, 50)}",
             f"systemctl restart {front.name} {middle.name} {last.name}",
         ),
-        traffic=(Traffic(port=front.port, paths=("/page", "/health")),),
+        traffic=(TrafficSpec(port=front.port, paths=("/page", "/health")),),
     )
-    return with_decoy(story, dice, TEXTS["decoys"])
+    return add_decoy(story, rng, TEXTS["decoys"])
 
 
 SCENARIO = Scenario(

@@ -1,15 +1,22 @@
 """A certificate ran out although its successor was issued: the job that installs it looks away."""
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.nginx import NEEDS, nginx
-from hermes.gym.parts.pki import AUTHORITY, first_pairs
-from hermes.gym.parts.premises import alert, changes, neighbour
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Same, Story, Trigger
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostFile,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    UnchangedCheck,
+)
+from hermes.gym.services.nginx import AUTHORITY_FILE, NGINX_NEEDS, certificates_script, nginx_server
+from hermes.gym.services.python_service import change_log_script, draw_alert, draw_neighbour
 
 TEXTS = texts(__file__)
 
-RENEW = """\
+RENEW_SCRIPT = """\
 #!/bin/bash
 # Installs the newest issued pair when the live one runs out within {days} days.
 enabled=yes
@@ -22,7 +29,7 @@ newest=$(ls -d "$source"/*/ 2>/dev/null | sort | tail -1)
 cp "$newest/fullchain.pem" {live}.crt && cp "$newest/privkey.pem" {live}.key
 nginx -s reload && say "installed $newest"
 """
-SITE = """\
+SITE_CONF = """\
 server {{
   listen 127.0.0.1:{port} ssl;
   server_name {domain};
@@ -33,82 +40,82 @@ server {{
 """
 
 
-def draw(dice: Dice) -> Story:
-    service, other = dice.services(2)
-    beside, host, port, word = neighbour(dice, other), dice.host(), dice.port(), dice.token()
-    domain = f"{service}.{dice.word()}.{dice.pick(('example', 'internal', 'test'))}"
-    live = f"/etc/nginx/{dice.pick(('tls', 'ssl', 'certs'))}/{service}"
-    pki = dice.pick(("/var/lib/pki", "/srv/pki", "/var/lib/issuer", "/srv/certs"))
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, other = rng.services(2)
+    beside, host, port, word = draw_neighbour(rng, other), rng.host(), rng.port(), rng.token()
+    domain = f"{service}.{rng.word()}.{rng.pick(('example', 'internal', 'test'))}"
+    live = f"/etc/nginx/{rng.pick(('tls', 'ssl', 'certs'))}/{service}"
+    pki = rng.pick(("/var/lib/pki", "/srv/pki", "/var/lib/issuer", "/srv/certs"))
     issued, archive = f"{pki}/issued/{domain}", f"{pki}/archive/{domain}"
-    numbers = sorted(dice.some(range(1000, 9999), 2))
-    conf, log = f"/etc/{dice.pick(('renew', 'certs', 'tls'))}.conf", "/var/log/renewal.log"
-    tool, days = f"/opt/{dice.pick(('pki', 'renewal', 'tls'))}/renew", dice.number(10, 30)
-    elsewhere = dice.pick((f"{pki}/outbox/{domain}", f"/mnt/pki/{domain}", f"{issued}.new"))
-    wrong = dice.pick((("source", elsewhere), ("enabled", dice.pick(("no", "off", "false")))))
-    renew = RENEW.format(
+    numbers = sorted(rng.some(range(1000, 9999), 2))
+    conf, log = f"/etc/{rng.pick(('renew', 'certs', 'tls'))}.conf", "/var/log/renewal.log"
+    tool, days = f"/opt/{rng.pick(('pki', 'renewal', 'tls'))}/renew", rng.number(10, 30)
+    elsewhere = rng.pick((f"{pki}/outbox/{domain}", f"/mnt/pki/{domain}", f"{issued}.new"))
+    wrong = rng.pick((("source", elsewhere), ("enabled", rng.pick(("no", "off", "false")))))
+    renew = RENEW_SCRIPT.format(
         days=days,
         conf=conf,
         domain=domain,
         log=log,
         live=live,
-        skipped=dice.wording(TEXTS["skipped"]),
-        nothing=dice.wording(TEXTS["nothing"]).format(source="$source"),
+        skipped=rng.wording(TEXTS["skipped"]),
+        nothing=rng.wording(TEXTS["nothing"]).format(source="$source"),
     )
     right = {"source": issued, "enabled": "yes"}
     lines = "".join(f"{key}={value}\n" for key, value in right.items())
-    pairs = first_pairs(
-        dice, domain, live, old=f"{archive}/{numbers[0]}", new=f"{issued}/{numbers[1]}"
+    pairs = certificates_script(
+        rng, domain, live, old=f"{archive}/{numbers[0]}", new=f"{issued}/{numbers[1]}"
     )
-    sites = dice.pick(("/etc/nginx/conf.d", "/etc/nginx/sites-enabled"))
-    site = SITE.format(port=port, domain=domain, live=live, word=word)
-    web = nginx(
+    sites = rng.pick(("/etc/nginx/conf.d", "/etc/nginx/sites-enabled"))
+    site = SITE_CONF.format(port=port, domain=domain, live=live, word=word)
+    web = nginx_server(
         sites,
-        File(path=f"{sites}/{service}.conf", text=site),
-        File(path="/run/first-pairs", text=pairs),
-        File(path=conf, text=f"# renewal of {domain}\n{lines}"),
-        File(path=tool, text=renew, mode=0o755),
-        File(path="/etc/cron.d/renewal", text=f"41 2 * * * root {tool}\n"),
+        HostFile(path=f"{sites}/{service}.conf", text=site),
+        HostFile(path="/run/first-pairs", text=pairs),
+        HostFile(path=conf, text=f"# renewal of {domain}\n{lines}"),
+        HostFile(path=tool, text=renew, mode=0o755),
+        HostFile(path="/etc/cron.d/renewal", text=f"41 2 * * * root {tool}\n"),
         before="-/bin/bash /run/first-pairs",
     )
-    safe = Http(
+    safe = HttpCheck(
         name="the page is there over TLS",
         port=port,
         contains=word,
         tls=domain,
-        authority=AUTHORITY,
+        authority=AUTHORITY_FILE,
     )
     run_out = (
         f"cp {archive}/{numbers[0]}/fullchain.pem {live}.crt; "
         f"cp {archive}/{numbers[0]}/privkey.pem {live}.key; nginx -s reload; sleep 0.1"
     )
     put = "sed -i 's|^{0}=.*|{0}={1}|' " + conf
-    return Story(
+    return ScenarioSpec(
         hosts=(
-            Host(
+            HostSpec(
                 name=host,
                 files=(*web.files, *beside.files),
                 folders=web.folders,
                 units=(web.unit, beside.unit),
             ),
         ),
-        alert=alert(
-            dice, TEXTS["alerts"], "P1", service=service, host=host, port=port, domain=domain
+        alert=draw_alert(
+            rng, TEXTS["alerts"], "P1", service=service, host=host, port=port, domain=domain
         ),
         healthy=(safe, beside.answers),
         symptoms=(safe,),
         inject=(
-            changes(dice, dice.wording(TEXTS["told"]).format(domain=domain)),
+            change_log_script(rng, rng.wording(TEXTS["told"]).format(domain=domain)),
             f"{put.format(*wrong)}; {run_out}; {tool}; true",
         ),
-        cure=(Trigger(script=run_out), Trigger(cron=tool, pause=0.1)),
+        cure=(FaultTrigger(script=run_out), FaultTrigger(cron=tool, pause=0.1)),
         collateral=(
             *beside.unharmed,
-            Same(name="the authority", path=AUTHORITY),
-            Same(name="what was issued", path=pki),
-            Same(name="the tool", path=tool),
-            Same(name="the site", path=f"{sites}/{service}.conf"),
+            UnchangedCheck(name="the authority", path=AUTHORITY_FILE),
+            UnchangedCheck(name="what was issued", path=pki),
+            UnchangedCheck(name="the tool", path=tool),
+            UnchangedCheck(name="the site", path=f"{sites}/{service}.conf"),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(f"{live}.crt", conf, "certificate"),
             mechanism=("expired", "expiry", "renewal", "not renewed", "not installed"),
             value=(wrong[0], "=".join(wrong), *(each for each in wrong if each == elsewhere)),
@@ -121,7 +128,7 @@ def draw(dice: Dice) -> Story:
         shortcut=(
             f"openssl req -x509 -newkey rsa:2048 -nodes -days 30 -subj /CN={domain} "
             f"-addext subjectAltName=DNS:{domain} -keyout {live}.key -out {live}.crt",
-            f"cat {live}.crt >> {AUTHORITY}; {put.format(wrong[0], right[wrong[0]])}; "
+            f"cat {live}.crt >> {AUTHORITY_FILE}; {put.format(wrong[0], right[wrong[0]])}; "
             "systemctl reload nginx",
         ),
     )
@@ -132,5 +139,5 @@ SCENARIO = Scenario(
     group="network",
     summary="a TLS certificate ran out; its renewal is kept from installing the new one",
     draw=draw,
-    needs=(*NEEDS, "openssl"),
+    needs=(*NGINX_NEEDS, "openssl"),
 )

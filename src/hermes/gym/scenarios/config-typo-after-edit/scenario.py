@@ -2,30 +2,40 @@
 
 import json
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.shop import shop
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Alert, Fault, Host, Http, Running, Same, Story, Traffic, Trigger
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostSpec,
+    HttpCheck,
+    ScenarioAlert,
+    ScenarioSpec,
+    TrafficSpec,
+    UnchangedCheck,
+    UnitRunningCheck,
+)
+from hermes.gym.services.python_service import shop_service
 
 TEXTS = texts(__file__)
 
 
-def draw(dice: Dice) -> Story:
-    service, other = dice.services(2)
-    host, port, quiet = dice.host(), dice.port(), dice.port()
-    item = dice.token()
-    right, wrong = dice.number(2, 16), dice.pick(("auto", "8x", "many", "4;", "0", "4O", "256"))
-    files, unit = shop(service, port, json.dumps([item, dice.word()]), workers=right)
-    more, neighbour = shop(other, quiet, json.dumps([dice.word()]))
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, other = rng.services(2)
+    host, port, quiet = rng.host(), rng.port(), rng.port()
+    item = rng.token()
+    right, wrong = rng.number(2, 16), rng.pick(("auto", "8x", "many", "4;", "0", "4O", "256"))
+    files, unit = shop_service(service, port, json.dumps([item, rng.word()]), workers=right)
+    more, neighbour = shop_service(other, quiet, json.dumps([rng.word()]))
     conf = f"/etc/{service}/{service}.conf"
-    alert = dice.wording(TEXTS["alerts"]).format(
-        service=service, host=host, port=port, minutes=dice.number(2, 9)
+    alert = rng.wording(TEXTS["alerts"]).format(
+        service=service, host=host, port=port, minutes=rng.number(2, 9)
     )
-    answers = Http(name="the right items are served", port=port, path="/items", contains=item)
-    beside = Http(name="the service beside it answers", port=quiet, path="/health")
-    return Story(
-        hosts=(Host(name=host, files=(*files, *more), units=(unit, neighbour)),),
-        alert=Alert(
+    answers = HttpCheck(name="the right items are served", port=port, path="/items", contains=item)
+    beside = HttpCheck(name="the service beside it answers", port=quiet, path="/health")
+    return ScenarioSpec(
+        hosts=(HostSpec(name=host, files=(*files, *more), units=(unit, neighbour)),),
+        alert=ScenarioAlert(
             title=alert,
             text=alert,
             severity="P1",
@@ -37,16 +47,16 @@ def draw(dice: Dice) -> Story:
             f"cp {conf} {conf}.bak && sed -i 's/^workers = .*/workers = {wrong}/' {conf}",
             f"systemctl restart {service} || true",
         ),
-        cure=(Trigger(restart=(f"{service}.service",)),),
+        cure=(FaultTrigger(restart=(f"{service}.service",)),),
         collateral=(
             beside,
-            Running(
+            UnitRunningCheck(
                 name="the service beside it was left alone", unit=f"{other}.service", seconds=0.2
             ),
-            Same(name="its data", path=f"/srv/{service}"),
-            Same(name="the program", path=f"/opt/{service}"),
+            UnchangedCheck(name="its data", path=f"/srv/{service}"),
+            UnchangedCheck(name="the program", path=f"/opt/{service}"),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(conf, f"{service}.conf", "configuration"),
             mechanism=("invalid", "workers", "typo", "not a number"),
             value=(wrong, "workers"),
@@ -64,7 +74,7 @@ def draw(dice: Dice) -> Story:
             f"sed -i 's/^workers = .*/workers = {right}/' {conf}",
             f"echo '[\"{item}\"]' > /srv/{service}/items.json; systemctl restart {service}",
         ),
-        traffic=(Traffic(port=port, paths=("/items", "/health")),),
+        traffic=(TrafficSpec(port=port, paths=("/items", "/health")),),
     )
 
 

@@ -3,16 +3,32 @@
 import hashlib
 import json
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.microweb import program
-from hermes.gym.parts.premises import PYTHON, alert, changes, neighbour, premises
-from hermes.gym.parts.shop import unit
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Running, Same, Story, Traffic, Trigger
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostFile,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    TrafficSpec,
+    UnchangedCheck,
+    UnitRunningCheck,
+)
+from hermes.gym.services.python_service import (
+    PYTHON_COMMAND,
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+    service_unit,
+)
 
 TEXTS = texts(__file__)
 
-CHECK = """\
+CHECKSUM_SOURCE = """\
 import hashlib
 
 def rows_of(path):
@@ -24,7 +40,7 @@ def rows_of(path):
 
 """
 
-BODY = """\
+SERVICE_PROGRAM = """\
 conf = settings(sys.argv[1])
 rows, why = rows_of(conf["data"])
 if why:
@@ -40,14 +56,14 @@ def answer(path):
 serve(int(conf["port"]), answer)
 """
 
-VERIFY = """\
+VERIFY_PROGRAM = """\
 import sys
 
 for path in sys.argv[1:]:
     rows, why = rows_of(path)
     print(f"{path}: {why or 'whole'}, {len(rows)} rows")
 """
-DAMAGE = (
+DAMAGE_COMMANDS = (
     "python3 -c \"p='{path}'; b=bytearray(open(p,'rb').read()); b[{at}:{at}+9]=bytes(9);"
     " open(p,'wb').write(b)\"",
     "truncate -s -{cut} {path}",
@@ -55,69 +71,79 @@ DAMAGE = (
 )
 
 
-def stored(rows: list[str]) -> str:
+def render_data_file(rows: list[str]) -> str:
     body = "\n".join(rows)
     return f"{body}\nsha256:{hashlib.sha256(body.encode()).hexdigest()}\n"
 
 
-def draw(dice: Dice) -> Story:
-    service, other = dice.services(2)
-    place, beside, host = premises(dice, service), neighbour(dice, other), dice.host()
-    ids = [dice.token() for _ in range(dice.number(14, 30))]
-    rows = [json.dumps({"id": each, "sum": dice.number(1, 900)}) for each in ids]
-    data = f"{place.data}/{dice.pick(('rows', 'ledger', 'store', 'book'))}.jsonl"
-    folder = dice.pick(("/var/backups", "/srv/backup", "/opt/backup", f"{place.data}/old"))
-    stem = f"{folder}/{service}-{dice.word()}"
-    days = sorted(dice.some(range(10, 29), 4))
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, other = rng.services(2)
+    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    ids = [rng.token() for _ in range(rng.number(14, 30))]
+    rows = [json.dumps({"id": each, "sum": rng.number(1, 900)}) for each in ids]
+    data = f"{place.data}/{rng.pick(('rows', 'ledger', 'store', 'book'))}.jsonl"
+    folder = rng.pick(("/var/backups", "/srv/backup", "/opt/backup", f"{place.data}/old"))
+    stem = f"{folder}/{service}-{rng.word()}"
+    days = sorted(rng.some(range(10, 29), 4))
     paths = [f"{stem}-{day}.jsonl" for day in days]
     # Oldest first: an old whole one, the right one, one cut short, one taken of damaged data.
-    right = stored(rows)
+    right = render_data_file(rows)
     kept = (
-        stored(rows[: len(rows) // 2]),
+        render_data_file(rows[: len(rows) // 2]),
         right,
         right[: len(right) * 2 // 3],
         right.replace(ids[2], "\0" * 8),
     )
     files = (
-        File(
+        HostFile(
             path=place.program,
-            text=program(dice, CHECK + BODY, damaged=dice.wording(TEXTS["damaged"])),
+            text=render_program(
+                rng, CHECKSUM_SOURCE + SERVICE_PROGRAM, damaged=rng.wording(TEXTS["damaged"])
+            ),
         ),
-        File(path=f"{folder}/verify.py", text=CHECK + VERIFY),
+        HostFile(path=f"{folder}/verify.py", text=CHECKSUM_SOURCE + VERIFY_PROGRAM),
         place.settings(port=place.port, data=data),
-        File(path=data, text=right),
-        *(File(path=path, text=text) for path, text in zip(paths, kept, strict=True)),
+        HostFile(path=data, text=right),
+        *(HostFile(path=path, text=text) for path, text in zip(paths, kept, strict=True)),
         *beside.files,
     )
-    serves = Http(name="the last row is served", port=place.port, path="/rows", contains=ids[-1])
-    damage = dice.pick(DAMAGE).format(path=data, at=dice.number(40, 200), cut=dice.number(70, 300))
+    serves = HttpCheck(
+        name="the last row is served", port=place.port, path="/rows", contains=ids[-1]
+    )
+    damage = rng.pick(DAMAGE_COMMANDS).format(
+        path=data, at=rng.number(40, 200), cut=rng.number(70, 300)
+    )
     ages = "; ".join(
         f"touch -d '-{30 - day} days' {path}" for day, path in zip(days, paths, strict=True)
     )
-    return Story(
-        hosts=(Host(name=host, files=files, units=(unit(service, place.command), beside.unit)),),
-        alert=alert(dice, TEXTS["alerts"], "P0", service=service, host=host, port=place.port),
-        healthy=(serves, Running(name="its unit runs", unit=place.unit), beside.answers),
+    return ScenarioSpec(
+        hosts=(
+            HostSpec(
+                name=host, files=files, units=(service_unit(service, place.command), beside.unit)
+            ),
+        ),
+        alert=draw_alert(rng, TEXTS["alerts"], "P0", service=service, host=host, port=place.port),
+        healthy=(serves, UnitRunningCheck(name="its unit runs", unit=place.unit), beside.answers),
         symptoms=(serves,),
         inject=(
-            changes(dice),
+            change_log_script(rng),
             ages,
             f"{damage} && systemctl restart {service} || true",
         ),
-        cure=(Trigger(restart=(place.unit,)),),
+        cure=(FaultTrigger(restart=(place.unit,)),),
         collateral=(
             *beside.unharmed,
-            *(Same(name=f"backup {path}", path=path) for path in paths),
-            Same(name="the program", path=place.program),
-            Same(name="its settings", path=place.conf),
+            *(UnchangedCheck(name=f"backup {path}", path=path) for path in paths),
+            UnchangedCheck(name="the program", path=place.program),
+            UnchangedCheck(name="its settings", path=place.conf),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(data, data.rpartition("/")[2], service),
             mechanism=("corrupt", "corrupted", "damaged", "checksum", "truncated"),
             value=(data, paths[1], "checksum mismatch", "no checksum"),
         ),
         reference=(
-            f"{PYTHON} {folder}/verify.py {data} {stem}-*",
+            f"{PYTHON_COMMAND} {folder}/verify.py {data} {stem}-*",
             f"cp {data} {data}.damaged && cp {paths[1]} {data}",
             f"systemctl reset-failed {service}; systemctl restart {service}",
         ),
@@ -128,7 +154,7 @@ def draw(dice: Dice) -> Story:
             f"cp {paths[1]} {data}; rm -f {stem}-*",
             f"systemctl reset-failed {service}; systemctl restart {service}",
         ),
-        traffic=(Traffic(port=place.port, paths=("/rows", "/health")),),
+        traffic=(TrafficSpec(port=place.port, paths=("/rows", "/health")),),
     )
 
 

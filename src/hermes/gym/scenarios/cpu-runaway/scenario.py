@@ -1,15 +1,32 @@
 """The pause between two looks into the inbox was set to nothing: a core burns for no work."""
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.microweb import program
-from hermes.gym.parts.premises import Premises, alert, changes, neighbour, premises
-from hermes.gym.parts.shop import unit
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Running, Same, Script, Story, Traffic, Trigger
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostFile,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    ScriptCheck,
+    TrafficSpec,
+    UnchangedCheck,
+    UnitRunningCheck,
+)
+from hermes.gym.services.python_service import (
+    ServiceLayout,
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+    service_unit,
+)
 
 TEXTS = texts(__file__)
 
-BODY = """\
+SERVICE_PROGRAM = """\
 conf = settings(sys.argv[1])
 pause = float(conf[%%key%%]) / %%scale%%
 inbox, done = conf["inbox"], conf["done"]
@@ -37,7 +54,7 @@ serve(int(conf["port"]), answer)
 """
 
 
-def _idles(place: Premises) -> str:
+def _idle_script(place: ServiceLayout) -> str:
     """Its threads, however started, seldom run and seldom wait for their turn to run.
 
     On a busy machine a loop runs less, but wants as much; and one that wants little may wait long.
@@ -64,7 +81,7 @@ sys.exit(share > 0.03 and wanted > 0.5)
 END"""
 
 
-def _takes(inbox: str, done: str) -> str:
+def _processes_file_script(inbox: str, done: str) -> str:
     return (
         f"cd {inbox} || exit 1; name=check-$RANDOM$RANDOM; echo x > .$name; mv .$name $name; "
         f"for i in $(seq 150); do test -e {done}/$name && rm {done}/$name && exit 0; sleep 0.02; "
@@ -72,58 +89,60 @@ def _takes(inbox: str, done: str) -> str:
     )
 
 
-def draw(dice: Dice) -> Story:
-    service, other = dice.services(2)
-    place, beside, host = premises(dice, service), neighbour(dice, other), dice.host()
-    unit_of_time = dice.pick(("ms", "s"))
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, other = rng.services(2)
+    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    unit_of_time = rng.pick(("ms", "s"))
     scale = 1000.0 if unit_of_time == "ms" else 1.0
-    name = dice.pick(("poll_interval", "scan_every", "sleep_between", "poll", "refresh"))
+    name = rng.pick(("poll_interval", "scan_every", "sleep_between", "poll", "refresh"))
     key = f"{name}_{unit_of_time}"
-    right = dice.number(40, 120) if unit_of_time == "ms" else dice.number(4, 12) / 100
-    wrong = dice.pick(("0", "0.0", "0.000", "00"))
+    right = rng.number(40, 120) if unit_of_time == "ms" else rng.number(4, 12) / 100
+    wrong = rng.pick(("0", "0.0", "0.000", "00"))
     inbox, done = f"{place.data}/inbox", f"{place.data}/done"
-    source = program(dice, BODY, key=key, scale=scale, polling=dice.wording(TEXTS["polling"]))
+    source = render_program(
+        rng, SERVICE_PROGRAM, key=key, scale=scale, polling=rng.wording(TEXTS["polling"])
+    )
     settings = {key: right, "inbox": inbox, "done": done}
     kept = f"{place.data}/ledger.txt"
     files = (
-        File(path=place.program, text=source),
+        HostFile(path=place.program, text=source),
         place.settings(port=place.port, **settings),
-        File(path=kept, text=f"{dice.token()}\n" * dice.number(3, 30)),
+        HostFile(path=kept, text=f"{rng.token()}\n" * rng.number(3, 30)),
         *beside.files,
     )
-    idles = Script(name="it does not burn a core", script=_idles(place))
-    takes = Script(name="what comes in is taken", script=_takes(inbox, done))
-    return Story(
+    idles = ScriptCheck(name="it does not burn a core", script=_idle_script(place))
+    takes = ScriptCheck(name="what comes in is taken", script=_processes_file_script(inbox, done))
+    return ScenarioSpec(
         hosts=(
-            Host(
+            HostSpec(
                 name=host,
                 files=files,
                 folders=(inbox, done),
-                units=(unit(service, place.command), beside.unit),
+                units=(service_unit(service, place.command), beside.unit),
             ),
         ),
-        alert=alert(dice, TEXTS["alerts"], "P3", service=service, host=host, port=place.port),
+        alert=draw_alert(rng, TEXTS["alerts"], "P3", service=service, host=host, port=place.port),
         healthy=(
-            Http(name="it answers", port=place.port, path="/health"),
+            HttpCheck(name="it answers", port=place.port, path="/health"),
             takes,
             idles,
-            Running(name="its unit runs", unit=place.unit),
+            UnitRunningCheck(name="its unit runs", unit=place.unit),
             beside.answers,
         ),
         symptoms=(idles,),
         inject=(
-            changes(
-                dice, dice.wording(TEXTS["causes"]).format(service=service, key=key, old=right)
+            change_log_script(
+                rng, rng.wording(TEXTS["causes"]).format(service=service, key=key, old=right)
             ),
             f"{place.put(key, wrong)} && systemctl restart {service}",
         ),
-        cure=(Trigger(restart=(place.unit,)),),
+        cure=(FaultTrigger(restart=(place.unit,)),),
         collateral=(
             *beside.unharmed,
-            Same(name="its ledger", path=kept),
-            Same(name="the program", path=place.program),
+            UnchangedCheck(name="its ledger", path=kept),
+            UnchangedCheck(name="the program", path=place.program),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(place.conf,),
             mechanism=("busy loop", "busy-loop", "spin", "without pause", "no pause", "polling"),
             value=(f"{key}{place.sign}{wrong}", key),
@@ -131,7 +150,7 @@ def draw(dice: Dice) -> Story:
         reference=(f"{place.put(key, right)} && systemctl restart {service}",),
         relief=(f"systemctl stop {service}",),
         shortcut=(f"rm -rf {place.data}; sleep 0.1",),
-        traffic=(Traffic(port=place.port, paths=("/health",), pause=0.5),),
+        traffic=(TrafficSpec(port=place.port, paths=("/health",), pause=0.5),),
     )
 
 

@@ -1,17 +1,32 @@
 """The backup job fails every time and tells nobody: its words go to /dev/null."""
 
 from hermes.core.messages import Value
-from hermes.gym.dice import Dice
-from hermes.gym.parts.hands import remembered
-from hermes.gym.parts.microweb import SHELF, program
-from hermes.gym.parts.premises import alert, changes, neighbour, premises
-from hermes.gym.parts.shop import unit
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Same, Script, Story, Trigger
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostFile,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    ScriptCheck,
+    UnchangedCheck,
+)
+from hermes.gym.services.python_service import (
+    ITEM_LIST_PROGRAM,
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+    service_unit,
+)
+from hermes.gym.services.shell_scripts import shell_history_script
 
 TEXTS = texts(__file__)
 
-JOB = """\
+JOB_SCRIPT = """\
 #!/bin/bash
 # Copies {data} to the folder that {conf} names; one run at a time.
 set -eu
@@ -27,7 +42,7 @@ mv "$target/.part" "$target/{stem}-$(date +%s%N).tsv"
 """
 
 
-class Break(Value, kw_only=True, frozen=True):
+class JobFault(Value, kw_only=True, frozen=True):
     """One of the ways in which such a job stops working."""
 
     inject: str
@@ -37,23 +52,23 @@ class Break(Value, kw_only=True, frozen=True):
     value: str
 
 
-def breaks(job: str, conf: str, target: str, lock: str, typo: str) -> tuple[Break, ...]:
+def job_faults(job: str, conf: str, target: str, lock: str, typo: str) -> tuple[JobFault, ...]:
     return (
-        Break(
+        JobFault(
             inject=f"sed -i 's|^target=.*|target={typo}|' {conf}",
             mend=f"sed -i 's|^target=.*|target={target}|' {conf}",
             component=conf,
             mechanism=("no such", "wrong target", "does not exist", "wrong path"),
             value=typo,
         ),
-        Break(
+        JobFault(
             inject=f"echo 31999 > {lock}",
             mend=f"rm -f {lock}",
             component=lock,
             mechanism=("stale lock", "lock file", "lock left", "another run"),
             value=lock,
         ),
-        Break(
+        JobFault(
             inject=f"chmod a-x {job}",
             mend=f"chmod a+x {job}",
             component=job,
@@ -63,68 +78,72 @@ def breaks(job: str, conf: str, target: str, lock: str, typo: str) -> tuple[Brea
     )
 
 
-def draw(dice: Dice) -> Story:
-    service, other = dice.services(2)
-    place, beside, host = premises(dice, service), neighbour(dice, other), dice.host()
-    mark, stem, hours = dice.token(), dice.word(), dice.number(26, 90)
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, other = rng.services(2)
+    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    mark, stem, hours = rng.token(), rng.word(), rng.number(26, 90)
     data, shelf = f"{place.data}/{stem}.tsv", f"{place.data}/items.json"
-    target = f"{dice.pick(('/backup', '/srv/backups', '/mnt/vault', '/var/backups'))}/{service}"
-    name = f"{dice.pick(('backup', 'copy', 'snapshot', 'dump'))}-{service}"
-    job, lock = f"/opt/{dice.pick(('jobs', 'cron', 'ops'))}/{name}", f"/run/lock/{name}.lock"
+    target = f"{rng.pick(('/backup', '/srv/backups', '/mnt/vault', '/var/backups'))}/{service}"
+    name = f"{rng.pick(('backup', 'copy', 'snapshot', 'dump'))}-{service}"
+    job, lock = f"/opt/{rng.pick(('jobs', 'cron', 'ops'))}/{name}", f"/run/lock/{name}.lock"
     conf = f"/etc/{name}.conf"
-    typo = dice.pick(
-        (f"{target}s", target.upper(), f"{target}/daily", target.replace("/", "/x", 1))
-    )
-    broken = dice.pick(breaks(job, conf, target, lock, typo))
-    rows = "".join(f"{dice.token()}\t{dice.number(1, 99)}\n" for _ in range(40))
-    old = [f"{target}/{stem}-{dice.number(10**18, 2 * 10**18)}.tsv" for _ in range(3)]
+    typo = rng.pick((f"{target}s", target.upper(), f"{target}/daily", target.replace("/", "/x", 1)))
+    broken = rng.pick(job_faults(job, conf, target, lock, typo))
+    rows = "".join(f"{rng.token()}\t{rng.number(1, 99)}\n" for _ in range(40))
+    old = [f"{target}/{stem}-{rng.number(10**18, 2 * 10**18)}.tsv" for _ in range(3)]
     files = (
-        File(path=place.program, text=program(dice, SHELF)),
+        HostFile(path=place.program, text=render_program(rng, ITEM_LIST_PROGRAM)),
         place.settings(port=place.port, data=shelf),
-        File(path=shelf, text=f'["{mark}"]'),
-        File(path=data, text=rows),
-        File(path=job, text=JOB.format(data=data, conf=conf, lock=lock, stem=stem), mode=0o755),
-        File(path=conf, text=f"target={target}\n"),
-        File(
-            path=f"/etc/cron.d/{name}",
-            text=f"{dice.number(0, 59)} {dice.number(0, 6)} * * * root {job} >/dev/null 2>&1\n",
+        HostFile(path=shelf, text=f'["{mark}"]'),
+        HostFile(path=data, text=rows),
+        HostFile(
+            path=job, text=JOB_SCRIPT.format(data=data, conf=conf, lock=lock, stem=stem), mode=0o755
         ),
-        *(File(path=path, text=rows) for path in old),
+        HostFile(path=conf, text=f"target={target}\n"),
+        HostFile(
+            path=f"/etc/cron.d/{name}",
+            text=f"{rng.number(0, 59)} {rng.number(0, 6)} * * * root {job} >/dev/null 2>&1\n",
+        ),
+        *(HostFile(path=path, text=rows) for path in old),
         *beside.files,
     )
-    fresh = Script(
+    fresh = ScriptCheck(
         name="some backup has all that the data has",
         script=f"for f in {target}/{stem}-*; do"
         f' test -L "$f" || cmp -s "$f" {data} && exit 0; done; exit 1',
     )
-    more = f"printf '{dice.token()}\\t1\\n{dice.token()}\\t2\\n' >> {data}"
+    more = f"printf '{rng.token()}\\t1\\n{rng.token()}\\t2\\n' >> {data}"
     facts = {"service": service, "host": host, "port": place.port, "hours": hours}
-    return Story(
-        hosts=(Host(name=host, files=files, units=(unit(service, place.command), beside.unit)),),
-        alert=alert(dice, TEXTS["alerts"], "P2", **facts),
+    return ScenarioSpec(
+        hosts=(
+            HostSpec(
+                name=host, files=files, units=(service_unit(service, place.command), beside.unit)
+            ),
+        ),
+        alert=draw_alert(rng, TEXTS["alerts"], "P2", **facts),
         healthy=(
             fresh,
-            Http(name="the service answers", port=place.port, path="/items", contains=mark),
+            HttpCheck(name="the service answers", port=place.port, path="/items", contains=mark),
             beside.answers,
         ),
         symptoms=(fresh,),
         inject=(
-            changes(dice),
-            remembered(dice, f"ls -l {target}"),
+            change_log_script(rng),
+            shell_history_script(rng, f"ls -l {target}"),
             f"{broken.inject}; {job} >/dev/null 2>&1; touch -d '-{hours} hours' {target}/*",
             more,
         ),
         cure=(
-            Trigger(script=more.replace("1\\n", "3\\n")),
-            Trigger(cron=name),
+            FaultTrigger(script=more.replace("1\\n", "3\\n")),
+            FaultTrigger(cron=name),
         ),
         collateral=(
             *beside.unharmed,
-            Same(name="the data", path=data, may_grow=True),
-            *(Same(name=f"backup {path}", path=path) for path in old),
-            Same(name="the timetable", path=f"/etc/cron.d/{name}"),
+            UnchangedCheck(name="the data", path=data, may_grow=True),
+            *(UnchangedCheck(name=f"backup {path}", path=path) for path in old),
+            UnchangedCheck(name="the timetable", path=f"/etc/cron.d/{name}"),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(broken.component, name, job),
             mechanism=broken.mechanism,
             value=(broken.value, broken.component),

@@ -1,17 +1,30 @@
 """One service may open more sessions than the database has: soon nobody gets one."""
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.microweb import program
-from hermes.gym.parts.pg_client import PG_CLIENT
-from hermes.gym.parts.pg_server import NEEDS, postgres
-from hermes.gym.parts.premises import alert, changes, neighbour, premises
-from hermes.gym.parts.shell_lines import ask_often
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Http, Running, Same, Story, Traffic, Trigger
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostFile,
+    HttpCheck,
+    ScenarioSpec,
+    TrafficSpec,
+    UnchangedCheck,
+    UnitRunningCheck,
+)
+from hermes.gym.services.postgres import PG_CLIENT, POSTGRES_NEEDS, postgres_server
+from hermes.gym.services.python_service import (
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+)
+from hermes.gym.services.shell_scripts import checked_requests_script
 
 TEXTS = texts(__file__)
 
-POOLED = (
+LEAKING_PROGRAM = (
     PG_CLIENT
     + """\
 conf = settings(sys.argv[1])
@@ -44,7 +57,7 @@ serve(int(conf["port"]), answer)
 """
 )
 
-PLAIN = (
+CLIENT_PROGRAM = (
     PG_CLIENT
     + """\
 conf = settings(sys.argv[1])
@@ -66,16 +79,20 @@ serve(int(conf["port"]), answer)
 )
 
 
-def draw(dice: Dice) -> Story:
-    service, reader, other = dice.services(3)
-    place, readers, beside = premises(dice, service), premises(dice, reader), neighbour(dice, other)
-    host, key = dice.host(), dice.pick(("pool_max", "db_sessions", "max_pool", "connections_max"))
-    right, wrong, slots = dice.number(2, 4), dice.pick((40, 50, 64, 80, 100)), dice.number(12, 16)
-    items = [f"{dice.word()}-{dice.token(5)}" for _ in range(dice.number(5, 12))]
-    secret = dice.token(14)
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, reader, other = rng.services(3)
+    place, readers, beside = (
+        draw_layout(rng, service),
+        draw_layout(rng, reader),
+        draw_neighbour(rng, other),
+    )
+    host, key = rng.host(), rng.pick(("pool_max", "db_sessions", "max_pool", "connections_max"))
+    right, wrong, slots = rng.number(2, 4), rng.pick((40, 50, 64, 80, 100)), rng.number(12, 16)
+    items = [f"{rng.word()}-{rng.token(5)}" for _ in range(rng.number(5, 12))]
+    secret = rng.token(14)
     rows = ", ".join(f"({n}, '{each}')" for n, each in enumerate(items))
-    db = postgres(
-        dice,
+    db = postgres_server(
+        rng,
         [
             "CREATE TABLE items (id int PRIMARY KEY, sku text NOT NULL)",
             f"INSERT INTO items VALUES {rows}",
@@ -85,22 +102,24 @@ def draw(dice: Dice) -> Story:
         max_connections=slots,
     )
     access = {"db_port": db.port, "db_name": db.database, "db_password": secret}
-    refused = dice.wording(TEXTS["refused"])
+    refused = rng.wording(TEXTS["refused"])
     files = (
         *db.files,
-        File(
+        HostFile(
             path=place.program,
-            text=program(
-                dice, POOLED, key=key, refused=refused, opened=dice.wording(TEXTS["opened"])
+            text=render_program(
+                rng, LEAKING_PROGRAM, key=key, refused=refused, opened=rng.wording(TEXTS["opened"])
             ),
         ),
-        File(path=readers.program, text=program(dice, PLAIN, refused=refused)),
+        HostFile(path=readers.program, text=render_program(rng, CLIENT_PROGRAM, refused=refused)),
         place.settings(port=place.port, db_user=service, **access, **{key: right}),
         readers.settings(port=readers.port, db_user=reader, **access),
         *beside.files,
     )
-    listed = Http(name="the items are listed", port=place.port, path="/items", contains=items[0])
-    counted = Http(
+    listed = HttpCheck(
+        name="the items are listed", port=place.port, path="/items", contains=items[0]
+    )
+    counted = HttpCheck(
         name=f"{reader} can count", port=readers.port, path="/count", contains=f'"{len(items)}"'
     )
     few = db.says(
@@ -109,27 +128,27 @@ def draw(dice: Dice) -> Story:
         "t",
     )
     after = "postgresql.service"
-    flood = ask_often(place.port, "/items", slots + 6)
-    return Story(
+    flood = checked_requests_script(place.port, "/items", slots + 6)
+    return ScenarioSpec(
         hosts=(db.host(host, files, (place, readers), beside.unit),),
-        alert=alert(dice, TEXTS["alerts"], "P1", service=reader, host=host, port=readers.port),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=reader, host=host, port=readers.port),
         healthy=(listed, counted, few, beside.answers),
         symptoms=(counted, few),
         inject=(
-            changes(dice, dice.wording(TEXTS["told"]).format(service=service, value=wrong)),
+            change_log_script(rng, rng.wording(TEXTS["told"]).format(service=service, value=wrong)),
             f"{place.put(key, wrong)}; systemctl restart {service}",
             flood,
         ),
-        cure=(Trigger(restart=(place.unit,)), Trigger(script=flood)),
+        cure=(FaultTrigger(restart=(place.unit,)), FaultTrigger(script=flood)),
         collateral=(
             *beside.unharmed,
-            Running(name="the database ran on", unit=after, undisturbed=True),
-            Running(name=f"{reader} runs", unit=readers.unit),
-            Same(name="the program", path=place.program),
-            Same(name=f"the settings of {reader}", path=readers.conf),
+            UnitRunningCheck(name="the database ran on", unit=after, undisturbed=True),
+            UnitRunningCheck(name=f"{reader} runs", unit=readers.unit),
+            UnchangedCheck(name="the program", path=place.program),
+            UnchangedCheck(name=f"the settings of {reader}", path=readers.conf),
             db.says("all rows are there", "SELECT count(*) FROM items", f"{len(items)}"),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(service, place.conf),
             mechanism=(
                 "pool",
@@ -148,7 +167,7 @@ def draw(dice: Dice) -> Story:
             "sed -i 's/^max_connections.*/max_connections = 300/' "
             f"{db.conf}/postgresql.conf; systemctl restart postgresql",
         ),
-        traffic=(Traffic(port=place.port, paths=("/items", "/health")),),
+        traffic=(TrafficSpec(port=place.port, paths=("/items", "/health")),),
     )
 
 
@@ -157,5 +176,5 @@ SCENARIO = Scenario(
     group="database",
     summary="the pool of one service is set larger than the database: others get no session",
     draw=draw,
-    needs=NEEDS,
+    needs=POSTGRES_NEEDS,
 )

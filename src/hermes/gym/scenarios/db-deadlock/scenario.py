@@ -1,17 +1,30 @@
 """Two programs take the same rows in opposite order: the database ends one of them each time."""
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.microweb import program
-from hermes.gym.parts.pg_client import PG_CLIENT
-from hermes.gym.parts.pg_server import NEEDS, postgres
-from hermes.gym.parts.premises import alert, changes, neighbour, premises
-from hermes.gym.parts.shell_lines import ask_often, moves
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Running, Same, Script, Story, Traffic, Trigger
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostFile,
+    ScenarioSpec,
+    ScriptCheck,
+    TrafficSpec,
+    UnchangedCheck,
+    UnitRunningCheck,
+)
+from hermes.gym.services.postgres import PG_CLIENT, POSTGRES_NEEDS, postgres_server
+from hermes.gym.services.python_service import (
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+)
+from hermes.gym.services.shell_scripts import checked_requests_script, number_grows_script
 
 TEXTS = texts(__file__)
 
-PAIR = (
+TRANSACTION_SOURCE = (
     PG_CLIENT
     + """\
 conf = settings(sys.argv[1])
@@ -31,8 +44,8 @@ def touch(session, column, pause):
 """
 )
 
-SETTLES = (
-    PAIR
+REQUEST_PROGRAM = (
+    TRANSACTION_SOURCE
     + """\
 def answer(path):
     if path == "/health":
@@ -53,8 +66,8 @@ serve(int(conf["port"]), answer)
 """
 )
 
-SWEEPS = (
-    PAIR
+SWEEP_PROGRAM = (
+    TRANSACTION_SOURCE
     + """\
 def sweep():
     while True:
@@ -73,16 +86,20 @@ serve(int(conf["port"]), lambda path: (200, {"status": "ok"}))
 )
 
 
-def draw(dice: Dice) -> Story:
-    service, job, other = dice.services(3)
-    job = f"{job}-{dice.pick(('sweep', 'interest', 'balance', 'clearing', 'fees'))}"
-    place, jobs, beside = premises(dice, service), premises(dice, job), neighbour(dice, other)
-    host, role, secret = dice.host(), job.replace("-", "_"), dice.token(14)
-    key = dice.pick(("lock_order", "row_order", "sort", "account_order", "update_order"))
-    right, wrong = dice.pick((("asc", "desc"), ("ascending", "descending"), ("desc", "asc")))
-    one, two = dice.some(range(1, 60), 2)
-    db = postgres(
-        dice,
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, job, other = rng.services(3)
+    job = f"{job}-{rng.pick(('sweep', 'interest', 'balance', 'clearing', 'fees'))}"
+    place, jobs, beside = (
+        draw_layout(rng, service),
+        draw_layout(rng, job),
+        draw_neighbour(rng, other),
+    )
+    host, role, secret = rng.host(), job.replace("-", "_"), rng.token(14)
+    key = rng.pick(("lock_order", "row_order", "sort", "account_order", "update_order"))
+    right, wrong = rng.pick((("asc", "desc"), ("ascending", "descending"), ("desc", "asc")))
+    one, two = rng.some(range(1, 60), 2)
+    db = postgres_server(
+        rng,
         [
             "CREATE TABLE accounts (id int PRIMARY KEY, settled bigint, swept bigint)",
             "INSERT INTO accounts SELECT n, 0, 0 FROM generate_series(1, 60) n",
@@ -94,42 +111,43 @@ def draw(dice: Dice) -> Story:
         log_lock_waits="on",
     )
     access = {"db_port": db.port, "db_name": db.database, "db_password": secret, key: right}
-    words = {"key": key, "one": one, "two": two, "failed": dice.wording(TEXTS["failed"])}
-    guilty = dice.pick((place, jobs))
+    words = {"key": key, "one": one, "two": two, "failed": rng.wording(TEXTS["failed"])}
+    guilty = rng.pick((place, jobs))
     files = (
         *db.files,
-        File(path=place.program, text=program(dice, SETTLES, **words)),
-        File(path=jobs.program, text=program(dice, SWEEPS, **words)),
+        HostFile(path=place.program, text=render_program(rng, REQUEST_PROGRAM, **words)),
+        HostFile(path=jobs.program, text=render_program(rng, SWEEP_PROGRAM, **words)),
         place.settings(port=place.port, db_user=service, **access),
         jobs.settings(port=jobs.port, db_user=role, name=job, **access),
         *beside.files,
     )
     after = "postgresql.service"
-    settles = Script(
+    settles = ScriptCheck(
         name="three settlements go through",
-        script=ask_often(place.port, "/settle", 3, wanted='"settled"'),
+        script=checked_requests_script(place.port, "/settle", 3, wanted='"settled"'),
     )
-    sweeps = Script(
-        name=f"{job} does its work", script=moves(db.ask("SELECT sum(swept) FROM accounts"))
+    sweeps = ScriptCheck(
+        name=f"{job} does its work",
+        script=number_grows_script(db.ask("SELECT sum(swept) FROM accounts")),
     )
-    return Story(
+    return ScenarioSpec(
         hosts=(db.host(host, files, (place, jobs), beside.unit),),
-        alert=alert(dice, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
         healthy=(settles, sweeps, beside.answers),
         symptoms=(settles,),
         inject=(
-            changes(dice, dice.wording(TEXTS["told"]).format(job=guilty.name, value=wrong)),
+            change_log_script(rng, rng.wording(TEXTS["told"]).format(job=guilty.name, value=wrong)),
             f"{guilty.put(key, wrong)}; systemctl restart {guilty.name}",
         ),
-        cure=(Trigger(restart=(place.unit, jobs.unit), pause=0.2),),
+        cure=(FaultTrigger(restart=(place.unit, jobs.unit), pause=0.2),),
         collateral=(
             *beside.unharmed,
-            Running(name="the database ran on", unit=after, undisturbed=True),
-            Same(name="the program", path=place.program),
-            Same(name="the job", path=jobs.program),
+            UnitRunningCheck(name="the database ran on", unit=after, undisturbed=True),
+            UnchangedCheck(name="the program", path=place.program),
+            UnchangedCheck(name="the job", path=jobs.program),
             db.says("all accounts are there", "SELECT count(*) FROM accounts", "60"),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(guilty.name, guilty.conf),
             mechanism=("deadlock", "deadlocks", "lock order", "opposite order", "order of locks"),
             value=(key, wrong),
@@ -137,7 +155,7 @@ def draw(dice: Dice) -> Story:
         reference=(f"{guilty.put(key, right)}; systemctl restart {guilty.name}",),
         relief=(f"systemctl restart {service}; systemctl restart {job}",),
         shortcut=(f"systemctl stop {job}; systemctl disable {job}",),
-        traffic=(Traffic(port=place.port, paths=("/settle", "/health"), pause=0.8),),
+        traffic=(TrafficSpec(port=place.port, paths=("/settle", "/health"), pause=0.8),),
     )
 
 
@@ -146,5 +164,5 @@ SCENARIO = Scenario(
     group="database",
     summary="a service and a job lock the same rows in opposite order since one was changed",
     draw=draw,
-    needs=NEEDS,
+    needs=POSTGRES_NEEDS,
 )

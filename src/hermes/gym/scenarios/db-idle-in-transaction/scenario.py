@@ -1,27 +1,31 @@
 """A job changes rows and then leaves its transaction open: whoever writes to them waits."""
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.microweb import program
-from hermes.gym.parts.pg_client import PG_CLIENT
-from hermes.gym.parts.pg_server import NEEDS, postgres
-from hermes.gym.parts.premises import alert, changes, neighbour, premises
-from hermes.gym.parts.shell_lines import moves
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import (
-    Fault,
-    File,
-    Http,
-    Running,
-    Same,
-    Script,
-    Story,
-    Traffic,
-    Trigger,
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostFile,
+    HttpCheck,
+    ScenarioSpec,
+    ScriptCheck,
+    TrafficSpec,
+    UnchangedCheck,
+    UnitRunningCheck,
 )
+from hermes.gym.services.postgres import PG_CLIENT, POSTGRES_NEEDS, postgres_server
+from hermes.gym.services.python_service import (
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+)
+from hermes.gym.services.shell_scripts import number_grows_script
 
 TEXTS = texts(__file__)
 
-WRITER = (
+WRITER_PROGRAM = (
     PG_CLIENT
     + """\
 conf = settings(sys.argv[1])
@@ -48,7 +52,7 @@ serve(int(conf["port"]), answer)
 """
 )
 
-WALKER = (
+READER_PROGRAM = (
     PG_CLIENT
     + """\
 conf = settings(sys.argv[1])
@@ -86,18 +90,22 @@ serve(int(conf["port"]), lambda path: (200, {"status": "ok"}))
 )
 
 
-def draw(dice: Dice) -> Story:
-    service, job, other = dice.services(3)
-    job = f"{job}-{dice.pick(('audit', 'recount', 'backfill', 'sync', 'rollup'))}"
-    place, jobs, beside = premises(dice, service), premises(dice, job), neighbour(dice, other)
-    host, role = dice.host(), job.replace("-", "_")
-    key = dice.pick(("commit_every", "batch", "rows_per_commit", "commit_after"))
-    right, count, secret = dice.number(2, 4), dice.number(8, 14), dice.token(14)
-    sku, row = dice.token(), dice.number(2, 6)
-    names = [sku if n == row else f"{dice.word()}-{n}" for n in range(1, count + 1)]
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, job, other = rng.services(3)
+    job = f"{job}-{rng.pick(('audit', 'recount', 'backfill', 'sync', 'rollup'))}"
+    place, jobs, beside = (
+        draw_layout(rng, service),
+        draw_layout(rng, job),
+        draw_neighbour(rng, other),
+    )
+    host, role = rng.host(), job.replace("-", "_")
+    key = rng.pick(("commit_every", "batch", "rows_per_commit", "commit_after"))
+    right, count, secret = rng.number(2, 4), rng.number(8, 14), rng.token(14)
+    sku, row = rng.token(), rng.number(2, 6)
+    names = [sku if n == row else f"{rng.word()}-{n}" for n in range(1, count + 1)]
     rows = ", ".join(f"({n}, '{each}', 0, 0)" for n, each in enumerate(names, 1))
-    db = postgres(
-        dice,
+    db = postgres_server(
+        rng,
         [
             "CREATE TABLE stock (id int PRIMARY KEY, sku text, booked int, checked bigint)",
             f"INSERT INTO stock VALUES {rows}",
@@ -106,44 +114,45 @@ def draw(dice: Dice) -> Story:
         ],
     )
     access = {"db_port": db.port, "db_name": db.database, "db_password": secret}
-    writer = program(
-        dice, WRITER.replace("%%row%%", f"{row}"), failed=dice.wording(TEXTS["failed"])
+    writer = render_program(
+        rng, WRITER_PROGRAM.replace("%%row%%", f"{row}"), failed=rng.wording(TEXTS["failed"])
     )
-    walker = program(dice, WALKER, key=key, walked=dice.wording(TEXTS["walked"]))
+    walker = render_program(rng, READER_PROGRAM, key=key, walked=rng.wording(TEXTS["walked"]))
     files = (
         *db.files,
-        File(path=place.program, text=writer),
-        File(path=jobs.program, text=walker),
+        HostFile(path=place.program, text=writer),
+        HostFile(path=jobs.program, text=walker),
         place.settings(port=place.port, db_user=service, **access),
         jobs.settings(port=jobs.port, db_user=role, name=job, **access, **{key: right}),
         *beside.files,
     )
     after = "postgresql.service"
-    books = Http(name="an item can be booked", port=place.port, path="/book", contains=sku)
-    walks = Script(
-        name=f"{job} does its work", script=moves(db.ask("SELECT sum(checked) FROM stock"))
+    books = HttpCheck(name="an item can be booked", port=place.port, path="/book", contains=sku)
+    walks = ScriptCheck(
+        name=f"{job} does its work",
+        script=number_grows_script(db.ask("SELECT sum(checked) FROM stock")),
     )
     let_go = db.ask(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state LIKE 'idle in trans%'"
     )
-    return Story(
+    return ScenarioSpec(
         hosts=(db.host(host, files, (place, jobs), beside.unit),),
-        alert=alert(dice, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
         healthy=(books, walks, beside.answers),
         symptoms=(books, walks),
         inject=(
-            changes(dice, dice.wording(TEXTS["told"]).format(job=job)),
+            change_log_script(rng, rng.wording(TEXTS["told"]).format(job=job)),
             f"{jobs.put(key, 0)}; systemctl restart {job}",
         ),
-        cure=(Trigger(restart=(jobs.unit,), pause=0.3),),
+        cure=(FaultTrigger(restart=(jobs.unit,), pause=0.3),),
         collateral=(
             *beside.unharmed,
-            Running(name="the database ran on", unit=after, undisturbed=True),
-            Running(name=f"{service} ran on", unit=place.unit, undisturbed=True),
-            Same(name="the programs", path=jobs.program),
+            UnitRunningCheck(name="the database ran on", unit=after, undisturbed=True),
+            UnitRunningCheck(name=f"{service} ran on", unit=place.unit, undisturbed=True),
+            UnchangedCheck(name="the programs", path=jobs.program),
             db.says("all rows are there", "SELECT count(*) FROM stock", f"{count}"),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(job, jobs.conf),
             mechanism=(
                 "idle in transaction",
@@ -158,7 +167,7 @@ def draw(dice: Dice) -> Story:
         reference=(f"{jobs.put(key, right)}; systemctl restart {job}",),
         relief=(let_go,),
         shortcut=(f"systemctl stop {job}; systemctl disable {job}",),
-        traffic=(Traffic(port=place.port, paths=("/book", "/health")),),
+        traffic=(TrafficSpec(port=place.port, paths=("/book", "/health")),),
     )
 
 
@@ -167,5 +176,5 @@ SCENARIO = Scenario(
     group="database",
     summary="a job that never commits holds locks on the rows that a service must write",
     draw=draw,
-    needs=NEEDS,
+    needs=POSTGRES_NEEDS,
 )

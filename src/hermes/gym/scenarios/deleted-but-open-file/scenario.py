@@ -1,28 +1,32 @@
 """A large file was removed, but whoever wrote it still holds it: its space is not free."""
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.hands import remembered
-from hermes.gym.parts.microweb import program
-from hermes.gym.parts.premises import alert, neighbour, premises
-from hermes.gym.parts.shop import unit
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import (
-    Disk,
-    Fault,
-    File,
-    Host,
-    Http,
-    Running,
-    Same,
-    Space,
-    Story,
-    Traffic,
-    Trigger,
+from hermes.gym.scenario_spec import (
+    DiskSpaceCheck,
+    FaultDescription,
+    FaultTrigger,
+    HostDisk,
+    HostFile,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    TrafficSpec,
+    UnchangedCheck,
+    UnitRunningCheck,
 )
+from hermes.gym.services.python_service import (
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+    service_unit,
+)
+from hermes.gym.services.shell_scripts import shell_history_script
 
 TEXTS = texts(__file__)
 
-STORE = """\
+STORE_PROGRAM = """\
 conf = settings(sys.argv[1])
 numbers = iter(range(1, 1 << 30))
 
@@ -46,7 +50,7 @@ def answer(path):
 serve(int(conf["port"]), answer)
 """
 
-TRACER = """\
+TRACER_PROGRAM = """\
 conf = settings(sys.argv[1])
 
 def trace(file):
@@ -68,67 +72,77 @@ serve(int(conf["port"]), answer)
 """
 
 
-def draw(dice: Dice) -> Story:
-    service, holder, other = dice.services(3)
-    place, tracer, beside = premises(dice, service), premises(dice, holder), neighbour(dice, other)
-    host, mark, seen = dice.host(), dice.token(), dice.token()
-    disk = dice.pick(("/data", "/var/spool/shared", "/mnt/store", "/srv/volume", "/var/vol1"))
-    trace = f"{disk}/{dice.pick(('trace', 'debug', 'capture', 'dump'))}-{dice.token(4)}.log"
-    archive = f"{disk}/archive-{dice.word()}"
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, holder, other = rng.services(3)
+    place, tracer, beside = (
+        draw_layout(rng, service),
+        draw_layout(rng, holder),
+        draw_neighbour(rng, other),
+    )
+    host, mark, seen = rng.host(), rng.token(), rng.token()
+    disk = rng.pick(("/data", "/var/spool/shared", "/mnt/store", "/srv/volume", "/var/vol1"))
+    trace = f"{disk}/{rng.pick(('trace', 'debug', 'capture', 'dump'))}-{rng.token(4)}.log"
+    archive = f"{disk}/archive-{rng.word()}"
     files = (
-        File(path=place.program, text=program(dice, STORE, full=dice.wording(TEXTS["full"]))),
+        HostFile(
+            path=place.program,
+            text=render_program(rng, STORE_PROGRAM, full=rng.wording(TEXTS["full"])),
+        ),
         place.settings(port=place.port, spool=f"{disk}/{service}", mark=mark),
-        File(
-            path=tracer.program, text=program(dice, TRACER, tracing=dice.wording(TEXTS["tracing"]))
+        HostFile(
+            path=tracer.program,
+            text=render_program(rng, TRACER_PROGRAM, tracing=rng.wording(TEXTS["tracing"])),
         ),
         tracer.settings(port=tracer.port, trace="off", trace_file=trace, mark=seen),
         *(
-            File(path=f"{archive}/{dice.token()}.dat", text=dice.token(64) * 8000)
-            for _ in range(dice.number(2, 4))
+            HostFile(path=f"{archive}/{rng.token()}.dat", text=rng.token(64) * 8000)
+            for _ in range(rng.number(2, 4))
         ),
         *beside.files,
     )
-    stores = Http(name="uploads are stored", port=place.port, path="/put", contains=mark)
-    traces = Http(name="the other one answers", port=tracer.port, path="/seen", contains=seen)
+    stores = HttpCheck(name="uploads are stored", port=place.port, path="/put", contains=mark)
+    traces = HttpCheck(name="the other one answers", port=tracer.port, path="/seen", contains=seen)
     facts = {"service": service, "host": host, "port": place.port, "disk": disk}
-    return Story(
+    return ScenarioSpec(
         hosts=(
-            Host(
+            HostSpec(
                 name=host,
                 files=files,
                 folders=(f"{disk}/{service}",),
-                disks=(Disk(disk, dice.number(10, 16)),),
+                disks=(HostDisk(disk, rng.number(10, 16)),),
                 units=(
-                    unit(service, place.command),
-                    unit(holder, tracer.command),
+                    service_unit(service, place.command),
+                    service_unit(holder, tracer.command),
                     beside.unit,
                 ),
             ),
         ),
-        alert=alert(dice, TEXTS["alerts"], "P1", **facts),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", **facts),
         healthy=(
             stores,
             traces,
-            Space(name="there is room", path=disk, free_mb=4),
+            DiskSpaceCheck(name="there is room", path=disk, free_mb=4),
             beside.answers,
         ),
-        symptoms=(stores, Space(name="there is some room", path=disk, free_mb=2)),
+        symptoms=(stores, DiskSpaceCheck(name="there is some room", path=disk, free_mb=2)),
         inject=(
             tracer.put("trace", "on"),
             f"systemctl restart {holder}; for n in $(seq 200); do"
             f" test $(df -k --output=avail {disk} | tail -n 1) -le 64 && break; sleep 0.02; done",
             f"{tracer.put('trace', 'off')} && rm {trace}",
-            remembered(dice, f"df -h {disk}", f"ls -lh {disk}", f"rm {trace}", f"df -h {disk}"),
+            shell_history_script(
+                rng, f"df -h {disk}", f"ls -lh {disk}", f"rm {trace}", f"df -h {disk}"
+            ),
         ),
-        cure=(Trigger(restart=(f"{holder}.service",)),),
+        cure=(FaultTrigger(restart=(f"{holder}.service",)),),
         collateral=(
             *beside.unharmed,
-            Running(name="it was left alone", unit=place.unit, undisturbed=True),
-            Same(name="the archive", path=archive),
-            Same(name="its settings", path=place.conf),
-            Same(name="the settings of the other", path=tracer.conf),
+            UnitRunningCheck(name="it was left alone", unit=place.unit, undisturbed=True),
+            UnchangedCheck(name="the archive", path=archive),
+            UnchangedCheck(name="its settings", path=place.conf),
+            UnchangedCheck(name="the settings of the other", path=tracer.conf),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(holder, trace, f"{holder}.service"),
             mechanism=("deleted", "unlinked", "still open", "held open", "open file"),
             value=(trace, trace.rpartition("/")[2], holder),
@@ -136,7 +150,7 @@ def draw(dice: Dice) -> Story:
         reference=(f"systemctl restart {holder}",),
         relief=(f"rm -f {disk}/{service}/* /var/log/*.log; systemctl restart {service}",),
         shortcut=(f"rm -rf {archive}",),
-        traffic=(Traffic(port=place.port, paths=("/put", "/health")),),
+        traffic=(TrafficSpec(port=place.port, paths=("/put", "/health")),),
     )
 
 

@@ -2,16 +2,33 @@
 
 import json
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.microweb import SHELF, program
-from hermes.gym.parts.premises import alert, changes, neighbour, premises
-from hermes.gym.parts.shop import unit
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Running, Same, Script, Story, Traffic, Trigger
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostFile,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    ScriptCheck,
+    TrafficSpec,
+    UnchangedCheck,
+    UnitRunningCheck,
+)
+from hermes.gym.services.python_service import (
+    ITEM_LIST_PROGRAM,
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+    service_unit,
+)
 
 TEXTS = texts(__file__)
 
-FRONT = """\
+FRONTEND_PROGRAM = """\
 conf = settings(sys.argv[1])
 
 def fetch():
@@ -31,81 +48,91 @@ def answer(path):
 
 serve(int(conf["port"]), answer)
 """
-SYNC = """\
+SYNC_SCRIPT = """\
 #!/bin/bash
 # Puts /etc/hosts together from {folder}.
 cat {folder}/* > /etc/hosts.new && mv /etc/hosts.new /etc/hosts
 """
 
 
-def draw(dice: Dice) -> Story:
-    service, upstream, other = dice.services(3)
-    place, back, beside = premises(dice, service), premises(dice, upstream), neighbour(dice, other)
-    host, zone = dice.host(), f"{dice.word()}.{dice.pick(('internal', 'lan', 'corp'))}"
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, upstream, other = rng.services(3)
+    place, back, beside = (
+        draw_layout(rng, service),
+        draw_layout(rng, upstream),
+        draw_neighbour(rng, other),
+    )
+    host, zone = rng.host(), f"{rng.word()}.{rng.pick(('internal', 'lan', 'corp'))}"
     name, spare = f"{upstream}.{zone}", f"{other}.{zone}"
-    new, old = (f"127.0.{dice.number(1, 9)}.{last}" for last in dice.some(range(2, 250), 2))
-    folder = dice.pick(("/etc/hosts.d", "/etc/names", "/srv/names/hosts.d"))
-    ours, tool = f"{folder}/{dice.number(20, 80)}-{upstream}", f"/opt/{dice.word()}/build-hosts"
+    new, old = (f"127.0.{rng.number(1, 9)}.{last}" for last in rng.some(range(2, 250), 2))
+    folder = rng.pick(("/etc/hosts.d", "/etc/names", "/srv/names/hosts.d"))
+    ours, tool = f"{folder}/{rng.number(20, 80)}-{upstream}", f"/opt/{rng.word()}/build-hosts"
     base = f"127.0.0.1 localhost {host}\n"
     entry, table = f"{new} {name} {upstream}\n", f"127.0.0.1 {spare}\n"
-    item, gone = dice.token(), dice.token()
-    still_up = dice.chance(0.5)
+    item, gone = rng.token(), rng.token()
+    still_up = rng.chance(0.5)
     stale = f"{upstream}-old"
-    shelf = program(dice, SHELF)
-    source = program(dice, FRONT, failed=dice.wording(TEXTS["failed"]))
+    shelf = render_program(rng, ITEM_LIST_PROGRAM)
+    source = render_program(rng, FRONTEND_PROGRAM, failed=rng.wording(TEXTS["failed"]))
     files = [
-        File(path=place.program, text=source),
+        HostFile(path=place.program, text=source),
         place.settings(port=place.port, upstream=name, upstream_port=back.port),
-        File(path=back.program, text=shelf.replace("127.0.0.1", new)),
+        HostFile(path=back.program, text=shelf.replace("127.0.0.1", new)),
         back.settings(port=back.port, data=f"{back.data}/items.json"),
-        File(path=f"{back.data}/items.json", text=json.dumps([item, dice.word()])),
-        File(path=f"{folder}/00-base", text=base),
-        File(path=ours, text=entry),
-        File(path=f"{folder}/90-more", text=table),
-        File(path="/etc/hosts", text=base + entry + table),
-        File(path=tool, text=SYNC.format(folder=folder), mode=0o755),
-        File(path="/etc/cron.d/names", text=f"*/30 * * * * root {tool}\n"),
+        HostFile(path=f"{back.data}/items.json", text=json.dumps([item, rng.word()])),
+        HostFile(path=f"{folder}/00-base", text=base),
+        HostFile(path=ours, text=entry),
+        HostFile(path=f"{folder}/90-more", text=table),
+        HostFile(path="/etc/hosts", text=base + entry + table),
+        HostFile(path=tool, text=SYNC_SCRIPT.format(folder=folder), mode=0o755),
+        HostFile(path="/etc/cron.d/names", text=f"*/30 * * * * root {tool}\n"),
         *beside.files,
     ]
-    units = [unit(service, place.command), unit(upstream, back.command), beside.unit]
+    units = [
+        service_unit(service, place.command),
+        service_unit(upstream, back.command),
+        beside.unit,
+    ]
     if still_up:
         program_old, conf_old = f"/opt/{stale}/main.py", f"/etc/{stale}.conf"
         text = f"port=%d\ndata=/var/lib/{stale}/items.json\n" % back.port
         files += [
-            File(path=program_old, text=shelf.replace("127.0.0.1", old)),
-            File(path=conf_old, text=text),
-            File(path=f"/var/lib/{stale}/items.json", text=json.dumps([gone])),
+            HostFile(path=program_old, text=shelf.replace("127.0.0.1", old)),
+            HostFile(path=conf_old, text=text),
+            HostFile(path=f"/var/lib/{stale}/items.json", text=json.dumps([gone])),
         ]
-        units.append(unit(stale, f"/usr/bin/python3 -S {program_old} {conf_old}"))
-    page = Http(name="the page has the live items", port=place.port, path="/page", contains=item)
-    others = Script(
+        units.append(service_unit(stale, f"/usr/bin/python3 -S {program_old} {conf_old}"))
+    page = HttpCheck(
+        name="the page has the live items", port=place.port, path="/page", contains=item
+    )
+    others = ScriptCheck(
         name="other names still lead somewhere",
         script=f"getent hosts {spare} && getent hosts {host}",
         contains=spare,
     )
-    own = Http(
+    own = HttpCheck(
         name=f"{upstream} answers", port=back.port, path="/items", address=new, contains=item
     )
-    return Story(
-        hosts=(Host(name=host, files=tuple(files), units=tuple(units)),),
-        alert=alert(dice, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
+    return ScenarioSpec(
+        hosts=(HostSpec(name=host, files=tuple(files), units=tuple(units)),),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
         healthy=(page, own, others, beside.answers),
         symptoms=(page,),
         inject=(
-            changes(dice, dice.wording(TEXTS["told"]).format(name=name)),
+            change_log_script(rng, rng.wording(TEXTS["told"]).format(name=name)),
             f"sed -i 's/^{new} /{old} /' {ours} && {tool}",
         ),
-        cure=(Trigger(cron=tool), Trigger(restart=(place.unit,))),
+        cure=(FaultTrigger(cron=tool), FaultTrigger(restart=(place.unit,))),
         collateral=(
             *beside.unharmed,
             others,
             own,
-            Running(name=f"{upstream} was left alone", unit=back.unit, undisturbed=True),
-            Same(name="the settings of the service", path=place.conf),
-            Same(name="the settings of the other", path=back.conf),
-            Same(name="the tool", path=tool),
+            UnitRunningCheck(name=f"{upstream} was left alone", unit=back.unit, undisturbed=True),
+            UnchangedCheck(name="the settings of the service", path=place.conf),
+            UnchangedCheck(name="the settings of the other", path=back.conf),
+            UnchangedCheck(name="the tool", path=tool),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(ours, "/etc/hosts", name),
             mechanism=(
                 "stale",
@@ -123,7 +150,7 @@ def draw(dice: Dice) -> Story:
         shortcut=(
             f"rm -f {folder}/*; echo '{new} {name}' > {ours}; {tool}; systemctl restart {service}",
         ),
-        traffic=(Traffic(port=place.port, paths=("/page", "/health")),),
+        traffic=(TrafficSpec(port=place.port, paths=("/page", "/health")),),
     )
 
 

@@ -2,17 +2,30 @@
 
 import hashlib
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.hands import asking, remembered, served_by
-from hermes.gym.parts.microweb import program
-from hermes.gym.parts.premises import alert, neighbour, premises
-from hermes.gym.parts.shop import unit
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Same, Script, Story, Trigger
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostFile,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    ScriptCheck,
+    UnchangedCheck,
+)
+from hermes.gym.services.python_service import (
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+    service_unit,
+)
+from hermes.gym.services.shell_scripts import requests_script, served_by_unit, shell_history_script
 
 TEXTS = texts(__file__)
 
-BODY = """\
+SERVICE_PROGRAM = """\
 conf = settings(sys.argv[1])
 if not open(conf["secret_file"]).read().strip():
     fatal(f"{conf['secret_file']} is empty")
@@ -32,7 +45,7 @@ def answer(path):
 serve(int(conf["port"]), answer)
 """
 
-CHECKOUT = """\
+CHECKOUT_SCRIPT = """\
 #!/bin/bash
 # Brings the declared state of this host to {repo}, from the copy that arrives with deployments.
 export HOME=/root
@@ -42,7 +55,7 @@ git fast-import --quiet < {stream} && git reset -q --hard && mv {repo}.new {repo
 """
 
 
-def stream(files: list[File], people: list[str], subjects: list[str]) -> str:
+def fast_import_stream(files: list[HostFile], people: list[str], subjects: list[str]) -> str:
     """The history in the form that `git fast-import` reads."""
     lines = []
     for number, (who, subject) in enumerate(zip(people, subjects, strict=True)):
@@ -55,39 +68,41 @@ def stream(files: list[File], people: list[str], subjects: list[str]) -> str:
     return "\n".join(lines) + "\ndone\n"
 
 
-def draw(dice: Dice) -> Story:
-    service, other = dice.services(2)
-    place, beside, host = premises(dice, service), neighbour(dice, other), dice.host()
-    key = dice.pick(("max_requests", "rate_limit", "burst", "requests_per_minute", "ceiling"))
-    right, wrong, mark = dice.number(20_000, 90_000), dice.number(0, 1), dice.token()
-    repo = dice.pick(("/srv/declared", "/srv/infra", "/opt/config-repo", "/var/lib/desired"))
-    secret, who = f"/etc/{service}-secret/key", dice.pick(("mira", "jonas", "tomas", "priya"))
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, other = rng.services(2)
+    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    key = rng.pick(("max_requests", "rate_limit", "burst", "requests_per_minute", "ceiling"))
+    right, wrong, mark = rng.number(20_000, 90_000), rng.number(0, 1), rng.token()
+    repo = rng.pick(("/srv/declared", "/srv/infra", "/opt/config-repo", "/var/lib/desired"))
+    secret, who = f"/etc/{service}-secret/key", rng.pick(("mira", "jonas", "tomas", "priya"))
     own = place.settings(
-        port=place.port, mark=mark, secret_file=secret, timeout=dice.number(5, 60), **{key: right}
+        port=place.port, mark=mark, secret_file=secret, timeout=rng.number(5, 60), **{key: right}
     )
-    declared = [own, beside.files[1], File(path="/README", text=f"What {host} should be.\n")]
+    declared = [own, beside.files[1], HostFile(path="/README", text=f"What {host} should be.\n")]
     subjects = [f"{service}: settings", f"{other}: settings", "say what this is"]
-    history = stream(declared, [dice.pick(("mira", "lena", "ci")) for _ in subjects], subjects)
+    history = fast_import_stream(
+        declared, [rng.pick(("mira", "lena", "ci")) for _ in subjects], subjects
+    )
     command, bundle = f"/opt/{service}-declared/checkout.sh", f"/opt/{service}-declared/history.fi"
     files = (
-        File(
+        HostFile(
             path=place.program,
-            text=program(
-                dice, BODY.replace("%%key%%", key), refused=dice.wording(TEXTS["refused"])
+            text=render_program(
+                rng, SERVICE_PROGRAM.replace("%%key%%", key), refused=rng.wording(TEXTS["refused"])
             ),
         ),
         own,
-        File(path=secret, text=dice.token(32), mode=0o600),
-        File(path=command, text=CHECKOUT.format(repo=repo, stream=bundle), mode=0o755),
-        File(path=bundle, text=history),
+        HostFile(path=secret, text=rng.token(32), mode=0o600),
+        HostFile(path=command, text=CHECKOUT_SCRIPT.format(repo=repo, stream=bundle), mode=0o755),
+        HostFile(path=bundle, text=history),
         *beside.files,
     )
     digest = hashlib.sha256(own.text.encode()).hexdigest()
-    serves = Http(name="requests are let in", port=place.port, path="/items", contains=mark)
-    undrifted = Script(
+    serves = HttpCheck(name="requests are let in", port=place.port, path="/items", contains=mark)
+    undrifted = ScriptCheck(
         name="the settings are those declared", script=f"sha256sum {own.path}", contains=digest
     )
-    clean = Script(
+    clean = ScriptCheck(
         name="the declared state is untouched",
         script=f"git -C {repo} show HEAD:{own.path.lstrip('/')} | sha256sum;"
         f" git --no-optional-locks -C {repo} status --porcelain;"
@@ -96,43 +111,43 @@ def draw(dice: Dice) -> Story:
     )
     edit = place.put(key, wrong)
     fetch = "Type=oneshot\nRemainAfterExit=yes"
-    checkout = unit("declared-state", command, more=fetch)
-    checkout = File(
+    checkout = service_unit("declared-state", command, more=fetch)
+    checkout = HostFile(
         path=checkout.path, text=checkout.text.replace("Restart=on-failure\nRestartSec=200ms\n", "")
     )
-    return Story(
+    return ScenarioSpec(
         hosts=(
-            Host(
+            HostSpec(
                 name=host,
                 files=files,
                 users=(who,),
-                units=(unit(service, place.command), beside.unit, checkout),
+                units=(service_unit(service, place.command), beside.unit, checkout),
             ),
         ),
-        alert=alert(dice, TEXTS["alerts"], "P2", service=service, host=host, port=place.port),
+        alert=draw_alert(rng, TEXTS["alerts"], "P2", service=service, host=host, port=place.port),
         healthy=(
             serves,
             undrifted,
             clean,
-            served_by(place.unit, place.port),
+            served_by_unit(place.unit, place.port),
             beside.answers,
         ),
         symptoms=(serves,),
         inject=(
-            remembered(dice, f"su {who}", edit, f"systemctl restart {service}"),
-            f"mkdir -p /home/{who} && {{ date -d '-{dice.number(9, 90)} min' '+#%s';"
+            shell_history_script(rng, f"su {who}", edit, f"systemctl restart {service}"),
+            f"mkdir -p /home/{who} && {{ date -d '-{rng.number(9, 90)} min' '+#%s';"
             f' echo "{edit}"; }} >> /home/{who}/.bash_history',
             f"{edit} && systemctl restart {service}",
-            f"sleep 0.1; {asking(place.port, '/items', 2)}",
+            f"sleep 0.1; {requests_script(place.port, '/items', 2)}",
         ),
-        cure=(Trigger(restart=(place.unit,)),),
+        cure=(FaultTrigger(restart=(place.unit,)),),
         collateral=(
             *beside.unharmed,
             clean,
-            Same(name="the secret that is not in git", path=secret),
-            Same(name="the program", path=place.program),
+            UnchangedCheck(name="the secret that is not in git", path=secret),
+            UnchangedCheck(name="the program", path=place.program),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(own.path, service, own.path.rpartition("/")[2]),
             mechanism=("drift", "manual edit", "differs from git", "edited by hand", key),
             value=(f"{key}{place.sign}{wrong}", key, who),

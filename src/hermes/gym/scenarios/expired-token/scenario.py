@@ -1,16 +1,32 @@
 """A service shows an expired token; the job that renews it asks for one without any life."""
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.hands import others_kept, remembered
-from hermes.gym.parts.microweb import program
-from hermes.gym.parts.premises import PYTHON, alert, changes, neighbour, premises
-from hermes.gym.parts.shop import unit
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Running, Same, Story, Traffic, Trigger
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostFile,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    TrafficSpec,
+    UnchangedCheck,
+    UnitRunningCheck,
+)
+from hermes.gym.services.python_service import (
+    PYTHON_COMMAND,
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+    service_unit,
+)
+from hermes.gym.services.shell_scripts import other_settings_unchanged, shell_history_script
 
 TEXTS = texts(__file__)
 
-GIVER = """\
+ISSUER_PROGRAM = """\
 import hashlib
 
 conf = settings(sys.argv[1])
@@ -36,7 +52,7 @@ def answer(path):
 serve(int(conf["port"]), answer)
 """
 
-ASKER = """\
+REQUEST_SOURCE = """\
 def ask(port, path):
     line = socket.create_connection(("127.0.0.1", port), 2)
     line.sendall(f"GET {path} HTTP/1.0\\r\\n\\r\\n".encode())
@@ -46,7 +62,7 @@ def ask(port, path):
 conf = settings(sys.argv[1])
 """
 
-CLIENT = """\
+CLIENT_SOURCE = """\
 def answer(path):
     if path != "/data":
         return 200, {"status": "ok"}
@@ -63,7 +79,7 @@ def answer(path):
 serve(int(conf["port"]), answer)
 """
 
-RENEW = """\
+RENEW_SOURCE = """\
 _, said = ask(int(conf["issuer_port"]), f"/issue?{conf['name']}&{conf['%%key%%']}")
 with open(conf["token"] + ".new", "w") as file:
     file.write(said["token"] + "\\n")
@@ -71,70 +87,84 @@ os.rename(conf["token"] + ".new", conf["token"])
 """
 
 
-def draw(dice: Dice) -> Story:
-    service, upstream, other = dice.services(3)
-    place, giver, beside = premises(dice, service), premises(dice, upstream), neighbour(dice, other)
-    host, mark = dice.host(), dice.token()
-    key = dice.pick(("lifetime_hours", "valid_hours", "ttl_hours", "hours"))
-    right, wrong = dice.number(12, 96), dice.pick(("0", "0.0", "-1", "-24"))
-    token = dice.pick(
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, upstream, other = rng.services(3)
+    place, giver, beside = (
+        draw_layout(rng, service),
+        draw_layout(rng, upstream),
+        draw_neighbour(rng, other),
+    )
+    host, mark = rng.host(), rng.token()
+    key = rng.pick(("lifetime_hours", "valid_hours", "ttl_hours", "hours"))
+    right, wrong = rng.number(12, 96), rng.pick(("0", "0.0", "-1", "-24"))
+    token = rng.pick(
         (f"/etc/{service}/token", f"{place.data}/access.token", f"/var/lib/{service}.tok")
     )
-    tool = f"/opt/{dice.pick(('tokens', 'auth', 'renewal'))}-{service}"
-    own = File(
+    tool = f"/opt/{rng.pick(('tokens', 'auth', 'renewal'))}-{service}"
+    own = HostFile(
         path=f"{tool}/renew.conf",
         text=f"name={service}\nissuer_port={giver.port}\ntoken={token}\n{key}={right}\n",
     )
-    run = f"{PYTHON} {tool}/renew.py {own.path}"
+    run = f"{PYTHON_COMMAND} {tool}/renew.py {own.path}"
     files = (
-        File(path=giver.program, text=program(dice, GIVER, why=dice.wording(TEXTS["why"]))),
+        HostFile(
+            path=giver.program,
+            text=render_program(rng, ISSUER_PROGRAM, why=rng.wording(TEXTS["why"])),
+        ),
         giver.settings(port=giver.port, secret=f"{giver.data}/secret", mark=mark, verify_end="yes"),
-        File(path=f"{giver.data}/secret", text=dice.token(40), mode=0o600),
-        File(
+        HostFile(path=f"{giver.data}/secret", text=rng.token(40), mode=0o600),
+        HostFile(
             path=place.program,
-            text=program(dice, ASKER + CLIENT, refused=dice.wording(TEXTS["refused"])),
+            text=render_program(
+                rng, REQUEST_SOURCE + CLIENT_SOURCE, refused=rng.wording(TEXTS["refused"])
+            ),
         ),
         place.settings(port=place.port, upstream=upstream, upstream_port=giver.port, token=token),
-        File(path=f"{tool}/renew.py", text=program(dice, ASKER + RENEW.replace("%%key%%", key))),
+        HostFile(
+            path=f"{tool}/renew.py",
+            text=render_program(rng, REQUEST_SOURCE + RENEW_SOURCE.replace("%%key%%", key)),
+        ),
         own,
-        File(path=f"/etc/cron.d/renew-{service}", text=f"7 * * * * root {run} >/dev/null 2>&1\n"),
+        HostFile(
+            path=f"/etc/cron.d/renew-{service}", text=f"7 * * * * root {run} >/dev/null 2>&1\n"
+        ),
         *beside.files,
     )
-    first = f"/bin/sh -c '{PYTHON} {tool}/renew.py {own.path}'"
-    serves = Http(name="its data comes", port=place.port, path="/data", contains=mark)
-    return Story(
+    first = f"/bin/sh -c '{PYTHON_COMMAND} {tool}/renew.py {own.path}'"
+    serves = HttpCheck(name="its data comes", port=place.port, path="/data", contains=mark)
+    return ScenarioSpec(
         hosts=(
-            Host(
+            HostSpec(
                 name=host,
                 files=files,
                 folders=(token.rpartition("/")[0],),
                 units=(
-                    unit(upstream, giver.command),
-                    unit(service, place.command, after=giver.unit),
-                    _first(service, first, giver.unit),
+                    service_unit(upstream, giver.command),
+                    service_unit(service, place.command, after=giver.unit),
+                    _first_token_unit(service, first, giver.unit),
                     beside.unit,
                 ),
             ),
         ),
-        alert=alert(dice, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
-        healthy=(serves, Running(name="its unit runs", unit=place.unit), beside.answers),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
+        healthy=(serves, UnitRunningCheck(name="its unit runs", unit=place.unit), beside.answers),
         symptoms=(serves,),
         inject=(
-            changes(dice),
-            remembered(dice, f"vi {own.path}"),
+            change_log_script(rng),
+            shell_history_script(rng, f"vi {own.path}"),
             f"sed -i 's/^{key}=.*/{key}={wrong}/' {own.path} && {run}",
         ),
-        cure=(Trigger(cron="renew.py"),),
+        cure=(FaultTrigger(cron="renew.py"),),
         collateral=(
             *beside.unharmed,
-            Running(name="the upstream was left alone", unit=giver.unit, undisturbed=True),
-            Same(name="the settings of the upstream", path=giver.conf),
-            Same(name="the secret of the upstream", path=giver.data),
-            Same(name="the settings of the service", path=place.conf),
-            Same(name="the timetable", path="/etc/cron.d"),
-            others_kept("the other settings of the renewal", own, key),
+            UnitRunningCheck(name="the upstream was left alone", unit=giver.unit, undisturbed=True),
+            UnchangedCheck(name="the settings of the upstream", path=giver.conf),
+            UnchangedCheck(name="the secret of the upstream", path=giver.data),
+            UnchangedCheck(name="the settings of the service", path=place.conf),
+            UnchangedCheck(name="the timetable", path="/etc/cron.d"),
+            other_settings_unchanged("the other settings of the renewal", own, key),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(token, own.path, service, "token"),
             mechanism=("expired", "expiry", "lifetime", "stale token", "401"),
             value=(key, f"{key}={wrong}", token),
@@ -142,19 +172,19 @@ def draw(dice: Dice) -> Story:
         reference=(f"sed -i 's/^{key}=.*/{key}={right}/' {own.path}", run),
         relief=(
             f"sed 's/^{key}=.*/{key}=8/' {own.path} > /tmp/once.conf",
-            f"{PYTHON} {tool}/renew.py /tmp/once.conf",
+            f"{PYTHON_COMMAND} {tool}/renew.py /tmp/once.conf",
         ),
         shortcut=(giver.put("verify_end", "no"), f"systemctl restart {upstream}"),
-        traffic=(Traffic(port=place.port, paths=("/data", "/health")),),
+        traffic=(TrafficSpec(port=place.port, paths=("/data", "/health")),),
     )
 
 
-def _first(service: str, command: str, after: str) -> File:
+def _first_token_unit(service: str, command: str, after: str) -> HostFile:
     """A token for the start of the host; tried until the upstream answers."""
     told = f"[Unit]\nDescription=First token of {service}\nAfter={after}\n\n[Service]\n"
     more = "Type=oneshot\nRemainAfterExit=yes\nRestart=on-failure\nRestartSec=50ms\n"
     limit = "StartLimitBurst=100\n"
-    return File(
+    return HostFile(
         path=f"{service}-token.service",
         text=f"{told}{more}{limit}ExecStart={command}\n\n[Install]\nWantedBy=multi-user.target\n",
     )

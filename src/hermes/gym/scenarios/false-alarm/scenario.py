@@ -1,15 +1,30 @@
 """The monitor rings because its own limit makes no sense; the host and its services are well."""
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.microweb import SHELF, program
-from hermes.gym.parts.premises import alert, changes, neighbour, premises
-from hermes.gym.parts.shop import unit
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Running, Same, Story, Traffic
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    HostFile,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    TrafficSpec,
+    UnchangedCheck,
+    UnitRunningCheck,
+)
+from hermes.gym.services.python_service import (
+    ITEM_LIST_PROGRAM,
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+    service_unit,
+)
 
 TEXTS = texts(__file__)
 
-MONITOR = """\
+MONITOR_PROGRAM = """\
 conf = settings(sys.argv[1])
 
 def disk():
@@ -35,7 +50,7 @@ while True:
         log("WARN", %%firing%%.format(what=conf["what"], value=value, limit=conf["%%key%%"]))
     time.sleep(1)
 """
-KINDS = {
+METRIC_KINDS = {
     "disk": ("disk usage in percent", "0"),
     "latency": ("latency in milliseconds", "0.9"),
     "files": ("number of files", "2"),
@@ -43,62 +58,68 @@ KINDS = {
 """What is measured, and a limit that every host crosses."""
 
 
-def draw(dice: Dice) -> Story:
-    service, other, watch = dice.services(3)
-    place, beside, monitor = premises(dice, service), neighbour(dice, other), premises(dice, watch)
-    host, item = dice.host(), dice.token()
-    kind = dice.pick(tuple(KINDS))
-    what, limit = KINDS[kind]
-    key = dice.pick(("max", "threshold", "limit", "critical", "alarm_above"))
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, other, watch = rng.services(3)
+    place, beside, monitor = (
+        draw_layout(rng, service),
+        draw_neighbour(rng, other),
+        draw_layout(rng, watch),
+    )
+    host, item = rng.host(), rng.token()
+    kind = rng.pick(tuple(METRIC_KINDS))
+    what, limit = METRIC_KINDS[kind]
+    key = rng.pick(("max", "threshold", "limit", "critical", "alarm_above"))
     data = tuple(
-        File(path=f"{place.data}/{name}", text=dice.token(400))
+        HostFile(path=f"{place.data}/{name}", text=rng.token(400))
         for name in ("a.dat", "b.dat", "c.dat", "d.dat")
     )
     own = monitor.settings(kind=kind, what=what, path=place.data, port=place.port, **{key: limit})
     files = (
-        File(path=place.program, text=program(dice, SHELF)),
+        HostFile(path=place.program, text=render_program(rng, ITEM_LIST_PROGRAM)),
         place.settings(port=place.port, data=f"{place.data}/items.json"),
-        File(path=f"{place.data}/items.json", text=f'["{item}"]'),
+        HostFile(path=f"{place.data}/items.json", text=f'["{item}"]'),
         *data,
-        File(
+        HostFile(
             path=monitor.program,
-            text=program(
-                dice, MONITOR.replace("%%key%%", key), firing=dice.wording(TEXTS["firing"])
+            text=render_program(
+                rng, MONITOR_PROGRAM.replace("%%key%%", key), firing=rng.wording(TEXTS["firing"])
             ),
         ),
         own,
         *beside.files,
     )
-    serves = Http(name="the items are served", port=place.port, path="/items", contains=item)
+    serves = HttpCheck(name="the items are served", port=place.port, path="/items", contains=item)
     value = {"disk": "0.3", "latency": "1.1", "files": f"{len(data) + 1}"}[kind]
     facts = {"service": service, "host": host, "port": place.port, "limit": limit}
-    return Story(
+    return ScenarioSpec(
         hosts=(
-            Host(
+            HostSpec(
                 name=host,
                 files=files,
                 units=(
-                    unit(service, place.command),
-                    unit(watch, monitor.command),
+                    service_unit(service, place.command),
+                    service_unit(watch, monitor.command),
                     beside.unit,
                 ),
             ),
         ),
-        alert=alert(dice, TEXTS["alerts"], "P2", what=what, value=value, **facts),
+        alert=draw_alert(rng, TEXTS["alerts"], "P2", what=what, value=value, **facts),
         healthy=(serves, beside.answers),
         symptoms=(serves,),
-        inject=(changes(dice, f"new checks for {service} in {watch}"),),
+        inject=(change_log_script(rng, f"new checks for {service} in {watch}"),),
         collateral=(
             *beside.unharmed,
-            Running(name="the service was left alone", unit=place.unit, undisturbed=True),
-            Running(name="the monitor was left alone", unit=monitor.unit, undisturbed=True),
-            Same(name="the data", path=place.data),
-            Same(name="all settings", path="/etc"),
-            Same(name="the settings of the service", path=place.conf),
-            Same(name="the settings of the monitor", path=monitor.conf),
-            Same(name="the programs", path="/opt"),
+            UnitRunningCheck(name="the service was left alone", unit=place.unit, undisturbed=True),
+            UnitRunningCheck(
+                name="the monitor was left alone", unit=monitor.unit, undisturbed=True
+            ),
+            UnchangedCheck(name="the data", path=place.data),
+            UnchangedCheck(name="all settings", path="/etc"),
+            UnchangedCheck(name="the settings of the service", path=place.conf),
+            UnchangedCheck(name="the settings of the monitor", path=monitor.conf),
+            UnchangedCheck(name="the programs", path="/opt"),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(monitor.conf, watch, monitor.unit),
             mechanism=("threshold", "false alarm", "limit", "too low", "wrong limit"),
             value=(key, f"{key}{monitor.sign}{limit}"),
@@ -106,7 +127,7 @@ def draw(dice: Dice) -> Story:
         answer="no-incident",
         relief=(monitor.put(key, "99999"), f"systemctl restart {watch}"),
         shortcut=(f"systemctl restart {service}",),
-        traffic=(Traffic(port=place.port, paths=("/items", "/health")),),
+        traffic=(TrafficSpec(port=place.port, paths=("/items", "/health")),),
     )
 
 

@@ -1,16 +1,32 @@
 """A job keeps its buffers in shared memory: the next one who needs some finds none."""
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.hands import others_kept, remembered
-from hermes.gym.parts.microweb import program
-from hermes.gym.parts.premises import PYTHON, alert, neighbour, premises
-from hermes.gym.parts.shop import unit
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Running, Same, Script, Story, Traffic, Trigger
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostFile,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    ScriptCheck,
+    TrafficSpec,
+    UnchangedCheck,
+    UnitRunningCheck,
+)
+from hermes.gym.services.python_service import (
+    PYTHON_COMMAND,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+    service_unit,
+)
+from hermes.gym.services.shell_scripts import other_settings_unchanged, shell_history_script
 
 TEXTS = texts(__file__)
 
-RENDER = """\
+RENDER_PROGRAM = """\
 conf = settings(sys.argv[1])
 numbers = iter(range(1, 1 << 30))
 
@@ -34,7 +50,7 @@ def answer(path):
 serve(int(conf["port"]), answer)
 """
 
-FRAMES = """\
+FRAMES_PROGRAM = """\
 conf = settings(sys.argv[1])
 os.dup2(os.open(conf["log"], os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644), 1)
 count = int(conf["frames"])
@@ -57,40 +73,48 @@ if conf["%%key%%"] == "yes":
 """
 
 
-def draw(dice: Dice) -> Story:
-    service, other, job = dice.services(3)
-    place, beside, batch = premises(dice, service), neighbour(dice, other), premises(dice, job)
-    host, mark = dice.host(), dice.token()
-    key = dice.pick(("keep_frames", "retain_segments", "debug_keep", "keep_buffers", "preserve"))
-    prefix, log = f"{job}-{dice.word()}", f"/var/log/{job}.log"
-    full = dice.wording(TEXTS["full"])
-    run = f"{PYTHON} {batch.program} {batch.conf}"
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, other, job = rng.services(3)
+    place, beside, batch = (
+        draw_layout(rng, service),
+        draw_neighbour(rng, other),
+        draw_layout(rng, job),
+    )
+    host, mark = rng.host(), rng.token()
+    key = rng.pick(("keep_frames", "retain_segments", "debug_keep", "keep_buffers", "preserve"))
+    prefix, log = f"{job}-{rng.word()}", f"/var/log/{job}.log"
+    full = rng.wording(TEXTS["full"])
+    run = f"{PYTHON_COMMAND} {batch.program} {batch.conf}"
     own = batch.settings(frames=13, prefix=prefix, log=log, **{key: "no"})
-    live = File(path=f"/dev/shm/{other}-{dice.word()}", text=dice.token(40) * 4000)
+    live = HostFile(path=f"/dev/shm/{other}-{rng.word()}", text=rng.token(40) * 4000)
     files = (
-        File(path=place.program, text=program(dice, RENDER, full=full)),
+        HostFile(path=place.program, text=render_program(rng, RENDER_PROGRAM, full=full)),
         place.settings(port=place.port, prefix=service, mark=mark),
-        File(
+        HostFile(
             path=batch.program,
-            text=program(
-                dice,
-                FRAMES.replace("%%key%%", key),
+            text=render_program(
+                rng,
+                FRAMES_PROGRAM.replace("%%key%%", key),
                 full=full,
-                kept=dice.wording(TEXTS["kept"]),
+                kept=rng.wording(TEXTS["kept"]),
             ),
         ),
         own,
-        File(path=f"/etc/cron.d/{job}", text=f"{dice.number(0, 59)} * * * * root {run}\n"),
+        HostFile(path=f"/etc/cron.d/{job}", text=f"{rng.number(0, 59)} * * * * root {run}\n"),
         live,
         *beside.files,
     )
-    renders = Http(name="pictures come", port=place.port, path="/render", contains=mark)
-    return Story(
-        hosts=(Host(name=host, files=files, units=(unit(service, place.command), beside.unit)),),
-        alert=alert(dice, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
+    renders = HttpCheck(name="pictures come", port=place.port, path="/render", contains=mark)
+    return ScenarioSpec(
+        hosts=(
+            HostSpec(
+                name=host, files=files, units=(service_unit(service, place.command), beside.unit)
+            ),
+        ),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
         healthy=(
             renders,
-            Script(
+            ScriptCheck(
                 name="most of the shared memory is free",
                 script="test $(df -m --output=avail /dev/shm | tail -n 1) -ge 9",
             ),
@@ -98,20 +122,20 @@ def draw(dice: Dice) -> Story:
         ),
         symptoms=(renders,),
         inject=(
-            remembered(dice, f"vi {batch.conf}", run),
+            shell_history_script(rng, f"vi {batch.conf}", run),
             f"{batch.put(key, 'yes')} && {run}",
         ),
-        cure=(Trigger(cron=batch.program),),
+        cure=(FaultTrigger(cron=batch.program),),
         collateral=(
             *beside.unharmed,
-            Running(name="its unit runs", unit=place.unit),
-            Same(name="the shared memory of another", path=live.path),
-            Same(name="its settings", path=place.conf),
-            Same(name="the timetable", path="/etc/cron.d"),
-            Same(name="the program of the job", path=batch.program),
-            others_kept("the job does as much as before", own, key),
+            UnitRunningCheck(name="its unit runs", unit=place.unit),
+            UnchangedCheck(name="the shared memory of another", path=live.path),
+            UnchangedCheck(name="its settings", path=place.conf),
+            UnchangedCheck(name="the timetable", path="/etc/cron.d"),
+            UnchangedCheck(name="the program of the job", path=batch.program),
+            other_settings_unchanged("the job does as much as before", own, key),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=("/dev/shm", job, batch.conf, prefix),
             mechanism=("shared memory", "/dev/shm", "no space left", "not removed", "left behind"),
             value=(key, prefix, f"{key}{batch.sign}yes"),
@@ -119,7 +143,7 @@ def draw(dice: Dice) -> Story:
         reference=(batch.put(key, "no"), f"rm -f /dev/shm/{prefix}-*"),
         relief=(f"rm -f /dev/shm/{prefix}-*",),
         shortcut=(batch.put(key, "no"), "rm -rf /dev/shm/*"),
-        traffic=(Traffic(port=place.port, paths=("/render", "/health")),),
+        traffic=(TrafficSpec(port=place.port, paths=("/render", "/health")),),
     )
 
 

@@ -2,16 +2,33 @@
 
 import json
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.microweb import program
-from hermes.gym.parts.premises import Premises, alert, changes, neighbour, premises
-from hermes.gym.parts.shop import unit
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Running, Same, Script, Story, Traffic, Trigger
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostFile,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    ScriptCheck,
+    TrafficSpec,
+    UnchangedCheck,
+    UnitRunningCheck,
+)
+from hermes.gym.services.python_service import (
+    ServiceLayout,
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+    service_unit,
+)
 
 TEXTS = texts(__file__)
 
-BODY = """\
+SERVICE_PROGRAM = """\
 import signal
 
 conf = settings(sys.argv[1])
@@ -82,7 +99,7 @@ serve(int(conf["port"]), answer)
 """
 
 
-def _works(place: Premises, factor: int) -> str:
+def _job_completes_script(place: ServiceLayout, factor: int) -> str:
     """A job of our own goes in, and the right result comes out."""
     return f"""python3 -S - <<'END'
 import os, socket, sys, time
@@ -103,30 +120,30 @@ sys.exit("no result")
 END"""
 
 
-def draw(dice: Dice) -> Story:
-    service, other = dice.services(2)
-    place, beside, host = premises(dice, service), neighbour(dice, other), dice.host()
-    factor, dead = dice.number(3, 99), dice.number(21_000, 32_000)
-    queue = f"{place.data}/{dice.pick(('queue', 'jobs', 'todo', 'spool'))}"
-    done = f"{place.data}/{dice.pick(('done', 'results', 'finished'))}"
-    folder = dice.pick(("/run/lock", "/var/lock/apps", place.data, f"/run/{service}"))
-    lock = f"{folder}/{dice.pick((service, 'worker', 'batch', f'{service}-queue'))}.lock"
-    source = program(dice, BODY, waiting=dice.wording(TEXTS["waiting"]))
-    jobs = {f"{dice.word()}{n}": n for n in dice.some(range(100, 999), dice.number(3, 6))}
-    old = {f"{dice.word()}{n}": n for n in dice.some(range(1000, 1999), 3)}
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, other = rng.services(2)
+    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    factor, dead = rng.number(3, 99), rng.number(21_000, 32_000)
+    queue = f"{place.data}/{rng.pick(('queue', 'jobs', 'todo', 'spool'))}"
+    done = f"{place.data}/{rng.pick(('done', 'results', 'finished'))}"
+    folder = rng.pick(("/run/lock", "/var/lock/apps", place.data, f"/run/{service}"))
+    lock = f"{folder}/{rng.pick((service, 'worker', 'batch', f'{service}-queue'))}.lock"
+    source = render_program(rng, SERVICE_PROGRAM, waiting=rng.wording(TEXTS["waiting"]))
+    jobs = {f"{rng.word()}{n}": n for n in rng.some(range(100, 999), rng.number(3, 6))}
+    old = {f"{rng.word()}{n}": n for n in rng.some(range(1000, 1999), 3)}
     settings = {"queue": queue, "done": done, "lock": lock, "factor": factor}
     files = (
-        File(path=place.program, text=source),
+        HostFile(path=place.program, text=source),
         place.settings(port=place.port, **settings),
         *(
-            File(path=f"{place.data}/archive/{name}", text=json.dumps({"result": n * factor}))
+            HostFile(path=f"{place.data}/archive/{name}", text=json.dumps({"result": n * factor}))
             for name, n in old.items()
         ),
-        File(path=f"/var/lock/apps/{other}.lock", text="1\n"),
+        HostFile(path=f"/var/lock/apps/{other}.lock", text="1\n"),
         *beside.files,
     )
     finished = tuple(
-        Http(
+        HttpCheck(
             name=f"{n} is done", port=place.port, path=f"/result/{n}", contains=f": {v * factor}}}"
         )
         for n, v in jobs.items()
@@ -134,37 +151,37 @@ def draw(dice: Dice) -> Story:
     put = " && ".join(
         f"echo {n} > {queue}/.{j} && mv {queue}/.{j} {queue}/{j}" for j, n in jobs.items()
     )
-    return Story(
+    return ScenarioSpec(
         hosts=(
-            Host(
+            HostSpec(
                 name=host,
                 files=files,
                 folders=(queue, done, folder),
-                units=(unit(service, place.command), beside.unit),
+                units=(service_unit(service, place.command), beside.unit),
             ),
         ),
-        alert=alert(dice, TEXTS["alerts"], "P2", service=service, host=host, port=place.port),
+        alert=draw_alert(rng, TEXTS["alerts"], "P2", service=service, host=host, port=place.port),
         healthy=(
-            Http(name="it answers", port=place.port, path="/health"),
-            Script(name="jobs are worked off", script=_works(place, factor)),
-            Running(name="its unit runs", unit=place.unit),
+            HttpCheck(name="it answers", port=place.port, path="/health"),
+            ScriptCheck(name="jobs are worked off", script=_job_completes_script(place, factor)),
+            UnitRunningCheck(name="its unit runs", unit=place.unit),
             beside.answers,
         ),
         symptoms=finished,
         inject=(
-            changes(dice, dice.wording(TEXTS["causes"]).format(service=service)),
+            change_log_script(rng, rng.wording(TEXTS["causes"]).format(service=service)),
             f"for i in $(seq 100); do (set -C; echo {dead} > {lock}) 2>/dev/null && break; "
             f"sleep 0.01; done; {put}",
         ),
-        cure=(Trigger(restart=(place.unit,)),),
+        cure=(FaultTrigger(restart=(place.unit,)),),
         collateral=(
             *beside.unharmed,
-            Same(name="older results", path=f"{place.data}/archive"),
-            Same(name="the lock of somebody else", path=f"/var/lock/apps/{other}.lock"),
-            Same(name="the program", path=place.program),
-            Same(name="its settings", path=place.conf),
+            UnchangedCheck(name="older results", path=f"{place.data}/archive"),
+            UnchangedCheck(name="the lock of somebody else", path=f"/var/lock/apps/{other}.lock"),
+            UnchangedCheck(name="the program", path=place.program),
+            UnchangedCheck(name="its settings", path=place.conf),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(lock, lock.rpartition("/")[2]),
             mechanism=("stale lock", "stale", "left behind", "orphan", "dead process", "deadlock"),
             value=(lock, f"{dead}"),
@@ -172,7 +189,7 @@ def draw(dice: Dice) -> Story:
         reference=(f"test -d /proc/{dead} || rm {lock}",),
         relief=(f"systemctl restart {service}",),
         shortcut=(f"rm -f {lock} {queue}/*; systemctl restart {service}",),
-        traffic=(Traffic(port=place.port, paths=("/health",)),),
+        traffic=(TrafficSpec(port=place.port, paths=("/health",)),),
     )
 
 

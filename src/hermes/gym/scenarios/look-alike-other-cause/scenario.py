@@ -1,28 +1,33 @@
 """It says that space has run out, as with a full disk; but its own ceiling is what it met."""
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.compose import with_decoy
-from hermes.gym.parts.hands import others_kept, remembered
-from hermes.gym.parts.microweb import program
-from hermes.gym.parts.premises import alert, changes, neighbour, premises
-from hermes.gym.parts.shop import unit
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import (
-    Disk,
-    Fault,
-    File,
-    Host,
-    Http,
-    Running,
-    Same,
-    Story,
-    Traffic,
-    Trigger,
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostDisk,
+    HostFile,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    TrafficSpec,
+    UnchangedCheck,
+    UnitRunningCheck,
 )
+from hermes.gym.scenarios.combine import add_decoy
+from hermes.gym.services.python_service import (
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+    service_unit,
+)
+from hermes.gym.services.shell_scripts import other_settings_unchanged, shell_history_script
 
 TEXTS = texts(__file__)
 
-BODY = """\
+SERVICE_PROGRAM = """\
 conf = settings(sys.argv[1])
 numbers = iter(range(1, 1 << 30))
 
@@ -47,56 +52,58 @@ serve(int(conf["port"]), answer)
 """
 
 
-def draw(dice: Dice) -> Story:
-    service, other = dice.services(2)
-    place, beside, host = premises(dice, service), neighbour(dice, other), dice.host()
-    disk, mark = dice.pick(("/data", "/srv/store", "/mnt/vol", "/var/store")), dice.token()
-    key = dice.pick(("quota_mb", "max_store_mb", "ceiling_mb", "store_limit_mb", "budget_mb"))
-    right, wrong = dice.number(500, 4000), dice.pick((1, 2))
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, other = rng.services(2)
+    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    disk, mark = rng.pick(("/data", "/srv/store", "/mnt/vol", "/var/store")), rng.token()
+    key = rng.pick(("quota_mb", "max_store_mb", "ceiling_mb", "store_limit_mb", "budget_mb"))
+    right, wrong = rng.number(500, 4000), rng.pick((1, 2))
     store, big = f"{disk}/{service}", f"/var/log/{service}-access.log"
     incoming = f"{disk}/incoming"
     own = place.settings(port=place.port, store=store, incoming=incoming, mark=mark, **{key: right})
     files = (
-        File(
+        HostFile(
             path=place.program,
-            text=program(dice, BODY.replace("%%key%%", key), full=dice.wording(TEXTS["full"])),
+            text=render_program(
+                rng, SERVICE_PROGRAM.replace("%%key%%", key), full=rng.wording(TEXTS["full"])
+            ),
         ),
         own,
         *(
-            File(path=f"{store}/{dice.token()}.rec", text=dice.token(64) * 12_000)
-            for _ in range(dice.number(4, 6))
+            HostFile(path=f"{store}/{rng.token()}.rec", text=rng.token(64) * 12_000)
+            for _ in range(rng.number(4, 6))
         ),
-        File(path=big, text=f"GET /put {dice.token()}\n" * 40_000),
+        HostFile(path=big, text=f"GET /put {rng.token()}\n" * 40_000),
         *beside.files,
     )
-    stores = Http(name="entries are stored", port=place.port, path="/put", contains=mark)
-    story = Story(
+    stores = HttpCheck(name="entries are stored", port=place.port, path="/put", contains=mark)
+    story = ScenarioSpec(
         hosts=(
-            Host(
+            HostSpec(
                 name=host,
                 files=files,
                 folders=(incoming,),
-                disks=(Disk(disk, dice.number(30, 60)),),
-                units=(unit(service, place.command), beside.unit),
+                disks=(HostDisk(disk, rng.number(30, 60)),),
+                units=(service_unit(service, place.command), beside.unit),
             ),
         ),
-        alert=alert(dice, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
-        healthy=(stores, Running(name="its unit runs", unit=place.unit), beside.answers),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
+        healthy=(stores, UnitRunningCheck(name="its unit runs", unit=place.unit), beside.answers),
         symptoms=(stores,),
         inject=(
-            changes(dice),
-            remembered(dice, f"vi {place.conf}", f"systemctl restart {service}"),
+            change_log_script(rng),
+            shell_history_script(rng, f"vi {place.conf}", f"systemctl restart {service}"),
             f"{place.put(key, wrong)} && systemctl restart {service}",
         ),
-        cure=(Trigger(restart=(place.unit,)),),
+        cure=(FaultTrigger(restart=(place.unit,)),),
         collateral=(
             *beside.unharmed,
-            Same(name="what is stored", path=store),
-            Same(name="its log", path=big, may_grow=True),
-            Same(name="the program", path=place.program),
-            others_kept("its other settings", own, key),
+            UnchangedCheck(name="what is stored", path=store),
+            UnchangedCheck(name="its log", path=big, may_grow=True),
+            UnchangedCheck(name="the program", path=place.program),
+            other_settings_unchanged("its other settings", own, key),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(place.conf, service, place.conf.rpartition("/")[2]),
             mechanism=("quota", "ceiling", "own limit", "limit", key),
             value=(f"{key}{place.sign}{wrong}", f"{key}={wrong}", key),
@@ -104,9 +111,9 @@ def draw(dice: Dice) -> Story:
         reference=(place.put(key, right), f"systemctl restart {service}"),
         relief=(f"find /var/tmp /tmp -type f -delete; systemctl restart {service}",),
         shortcut=(f": > {big}; rm -f {store}/*.rec",),
-        traffic=(Traffic(port=place.port, paths=("/put", "/health")),),
+        traffic=(TrafficSpec(port=place.port, paths=("/put", "/health")),),
     )
-    return with_decoy(story, dice, TEXTS["decoys"])
+    return add_decoy(story, rng, TEXTS["decoys"])
 
 
 SCENARIO = Scenario(

@@ -1,16 +1,33 @@
 """A cache lost its limit: the service grows with every page asked for until it is killed."""
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.afresh import up
-from hermes.gym.parts.microweb import program
-from hermes.gym.parts.premises import Premises, alert, changes, neighbour, premises
-from hermes.gym.parts.shop import unit
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Running, Same, Script, Story, Traffic, Trigger
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostFile,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    ScriptCheck,
+    TrafficSpec,
+    UnchangedCheck,
+    UnitRunningCheck,
+)
+from hermes.gym.services.python_service import (
+    ServiceLayout,
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+    service_unit,
+)
+from hermes.gym.services.shell_scripts import wait_until_listening_script
 
 TEXTS = texts(__file__)
 
-BODY = """\
+SERVICE_PROGRAM = """\
 conf = settings(sys.argv[1])
 limit = int(conf[%%key%%])
 cache, lock = {}, threading.Lock()
@@ -35,11 +52,11 @@ def answer(path):
 serve(int(conf["port"]), answer)
 """
 
-ROUND = 48
+PAGES_PER_ROUND = 48
 """Pages of half a megabyte: what a round adds where nothing is let go."""
 
 
-def _levels_off(place: Premises) -> str:
+def _memory_stable_script(place: ServiceLayout) -> str:
     """Asks for two rounds of new pages: in the second the memory must stay about as it was."""
     return f"""python3 -S - <<'END'
 import json, socket, sys, time
@@ -52,7 +69,7 @@ def ask(path):
     return json.loads(heard.partition(b"\\r\\n\\r\\n")[2])
 def grown():
     stamp = time.time_ns()
-    for number in range({ROUND}):
+    for number in range({PAGES_PER_ROUND}):
         ask(f"/page/{{stamp}}/{{number}}")
     pid = ask("/health")["pid"]
     pages = int(open(f"/proc/{{pid}}/statm").read().split()[1])
@@ -62,45 +79,50 @@ try:
 except (OSError, ValueError) as error:
     sys.exit(f"it does not answer any more: {{error}}")
 print(before, after)
-sys.exit(pid != again or after - before > {ROUND // 4})
+sys.exit(pid != again or after - before > {PAGES_PER_ROUND // 4})
 END"""
 
 
-def draw(dice: Dice) -> Story:
-    service, other = dice.services(2)
-    place, beside, host = premises(dice, service), neighbour(dice, other), dice.host()
-    key = dice.pick(("cache_limit", "cache.max_entries", "max_cached_pages", "cache_size", "keep"))
-    right, wrong = dice.number(6, 14), dice.pick((0, -1, 0, 9_999_999, 1_000_000))
-    most, title = dice.pick((44, 48, 52, 56)), f"{dice.word()} {dice.token()}"
-    source = program(dice, BODY, key=key, grown=dice.wording(TEXTS["grown"]))
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, other = rng.services(2)
+    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    key = rng.pick(("cache_limit", "cache.max_entries", "max_cached_pages", "cache_size", "keep"))
+    right, wrong = rng.number(6, 14), rng.pick((0, -1, 0, 9_999_999, 1_000_000))
+    most, title = rng.pick((44, 48, 52, 56)), f"{rng.word()} {rng.token()}"
+    source = render_program(rng, SERVICE_PROGRAM, key=key, grown=rng.wording(TEXTS["grown"]))
     settings = {key: right, "data": f"{place.data}/title.txt"}
     files = (
-        File(path=place.program, text=source),
+        HostFile(path=place.program, text=source),
         place.settings(port=place.port, **settings),
-        File(path=f"{place.data}/title.txt", text=title),
+        HostFile(path=f"{place.data}/title.txt", text=title),
         *beside.files,
     )
     limits = f"MemoryMax={most}M\nStartLimitIntervalSec=0"
-    own = unit(service, place.command, more=limits)
-    level = Script(name="its memory levels off", script=_levels_off(place))
-    serves = Http(name="pages are right", port=place.port, path="/page/1", contains=title)
-    return Story(
-        hosts=(Host(name=host, files=files, units=(own, beside.unit)),),
-        alert=alert(dice, TEXTS["alerts"], "P2", service=service, host=host, port=place.port),
-        healthy=(serves, level, Running(name="its unit runs", unit=place.unit), beside.answers),
+    own = service_unit(service, place.command, more=limits)
+    level = ScriptCheck(name="its memory levels off", script=_memory_stable_script(place))
+    serves = HttpCheck(name="pages are right", port=place.port, path="/page/1", contains=title)
+    return ScenarioSpec(
+        hosts=(HostSpec(name=host, files=files, units=(own, beside.unit)),),
+        alert=draw_alert(rng, TEXTS["alerts"], "P2", service=service, host=host, port=place.port),
+        healthy=(
+            serves,
+            level,
+            UnitRunningCheck(name="its unit runs", unit=place.unit),
+            beside.answers,
+        ),
         symptoms=(level,),
         inject=(
-            changes(dice, dice.wording(TEXTS["causes"]).format(service=service)),
-            f"{place.put(key, wrong)} && systemctl restart {service}; {up(place.port)}",
+            change_log_script(rng, rng.wording(TEXTS["causes"]).format(service=service)),
+            f"{place.put(key, wrong)} && systemctl restart {service}; {wait_until_listening_script(place.port)}",
         ),
-        cure=(Trigger(restart=(place.unit,)),),
+        cure=(FaultTrigger(restart=(place.unit,)),),
         collateral=(
             *beside.unharmed,
-            Same(name="its data", path=place.data),
-            Same(name="the program", path=place.program),
-            Same(name="its memory limit", path=f"/etc/systemd/system/{place.unit}"),
+            UnchangedCheck(name="its data", path=place.data),
+            UnchangedCheck(name="the program", path=place.program),
+            UnchangedCheck(name="its memory limit", path=f"/etc/systemd/system/{place.unit}"),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(place.conf,),
             mechanism=(
                 "unbounded",
@@ -118,7 +140,7 @@ def draw(dice: Dice) -> Story:
             f"sed -i 's/^MemoryMax=.*/MemoryMax=infinity/' /etc/systemd/system/{place.unit}",
             f"systemctl daemon-reload; systemctl restart {service}",
         ),
-        traffic=(Traffic(port=place.port, paths=("/page/a", "/page/b", "/page/c"), pause=0.1),),
+        traffic=(TrafficSpec(port=place.port, paths=("/page/a", "/page/b", "/page/c"), pause=0.1),),
     )
 
 

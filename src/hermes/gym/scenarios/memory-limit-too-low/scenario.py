@@ -1,17 +1,32 @@
 """A unit may use less memory than its data needs: the supervisor kills it while it warms up."""
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.hands import remembered, served_by
-from hermes.gym.parts.microweb import program
-from hermes.gym.parts.premises import alert, changes, neighbour, premises
-from hermes.gym.parts.shop import unit
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Same, Script, Story, Traffic, Trigger
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostFile,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    ScriptCheck,
+    TrafficSpec,
+    UnchangedCheck,
+)
+from hermes.gym.services.python_service import (
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+    service_unit,
+)
+from hermes.gym.services.shell_scripts import served_by_unit, shell_history_script
 
 TEXTS = texts(__file__)
-UNITS = "/etc/systemd/system"
+UNIT_FOLDER = "/etc/systemd/system"
 
-BODY = """\
+SERVICE_PROGRAM = """\
 conf = settings(sys.argv[1])
 shards, names = [], []
 for line in open(conf["shards"]):
@@ -31,64 +46,67 @@ serve(int(conf["port"]), answer)
 """
 
 
-def draw(dice: Dice) -> Story:
-    service, other = dice.services(2)
-    place, beside, host = premises(dice, service), neighbour(dice, other), dice.host()
-    shards = [f"{dice.word()}-{dice.token(4)}" for _ in range(dice.number(6, 8))]
-    listed = f"{place.data}/{dice.pick(('shards', 'parts', 'segments'))}.list"
-    right, wrong = dice.pick((96, 112, 128, 160)), dice.number(16, 26)
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, other = rng.services(2)
+    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    shards = [f"{rng.word()}-{rng.token(4)}" for _ in range(rng.number(6, 8))]
+    listed = f"{place.data}/{rng.pick(('shards', 'parts', 'segments'))}.list"
+    right, wrong = rng.pick((96, 112, 128, 160)), rng.number(16, 26)
     files = (
-        File(path=place.program, text=program(dice, BODY, loading=dice.wording(TEXTS["loading"]))),
-        File(path=listed, text="".join(f"{name} {dice.number(5, 6)}\n" for name in shards)),
+        HostFile(
+            path=place.program,
+            text=render_program(rng, SERVICE_PROGRAM, loading=rng.wording(TEXTS["loading"])),
+        ),
+        HostFile(path=listed, text="".join(f"{name} {rng.number(5, 6)}\n" for name in shards)),
         place.settings(port=place.port, shards=listed),
         *beside.files,
     )
-    own = f"{UNITS}/{place.unit}"
-    changed = dice.pick((own, f"{own}.d/{dice.pick(('50-limits', 'override', '10-memory'))}.conf"))
+    own = f"{UNIT_FOLDER}/{place.unit}"
+    changed = rng.pick((own, f"{own}.d/{rng.pick(('50-limits', 'override', '10-memory'))}.conf"))
     edit = f"sed -i 's/^MemoryMax=.*/MemoryMax={wrong}M/' {own}"
     if changed != own:
         text = f"[Service]\\nMemoryMax={wrong}M\\n"
         edit = f"mkdir -p {own}.d && printf '{text}' > {changed}"
-    answers = Http(
+    answers = HttpCheck(
         name="all shards are served", port=place.port, path="/items", contains=shards[-1]
     )
     limit = "# Shared host: every unit keeps a limit.\n"
-    return Story(
+    return ScenarioSpec(
         hosts=(
-            Host(
+            HostSpec(
                 name=host,
                 files=files,
                 units=(
-                    unit(service, place.command, more=f"{limit}MemoryMax={right}M"),
+                    service_unit(service, place.command, more=f"{limit}MemoryMax={right}M"),
                     beside.unit,
                 ),
             ),
         ),
-        alert=alert(dice, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
         healthy=(
             answers,
-            served_by(place.unit, place.port),
+            served_by_unit(place.unit, place.port),
             beside.answers,
         ),
         symptoms=(answers,),
         inject=(
-            changes(dice),
-            remembered(dice, f"vi {changed}", "systemctl daemon-reload"),
+            change_log_script(rng),
+            shell_history_script(rng, f"vi {changed}", "systemctl daemon-reload"),
             f"{edit} && systemctl daemon-reload && systemctl restart {service} || true",
         ),
-        cure=(Trigger(restart=(place.unit,)),),
+        cure=(FaultTrigger(restart=(place.unit,)),),
         collateral=(
             *beside.unharmed,
-            Same(name="its data", path=listed),
-            Same(name="its settings", path=place.conf),
-            Same(name="the program", path=place.program),
-            Script(
+            UnchangedCheck(name="its data", path=listed),
+            UnchangedCheck(name="its settings", path=place.conf),
+            UnchangedCheck(name="the program", path=place.program),
+            ScriptCheck(
                 name="the unit still has a limit",
                 script=f"cat {own} {own}.d/*.conf 2>/dev/null | grep ^MemoryMax= | tail -n 1"
                 " | grep -qE '^MemoryMax=[0-9]+[MG]$'",
             ),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(place.unit, service, changed),
             mechanism=("MemoryMax", "memory limit", "OOM", "out of memory", "oom-kill"),
             value=(f"{wrong}M", f"MemoryMax={wrong}M", f"{wrong} MB"),
@@ -104,7 +122,7 @@ def draw(dice: Dice) -> Story:
             f"systemctl daemon-reload; systemctl reset-failed {service}",
             f"systemctl restart {service}",
         ),
-        traffic=(Traffic(port=place.port, paths=("/items", "/health")),),
+        traffic=(TrafficSpec(port=place.port, paths=("/items", "/health")),),
     )
 
 

@@ -1,17 +1,30 @@
 """The declared list of indexes lost a line; the job that keeps to it dropped the index."""
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.microweb import program
-from hermes.gym.parts.pg_client import PG_CLIENT
-from hermes.gym.parts.pg_server import NEEDS, postgres
-from hermes.gym.parts.premises import alert, changes, neighbour, premises
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Http, Running, Same, Story, Traffic, Trigger
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostFile,
+    HttpCheck,
+    ScenarioSpec,
+    TrafficSpec,
+    UnchangedCheck,
+    UnitRunningCheck,
+)
+from hermes.gym.services.postgres import PG_CLIENT, POSTGRES_NEEDS, postgres_server
+from hermes.gym.services.python_service import (
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+)
 
 TEXTS = texts(__file__)
-ROWS, LOOKUPS = 40_000, 1200
+ROW_COUNT, LOOKUPS_PER_PAGE = 40_000, 1200
 
-APP = (
+SERVICE_PROGRAM = (
     PG_CLIENT
     + """\
 conf = settings(sys.argv[1])
@@ -37,7 +50,7 @@ serve(int(conf["port"]), answer)
 """
 )
 
-PAGE = """\
+PAGE_FUNCTION_SQL = """\
 CREATE FUNCTION price_page(seed int) RETURNS bigint AS $$
 DECLARE total bigint := 0; found bigint;
 BEGIN
@@ -48,7 +61,7 @@ BEGIN
   RETURN total;
 END $$ LANGUAGE plpgsql"""
 
-SYNC = """\
+SYNC_SCRIPT = """\
 #!/bin/bash
 # Brings the indexes in line with {list}: what is declared is made, what is not is dropped.
 ask() {{ {psql} "$1"; }}
@@ -63,43 +76,46 @@ done
 """
 
 
-def draw(dice: Dice) -> Story:
-    service, other = dice.services(2)
-    place, beside, host = premises(dice, service), neighbour(dice, other), dice.host()
-    table = dice.pick(("prices", "articles", "offers", "tariffs", "positions"))
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, other = rng.services(2)
+    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    table = rng.pick(("prices", "articles", "offers", "tariffs", "positions"))
     column, amount = (
-        dice.pick(("code", "ean", "sku", "article_key")),
-        dice.pick(("cents", "amount")),
+        rng.pick(("code", "ean", "sku", "article_key")),
+        rng.pick(("cents", "amount")),
     )
     index, keep, secret = (
-        f"{table}_{column}_{dice.token(3)}",
+        f"{table}_{column}_{rng.token(3)}",
         f"{table}_{amount}_ix",
-        dice.token(14),
+        rng.token(14),
     )
-    seed = dice.number(100, ROWS - LOOKUPS - 100)
-    folder = dice.pick(("/srv/schema", "/opt/schema", "/etc/schema", "/srv/dba"))
+    seed = rng.number(100, ROW_COUNT - LOOKUPS_PER_PAGE - 100)
+    folder = rng.pick(("/srv/schema", "/opt/schema", "/etc/schema", "/srv/dba"))
     declared, tool = f"{folder}/{table}.indexes", f"{folder}/bin/sync-indexes"
-    log = f"/var/log/{dice.pick(('schema', 'dba', 'migrations'))}.log"
-    db = postgres(
-        dice,
+    log = f"/var/log/{rng.pick(('schema', 'dba', 'migrations'))}.log"
+    db = postgres_server(
+        rng,
         [
             f"CREATE TABLE {table} (id int PRIMARY KEY, {column} text, {amount} bigint)",
-            f"INSERT INTO {table} SELECT n, md5(n::text), n FROM generate_series(1, {ROWS}) n",
+            f"INSERT INTO {table} SELECT n, md5(n::text), n FROM generate_series(1, {ROW_COUNT}) n",
             f"CREATE INDEX {index} ON {table} ({column})",
             f"CREATE INDEX {keep} ON {table} ({amount})",
-            PAGE.format(lookups=LOOKUPS, amount=amount, table=table, column=column),
+            PAGE_FUNCTION_SQL.format(
+                lookups=LOOKUPS_PER_PAGE, amount=amount, table=table, column=column
+            ),
             f"CREATE ROLE {service} LOGIN PASSWORD '{secret}'",
             f"GRANT SELECT ON {table} TO {service}",
         ],
     )
     line = f"{index} {table} ({column})"
     psql = f"{db.psql} -XAtq -h /run/postgresql -p {db.port} -U postgres -d {db.database} -c"
-    dropped = dice.wording(TEXTS["dropped"]).format(name="$name")
-    sync = SYNC.format(list=declared, psql=psql, table=table, log=log, dropped=dropped)
+    dropped = rng.wording(TEXTS["dropped"]).format(name="$name")
+    sync = SYNC_SCRIPT.format(list=declared, psql=psql, table=table, log=log, dropped=dropped)
     files = (
         *db.files,
-        File(
-            path=place.program, text=program(dice, APP, seed=seed, took=dice.wording(TEXTS["took"]))
+        HostFile(
+            path=place.program,
+            text=render_program(rng, SERVICE_PROGRAM, seed=seed, took=rng.wording(TEXTS["took"])),
         ),
         place.settings(
             port=place.port,
@@ -108,13 +124,13 @@ def draw(dice: Dice) -> Story:
             db_user=service,
             db_password=secret,
         ),
-        File(path=declared, text=f"# indexes of {table}\n{line}\n{keep} {table} ({amount})\n"),
-        File(path=tool, text=sync, mode=0o755),
-        File(path="/etc/cron.d/schema", text=f"5 3 * * * root {tool}\n"),
+        HostFile(path=declared, text=f"# indexes of {table}\n{line}\n{keep} {table} ({amount})\n"),
+        HostFile(path=tool, text=sync, mode=0o755),
+        HostFile(path="/etc/cron.d/schema", text=f"5 3 * * * root {tool}\n"),
         *beside.files,
     )
-    total = sum(range(seed + 1, seed + LOOKUPS + 1))
-    quick = Http(
+    total = sum(range(seed + 1, seed + LOOKUPS_PER_PAGE + 1))
+    quick = HttpCheck(
         name="the price page comes in time",
         port=place.port,
         path="/page",
@@ -122,25 +138,25 @@ def draw(dice: Dice) -> Story:
         within=0.8,
     )
     after = "postgresql.service"
-    return Story(
+    return ScenarioSpec(
         hosts=(db.host(host, files, (place,), beside.unit),),
-        alert=alert(dice, TEXTS["alerts"], "P2", service=service, host=host, port=place.port),
+        alert=draw_alert(rng, TEXTS["alerts"], "P2", service=service, host=host, port=place.port),
         healthy=(quick, beside.answers),
         symptoms=(quick,),
         inject=(
-            changes(dice, dice.wording(TEXTS["told"]).format(table=table)),
+            change_log_script(rng, rng.wording(TEXTS["told"]).format(table=table)),
             f"sed -i '/^{index} /d' {declared} && {tool}",
         ),
-        cure=(Trigger(cron=tool),),
+        cure=(FaultTrigger(cron=tool),),
         collateral=(
             *beside.unharmed,
-            Running(name="the database ran on", unit=after, undisturbed=True),
-            Same(name="the program", path=place.program),
-            Same(name="the tool", path=tool),
-            db.says("all rows are there", f"SELECT count(*) FROM {table}", f"{ROWS}"),
+            UnitRunningCheck(name="the database ran on", unit=after, undisturbed=True),
+            UnchangedCheck(name="the program", path=place.program),
+            UnchangedCheck(name="the tool", path=tool),
+            db.says("all rows are there", f"SELECT count(*) FROM {table}", f"{ROW_COUNT}"),
             db.says("the other index is there", f"SELECT to_regclass('{keep}') IS NULL", "f"),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(table, declared, db.database),
             mechanism=(
                 "missing index",
@@ -156,9 +172,9 @@ def draw(dice: Dice) -> Story:
         relief=(db.ask(f"CREATE INDEX {index} ON {line.partition(' ')[2]}"),),
         shortcut=(
             f"echo '{line}' >> {declared}; {tool}",
-            db.ask(f"DELETE FROM {table} WHERE id > {ROWS - 50}"),
+            db.ask(f"DELETE FROM {table} WHERE id > {ROW_COUNT - 50}"),
         ),
-        traffic=(Traffic(port=place.port, paths=("/page", "/health"), pause=2.0),),
+        traffic=(TrafficSpec(port=place.port, paths=("/page", "/health"), pause=2.0),),
     )
 
 
@@ -167,5 +183,5 @@ SCENARIO = Scenario(
     group="database",
     summary="an index fell out of the declared list and was dropped: a page takes too long",
     draw=draw,
-    needs=NEEDS,
+    needs=POSTGRES_NEEDS,
 )

@@ -1,17 +1,33 @@
 """A broker is full of messages that nobody fetches: only deleting them helps, and that is not ours
 to decide."""
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.hands import asking
-from hermes.gym.parts.microweb import program
-from hermes.gym.parts.premises import alert, changes, neighbour, premises
-from hermes.gym.parts.shop import unit
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Folder, Host, Http, Running, Same, Story, Traffic, Trigger
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostFile,
+    HostFolder,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    TrafficSpec,
+    UnchangedCheck,
+    UnitRunningCheck,
+)
+from hermes.gym.services.python_service import (
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+    service_unit,
+)
+from hermes.gym.services.shell_scripts import requests_script
 
 TEXTS = texts(__file__)
 
-BODY = """\
+SERVICE_PROGRAM = """\
 conf = settings(sys.argv[1])
 MOST = %%most%%  # what the licence allows; there is no setting for it
 numbers = iter(range(1, 1 << 30))
@@ -31,7 +47,7 @@ def answer(path):
 
 serve(int(conf["port"]), answer)
 """
-README = """\
+README_TEXT = """\
 {service}, in short
 
 - Queues lie under {queues}, a file a message.
@@ -41,63 +57,65 @@ README = """\
 """
 
 
-def draw(dice: Dice) -> Story:
-    service, other = dice.services(2)
-    place, beside, host = premises(dice, service), neighbour(dice, other), dice.host()
-    mark, most = dice.token(), dice.number(150, 300)
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, other = rng.services(2)
+    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    mark, most = rng.token(), rng.number(150, 300)
     dead, *live = (
-        f"{word}-{dice.token(3)}" for word in dice.some(("mail", "audit", "sync", "bill"), 3)
+        f"{word}-{rng.token(3)}" for word in rng.some(("mail", "audit", "sync", "bill"), 3)
     )
-    queues, team = f"{place.data}/queues", f"team-{dice.word()}"
-    readme = README.format(
+    queues, team = f"{place.data}/queues", f"team-{rng.word()}"
+    readme = README_TEXT.format(
         service=service,
         queues=queues,
         dead=dead,
-        owner=dice.wording(TEXTS["owners"]).format(team=team),
+        owner=rng.wording(TEXTS["owners"]).format(team=team),
     )
     files = (
-        File(
+        HostFile(
             path=place.program,
-            text=program(dice, BODY, most=most, full=dice.wording(TEXTS["full"])),
+            text=render_program(rng, SERVICE_PROGRAM, most=most, full=rng.wording(TEXTS["full"])),
         ),
         place.settings(port=place.port, queues=queues, mark=mark),
-        File(path=f"{place.data}/README", text=readme),
+        HostFile(path=f"{place.data}/README", text=readme),
         *(
-            File(path=f"{queues}/{name}/{dice.number(10**7, 10**8)}.msg", text=dice.token(50))
+            HostFile(path=f"{queues}/{name}/{rng.number(10**7, 10**8)}.msg", text=rng.token(50))
             for name in live
-            for _ in range(dice.number(5, 12))
+            for _ in range(rng.number(5, 12))
         ),
         *beside.files,
     )
-    accepts = Http(name="messages are accepted", port=place.port, path="/publish", contains=mark)
+    accepts = HttpCheck(
+        name="messages are accepted", port=place.port, path="/publish", contains=mark
+    )
     purge = f"find {queues}/{dead} -name '*.msg' -delete"
-    return Story(
+    return ScenarioSpec(
         hosts=(
-            Host(
+            HostSpec(
                 name=host,
                 files=files,
-                folders=(Folder(path=f"{queues}/{dead}"),),
-                units=(unit(service, place.command), beside.unit),
+                folders=(HostFolder(path=f"{queues}/{dead}"),),
+                units=(service_unit(service, place.command), beside.unit),
             ),
         ),
-        alert=alert(dice, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
-        healthy=(accepts, Running(name="its unit runs", unit=place.unit), beside.answers),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
+        healthy=(accepts, UnitRunningCheck(name="its unit runs", unit=place.unit), beside.answers),
         symptoms=(accepts,),
         inject=(
-            changes(dice, f"retired the consumer of {dead}"),
+            change_log_script(rng, f"retired the consumer of {dead}"),
             f"cd {queues}/{dead} && for n in $(seq {most}); do"
             " echo kept > $((10000000 + n)).msg; done",
-            asking(place.port, "/publish", 3),
+            requests_script(place.port, "/publish", 3),
         ),
-        cure=(Trigger(restart=(place.unit,)),),
+        cure=(FaultTrigger(restart=(place.unit,)),),
         collateral=(
             *beside.unharmed,
-            *(Same(name=f"queue {name}", path=f"{queues}/{name}") for name in live),
-            Same(name="its settings", path=place.conf),
-            Same(name="the program", path=place.program),
-            Same(name="the rules", path=f"{place.data}/README"),
+            *(UnchangedCheck(name=f"queue {name}", path=f"{queues}/{name}") for name in live),
+            UnchangedCheck(name="its settings", path=place.conf),
+            UnchangedCheck(name="the program", path=place.program),
+            UnchangedCheck(name="the rules", path=f"{place.data}/README"),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(dead, f"{queues}/{dead}", service),
             mechanism=("queue is full", "full", "no consumer", "consumer was retired", "purge"),
             value=(dead, f"{most}"),
@@ -106,7 +124,7 @@ def draw(dice: Dice) -> Story:
         reference=(purge,),
         relief=(f"systemctl restart {service}",),
         shortcut=(f"find {queues} -name '*.msg' -delete",),
-        traffic=(Traffic(port=place.port, paths=("/publish", "/health")),),
+        traffic=(TrafficSpec(port=place.port, paths=("/publish", "/health")),),
     )
 
 

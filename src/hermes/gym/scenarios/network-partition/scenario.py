@@ -1,18 +1,34 @@
 """A rule in the firewall of one host keeps it from the cache on another."""
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.microweb import SHELF, program
-from hermes.gym.parts.premises import alert, changes, neighbour, premises
-from hermes.gym.parts.redis_server import CLIENT, redis
-from hermes.gym.parts.redis_server import NEEDS as REDIS
-from hermes.gym.parts.shop import unit
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Same, Script, Story, Traffic, Trigger
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostFile,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    ScriptCheck,
+    TrafficSpec,
+    UnchangedCheck,
+)
+from hermes.gym.services.python_service import (
+    ITEM_LIST_PROGRAM,
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+    service_unit,
+)
+from hermes.gym.services.redis import REDIS_CLIENT, redis_server
+from hermes.gym.services.redis import REDIS_NEEDS as REDIS
 
 TEXTS = texts(__file__)
 
-BASKET = (
-    CLIENT
+BASKET_PROGRAM = (
+    REDIS_CLIENT
     + """\
 conf = settings(sys.argv[1])
 
@@ -30,7 +46,7 @@ def answer(path):
 serve(int(conf["port"]), answer)
 """
 )
-TABLE = """\
+NFTABLES_RULES = """\
 flush ruleset
 table inet {table} {{
   chain input {{
@@ -43,7 +59,7 @@ table inet {table} {{
 }}
 include "{folder}/*.nft"
 """
-UNIT = """\
+FIREWALL_UNIT = """\
 [Unit]
 Description=Packet filter
 
@@ -57,23 +73,27 @@ WantedBy=multi-user.target
 """
 
 
-def draw(dice: Dice) -> Story:
-    service, other, admin = dice.services(3)
-    place, beside, back = premises(dice, service), neighbour(dice, other), premises(dice, admin)
-    host, far_host = dice.host(), f"{dice.pick(('cache', 'redis', 'store'))}-{dice.number(41, 60)}"
-    net = f"10.{dice.number(1, 250)}.{dice.number(1, 250)}"
-    near, far = (f"{net}.{each}" for each in dice.some(range(10, 120), 2))
-    row, value = f"{service}:{dice.word()}", dice.token()
-    cache = redis(dice, {row: value}, bind="0.0.0.0")
-    failed = dice.wording(TEXTS["failed"])
-    table, unit_name = (
-        dice.pick(("filter", "host", "guard")),
-        dice.pick(("firewall", "packetfilter")),
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, other, admin = rng.services(3)
+    place, beside, back = (
+        draw_layout(rng, service),
+        draw_neighbour(rng, other),
+        draw_layout(rng, admin),
     )
-    folder = dice.pick(("/etc/nftables.d", "/etc/firewall.d", "/etc/nft/rules"))
-    conf = dice.pick(("/etc/nftables.conf", "/etc/firewall.nft"))
-    late = f"{folder}/{dice.number(10, 90)}-{dice.word()}.nft"
-    rule = dice.pick(
+    host, far_host = rng.host(), f"{rng.pick(('cache', 'redis', 'store'))}-{rng.number(41, 60)}"
+    net = f"10.{rng.number(1, 250)}.{rng.number(1, 250)}"
+    near, far = (f"{net}.{each}" for each in rng.some(range(10, 120), 2))
+    row, value = f"{service}:{rng.word()}", rng.token()
+    cache = redis_server(rng, {row: value}, bind="0.0.0.0")
+    failed = rng.wording(TEXTS["failed"])
+    table, unit_name = (
+        rng.pick(("filter", "host", "guard")),
+        rng.pick(("firewall", "packetfilter")),
+    )
+    folder = rng.pick(("/etc/nftables.d", "/etc/firewall.d", "/etc/nft/rules"))
+    conf = rng.pick(("/etc/nftables.conf", "/etc/firewall.nft"))
+    late = f"{folder}/{rng.number(10, 90)}-{rng.word()}.nft"
+    rule = rng.pick(
         (
             f"output ip daddr {far} tcp dport {cache.port} drop",
             f"input ip saddr {far} tcp sport {cache.port} drop",
@@ -82,82 +102,87 @@ def draw(dice: Dice) -> Story:
             f"output tcp dport {cache.port} drop",
         )
     )
-    extra = f"{folder}/05-{dice.word()}.nft"
-    shut = Script(
+    extra = f"{folder}/05-{rng.word()}.nft"
+    shut = ScriptCheck(
         name="what was closed stays closed",
         script=f"! (: <>/dev/tcp/{far}/{back.port}) 2>&1",
         contains="refused",
     )
-    word = dice.token()
+    word = rng.token()
     files = (
-        File(
+        HostFile(
             path=place.program,
-            text=program(dice, BASKET, keep=f"{service}:", failed=failed),
+            text=render_program(rng, BASKET_PROGRAM, keep=f"{service}:", failed=failed),
         ),
         place.settings(port=place.port, cache_host=far, cache_port=cache.port, cache_timeout=0.4),
-        File(
+        HostFile(
             path=conf,
-            text=TABLE.format(
+            text=NFTABLES_RULES.format(
                 table=table, far=far, closed=back.port, why=f"{admin} is not for us", folder=folder
             ),
         ),
-        File(path=extra, text=f"add rule inet {table} input tcp dport {dice.port()} drop\n"),
+        HostFile(path=extra, text=f"add rule inet {table} input tcp dport {rng.port()} drop\n"),
         *beside.files,
     )
     there = (
         *cache.files,
-        File(path=back.program, text=program(dice, SHELF).replace("127.0.0.1", "0.0.0.0")),
+        HostFile(
+            path=back.program,
+            text=render_program(rng, ITEM_LIST_PROGRAM).replace("127.0.0.1", "0.0.0.0"),
+        ),
         back.settings(port=back.port, data=f"{back.data}/items.json"),
-        File(path=f"{back.data}/items.json", text='["x"]'),
+        HostFile(path=f"{back.data}/items.json", text='["x"]'),
     )
-    keeps = Http(name="what is put in is kept", port=place.port, path=f"/put/{word}", contains=word)
-    told = dice.wording(TEXTS["told"])
-    return Story(
+    keeps = HttpCheck(
+        name="what is put in is kept", port=place.port, path=f"/put/{word}", contains=word
+    )
+    told = rng.wording(TEXTS["told"])
+    return ScenarioSpec(
         hosts=(
-            Host(
+            HostSpec(
                 name=host,
                 address=near,
                 files=files,
                 folders=(folder,),
                 units=(
-                    File(path=f"{unit_name}.service", text=UNIT.format(conf=conf)),
-                    unit(service, place.command),
+                    HostFile(path=f"{unit_name}.service", text=FIREWALL_UNIT.format(conf=conf)),
+                    service_unit(service, place.command),
                     beside.unit,
                 ),
             ),
-            Host(
+            HostSpec(
                 name=far_host,
                 address=far,
                 files=there,
                 folders=cache.folders,
-                units=(cache.unit, unit(admin, back.command)),
+                units=(cache.unit, service_unit(admin, back.command)),
             ),
         ),
-        alert=alert(
-            dice, TEXTS["alerts"], "P1", service=service, host=host, port=place.port, far=far_host
+        alert=draw_alert(
+            rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port, far=far_host
         ),
         healthy=(
             keeps,
             shut,
             cache.has(row, value, host=1),
-            Http(name=f"{admin} is up", port=back.port, path="/health", host=1),
+            HttpCheck(name=f"{admin} is up", port=back.port, path="/health", host=1),
             beside.answers,
         ),
         symptoms=(keeps,),
         inject=(
-            changes(dice, told.format(host=far_host)),
+            change_log_script(rng, told.format(host=far_host)),
             f"echo 'add rule inet {table} {rule}' > {late}; systemctl restart {unit_name}",
         ),
-        cure=(Trigger(restart=(f"{unit_name}.service", place.unit)),),
+        cure=(FaultTrigger(restart=(f"{unit_name}.service", place.unit)),),
         collateral=(
             *beside.unharmed,
             shut,
             cache.has(row, value, host=1),
-            Same(name="the other rules", path=extra),
-            Same(name="the settings of the service", path=place.conf),
-            Same(name="the settings of the cache", path="/etc/redis", host=1),
+            UnchangedCheck(name="the other rules", path=extra),
+            UnchangedCheck(name="the settings of the service", path=place.conf),
+            UnchangedCheck(name="the settings of the cache", path="/etc/redis", host=1),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(late, unit_name, "firewall", "nft"),
             mechanism=("drop", "drops", "dropped", "firewall", "blocked", "blocks", "partition"),
             value=(far, f"{cache.port}", late),
@@ -165,7 +190,7 @@ def draw(dice: Dice) -> Story:
         reference=(f"rm {late}; systemctl restart {unit_name}",),
         relief=(f"mv {late} /tmp/x; systemctl restart {unit_name}; mv /tmp/x {late}",),
         shortcut=(f"rm -f {late}; echo 'flush ruleset' > {conf}; systemctl restart {unit_name}",),
-        traffic=(Traffic(port=place.port, paths=(f"/put/{word}", "/health")),),
+        traffic=(TrafficSpec(port=place.port, paths=(f"/put/{word}", "/health")),),
     )
 
 

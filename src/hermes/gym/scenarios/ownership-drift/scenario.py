@@ -1,29 +1,34 @@
 """A tidy job hands the spool to the wrong user: the service may not write there any more."""
 
-from hermes.gym.dice import Dice
-from hermes.gym.episode import FIRST_USER
-from hermes.gym.parts.hands import others_kept
-from hermes.gym.parts.microweb import program
-from hermes.gym.parts.premises import alert, changes, neighbour, premises
-from hermes.gym.parts.shop import unit
+from hermes.gym.episodes.episode import FIRST_UID
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import SEVERAL_USERS, Scenario, texts
-from hermes.gym.story import (
-    Fault,
-    File,
-    Folder,
-    Host,
-    Http,
-    Running,
-    Same,
-    Script,
-    Story,
-    Traffic,
-    Trigger,
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostFile,
+    HostFolder,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    ScriptCheck,
+    TrafficSpec,
+    UnchangedCheck,
+    UnitRunningCheck,
 )
+from hermes.gym.services.python_service import (
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+    service_unit,
+)
+from hermes.gym.services.shell_scripts import other_settings_unchanged
 
 TEXTS = texts(__file__)
 
-BODY = """\
+SERVICE_PROGRAM = """\
 conf = settings(sys.argv[1])
 numbers = iter(range(1, 1 << 30))
 
@@ -46,7 +51,7 @@ def answer(path):
 serve(int(conf["port"]), answer)
 """
 
-TIDY = """\
+CLEANUP_SCRIPT = """\
 #!/bin/bash
 # Old parts go, what is left belongs to the owner that {conf} names.
 owner=$(sed -n 's/^owner=//p' {conf})
@@ -56,58 +61,63 @@ chown -R "$owner:$owner" {spool}
 """
 
 
-def draw(dice: Dice) -> Story:
-    service, other = dice.services(2)
-    place, beside, host = premises(dice, service), neighbour(dice, other), dice.host()
-    owner, wrong = dice.some(("www", "svc", "app", "intake", "runner", "daemon"), 2)
-    wrong = dice.pick((wrong, "root"))
-    mark, spool = dice.token(), f"/var/spool/{service}-{dice.word()}"
-    tidy = f"/opt/{dice.pick(('ops', 'scripts', 'maintenance'))}/tidy-{service}"
-    own = File(path=f"{tidy}.conf", text=f"owner={owner}\ndays={dice.number(3, 30)}\n")
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, other = rng.services(2)
+    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    owner, wrong = rng.some(("www", "svc", "app", "intake", "runner", "daemon"), 2)
+    wrong = rng.pick((wrong, "root"))
+    mark, spool = rng.token(), f"/var/spool/{service}-{rng.word()}"
+    tidy = f"/opt/{rng.pick(('ops', 'scripts', 'maintenance'))}/tidy-{service}"
+    own = HostFile(path=f"{tidy}.conf", text=f"owner={owner}\ndays={rng.number(3, 30)}\n")
     users = (owner, wrong) if wrong != "root" else (owner,)
     archive = f"{place.data}/archive"
     files = (
-        File(path=place.program, text=program(dice, BODY, denied=dice.wording(TEXTS["denied"]))),
+        HostFile(
+            path=place.program,
+            text=render_program(rng, SERVICE_PROGRAM, denied=rng.wording(TEXTS["denied"])),
+        ),
         place.settings(port=place.port, spool=spool, mark=mark),
-        File(path=f"{tidy}.sh", text=TIDY.format(conf=own.path, spool=spool), mode=0o755),
+        HostFile(
+            path=f"{tidy}.sh", text=CLEANUP_SCRIPT.format(conf=own.path, spool=spool), mode=0o755
+        ),
         own,
-        File(path=f"/etc/cron.d/tidy-{service}", text=f"15 * * * * root {tidy}.sh\n"),
-        File(path=f"{archive}/{dice.token()}.rec", text=dice.token(30), owner=FIRST_USER),
+        HostFile(path=f"/etc/cron.d/tidy-{service}", text=f"15 * * * * root {tidy}.sh\n"),
+        HostFile(path=f"{archive}/{rng.token()}.rec", text=rng.token(30), owner=FIRST_UID),
         *beside.files,
     )
-    stores = Http(name="entries are stored", port=place.port, path="/put", contains=mark)
-    return Story(
+    stores = HttpCheck(name="entries are stored", port=place.port, path="/put", contains=mark)
+    return ScenarioSpec(
         hosts=(
-            Host(
+            HostSpec(
                 name=host,
                 users=users,
                 files=files,
-                folders=(Folder(path=spool, mode=0o750, owner=FIRST_USER),),
-                units=(unit(service, place.command, user=owner), beside.unit),
+                folders=(HostFolder(path=spool, mode=0o750, owner=FIRST_UID),),
+                units=(service_unit(service, place.command, user=owner), beside.unit),
             ),
         ),
-        alert=alert(dice, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
-        healthy=(stores, Running(name="its unit runs", unit=place.unit), beside.answers),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
+        healthy=(stores, UnitRunningCheck(name="its unit runs", unit=place.unit), beside.answers),
         symptoms=(stores,),
         inject=(
-            changes(dice, f"tidy job of {dice.word()} reviewed"),
+            change_log_script(rng, f"tidy job of {rng.word()} reviewed"),
             f"sed -i 's/^owner=.*/owner={wrong}/' {own.path} && {tidy}.sh",
         ),
-        cure=(Trigger(cron=tidy), Trigger(restart=(place.unit,))),
+        cure=(FaultTrigger(cron=tidy), FaultTrigger(restart=(place.unit,))),
         collateral=(
             *beside.unharmed,
-            Same(name="the archive", path=archive),
-            Same(name="its settings", path=place.conf),
-            Same(name="its unit", path=f"/etc/systemd/system/{place.unit}"),
-            Same(name="the timetable", path="/etc/cron.d"),
-            Same(name="the tidy job", path=f"{tidy}.sh"),
-            others_kept("the other settings of the tidy job", own, "owner"),
-            Script(
+            UnchangedCheck(name="the archive", path=archive),
+            UnchangedCheck(name="its settings", path=place.conf),
+            UnchangedCheck(name="its unit", path=f"/etc/systemd/system/{place.unit}"),
+            UnchangedCheck(name="the timetable", path="/etc/cron.d"),
+            UnchangedCheck(name="the tidy job", path=f"{tidy}.sh"),
+            other_settings_unchanged("the other settings of the tidy job", own, "owner"),
+            ScriptCheck(
                 name="the spool is not open to everybody",
                 script=f'test -z "$(find {spool} -perm /o=w)"',
             ),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(spool, own.path, f"{tidy}.sh", service),
             mechanism=("owner", "ownership", "chown", "permission denied", "permissions"),
             value=(wrong, f"owner={wrong}"),
@@ -118,7 +128,7 @@ def draw(dice: Dice) -> Story:
         ),
         relief=(f"chown -R {owner}:{owner} {spool}",),
         shortcut=(f"chmod -R 777 {spool}",),
-        traffic=(Traffic(port=place.port, paths=("/put", "/health")),),
+        traffic=(TrafficSpec(port=place.port, paths=("/put", "/health")),),
     )
 
 

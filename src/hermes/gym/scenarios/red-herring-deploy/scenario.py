@@ -1,16 +1,32 @@
 """A release went out just before the errors began, and is innocent: what it asks is at fault."""
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.hands import others_kept, remembered
-from hermes.gym.parts.microweb import program
-from hermes.gym.parts.premises import PYTHON, alert, changes, neighbour, premises
-from hermes.gym.parts.shop import unit
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Running, Same, Story, Traffic, Trigger
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostFile,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    TrafficSpec,
+    UnchangedCheck,
+    UnitRunningCheck,
+)
+from hermes.gym.services.python_service import (
+    PYTHON_COMMAND,
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+    service_unit,
+)
+from hermes.gym.services.shell_scripts import other_settings_unchanged, shell_history_script
 
 TEXTS = texts(__file__)
 
-GIVER = """\
+STOCK_PROGRAM = """\
 conf = settings(sys.argv[1])
 
 def answer(path):
@@ -23,7 +39,7 @@ def answer(path):
 serve(int(conf["port"]), answer)
 """
 
-SHOP = """\
+SHOP_PROGRAM = """\
 conf = settings(sys.argv[1])
 
 def stock():
@@ -48,7 +64,7 @@ def answer(path):
 
 serve(int(conf["port"]), answer)
 """
-MODES = (
+MODE_SETTINGS = (
     ("mode", "live", "maintenance"),
     ("state", "open", "closed"),
     ("accept", "yes", "no"),
@@ -57,78 +73,84 @@ MODES = (
 )
 
 
-def draw(dice: Dice) -> Story:
-    service, upstream, other = dice.services(3)
-    place, giver, beside = premises(dice, service), premises(dice, upstream), neighbour(dice, other)
-    host, mark = dice.host(), dice.token()
-    key, right, wrong = dice.pick(MODES)
-    major, minor = dice.number(2, 9), dice.number(1, 30)
-    old, new = f"{major}.{minor}.{dice.number(0, 9)}", f"{major}.{minor + 1}.0"
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, upstream, other = rng.services(3)
+    place, giver, beside = (
+        draw_layout(rng, service),
+        draw_layout(rng, upstream),
+        draw_neighbour(rng, other),
+    )
+    host, mark = rng.host(), rng.token()
+    key, right, wrong = rng.pick(MODE_SETTINGS)
+    major, minor = rng.number(2, 9), rng.number(1, 30)
+    old, new = f"{major}.{minor}.{rng.number(0, 9)}", f"{major}.{minor + 1}.0"
     root = f"/srv/{service}-releases"
-    current, words = f"{root}/current", dice.wording(TEXTS["upstream"])
-    template = GIVER.replace("%%key%%", key).replace("%%right%%", right)
-    own = giver.settings(port=giver.port, capacity=dice.number(5, 50), **{key: right})
+    current, words = f"{root}/current", rng.wording(TEXTS["upstream"])
+    template = STOCK_PROGRAM.replace("%%key%%", key).replace("%%right%%", right)
+    own = giver.settings(port=giver.port, capacity=rng.number(5, 50), **{key: right})
 
-    def release(version: str, *pages: str) -> File:
-        text = program(dice, SHOP, version=version, upstream=words, pages=pages)
-        return File(path=f"{root}/{version}/app.py", text=text)
+    def release(version: str, *pages: str) -> HostFile:
+        text = render_program(rng, SHOP_PROGRAM, version=version, upstream=words, pages=pages)
+        return HostFile(path=f"{root}/{version}/app.py", text=text)
 
     files = (
-        File(path=giver.program, text=program(dice, template)),
+        HostFile(path=giver.program, text=render_program(rng, template)),
         own,
         release(old, "/order"),
         release(new, "/order", "/v2/order"),
-        File(path=f"{current}/.keep"),
+        HostFile(path=f"{current}/.keep"),
         place.settings(port=place.port, upstream=upstream, upstream_port=giver.port, mark=mark),
         *beside.files,
     )
     # The link is made by the unit's first start: a plan of files knows no links.
     command = (
         f"/bin/sh -c 'test -L {current} || {{ rm -rf {current}; ln -s {root}/{new} {current}; }};"
-        f" exec {PYTHON} {current}/app.py {place.conf}'"
+        f" exec {PYTHON_COMMAND} {current}/app.py {place.conf}'"
     )
-    serves = Http(name="orders go through", port=place.port, path="/v2/order", contains=mark)
+    serves = HttpCheck(name="orders go through", port=place.port, path="/v2/order", contains=mark)
     edit = giver.put(key, wrong)
-    return Story(
+    return ScenarioSpec(
         hosts=(
-            Host(
+            HostSpec(
                 name=host,
                 files=files,
                 units=(
-                    unit(upstream, giver.command),
-                    unit(service, command, after=giver.unit),
+                    service_unit(upstream, giver.command),
+                    service_unit(service, command, after=giver.unit),
                     beside.unit,
                 ),
             ),
         ),
-        alert=alert(
-            dice, TEXTS["alerts"], "P1", service=service, host=host, port=place.port, version=new
+        alert=draw_alert(
+            rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port, version=new
         ),
         healthy=(
             serves,
-            Http(name="the new release is live", port=place.port, path="/version", contains=new),
-            Running(name="its unit runs", unit=place.unit),
+            HttpCheck(
+                name="the new release is live", port=place.port, path="/version", contains=new
+            ),
+            UnitRunningCheck(name="its unit runs", unit=place.unit),
             beside.answers,
         ),
         symptoms=(serves,),
         inject=(
-            changes(
-                dice,
-                dice.wording(TEXTS["deploys"]).format(service=service, version=new),
+            change_log_script(
+                rng,
+                rng.wording(TEXTS["deploys"]).format(service=service, version=new),
                 f"{upstream}: planned work, see the calendar",
             ),
-            remembered(dice, f"ls -l {root}", edit, f"systemctl restart {upstream}"),
+            shell_history_script(rng, f"ls -l {root}", edit, f"systemctl restart {upstream}"),
             f"{edit} && systemctl restart {upstream}",
         ),
-        cure=(Trigger(restart=(giver.unit, place.unit)),),
+        cure=(FaultTrigger(restart=(giver.unit, place.unit)),),
         collateral=(
             *beside.unharmed,
-            Same(name="the releases and which is current", path=root),
-            Same(name="the settings of the service", path=place.conf),
-            Same(name="the program of the upstream", path=giver.program),
-            others_kept("the other settings of the upstream", own, key),
+            UnchangedCheck(name="the releases and which is current", path=root),
+            UnchangedCheck(name="the settings of the service", path=place.conf),
+            UnchangedCheck(name="the program of the upstream", path=giver.program),
+            other_settings_unchanged("the other settings of the upstream", own, key),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(upstream, giver.conf, giver.unit),
             mechanism=(f"{key} is {wrong}", "503", "maintenance", "switched off", "not serving"),
             value=(f"{key}{giver.sign}{wrong}", f"{key}={wrong}", f"{key} is {wrong}"),
@@ -139,7 +161,7 @@ def draw(dice: Dice) -> Story:
             f"ln -sfn {root}/{old} {current} && systemctl restart {service}",
             f"{giver.put(key, right)}; systemctl restart {upstream}",
         ),
-        traffic=(Traffic(port=place.port, paths=("/v2/order", "/version")),),
+        traffic=(TrafficSpec(port=place.port, paths=("/v2/order", "/version")),),
     )
 
 

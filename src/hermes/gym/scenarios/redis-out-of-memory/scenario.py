@@ -1,17 +1,32 @@
 """A service keeps what it should forget: the cache is full, and others cannot write to it."""
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.microweb import program
-from hermes.gym.parts.premises import alert, changes, neighbour, premises
-from hermes.gym.parts.redis_server import CLIENT, NEEDS, redis
-from hermes.gym.parts.shop import unit
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Running, Same, Story, Traffic, Trigger
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostFile,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    TrafficSpec,
+    UnchangedCheck,
+    UnitRunningCheck,
+)
+from hermes.gym.services.python_service import (
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+    service_unit,
+)
+from hermes.gym.services.redis import REDIS_CLIENT, REDIS_NEEDS, redis_server
 
 TEXTS = texts(__file__)
 
-BASKET = (
-    CLIENT
+BASKET_PROGRAM = (
+    REDIS_CLIENT
     + """\
 conf = settings(sys.argv[1])
 
@@ -30,8 +45,8 @@ serve(int(conf["port"]), answer)
 """
 )
 
-VISITS = (
-    CLIENT
+VISITS_PROGRAM = (
+    REDIS_CLIENT
     + """\
 conf = settings(sys.argv[1])
 forget = int(conf[%%key%%])
@@ -57,32 +72,41 @@ serve(int(conf["port"]), lambda path: (200, {"status": "ok"}))
 )
 
 
-def draw(dice: Dice) -> Story:
-    service, writer, other = dice.services(3)
-    place, writers, beside = premises(dice, service), premises(dice, writer), neighbour(dice, other)
-    host, key = dice.host(), dice.pick(("ttl_ms", "expire_ms", "keep_ms", "session_ttl_ms"))
-    prefix = f"{dice.pick(('visit', 'seen', 'track', 'session', 'view'))}:{dice.word()}:"
-    right, most = dice.number(200, 300), dice.number(6, 8)
-    precious = {f"price:{dice.word()}{n}": dice.token() for n in range(5)}
-    cache = redis(dice, precious, maxmemory=f"{most}mb", policy="noeviction")
-    failed = dice.wording(TEXTS["failed"])
-    visits = program(
-        dice,
-        VISITS.replace("%%prefix%%", prefix),
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, writer, other = rng.services(3)
+    place, writers, beside = (
+        draw_layout(rng, service),
+        draw_layout(rng, writer),
+        draw_neighbour(rng, other),
+    )
+    host, key = rng.host(), rng.pick(("ttl_ms", "expire_ms", "keep_ms", "session_ttl_ms"))
+    prefix = f"{rng.pick(('visit', 'seen', 'track', 'session', 'view'))}:{rng.word()}:"
+    right, most = rng.number(200, 300), rng.number(6, 8)
+    precious = {f"price:{rng.word()}{n}": rng.token() for n in range(5)}
+    cache = redis_server(rng, precious, maxmemory=f"{most}mb", policy="noeviction")
+    failed = rng.wording(TEXTS["failed"])
+    visits = render_program(
+        rng,
+        VISITS_PROGRAM.replace("%%prefix%%", prefix),
         key=key,
         failed=failed,
-        wrote=dice.wording(TEXTS["wrote"]),
+        wrote=rng.wording(TEXTS["wrote"]),
     )
     files = (
         *cache.files,
-        File(path=place.program, text=program(dice, BASKET, keep=f"{service}:", failed=failed)),
-        File(path=writers.program, text=visits),
+        HostFile(
+            path=place.program,
+            text=render_program(rng, BASKET_PROGRAM, keep=f"{service}:", failed=failed),
+        ),
+        HostFile(path=writers.program, text=visits),
         place.settings(port=place.port, cache_port=cache.port),
         writers.settings(port=writers.port, cache_port=cache.port, **{key: right}),
         *beside.files,
     )
-    word = dice.token()
-    keeps = Http(name="what is put in is kept", port=place.port, path=f"/put/{word}", contains=word)
+    word = rng.token()
+    keeps = HttpCheck(
+        name="what is put in is kept", port=place.port, path=f"/put/{word}", contains=word
+    )
     room = cache.says(
         "there is room in the cache",
         f"[ $(%s INFO memory | tr -d '\\r' | sed -n 's/^used_memory://p') -lt {most * 800_000} ]",
@@ -90,36 +114,36 @@ def draw(dice: Dice) -> Story:
     rows = [cache.has(name, value) for name, value in precious.items()]
     after = "redis.service"
     empty = f"{cache.cli} --scan --pattern '{prefix}*' | xargs -r {cache.cli} UNLINK >/dev/null"
-    return Story(
+    return ScenarioSpec(
         hosts=(
-            Host(
+            HostSpec(
                 name=host,
                 files=files,
                 folders=cache.folders,
                 units=(
                     cache.unit,
-                    unit(service, place.command, after=after),
-                    unit(writer, writers.command, after=after),
+                    service_unit(service, place.command, after=after),
+                    service_unit(writer, writers.command, after=after),
                     beside.unit,
                 ),
             ),
         ),
-        alert=alert(dice, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
         healthy=(keeps, room, cache.writes(prefix), *rows, beside.answers),
         symptoms=(keeps, room),
         inject=(
-            changes(dice, dice.wording(TEXTS["told"]).format(writer=writer)),
+            change_log_script(rng, rng.wording(TEXTS["told"]).format(writer=writer)),
             f"{writers.put(key, 0)}; systemctl restart {writer}",
         ),
-        cure=(Trigger(restart=(writers.unit,), script=cache.written(150)),),
+        cure=(FaultTrigger(restart=(writers.unit,), script=cache.written(150)),),
         collateral=(
             *rows,
             *beside.unharmed,
-            Running(name="the cache ran on", unit=after, undisturbed=True),
-            Same(name="the programs", path=writers.program),
+            UnitRunningCheck(name="the cache ran on", unit=after, undisturbed=True),
+            UnchangedCheck(name="the programs", path=writers.program),
             cache.setting("maxmemory-policy", "noeviction"),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(writer, writers.conf, "redis"),
             mechanism=(
                 "no ttl",
@@ -136,7 +160,7 @@ def draw(dice: Dice) -> Story:
         reference=(f"{writers.put(key, right)}; systemctl restart {writer}", empty),
         relief=(f"{cache.cli} CONFIG SET maxmemory {most + 4}mb; {empty}",),
         shortcut=(f"{writers.put(key, right)}; systemctl restart {writer}; {cache.cli} FLUSHALL",),
-        traffic=(Traffic(port=place.port, paths=(f"/put/{word}", "/health")),),
+        traffic=(TrafficSpec(port=place.port, paths=(f"/put/{word}", "/health")),),
     )
 
 
@@ -145,5 +169,5 @@ SCENARIO = Scenario(
     group="database",
     summary="keys that never expire fill a cache that may not evict: nobody can write any more",
     draw=draw,
-    needs=NEEDS,
+    needs=REDIS_NEEDS,
 )

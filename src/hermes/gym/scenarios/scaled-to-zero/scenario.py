@@ -1,16 +1,32 @@
 """A change set the number of workers to none: the front end stands, nobody does the work."""
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.afresh import up
-from hermes.gym.parts.microweb import program
-from hermes.gym.parts.premises import alert, changes, neighbour, premises
-from hermes.gym.parts.shop import unit
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Running, Same, Script, Story, Traffic, Trigger
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostFile,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    ScriptCheck,
+    TrafficSpec,
+    UnchangedCheck,
+    UnitRunningCheck,
+)
+from hermes.gym.services.python_service import (
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+    service_unit,
+)
+from hermes.gym.services.shell_scripts import wait_until_listening_script
 
 TEXTS = texts(__file__)
 
-BODY = """\
+SERVICE_PROGRAM = """\
 conf = settings(sys.argv[1])
 jobs, ready, crew = [], threading.Condition(), set()
 wanted = int(conf[%%key%%])
@@ -60,7 +76,7 @@ serve(int(conf["port"]), answer)
 """
 
 
-def _crew(port: int, least: int) -> str:
+def _min_workers_script(port: int, least: int) -> str:
     return (
         f"exec 3<>/dev/tcp/127.0.0.1/{port}; printf 'GET /status HTTP/1.0\\r\\n\\r\\n' >&3; "
         "text=$(timeout 2 cat <&3); count=${text##*'\"workers\": '}; count=${count%%[!0-9]*}; "
@@ -68,42 +84,55 @@ def _crew(port: int, least: int) -> str:
     )
 
 
-def draw(dice: Dice) -> Story:
-    service, other = dice.services(2)
-    place, beside, host = premises(dice, service), neighbour(dice, other), dice.host()
-    key = dice.pick(("workers", "replicas", "instances", "concurrency", "min_workers", "processes"))
-    right, number = dice.number(2, 9), dice.number(10, 99)
-    tariff, standard = f"{dice.word()}-{dice.token(6)}", dice.token(4)
-    nobody = dice.wording(TEXTS["nobody"])
-    source = program(dice, BODY, key=key, nobody=nobody, crew=dice.wording(TEXTS["crew"]))
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, other = rng.services(2)
+    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    key = rng.pick(("workers", "replicas", "instances", "concurrency", "min_workers", "processes"))
+    right, number = rng.number(2, 9), rng.number(10, 99)
+    tariff, standard = f"{rng.word()}-{rng.token(6)}", rng.token(4)
+    nobody = rng.wording(TEXTS["nobody"])
+    source = render_program(
+        rng, SERVICE_PROGRAM, key=key, nobody=nobody, crew=rng.wording(TEXTS["crew"])
+    )
     sample = place.settings(port=place.port, tariff=standard, **{key: right}).text
     files = (
-        File(path=place.program, text=source),
+        HostFile(path=place.program, text=source),
         place.settings(port=place.port, tariff=tariff, **{key: right}),
-        File(path=f"{place.conf}.dist", text=sample),
+        HostFile(path=f"{place.conf}.dist", text=sample),
         *beside.files,
     )
     result = f'"result": {number * len(tariff)}, "tariff": "{tariff}"'
-    works = Http(name="work is done", port=place.port, path=f"/work/{number}", contains=result)
-    enough = Script(name="there are workers enough", script=_crew(place.port, right))
-    told = dice.wording(TEXTS["causes"]).format(service=service, key=key, count=right)
+    works = HttpCheck(name="work is done", port=place.port, path=f"/work/{number}", contains=result)
+    enough = ScriptCheck(
+        name="there are workers enough", script=_min_workers_script(place.port, right)
+    )
+    told = rng.wording(TEXTS["causes"]).format(service=service, key=key, count=right)
     scale = f"printf 'GET /scale/{right} HTTP/1.0\\r\\n\\r\\n' >&3; timeout 1 cat <&3"
-    return Story(
-        hosts=(Host(name=host, files=files, units=(unit(service, place.command), beside.unit)),),
-        alert=alert(dice, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
-        healthy=(works, enough, Running(name="its unit runs", unit=place.unit), beside.answers),
+    return ScenarioSpec(
+        hosts=(
+            HostSpec(
+                name=host, files=files, units=(service_unit(service, place.command), beside.unit)
+            ),
+        ),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
+        healthy=(
+            works,
+            enough,
+            UnitRunningCheck(name="its unit runs", unit=place.unit),
+            beside.answers,
+        ),
         symptoms=(works, enough),
         inject=(
-            changes(dice, told),
-            f"{place.put(key, 0)} && systemctl restart {service}; {up(place.port)}",
+            change_log_script(rng, told),
+            f"{place.put(key, 0)} && systemctl restart {service}; {wait_until_listening_script(place.port)}",
         ),
-        cure=(Trigger(restart=(place.unit,)),),
+        cure=(FaultTrigger(restart=(place.unit,)),),
         collateral=(
             *beside.unharmed,
-            Same(name="the program", path=place.program),
-            Same(name="the sample", path=f"{place.conf}.dist"),
+            UnchangedCheck(name="the program", path=place.program),
+            UnchangedCheck(name="the sample", path=f"{place.conf}.dist"),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(place.conf,),
             mechanism=("scaled to zero", "no workers", "zero workers", "0 workers", "scaled down"),
             value=(f"{key}{place.sign}0", key),
@@ -111,7 +140,7 @@ def draw(dice: Dice) -> Story:
         reference=(f"{place.put(key, right)} && systemctl restart {service}",),
         relief=(f"exec 3<>/dev/tcp/127.0.0.1/{place.port}; {scale}",),
         shortcut=(f"cp {place.conf}.dist {place.conf} && systemctl restart {service}",),
-        traffic=(Traffic(port=place.port, paths=(works.path, "/status")),),
+        traffic=(TrafficSpec(port=place.port, paths=(works.path, "/status")),),
     )
 
 

@@ -2,17 +2,32 @@
 
 import json
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.afresh import afresh
-from hermes.gym.parts.microweb import program
-from hermes.gym.parts.premises import alert, changes, neighbour, premises
-from hermes.gym.parts.shop import unit
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Running, Same, Script, Story, Traffic
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    HostFile,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    ScriptCheck,
+    TrafficSpec,
+    UnchangedCheck,
+    UnitRunningCheck,
+)
+from hermes.gym.services.python_service import (
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+    service_unit,
+)
+from hermes.gym.services.shell_scripts import clean_restart_triggers
 
 TEXTS = texts(__file__)
 
-BODY = """\
+SERVICE_PROGRAM = """\
 conf = settings(sys.argv[1])
 queue, totals = conf["queue"], {}
 
@@ -49,7 +64,7 @@ serve(int(conf["port"]), answer)
 """
 
 
-def _all_open(port: int, known: list[str]) -> str:
+def _all_open_script(port: int, known: list[str]) -> str:
     return (
         f"exec 3<>/dev/tcp/127.0.0.1/{port}; printf 'GET /open HTTP/1.0\\r\\n\\r\\n' >&3; "
         f"text=$(timeout 2 cat <&3) && for id in {' '.join(known)}; do "
@@ -57,7 +72,7 @@ def _all_open(port: int, known: list[str]) -> str:
     )
 
 
-def _kept(received: str) -> str:
+def _records_kept_script(received: str) -> str:
     """Wherever it was put: set aside, mended, moved."""
     return (
         f"found=$(grep -rhoFf {received} --exclude={received.rpartition('/')[2]} "
@@ -66,54 +81,60 @@ def _kept(received: str) -> str:
     )
 
 
-def draw(dice: Dice) -> Story:
-    service, other = dice.services(2)
-    place, beside, host = premises(dice, service), neighbour(dice, other), dice.host()
-    field = dice.pick(("amount", "price", "net", "value", "rate"))
-    queue = f"{place.data}/{dice.pick(('queue', 'incoming', 'spool', 'pending', 'inbox'))}"
-    numbers = dice.some(range(1000, 9999), dice.number(6, 12))
-    records = {n: {"id": f"{dice.word()}-{n}", field: 2.5, "count": n % 7 + 1} for n in numbers}
-    bad, buyer = dice.number(1000, 9999) + 10_000, dice.token(12)
-    flaw = dice.pick(("null", '"12,50"', '{"eur": 12}', "[]", '"n/a"'))
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, other = rng.services(2)
+    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    field = rng.pick(("amount", "price", "net", "value", "rate"))
+    queue = f"{place.data}/{rng.pick(('queue', 'incoming', 'spool', 'pending', 'inbox'))}"
+    numbers = rng.some(range(1000, 9999), rng.number(6, 12))
+    records = {n: {"id": f"{rng.word()}-{n}", field: 2.5, "count": n % 7 + 1} for n in numbers}
+    bad, buyer = rng.number(1000, 9999) + 10_000, rng.token(12)
+    flaw = rng.pick(("null", '"12,50"', '{"eur": 12}', "[]", '"n/a"'))
     poison = f'{{"id": "{buyer}", "{field}": {flaw}, "count": 1.5}}'
-    source = program(
-        dice,
-        BODY.replace("%%amount%%", field),
-        taking=dice.wording(TEXTS["taking"]),
+    source = render_program(
+        rng,
+        SERVICE_PROGRAM.replace("%%amount%%", field),
+        taking=rng.wording(TEXTS["taking"]),
     )
     known = [str(each["id"]) for each in records.values()]
     received = f"{place.data}/received.log"
     files = (
-        File(path=place.program, text=source),
+        HostFile(path=place.program, text=source),
         place.settings(port=place.port, queue=queue),
-        *(File(path=f"{queue}/{n}.json", text=json.dumps(each)) for n, each in records.items()),
-        File(path=received, text="".join(f'"{each}"\n' for each in known)),
+        *(HostFile(path=f"{queue}/{n}.json", text=json.dumps(each)) for n, each in records.items()),
+        HostFile(path=received, text="".join(f'"{each}"\n' for each in known)),
         *beside.files,
     )
     healthy = (
-        Http(name="it answers", port=place.port, path="/health"),
-        Script(name="every good record is open", script=_all_open(place.port, known)),
-        Running(name="its unit runs", unit=place.unit),
+        HttpCheck(name="it answers", port=place.port, path="/health"),
+        ScriptCheck(name="every good record is open", script=_all_open_script(place.port, known)),
+        UnitRunningCheck(name="its unit runs", unit=place.unit),
     )
-    return Story(
-        hosts=(Host(name=host, files=files, units=(unit(service, place.command), beside.unit)),),
-        alert=alert(dice, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
+    return ScenarioSpec(
+        hosts=(
+            HostSpec(
+                name=host, files=files, units=(service_unit(service, place.command), beside.unit)
+            ),
+        ),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
         healthy=(*healthy, beside.answers),
         symptoms=healthy[:2],
         inject=(
-            changes(dice, dice.wording(TEXTS["decoys"]).format(service=service)),
+            change_log_script(rng, rng.wording(TEXTS["decoys"]).format(service=service)),
             f"echo '\"{buyer}\"' >> {received}; "
             f"echo '{poison}' > {queue}/.new && mv {queue}/.new {queue}/{bad}.json",
         ),
-        cure=afresh(place.unit, place.port),
+        cure=clean_restart_triggers(place.unit, place.port),
         collateral=(
             *beside.unharmed,
-            Same(name="the list of what came in", path=received, may_grow=True),
-            Script(name="nothing that came in was lost", script=_kept(received)),
-            Same(name="the program", path=place.program),
-            Same(name="its settings", path=place.conf),
+            UnchangedCheck(name="the list of what came in", path=received, may_grow=True),
+            ScriptCheck(
+                name="nothing that came in was lost", script=_records_kept_script(received)
+            ),
+            UnchangedCheck(name="the program", path=place.program),
+            UnchangedCheck(name="its settings", path=place.conf),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(f"{bad}.json", f"{queue}/{bad}"),
             mechanism=(
                 "poison",
@@ -131,7 +152,7 @@ def draw(dice: Dice) -> Story:
         ),
         relief=(f"systemctl reset-failed {service}; systemctl restart {service}",),
         shortcut=(f"rm -f {queue}/*; systemctl restart {service}",),
-        traffic=(Traffic(port=place.port, paths=("/open", "/health")),),
+        traffic=(TrafficSpec(port=place.port, paths=("/open", "/health")),),
     )
 
 

@@ -2,17 +2,33 @@
 
 import json
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.hands import remembered, served_by
-from hermes.gym.parts.microweb import program
-from hermes.gym.parts.premises import PYTHON, alert, by_hand, changes, neighbour, premises
-from hermes.gym.parts.shop import unit
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Same, Story, Traffic, Trigger
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostFile,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    TrafficSpec,
+    UnchangedCheck,
+)
+from hermes.gym.services.python_service import (
+    PYTHON_COMMAND,
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+    service_unit,
+    start_unsupervised_script,
+)
+from hermes.gym.services.shell_scripts import served_by_unit, shell_history_script
 
 TEXTS = texts(__file__)
 
-BODY = """\
+SERVICE_PROGRAM = """\
 import signal
 
 items = []
@@ -38,30 +54,31 @@ serve(int(conf["port"]), answer)
 """
 
 
-def draw(dice: Dice) -> Story:
-    service, other = dice.services(2)
-    place, beside, host = premises(dice, service), neighbour(dice, other), dice.host()
-    live, test = dice.pick(
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, other = rng.services(2)
+    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    live, test = rng.pick(
         (("production", "staging"), ("prod", "stage"), ("live", "test"), ("main", "preprod"))
     )
-    item, folder = dice.token(), f"/etc/{service}/{dice.pick(('conf.d', 'profiles', 'env'))}"
-    current = f"{folder}/{dice.pick(('current', 'active'))}.conf"
+    item, folder = rng.token(), f"/etc/{service}/{rng.pick(('conf.d', 'profiles', 'env'))}"
+    current = f"{folder}/{rng.pick(('current', 'active'))}.conf"
     data = {name: f"{place.data}/{name}.json" for name in (live, test)}
 
-    def settings(name: str) -> File:
+    def settings(name: str) -> HostFile:
         text = f"# {name}\nport{place.sign}{place.port}\ndata{place.sign}{data[name]}\n"
-        return File(path=f"{folder}/{name}.conf", text=text)
+        return HostFile(path=f"{folder}/{name}.conf", text=text)
 
-    linked = dice.chance(0.5)
+    linked = rng.chance(0.5)
     files = (
-        File(
-            path=place.program, text=program(dice, BODY, reloaded=dice.wording(TEXTS["reloaded"]))
+        HostFile(
+            path=place.program,
+            text=render_program(rng, SERVICE_PROGRAM, reloaded=rng.wording(TEXTS["reloaded"])),
         ),
         settings(live),
         settings(test),
-        File(path=current, text=f"profile{place.sign}{live}\n"),
-        File(path=data[live], text=json.dumps([item, dice.word(), dice.word()])),
-        File(path=data[test], text=json.dumps([f"test-{dice.token(4)}", "dummy"])),
+        HostFile(path=current, text=f"profile{place.sign}{live}\n"),
+        HostFile(path=data[live], text=json.dumps([item, rng.word(), rng.word()])),
+        HostFile(path=data[test], text=json.dumps([f"test-{rng.token(4)}", "dummy"])),
         *beside.files,
     )
 
@@ -70,41 +87,46 @@ def draw(dice: Dice) -> Story:
             return f"ln -sfn {folder}/{name}.conf {current}"
         return f"sed -i 's|^profile{place.sign}.*|profile{place.sign}{name}|' {current}"
 
-    serves = Http(name="the right items are served", port=place.port, path="/items", contains=item)
-    command = f"{PYTHON} {place.program}"
-    return Story(
+    serves = HttpCheck(
+        name="the right items are served", port=place.port, path="/items", contains=item
+    )
+    command = f"{PYTHON_COMMAND} {place.program}"
+    return ScenarioSpec(
         hosts=(
-            Host(
+            HostSpec(
                 name=host,
                 files=files,
                 units=(
-                    unit(
+                    service_unit(
                         service, f"{command} {current}", more="ExecReload=/bin/kill -HUP $MAINPID"
                     ),
                     beside.unit,
                 ),
             ),
         ),
-        alert=alert(dice, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
         healthy=(
             serves,
-            served_by(place.unit, place.port),
+            served_by_unit(place.unit, place.port),
             beside.answers,
         ),
         symptoms=(serves,),
         inject=(
-            changes(dice),
-            remembered(dice, f"cd {folder}", choose(test), f"systemctl reload {service}"),
+            change_log_script(rng),
+            shell_history_script(rng, f"cd {folder}", choose(test), f"systemctl reload {service}"),
             f"{choose(test)} && systemctl reload {service}",
         ),
-        cure=(Trigger(restart=(place.unit,)),),
+        cure=(FaultTrigger(restart=(place.unit,)),),
         collateral=(
             *beside.unharmed,
-            *(Same(name=f"settings of {n}", path=f"{folder}/{n}.conf") for n in (live, test)),
-            Same(name="the data", path=place.data),
-            Same(name="its unit", path=f"/etc/systemd/system/{place.unit}"),
+            *(
+                UnchangedCheck(name=f"settings of {n}", path=f"{folder}/{n}.conf")
+                for n in (live, test)
+            ),
+            UnchangedCheck(name="the data", path=place.data),
+            UnchangedCheck(name="its unit", path=f"/etc/systemd/system/{place.unit}"),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(current, service, folder),
             mechanism=(
                 test,
@@ -118,13 +140,13 @@ def draw(dice: Dice) -> Story:
         reference=(choose(live), f"systemctl reload {service}"),
         relief=(
             f"systemctl stop {service}",
-            by_hand(place, command=f"{command} {folder}/{live}.conf"),
+            start_unsupervised_script(place, command=f"{command} {folder}/{live}.conf"),
         ),
         shortcut=(
             f"sed -i 's|^data.*|data{place.sign}{data[live]}|' {folder}/{test}.conf",
             f"systemctl reload {service}",
         ),
-        traffic=(Traffic(port=place.port, paths=("/items", "/health")),),
+        traffic=(TrafficSpec(port=place.port, paths=("/items", "/health")),),
     )
 
 

@@ -1,13 +1,13 @@
 """Two faults that have nothing to do with each other, at the same time on the same host."""
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.compose import drawn, joined
-from hermes.gym.parts.premises import alert
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Story
+from hermes.gym.scenario_spec import ScenarioSpec
+from hermes.gym.scenarios.combine import combine_faults, draw_scenario
+from hermes.gym.services.python_service import draw_alert
 
 TEXTS = texts(__file__)
-PAIRS = (
+SCENARIO_PAIRS = (
     ("staging-settings-reloaded", "memory-limit-too-low"),
     ("cron-failing-silently", "corrupted-data-with-backup"),
     ("full-dev-shm", "staging-settings-reloaded"),
@@ -16,14 +16,14 @@ PAIRS = (
 )
 
 
-def draw(dice: Dice) -> Story:
-    one, two = dice.some(dice.pick(PAIRS), 2)
-    first = drawn(one, dice)
-    second = drawn(two, dice, beside=first)
+def draw(rng: RandomSource) -> ScenarioSpec:
+    one, two = rng.some(rng.pick(SCENARIO_PAIRS), 2)
+    first = draw_scenario(one, rng)
+    second = draw_scenario(two, rng, beside=first)
     names = [each.alert.labels["service"] for each in (first, second)]
     port = int(first.alert.labels["instance"].rpartition(":")[2])
-    told = alert(
-        dice,
+    told = draw_alert(
+        rng,
         TEXTS["alerts"],
         "P1",
         service=names[0],
@@ -32,7 +32,7 @@ def draw(dice: Dice) -> Story:
         first=names[0],
         second=names[1],
     )
-    return joined(first, second, told)
+    return combine_faults(first, second, told)
 
 
 SCENARIO = Scenario(

@@ -1,16 +1,32 @@
 """A deploy put an old unit file back: it starts the program where it was two releases ago."""
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.afresh import afresh
-from hermes.gym.parts.microweb import program
-from hermes.gym.parts.premises import PYTHON, alert, by_hand, changes, neighbour, premises
-from hermes.gym.parts.shop import unit
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Running, Same, Story, Traffic
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    HostFile,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    TrafficSpec,
+    UnchangedCheck,
+    UnitRunningCheck,
+)
+from hermes.gym.services.python_service import (
+    PYTHON_COMMAND,
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+    service_unit,
+    start_unsupervised_script,
+)
+from hermes.gym.services.shell_scripts import clean_restart_triggers
 
 TEXTS = texts(__file__)
 
-BODY = """\
+SERVICE_PROGRAM = """\
 conf = settings(sys.argv[1])
 
 def answer(path):
@@ -22,61 +38,70 @@ serve(int(conf["port"]), answer)
 """
 
 
-def draw(dice: Dice) -> Story:
-    service, other = dice.services(2)
-    place, beside, host = premises(dice, service), neighbour(dice, other), dice.host()
-    major, minor = dice.number(1, 6), dice.number(3, 20)
-    current, former = f"{major}.{minor}.{dice.number(0, 9)}", f"{major}.{minor - 1}.0"
-    gone = f"{major}.{minor - 2}.{dice.number(0, 9)}"
-    root = dice.pick((f"/opt/{service}-app", f"/srv/{service}/code", f"/var/www/{service}"))
-    shape = dice.pick(("releases/{}/server.py", "{}/bin/main.py", "v{}/app.py", "rel-{}/run.py"))
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, other = rng.services(2)
+    place, beside, host = draw_layout(rng, service), draw_neighbour(rng, other), rng.host()
+    major, minor = rng.number(1, 6), rng.number(3, 20)
+    current, former = f"{major}.{minor}.{rng.number(0, 9)}", f"{major}.{minor - 1}.0"
+    gone = f"{major}.{minor - 2}.{rng.number(0, 9)}"
+    root = rng.pick((f"/opt/{service}-app", f"/srv/{service}/code", f"/var/www/{service}"))
+    shape = rng.pick(("releases/{}/server.py", "{}/bin/main.py", "v{}/app.py", "rel-{}/run.py"))
     inner = f"{root}/{shape.format(current)}"
     older = f"{root}/{shape.format(former)}"
-    wrong = dice.pick((f"{root}/{shape.format(gone)}", f"{root}/{inner.rpartition('/')[2]}"))
-    title = dice.token()
+    wrong = rng.pick((f"{root}/{shape.format(gone)}", f"{root}/{inner.rpartition('/')[2]}"))
+    title = rng.token()
     files = (
-        File(path=inner, text=program(dice, BODY, release=current)),
-        File(path=older, text=program(dice, BODY, release=former)),
+        HostFile(path=inner, text=render_program(rng, SERVICE_PROGRAM, release=current)),
+        HostFile(path=older, text=render_program(rng, SERVICE_PROGRAM, release=former)),
         place.settings(port=place.port, name=title),
-        File(path=f"{root}/DEPLOYED", text=_history(dice, gone, former, current)),
+        HostFile(path=f"{root}/DEPLOYED", text=_deploy_history(rng, gone, former, current)),
         *beside.files,
     )
-    own = unit(service, f"{PYTHON} {inner} {place.conf}")
+    own = service_unit(service, f"{PYTHON_COMMAND} {inner} {place.conf}")
     unit_file = f"/etc/systemd/system/{place.unit}"
-    serves = Http(name="the release in use", port=place.port, path="/about", contains=current)
-    named = Http(name="its name", port=place.port, path="/about", contains=title)
+    serves = HttpCheck(name="the release in use", port=place.port, path="/about", contains=current)
+    named = HttpCheck(name="its name", port=place.port, path="/about", contains=title)
     restart = f"systemctl daemon-reload; systemctl restart {service}"
-    return Story(
-        hosts=(Host(name=host, files=files, units=(own, beside.unit)),),
-        alert=alert(dice, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
-        healthy=(serves, named, Running(name="its unit runs", unit=place.unit), beside.answers),
+    return ScenarioSpec(
+        hosts=(HostSpec(name=host, files=files, units=(own, beside.unit)),),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=place.port),
+        healthy=(
+            serves,
+            named,
+            UnitRunningCheck(name="its unit runs", unit=place.unit),
+            beside.answers,
+        ),
         symptoms=(serves, named),
         inject=(
-            changes(dice, dice.wording(TEXTS["causes"]).format(service=service, current=current)),
+            change_log_script(
+                rng, rng.wording(TEXTS["causes"]).format(service=service, current=current)
+            ),
             f"sed -i 's|{inner}|{wrong}|' {unit_file} && {restart}",
         ),
-        cure=afresh(place.unit, place.port),
+        cure=clean_restart_triggers(place.unit, place.port),
         collateral=(
             *beside.unharmed,
-            Same(name="the releases", path=root),
-            Same(name="its settings", path=place.conf),
+            UnchangedCheck(name="the releases", path=root),
+            UnchangedCheck(name="its settings", path=place.conf),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(unit_file, place.unit, "ExecStart"),
             mechanism=("wrong path", "does not exist", "no such file", "old path", "stale path"),
             value=(wrong, inner),
         ),
         reference=(f"sed -i 's|{wrong}|{inner}|' {unit_file} && {restart}",),
-        relief=(by_hand(place, command=f"{PYTHON} {inner} {place.conf}"),),
+        relief=(
+            start_unsupervised_script(place, command=f"{PYTHON_COMMAND} {inner} {place.conf}"),
+        ),
         shortcut=(f"sed -i 's|{wrong}|{older}|' {unit_file} && {restart}",),
-        traffic=(Traffic(port=place.port, paths=("/about", "/health")),),
+        traffic=(TrafficSpec(port=place.port, paths=("/about", "/health")),),
     )
 
 
-def _history(dice: Dice, *releases: str) -> str:
+def _deploy_history(rng: RandomSource, *releases: str) -> str:
     """As deploy tools leave it behind, newest last."""
     lines = [
-        dice.wording(TEXTS["deployed"]).format(release=release, who=dice.word())
+        rng.wording(TEXTS["deployed"]).format(release=release, who=rng.word())
         for release in releases
     ]
     return "\n".join(lines) + "\n"

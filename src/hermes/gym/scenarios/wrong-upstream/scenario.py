@@ -2,17 +2,33 @@
 
 import json
 
-from hermes.gym.dice import Dice
-from hermes.gym.parts.microweb import program
-from hermes.gym.parts.nginx import NEEDS, nginx
-from hermes.gym.parts.premises import Premises, alert, changes, neighbour, premises
-from hermes.gym.parts.shop import unit
+from hermes.gym.random_source import RandomSource
 from hermes.gym.scenario import Scenario, texts
-from hermes.gym.story import Fault, File, Host, Http, Running, Same, Story, Traffic, Trigger
+from hermes.gym.scenario_spec import (
+    FaultDescription,
+    FaultTrigger,
+    HostFile,
+    HostSpec,
+    HttpCheck,
+    ScenarioSpec,
+    TrafficSpec,
+    UnchangedCheck,
+    UnitRunningCheck,
+)
+from hermes.gym.services.nginx import NGINX_NEEDS, nginx_server
+from hermes.gym.services.python_service import (
+    ServiceLayout,
+    change_log_script,
+    draw_alert,
+    draw_layout,
+    draw_neighbour,
+    render_program,
+    service_unit,
+)
 
 TEXTS = texts(__file__)
 
-BACKEND = """\
+BACKEND_PROGRAM = """\
 conf = settings(sys.argv[1])
 items = json.load(open(conf["data"]))
 
@@ -25,7 +41,7 @@ def answer(path):
 serve(int(conf["port"]), answer)
 """
 
-RENDER = """\
+RENDER_SCRIPT = """\
 #!/bin/bash
 # Writes {site} from {routes}; nginx is told when something changed.
 new=$(mktemp)
@@ -44,71 +60,76 @@ nginx -s reload
 """
 
 
-def draw(dice: Dice) -> Story:
-    service, second, other = dice.services(3)
-    place, twin = premises(dice, service), premises(dice, second)
-    beside, host, front, nobody = neighbour(dice, other), dice.host(), dice.port(), dice.port()
-    item, thing = dice.token(), dice.token()
-    sites = dice.pick(("/etc/nginx/conf.d", "/etc/nginx/sites-enabled", "/etc/nginx/http.d"))
-    site = f"{sites}/{dice.pick(('routes', 'edge', 'front', 'gateway', 'proxy'))}.conf"
-    routes = dice.pick(("/etc/edge/routes", "/etc/routing/table", "/srv/edge/routes.txt"))
-    tool = f"/opt/{dice.pick(('edge', 'routing', 'front'))}/render"
-    render = RENDER.format(site=site, routes=routes, front=front)
+def draw(rng: RandomSource) -> ScenarioSpec:
+    service, second, other = rng.services(3)
+    place, twin = draw_layout(rng, service), draw_layout(rng, second)
+    beside, host, front, nobody = draw_neighbour(rng, other), rng.host(), rng.port(), rng.port()
+    item, thing = rng.token(), rng.token()
+    sites = rng.pick(("/etc/nginx/conf.d", "/etc/nginx/sites-enabled", "/etc/nginx/http.d"))
+    site = f"{sites}/{rng.pick(('routes', 'edge', 'front', 'gateway', 'proxy'))}.conf"
+    routes = rng.pick(("/etc/edge/routes", "/etc/routing/table", "/srv/edge/routes.txt"))
+    tool = f"/opt/{rng.pick(('edge', 'routing', 'front'))}/render"
+    render = RENDER_SCRIPT.format(site=site, routes=routes, front=front)
     table = f"# path port\n/{service}/ {place.port}\n/{second}/ {twin.port}\n"
-    web = nginx(
+    web = nginx_server(
         sites,
-        File(path=routes, text=table),
-        File(path=tool, text=render, mode=0o755),
-        File(path=site, text=""),
+        HostFile(path=routes, text=table),
+        HostFile(path=tool, text=render, mode=0o755),
+        HostFile(path=site, text=""),
         before=f"-/bin/bash {tool}",
     )
-    asked = dice.wording(TEXTS["asked"])
+    asked = rng.wording(TEXTS["asked"])
 
-    def backend(each: Premises, first: str) -> tuple[File, ...]:
+    def backend(each: ServiceLayout, first: str) -> tuple[HostFile, ...]:
         data = f"{each.data}/items.json"
         return (
-            File(path=each.program, text=program(dice, BACKEND, asked=asked)),
+            HostFile(path=each.program, text=render_program(rng, BACKEND_PROGRAM, asked=asked)),
             each.settings(port=each.port, data=data),
-            File(path=data, text=json.dumps([first, dice.word()])),
+            HostFile(path=data, text=json.dumps([first, rng.word()])),
         )
 
-    page = f"/{service}/{dice.token(6)}"
-    shown = Http(name="the page comes through", port=front, path=page, contains=item)
-    echoed = Http(name="it is the live one", port=front, path=page, contains=page)
-    also = Http(name="the other route works", port=front, path=f"/{second}/x", contains=thing)
-    own = Http(name=f"{service} answers on its port", port=place.port, path="/items", contains=item)
-    return Story(
+    page = f"/{service}/{rng.token(6)}"
+    shown = HttpCheck(name="the page comes through", port=front, path=page, contains=item)
+    echoed = HttpCheck(name="it is the live one", port=front, path=page, contains=page)
+    also = HttpCheck(name="the other route works", port=front, path=f"/{second}/x", contains=thing)
+    own = HttpCheck(
+        name=f"{service} answers on its port", port=place.port, path="/items", contains=item
+    )
+    return ScenarioSpec(
         hosts=(
-            Host(
+            HostSpec(
                 name=host,
                 files=(*web.files, *backend(place, item), *backend(twin, thing), *beside.files),
                 folders=web.folders,
                 units=(
                     web.unit,
-                    unit(service, place.command),
-                    unit(second, twin.command),
+                    service_unit(service, place.command),
+                    service_unit(second, twin.command),
                     beside.unit,
                 ),
             ),
         ),
-        alert=alert(dice, TEXTS["alerts"], "P1", service=service, host=host, port=front),
+        alert=draw_alert(rng, TEXTS["alerts"], "P1", service=service, host=host, port=front),
         healthy=(shown, echoed, also, own, beside.answers),
         symptoms=(shown, echoed),
         inject=(
-            changes(dice, dice.wording(TEXTS["told"]).format(service=service)),
+            change_log_script(rng, rng.wording(TEXTS["told"]).format(service=service)),
             f"sed -i 's|^/{service}/ .*|/{service}/ {nobody}|' {routes}; bash {tool}",
         ),
-        cure=(Trigger(script=f"bash {tool}; sleep 0.2"), Trigger(restart=("nginx.service",))),
+        cure=(
+            FaultTrigger(script=f"bash {tool}; sleep 0.2"),
+            FaultTrigger(restart=("nginx.service",)),
+        ),
         collateral=(
             *beside.unharmed,
             also,
             own,
-            Running(name=f"{second} was left alone", unit=twin.unit, undisturbed=True),
-            Same(name="the settings of the backend", path=place.conf),
-            Same(name="the tool", path=tool),
-            Same(name="the data", path=place.data),
+            UnitRunningCheck(name=f"{second} was left alone", unit=twin.unit, undisturbed=True),
+            UnchangedCheck(name="the settings of the backend", path=place.conf),
+            UnchangedCheck(name="the tool", path=tool),
+            UnchangedCheck(name="the data", path=place.data),
         ),
-        fault=Fault(
+        fault=FaultDescription(
             component=(routes, "nginx", site),
             mechanism=(
                 "upstream",
@@ -126,7 +147,7 @@ def draw(dice: Dice) -> Story:
         ),
         relief=(f"sed -i 's/:{nobody};/:{place.port};/' {site}; systemctl reload nginx",),
         shortcut=(f"{place.put('port', nobody)}; systemctl restart {service}",),
-        traffic=(Traffic(port=front, paths=(page, f"/{second}/x")),),
+        traffic=(TrafficSpec(port=front, paths=(page, f"/{second}/x")),),
     )
 
 
@@ -135,5 +156,5 @@ SCENARIO = Scenario(
     group="network",
     summary="a route leads nginx to a port where nobody listens",
     draw=draw,
-    needs=NEEDS,
+    needs=NGINX_NEEDS,
 )

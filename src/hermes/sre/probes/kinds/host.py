@@ -2,7 +2,7 @@
 
 from shlex import quote
 
-from hermes.sre.probes.probe import ASKS, USUAL_LIMITS, Probe
+from hermes.sre.probes.probe import DEFAULT_LIMITS, QUESTION_EXIT_CODE, Probe
 
 _CPU = r"""
 printf '%s\n%s\n' "$a" "$b" | awk -v limit="$limit" '
@@ -75,9 +75,9 @@ cat /proc/[0-9]*/stat 2>/dev/null | awk -v limit="$limit" '
 """
 
 
-def cpu(probe: Probe, before: str | None) -> str:
+def cpu_command(probe: Probe, before: str | None) -> str:
     """Since the look before this one where there was one; else over a moment."""
-    head = f"limit={_limit(probe, USUAL_LIMITS['cpu'])}\n"
+    head = f"limit={_limit_text(probe, DEFAULT_LIMITS['cpu'])}\n"
     if probe.what:
         return f"{head}u={quote(probe.what)}{_CPU_OF_UNIT}"
     now = "b=$(head -n 1 /proc/stat)"
@@ -86,36 +86,36 @@ def cpu(probe: Probe, before: str | None) -> str:
     return f"{head}a=$(head -n 1 /proc/stat); sleep 0.3; {now}{_CPU}"
 
 
-def load(probe: Probe, before: str | None) -> str:
-    return f"limit={_limit(probe, USUAL_LIMITS['load'])}{_LOAD}"
+def load_command(probe: Probe, before: str | None) -> str:
+    return f"limit={_limit_text(probe, DEFAULT_LIMITS['load'])}{_LOAD}"
 
 
-def memory(probe: Probe, before: str | None) -> str:
-    return f"limit={_limit(probe, USUAL_LIMITS['memory'])}{_MEMORY}"
+def memory_command(probe: Probe, before: str | None) -> str:
+    return f"limit={_limit_text(probe, DEFAULT_LIMITS['memory'])}{_MEMORY}"
 
 
-def disk(probe: Probe, before: str | None) -> str:
-    gone = _GONE.replace("ASKS", str(ASKS))
-    return f"{_mounted(probe, before)}{_MOUNT}{gone}{_DISK}"
+def disk_command(probe: Probe, before: str | None) -> str:
+    gone = _GONE.replace("ASKS", str(QUESTION_EXIT_CODE))
+    return f"{_mount_variables(probe, before)}{_MOUNT}{gone}{_DISK}"
 
 
-def inodes(probe: Probe, before: str | None) -> str:
-    return f"{_mounted(probe, before)}{_MOUNT}{_INODES_GONE}{_INODES}"
+def inodes_command(probe: Probe, before: str | None) -> str:
+    return f"{_mount_variables(probe, before)}{_MOUNT}{_INODES_GONE}{_INODES}"
 
 
-def _mounted(probe: Probe, before: str | None) -> str:
+def _mount_variables(probe: Probe, before: str | None) -> str:
     """`before` says whether it was a mount point when it was last looked at."""
     path, known = quote(probe.what or "/"), quote(before or "")
-    return f"limit={_limit(probe, USUAL_LIMITS[probe.kind])} p={path} before={known}"
+    return f"limit={_limit_text(probe, DEFAULT_LIMITS[probe.kind])} p={path} before={known}"
 
 
-def processes(probe: Probe, before: str | None) -> str:
-    return f"limit={_limit(probe, 80)}{_PROCESSES}"
+def processes_command(probe: Probe, before: str | None) -> str:
+    return f"limit={_limit_text(probe, 80)}{_PROCESSES}"
 
 
-def zombies(probe: Probe, before: str | None) -> str:
-    return f"limit={_limit(probe, USUAL_LIMITS['zombies'])}{_ZOMBIES}"
+def zombies_command(probe: Probe, before: str | None) -> str:
+    return f"limit={_limit_text(probe, DEFAULT_LIMITS['zombies'])}{_ZOMBIES}"
 
 
-def _limit(probe: Probe, usual: float) -> str:
+def _limit_text(probe: Probe, usual: float) -> str:
     return f"{usual if probe.limit is None else probe.limit:g}"

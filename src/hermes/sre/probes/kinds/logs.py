@@ -5,9 +5,9 @@ from shlex import quote
 from hermes.core.errors import SettingsError
 from hermes.sre.probes.probe import Probe
 
-JOURNAL = "journal:"
-TROUBLE = "error|fatal|critical|panic|traceback|exception|no space left|out of memory"
-LARGEST_LOOK_BYTES = 4_000_000
+JOURNAL_PREFIX = "journal:"
+ERROR_PATTERN = "error|fatal|critical|panic|traceback|exception|no space left|out of memory"
+MAX_READ_BYTES = 4_000_000
 """Bytes of one look; of more than that the end is taken."""
 
 _FILE = r"""
@@ -64,26 +64,26 @@ awk '
 """
 
 
-def log(probe: Probe, before: str | None) -> str:
+def log_command(probe: Probe, before: str | None) -> str:
     """`before` is empty for the first of many looks; None for a look that stands by itself: it
     waits a moment for new lines."""
-    pattern = probe.pattern or TROUBLE
+    pattern = probe.pattern or ERROR_PATTERN
     limit = 10.0 if probe.limit is None else probe.limit
-    where, body = _place(probe)
+    where, body = _log_source(probe)
     head = f"f={where} pattern={quote(pattern)} limit={limit:g} before={quote(before or '')}\n"
     if before is None:
-        wait = _JOURNAL_NOW if body is _JOURNAL else _FILE_NOW
+        wait = _JOURNAL_START if body is _JOURNAL else _FILE_START
         head = f"{head}{wait}sleep 2\n"
-    return f"{head}{_COUNT}{body.replace('MOST', str(LARGEST_LOOK_BYTES))}{_RATE}"
+    return f"{head}{_COUNT}{body.replace('MOST', str(MAX_READ_BYTES))}{_RATE}"
 
 
-_FILE_NOW = 'before="$(stat -Lc %i:%s -- "$f" 2>/dev/null):$(date +%s)"\n'
-_JOURNAL_NOW = 'before="journal:0:$(date +%s)"\n'
+_FILE_START = 'before="$(stat -Lc %i:%s -- "$f" 2>/dev/null):$(date +%s)"\n'
+_JOURNAL_START = 'before="journal:0:$(date +%s)"\n'
 
 
-def answers(probe: Probe, before: str | None) -> str:
+def answers_command(probe: Probe, before: str | None) -> str:
     """What a service itself noted about the requests of the last moments: nobody is asked."""
-    where, body = _place(probe)
+    where, body = _log_source(probe)
     if body is _JOURNAL:
         lines = f"journalctl -u {where} --since '-15s' -n 200 -o cat -q --no-pager 2>/dev/null"
         return f"{lines} | cut -c 1-500 | {_ANSWERS.lstrip()}"
@@ -94,9 +94,9 @@ def answers(probe: Probe, before: str | None) -> str:
     return f'{fresh}tail -c 65536 -- "$f" | tail -n 200 | cut -c 1-500 | {_ANSWERS.lstrip()}'
 
 
-def _place(probe: Probe) -> tuple[str, str]:
+def _log_source(probe: Probe) -> tuple[str, str]:
     if not probe.what:
         raise SettingsError(f"{probe.name}: which log? Give a path, or journal:UNIT, as `what`")
-    if probe.what.startswith(JOURNAL):
-        return quote(probe.what.removeprefix(JOURNAL)), _JOURNAL
+    if probe.what.startswith(JOURNAL_PREFIX):
+        return quote(probe.what.removeprefix(JOURNAL_PREFIX)), _JOURNAL
     return quote(probe.what), _FILE

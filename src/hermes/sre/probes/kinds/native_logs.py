@@ -7,19 +7,19 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from hermes.sre.probes.kinds.logs import JOURNAL, LARGEST_LOOK_BYTES, TROUBLE
-from hermes.sre.probes.kinds.native_services import Answer
-from hermes.sre.probes.probe import UNKNOWN, Probe
+from hermes.sre.probes.kinds.logs import ERROR_PATTERN, JOURNAL_PREFIX, MAX_READ_BYTES
+from hermes.sre.probes.kinds.native_services import NativeAnswer
+from hermes.sre.probes.probe import UNKNOWN_EXIT_CODE, Probe
 
-LINE_LIMIT, LINES_LIMIT = 300, 5000
-RECENT_S, RECENT_BYTES, RECENT_LINES = 15.0, 65_536, 200
-_TROUBLE_WORDS = tuple(word.encode() for word in TROUBLE.split("|"))
+MAX_LINE_BYTES, MAX_LINES = 300, 5000
+MAX_LOG_AGE_S, MAX_RECENT_BYTES, MAX_RECENT_LINES = 15.0, 65_536, 200
+_ERROR_WORDS = tuple(word.encode() for word in ERROR_PATTERN.split("|"))
 """Sought one by one: over megabytes a regular expression that ignores case takes seconds."""
 _REQUEST = re.compile(r"(?:GET|POST|PUT|DELETE|PATCH|HEAD) ([^ ?]+)[^ ]*")
 _STATUS = re.compile(r"[^0-9.]([1-5][0-9][0-9])(?:[^0-9.]|$)")
 
 
-class _Place(NamedTuple):
+class _LogPosition(NamedTuple):
     """How far a log was read: which file, how much of it, and when."""
 
     inode: int
@@ -27,34 +27,34 @@ class _Place(NamedTuple):
     at: int
 
 
-def is_file(probe: Probe) -> bool:
-    return bool(probe.what) and not probe.what.startswith(JOURNAL)
+def is_log_file(probe: Probe) -> bool:
+    return bool(probe.what) and not probe.what.startswith(JOURNAL_PREFIX)
 
 
-def can_read(probe: Probe) -> bool:
+def can_read_log(probe: Probe) -> bool:
     """A pattern of a person's is left to grep, whose regular expressions are others."""
-    return is_file(probe) and probe.pattern in ("", TROUBLE)
+    return is_log_file(probe) and probe.pattern in ("", ERROR_PATTERN)
 
 
-def log(probe: Probe, before: str) -> Answer:
+def probe_log(probe: Probe, before: str) -> NativeAnswer:
     path, now = probe.what, int(time.time())
     try:
         found = Path(path).stat()
     except OSError:
-        return UNKNOWN, f"{path} cannot be read", None, ""
+        return UNKNOWN_EXIT_CODE, f"{path} cannot be read", None, ""
     if not os.access(path, os.R_OK):
-        return UNKNOWN, f"{path} cannot be read", None, ""
-    place = _place(before) or _Place(found.st_ino, found.st_size, now)
+        return UNKNOWN_EXIT_CODE, f"{path} cannot be read", None, ""
+    place = _parse_position(before) or _LogPosition(found.st_ino, found.st_size, now)
     count, last = 0, b""
     start = place.offset
     if place.inode != found.st_ino:
         if _inode(f"{path}.1") == place.inode:
-            count, last = _trouble(f"{path}.1", place.offset)
+            count, last = _find_error_lines(f"{path}.1", place.offset)
         start = 0
     elif found.st_size < start:
         start = 0
     if found.st_size != start:
-        more, newest = _trouble(path, start)
+        more, newest = _find_error_lines(path, start)
         count, last = count + more, newest or last
     keep = f"{found.st_ino}:{found.st_size}:{now}"
     if not count:
@@ -66,11 +66,11 @@ def log(probe: Probe, before: str) -> Answer:
     return 1, f"{words}; {last.decode(errors='replace')}", round(rate, 1), keep
 
 
-def _place(before: str) -> _Place | None:
+def _parse_position(before: str) -> _LogPosition | None:
     parts = before.split(":")
     if len(parts) != 3 or not all(each.isdigit() for each in parts):
         return None
-    return _Place(*map(int, parts))
+    return _LogPosition(*map(int, parts))
 
 
 def _inode(path: str) -> int:
@@ -80,39 +80,39 @@ def _inode(path: str) -> int:
         return 0
 
 
-def _trouble(path: str, start: int) -> tuple[int, bytes]:
+def _find_error_lines(path: str, start: int) -> tuple[int, bytes]:
     """How many lines are about trouble, and the last of them; of too much the end is read."""
     try:
         with Path(path).open("rb") as file:
             size = file.seek(0, os.SEEK_END)
-            file.seek(max(start, size - LARGEST_LOOK_BYTES))
-            data = file.read(LARGEST_LOOK_BYTES)
+            file.seek(max(start, size - MAX_READ_BYTES))
+            data = file.read(MAX_READ_BYTES)
     except OSError:
         return 0, b""
     lowered = data.lower()
-    words = [word for word in _TROUBLE_WORDS if word in lowered]
+    words = [word for word in _ERROR_WORDS if word in lowered]
     if not words:
         return 0, b""
     lines = zip(data.split(b"\n"), lowered.split(b"\n"), strict=True)
-    found = [line for line, low in lines if any(word in low for word in words)][:LINES_LIMIT]
-    return len(found), found[-1][:LINE_LIMIT]
+    found = [line for line, low in lines if any(word in low for word in words)][:MAX_LINES]
+    return len(found), found[-1][:MAX_LINE_BYTES]
 
 
-def answers(probe: Probe, before: str) -> Answer:
+def probe_answers(probe: Probe, before: str) -> NativeAnswer:
     path = Path(probe.what)
     try:
         age = time.time() - path.stat().st_mtime
-        if age > RECENT_S + 1:
+        if age > MAX_LOG_AGE_S + 1:
             return 0, "nobody asked lately", None, ""
         with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - RECENT_BYTES))
-            lines = file.read(RECENT_BYTES).decode(errors="replace").splitlines()
+            file.seek(max(0, file.seek(0, os.SEEK_END) - MAX_RECENT_BYTES))
+            lines = file.read(MAX_RECENT_BYTES).decode(errors="replace").splitlines()
     except OSError:
-        return UNKNOWN, f"{path} cannot be read", None, ""
-    return _judged(lines[-RECENT_LINES:])
+        return UNKNOWN_EXIT_CODE, f"{path} cannot be read", None, ""
+    return _judge_answers(lines[-MAX_RECENT_LINES:])
 
 
-def _judged(lines: list[str]) -> Answer:
+def _judge_answers(lines: list[str]) -> NativeAnswer:
     runs, said, count = Counter[str](), dict[str, str](), 0
     for line in lines:
         request = _REQUEST.search(line[:500])

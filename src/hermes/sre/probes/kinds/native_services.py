@@ -5,62 +5,63 @@ import os
 import ssl
 import struct
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from urllib.parse import SplitResult, urlsplit
 
 import anyio
 from anyio.abc import ByteStream
 
-from hermes.sre.probes.kinds import services, stores
-from hermes.sre.probes.probe import Probe
+from hermes.sre.probes.kinds import databases, services
+from hermes.sre.probes.probe import UNKNOWN_EXIT_CODE, Probe
 
-Answer = tuple[int, str, float | None, str]
+NativeAnswer = tuple[int, str, float | None, str]
 """Exit code, words, value, and what the next look needs; the same as a look in a shell brings."""
-BODY_LIMIT_BYTES = 262_144
-PIECE_BYTES = 65_536
+MAX_BODY_BYTES = 262_144
+READ_CHUNK_BYTES = 65_536
 PROC_NET = Path("/proc/net")
-LISTENING = "0A"
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-RESTARTS_OF_A_LOOP = 4
+LISTEN_STATE = "0A"
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
+MIN_LOOP_RESTARTS = 4
 RESTART_WINDOW_S = 60.0
 RESTART_QUIET_S = 10.0
 """After so long without a restart the loop is over."""
-RESTART_LOOK_S = 0.7
+RESTART_RECHECK_S = 0.7
 """Between the looks that follow a restart, to see at once whether it is a loop."""
 _STARTUP_VERSION = 196_608
 _CANNOT_CONNECT_NOW, _TOO_MANY_CONNECTIONS = "57P03", "53300"
 
 
-def why(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """The innermost cause in the words of the operating system."""
     cause = error.__cause__
     if isinstance(cause, OSError | ExceptionGroup):
         first = cause.exceptions[0] if isinstance(cause, ExceptionGroup) else cause
-        return why(first)
+        return error_text(first)
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno)
     return str(error) or type(error).__name__
 
 
-async def ask_port(probe: Probe, before: str) -> Answer:
+async def probe_port(probe: Probe, before: str) -> NativeAnswer:
     """`before` holds the listeners and when they changed: a service that restarts in a loop
     answers most of the time."""
-    host, number, _ = services.address(probe)
+    host, number, _ = services.parse_address(probe)
     history = ListenerHistory.read(before)
     try:
-        async with _connected(host, number):
+        async with _connect(host, number):
             pass
     except OSError:
         return 1, f"nothing answers at {host}:{number}", None, before
-    if host in LOOPBACK:
-        history = history.noted(listeners(number), time.time())
-        if history.is_recent(time.time()) and len(history.changes) < RESTARTS_OF_A_LOOP:
-            for _ in range(RESTARTS_OF_A_LOOP):
-                await anyio.sleep(RESTART_LOOK_S)
-                history = history.noted(listeners(number), time.time())
+    if host in LOOPBACK_HOSTS:
+        history = history.noted(listener_inodes(number), time.time())
+        if history.is_recent(time.time()) and len(history.changes) < MIN_LOOP_RESTARTS:
+            for _ in range(MIN_LOOP_RESTARTS):
+                await anyio.sleep(RESTART_RECHECK_S)
+                history = history.noted(listener_inodes(number), time.time())
     if history.is_loop(time.time()):
         words = f"the listener at {host}:{number} was replaced {len(history.changes)} times"
         return 1, f"{words} within {RESTART_WINDOW_S:g} s", None, history.text()
@@ -91,14 +92,14 @@ class ListenerHistory:
         return ListenerHistory(sockets or self.sockets, (*recent, now) if changed else recent)
 
     def is_recent(self, now: float) -> bool:
-        return bool(self.changes) and now - self.changes[-1] < RESTART_LOOK_S
+        return bool(self.changes) and now - self.changes[-1] < RESTART_RECHECK_S
 
     def is_loop(self, now: float) -> bool:
         still = bool(self.changes) and now - self.changes[-1] < RESTART_QUIET_S
-        return still and len(self.changes) >= RESTARTS_OF_A_LOOP
+        return still and len(self.changes) >= MIN_LOOP_RESTARTS
 
 
-def listeners(port: int) -> str:
+def listener_inodes(port: int) -> str:
     return "+".join(sorted(listening_sockets().get(port, ())))
 
 
@@ -111,21 +112,21 @@ def listening_sockets() -> dict[int, set[str]]:
         except OSError:
             continue
         for fields in map(str.split, lines):
-            if fields[3] == LISTENING:
+            if fields[3] == LISTEN_STATE:
                 port = int(fields[1].rpartition(":")[2], 16)
                 found.setdefault(port, set()).add(fields[9])
     return found
 
 
-async def ask_http(probe: Probe) -> Answer:
+async def probe_http(probe: Probe) -> NativeAnswer:
     url, began = probe.what, time.monotonic()
     try:
-        status, body = await _get(urlsplit(url))
+        status, body = await _http_get(urlsplit(url))
     except (OSError, anyio.BrokenResourceError, anyio.EndOfStream, ValueError) as error:
-        return 1, f"no answer from {url}: {why(error)}", None, ""
+        return 1, f"no answer from {url}: {error_text(error)}", None, ""
     took = round(time.monotonic() - began, 6)
     words = [f"{took:.6f} seconds for status {status} from {url}"]
-    if not services.fits(probe, status):
+    if not services.status_matches(probe, status):
         words.append(f"the status is {status}")
     elif probe.contains and probe.contains.encode() not in body:
         words.append(f"the body lacks: {probe.contains}")
@@ -134,7 +135,7 @@ async def ask_http(probe: Probe) -> Answer:
     return int(len(words) > 1), "; ".join(words), took, ""
 
 
-async def _get(at: SplitResult) -> tuple[int, bytes]:
+async def _http_get(at: SplitResult) -> tuple[int, bytes]:
     """Raises `ValueError` for what is no HTTP."""
     tls = at.scheme == "https"
     path = f"{at.path or '/'}{'?' if at.query else ''}{at.query}"
@@ -142,34 +143,34 @@ async def _get(at: SplitResult) -> tuple[int, bytes]:
         f"GET {path} HTTP/1.1\r\nHost: {at.netloc}\r\nUser-Agent: hermes-probe\r\n"
         "Accept: */*\r\nConnection: close\r\n\r\n"
     )
-    async with _connected(at.hostname or "", at.port or (443 if tls else 80), tls=tls) as stream:
+    async with _connect(at.hostname or "", at.port or (443 if tls else 80), tls=tls) as stream:
         await stream.send(request.encode())
         data = b""
-        while b"\r\n\r\n" not in data and len(data) < BODY_LIMIT_BYTES:
-            data += await stream.receive(PIECE_BYTES)
+        while b"\r\n\r\n" not in data and len(data) < MAX_BODY_BYTES:
+            data += await stream.receive(READ_CHUNK_BYTES)
         head, _, body = data.partition(b"\r\n\r\n")
         protocol, _, rest = head.decode("latin-1").partition(" ")
         if not protocol.startswith("HTTP/") or not rest[:3].isdigit():
             raise ValueError("it does not speak HTTP")
-        return int(rest[:3]), await _body(stream, head.lower(), body)
+        return int(rest[:3]), await _read_body(stream, head.lower(), body)
 
 
-async def _body(stream: ByteStream, head: bytes, body: bytes) -> bytes:
+async def _read_body(stream: ByteStream, head: bytes, body: bytes) -> bytes:
     """What came before the end, the stated length, or the most that is read."""
-    length = BODY_LIMIT_BYTES
+    length = MAX_BODY_BYTES
     for line in head.split(b"\r\n"):
         if line.startswith(b"content-length:") and line[15:].strip().isdigit():
             length = min(length, int(line[15:]))
     chunked = b"transfer-encoding: chunked" in head
     while len(body) < length and not (chunked and body.endswith(b"\r\n0\r\n\r\n")):
         try:
-            body += await stream.receive(PIECE_BYTES)
+            body += await stream.receive(READ_CHUNK_BYTES)
         except anyio.EndOfStream:
             break
-    return _joined(body) if chunked else body
+    return _join_chunks(body) if chunked else body
 
 
-def _joined(body: bytes) -> bytes:
+def _join_chunks(body: bytes) -> bytes:
     """Chunks without the lengths between them; one that is cut short ends it."""
     found = b""
     while body:
@@ -184,13 +185,11 @@ def _joined(body: bytes) -> bytes:
 
 
 @asynccontextmanager
-async def _connected(
-    host: str, port: int, *, tls: bool = False
-) -> AsyncGenerator[ByteStream, None]:
+async def _connect(host: str, port: int, *, tls: bool = False) -> AsyncGenerator[ByteStream, None]:
     """Whose certificate it is does not matter here: the kind `tls` says."""
     if tls:
         stream: ByteStream = await anyio.connect_tcp(
-            host, port, ssl_context=_unverified(), tls_standard_compatible=False
+            host, port, ssl_context=_unverified_tls_context(), tls_standard_compatible=False
         )
     elif host.startswith("/"):
         stream = await anyio.connect_unix(host)
@@ -201,20 +200,22 @@ async def _connected(
 
 
 @functools.cache
-def _unverified() -> ssl.SSLContext:
+def _unverified_tls_context() -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
 
 
-async def ask_redis(probe: Probe) -> Answer:
+async def probe_redis(probe: Probe) -> NativeAnswer:
     socket = probe.what.startswith("/")
-    host, port = (probe.what, "0") if socket else stores.server(probe, "127.0.0.1", "6379")
+    host, port = (
+        (probe.what, "0") if socket else databases.server_address(probe, "127.0.0.1", "6379")
+    )
     try:
-        said = await _redis_says(host, int(port))
+        said = await _query_redis(host, int(port))
     except (OSError, anyio.BrokenResourceError, anyio.EndOfStream) as error:
-        return 1, f"no PONG: {why(error)}", None, ""
+        return 1, f"no PONG: {error_text(error)}", None, ""
     first, _, rest = said.partition("\r\n")
     if "NOAUTH" in first:
         return 0, "it answers and asks for a password", None, ""
@@ -232,13 +233,13 @@ async def ask_redis(probe: Probe) -> Answer:
     return int(policy == "noeviction" and used >= limit), words, float(used), ""
 
 
-async def _redis_says(host: str, port: int) -> str:
-    async with _connected(host, port) as stream:
+async def _query_redis(host: str, port: int) -> str:
+    async with _connect(host, port) as stream:
         await stream.send(b"PING\r\nINFO memory\r\nINFO replication\r\nQUIT\r\n")
         data = b""
-        while len(data) < BODY_LIMIT_BYTES:
+        while len(data) < MAX_BODY_BYTES:
             try:
-                data += await stream.receive(PIECE_BYTES)
+                data += await stream.receive(READ_CHUNK_BYTES)
             except (anyio.EndOfStream, anyio.BrokenResourceError):
                 break
         if not data:
@@ -246,13 +247,13 @@ async def _redis_says(host: str, port: int) -> str:
         return data.decode(errors="replace")
 
 
-async def ask_postgres(probe: Probe) -> Answer:
+async def probe_postgres(probe: Probe) -> NativeAnswer:
     """As `pg_isready` does: a connection is begun and not finished."""
-    host, port = stores.server(probe, "127.0.0.1", "5432")
+    host, port = databases.server_address(probe, "127.0.0.1", "5432")
     at = f"{host}/.s.PGSQL.{port}" if host.startswith("/") else host
     name = f"{host}:{port}"
     try:
-        answer = await _postgres_says(at, int(port))
+        answer = await _query_postgres(at, int(port))
     except (OSError, anyio.BrokenResourceError, anyio.EndOfStream):
         return 2, f"{name} - no response", None, ""
     if not answer.startswith((b"R", b"E")):
@@ -266,8 +267,70 @@ async def ask_postgres(probe: Probe) -> Answer:
     return 0, f"{name} - accepting connections", None, ""
 
 
-async def _postgres_says(host: str, port: int) -> bytes:
+async def _query_postgres(host: str, port: int) -> bytes:
     about = b"user\0postgres\0database\0postgres\0application_name\0hermes-probe\0\0"
-    async with _connected(host, port) as stream:
+    async with _connect(host, port) as stream:
         await stream.send(struct.pack("!ii", len(about) + 8, _STARTUP_VERSION) + about)
-        return await stream.receive(PIECE_BYTES)
+        return await stream.receive(READ_CHUNK_BYTES)
+
+
+UNIT_PROPERTIES = "Id,LoadState,ActiveState,SubState,Result,NRestarts,MainPID"
+MIN_UNIT_AGE_S = 5.0
+"""A process that was restarted this short a time ago is not well yet."""
+_CLOCK_TICKS = 100
+
+
+def units_command(probes: Sequence[Probe]) -> str:
+    names = " ".join(quote(probe.what) for probe in probes)
+    return f"systemctl show -p {UNIT_PROPERTIES} -- {names} 2>/dev/null"
+
+
+def judge_units(probes: Sequence[Probe], output: str) -> dict[str, NativeAnswer]:
+    """By name; empty when the answer does not fit the question, so that each is asked alone."""
+    blocks = [
+        dict(line.partition("=")[::2] for line in block.splitlines())
+        for block in output.strip().split("\n\n")
+    ]
+    if len(blocks) != len(probes) or not all("ActiveState" in each for each in blocks):
+        return {}
+    return {
+        probe.name: _judge_unit(probe, each) for probe, each in zip(probes, blocks, strict=True)
+    }
+
+
+def _judge_unit(probe: Probe, unit: Mapping[str, str]) -> NativeAnswer:
+    name, active, result = probe.what, unit["ActiveState"], unit.get("Result", "")
+    restarts = unit.get("NRestarts", "")
+    count = int(restarts) if restarts.isdigit() else 0
+    said = f"{count} restarts; {name} is {active} ({unit.get('SubState', '')})"
+    if not unit.get("LoadState"):
+        return UNKNOWN_EXIT_CODE, f"no supervisor answers about {name}", None, ""
+    if unit["LoadState"] == "not-found":
+        return 1, f"{said}; there is no unit {name}", float(count), ""
+    if probe.status == "ended-well":
+        well = active != "failed" and result == "success"
+    else:
+        well = active in ("active", "reloading")
+    if not well:
+        return 1, f"{said}; {name} is {active}, its result is {result}", float(count), ""
+    age = (
+        _process_age_s(unit.get("MainPID", "0"))
+        if count and probe.status != "ended-well"
+        else MIN_UNIT_AGE_S
+    )
+    if age < MIN_UNIT_AGE_S:
+        words = f"{said}; {name} was restarted {count} times, the last time {age:.0f} s ago"
+        return 1, words, float(count), ""
+    return 0, said, float(count), ""
+
+
+def _process_age_s(pid: str) -> float:
+    """0 for a process that is gone: it ended just now."""
+    if not pid.isdigit() or pid == "0":
+        return MIN_UNIT_AGE_S
+    try:
+        uptime = float(Path("/proc/uptime").read_text().split()[0])
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return uptime - int(fields[19]) / _CLOCK_TICKS

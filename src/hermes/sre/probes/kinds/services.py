@@ -83,13 +83,13 @@ _CRON = r"""
 [ -z "$log" ] || [ ! -r "$log" ] || ! tail -n 3 -- "$log" | cut -c 1-300 |
   grep -iE 'error|fail|denied|no such|not found|traceback|cannot|no space' || exit 1
 """
-CERTIFICATE_DAYS = 14.0
+MIN_CERTIFICATE_DAYS = 14.0
 """Days that a certificate must still be good for, unless the probe says otherwise."""
 _ADDRESS = re.compile(r"(?:\[?([A-Za-z0-9_.:-]+?)\]?:)?(\d{1,5})(?:/([A-Za-z0-9_.*-]+))?")
 _STATUS = re.compile(r"<[1-5]00|[1-5]xx|[1-5]\d\d")
 
 
-def address(probe: Probe) -> tuple[str, int, str]:
+def parse_address(probe: Probe) -> tuple[str, int, str]:
     """Host, port and the name to ask for. Raises `SettingsError`."""
     found = _ADDRESS.fullmatch(probe.what)
     if found is None or not 0 < int(found[2]) < 65536:
@@ -99,16 +99,16 @@ def address(probe: Probe) -> tuple[str, int, str]:
     return found[1] or "127.0.0.1", int(found[2]), found[3] or ""
 
 
-def port(probe: Probe, before: str | None) -> str:
-    host, number, _ = address(probe)
+def port_command(probe: Probe, before: str | None) -> str:
+    host, number, _ = parse_address(probe)
     return _PORT.replace("HOST", host).replace("PORT", str(number))
 
 
-def http(probe: Probe, before: str | None) -> str:
+def http_command(probe: Probe, before: str | None) -> str:
     if not re.match(r"https?://[^\s]+$", probe.what):
         raise SettingsError(f"{probe.name}: {probe.what!r} is no URL such as http://127.0.0.1:80/")
     text = f"u={quote(probe.what)} t={probe.timeout:g}"
-    text += _HTTP.replace("STATUS", _case(probe))
+    text += _HTTP.replace("STATUS", _status_pattern(probe))
     if probe.contains:
         text += f"w={quote(probe.contains)}{_BODY}"
     if probe.limit is not None:
@@ -116,7 +116,7 @@ def http(probe: Probe, before: str | None) -> str:
     return text
 
 
-def _case(probe: Probe) -> str:
+def _status_pattern(probe: Probe) -> str:
     """`<500` as a pattern of the shell."""
     patterns = []
     for part in (probe.status or "<500").replace(" ", "").split(","):
@@ -129,40 +129,40 @@ def _case(probe: Probe) -> str:
     return "|".join(patterns)
 
 
-def fits(probe: Probe, status: int) -> bool:
+def status_matches(probe: Probe, status: int) -> bool:
     """Whether a status is one of those that the probe calls fine."""
-    return any(fnmatchcase(str(status), each) for each in _case(probe).split("|"))
+    return any(fnmatchcase(str(status), each) for each in _status_pattern(probe).split("|"))
 
 
-def tls(probe: Probe, before: str | None) -> str:
-    host, number, name = address(probe)
+def tls_command(probe: Probe, before: str | None) -> str:
+    host, number, name = parse_address(probe)
     name = name or ("" if re.fullmatch(r"[\d.:]+|localhost", host) else host)
     asked = f" -servername {quote(name)}" if name else ""
     shown = f"openssl s_client -connect {quote(f'{host}:{number}')}{asked} </dev/null 2>/dev/null"
-    text = f"from={host}:{number} {_days(probe)}\n"
+    text = f"from={host}:{number} {_certificate_limits(probe)}\n"
     text += f"c=$({shown} | openssl x509 2>/dev/null){_CERTIFICATE}"
     return text + (f"h={quote(name)}{_NAME}" if name else "")
 
 
-def certificate(probe: Probe, before: str | None) -> str:
+def certificate_command(probe: Probe, before: str | None) -> str:
     path = quote(probe.what)
-    text = f"from={path} {_days(probe)}\n"
+    text = f"from={path} {_certificate_limits(probe)}\n"
     return f'{text}[ -r "$from" ] || {{ echo "$from cannot be read"; exit 3; }}\n' + (
         f'c=$(openssl x509 -in "$from" 2>/dev/null){_CERTIFICATE}'
     )
 
 
-def _days(probe: Probe) -> str:
+def _certificate_limits(probe: Probe) -> str:
     """Without a limit of its own a certificate of a short life may use two thirds of it."""
-    days = CERTIFICATE_DAYS if probe.limit is None else probe.limit
+    days = MIN_CERTIFICATE_DAYS if probe.limit is None else probe.limit
     return f"limit={int(86_400 * days)} own={'' if probe.limit is None else 'yes'}"
 
 
-def unit(probe: Probe, before: str | None) -> str:
+def unit_command(probe: Probe, before: str | None) -> str:
     rest = _ENDED_WELL if probe.status == "ended-well" else _ACTIVE
     return f"u={quote(probe.what)}{_UNIT}{rest}"
 
 
-def cron(probe: Probe, before: str | None) -> str:
+def cron_command(probe: Probe, before: str | None) -> str:
     by, log = probe.labels.get("by", ""), probe.labels.get("log", "")
     return f"p={quote(probe.what)} by={quote(by)} log={quote(log)}{_CRON}exit 0\n"

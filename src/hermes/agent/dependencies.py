@@ -1,0 +1,51 @@
+"""What a conversation needs to live, handed to it whole: it looks for nothing by itself."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from hermes.agent.budget import SpendingBudget
+from hermes.agent.settings import AgentSettings
+from hermes.core.bus import Bus
+from hermes.core.events import Event
+from hermes.core.events.base import RunOrigin
+from hermes.core.messages import Message, ToolSpec, Usage
+from hermes.core.protocols import ArtifactStore, BackgroundProcesses, Environment, Model
+from hermes.models.message_format import estimate_tokens
+from hermes.tools.executor import Executor
+
+
+def unknown_price(model: str, usage: Usage) -> float | None:
+    return None
+
+
+async def recall_nothing(run: str, text: str) -> tuple[Event, ...]:
+    return ()
+
+
+@dataclass(frozen=True)
+class AgentDependencies:
+    model: Model
+    """Already wrapped with retries and fallbacks."""
+    executor: Executor
+    environment: Environment
+    bus: Bus
+    artifacts: ArtifactStore
+    settings: AgentSettings
+    summary_model: Model | None = None
+    open_model: Callable[[str], Model] | None = None
+    """A model by name, for `delegate(model=...)` and resumed runs; raises `SettingsError`."""
+    processes: BackgroundProcesses | None = None
+    ask: Callable[[str, Sequence[str]], Awaitable[str | None]] | None = None
+    price: Callable[[str, Usage], float | None] = unknown_price
+    """US dollars of a usage; None when no price is known."""
+    estimate: Callable[[Sequence[Message], Sequence[ToolSpec]], int] = estimate_tokens
+    """Tokens of messages and tools before a provider has counted them."""
+    origin: RunOrigin = "cli"
+    platform: str = ""
+    """What the environment runs on, in words, for the prompt."""
+    recall: Callable[[str, str], Awaitable[tuple[Event, ...]]] = recall_nothing
+    """What is known about a request, as events that stand below it; told the run and the words."""
+    sections: tuple[str, ...] = ()
+    """More of the prompt: notes, the list of skills. Frozen with it when a run begins."""
+    ledger: SpendingBudget | None = None
+    """Shared by all conversations of a process, else one for each conversation."""

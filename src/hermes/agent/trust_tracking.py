@@ -1,0 +1,194 @@
+"""What a model sees of a conversation: whatever a tool brought along stands between data marks.
+
+Marks are made when a message is shown, not when it is written down: the journal keeps one copy.
+They depend on the run and the text alone, so a resumed conversation has the same prefix.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Protocol, get_args, runtime_checkable
+
+import msgspec
+from msgspec.structs import replace
+
+from hermes.agent.prompt import SYSTEM_NOTES, untrusted_parts
+from hermes.core.actions import Action, Policy, TracksText
+from hermes.core.errors import ToolError
+from hermes.core.events import Event
+from hermes.core.events.base import RunOrigin, UnknownEvent
+from hermes.core.events.runs import MessageAdded
+from hermes.core.events.tools import ToolFinished, ToolRequested, ToolStarted
+from hermes.core.knowledge import RECALL_NOTE_PREFIX
+from hermes.core.messages import Message, Risk, ToolResult
+from hermes.core.protocols import ArtifactStore, Journal
+from hermes.policy.taint.data_marks import mark_as_data
+
+TRUSTED_TOOLS = frozenset({"clarify", "todo"})
+"""Tools that bring back a person's answer, or the agent's own list: nobody else's words."""
+
+
+class DataMarker:
+    """Remembers what it marked: the same messages are shown again and again."""
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self._shown: dict[str, tuple[Message, Message]] = {}
+
+    def mark(self, messages: Sequence[Message], remarks: Mapping[str, str]) -> tuple[Message, ...]:
+        """`remarks` are our own words below a result, by call: they are no data."""
+        tools = {call.id: call.name for message in messages for call in message.calls}
+        return tuple(self._mark_message(message, tools, remarks) for message in messages)
+
+    def _mark_message(
+        self, message: Message, tools: Mapping[str, str], remarks: Mapping[str, str]
+    ) -> Message:
+        result = message.result
+        if result is None or result.status == "denied":  # a refusal is what we say ourselves
+            return message
+        source = tools.get(result.call_id, "a tool")
+        if source in TRUSTED_TOOLS:
+            return message
+        before, after = self._shown.get(result.call_id, (None, message))
+        if before is not message:
+            after = replace(message, result=self._mark_result(result, source, remarks))
+            self._shown[result.call_id] = message, after
+        return after
+
+    def _mark_result(
+        self, result: ToolResult, source: str, remarks: Mapping[str, str]
+    ) -> ToolResult:
+        remark = remarks.get(result.call_id, "")
+        text = result.content.removesuffix(remark)
+        return replace(result, content=mark_as_data(text, source, self._run) + remark)
+
+
+HUMAN_ORIGINS: frozenset[RunOrigin] = frozenset({"cli", "python", "chat", "cron", "batch"})
+"""Where the words of a turn are a person's. A subagent's come from a model, an incident's from an
+alert, a drill's from a scenario."""
+_TODO_TOOL, _CLARIFY_TOOL = "todo", "clarify"
+
+
+@runtime_checkable
+class RecallsActions(Protocol):
+    """A policy that can be told what an earlier life of a run did."""
+
+    def recalled(self, action: Action) -> None: ...
+
+
+class TrustTracker:
+    def __init__(self, run: str, origin: RunOrigin, *, resumed: bool = False) -> None:
+        self._run = run
+        self._person = origin in HUMAN_ORIGINS
+        self._said: list[str] = []
+        self._read: list[str] = []
+        self.knows_prompt = False
+        # A subagent only comes back with the run it belongs to, which reads for its whole family.
+        self._earlier_life = resumed and "/" not in run
+
+    def note(self, event: Event) -> None:
+        """Something was written down: if a person said it, its words are vouched for."""
+        text = _spoken_text(event)
+        if text and (self._person or text.startswith(RECALL_NOTE_PREFIX)):
+            self._said.append(text)
+
+    def read_prompt(self, prompt: str) -> None:
+        """Notes and files of the working folder stand in the prompt; nobody vouches for them."""
+        self._read += untrusted_parts(prompt)
+        self.knows_prompt = True
+
+    def answered(self, text: str) -> None:
+        """By a person, to a question of ours."""
+        self._said.append(text)
+
+    async def inform_policy(
+        self, policy: Policy, journal: Journal, artifacts: ArtifactStore
+    ) -> None:
+        if not isinstance(policy, TracksText):
+            return
+        if self._earlier_life:
+            self._earlier_life, self._said = False, []  # what was said is in the journal as well
+            await TrustReplay(self._run, self._person, policy, artifacts).replay(journal)
+        for text in self._read:
+            policy.heard(self._run, text, False)
+        for text in self._said:
+            policy.heard(self._run, text, not text.startswith(RECALL_NOTE_PREFIX))
+        self._said, self._read = [], []
+
+
+class TrustReplay:
+    """What the journal has of a run and its subagents, told to a gate that was not there."""
+
+    def __init__(
+        self, run: str, person: bool, policy: TracksText, artifacts: ArtifactStore
+    ) -> None:
+        self._run = run
+        self._person = person
+        self._policy = policy
+        self._artifacts = artifacts
+        self._asked: dict[str, ToolRequested] = {}
+
+    async def replay(self, journal: Journal) -> None:
+        async for event in _family_events(journal, self._run):
+            text = _spoken_text(event) if event.run == self._run else ""
+            if text.startswith(RECALL_NOTE_PREFIX):
+                self._policy.heard(event.run, text, False)
+            elif text and self._person:
+                self._policy.heard(event.run, text, True)
+            elif isinstance(event, ToolRequested):
+                self._asked[event.call.id] = event
+            elif isinstance(event, ToolStarted):
+                self._recall(event)
+            elif isinstance(event, ToolFinished):
+                await self._hear(event)
+
+    def _recall(self, event: ToolStarted) -> None:
+        asked = self._asked.get(event.call_id)
+        if asked is None or event.risk is Risk.READ or not isinstance(self._policy, RecallsActions):
+            return
+        known = asked.origin in get_args(RunOrigin) and asked.environment
+        if known:  # else it was written by an earlier version, which did not say
+            self._policy.recalled(
+                Action(
+                    call=asked.call,
+                    risk=asked.risk,
+                    run=asked.run,
+                    origin=msgspec.convert(asked.origin, RunOrigin),
+                    environment=asked.environment,
+                    target=asked.target,
+                    isolated=asked.isolated,
+                    cwd=asked.cwd,
+                    command=asked.command,
+                )
+            )
+
+    async def _hear(self, event: ToolFinished) -> None:
+        asked = self._asked.pop(event.result.call_id, None)
+        name = asked.call.name if asked else ""
+        if event.result.status != "denied" and name != _TODO_TOOL:
+            text = await _full_result(event.result, self._artifacts)
+            self._policy.heard(event.run, text, name == _CLARIFY_TOOL)
+
+
+async def _family_events(journal: Journal, run: str) -> AsyncIterator[Event | UnknownEvent]:
+    """Events of a run and then of its subagents."""
+    first = 0
+    async for recorded in journal.read(run=run):
+        first = first or recorded.seq
+        yield recorded.event
+    begun = journal.read(after=first, kinds=("run.started",))
+    below = [one.event.run async for one in begun if one.event.run.startswith(f"{run}/")]
+    for each in below:
+        async for recorded in journal.read(run=each):
+            yield recorded.event
+
+
+async def _full_result(result: ToolResult, artifacts: ArtifactStore) -> str:
+    try:
+        return await artifacts.load(result.artifact) if result.artifact else result.content
+    except ToolError:  # cleared away meanwhile: what the model saw of it is still there
+        return result.content
+
+
+def _spoken_text(event: Event | UnknownEvent) -> str:
+    if not isinstance(event, MessageAdded) or event.message.role != "user":
+        return ""
+    return "" if event.message.text in SYSTEM_NOTES else event.message.text

@@ -1,0 +1,205 @@
+"""Settings become a working house: every room is opened, handed what it needs, and closed."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hermes.agent.budget import SpendingBudget
+from hermes.agent.conversation import Conversation
+from hermes.agent.dependencies import AgentDependencies
+from hermes.app.journal_search import JournalSearch, index_in_background
+from hermes.app.journal_upkeep import CheckpointSigner, open_buffered_journal
+from hermes.app.models import ApplicationModels
+from hermes.app.policy import ApplicationApprover, LazyPolicy, deny_unattended
+from hermes.app.run_locks import RunLocks, lock_run
+from hermes.app.secret_redactor import SecretRedactor
+from hermes.app.skills.library import SKILL_VIEW_TOOL, ApplicationSkills
+from hermes.app.skills.workshop import skill_tools
+from hermes.app.tooling import (
+    AgentTooling,
+    application_tools,
+    build_tooling,
+    configured_environment,
+)
+from hermes.core.actions import AnswersApprovals, Approver
+from hermes.core.bus import Bus
+from hermes.core.errors import SettingsError
+from hermes.core.events.base import RunOrigin
+from hermes.core.events.runs import RunStarted
+from hermes.core.protocols import Environment, Model, Tool
+from hermes.core.run_ids import new_id
+from hermes.environments.process_registry import ProcessRegistry
+from hermes.learning.session_memory import SessionMemory
+from hermes.memory.artifacts import FileArtifacts
+from hermes.memory.store import JournalStore, display_location, open_journal
+from hermes.models.catalog import reference_for_role, usage_cost
+from hermes.models.message_format import estimate_tokens
+from hermes.models.open import ModelConnections
+from hermes.settings.load import LoadedSettings
+from hermes.tools.executor import Executor, LayeredTools
+
+if TYPE_CHECKING:
+    from hermes.memory.journal.runs import RunSummary
+
+MAX_RECENT_RUNS = 50
+"""Runs among which the latest conversation is sought; drills do not count."""
+
+CHAT_ORIGINS = ("cli", "python", "chat")
+"""Where people ask; a drill or a batch gets the model that it names, however small."""
+
+AskPerson = Callable[[str, Sequence[str]], Awaitable[str | None]]
+
+
+@dataclass(frozen=True)
+class Application:
+    """Working rooms, joined. Lives inside `open_application`."""
+
+    loaded: LoadedSettings
+    journal: JournalStore
+    bus: Bus
+    agent_dependencies: AgentDependencies
+    models: ApplicationModels
+    tooling: AgentTooling
+    directory: str
+    run_locks: RunLocks
+    memory: SessionMemory
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the person should know before they begin."""
+        detected = self.tooling.detected
+        found = (*self.tooling.problems, *self.memory.troubles)
+        return (*([detected] if detected else []), *found)
+
+    async def begin(self, task: str = "", *, unattended: bool = False) -> Conversation:
+        run = new_id("run")
+        await lock_run(run, self.run_locks, self.journal)
+        self.memory.learn_from_run(run)
+        sections = (*self.agent_dependencies.sections, *self.memory.sections())
+        means = replace(self._chat_dependencies(), sections=sections)
+        return await Conversation.begin(
+            means, task=task, run=run, directory=self.directory, unattended=unattended
+        )
+
+    async def resume(self, run: str = "") -> Conversation:
+        """A conversation as the journal has it; the latest when none is named.
+
+        Raises `RunLocked` while another process works on it.
+        """
+        run = run or await self._latest()
+        await self._refuse_drill_run(run)
+        await lock_run(run, self.run_locks, self.journal)
+        self.memory.learn_from_run(run)
+        return await Conversation.resume(self._chat_dependencies(), run)
+
+    def open_model(self, reference: str) -> Model:
+        """For a conversation. Raises `SettingsError`."""
+        instead = self.models.substitute_for(reference, Path(self.directory))
+        return instead or self.models.open(reference)
+
+    async def checked_model(self, reference: str) -> Model:
+        """Like `open_model`, after a test that it can be used. Raises `ModelError` as well."""
+        await self.models.open_checked(reference)
+        return self.open_model(reference)
+
+    def _chat_dependencies(self) -> AgentDependencies:
+        if self.agent_dependencies.origin not in CHAT_ORIGINS:
+            return self.agent_dependencies
+        instead = self.models.substitute_for(
+            self.agent_dependencies.model.name, Path(self.directory)
+        )
+        return replace(
+            self.agent_dependencies,
+            model=instead or self.agent_dependencies.model,
+            open_model=self.open_model,
+        )
+
+    async def _latest(self) -> str:
+        runs: Sequence[RunSummary] = await self.journal.runs(limit=MAX_RECENT_RUNS)
+        own = [run.id for run in runs if run.origin != "gym"]
+        if not own:
+            raise SettingsError("there is no conversation to resume yet; begin one with: hermes")
+        return own[0]
+
+    async def _refuse_drill_run(self, run: str) -> None:
+        """What it meant for a box must not be done here."""
+        async for recorded in self.journal.read(run=run, kinds=("run.started",)):
+            if isinstance(recorded.event, RunStarted) and recorded.event.origin == "gym":
+                raise SettingsError(f"{run} was a drill; its box is gone, so it cannot go on")
+
+
+@asynccontextmanager
+async def open_application(
+    loaded: LoadedSettings,
+    *,
+    approver: Approver | AnswersApprovals = deny_unattended,
+    ask: AskPerson | None = None,
+    origin: RunOrigin = "cli",
+    model: str = "",
+    toolsets: Sequence[str] = (),
+    directory: Path | None = None,
+    environment: Environment | None = None,
+) -> AsyncIterator[Application]:
+    """A house to work in. What is not said here is as the settings say."""
+    settings, folder = loaded.settings, directory or Path.cwd()
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(
+            # A watch goes on without its file; whatever else works here must not.
+            open_buffered_journal(loaded)
+            if origin == "incident"
+            else open_journal(loaded.store, timeout_s=settings.store.patience)
+        )
+        veil = SecretRedactor(loaded)
+        notary = CheckpointSigner(store, loaded.home, display_location(loaded.store))
+        bus = Bus(store, clean=veil.clean_event, on_recorded=notary.note_event)
+        await stack.enter_async_context(notary)
+        connections = await stack.enter_async_context(ModelConnections())
+        models = ApplicationModels(loaded, connections, bus)
+        environment = await stack.enter_async_context(
+            environment or configured_environment(loaded, folder)
+        )
+        processes = await stack.enter_async_context(
+            ProcessRegistry(loaded.home, bus.publish, settings=settings.terminal)
+        )
+        await processes.recover(environment)
+        memory = SessionMemory(loaded.home, settings.memory, store, bus)
+        await stack.enter_async_context(memory)
+        past = JournalSearch(loaded)
+        stack.callback(past.close)
+        await stack.enter_async_context(index_in_background(past, store))
+        memory.past = past if past.has_index else None
+        skills = ApplicationSkills(loaded, folder, store)
+        own = application_tools(loaded, memory, past, skills)
+        strong = model or reference_for_role("strong", settings.model)
+        made: dict[str, Tool] = {}
+        own |= await skill_tools(loaded, store, lambda: models.open(strong), made)
+        equipment = build_tooling(loaded, model=model, toolsets=toolsets, own=own)
+        tools = LayeredTools(equipment.catalogue.tools, made)
+        gate = LazyPolicy(loaded, folder, isolated=environment.isolated)
+        people = ApplicationApprover(loaded, bus, gate, veil, approver)
+        chosen = models.open(model or settings.model.default)
+        summary = reference_for_role("summary", settings.model)
+        means = AgentDependencies(
+            model=chosen,
+            executor=Executor(tools, gate, people, bus, redact=veil),
+            environment=environment,
+            bus=bus,
+            artifacts=FileArtifacts(loaded.home / "artifacts"),
+            settings=equipment.agent,
+            summary_model=models.open(summary) if summary != settings.model.default else chosen,
+            open_model=models.open,
+            processes=processes,
+            ask=ask,
+            price=usage_cost,
+            estimate=estimate_tokens,
+            origin=origin,
+            recall=memory.recall,
+            ledger=SpendingBudget(store, settings.agent.limits),
+            sections=(skills.section(),) if SKILL_VIEW_TOOL in equipment.catalogue.tools else (),
+        )
+        memory.set_dependencies(means)
+        claims = RunLocks(loaded.home / "locks")
+        stack.callback(claims.close)
+        yield Application(loaded, store, bus, means, models, equipment, str(folder), claims, memory)

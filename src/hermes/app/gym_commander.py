@@ -1,0 +1,58 @@
+"""The commander of real incidents before a host of the gym; it cannot tell that this is none."""
+
+from collections.abc import Sequence
+
+from hermes.gym.drill import raise_alert
+from hermes.gym.episodes.episode import Episode
+from hermes.gym.episodes.responder_context import BareEpisodeRun, ResponderContext
+from hermes.skills.library import Skill
+from hermes.sre.checks import open_independent_checks
+from hermes.sre.commander import Commander, IncidentResult
+from hermes.sre.context import IncidentContext
+from hermes.sre.incident import IncidentDetails
+from hermes.sre.settings import SreSettings, VerifySettings
+
+REPLAY_SETTINGS = SreSettings(
+    verify=VerifySettings(window=0.0, longest_window=0.0, patience=5.0, every=0.25),
+    traces=0.0,
+    agents=False,
+)
+"""Where an oracle judges over a window of its own, on a host that shows all there is to see."""
+
+
+async def run_playbooks(
+    skills: Sequence[Skill],
+    episode: Episode,
+    stage: BareEpisodeRun,
+    settings: SreSettings = REPLAY_SETTINGS,
+) -> IncidentResult:
+    """From the alert to its last word, with these skills for a library and no model."""
+
+    async def library() -> Sequence[Skill]:
+        return skills
+
+    ground = IncidentContext(
+        bus=stage.bus,
+        executor=stage.executor,
+        environment=stage.environment,
+        artifacts=stage.artifacts,
+        settings=settings,
+        skills=library,
+        checks_for=lambda case: open_independent_checks(case, stage.environment),
+        origin="gym",
+    )
+    await raise_alert(episode, stage)
+    return await Commander(ground, build_case(stage.responder_context(episode))).run()
+
+
+def build_case(scene: ResponderContext) -> IncidentDetails:
+    alert = scene.alert
+    return IncidentDetails(
+        incident=scene.incident,
+        run=scene.run,
+        title=alert.title,
+        text=alert.text,
+        labels=dict(alert.labels),
+        severity=alert.severity,
+        service=alert.labels.get("service", ""),
+    )

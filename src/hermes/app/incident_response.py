@@ -1,0 +1,211 @@
+"""The library of those who answer alerts: as it is now, and in memory before an alert comes.
+
+It is read beside the loop, and again only when a file or the state of a skill is another: dozens
+of files must not hold up an alert.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
+
+import anyio
+from anyio import to_thread
+
+from hermes.app.application import Application
+from hermes.app.models import is_bundled
+from hermes.app.skills.library import open_library, read_skill_states
+from hermes.app.skills.lifecycle import SkillLifecycle
+from hermes.core.errors import SettingsError
+from hermes.core.events.incidents import ChangeBegan
+from hermes.core.events.skills import PlaybookStarted, SkillChanged, SkillState, SkillUsed
+from hermes.core.protocols import Journal, JournalRecord
+from hermes.gym.episodes.run_summary import make_conclude_tool
+from hermes.settings.load import LoadedSettings
+from hermes.skills.discovery import SkillRoot
+from hermes.skills.distill.distillation import distill_run
+from hermes.skills.distill.verified_run import DistillationError
+from hermes.skills.library import Skill
+from hermes.skills.matching import SkillMatcherCache
+from hermes.sre.checks import open_independent_checks
+from hermes.sre.context import IncidentContext, do_nothing
+from hermes.sre.incident import IncidentDetails
+from hermes.sre.model_responder import ModelResponder
+from hermes.sre.probes.probe import Probe
+from hermes.sre.reports.lessons import incident_notes
+from hermes.sre.reports.report_data import read_earlier_incidents, read_incident_records
+from hermes.sre.reports.report_file import write_report_file
+from hermes.sre.responders.model_team import ModelTeam, check_team_settings, models_by_role
+from hermes.sre.responders.single_model import SingleModelResponder
+from hermes.sre.settings import SreSettings
+
+FileStamps = tuple[tuple[str, int, int, int], ...]
+
+
+class _LibraryStamp(NamedTuple):
+    states: tuple[tuple[str, str], ...]
+    files: FileStamps
+
+
+class PlaybookCache:
+    """Skills with a playbook, and which of them an alert may be about."""
+
+    def __init__(self, loaded: LoadedSettings, journal: Journal) -> None:
+        self._loaded, self._journal = loaded, journal
+        self._reading = anyio.Lock()
+        self._stamp: _LibraryStamp | None = None
+        self._skills: Sequence[Skill] = ()
+        self.index = SkillMatcherCache()
+
+    async def skills(self) -> Sequence[Skill]:
+        async with self._reading:
+            states = await read_skill_states(self._journal)
+            await to_thread.run_sync(self._refresh, states)
+            return self._skills
+
+    async def fill(self) -> None:
+        """Before the first alert comes."""
+        await self.index.matcher(await self.skills())
+
+    def _refresh(self, states: Mapping[str, SkillState]) -> None:
+        library = open_library(self._loaded, states=states)
+        stamp = _LibraryStamp(tuple(sorted(states.items())), _file_stamps(library.roots))
+        if stamp != self._stamp:
+            self._skills = [skill for skill in library.skills if _is_playable(skill)]
+            self._stamp = stamp
+
+
+def _is_playable(skill: Skill) -> bool:
+    """All that is needed of it is read here, where it holds up nobody; one that is broken is left
+    to `hermes skills lint`."""
+    try:
+        return skill.playbook is not None and bool(skill.digest)
+    except (OSError, SettingsError):
+        return False
+
+
+def _file_stamps(roots: Sequence[SkillRoot]) -> FileStamps:
+    """Every file with what changes when somebody writes to it."""
+    found = []
+    for root in roots:
+        for folder, _, names in os.walk(root.path):
+            for name in names:
+                with suppress(OSError):
+                    told = os.stat(f"{folder}/{name}", follow_symlinks=False)  # noqa: PTH116 - fast
+                    found.append((f"{folder}/{name}", told.st_ino, told.st_mtime_ns, told.st_size))
+    return tuple(sorted(found))
+
+
+async def learn_from_incident(application: Application, case: IncidentDetails) -> None:
+    """Once for each incident, also after a crash. Called for verified fixes only."""
+    records = await read_incident_records(application.journal, case.run)
+    if any(isinstance(each.event, SkillUsed | SkillChanged) for each in records):
+        return
+    states = await read_skill_states(application.journal)
+    library = open_library(application.loaded, states=states)
+    lives = SkillLifecycle(
+        application.loaded, application.journal, application.bus.publish, lambda: library
+    )
+    playbook = _applied_playbook(records)
+    if playbook is not None:
+        await lives.record_use(
+            playbook.skill, playbook.digest, verified=True, run=case.run, incident=case.incident
+        )
+    else:
+        await _draft_skill(lives, records, case)
+    await _note_facts(application, records, case)
+
+
+async def _draft_skill(
+    lifecycle: SkillLifecycle, records: Sequence[JournalRecord], case: IncidentDetails
+) -> None:
+    try:
+        made = await distill_run(records)
+    except DistillationError:  # not every fix can be repeated: that is no trouble
+        return
+    await lifecycle.draft(made, run=case.run)
+
+
+async def _note_facts(
+    application: Application, records: Sequence[JournalRecord], case: IncidentDetails
+) -> None:
+    before = await read_earlier_incidents(application.journal, records)
+    await application.memory.note(case.run, incident_notes(records, earlier=before))
+
+
+def _applied_playbook(records: Sequence[JournalRecord]) -> PlaybookStarted | None:
+    """The one whose changes stand; None when a model mended it."""
+    changes = [each.event for each in records if isinstance(each.event, ChangeBegan)]
+    played = [each.event for each in records if isinstance(each.event, PlaybookStarted)]
+    last = changes[-1].by if changes else ""
+    return next((each for each in reversed(played) if each.skill == last), None)
+
+
+INCIDENT_REPORTS_FOLDER = "incidents"
+"""The folder of reports, in the home."""
+
+
+def build_incident_context(
+    application: Application,
+    settings: SreSettings,
+    *,
+    responder: ModelResponder | None = None,
+    probes: Sequence[Probe] = (),
+    playbook_cache: PlaybookCache | None = None,
+) -> IncidentContext:
+    """`probes` are those of the watch; where there are none, a look around finds some. `shelf`: a
+    library that was read before."""
+    means, playbook_cache = (
+        application.agent_dependencies,
+        playbook_cache or PlaybookCache(application.loaded, application.journal),
+    )
+    return IncidentContext(
+        bus=application.bus,
+        executor=means.executor,
+        environment=means.environment,
+        artifacts=means.artifacts,
+        settings=settings,
+        skills=playbook_cache.skills,
+        index=playbook_cache.index,
+        checks_for=lambda case: open_independent_checks(case, means.environment, probes),
+        report=lambda case: _write_report(application, case),
+        learn=partial(learn_from_incident, application) if settings.learn else do_nothing,
+        responder=responder,
+        processes=means.processes,
+        origin=means.origin,
+    )
+
+
+def open_model_responder(application: Application) -> ModelResponder | None:
+    """Models at work, where one is set up that can use tools; the bundled one cannot."""
+    settings, means = application.loaded.settings, application.agent_dependencies
+    if is_bundled(means.model.name) or not settings.sre.agents:
+        return None
+    if settings.sre.minds == "alone":
+        return open_single_model_responder(application)
+    crew = settings.sre.crew
+    check_team_settings(crew)
+    # A model named for this call does everything; else each job has the one of its role.
+    named = means.model.name != settings.model.default
+    if named or means.open_model is None:
+        return ModelTeam(means, crew)
+    return ModelTeam(means, crew, models_by_role(crew, settings.model, means.open_model))
+
+
+def open_single_model_responder(application: Application, more: str = "") -> SingleModelResponder:
+    """One model in one conversation, which says at the end what it was."""
+    return SingleModelResponder(
+        application.agent_dependencies,
+        lambda case: make_conclude_tool(application.journal, case.incident),
+        additional_text=more,
+    )
+
+
+async def _write_report(application: Application, case: IncidentDetails) -> None:
+    await write_report_file(
+        application.journal,
+        application.bus,
+        case.run,
+        application.loaded.home / INCIDENT_REPORTS_FOLDER,
+    )

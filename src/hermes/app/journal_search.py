@@ -1,0 +1,239 @@
+"""The past of a home: search and recall over its journal, kept up to date while it works."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+
+from hermes.core.errors import SettingsError, StoreError
+from hermes.core.knowledge import RecalledLine, SearchResults, SessionQuery, TranscriptLine
+from hermes.core.protocols import Journal
+from hermes.settings.load import LoadedSettings
+
+if TYPE_CHECKING:
+    from hermes.memory.embedding.embedder import Embedder
+    from hermes.memory.postgres.vectors import PostgresVectors
+    from hermes.memory.search.line_vectors import LineVectors
+    from hermes.memory.search.passages import RecallStore
+
+ProgressCallback = Callable[[int, int], None]
+"""Told how far it is, and how far it has to go."""
+INDEX_PAUSE_S = 3.0
+"""Seconds that a working house lets pass before it indexes what was said: many events at once,
+and never in a session that is over before."""
+MAX_VECTORS_IN_PASSING = 256
+"""Lines that get their vectors in passing, before a recall; more are a job of their own."""
+
+
+class JournalSearch:
+    """Fulfils `SearchesSessions` and `Recalls`. Opened when first asked."""
+
+    def __init__(self, loaded: LoadedSettings) -> None:
+        self._loaded = loaded
+        self._search: Any = None  # of SQLite or of PostgreSQL: the same shape, no common parent
+        self._store: RecallStore | None = None
+        self._vectors: LineVectors | PostgresVectors | None = None
+        self._embedder: Embedder | None = None
+        self._notices: list[str] = []
+
+    @property
+    def has_index(self) -> bool:
+        """Something was indexed before: else there is nothing to recall, and nothing is opened."""
+        store = self._loaded.store
+        return not isinstance(store, Path) or index_path(store).exists()
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        return () if self._search is None else (*self._search.notices, *self._notices)
+
+    async def search(self, wanted: SessionQuery) -> SearchResults:
+        found: SearchResults = await self._open().search(wanted)
+        return found
+
+    async def recall(
+        self, query: str, *, session: str | None = None, limit: int = 10
+    ) -> Sequence[RecalledLine]:
+        from hermes.memory.search.recall import recall
+
+        if self._store is None:
+            self._store = await self._open_store()
+        now = datetime.now(UTC)
+        found = await recall(
+            self._store,
+            query,
+            session=session,
+            limit=limit,
+            now=now,
+            embedder=self._embedder,
+            settings=self._loaded.settings.memory.scoring,
+        )
+        return [
+            RecalledLine(
+                line=TranscriptLine(
+                    seq=one.seq,
+                    run=one.session,
+                    kind="message",
+                    at=one.at,
+                    speaker=one.speaker,
+                    source="" if one.source == str(one.seq) else one.source,
+                    text=one.text,
+                ),
+                score=one.score,
+                why=one.why,
+            )
+            for one in found
+        ]
+
+    async def embed(
+        self, progress: ProgressCallback | None = None, *, max_lines: int | None = None
+    ) -> int:
+        """Make the vectors that are missing, or as many of them; returns how many are left.
+
+        Raises `SettingsError` when the extra is not installed.
+        """
+        from hermes.memory.embedding.embedder import INSTALL_HINT, embed_missing
+
+        await self._open_vectors()
+        if self._vectors is None or self._embedder is None:
+            raise SettingsError(f"there is nothing here that makes vectors: {INSTALL_HINT}")
+        async for done, total in embed_missing(self._vectors, self._embedder):
+            if progress is not None:
+                progress(done, total)
+            if max_lines is not None and done >= max_lines:
+                return total - done
+        return 0
+
+    async def catch_up(
+        self, *, seconds: float | None = None, progress: ProgressCallback | None = None
+    ) -> None:
+        await self._open().catch_up(seconds=seconds, progress=progress)
+
+    async def keep_up(self) -> None:
+        """A little, in passing."""
+        if isinstance(self._loaded.store, Path):
+            await self._open().catch_up(seconds=0.2, let_go=True)
+        else:
+            await self._open().catch_up(seconds=0.2)
+
+    def rebuild(self, progress: ProgressCallback | None = None) -> None:
+        self._open().rebuild(progress)
+
+    def close(self) -> None:
+        if self._vectors is not None:
+            self._vectors.close()
+        if self._search is not None:
+            self._search.close()
+        self._search = self._store = self._vectors = None
+
+    def _open(self) -> Any:
+        if self._search is None:
+            store = self._loaded.store
+            if isinstance(store, Path):
+                from hermes.memory.search.session_search import SessionSearch
+
+                self._search = SessionSearch(store, index_path(store))
+            else:
+                from hermes.memory.postgres.search import PostgresSearch
+
+                self._search = PostgresSearch(store, timeout_s=self._loaded.settings.store.patience)
+        return self._search
+
+    async def _open_store(self) -> "RecallStore":
+        from hermes.memory.search.passages import IndexedPassages
+
+        if not isinstance(self._loaded.store, Path):
+            from hermes.memory.postgres import passage_queries as by_database
+            from hermes.memory.postgres.vectors import PostgresVectors
+
+            if await PostgresVectors(self._open(), self._loaded.store).has_vectors():
+                await self._fill_vectors()
+            return IndexedPassages(self._open(), by_database, self._vectors)
+        from hermes.memory.search import passage_queries as by_index
+        from hermes.memory.search.line_vectors import vectors_path
+
+        # Whoever never made vectors does not wait for what makes them to be loaded.
+        if vectors_path(index_path(self._loaded.store)).exists():
+            await self._fill_vectors()
+        return IndexedPassages(self._open(), by_index, self._vectors)
+
+    async def _fill_vectors(self) -> None:
+        await self._open_vectors()
+        if self._vectors is not None and (
+            left := await self.embed(max_lines=MAX_VECTORS_IN_PASSING)
+        ):
+            self._notices.append(
+                f"{left:,} lines have no vector yet; `hermes sessions embed` makes them"
+            )
+
+    async def _open_vectors(self) -> None:
+        if self._vectors is not None:
+            return
+        from hermes.memory.embedding.embedder import open_embedder
+        from hermes.memory.search.line_vectors import LineVectors, vectors_path
+
+        self._embedder = await anyio.to_thread.run_sync(open_embedder)
+        if self._embedder is None:
+            return
+        if not isinstance(self._loaded.store, Path):
+            from hermes.memory.postgres.vectors import PostgresVectors
+
+            self._vectors = PostgresVectors(self._open(), self._loaded.store)
+            return
+        from hermes.memory.embedding.sqlite_vectors import SqliteVectors
+
+        path = vectors_path(index_path(self._loaded.store))
+        self._vectors = LineVectors(self._open(), SqliteVectors(path), path)
+
+
+def index_path(journal: Path) -> Path:
+    """Beside its journal: two journals in one folder have two indexes."""
+    own = "search.db" if journal.name == "journal.db" else f"{journal.name}.search.db"
+    return journal.with_name(own)
+
+
+def discard_index(loaded: LoadedSettings) -> None:
+    """After texts have left the journal: the index that knows their words goes, vectors too.
+
+    The next search makes a new one from what is left.
+    """
+    if isinstance(loaded.store, Path):
+        from hermes.memory.search.index_file import delete_index
+        from hermes.memory.search.line_vectors import vectors_path
+
+        index = index_path(loaded.store)
+        delete_index(index)
+        delete_index(vectors_path(index))
+
+
+@asynccontextmanager
+async def index_in_background(
+    search: JournalSearch, journal: Journal, *, pause: float = INDEX_PAUSE_S
+) -> AsyncIterator[None]:
+    """While it lasts, what is written to the journal is indexed soon after, off the hot path."""
+    failed: BaseException | None = None
+    async with anyio.create_task_group() as group:
+        group.start_soon(_follow_journal, search, journal, pause)
+        try:
+            yield
+        except BaseException as error:  # noqa: BLE001 - handed on below, not wrapped in a group
+            failed = error
+        group.cancel_scope.cancel()
+    if failed is not None:
+        raise failed
+
+
+async def _follow_journal(search: JournalSearch, journal: Journal, pause: float) -> None:
+    seen = 0
+    while True:
+        await anyio.sleep(pause)
+        await journal.changed(seen)
+        seen = await journal.last()
+        try:
+            with anyio.CancelScope(shield=True):  # a thread cannot be stopped; it takes moments
+                await search.keep_up()
+        except StoreError:
+            return  # whoever searches is told; the work itself does not need the index

@@ -1,0 +1,225 @@
+"""Looks after the journal of a watch: notices trouble, tries again, says so on standard error."""
+
+import sys
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self, runtime_checkable
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from hermes.core.errors import HermesError, StoreError
+from hermes.core.events import Event
+from hermes.core.events.approvals import ActionStopped, ApprovalSettled, GrantGiven
+from hermes.core.events.operations import CheckpointSigned
+from hermes.core.events.tools import ToolApproved, ToolDecided, ToolFinished
+from hermes.memory.journal.buffered_journal import BufferedJournal, JournalOutage
+from hermes.memory.journal.disk import MIB, RESERVE_FILE_NAME, DiskReserve
+from hermes.memory.journal.writer import JournalTip
+from hermes.memory.store import JournalStore, open_journal
+from hermes.policy.audit.head import head_file, write_head
+from hermes.settings.load import LoadedSettings
+
+JOURNAL_CHECK_INTERVAL_S = 1.0
+"""Seconds between two looks at the file, and between two tries to write it again."""
+
+
+def open_buffered_journal(loaded: LoadedSettings) -> AbstractAsyncContextManager[JournalStore]:
+    """The journal of a watch. A database on a server is used as it is: it is not in the home."""
+    settings, store = loaded.settings.store, loaded.store
+    if not isinstance(store, Path):
+        return open_journal(store, timeout_s=settings.patience)
+    reserve = None
+    if settings.reserve_mib > 0:
+        reserve = DiskReserve(
+            store.parent / RESERVE_FILE_NAME, size_bytes=settings.reserve_mib * MIB
+        )
+    return _report_losses(BufferedJournal.open(store, timeout_s=settings.patience, reserve=reserve))
+
+
+@asynccontextmanager
+async def _report_losses(
+    opening: AbstractAsyncContextManager[BufferedJournal],
+) -> AsyncGenerator[JournalStore, None]:
+    """What was never recorded is said at the end."""
+    journal = None
+    try:
+        async with opening as journal:
+            yield journal
+    finally:
+        if journal is not None and journal.lost_events:
+            write_warning(
+                f"it ends with {journal.lost_events} events in memory that could not be recorded"
+            )
+
+
+def write_warning(text: str) -> None:
+    sys.stderr.write(f"hermes watch: {text}\n")
+    sys.stderr.flush()
+
+
+class JournalMonitor:
+    """Notices go out through the stream of events; this one writes lines for who sits here."""
+
+    def __init__(
+        self, journal: BufferedJournal, *, say: Callable[[str], None] = write_warning
+    ) -> None:
+        self._journal, self._say = journal, say
+        self._announced: JournalOutage | None = None
+
+    async def run(self) -> None:
+        """Until cancelled, or until everything must be built anew on the journal."""
+        while not self._journal.rebuild_needed.is_set():
+            await self._check_journal()
+            await anyio.sleep(JOURNAL_CHECK_INTERVAL_S)
+
+    async def until_writable(self) -> None:
+        """At least one look later: what failed for another reason must not be tried in a rush."""
+        await anyio.sleep(JOURNAL_CHECK_INTERVAL_S)
+        await self._journal.wait_until_writable()
+
+    def gauges(self) -> dict[str, float]:
+        """For the metrics."""
+        journal = self._journal
+        return {
+            "journal_writable": float(journal.outage is None),
+            "journal_held_events": float(journal.held_events),
+            "journal_dropped_events": float(journal.dropped_events),
+            "reserve_bytes": float(journal.reserve.left_bytes if journal.reserve else 0),
+        }
+
+    async def _check_journal(self) -> None:
+        journal = self._journal
+        if journal.outage is None:
+            await journal.check()
+            await journal.restore_reserve()
+        self._announce(journal.outage)
+        if journal.outage is not None and await journal.retry_write():
+            self._announce(None)
+
+    def _announce(self, outage: JournalOutage | None) -> None:
+        if outage is not None and self._announced is None:
+            self._say(
+                f"the journal cannot be written: {outage.reason}\n"
+                "  The watch goes on from memory. It probes and notifies; it changes nothing on "
+                "this host.\n  What happens is recorded as soon as the journal can be written."
+            )
+        elif outage is None and self._announced is not None:
+            dropped = self._journal.dropped_events
+            lost = f"; {dropped} events did not fit into memory and are lost" if dropped else ""
+            self._say(f"the journal can be written again, and what was held is in it{lost}")
+        self._announced = outage
+
+
+MAX_UNSIGNED_S = 600.0
+"""Seconds after which what happened is signed, whatever it was."""
+MIN_SIGN_INTERVAL_S = 1.0
+"""Seconds between two signatures while much happens."""
+_SIGNED_AT_ONCE = (ToolApproved, ApprovalSettled, GrantGiven, ActionStopped)
+
+
+@runtime_checkable
+class SignsCheckpoints(Protocol):
+    """A journal that can take a signed checkpoint at its end."""
+
+    async def seal(self, sign: Callable[[JournalTip], CheckpointSigned]) -> JournalTip | None: ...
+
+
+class CheckpointSigner:
+    """Hears what was written and signs for it. One for each open house."""
+
+    def __init__(self, journal: object, home: Path, place: str) -> None:
+        self._journal = journal
+        self._home = home
+        self._head = head_file(home, place)
+        self._open: set[tuple[str, str]] = set()
+        self._judged = self._heard_any = False
+        self._due = anyio.Event()
+        self._trouble: HermesError | None = None
+        self._group: TaskGroup | None = None
+
+    def note_event(self, event: Event) -> None:
+        self._heard_any = True
+        if isinstance(event, ToolDecided):
+            self._judged = True
+            if event.verdict != "allow" or not {"read"}.issuperset(event.effects):
+                self._open.add((event.run, event.call_id))
+        elif isinstance(event, _SIGNED_AT_ONCE):
+            self._due.set()
+        elif isinstance(event, ToolFinished):
+            call = event.run, event.result.call_id
+            if call in self._open:
+                self._open.discard(call)
+                self._due.set()
+
+    async def __aenter__(self) -> Self:
+        self._group = await anyio.create_task_group().__aenter__()
+        self._group.start_soon(self._sign_when_due)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Raises `SettingsError` or `StoreError` when it could not sign."""
+        group, self._group = self._group, None
+        if group is not None:
+            group.cancel_scope.cancel()
+            # An error of the block is not the group's: handed in, it would come out wrapped.
+            await group.__aexit__(None, None, None)
+        with anyio.CancelScope(shield=True):
+            if self._judged or self._due.is_set() or (self._heard_any and self._is_overdue()):
+                await self._try_sign()
+        if self._trouble is not None and error is None:
+            raise self._trouble
+
+    async def sign(self) -> JournalTip | None:
+        """Sign for everything written so far; None when there is nothing new, or nowhere to."""
+        self._due, self._judged, self._heard_any = anyio.Event(), False, False
+        if not isinstance(self._journal, SignsCheckpoints):
+            return None
+        from hermes.policy.audit.checkpoints import open_signer
+
+        signer = await anyio.to_thread.run_sync(open_signer, self._home)
+        sealed = await self._journal.seal(
+            lambda tip: signer.sign(tip.seq, tip.digest, after=tip.last)
+        )
+        if sealed is not None:
+            head = signer.sign_head(sealed.seq, sealed.digest)
+            try:
+                await anyio.to_thread.run_sync(write_head, self._head, head)
+            except OSError as error:
+                raise StoreError(f"cannot write {self._head}: {error.strerror}") from error
+        return sealed
+
+    async def _sign_when_due(self) -> None:
+        while self._trouble is None or isinstance(self._trouble, StoreError):
+            with anyio.move_on_after(MAX_UNSIGNED_S):
+                await self._due.wait()
+            if self._heard_any or self._due.is_set():
+                with anyio.CancelScope(shield=True):
+                    await self._try_sign()
+            await anyio.sleep(MIN_SIGN_INTERVAL_S)
+
+    async def _try_sign(self) -> None:
+        try:
+            await self.sign()
+            self._trouble = None
+        except HermesError as error:
+            # The work goes on: what is not signed is chained, and verification says so. A store
+            # that cannot be written now is tried again when there is more to sign.
+            self._trouble = error
+        except OSError as error:
+            self._trouble = StoreError(f"cannot sign in {self._home}: {error.strerror}")
+
+    def _is_overdue(self) -> bool:
+        try:
+            return time.time() - self._head.stat().st_mtime > MAX_UNSIGNED_S
+        except OSError:
+            return True

@@ -1,0 +1,262 @@
+"""The policy of a house, opened when it is first asked; at once when there are files to be wrong.
+
+Reading the rules and the parser costs more than the rest of a start, and a question that calls
+no tool never asks the gate. But a broken policy file must stop the start, not the first deed.
+"""
+
+import fcntl
+import os
+import pwd
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from hermes.app.always_rules import AlwaysRulesFile
+from hermes.app.secret_redactor import SecretRedactor
+from hermes.core.actions import (
+    Action,
+    AnswersApprovals,
+    Approval,
+    Approver,
+    Decision,
+    KernelSupport,
+)
+from hermes.core.bus import Bus
+from hermes.core.errors import SettingsError
+from hermes.core.events.approvals import ApprovalRequested
+from hermes.core.messages import ToolCall
+from hermes.policy.actions.action_effects import IncidentFacts
+from hermes.policy.settings import PolicySettings
+from hermes.settings.load import LoadedSettings
+
+if TYPE_CHECKING:
+    from hermes.policy.approvals.approver import JournalApprover
+    from hermes.policy.decide import DocumentPolicy
+
+
+class LazyPolicy:
+    """Fulfils `Policy`, `TracksActions` and `TracksText`."""
+
+    def __init__(self, loaded: LoadedSettings, folder: Path, *, isolated: bool) -> None:
+        self._loaded = loaded
+        self._folder = folder
+        self._isolated = isolated
+        self._policy: DocumentPolicy | None = None
+        self._incidents: dict[str, IncidentFacts] = {}
+        self._always = AlwaysRulesFile(always_rules_path(loaded))
+        if any(path.is_dir() for path in self._folders()):
+            self._open()
+
+    def decide(self, action: Action) -> Decision:
+        policy = self._open()
+        deed = policy.read_effects(action)
+        verdict = policy.evaluate(deed)
+        if self._always.could_change(verdict) and self._always.changed():
+            policy.rule_set = self._always.with_current_rules(
+                policy.rule_set, home_path(self._loaded)
+            )
+            verdict = policy.evaluate(deed)
+        return verdict
+
+    def heard(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None:
+        self._open().heard(run, text, trusted, call)
+
+    def started(self, action: Action) -> None:
+        self._open().started(action)
+
+    def recalled(self, action: Action) -> None:
+        self._open().recalled(action)
+
+    def set_incident(self, run: str, incident: str, severity: str, service: str) -> None:
+        """What this run is about, for rules that ask for it."""
+        facts = IncidentFacts(id=incident, severity=severity, service=service)
+        self._incidents[run] = facts
+
+    def _folders(self) -> tuple[Path, Path]:
+        return always_rules_path(self._loaded).parent, self._folder / ".hermes" / "policies"
+
+    def _open(self) -> "DocumentPolicy":
+        if self._policy is None:
+            self._policy = open_policy(
+                self._loaded, self._folder, isolated=self._isolated, incidents=self._incidents
+            )
+        return self._policy
+
+
+def open_policy(
+    loaded: LoadedSettings,
+    folder: Path,
+    *,
+    isolated: bool,
+    incidents: Mapping[str, IncidentFacts] | None = None,
+) -> "DocumentPolicy":
+    """Raises `SettingsError` naming every mistake in the policy files with file and line."""
+    from hermes.environments.sandboxing.sandbox_records import SandboxRecords
+    from hermes.policy.actions.reader import (
+        ActionContext,
+        ActionReader,
+        file_digest,
+        resolve_symlinks,
+    )
+    from hermes.policy.actions.written_files import WRITTEN_FILES_NAME, WrittenFiles
+    from hermes.policy.command_analysis import analyse_command
+    from hermes.policy.decide import DocumentPolicy
+    from hermes.policy.loading import clock_in_timezone, open_rule_set, protected_paths
+
+    settings = effective_policy_settings(loaded, isolated=isolated)
+    home = home_path(loaded)
+    book, _ = open_rule_set(settings, loaded.home, folder, home)
+    own = protected_paths(loaded.home, folder, [loaded.journal])
+    if isolated:  # its files are not ours to look at
+        reader = ActionReader(analyse_command, own_paths=own)
+    else:
+        reader = ActionReader(
+            analyse_command,
+            own_paths=own,
+            lookup=resolve_symlinks,
+            digest=file_digest,
+            written_files=WrittenFiles(loaded.home / WRITTEN_FILES_NAME, os.path.lexists),
+            sandbox_writes=SandboxRecords(loaded.home),
+        )
+
+    def situate(action: Action) -> ActionContext:
+        here = action.cwd or str(folder)
+        run = action.run.partition("/")[0].partition("#")[0]
+        return ActionContext(
+            cwd=here,
+            home=home,
+            workspace=str(folder),
+            command=action.command,
+            incident=(incidents or {}).get(run, IncidentFacts()),
+        )
+
+    return DocumentPolicy(
+        book, reader, context_of=situate, clock=clock_in_timezone(settings.timezone)
+    )
+
+
+def kernel_support_here(loaded: LoadedSettings, place: str = "") -> KernelSupport:
+    """What the kernel would enforce in the place that the settings, or `place`, name."""
+    kind = place or loaded.settings.terminal.backend
+    if kind in ("ssh", "docker"):
+        return KernelSupport(
+            reason=f"whether the far side of {kind} can confine commands (python3 and Landlock are "
+            "needed there) is only known once Hermes has connected"
+        )
+    if kind != "local":
+        return KernelSupport(reason=f"commands in {kind} are not confined by the kernel")
+    from hermes.environments.sandboxing.support import kernel_support
+
+    return kernel_support()
+
+
+def effective_policy_settings(loaded: LoadedSettings, *, isolated: bool) -> PolicySettings:
+    """Isolated places get the kinder set, unless the operator chose one."""
+    settings = loaded.settings.policy
+    if isolated and loaded.origin("policy.set").source == "default":
+        settings = replace(settings, set="sandboxed")
+    return settings
+
+
+def always_rules_path(loaded: LoadedSettings) -> Path:
+    """Where the answers "always" are kept, among the operator's own rules."""
+    own = loaded.settings.policy.folder
+    return (Path(own).expanduser() if own else loaded.home / "policies") / "always.yaml"
+
+
+def home_path(loaded: LoadedSettings) -> str:
+    return loaded.secrets.get("HOME") or str(Path.home())
+
+
+INCIDENT_RUN_PREFIX, WATCH_RUN = "incident-", "watch"
+"""Incidents are worked on by the watch of a home, all in one process."""
+
+
+async def deny_unattended(action: Action, decision: Decision) -> Approval:
+    """Where no person can be asked, the answer is no."""
+    return Approval(approved=False, by="nobody")
+
+
+class ApplicationApprover:
+    """The `Approver` of a house: whoever sits here, and everybody who reaches the journal."""
+
+    def __init__(
+        self,
+        loaded: LoadedSettings,
+        bus: Bus,
+        policy: LazyPolicy,
+        redactor: SecretRedactor,
+        party: Approver | AnswersApprovals,
+    ) -> None:
+        self._loaded = loaded
+        self._bus = bus
+        self._policy = policy
+        self._redactor = redactor
+        self._party = None if party is deny_unattended else party
+        self._approvals: JournalApprover | None = None
+
+    async def __call__(self, action: Action, decision: Decision) -> Approval:
+        if self._approvals is None:
+            self._approvals = self._open()
+        return await self._approvals(action, decision)
+
+    def _open(self) -> "JournalApprover":
+        from hermes.policy.approvals.approver import JournalApprover
+        from hermes.policy.approvals.request import ApprovalOptions
+
+        settings = self._loaded.settings.policy
+        return JournalApprover(
+            self._bus,
+            self._policy.decide,
+            ApprovalOptions(requester=user_name(), groups=settings.groups, wait=settings.wait),
+            self._party,
+            save_always=partial(_save_always_rule, self._loaded),
+            redact=self._redactor,
+        )
+
+
+def _save_always_rule(loaded: LoadedSettings, request: ApprovalRequested, by: str) -> str:
+    from hermes.policy.approvals.always_allowed import allow_always
+
+    days = loaded.settings.policy.always_days
+    try:
+        allow_always(
+            always_rules_path(loaded), action=request.hash, shown=request.shown, owner=by, days=days
+        )
+    except (SettingsError, OSError) as error:
+        return f"approved once; always could not be kept: {error}"
+    return ""
+
+
+def user_name() -> str:
+    """Who runs this process, by the system's word and not by a variable that anybody can set."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container may run as a number without a name
+        return f"uid {os.getuid()}"
+
+
+def is_run_active(loaded: LoadedSettings, run: str) -> bool:
+    """Whether a process works on this run now, and so hears an answer at once."""
+    whole = run.partition("/")[0]  # a subagent lives in the process of its parent
+    return _is_locked(loaded, whole) or (
+        whole.startswith(INCIDENT_RUN_PREFIX) and _is_locked(loaded, WATCH_RUN)
+    )
+
+
+def _is_locked(loaded: LoadedSettings, name: str) -> bool:
+    file: Path = loaded.home / "locks" / f"{name}.lock"
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

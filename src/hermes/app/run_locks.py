@@ -1,0 +1,93 @@
+"""One process at a time for one run: a lock that ends with its holder, however it ends."""
+
+import fcntl
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from hermes.core.errors import SettingsError
+from hermes.memory.store import ClaimsRuns
+
+
+class RunLocked(SettingsError):
+    """Another living process works on this run."""
+
+
+class RunLockError(SettingsError):
+    """The lock could not be taken because its file cannot be made."""
+
+
+class RunLocks:
+    """The runs this process works on. Given back by `close`, by exit, and by `kill -9`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._held: dict[str, int] = {}
+
+    def acquire(self, run: str) -> None:
+        """Raises `RunLocked`, naming the process that has it, and `RunLockError`."""
+        if run in self._held:
+            return
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            while (descriptor := _lock_file(self._lock_path(run), run)) is None:
+                pass  # its holder removed the file between our opening and locking it
+        except OSError as error:
+            raise RunLockError(
+                f"the lock of {run} cannot be made in {self._folder}: {error.strerror}; free some "
+                "space and make the folder writable"
+            ) from error
+        self._held[run] = descriptor
+        with suppress(OSError):  # on a full disk the lock holds without the number
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, str(os.getpid()).encode())
+
+    def release(self, run: str) -> None:
+        descriptor = self._held.pop(run)
+        with suppress(OSError):
+            self._lock_path(run).unlink(missing_ok=True)  # while still locked: see `_lock`
+        os.close(descriptor)
+
+    def close(self) -> None:
+        for run in tuple(self._held):
+            self.release(run)
+
+    def _lock_path(self, run: str) -> Path:
+        return self._folder / f"{run.replace('/', '-')}.lock"
+
+
+async def lock_run(run: str, claims: RunLocks, journal: object) -> None:
+    """On this machine, and where several machines share a store, among all of them."""
+    claims.acquire(run)
+    holder = await journal.claim(run) if isinstance(journal, ClaimsRuns) else ""
+    if holder:
+        claims.release(run)
+        raise RunLocked(
+            f"{run} is open on another machine or in another process ({holder}); end that one "
+            "first, or begin a new conversation"
+        )
+
+
+def _lock_file(file: Path, run: str) -> int | None:
+    """The locked file, or None when it is no longer the one that goes by this name."""
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.read(descriptor, 20).decode(errors="replace").strip() or "unknown"
+        os.close(descriptor)
+        raise RunLocked(
+            f"{run} is open in another process ({holder}); end that one first, or begin a new "
+            "conversation"
+        ) from None
+    if _is_same_file(file, descriptor):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _is_same_file(file: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(file.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

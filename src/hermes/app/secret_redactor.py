@@ -1,0 +1,78 @@
+"""What must not be kept or shown, for one house: our own values, and what looks like a secret."""
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hermes.core.events import Event, decode_event
+from hermes.core.events.base import UnknownEvent
+from hermes.core.messages import Value
+from hermes.settings.load import LoadedSettings
+from hermes.settings.variable_names import (
+    MODEL_VARIABLE,
+    PROVIDER_VARIABLE,
+    UNSUPPORTED_VARIABLES,
+    key_for_variable,
+)
+
+if TYPE_CHECKING:
+    from hermes.policy.redaction.event_redactor import EventRedactor
+
+
+_EMPTY_JSON = msgspec.Raw()
+
+
+class _ExportLine(Value, kw_only=True, frozen=True):
+    seq: int
+    kind: str
+    event: msgspec.Raw = _EMPTY_JSON
+
+
+class SecretRedactor:
+    """Takes secrets out of texts and events. The patterns are loaded with the first of them."""
+
+    def __init__(self, loaded: LoadedSettings) -> None:
+        self._loaded = loaded
+        self._cleaner: EventRedactor | None = None
+
+    def __call__(self, text: str) -> str:
+        return self._open().text(text)
+
+    def clean_event(self, event: Event) -> Event:
+        return self._open()(event)
+
+    def clean_recorded(self, event: Event | UnknownEvent) -> Event | UnknownEvent:
+        """For exports: what an older version kept in the clear. What we cannot read stays."""
+        return event if isinstance(event, UnknownEvent) else self._open()(event)
+
+    def clean_line(self, line: bytes) -> bytes:
+        """A line of an export of the journal, cleaned; the same bytes when there is no need."""
+        told = msgspec.json.decode(line, type=_ExportLine)
+        if told.event == _EMPTY_JSON:
+            return line
+        event = decode_event(told.kind, bytes(told.event))
+        cleaned = self.clean_recorded(event)
+        if cleaned is event:
+            return line
+        return msgspec.json.encode({"seq": told.seq, "kind": told.kind, "event": cleaned})
+
+    def _open(self) -> "EventRedactor":
+        if self._cleaner is None:
+            from hermes.policy.redaction.event_redactor import EventRedactor
+            from hermes.policy.redaction.redactor import Redactor
+
+            self._cleaner = EventRedactor(Redactor(own_secret_values(self._loaded)).clean)
+        return self._cleaner
+
+
+def own_secret_values(loaded: LoadedSettings) -> dict[str, str]:
+    """What stands in our `.env`, but for plain settings, and whatever else is named like a key."""
+    secrets = loaded.secrets
+    kept = {
+        name: secrets[name]
+        for name in secrets.kept
+        if name in secrets
+        and key_for_variable(name) is None
+        and name not in (PROVIDER_VARIABLE, MODEL_VARIABLE, *UNSUPPORTED_VARIABLES)
+    }
+    return {**secrets.sensitive(), **kept}

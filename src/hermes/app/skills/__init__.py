@@ -1,0 +1,1 @@
+"""Joins the skill library, its lifecycle, review and exchange to the settings of a home."""

@@ -1,0 +1,97 @@
+"""Joins the skill library to the house: states from the journal, playbooks to the executor."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hermes.core.events.skills import SkillChanged, SkillState
+from hermes.core.knowledge import SkillCard
+from hermes.core.messages import ToolCall, ToolResult
+from hermes.core.protocols import Journal, ToolContext
+from hermes.settings.load import LoadedSettings
+from hermes.skills.discovery import SkillRoot, default_roots, read_descriptions
+from hermes.tools.executor import Executor
+from hermes.tools.skills import MAX_INDEX_TOKENS, render_skill_index
+
+if TYPE_CHECKING:
+    from hermes.skills.library import SkillLibrary
+    from hermes.skills.matching import SkillCatalog
+
+SKILL_VIEW_TOOL = "skill_view"
+"""Where an agent has this tool, its prompt lists the skills."""
+SKILLS_HEADING = "Skills, proven ways to do things; skill_view(name) opens one before you begin:"
+
+
+def open_library(
+    loaded: LoadedSettings,
+    folder: Path | None = None,
+    states: Mapping[str, SkillState] | None = None,
+) -> "SkillLibrary":
+    """Bundled, the person's in the home, the project's in `.hermes/skills` of the folder."""
+    from hermes.skills.library import SkillLibrary
+
+    return SkillLibrary(default_roots(loaded.home, folder), states)
+
+
+async def read_skill_states(journal: Journal) -> dict[str, SkillState]:
+    """Where each skill's life has got to, as the journal tells it."""
+    found: dict[str, SkillState] = {}
+    async for recorded in journal.read(kinds=("skill.changed",)):
+        if isinstance(recorded.event, SkillChanged) and not recorded.event.candidate:
+            found[recorded.event.skill] = recorded.event.state
+    return found
+
+
+def tool_caller(
+    executor: Executor, context: ToolContext
+) -> Callable[[ToolCall], Awaitable[ToolResult]]:
+    """The executor as a playbook sees it."""
+
+    async def execute(call: ToolCall) -> ToolResult:
+        return await executor.execute(call, context)
+
+    return execute
+
+
+class ApplicationSkills:
+    """The library of a house, opened when it is first asked for. Fulfils `ReadsSkillLibrary`."""
+
+    def __init__(self, loaded: LoadedSettings, folder: Path, journal: Journal) -> None:
+        self._loaded, self._folder, self._journal = loaded, folder, journal
+        self._desk: SkillCatalog | None = None
+
+    async def categories(self) -> Sequence[tuple[str, int]]:
+        return await (await self._open()).categories()
+
+    async def cards(self, category: str = "", task: str = "") -> Sequence[SkillCard]:
+        return await (await self._open()).cards(category, task)
+
+    async def body(self, name: str) -> str:
+        return await (await self._open()).body(name)
+
+    async def outline(self, name: str) -> str:
+        return await (await self._open()).outline(name)
+
+    async def linked(self, name: str, file: str) -> str:
+        return await (await self._open()).linked(name, file)
+
+    def section(self) -> str:
+        """For the prompt: names and what each is for, within its budget of tokens."""
+        found = [
+            SkillCard(name=name, description=description)
+            for name, description in read_descriptions(root.path for root in self._roots())
+        ]
+        listed = render_skill_index(found, MAX_INDEX_TOKENS - 50)
+        return f"{SKILLS_HEADING}\n{listed}" if listed else ""
+
+    def _roots(self) -> "list[SkillRoot]":
+        return default_roots(self._loaded.home, self._folder)
+
+    async def _open(self) -> "SkillCatalog":
+        if self._desk is None:
+            from hermes.skills.library import SkillLibrary
+            from hermes.skills.matching import SkillCatalog
+
+            states = await read_skill_states(self._journal)
+            self._desk = SkillCatalog(SkillLibrary(self._roots(), states))
+        return self._desk

@@ -1,0 +1,277 @@
+"""Looks back over failing runs: one proposal by a model, tried at the same gate as any skill."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+
+from hermes.app.run_locks import RunLocked, RunLocks, lock_run
+from hermes.app.skills.lifecycle import PublishEvents, SkillLifecycle
+from hermes.app.skills.review_due import find_due_review, list_unreviewed_tasks
+from hermes.core.errors import HermesError, SettingsError
+from hermes.core.events.runs import ModelAnswered
+from hermes.core.events.skills import SkillsReviewed
+from hermes.core.messages import Completion, Message, ToolSpec, Value
+from hermes.core.protocols import Journal, JournalRecord, Model
+from hermes.core.run_ids import new_id
+from hermes.settings.load import LoadedSettings
+from hermes.skills.history import copy_skill
+from hermes.skills.library import Skill, SkillLibrary
+from hermes.skills.lifecycle.evaluation import ReplayCase, RunReplay, parse_replay_case
+from hermes.skills.lifecycle.proposal import SkillProposal, propose_change
+from hermes.skills.lifecycle.review import DueReview, describe_failures, find_most_common_error
+from hermes.skills.lifecycle.status import SkillStatus
+from hermes.skills.playbook.reader import PLAYBOOK_FILE as PLAYBOOK
+
+if TYPE_CHECKING:
+    from hermes.skills.lifecycle.evolution import CaseScore
+
+SKILL_FILE = "SKILL.md"
+
+
+async def review_failures(
+    found: DueReview,
+    journal: Journal,
+    lifecycle: SkillLifecycle,
+    library: SkillLibrary,
+    model: Model,
+    replay: Callable[[Skill], RunReplay],
+) -> SkillsReviewed:
+    """Raises `ModelError`. Without cases that once proved the skill, the change stays a draft."""
+    run = new_id("review")
+    runs: dict[str, list[JournalRecord]] = {}
+    for task in found.tasks:
+        runs[task.run] = [each async for each in journal.read(run=task.run)]
+    proposal, why = await propose_change(found, runs, library.skills, model)
+    names = tuple(task.run for task in found.tasks)
+    if proposal is None:
+        return SkillsReviewed(run=run, why=found.why, runs=names, detail=why)
+    accepted, detail = await _try_proposal(proposal, lifecycle, library, replay, run)
+    return SkillsReviewed(
+        run=run,
+        why=found.why,
+        runs=names,
+        changed=proposal.skill,
+        accepted=accepted,
+        detail=f"{proposal.why}; {detail}",
+    )
+
+
+async def _try_proposal(
+    proposal: SkillProposal,
+    lifecycle: SkillLifecycle,
+    library: SkillLibrary,
+    replay: Callable[[Skill], RunReplay],
+    run: str,
+) -> tuple[bool, str]:
+    skill = library.find(proposal.skill)
+    changes = {proposal.file: proposal.text}
+    drafted = await lifecycle.candidate(skill, changes, run=run, reason=proposal.why)
+    cases = proving_cases(await lifecycle.life(skill.name))
+    if not cases:
+        return False, "no case has proven this skill yet, so the change waits as a draft"
+    changed = lifecycle.read_skill(drafted.folder)
+    judgement, _ = await lifecycle.evaluate(drafted.folder, cases, replay(changed), run=run)
+    return judgement.passed, "it passed the gate" if judgement.passed else judgement.reasons[0]
+
+
+def proving_cases(life: SkillStatus) -> list[ReplayCase]:
+    """The cases of its last gate, to be played again."""
+    told = life.measured.cases if life.measured else ()
+    return [case for case in map(parse_replay_case, told) if case is not None]
+
+
+async def evolve_skill(
+    skill: Skill,
+    lifecycle: SkillLifecycle,
+    model: Model,
+    replay: Callable[[Skill], RunReplay],
+    *,
+    plays: int = 24,
+) -> tuple[bool, str]:
+    """Search for better texts of a skill with `gepa`; the best one still has to pass the gate.
+
+    Raises `SettingsError` without the extra, or without cases to play.
+    """
+    try:
+        from hermes.skills.lifecycle.evolution import evolve_texts
+    except ImportError as error:
+        raise SettingsError("this needs the extra: pip install 'hermes[evolve]'") from error
+    from tempfile import TemporaryDirectory
+
+    cases = proving_cases(await lifecycle.life(skill.name))
+    if not cases:
+        raise SettingsError(f"no case has proven {skill.name}; see: hermes skills promote --help")
+    texts = {name: skill.read_linked_file(name) for name in skill.files if name == PLAYBOOK}
+    texts[SKILL_FILE] = (skill.folder / SKILL_FILE).read_text("utf-8")
+    with TemporaryDirectory() as folder:
+        trial = SkillTextTrial(skill, Path(folder), lifecycle, replay)
+        best = await evolve_texts(texts, cases, trial.score, model, max_replays=plays)
+    if best == texts:
+        return False, "nothing better was found"
+    run, told = new_id("evolve"), f"evolved over {plays} plays"
+    drafted = await lifecycle.candidate(skill, best, run=run, reason=told)
+    changed = lifecycle.read_skill(drafted.folder)
+    judgement, _ = await lifecycle.evaluate(drafted.folder, cases, replay(changed), run=run)
+    return judgement.passed, "it passed the gate" if judgement.passed else judgement.reasons[0]
+
+
+class SkillTextTrial:
+    """A skill with other texts, played; what is wrong with them is what to learn from."""
+
+    def __init__(
+        self,
+        skill: Skill,
+        folder: Path,
+        lifecycle: SkillLifecycle,
+        replay: Callable[[Skill], RunReplay],
+    ) -> None:
+        self._skill, self._lifecycle, self._replay = skill, lifecycle, replay
+        self._folder = folder
+        self._count = 0
+
+    async def score(self, texts: dict[str, str], case: ReplayCase) -> "CaseScore":
+        from hermes.skills.lifecycle.evolution import CaseScore
+
+        self._count += 1
+        folder = self._folder / str(self._count) / self._skill.name
+        copy_skill(self._skill.folder, folder)
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        try:
+            changed = self._lifecycle.read_skill(folder)
+        except SettingsError as error:
+            return CaseScore(score=0.0, feedback=str(error))
+        fatal = [str(each) for each in changed.problems if each.fatal]
+        if fatal:
+            return CaseScore(score=0.0, feedback="; ".join(fatal))
+        played = await self._replay(changed)(case, True)
+        told = f"{'solved' if played.solved else 'not solved'} in {played.seconds:.1f} s"
+        if played.harm:
+            return CaseScore(score=0.0, feedback=f"{told}; harm: {'; '.join(played.harm)}")
+        quick = 1.0 / (1.0 + played.seconds / 10.0)
+        return CaseScore(score=0.7 + 0.3 * quick if played.solved else 0.0, feedback=told)
+
+
+REVIEW_RUN = "review"
+REVIEW_TIMEOUT_S = 1800.0
+"""Seconds after which a review ends with nothing, whatever it waits for."""
+
+
+class ReviewStatus(Value, kw_only=True, frozen=True):
+    by_itself: bool
+    model: str
+    """Who would propose changes; empty: failures are only counted."""
+    running: str = ""
+    """Which process is at it."""
+    due: DueReview | None = None
+    tasks: int = 0
+    """Finished since the last one."""
+    every: int = 15
+    alike: int = 0
+    """Of these, those that met the most frequent error."""
+    same: int = 3
+    last: SkillsReviewed | None = None
+    last_at: datetime | None = None
+
+
+@asynccontextmanager
+async def review_lock(loaded: LoadedSettings, journal: Journal) -> AsyncIterator[None]:
+    """One review at a time of a home, and of a store that is shared. Raises `SettingsError`."""
+    claims = RunLocks(loaded.home / "locks")
+    try:
+        await lock_run(REVIEW_RUN, claims, journal)
+    except RunLocked as taken:
+        told = "a review is at work already; see: hermes skills review --status"
+        raise SettingsError(told) from taken
+    try:
+        yield
+    finally:
+        claims.close()
+
+
+async def run_automatic_review(
+    found: DueReview,
+    journal: Journal,
+    lifecycle: SkillLifecycle,
+    library: SkillLibrary,
+    publish: PublishEvents,
+    model: Model | None,
+    replay: Callable[[Skill], RunReplay],
+) -> SkillsReviewed:
+    """Always ends with a word in the journal: what failed once is not tried again at once."""
+    counted = _MeteredModel(model) if model is not None else None
+    event = await review_without_model(found, journal) if counted is None else None
+    if counted is not None:
+        with anyio.move_on_after(REVIEW_TIMEOUT_S):
+            try:
+                event = await review_failures(found, journal, lifecycle, library, counted, replay)
+            except HermesError as error:
+                event = await review_without_model(found, journal, f"no review by a model: {error}")
+        costs = [
+            ModelAnswered(run=REVIEW_RUN, model=each.model, usage=each.usage)
+            for each in counted.answers
+        ]
+        await publish(*costs)
+    event = event or await review_without_model(found, journal, "it took too long and was given up")
+    await publish(event)
+    return event
+
+
+async def review_without_model(found: DueReview, journal: Journal, why: str = "") -> SkillsReviewed:
+    """What can be said without a model: which failures are alike, and which skills were at hand."""
+    runs = {task.run: [each async for each in journal.read(run=task.run)] for task in found.tasks}
+    said = why or "no model may propose anything (skills.review_model)"
+    return SkillsReviewed(
+        run=new_id(REVIEW_RUN),
+        why=found.why,
+        runs=tuple(runs),
+        detail=f"{describe_failures(found, runs)}; {said}",
+    )
+
+
+async def read_review_status(journal: Journal, loaded: LoadedSettings) -> ReviewStatus:
+    settings = loaded.settings.skills
+    last: SkillsReviewed | None = None
+    async for recorded in journal.read(kinds=("skill.reviewed",)):
+        last = recorded.event if isinstance(recorded.event, SkillsReviewed) else last
+    tasks = await list_unreviewed_tasks(journal)
+    return ReviewStatus(
+        by_itself=settings.review_by_itself,
+        model=settings.review_model,
+        running=await _find_running_review(journal, loaded),
+        due=await find_due_review(journal, loaded),
+        tasks=len(tasks),
+        every=settings.review_every,
+        alike=len(find_most_common_error(tasks)[1]),
+        same=settings.same_errors,
+        last=last,
+        last_at=last.at if last else None,
+    )
+
+
+async def _find_running_review(journal: Journal, loaded: LoadedSettings) -> str:
+    try:
+        async with review_lock(loaded, journal):
+            return ""
+    except SettingsError as taken:
+        return str(taken.__cause__)
+
+
+class _MeteredModel:
+    """A model whose answers are remembered, for what they cost. Fulfils `Model`."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.name, self.window = model.name, model.window
+        self.answers: list[Completion] = []
+
+    async def complete(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
+    ) -> Completion:
+        answer = await self._model.complete(messages, tools)
+        self.answers.append(answer)
+        return answer

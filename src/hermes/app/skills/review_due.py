@@ -1,0 +1,53 @@
+"""Whether a review is due, as the journal tells it: light, as every goodbye asks."""
+
+from collections.abc import AsyncIterator
+
+from hermes.core.events.skills import SkillsReviewed
+from hermes.core.protocols import Journal, JournalRecord
+from hermes.settings.load import LoadedSettings
+from hermes.skills.lifecycle.review import (
+    DueReview,
+    FinishedTask,
+    check_review_due,
+    list_finished_tasks,
+)
+
+REVIEW_EVENT_KINDS = ("run.started", "turn.ended", "tool.finished", "incident.verified")
+
+
+async def find_due_review(
+    journal: Journal, loaded: LoadedSettings, *, anyway: bool = False
+) -> DueReview | None:
+    """What there is to read; with `anyway` also before its time, or what was only counted."""
+    settings = loaded.settings.skills
+    last, records = await _since_last_review(journal)
+    found = check_review_due(records, every=settings.review_every, same=settings.same_errors)
+    if found is not None or not anyway:
+        return found
+    tasks = list_finished_tasks(records)
+    if not any(task.failed or task.errors for task in tasks) and last is not None:
+        seen = () if last.changed else last.runs
+        again = [each for run in seen async for each in _read_run(journal, run)]
+        tasks = list_finished_tasks(again)
+    failing = [task for task in tasks if task.failed or task.errors]
+    return DueReview(why="asked for", tasks=tuple(failing[-10:])) if failing else None
+
+
+async def list_unreviewed_tasks(journal: Journal) -> list[FinishedTask]:
+    """Finished since the last review."""
+    return list_finished_tasks((await _since_last_review(journal))[1])
+
+
+async def _since_last_review(journal: Journal) -> tuple[SkillsReviewed | None, list[JournalRecord]]:
+    """The last review, and what there is to count since: the rest is never read again."""
+    last: JournalRecord | None = None
+    async for recorded in journal.read(kinds=("skill.reviewed",)):
+        last = recorded
+    after = last.seq if last is not None else 0
+    records = [each async for each in journal.read(after=after, kinds=REVIEW_EVENT_KINDS)]
+    event = last.event if last is not None else None
+    return event if isinstance(event, SkillsReviewed) else None, records
+
+
+def _read_run(journal: Journal, run: str) -> AsyncIterator[JournalRecord]:
+    return journal.read(run=run, kinds=REVIEW_EVENT_KINDS)

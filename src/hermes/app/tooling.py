@@ -1,0 +1,110 @@
+"""Opens the environment that the settings name: the place where commands run."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from hermes.agent.settings import AgentSettings
+from hermes.core.knowledge import KeepsNotes, ReadsSkillLibrary, SearchesSessions
+from hermes.core.messages import Value
+from hermes.core.plugins import plugin_names
+from hermes.core.protocols import Environment, Tool
+from hermes.environments.open import EnvironmentOpening, open_environment, select_variables
+from hermes.settings.default_model import LOCAL_MODEL
+from hermes.settings.load import LoadedSettings
+from hermes.tools.memory import make_memory, make_session_search
+from hermes.tools.skills import make_skills
+from hermes.tools.terminal import make_terminal
+from hermes.tools.toolsets import ToolCatalog, build_catalog
+
+
+def configured_environment(loaded: LoadedSettings, folder: Path) -> Environment:
+    """The environment that the settings name, not yet entered."""
+    return open_environment(environment_options(loaded, folder))
+
+
+def environment_options(loaded: LoadedSettings, folder: Path) -> EnvironmentOpening:
+    """What a kind of place may know."""
+    terminal = loaded.settings.terminal
+    return EnvironmentOpening(
+        settings=terminal,
+        directory=folder,
+        home=loaded.home,
+        variables=select_variables(
+            loaded.secrets, terminal.pass_variables, withheld=loaded.secrets.kept
+        ),
+        secrets=loaded.secrets,
+    )
+
+
+DELEGATE_TOOL = "delegate"
+
+
+class AgentTooling(Value, frozen=True):
+    catalogue: ToolCatalog
+    agent: AgentSettings
+    detected: str = ""
+    """Who answers and why, when nobody chose a model."""
+    problems: tuple[str, ...] = ()
+    """Tools of the home that could not be read, with file and line."""
+
+
+def application_tools(
+    loaded: LoadedSettings, notes: KeepsNotes, search: SearchesSessions, skills: ReadsSkillLibrary
+) -> dict[str, Tool]:
+    """Tools that reach into this house, and not only into the place where it works."""
+    own: dict[str, Tool] = {"session_search": make_session_search(search), **make_skills(skills)}
+    return {**own, "memory": make_memory(notes)} if loaded.settings.memory.notes else own
+
+
+def build_tooling(
+    loaded: LoadedSettings,
+    *,
+    model: str = "",
+    toolsets: Sequence[str] = (),
+    own: Mapping[str, Tool] | None = None,
+) -> AgentTooling:
+    """What is not said here is as the settings say."""
+    settings, detected = loaded.settings.tools, ""
+    mistakes: tuple[str, ...] = ()
+    why = loaded.origin("model.default")
+    if toolsets:
+        settings = msgspec.structs.replace(settings, toolsets=tuple(toolsets))
+    if not model and why.source == "detected":
+        detected = _detection_note(loaded.settings.model.default, why.where)
+        if loaded.settings.model.default == LOCAL_MODEL and not toolsets:
+            # So small a model calls tools for the sake of calling them; it may only talk.
+            settings = msgspec.structs.replace(settings, toolsets=())
+    terminal = loaded.settings.terminal
+    extra: dict[str, Tool] = {
+        "terminal": make_terminal(timeout=terminal.timeout, max_timeout=terminal.max_timeout),
+        **(own or {}),
+    }
+    folder = loaded.home / "tools"
+    if folder.is_dir():
+        from hermes.tools.yaml_tools import load_tool_folder
+
+        declared = load_tool_folder(folder, taken=plugin_names("tools"))
+        extra |= declared.tools
+        mistakes = declared.problems
+    catalogue = build_catalog(settings, extra=extra, elsewhere=[DELEGATE_TOOL])
+    return AgentTooling(
+        catalogue, _agent_settings(loaded.settings.agent, catalogue), detected, mistakes
+    )
+
+
+def _agent_settings(settings: AgentSettings, catalogue: ToolCatalog) -> AgentSettings:
+    """The agent brings `delegate` along by itself, unless the chosen toolsets leave it out."""
+    if DELEGATE_TOOL in catalogue.elsewhere:
+        return settings
+    return msgspec.structs.replace(settings, max_depth=0)
+
+
+def _detection_note(model: str, why: str) -> str:
+    if model != LOCAL_MODEL:
+        return f"{model} answers, because {why}"
+    return (
+        f"{why}: answers come from checks and the journal only; `hermes setup` adds a model that "
+        "can investigate"
+    )

@@ -1,0 +1,263 @@
+"""`hermes audit`: what was decided, by whom, and the proof that nobody rewrote it."""
+
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hermes.cli import exit_codes
+from hermes.cli.context import find_run, load_settings, query_journal, require_journal, since_option
+from hermes.cli.lazy import CommandWithExamples, GroupWithExamples
+from hermes.cli.output import (
+    echo,
+    json_option,
+    note,
+    print_fields,
+    print_json,
+    print_table,
+    write_events,
+)
+from hermes.cli.render.terminal_text import clip, escape_invisible
+from hermes.core.errors import HermesError
+from hermes.core.protocols import JournalRecord
+from hermes.memory.store import JournalStore, store_exists
+from hermes.policy.audit.history import (
+    AUDIT_EVENT_KINDS,
+    AuditedAction,
+    AuditFilter,
+    fold_audited_actions,
+)
+
+if TYPE_CHECKING:
+    from hermes.app.audit_verification import AuditProof, AuditReport
+
+AUDIT_COMMANDS = {
+    "verify": (
+        "hermes.cli.admin.audit:verify",
+        "Find any edit, deletion, reordering or truncation",
+    ),
+    "show": (
+        "hermes.cli.admin.audit:show",
+        "Who wanted what, which rule said what, what came of it",
+    ),
+    "export": ("hermes.cli.admin.audit:export", "The log as lines of JSON that prove themselves"),
+    "key": ("hermes.cli.admin.audit:key", "The public key, for those who verify elsewhere"),
+}
+existing_file = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+@click.group(
+    cls=GroupWithExamples,
+    table=AUDIT_COMMANDS,
+    examples="""
+hermes audit verify
+hermes audit show --since 7d --verdict ask
+hermes audit export -o audit.jsonl && hermes audit verify --export audit.jsonl
+hermes audit verify --journal copy.db --key audit.pub --head audit.head
+""",
+)
+def audit() -> None:
+    """Show, verify and export what was decided, approved and done."""
+
+
+@click.command(cls=CommandWithExamples, examples="hermes audit verify --json")
+@click.option("--journal", type=existing_file, help="A copied journal; needs --key.")
+@click.option("--export", "exported", type=existing_file, help="A file of `hermes audit export`.")
+@click.option(
+    "--key", "key_file", type=existing_file, help="Public key to trust; else the home's own."
+)
+@click.option("--head", type=existing_file, help="Signed head; else audit.head beside the file.")
+@json_option
+@click.pass_context
+def verify(
+    ctx: click.Context,
+    journal: Path | None,
+    exported: Path | None,
+    key_file: Path | None,
+    head: Path | None,
+    as_json: bool,
+) -> int:
+    """Hold every event against the chain, the signed checkpoints and the head.
+
+    Exit codes: 0 verified, 6 something was changed, removed, moved or cut off, 1 nothing speaks
+    against it but something needed for the proof is missing (a key, a head, any signature).
+    """
+    from hermes.app.audit_verification import verify_export, verify_journal
+    from hermes.memory.store import display_location
+
+    if journal and exported:
+        raise click.UsageError("say either --journal or --export")
+    if journal and not key_file:
+        raise click.UsageError("a copied journal needs --key: the public key you trust")
+    loaded = load_settings(ctx)
+    file = journal or exported
+    proof = _load_proof(loaded.home, display_location(loaded.store), file, key_file, head)
+    progress = None if as_json else _VerifyProgress()
+    if exported is not None:
+        report = verify_export(exported, proof, progress)
+    else:
+        report = verify_journal(_audited_journal(journal or loaded.store, proof), proof, progress)
+    _print_report(report, as_json)
+    return {"verified": exit_codes.OK, "tampered": exit_codes.STORE}.get(
+        report.status, exit_codes.FAILED
+    )
+
+
+def _load_proof(
+    home: Path, own: str, file: Path | None, key_file: Path | None, head: Path | None
+) -> "AuditProof":
+    from hermes.app.audit_verification import proof_of_files, proof_of_home
+    from hermes.policy.audit.head import HEAD_FILE_NAME, head_file
+
+    beside = None if file is None else file.with_name(HEAD_FILE_NAME)
+    if beside is not None and not beside.exists():
+        beside = None
+    usual = beside if file is not None and key_file is not None else head_file(home, own)
+    if key_file is not None:
+        return proof_of_files(key_file, head or usual)
+    return proof_of_home(home, head or usual or head_file(home, own))
+
+
+def _audited_journal(journal: Path | str, proof: "AuditProof") -> Path | str:
+    if isinstance(journal, Path) and not journal.exists() and proof.head is None:
+        raise HermesError(f"there is no journal yet: {journal} appears with the first conversation")
+    return journal
+
+
+class _VerifyProgress:
+    """A line that is written over, on a terminal, once it takes longer than a moment."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+
+    def __call__(self, seq: int) -> None:
+        if sys.stderr.isatty() and time.monotonic() - self._began > 1:
+            click.echo(f"\r{seq:,} events verified", nl=False, err=True)
+
+
+def _print_report(report: "AuditReport", as_json: bool) -> None:
+    plain = {name: getattr(report, name) for name in report.__struct_fields__}
+    if as_json:
+        print_json({"ok": report.status == "verified", **plain})
+        return
+    listed = ("problems", "doubts", "status")
+    print_fields(
+        {name.replace("_", " "): value for name, value in plain.items() if name not in listed}
+    )
+    for text in (*report.problems, *report.doubts):
+        note(text)
+    echo(_VERIFY_TEXTS[report.status], bold=True)
+
+
+_VERIFY_TEXTS = {
+    "verified": "verified: everything signed is as it was written",
+    "tampered": "TAMPERED: this is not what was written",
+    "unproven": "unproven: nothing speaks against it, but see above for what is missing",
+}
+
+
+@click.command(cls=CommandWithExamples, examples="hermes audit key > audit.pub")
+@json_option
+@click.pass_context
+def key(ctx: click.Context, as_json: bool) -> None:
+    """Print the public key. Keep a copy elsewhere: it is what `verify --key` trusts."""
+    from hermes.policy.audit.checkpoints import key_fingerprint, read_own_public_key
+
+    home = load_settings(ctx).home
+    public, wrong = read_own_public_key(home)
+    if public is None or wrong:
+        raise HermesError(f"{wrong}; a key is made when something is first signed")
+    if as_json:
+        print_json({"public": public.hex(), "fingerprint": key_fingerprint(public)})
+        return
+    echo(public.hex())
+    note(f"fingerprint {key_fingerprint(public)}")
+
+
+AUDIT_VERDICTS = ("allow", "ask", "deny", "dry-run")
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="""
+hermes audit show --since 7d
+hermes audit show --run latest --verdict ask
+hermes audit show --rule 'destructive*' --json
+""",
+)
+@since_option
+@click.option("--run", help="Only one run and its subagents: an id, a title, or latest.")
+@click.option("--rule", default="*", help="Only what this rule decided; may hold * and ?.")
+@click.option("--verdict", type=click.Choice(AUDIT_VERDICTS), help="Only this verdict.")
+@json_option
+@click.pass_context
+def show(
+    ctx: click.Context,
+    since: datetime | None,
+    run: str | None,
+    rule: str,
+    verdict: str | None,
+    as_json: bool,
+) -> None:
+    """List decisions, approvals and executions: who, what, which rule, what came of it."""
+    loaded = load_settings(ctx)
+
+    async def ask(journal: JournalStore) -> tuple[str, list[JournalRecord]]:
+        wanted = (await find_run(journal, run)).id if run else ""
+        return wanted, [one async for one in journal.read(kinds=AUDIT_EVENT_KINDS)]
+
+    wanted, records = query_journal(loaded, ask) if store_exists(loaded.store) else ("", [])
+    asked = AuditFilter(since=since, run=wanted, rule=rule, verdict=verdict or "")
+    deeds = [deed for deed in fold_audited_actions(records) if asked.matches(deed)]
+    if as_json:
+        print_json(
+            [{name: getattr(deed, name) for name in deed.__struct_fields__} for deed in deeds]
+        )
+        return
+    print_table(
+        ("event", "at", "run", "who", "action", "verdict", "rule", "people", "result"),
+        [_audit_row(deed) for deed in deeds],
+        empty="nothing was decided yet" if not records else "nothing fits",
+    )
+
+
+def _audit_row(entry: AuditedAction) -> tuple[object, ...]:
+    action = clip(escape_invisible(f"{entry.tool}: {entry.what}"), 60)
+    result = entry.result or ("running, or cut off" if entry.started else "not run")
+    when = entry.at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    who = entry.origin or "?"
+    people = "; ".join(entry.people)
+    return entry.seq, when, entry.run, who, action, entry.verdict, entry.rule, people, result
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="""
+hermes audit export -o audit.jsonl
+hermes audit verify --export audit.jsonl
+""",
+)
+@click.option("--full", is_flag=True, help="Also what was said; else of that only the hashes.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="A new file; else stdout.")
+@click.pass_context
+def export(ctx: click.Context, full: bool, output: Path | None) -> None:
+    """Write the log as lines of JSON with digests: `verify --export` proves it again, anywhere.
+
+    Conversations stay at home: of an event that is not about decisions only its hash is written.
+    Secrets that an older version kept are taken out, and the hash of the original stands beside.
+    """
+    from hermes.app.secret_redactor import SecretRedactor
+    from hermes.memory.store import export_verifiable
+
+    loaded = load_settings(ctx)
+    lines = export_verifiable(
+        require_journal(loaded),
+        None if full else AUDIT_EVENT_KINDS,
+        clean=SecretRedactor(loaded).clean_recorded,
+    )
+    write_events(lines, output, new_file_only=True)
+    if output is not None:
+        note("hand over audit.pub and audit.head with it: they are what it is verified with")

@@ -1,0 +1,301 @@
+"""`hermes config`: see, explain, check and change what is set."""
+
+import sys
+
+import click
+
+from hermes.cli import exit_codes
+from hermes.cli.context import command_line_overrides, home_folder, load_settings
+from hermes.cli.lazy import CommandWithExamples, GroupWithExamples
+from hermes.cli.output import (
+    confirm,
+    echo,
+    json_option,
+    note,
+    print_fields,
+    print_json,
+    print_table,
+)
+from hermes.core.errors import SettingsError
+from hermes.settings.load import LoadedSettings
+
+CONFIG_COMMANDS = {
+    "view": ("hermes.cli.admin.config:view", "All settings, and where each came from"),
+    "get": ("hermes.cli.admin.config:get", "One value, for scripts"),
+    "explain": ("hermes.cli.admin.config:explain", "What a key means and who set it"),
+    "check": ("hermes.cli.admin.config:check", "Find mistakes and missing keys"),
+    "path": ("hermes.cli.admin.config:path", "Where the files are"),
+    "set": ("hermes.cli.admin.config:set_", "Set a key; secrets go to .env"),
+    "unset": ("hermes.cli.admin.config:unset", "Take a key out again"),
+    "edit": ("hermes.cli.admin.config:edit", "Open config.yaml in your editor"),
+    "migrate": ("hermes.cli.admin.config:migrate", "Bring an old file up to date"),
+}
+
+
+@click.group(
+    cls=GroupWithExamples,
+    table=CONFIG_COMMANDS,
+    invoke_without_command=True,
+    examples="""
+hermes config                                    all settings and where they came from
+hermes config set model.default openai:gpt-4o    checked, and comments stay
+hermes config set OPENROUTER_API_KEY             asks for it without showing it
+hermes config explain agent.max_iterations       what it means, who set it
+""",
+)
+@json_option
+@click.pass_context
+def config(ctx: click.Context, as_json: bool) -> None:
+    """See, change, check and explain settings. Without a command: view.
+
+    Later sources win: defaults, config.yaml, .env, environment variables, `hermes --set`.
+    """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(view, as_json=as_json, changed=False)
+
+
+@click.command(cls=CommandWithExamples, examples="hermes config view --changed --json")
+@click.option("--changed", is_flag=True, help="Leave out what is as it was shipped.")
+@json_option
+@click.pass_context
+def view(ctx: click.Context, changed: bool, as_json: bool) -> None:
+    """Show all settings, and where each value came from. Secrets are never shown."""
+    from hermes.settings.describe import describe_settings
+
+    loaded = load_settings(ctx)
+    rows = [row for row in describe_settings(loaded) if row.source != "default" or not changed]
+    secrets = _masked_secrets(loaded)
+    if as_json:
+        print_json({"home": loaded.home, "settings": rows, "secrets": secrets})
+        return
+    print_table(("key", "value", "from"), [(row.key, row.value, _origin_text(row)) for row in rows])
+    if secrets:
+        echo()
+        print_table(("secret", "value"), list(secrets.items()))
+
+
+@click.command(cls=CommandWithExamples, examples="hermes config get terminal.backend")
+@click.argument("key")
+@json_option
+@click.pass_context
+def get(ctx: click.Context, key: str, as_json: bool) -> None:
+    """Print the value of KEY; of a section, all its values."""
+    from hermes.settings.describe import describe_settings
+    from hermes.settings.variable_names import KEY_BY_VARIABLE
+
+    rows = describe_settings(load_settings(ctx), KEY_BY_VARIABLE.get(key, key))
+    if as_json:
+        print_json(rows[0].value if rows[0].key == key else {row.key: row.value for row in rows})
+    elif len(rows) == 1:
+        print_plain(rows[0].value)
+    else:
+        print_fields({row.key: row.value for row in rows})
+
+
+def print_plain(value: object) -> None:
+    if isinstance(value, list):
+        for item in value:
+            print_plain(item)
+    elif isinstance(value, str | int | float) and not isinstance(value, bool):
+        echo(str(value))
+    else:
+        print_json(value)
+
+
+@click.command(cls=CommandWithExamples, examples="hermes config explain display.color")
+@click.argument("key", required=False)
+@json_option
+@click.pass_context
+def explain(ctx: click.Context, key: str | None, as_json: bool) -> None:
+    """Say what KEY means, what it is set to, by whom, and how to set it. Without KEY: all."""
+    from hermes.settings.describe import describe_settings
+    from hermes.settings.variable_names import KEY_BY_VARIABLE
+
+    rows = describe_settings(load_settings(ctx), KEY_BY_VARIABLE.get(key or "", key or ""))
+    if as_json:
+        print_json(rows)
+        return
+    for at, row in enumerate(rows):
+        if at:
+            echo()
+        echo(row.key, bold=True)
+        echo(f"  {row.about}")
+        print_fields(
+            {
+                "  value": row.value,
+                "  from": _origin_text(row),
+                "  default": row.default,
+                "  takes": row.type,
+                "  variable": row.variables,
+            }
+        )
+
+
+@click.command(cls=CommandWithExamples, examples="hermes config check && hermes")
+@json_option
+@click.pass_context
+def check(ctx: click.Context, as_json: bool) -> int:
+    """Find mistakes, each with file, line and the nearest key; exit code 3 when there are any."""
+    from hermes.settings.load import load_with_problems
+
+    loaded, problems = load_with_problems(overrides=command_line_overrides(ctx))
+    warnings = _setting_warnings(loaded) if loaded else []
+    if as_json:
+        print_json({"ok": not problems, "problems": problems, "warnings": warnings})
+    else:
+        for warning in warnings:
+            note(warning)
+        for problem in problems:
+            echo(str(problem))
+        if not problems:
+            echo(f"{home_folder()}: the settings are in order")
+    return exit_codes.SETTINGS if problems else exit_codes.OK
+
+
+@click.command(cls=CommandWithExamples, examples='cat "$(hermes config path config)"')
+@click.argument("which", type=click.Choice(["home", "config", "env"]), required=False)
+@json_option
+def path(which: str | None, as_json: bool) -> None:
+    """Print where home, config.yaml and .env are."""
+    paths = {
+        "home": home_folder(),
+        "config": home_folder() / "config.yaml",
+        "env": home_folder() / ".env",
+    }
+    if as_json:
+        print_json(paths)
+    elif which:
+        echo(str(paths[which]))
+    else:
+        print_fields(paths)
+
+
+def _setting_warnings(loaded: LoadedSettings) -> list[str]:
+    """Nothing wrong, and yet not what somebody probably wants."""
+    from hermes.core.plugins import plugin_names
+    from hermes.models.catalog import resolve_reference
+    from hermes.settings.variable_names import UNSUPPORTED_VARIABLES
+
+    found = list(loaded.warnings)
+    for name, why in UNSUPPORTED_VARIABLES.items():
+        if loaded.secrets.get(name):
+            found.append(f"{name} has no effect: {why}")
+    backend = loaded.settings.terminal.backend
+    if backend not in plugin_names("environments"):
+        there = ", ".join(plugin_names("environments"))
+        found.append(f"terminal.backend: there is no place {backend!r} to work; there are: {there}")
+    try:
+        variable = resolve_reference("", loaded.settings.model).provider.key_variable
+    except SettingsError as error:
+        return [*found, f"model.default: {error}"]
+    if variable and not loaded.secrets.get(variable):
+        found.append(f"{variable} is not set; `hermes setup` asks for it")
+    return found
+
+
+def _masked_secrets(loaded: LoadedSettings) -> dict[str, str]:
+    """Our own secrets and those a provider would use; not those of other programs."""
+    from hermes.models.catalog import model_catalog
+    from hermes.settings.secrets import mask_secret
+
+    ours = loaded.secrets.kept | {p.key_variable for p in model_catalog().providers.values()}
+    found = loaded.secrets.sensitive()
+    return {name: mask_secret(found[name]) for name in sorted(ours & found.keys())}
+
+
+def _origin_text(row: object) -> str:
+    source, where = getattr(row, "source", ""), getattr(row, "where", "")
+    return f"{source} ({where})" if where else source
+
+
+@click.command(
+    "set",
+    cls=CommandWithExamples,
+    examples="""
+hermes config set agent.max_iterations 30
+hermes config set tools.toolsets file,terminal
+hermes config set OPENROUTER_API_KEY               asks, without showing it
+pass show openrouter | hermes config set OPENROUTER_API_KEY -
+""",
+)
+@click.argument("key")
+@click.argument("value", required=False)
+def set_(key: str, value: str | None) -> None:
+    """Set KEY to VALUE for good. The type is checked first and comments in the file stay.
+
+    Names in capitals are variables and go to .env (mode 0600); leave VALUE out and you are asked,
+    give `-` and it is read from stdin.
+    """
+    from hermes.settings.edit import is_variable, key_path, set_value
+    from hermes.settings.secrets import is_secret
+
+    if not is_variable(key):
+        key_path(key)  # a wrong key is said before anybody types a value
+    if value is None and sys.stdin.isatty():
+        value = click.prompt(key, hide_input=is_secret(key), err=True)
+    elif value is None or value == "-":
+        value = sys.stdin.read().strip()
+    if not value:
+        raise click.UsageError(f"no value for {key}; `hermes config unset {key}` takes it out")
+    file = set_value(home_folder(), key, value)
+    echo(f"{key} set in {file}")
+
+
+@click.command(cls=CommandWithExamples, examples="hermes config unset display.color")
+@click.argument("key")
+def unset(key: str) -> None:
+    """Take KEY out of its file, so that the default counts again."""
+    from hermes.settings.edit import unset_value
+
+    there = unset_value(home_folder(), key)
+    echo(f"{key} taken out" if there else f"{key} was not set")
+
+
+@click.command(cls=CommandWithExamples, examples="EDITOR=nano hermes config edit")
+@click.option("--env", "which", flag_value=".env", help="Edit .env instead.")
+@click.option("--config", "which", flag_value="config.yaml", default=True, hidden=True)
+def edit(which: str) -> int:
+    """Open config.yaml in $EDITOR. It is checked afterwards; a mistake can be mended at once."""
+    from hermes.settings.files import lock_settings, replace_text
+    from hermes.settings.load import load_with_problems
+
+    file = home_folder() / which
+    if not file.exists():
+        with lock_settings(home_folder()):
+            first = "# Secrets: NAME=value\n" if which == ".env" else "_config_version: 1\n"
+            replace_text(file, first, mode=0o600)
+    while True:
+        click.edit(filename=str(file))
+        problems = [p for p in load_with_problems()[1] if p.where.startswith(str(home_folder()))]
+        if not problems:
+            echo(f"{file}: in order")
+            return exit_codes.OK
+        for problem in problems:
+            note(str(problem))
+        if not sys.stdin.isatty() or not confirm("Edit again?", default=True):
+            return exit_codes.SETTINGS
+
+
+@click.command(cls=CommandWithExamples, examples="hermes config migrate --check")
+@click.option("--check", "only_check", is_flag=True, help="Say what would move; write nothing.")
+def migrate(only_check: bool) -> int:
+    """Rewrite config.yaml of an earlier version. Comments stay; a backup is kept beside it."""
+    from hermes.settings import edit as editing
+    from hermes.settings.load import load_with_problems
+
+    loaded, problems = load_with_problems()
+    if only_check:
+        for line in (*(loaded.warnings if loaded else ()), *map(str, problems)):
+            echo(line)
+        return exit_codes.SETTINGS if problems else exit_codes.OK
+    moved, backup = editing.migrate_config(home_folder())
+    if backup is None:
+        echo("config.yaml is up to date")
+        return exit_codes.OK
+    for line in moved:
+        echo(line)
+    echo(f"done; the file as it was is {backup}")
+    left = load_with_problems()[1]
+    if left:
+        raise SettingsError("\n".join(map(str, left)))
+    return exit_codes.OK

@@ -1,0 +1,323 @@
+"""What `hermes doctor` looks at: each check finds something in order, or says how to mend it."""
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+import anyio
+import click
+import msgspec
+
+from hermes.app.models import lacks_capable_model
+from hermes.cli import exit_codes
+from hermes.cli.admin.completion import installed_completion_files
+from hermes.cli.admin.setup_choices import missing_extra
+from hermes.cli.context import command_line_overrides, home_folder
+from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.output import echo, json_option, print_json
+from hermes.cli.render.terminal_text import clean
+from hermes.core.errors import HermesError, SettingsError
+from hermes.models.catalog import resolve_reference
+from hermes.policy.loading import BUILT_IN_SETS_FOLDER
+from hermes.settings.load import CONFIG_FILE_NAME, LoadedSettings, load_with_problems
+from hermes.settings.origins import SettingProblem
+
+MIN_FREE_BYTES = 500 * 1024 * 1024
+MAX_VERIFIED_BYTES = 64 * 1024 * 1024
+"""A journal up to this size is verified whole; that takes about a second."""
+CONNECT_TIMEOUT_S = 3.0
+
+
+CheckState = Literal["ok", "absent", "warning", "problem"]
+
+
+class DoctorFinding(msgspec.Struct, frozen=True):
+    about: str
+    state: CheckState
+    text: str
+    fix: str = ""
+
+
+def check_python() -> Iterator[DoctorFinding]:
+    yield DoctorFinding("python", "ok", f"{platform.python_version()} ({sys.executable})")
+    if not sys.flags.utf8_mode and sys.getfilesystemencoding().lower() != "utf-8":
+        fix = "set LANG to a UTF-8 locale such as C.UTF-8"
+        yield DoctorFinding("locale", "warning", "texts are not UTF-8 here", fix)
+
+
+def check_home(folder: Path) -> Iterator[DoctorFinding]:
+    there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        fix = f"make {there} writable for this user, or set HERMES_HOME to a folder of yours"
+        yield DoctorFinding("home", "problem", f"{folder} cannot be written", fix)
+        return
+    yield DoctorFinding(
+        "home", "ok", str(folder) if there == folder else f"{folder} (not made yet)"
+    )
+    free = shutil.disk_usage(there).free
+    text = f"{free / 1024**3:.1f} GiB free"
+    if free < MIN_FREE_BYTES:
+        yield DoctorFinding("disk", "warning", text, "free some space; a full disk stops every run")
+    else:
+        yield DoctorFinding("disk", "ok", text)
+
+
+def check_journal(location: Path | str) -> Iterator[DoctorFinding]:
+    if isinstance(location, Path):
+        yield from _check_journal_file(location)
+    else:
+        yield from _check_database(location)
+
+
+def _check_database(url: str) -> Iterator[DoctorFinding]:
+    from hermes.memory.journal.maintenance import read_status
+
+    try:
+        found = read_status(url)
+    except HermesError as error:  # says itself what to do
+        yield DoctorFinding("journal", "problem", str(error))
+        return
+    text = f"{found.place}, {found.events:,} events, {found.round_trip_ms:.1f} ms away"
+    yield DoctorFinding("journal", "ok", text)
+
+
+def _check_journal_file(path: Path) -> Iterator[DoctorFinding]:
+    from hermes.memory.journal.verification import verify
+
+    if not path.exists():
+        yield DoctorFinding("journal", "ok", "none yet; it appears with the first conversation")
+        return
+    size = path.stat().st_size
+    if size > MAX_VERIFIED_BYTES:
+        text = f"{path}, {size / 1024**2:,.0f} MiB; too large for a quick look"
+        yield DoctorFinding("journal", "ok", text, "`hermes journal verify` looks at all of it")
+        return
+    try:
+        report = verify(path, read_only=True)
+        if report.problems:  # or a writer started meanwhile: the ordinary way cannot be misled
+            report = verify(path)
+    except HermesError as error:  # says itself what to do
+        yield DoctorFinding("journal", "problem", str(error))
+        return
+    for problem in report.problems[:3]:
+        yield DoctorFinding(
+            "journal", "problem", problem, "`hermes journal salvage` saves the rest"
+        )
+    if not report.problems:
+        yield DoctorFinding("journal", "ok", f"{report.events:,} events, verified")
+
+
+def check_model(loaded: LoadedSettings, *, offline: bool) -> Iterator[DoctorFinding]:
+    settings = loaded.settings.model
+    try:
+        target = resolve_reference(settings.default, settings)
+    except HermesError as error:
+        yield DoctorFinding("model", "problem", str(error), "choose one: hermes model set REF")
+        return
+    if missing := missing_extra(target.provider.name):
+        yield DoctorFinding("model", "problem", f"{target.reference} cannot be used", missing)
+        return
+    if lacks_capable_model(loaded, ""):
+        text = "none that can investigate: a chat answers from checks and the journal only"
+        yield DoctorFinding("model", "warning", text, "hermes setup")
+        return
+    yield DoctorFinding("model", "ok", target.reference)
+    variable = target.provider.key_variable
+    if variable and not loaded.secrets.get(variable):
+        fix = f"hermes setup, or: hermes config set {variable}"
+        yield DoctorFinding("key", "problem", f"{variable} is not set", fix)
+    elif variable:
+        yield DoctorFinding("key", "ok", f"{variable} is set")
+    if target.provider.base_url and not offline:
+        yield from check_server(target.provider.base_url, loaded, target.provider.hint)
+
+
+def check_server(url: str, loaded: LoadedSettings, hint: str) -> Iterator[DoctorFinding]:
+    """Only whether somebody listens there: nothing is asked, so it costs nothing."""
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    proxies = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+    if any(loaded.secrets.get(name) for name in proxies):
+        yield DoctorFinding("server", "ok", f"{host}: reached through a proxy, not tried")
+        return
+
+    async def knock() -> None:
+        with anyio.fail_after(CONNECT_TIMEOUT_S):
+            await (await anyio.connect_tcp(host, port)).aclose()
+
+    try:
+        anyio.run(knock)
+    except (OSError, TimeoutError) as error:
+        why = str(error) or f"no answer within {CONNECT_TIMEOUT_S:.0f} seconds"
+        fix = hint or "look at the network, a firewall, or model.providers"
+        yield DoctorFinding("server", "problem", f"{host}:{port} cannot be reached: {why}", fix)
+    else:
+        yield DoctorFinding("server", "ok", f"{host}:{port} listens")
+
+
+def check_tools(loaded: LoadedSettings) -> Iterator[DoctorFinding]:
+    from hermes.app.tooling import build_tooling
+
+    try:
+        equipment = build_tooling(loaded)
+    except HermesError as error:
+        yield DoctorFinding(
+            "tools", "problem", str(error), "`hermes tools sets` lists the toolsets"
+        )
+        return
+    offered = [*equipment.catalogue.tools, *equipment.catalogue.elsewhere]
+    yield DoctorFinding("tools", "ok", ", ".join(offered) or "none: it only talks")
+    for mistake in equipment.problems:
+        yield DoctorFinding("tools", "problem", mistake, "correct the file, or remove it")
+
+
+def check_policy(loaded: LoadedSettings) -> Iterator[DoctorFinding]:
+    """Every policy file that counts here, parsed as the gate parses it."""
+    from hermes.app.policy import effective_policy_settings
+    from hermes.policy.loading import load_policies
+
+    settings = effective_policy_settings(loaded, isolated=False)
+    found = load_policies(settings, loaded.home, Path.cwd())
+    for problem in found.problems:
+        state: CheckState = "problem" if problem.fatal else "warning"
+        fix = "correct it; `hermes policy lint` checks policy files"
+        yield DoctorFinding("policy", state, str(problem), fix)
+    if not any(problem.fatal for problem in found.problems):
+        own = {placed.file for placed in found.documents} - {
+            str(BUILT_IN_SETS_FOLDER / f"{settings.set}.yaml")
+        }
+        text = f"set {settings.set}, {len(own)} file{'' if len(own) == 1 else 's'} of your own"
+        yield DoctorFinding("policy", "ok", text)
+
+
+def check_probes(loaded: LoadedSettings) -> Iterator[DoctorFinding]:
+    from hermes.sre.probes.probe_file import load_probes
+
+    file = loaded.home / loaded.settings.sre.probes.file
+    try:
+        found = load_probes(file)
+    except HermesError as error:
+        for line in str(error).splitlines():
+            yield DoctorFinding("probes", "problem", line, f"correct {file}")
+        return
+    if found is None:
+        fix = "hermes watch --discover"
+        yield DoctorFinding("probes", "absent", f"no {file}; a watch looks for services", fix)
+    else:
+        yield DoctorFinding("probes", "ok", f"{len(found)} in {file}")
+
+
+def check_skills(loaded: LoadedSettings) -> Iterator[DoctorFinding]:
+    from hermes.app.skills.library import open_library
+    from hermes.skills.lint import lint_skill
+
+    library = open_library(loaded, Path.cwd(), {})
+    own = [skill for skill in library.skills_by_name.values() if skill.origin != "bundled"]
+    found = [*library.problems, *(each for skill in own for each in lint_skill(skill.folder))]
+    fatal = [problem for problem in found if problem.fatal]
+    for problem in fatal:
+        fix = "correct it; `hermes skills lint` checks skills"
+        yield DoctorFinding("skills", "problem", str(problem), fix)
+    if not fatal:
+        bundled = len(library.skills_by_name) - len(own)
+        yield DoctorFinding("skills", "ok", f"{bundled} bundled, {len(own)} of your own")
+
+
+def check_programs() -> Iterator[DoctorFinding]:
+    found = shutil.which("git")
+    if found:
+        yield DoctorFinding("git", "ok", found)
+    else:
+        yield DoctorFinding(
+            "git", "warning", "not found", "install git; the agent works with it a lot"
+        )
+    if installed_completion_files():
+        yield DoctorFinding("completion", "ok", ", ".join(map(str, installed_completion_files())))
+    else:
+        fix = "hermes completion --install"
+        yield DoctorFinding("completion", "absent", "not installed", fix)
+
+
+STATE_MARKS = {
+    "ok": ("✓", "green"),
+    "absent": ("·", "blue"),
+    "warning": ("!", "yellow"),
+    "problem": ("✗", "red"),
+}
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="""
+hermes doctor
+hermes doctor --offline          do not try to reach the model's server
+hermes doctor --json | jq '.findings[] | select(.state != "ok")'
+""",
+)
+@click.option("--offline", is_flag=True, help="Do not try to reach any server.")
+@json_option
+@click.pass_context
+def doctor(ctx: click.Context, offline: bool, as_json: bool) -> int:
+    """Check everything Hermes needs, and every file it reads. Nothing is created or changed.
+
+    Mistakes in configuration, policy, probe, tool and skill files are reported with file and line.
+    Exit code 1 when there is a problem.
+    """
+    findings = list(_run_checks(ctx, offline))
+    problems = [finding for finding in findings if finding.state == "problem"]
+    if as_json:
+        print_json({"ok": not problems, "findings": findings})
+        return exit_codes.FAILED if problems else exit_codes.OK
+    for finding in findings:
+        mark, color = STATE_MARKS[finding.state]
+        echo(click.style(mark, fg=color) + f" {finding.about}: {clean(finding.text)}")
+        if finding.fix:
+            echo(f"    → {finding.fix}")
+    echo()
+    count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
+    echo(count if problems else "Everything that is needed is in order.")
+    return exit_codes.FAILED if problems else exit_codes.OK
+
+
+def _run_checks(ctx: click.Context, offline: bool) -> Iterator[DoctorFinding]:
+    from hermes.cli.admin.environments import list_environments, try_environment
+
+    yield from check_python()
+    yield from check_home(home_folder())
+    loaded, problems = _load_settings(ctx)
+    for problem in problems:
+        text = f"{problem.where}: {problem.what}" if problem.where else problem.what
+        yield DoctorFinding("settings", "problem", text, problem.hint or "hermes config edit")
+    if loaded is None:
+        return
+    file = loaded.home / CONFIG_FILE_NAME
+    yield DoctorFinding(
+        "settings", "ok", str(file) if file.exists() else f"no {file}: defaults apply"
+    )
+    for warning in loaded.warnings:
+        yield DoctorFinding("settings", "warning", warning)
+    yield from check_journal(loaded.store)
+    yield from check_model(loaded, offline=offline)
+    for place in list_environments(loaded):
+        wanted = place.name == loaded.settings.terminal.backend
+        if wanted and not place.why:
+            place = try_environment(loaded)
+        state: CheckState = "ok" if not place.why else "problem" if wanted else "absent"
+        yield DoctorFinding("place", state, f"{place.name}: {place.why or 'ready'}")
+    yield from check_policy(loaded)
+    yield from check_probes(loaded)
+    yield from check_skills(loaded)
+    yield from check_tools(loaded)
+    yield from check_programs()
+
+
+def _load_settings(ctx: click.Context) -> tuple[LoadedSettings | None, list[SettingProblem]]:
+    try:
+        return load_with_problems(overrides=command_line_overrides(ctx))
+    except SettingsError as error:  # the files themselves cannot be read
+        return None, [SettingProblem("", str(error))]

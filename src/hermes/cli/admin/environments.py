@@ -1,0 +1,79 @@
+"""Which places to work are ready on this machine, and what the others lack."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import anyio
+import msgspec
+
+from hermes.core.errors import HermesError
+from hermes.core.plugins import plugin_names
+from hermes.settings.load import LoadedSettings
+
+ENVIRONMENT_TIMEOUT_S = 20.0
+
+
+class EnvironmentReadiness(msgspec.Struct, frozen=True):
+    name: str
+    why: str = ""
+    """Why it is not ready, and what to do; empty when it is."""
+
+
+def list_environments(loaded: LoadedSettings) -> list[EnvironmentReadiness]:
+    """Every kind of place, the chosen one first, asked side by side."""
+    chosen = loaded.settings.terminal.backend
+    known = dict.fromkeys([chosen, *plugin_names("environments")])
+    found: dict[str, str] = {}
+
+    async def look(name: str) -> None:
+        found[name] = await _missing_requirement(name, loaded)
+
+    async def ask() -> None:
+        async with anyio.create_task_group() as group:
+            for name in known:
+                group.start_soon(look, name)
+
+    anyio.run(ask)
+    return [EnvironmentReadiness(name, found[name]) for name in known]
+
+
+async def _missing_requirement(name: str, loaded: LoadedSettings) -> str:
+    from hermes.app.tooling import environment_options
+    from hermes.environments.open import why_not
+
+    try:
+        with anyio.fail_after(ENVIRONMENT_TIMEOUT_S):
+            return await why_not(name, environment_options(loaded, Path.cwd())) or ""
+    except TimeoutError:
+        return f"it did not answer within {ENVIRONMENT_TIMEOUT_S:.0f} seconds"
+    except (HermesError, OSError) as error:  # a TimeoutError is one too, without a word
+        return str(error)
+
+
+def try_environment(loaded: LoadedSettings) -> EnvironmentReadiness:
+    """The chosen place, entered and asked to run a command that does nothing."""
+    from hermes.app.tooling import configured_environment
+
+    name = loaded.settings.terminal.backend
+
+    async def enter() -> EnvironmentReadiness:
+        with TemporaryDirectory() as folder, anyio.fail_after(ENVIRONMENT_TIMEOUT_S):
+            elsewhere = msgspec.structs.replace(loaded, home=Path(folder))  # ours stays untouched
+            async with configured_environment(elsewhere, Path.cwd()) as here:
+                done = await here.run("true", timeout=ENVIRONMENT_TIMEOUT_S)
+        return (
+            EnvironmentReadiness(name)
+            if done.exit_code == 0
+            else EnvironmentReadiness(name, f"it says: {done.output}")
+        )
+
+    try:
+        return anyio.run(enter)
+    except HermesError as error:
+        return EnvironmentReadiness(name, str(error))
+    except TimeoutError:
+        return EnvironmentReadiness(
+            name, f"it was not ready within {ENVIRONMENT_TIMEOUT_S:.0f} seconds"
+        )
+    except OSError as error:
+        return EnvironmentReadiness(name, str(error))

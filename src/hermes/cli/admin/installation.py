@@ -1,0 +1,283 @@
+"""How this copy of Hermes came here, and therefore how it is updated or taken away."""
+
+import json
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.metadata import version as version_of
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+import msgspec
+
+import hermes
+from hermes import __version__
+from hermes.cli import exit_codes
+from hermes.cli.admin.completion import installed_completion_files
+from hermes.cli.context import home_folder
+from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.output import confirm, echo, json_option, note, print_fields, print_json
+from hermes.core.errors import HermesError, SettingsError
+
+PACKAGE_NAME = "hermes"
+InstallationKind = Literal["checkout", "repository", "pipx", "uv tool", "package", "unknown"]
+
+
+class Installation(msgspec.Struct, frozen=True, kw_only=True):
+    kind: InstallationKind
+    location: str
+    update: tuple[tuple[str, ...], ...] = ()
+    """Commands that bring the latest version; empty when nobody can tell."""
+    remove: tuple[str, ...] = ()
+
+
+def find_installation() -> Installation:
+    location = str(Path(hermes.__file__).parent)
+    try:
+        found = distribution(PACKAGE_NAME)
+    except PackageNotFoundError:
+        return Installation(kind="unknown", location=location)
+    prefix = Path(sys.prefix).parts
+    if "pipx" in prefix:
+        return _tool_installation(
+            "pipx", location, ("pipx", "upgrade", PACKAGE_NAME), ("pipx", "uninstall", PACKAGE_NAME)
+        )
+    if "uv" in prefix and "tools" in prefix:
+        tool = ("uv", "tool")
+        return _tool_installation(
+            "uv tool",
+            location,
+            (*tool, "upgrade", PACKAGE_NAME),
+            (*tool, "uninstall", PACKAGE_NAME),
+        )
+    return _package_installation(found, location)
+
+
+def _tool_installation(
+    kind: InstallationKind, location: str, update: tuple[str, ...], remove: tuple[str, ...]
+) -> Installation:
+    return Installation(kind=kind, location=location, update=(update,), remove=remove)
+
+
+def _package_installation(found: Distribution, location: str) -> Installation:
+    pip = _pip_command(found)
+    remove = (*pip, "uninstall", *(() if pip[0] == "uv" else ("-y",)), PACKAGE_NAME)
+    origin: dict[str, Any] = json.loads(found.read_text("direct_url.json") or "{}")
+    folder = str(origin.get("url", "")).removeprefix("file://")
+    if origin.get("dir_info", {}).get("editable"):
+        steps: list[tuple[str, ...]] = [(*pip, "install", "--upgrade", "-e", folder)]
+        if (Path(folder) / ".git").exists():
+            steps.insert(0, ("git", "-C", folder, "pull", "--ff-only"))
+        return Installation(kind="checkout", location=folder, update=tuple(steps), remove=remove)
+    if "vcs_info" in origin:
+        source = f"{PACKAGE_NAME} @ {origin['vcs_info'].get('vcs', 'git')}+{origin['url']}"
+        update = (*pip, "install", "--upgrade", source)
+        return Installation(kind="repository", location=location, update=(update,), remove=remove)
+    if origin:  # a wheel or a folder that somebody had on this machine: only they have the next one
+        return Installation(kind="package", location=location, remove=remove)
+    update = (*pip, "install", "--upgrade", PACKAGE_NAME)
+    return Installation(kind="package", location=location, update=(update,), remove=remove)
+
+
+def _pip_command(found: Distribution) -> tuple[str, ...]:
+    if (found.read_text("INSTALLER") or "").strip() == "uv":
+        return ("uv", "pip")
+    return (sys.executable, "-m", "pip")
+
+
+LISTED_LIBRARIES = (
+    "anyio",
+    "apsw",
+    "click",
+    "httpx2",
+    "msgspec",
+    "prompt_toolkit",
+    "rich",
+    "xllamacpp",
+)
+
+
+@click.command(cls=CommandWithExamples, examples="hermes version --json | jq -r .version")
+@json_option
+def version(as_json: bool) -> None:
+    """Show the version, how it was installed, and what it runs on."""
+    from hermes.settings.migrations import CONFIG_VERSION
+
+    here = find_installation()
+    facts = {
+        "version": __version__,
+        "python": f"{platform.python_version()} ({sys.executable})",
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "installed": f"{here.kind} in {here.location}",
+        "home": str(home_folder()),
+        "config version": CONFIG_VERSION,
+    }
+    libraries = {name: found for name in LISTED_LIBRARIES if (found := _installed_version(name))}
+    if as_json:
+        print_json(
+            {name.replace(" ", "_"): v for name, v in facts.items()} | {"libraries": libraries}
+        )
+    else:
+        print_fields(facts | {"libraries": ", ".join(f"{n} {v}" for n, v in libraries.items())})
+
+
+def _installed_version(name: str) -> str | None:
+    try:
+        return version_of(name)
+    except PackageNotFoundError:
+        return None
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="""
+hermes update            says what would be run, and asks
+hermes update --yes      runs it
+hermes update --json     only says it
+""",
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+@click.pass_context
+def update(ctx: click.Context, yes: bool, as_json: bool) -> int:
+    """Get the latest version the way this copy was installed, then look for old settings.
+
+    Nothing is downloaded before you say yes.
+    """
+    here = find_installation()
+    if as_json:
+        print_json(here)
+        return exit_codes.OK
+    echo(f"This is a {here.kind}: {here.location}")
+    if not here.update:
+        note(_manual_instructions(here))
+        return exit_codes.FAILED
+    for command in here.update:
+        echo(f"  {shlex.join(command)}")
+    if not yes and not confirm("Run this now?"):
+        return exit_codes.OK
+    for command in here.update:
+        code = subprocess.run(command).returncode  # noqa: TID251 - our own installation, no place
+        if code:
+            note(f"{shlex.join(command)} ended with {code}; nothing further was done")
+            return exit_codes.FAILED
+    return _offer_migration(ctx, yes)
+
+
+def _manual_instructions(here: Installation) -> str:
+    if here.kind == "unknown":
+        return "It was not installed as a package: update the folder it runs from."
+    return "It came from a file: install the next file the way you installed this one."
+
+
+def _offer_migration(ctx: click.Context, yes: bool) -> int:
+    from hermes.cli.admin.config import migrate
+    from hermes.settings.load import load_with_problems
+
+    loaded, problems = load_with_problems()
+    for line in (*(loaded.warnings if loaded else ()), *map(str, problems)):
+        note(line)
+    old = loaded and any("config migrate" in warning for warning in loaded.warnings)
+    if old and (yes or confirm("Rewrite config.yaml now? A backup is kept.", default=True)):
+        ctx.invoke(migrate, only_check=False)
+    echo("Up to date.")
+    return exit_codes.SETTINGS if problems else exit_codes.OK
+
+
+CONFIGURATION_FILES = ("config.yaml", ".env")
+HOME_MARKER_FILES = ("config.yaml", "journal.db", ".settings.lock")
+FOREIGN_MARKER_FILES = (".git", ".ssh", ".bashrc", ".profile", "pyproject.toml")
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="""
+hermes uninstall                  the program only; your home folder stays
+hermes uninstall --keep-config    conversations go, config.yaml and .env stay
+hermes uninstall --all --yes      everything, without asking
+""",
+)
+@click.option("--keep-config", is_flag=True, help="Delete the home, but for config.yaml and .env.")
+@click.option("--all", "everything", is_flag=True, help="Delete the whole home.")
+@click.option("--keep-program", is_flag=True, help="Leave the program, only clear the home.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@json_option
+def uninstall(
+    keep_config: bool,
+    everything: bool,
+    keep_program: bool,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Take Hermes off this machine. What goes is listed first; nothing goes without a yes."""
+    if keep_config and everything:
+        raise click.UsageError("--keep-config and --all contradict each other")
+    goes = _paths_in_home(home_folder(), everything) if keep_config or everything else []
+    goes += [] if keep_program else installed_completion_files()
+    command = () if keep_program else find_installation().remove
+    if as_json:
+        print_json({"delete": goes, "run": command})
+        return exit_codes.OK
+    if not goes and not command:
+        echo("There is nothing to take away.")
+        return exit_codes.OK
+    _print_removals(goes, command)
+    if dry_run or not (yes or confirm("Go ahead?")):
+        return exit_codes.OK
+    for path in goes:
+        _delete_path(path)
+    if command:
+        return subprocess.run(command).returncode  # noqa: TID251 - our own installation, no place
+    echo("Done.")
+    return exit_codes.OK
+
+
+def _print_removals(goes: Sequence[Path], command: Sequence[str]) -> None:
+    for path in goes:
+        echo(f"delete  {path}")
+    if command:
+        echo(f"run     {shlex.join(command)}")
+    if home_folder().exists() and home_folder() not in goes:
+        note(f"{home_folder()} stays, with what is not named here")
+
+
+def _paths_in_home(folder: Path, everything: bool) -> list[Path]:
+    if not folder.exists():
+        return []
+    refuse = _refusal_reason(folder.resolve())
+    if refuse:
+        raise SettingsError(f"{folder} is not deleted: {refuse}. Look at HERMES_HOME.")
+    if everything:
+        return [folder]
+    return sorted(path for path in folder.iterdir() if path.name not in CONFIGURATION_FILES)
+
+
+def _refusal_reason(folder: Path) -> str:
+    """A wrong HERMES_HOME must not cost anybody their files."""
+    if folder in (Path.home(), *Path.home().parents) or folder in Path.cwd().parents:
+        return "it holds much more than Hermes"
+    if not folder.is_dir():
+        return "it is not a folder"
+    if not any((folder / sign).exists() for sign in HOME_MARKER_FILES):
+        return "it does not look like a home of Hermes"
+    strange = next((name for name in FOREIGN_MARKER_FILES if (folder / name).exists()), "")
+    return f"there is a {strange} in it" if strange else ""
+
+
+def _delete_path(path: Path) -> None:
+    try:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise HermesError(
+            f"{error.filename or path} could not be deleted: {error.strerror}"
+        ) from error

@@ -1,0 +1,213 @@
+"""The questions of `hermes setup`, for a person at a terminal.
+
+Each answer is saved when it is given. Provider and model are kept in a file of their own until
+the key was tested, so that an interrupted setup neither loses them nor breaks a working model.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+
+import click
+import msgspec
+
+from hermes.cli import exit_codes
+from hermes.cli.admin.environments import list_environments
+from hermes.cli.admin.setup_choices import SetupChoice, missing_extra, save_choice, try_choice
+from hermes.cli.context import command_line_overrides, home_folder
+from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.output import echo, note
+from hermes.core.errors import HermesError
+from hermes.models.catalog import model_catalog, resolve_reference
+from hermes.settings.files import lock_settings, read_text, replace_text
+from hermes.settings.load import load
+from hermes.settings.secrets import mask_secret
+
+OTHER_PROVIDER = "other"
+ANSWERS_FILE = "setup-answers.json"
+DEFAULT_ANNOUNCE_S = 30.0
+
+
+def run_wizard(overrides: Mapping[str, str]) -> int:
+    loaded = load(overrides=overrides)
+    echo("Enter keeps what is in [brackets]. Answers are saved as you give them; after Ctrl-C,")
+    echo("`hermes setup` continues with them.\n")
+    earlier = _read_saved_answers()
+    if earlier.provider:
+        model = f", model {earlier.model}" if earlier.model else ""
+        echo(f"Continuing: provider {earlier.provider}{model}.\n")
+    now = earlier.provider or resolve_reference("", loaded.settings.model).provider.name
+    choice = _ask_provider(now, earlier)
+    _save_answers(choice)
+    choice = _ask_model(choice, earlier)
+    _save_answers(choice)
+    _save_and_print(_ask_key(choice))
+    (home_folder() / ANSWERS_FILE).unlink(missing_ok=True)
+    _save_and_print(SetupChoice(backend=_ask_backend()))
+    _save_and_print(SetupChoice(announce=_ask_announce()))
+    echo("\nDone. `hermes watch` looks after this host, `hermes` opens a chat, and `hermes doctor`")
+    echo("checks the installation.")
+    return exit_codes.OK
+
+
+def _read_saved_answers() -> SetupChoice:
+    text = read_text(home_folder() / ANSWERS_FILE)
+    try:
+        return msgspec.json.decode(text, type=SetupChoice) if text else SetupChoice()
+    except msgspec.DecodeError:
+        return SetupChoice()  # damaged: the questions are asked from the beginning
+
+
+def _save_answers(choice: SetupChoice) -> None:
+    with lock_settings(home_folder()):
+        text = msgspec.json.encode(choice).decode()
+        replace_text(home_folder() / ANSWERS_FILE, text, mode=0o600)
+
+
+def _save_and_print(choice: SetupChoice) -> None:
+    for line in save_choice(home_folder(), choice):
+        echo(line)
+
+
+def _ask_provider(now: str, earlier: SetupChoice) -> SetupChoice:
+    known = model_catalog().providers
+    missing = {name: missing_extra(name) for name in known}
+    offers = {
+        name: provider.title + (f" (install it first: {missing[name]})" if missing[name] else "")
+        for name, provider in known.items()
+    }
+    offers[OTHER_PROVIDER] = "any server that speaks the OpenAI dialect"
+    while True:
+        name = _ask_option(
+            "Who serves the model?", offers, now if now in offers else OTHER_PROVIDER
+        )
+        if not missing.get(name):
+            break
+        note(f"{name} cannot be used yet. Install it with: {missing[name]}")
+        now = model_catalog().default
+    if name != OTHER_PROVIDER:
+        return SetupChoice(provider=name)
+    own = earlier if earlier.base_url else SetupChoice(provider="own")
+    url = click.prompt(
+        "Address of its API (with the version, as in http://host:8000/v1)",
+        default=own.base_url or None,
+    )
+    return SetupChoice(provider=click.prompt("A name for it", default=own.provider), base_url=url)
+
+
+def _ask_model(choice: SetupChoice, earlier: SetupChoice) -> SetupChoice:
+    known = model_catalog().providers.get(choice.provider)
+    offers = list(known.models) if known else []
+    if known and not known.base_url and not offers:
+        return choice  # it runs in this process and has one model
+    kept = [f"{earlier.provider}:{earlier.model}", load().settings.model.default]
+    mine = [ref.partition(":")[2] for ref in kept if ref.startswith(f"{choice.provider}:")]
+    for name in offers[:12]:
+        echo(f"  {name}")
+    default = next((name for name in [*mine, *offers] if name), None)
+    return msgspec.structs.replace(choice, model=click.prompt("Which model?", default=default))
+
+
+def _ask_key(choice: SetupChoice) -> SetupChoice:
+    """A key that was tested, or that the person wants to keep although the test failed."""
+    while True:
+        choice = msgspec.structs.replace(choice, key=_prompt_for_key(choice))
+        echo(f"Testing {choice.reference} with a tiny question …")
+        try:
+            echo(try_choice(choice))
+        except HermesError as error:
+            note(str(error))
+            if click.confirm("Keep it all the same?", default=False):
+                return choice
+        else:
+            return choice
+
+
+def _prompt_for_key(choice: SetupChoice) -> str:
+    variable = choice.key_variable()
+    if not variable:
+        return ""
+    kept = choice.loaded().secrets.get(variable, "")
+    shown = f" [keep {mask_secret(kept)}]" if kept else ""
+    return str(
+        click.prompt(f"{variable}{shown}", default="", hide_input=True, show_default=False)
+    ).strip()
+
+
+def _ask_backend() -> str:
+    loaded = load()
+    ready = {place.name: place.why or "ready" for place in list_environments(loaded)}
+    now = loaded.settings.terminal.backend
+    chosen = _ask_option("Where shall commands run?", ready, now)
+    return "" if chosen == now else chosen
+
+
+def _ask_announce() -> str:
+    """Whether restarts and other moderate actions proceed without an answer."""
+    now = load().settings.policy.announce
+    seconds = now or DEFAULT_ANNOUNCE_S
+    offers = {
+        "announce": f"announced, and done after {seconds:g} s unless you stop it",
+        "ask": "never done without your answer",
+    }
+    echo("Restarts and other moderate actions are:")
+    chosen = _ask_option("Which?", offers, "announce" if now else "ask")
+    wanted = seconds if chosen == "announce" else 0.0
+    return "" if wanted == now else f"{wanted:g}"
+
+
+def _ask_option(question: str, offers: Mapping[str, str], default: str) -> str:
+    names: Sequence[str] = list(offers)
+    for number, name in enumerate(names, start=1):
+        echo(f"  {number:>2}  {name:<14} {offers[name]}")
+    while True:
+        said = str(click.prompt(question, default=default)).strip()
+        if said.isdigit() and 0 < int(said) <= len(names):
+            return names[int(said) - 1]
+        if said in offers:
+            return said
+        note(f"{said!r} is not one of them; a number or a name, please")
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="""
+hermes setup                                                asks everything
+pass show openrouter | hermes setup --provider openrouter --key-stdin
+hermes setup --provider ollama --model qwen3 --no-test      without a question
+hermes setup --announce 0                                   restarts always wait for an answer
+hermes setup --provider box --base-url http://127.0.0.1:8000/v1 --model my-model
+""",
+)
+@click.option("--provider", default="", help="Who serves the model; see `hermes model list`.")
+@click.option("--base-url", default="", metavar="URL", help="Where its API begins, if not known.")
+@click.option("--key-stdin", is_flag=True, help="Read the key from stdin.")
+@click.option("--model", default="", metavar="NAME", help="The model, as the provider calls it.")
+@click.option("--backend", default="", help="The place of work: local, sandbox, docker, ssh…")
+@click.option(
+    "--announce",
+    default="",
+    metavar="SECONDS",
+    help="How long a restart is announced before it proceeds without an answer; 0 always asks.",
+)
+@click.option("--no-test", is_flag=True, help="Keep the key without testing it.")
+@click.pass_context
+def setup(ctx: click.Context, /, key_stdin: bool, no_test: bool, **given: str) -> int:
+    """Choose who answers, where commands run, and whether restarts wait for an answer.
+
+    What is already set is kept unless changed. The key is tested with a tiny question as soon as
+    it is given, and goes to .env (mode 0600). Without a network it is kept untested.
+    """
+    choice = SetupChoice(key=sys.stdin.read().strip() if key_stdin else "", **given)
+    if choice == SetupChoice() and not no_test:
+        if not sys.stdin.isatty():
+            raise click.UsageError("nobody is here to answer; say --provider, --model, …")
+
+        return run_wizard(command_line_overrides(ctx))
+    choice = choice.complete()
+    if choice.reference and not no_test:
+        echo(try_choice(choice))
+    for line in save_choice(home_folder(), choice):
+        echo(line)
+    if choice.lacks_key():
+        note(f"{choice.key_variable()} is not set yet: hermes config set {choice.key_variable()}")
+    return exit_codes.OK

@@ -1,0 +1,79 @@
+"""`hermes status`: what is set up, in one look."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from hermes import __version__
+from hermes.cli.context import load_settings
+from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.output import json_option, print_fields, print_json
+from hermes.core.errors import HermesError
+from hermes.core.events.runs import ModelAnswered
+from hermes.core.messages import Usage
+from hermes.memory.store import JournalStore, display_location, store_exists
+from hermes.models.catalog import resolve_reference
+from hermes.settings.load import LoadedSettings
+
+
+@click.command(cls=CommandWithExamples, examples="hermes status --json | jq .model")
+@json_option
+@click.pass_context
+def status(ctx: click.Context, as_json: bool) -> None:
+    """Show home, model, place of work, tools, conversations and what today has cost."""
+    loaded = load_settings(ctx)
+    settings = loaded.settings
+    facts: dict[str, object] = {
+        "version": __version__,
+        "home": str(loaded.home),
+        "config": "config.yaml" if (loaded.home / "config.yaml").exists() else "defaults only",
+        "model": settings.model.default,
+        "key": _key_state(loaded),
+        "place": settings.terminal.backend,
+        "toolsets": settings.tools.toolsets,
+        "journal": None,
+        "conversations": 0,
+        "latest": None,
+        "today_tokens": 0,
+        "today_usd": 0.0,
+    } | _journal_summary(loaded)
+    if as_json:
+        print_json(facts)
+    else:
+        print_fields({name.replace("_", " "): value for name, value in facts.items()})
+
+
+def _key_state(loaded: LoadedSettings) -> str:
+    try:
+        variable = resolve_reference("", loaded.settings.model).provider.key_variable
+    except HermesError as error:
+        return f"unknown: {error}"
+    if not variable:
+        return "none needed"
+    return f"{variable} is set" if loaded.secrets.get(variable) else f"{variable} is not set"
+
+
+def _journal_summary(loaded: LoadedSettings) -> dict[str, object]:
+    from hermes.cli.context import MAX_LISTED_RUNS, query_journal
+
+    place = loaded.store
+    if not store_exists(place):
+        return {}
+
+    async def ask(journal: JournalStore) -> dict[str, object]:
+        runs = await journal.runs(limit=MAX_LISTED_RUNS)
+        today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        spent = Usage()
+        async for recorded in journal.read(kinds=["model.answered"], since=today):
+            if isinstance(recorded.event, ModelAnswered):
+                spent += recorded.event.usage
+        return {
+            "conversations": len(runs),
+            "latest": runs[0].id if runs else None,
+            "today_tokens": spent.tokens,
+            "today_usd": round(spent.cost_usd, 4),
+        }
+
+    size = f" ({place.stat().st_size:,} bytes)" if isinstance(place, Path) else ""
+    return {"journal": display_location(place) + size} | query_journal(loaded, ask)

@@ -1,0 +1,194 @@
+"""`hermes tools`: what the agent can do here, and why not the rest."""
+
+import shutil
+
+import click
+import msgspec
+
+from hermes.cli.context import load_settings
+from hermes.cli.lazy import CommandWithExamples, GroupWithExamples
+from hermes.cli.output import echo, json_option, note, print_fields, print_json, print_table
+from hermes.core.errors import HermesError
+from hermes.core.plugins import plugin_names
+from hermes.core.protocols import Tool
+from hermes.settings.load import LoadedSettings
+from hermes.tools.declare import ToolRequirements
+from hermes.tools.settings import ToolSettings
+from hermes.tools.toolsets import (
+    HostCapabilities,
+    ToolAvailability,
+    ToolCatalog,
+    Toolset,
+    build_catalog,
+    with_own_toolsets,
+)
+from hermes.tools.yaml_tools import LoadedTools, load_tool_folder
+
+TOOL_COMMANDS = {
+    "list": (
+        "hermes.cli.admin.tools:list_",
+        "All tools: toolset, risk, on or off, or what is missing",
+    ),
+    "show": ("hermes.cli.admin.tools:show", "What one tool is for and what it takes"),
+    "sets": ("hermes.cli.admin.tools:sets", "All toolsets"),
+}
+
+ToolRow = dict[str, object]
+CONVERSATION_TOOLS = {
+    "delegate": ("read", "Subagents that work side by side; each conversation brings it.")
+}
+"""Tools that are made anew for each conversation and so have no entry point."""
+
+
+@click.group(
+    cls=GroupWithExamples,
+    table=TOOL_COMMANDS,
+    invoke_without_command=True,
+    examples="""
+hermes tools                                        all tools
+hermes tools show terminal
+hermes config set tools.toolsets file,planning      give the agent fewer
+hermes config set tools.disabled execute_code       take one away
+""",
+)
+@json_option
+@click.pass_context
+def tools(ctx: click.Context, as_json: bool) -> None:
+    """What the agent can do here, and why not the rest. Without a command: list."""
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_, as_json=as_json)
+
+
+@click.command("list", cls=CommandWithExamples, examples="hermes tools list --json")
+@json_option
+@click.pass_context
+def list_(ctx: click.Context, as_json: bool) -> None:
+    """List all tools with toolset, risk, and whether the agent has them."""
+    loaded = load_settings(ctx)
+    rows = _tool_rows(loaded)
+    if as_json:
+        print_json(rows)
+        return
+    print_table(
+        ("tool", "toolset", "risk", "here", "for"),
+        [(row["tool"], row["toolsets"], row["risk"], row["here"], row["about"]) for row in rows],
+    )
+    for mistake in _declared_tools(loaded).problems:
+        note(mistake)
+
+
+@click.command(cls=CommandWithExamples, examples="hermes tools show patch --json")
+@click.argument("name")
+@json_option
+@click.pass_context
+def show(ctx: click.Context, name: str, as_json: bool) -> None:
+    """Show what tool NAME is for and what it takes."""
+    everything = _full_catalog(load_settings(ctx))
+    found = everything.tools.get(name)
+    if found is None:
+        lacking = next((one for one in everything.absent if one.tool == name), None)
+        if lacking is None:
+            known = ", ".join(sorted(everything.tools))
+            raise HermesError(f"there is no tool {name!r}; there are: {known}")
+        raise HermesError(f"{name} is not here: {lacking.why}. {lacking.how}")
+    if as_json:
+        print_json(msgspec.structs.asdict(found.spec))
+        return
+    echo(found.spec.description)
+    echo()
+    required = found.spec.parameters.get("required", [])
+    for parameter, schema in found.spec.parameters.get("properties", {}).items():
+        optional = "" if parameter in required else " (optional)"
+        print_fields({f"  {parameter}": f"{schema.get('description', '')}{optional}"})
+    note(f"risk: {found.spec.risk}")
+
+
+@click.command(cls=CommandWithExamples, examples="hermes tools sets")
+@json_option
+@click.pass_context
+def sets(ctx: click.Context, as_json: bool) -> None:
+    """List all toolsets; `hermes config set tools.toolsets A,B` chooses."""
+    settings = load_settings(ctx).settings.tools
+    known = with_own_toolsets(settings.sets)
+    rows = [
+        {
+            "toolset": name,
+            "on": name in settings.toolsets,
+            "tools": each.tools,
+            "includes": each.includes,
+            "about": each.about,
+        }
+        for name, each in known.items()
+    ]
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(
+            ("toolset", "on", "tools", "includes", "for"), [tuple(r.values()) for r in rows]
+        )
+
+
+def _tool_rows(loaded: LoadedSettings) -> list[ToolRow]:
+    settings = loaded.settings.tools
+    known = with_own_toolsets(settings.sets)
+    built = build_catalog(settings, extra=_declared_tools(loaded).tools)
+    chosen = {*built.tools, *(one.tool for one in built.absent if one.tool in CONVERSATION_TOOLS)}
+    everything = _full_catalog(loaded)
+    rows = [
+        _available_row(tool, _toolsets_of(name, known), name in chosen)
+        for name, tool in everything.tools.items()
+    ]
+    return rows + [_unavailable_row(one, known, chosen) for one in everything.absent]
+
+
+def _unavailable_row(
+    lacking: ToolAvailability, known: dict[str, Toolset], chosen: set[str]
+) -> ToolRow:
+    toolsets = _toolsets_of(lacking.tool, known)
+    if lacking.tool in CONVERSATION_TOOLS:
+        risk, about = CONVERSATION_TOOLS[lacking.tool]
+        return _tool_row(lacking.tool, toolsets, risk, lacking.tool in chosen, about)
+    row = _tool_row(lacking.tool, toolsets, "", False, lacking.how)
+    return row | {"here": lacking.why}
+
+
+def _available_row(tool: Tool, toolsets: list[str], on: bool) -> ToolRow:
+    about = tool.spec.description.partition("\n")[0]
+    return _tool_row(tool.spec.name, toolsets, str(tool.spec.risk), on, about)
+
+
+def _tool_row(name: str, toolsets: list[str], risk: str, on: bool, about: str) -> ToolRow:
+    here = "on" if on else "off"
+    return {
+        "tool": name,
+        "toolsets": toolsets,
+        "risk": risk or None,
+        "on": on,
+        "here": here,
+        "about": about,
+    }
+
+
+def _toolsets_of(name: str, known: dict[str, Toolset]) -> list[str]:
+    return [toolset for toolset, each in known.items() if name in each.tools] or ["own"]
+
+
+def _full_catalog(loaded: LoadedSettings) -> ToolCatalog:
+    """As if all toolsets were on, with what is missing for each."""
+    own = loaded.settings.tools.sets
+    asked = ToolSettings(toolsets=tuple(with_own_toolsets(own)), sets=own)
+    extra = _declared_tools(loaded).tools
+    built = build_catalog(asked, extra=extra).tools
+    needs = [getattr(tool, "needs", ToolRequirements()) for tool in built.values()]
+    variables = frozenset(name for name, value in loaded.secrets.items() if value)
+    programs = None  # only on this very machine can we look without starting anything
+    if loaded.settings.terminal.backend == "local":
+        programs = frozenset(p for need in needs for p in need.programs if shutil.which(p))
+    return build_catalog(
+        asked, present=HostCapabilities(programs=programs, variables=variables), extra=extra
+    )
+
+
+def _declared_tools(loaded: LoadedSettings) -> LoadedTools:
+    """Tools that the operator wrote down in <home>/tools."""
+    return load_tool_folder(loaded.home / "tools", taken=plugin_names("tools"))

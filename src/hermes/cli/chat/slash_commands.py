@@ -1,0 +1,305 @@
+"""Writes a conversation to a file of the person's choice, and never over another one."""
+
+import difflib
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+from hermes.cli.chat import slash_views
+from hermes.cli.chat.session import TURN_ACTIVITY, ChatSession
+from hermes.cli.chat.slash_views import show_resumed_session, show_rows
+from hermes.cli.context import run_to_resume
+from hermes.cli.render.terminal_text import clean, clip
+from hermes.core.errors import HermesError, SettingsError
+from hermes.core.events.runs import RunRenamed
+from hermes.core.messages import Message
+
+
+def save_conversation(name: str, *, run: str, messages: Sequence[Message]) -> str:
+    """What was written where, in words. Raises `SettingsError` when it cannot be written."""
+    wanted = Path(name or f"hermes-{run}.md").expanduser()
+    text = _as_json(run, messages) if wanted.suffix.lower() == ".json" else _as_text(run, messages)
+    try:
+        written = _write_new(wanted, text)
+    except OSError as error:
+        raise SettingsError(f"cannot write {wanted}: {error.strerror}") from error
+    said = f"saved {len(messages)} messages to {written}"
+    return said if written == wanted else f"{wanted} exists and was left alone; {said}"
+
+
+def _write_new(wanted: Path, text: str) -> Path:
+    for path in _candidate_paths(wanted):
+        try:
+            # Only for its owner: conversations carry what tools have read.
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            continue
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+        return path
+    raise AssertionError("unreachable: the names never end")
+
+
+def _candidate_paths(wanted: Path) -> Iterator[Path]:
+    yield wanted
+    number = 2
+    while True:
+        yield wanted.with_name(f"{wanted.stem}-{number}{wanted.suffix}")
+        number += 1
+
+
+def _as_json(run: str, messages: Sequence[Message]) -> str:
+    whole = msgspec.json.encode({"run": run, "messages": messages})
+    return msgspec.json.format(whole).decode() + "\n"
+
+
+def _as_text(run: str, messages: Sequence[Message]) -> str:
+    parts = [f"# {run}"]
+    for message in messages:
+        if message.result is not None:
+            parts.append(f"**{message.result.status}**\n\n{_fence_text(message.result.content)}")
+        elif message.role != "system" and message.text:
+            parts.append(f"## {message.role}\n\n{message.text}")
+        for call in message.calls:
+            arguments = msgspec.json.format(msgspec.json.encode(call.arguments)).decode()
+            parts.append(f"### {call.name}\n\n{_fence_text(arguments)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _fence_text(text: str) -> str:
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}\n{text}\n{fence}"
+
+
+def tone_instruction(name: str, text: str) -> str:
+    """Put before the person's next words: a changed prompt would cost the whole prefix cache."""
+    if not text:
+        return "[From now on answer in your usual tone again.]\n\n"
+    return f"[From now on always answer in this tone ({name}): {text}]\n\n"
+
+
+async def clear_screen(session: ChatSession, argument: str) -> None:
+    await session.terminal.clear()
+
+
+async def start_session(session: ChatSession, argument: str) -> None:
+    session.switch_conversation(await session.application.begin())
+    await session.note(f"a new session: {session.conversation.run}")
+
+
+async def switch_model(session: ChatSession, argument: str) -> None:
+    if not argument:
+        await show_rows(session, [("model", session.conversation.model.name)])
+        return
+    try:
+        chosen = await session.application.checked_model(argument)
+    except HermesError as error:
+        still = f"the model is still {session.conversation.model.name}"
+        await session.note(f"{clean(str(error))}\n{still}", "error")
+        return
+    await session.conversation.switch(chosen)
+
+
+async def compress_context(session: ChatSession, argument: str) -> None:
+    if await session.conversation.compress() is None:
+        await session.note("there is nothing to compress yet")
+
+
+async def undo_turn(session: ChatSession, argument: str) -> None:
+    words = await session.conversation.undo()
+    if words is None:
+        await session.note("there is nothing to take back", "error")
+        return
+    await session.note(
+        f"taken back: {clip(clean(words), 60)}\nwhat tools did in the world is not undone by this"
+    )
+
+
+async def retry_turn(session: ChatSession, argument: str) -> None:
+    words = await session.conversation.undo()
+    if words is None:
+        await session.note("there is nothing to ask again", "error")
+        return
+    await session.note(f"again: {clip(clean(words), 60)}")
+    await session.conversation.say(words)
+
+
+async def save_session(session: ChatSession, argument: str) -> None:
+    written = save_conversation(
+        argument, run=session.conversation.run, messages=session.conversation.messages
+    )
+    await session.note(written)
+
+
+async def choose_personality(session: ChatSession, argument: str) -> None:
+    known = session.info.personalities
+    if not argument:
+        await show_rows(session, sorted(known.items()))
+    elif argument not in known:
+        await session.note(
+            f"no personality {argument!r}; there are: {', '.join(sorted(known))}", "error"
+        )
+    else:
+        session.tone_instruction = tone_instruction(argument, known[argument])
+        await session.note(f"{argument}: from your next message on")
+
+
+async def resume_session(session: ChatSession, argument: str) -> None:
+    now = session.conversation.run
+    wanted = await run_to_resume(session.application.journal, argument, excluded_run=now)
+    if not wanted:
+        await session.note("there is no other session yet", "error")
+        return
+    session.switch_conversation(await session.application.resume(wanted))
+    await show_resumed_session(session)
+
+
+async def set_title(session: ChatSession, argument: str) -> None:
+    if not argument:
+        await session.note("give it a name: /title NAME", "error")
+        return
+    await session.application.bus.publish(RunRenamed(run=session.conversation.run, title=argument))
+    await session.note(f"this session is now called {clean(argument)}")
+
+
+async def stop_activity(session: ChatSession, argument: str) -> None:
+    if not session.stop():
+        await session.note("nothing is running")
+
+
+async def toggle_verbose(session: ChatSession, argument: str) -> None:
+    more = not session.transcript.tool_progress.verbose
+    session.transcript.tool_progress.verbose = more
+    session.transcript.answer_stream.reasoning = more or session.display.reasoning
+    await session.note("showing more: results and reasoning" if more else "showing less")
+
+
+async def leave_chat(session: ChatSession, argument: str) -> None:
+    session.terminal.close()
+
+
+SlashHandler = Callable[[ChatSession, str], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class SlashCommand:
+    name: str
+    help: str
+    run: SlashHandler
+    argument: str = ""
+    """How the argument is called in /help; in brackets when it may be left out."""
+    complete: Callable[[ChatSession], Awaitable[Sequence[str]]] | None = None
+    activity: str = ""
+    """What the face says while it runs. Such a command waits until nothing else is going on."""
+    aliases: tuple[str, ...] = ()
+
+
+async def _show_help(session: ChatSession, argument: str) -> None:
+    rows = []
+    for command in SLASH_COMMANDS:
+        usage = f"/{command.name} {command.argument}".strip()
+        rows.append((usage, command.help))
+    await slash_views.show_rows(session, rows)
+    await session.note(
+        "Alt-Enter or a backslash at the end begins a new line. While a turn runs, what you "
+        "type steers it; Ctrl-C stops it. Ctrl-D leaves."
+    )
+
+
+SLASH_COMMANDS = (
+    SlashCommand("help", "this list", _show_help, aliases=("h", "?")),
+    SlashCommand("clear", "clear the screen; the conversation stays", clear_screen),
+    SlashCommand(
+        "new", "begin a new session", start_session, activity="opening", aliases=("reset",)
+    ),
+    SlashCommand(
+        "model",
+        "show the model, or test another and switch to it",
+        switch_model,
+        "[ref]",
+        slash_views.model_names,
+        activity="testing the model",
+    ),
+    SlashCommand("tools", "what the agent can do", slash_views.show_tools),
+    SlashCommand("skills", "what it has learned", slash_views.show_skills),
+    SlashCommand("compress", "sum up older messages now", compress_context, activity="compressing"),
+    SlashCommand("usage", "tokens and money so far", slash_views.show_usage, aliases=("cost",)),
+    SlashCommand("undo", "take back the last turn", undo_turn, activity="undoing"),
+    SlashCommand(
+        "retry", "take back the last turn and ask again", retry_turn, activity=TURN_ACTIVITY
+    ),
+    SlashCommand("save", "write the conversation to a .md or .json file", save_session, "[file]"),
+    SlashCommand(
+        "personality",
+        "show or change the tone of the answers",
+        choose_personality,
+        "[name]",
+        slash_views.personality_names,
+    ),
+    SlashCommand("status", "model, folder, place, session", slash_views.show_status),
+    SlashCommand("history", "what was said in this session", slash_views.show_history),
+    SlashCommand(
+        "resume",
+        "go on with another session",
+        resume_session,
+        "[run]",
+        slash_views.run_names,
+        activity=TURN_ACTIVITY,
+    ),
+    SlashCommand("title", "give this session a name", set_title, "NAME"),
+    SlashCommand("stop", "interrupt the running turn", stop_activity),
+    SlashCommand(
+        "verbose", "show more, or less, of what tools do and models think", toggle_verbose
+    ),
+    SlashCommand("exit", "leave; the session can be resumed", leave_chat, aliases=("quit", "q")),
+)
+
+
+def find_slash_command(name: str) -> SlashCommand | None:
+    return next((each for each in SLASH_COMMANDS if name in (each.name, *each.aliases)), None)
+
+
+def nearest_slash_command(name: str) -> str:
+    """The command that was probably meant; empty when nothing comes near."""
+    known = [
+        word for each in SLASH_COMMANDS for word in (each.name, *each.aliases) if len(word) > 1
+    ]
+    longer = [word for word in known if word.startswith(name)]
+    return next(iter(longer or difflib.get_close_matches(name, known, n=1, cutoff=0.5)), "")
+
+
+class SlashCompleter(Completer):
+    def __init__(self, session: ChatSession) -> None:
+        self._session = session
+
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterable[Completion]:
+        return ()  # arguments are looked up in the journal, which takes the other road
+
+    async def get_completions_async(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> AsyncGenerator[Completion, None]:
+        before = document.text_before_cursor
+        if not before.startswith("/") or "\n" in before:
+            return
+        name, space, argument = before[1:].partition(" ")
+        if not space:
+            for command in SLASH_COMMANDS:
+                if command.name.startswith(name.lower()):
+                    yield Completion(command.name, -len(name), display_meta=command.help)
+            return
+        for word in await self._words(name):
+            if word.startswith(argument) or (argument and argument in word):
+                yield Completion(word, -len(argument))
+
+    async def _words(self, name: str) -> Iterable[str]:
+        command = find_slash_command(name)
+        return await command.complete(self._session) if command and command.complete else ()

@@ -1,0 +1,1 @@
+"""Commands for practice and training: `hermes drill`, `demo`, `rl`, `batch` and `trajectories`."""

@@ -1,0 +1,110 @@
+"""`hermes demo`: a host is built, broken, noticed, mended, proved and reported. Twice."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import click
+
+from hermes.cli import exit_codes
+from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.output import echo, note, print_table
+from hermes.settings.load import load
+from hermes.sre.reports.statements import cause_line, resolver_of
+
+if TYPE_CHECKING:
+    from hermes.app.demo import DemoResult
+
+DEMO_SETTINGS = {
+    "sre.verify.window": "3",
+    "sre.verify.every": "0.5",
+    "sre.triage.group.delay": "0.1",
+}
+"""A window long enough to see, short enough to sit through."""
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="""
+hermes demo                    no key, no network; nothing of this machine is touched
+hermes demo --plain            lines instead of a live view
+hermes demo --keep ./demo      keep its home: journal, reports
+hermes demo --model sonnet     a model works on what no playbook knows
+""",
+)
+@click.option("--model", default="none", show_default=True, help="`none`: playbooks alone.")
+@click.option("--plain", is_flag=True, help="Lines as things happen, no live view.")
+@click.option("--keep", type=click.Path(path_type=Path), help="Keep the home of the demo here.")
+def demo(model: str, plain: bool, keep: Path | None) -> int:
+    """Show the main job on a host of its own that is gone at the end.
+
+    The host is real: services under a supervisor, a network of its own, traffic. So are the watch,
+    the rules, the journal and the checks; who mended it is said at the end of each round.
+    """
+    from hermes.app.demo import DEMO_SCENARIO
+    from hermes.gym.episodes.readiness import check_readiness, missing_requirements
+    from hermes.gym.scenario import find_scenario
+
+    if missing := missing_requirements(find_scenario(DEMO_SCENARIO), check_readiness()):
+        note(f"a host cannot be built here: {'; '.join(missing)}; `hermes doctor` says more")
+        return exit_codes.PLACE
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        return anyio.run(_run_demo, keep.absolute(), model, plain)
+    with tempfile.TemporaryDirectory(prefix="hermes-demo-") as folder:
+        return anyio.run(_run_demo, Path(folder), model, plain)
+
+
+async def _run_demo(home: Path, model: str, plain: bool) -> int:
+    from hermes.app.demo import DEMO_SEEDS, run_demo
+    from hermes.cli.incidents.watch import show_demo_incidents
+
+    loaded, done = load(home=home, overrides=DEMO_SETTINGS), []
+    for number, seed in enumerate(DEMO_SEEDS, start=1):
+        again = " again: other names, ports and values" if number > 1 else ""
+        echo(f"\n{number}. A host is built, watched, and broken{again}", bold=True)
+        done.append(await run_demo(loaded, seed, model, show_demo_incidents(plain=plain)))
+        print_round(done[-1])
+    echo(f"\nThe report of the last one ({done[-1].incident.report_path}):\n", bold=True)
+    echo(done[-1].incident.report, dim=True)
+    print_comparison(done)
+    return exit_codes.OK if all(each.mended for each in done) else exit_codes.FAILED
+
+
+def print_round(done: "DemoResult") -> None:
+    incident = done.incident
+    echo(f"\nWhat was done to {done.host}, unknown to the watch: {done.broken}")
+    heading, cause = cause_line(incident)
+    echo(f"What it found: {heading}: {cause}")
+    echo(f"Fixed by: {responder_text(done)}")
+    echo(
+        f"{'✓' if done.mended else '✗'} an oracle outside of its reach says: "
+        f"{'; '.join(done.oracle) or 'it is still broken'}"
+    )
+
+
+def responder_text(done: "DemoResult") -> str:
+    answered = resolver_of(done.incident).by
+    if answered == "playbook":
+        return f"the playbook {done.by}, which comes with Hermes; no model was asked"
+    if answered == "model":
+        return f"a model, in {done.model_calls} calls and {done.tokens:,} tokens"
+    return "nobody: it was escalated to people"
+
+
+def print_comparison(done: Sequence["DemoResult"]) -> None:
+    echo("")
+    print_table(
+        ("since it was broken", *(f"{each.host}" for each in done)),
+        [
+            ("noticed", *(f"{each.noticed:.1f} s" for each in done)),
+            ("fix applied", *(f"{each.applied:.1f} s" for each in done)),
+            ("proved and reported", *(f"{each.ended:.1f} s" for each in done)),
+            ("answered by", *(each.by or "–" for each in done)),
+            ("model calls", *(str(each.model_calls) for each in done)),
+            ("tokens", *(f"{each.tokens:,}" for each in done)),
+            ("outcome", *(each.incident.status for each in done)),
+        ],
+    )

@@ -1,0 +1,154 @@
+"""`hermes rl`: the incidents of the gym for those who train models."""
+
+from pathlib import Path
+
+import anyio
+import anyio.abc
+import click
+
+from hermes.cli.lazy import CommandWithExamples, GroupWithExamples
+from hermes.cli.output import echo, json_option, note, print_json
+from hermes.core.errors import SettingsError
+from hermes.gym.drill import DrillTerms
+from hermes.gym.random_source import Split
+from hermes.gym.scenario import Scenario
+from hermes.gym.training.external_episodes import SEVERITY_WEIGHTS, IncidentSampler
+from hermes.gym.training.openenv_server import OpenEnvOptions
+
+RL_COMMANDS = {
+    "serve": ("hermes.cli.drills.rl:serve", "Episodes over HTTP: reset, step, state"),
+    "sample": ("hermes.cli.drills.rl:sample", "Which incidents would be drawn"),
+}
+
+
+@click.group(
+    cls=GroupWithExamples,
+    table=RL_COMMANDS,
+    examples="""
+hermes rl serve --light --port 8900
+hermes rl sample --count 10
+""",
+)
+def rl() -> None:
+    """Episodes for training. What hurts more is drawn more often: P0 3, P1 2, P2 1.5, P3 1."""
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="""
+hermes rl serve --light
+hermes rl serve config-typo-after-edit --port 8900
+hermes rl serve --host 0.0.0.0 --token-file token.txt
+curl -s localhost:8900/reset -d '{}'
+curl -s localhost:8900/step -d '{"action": {"command": "systemctl --failed"}}'
+""",
+)
+@click.argument("scenarios", nargs=-1)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option("--port", default=8900, show_default=True, help="0 takes a free one.")
+@click.option("--token-file", type=click.Path(path_type=Path), help="What clients must send.")
+@click.option("--light", is_flag=True, help="Only light scenarios.")
+@click.option("--held-out", is_flag=True, help="The wordings kept apart for evaluation.")
+@click.option("--seed", default=0, show_default=True, help="Of the order of incidents.")
+@click.option("--sessions", default=8, show_default=True, help="Episodes at once.")
+@click.option("--steps", default=40, show_default=True, help="Calls in an episode.")
+@click.option("--timeout", default=600.0, show_default=True, help="Seconds for an episode.")
+@click.option("--window", default=5.0, show_default=True, help="Seconds for which it must hold.")
+@click.option("--idle", default=900.0, show_default=True, help="Seconds until one is given up.")
+def serve(
+    scenarios: tuple[str, ...],
+    host: str,
+    port: int,
+    token_file: Path | None,
+    **options: object,
+) -> None:
+    """Serve episodes in the shape of OpenEnv: POST /reset, POST /step, GET /state, POST /close.
+
+    Prints the address once it listens. Everything that runs in an episode ends with it.
+    """
+    sampler = _build_sampler(scenarios, options)
+    house = OpenEnvOptions(
+        max_sessions=int(str(options["sessions"])),
+        idle_timeout_s=float(str(options["idle"])),
+        max_steps=int(str(options["steps"])),
+        token=_read_token(token_file),
+        terms=DrillTerms(
+            responder_timeout_s=float(str(options["timeout"])),
+            window_s=float(str(options["window"])),
+            split=sampler.split,
+        ),
+    )
+    anyio.run(_serve_episodes, sampler, house, host, port)
+
+
+async def _serve_episodes(
+    sampler: IncidentSampler, application: OpenEnvOptions, host: str, port: int
+) -> None:
+    from hermes.gym.episodes.responder_context import sandbox_rules
+    from hermes.gym.training.openenv_server import serve_openenv as open_door
+
+    async def opened(*, task_status: anyio.abc.TaskStatus[int]) -> None:
+        await open_door(
+            sampler, sandbox_rules(), application, host=host, port=port, task_status=task_status
+        )
+
+    async with anyio.create_task_group() as group:
+        found: int = await group.start(opened)
+        echo(f"http://{host}:{found}")
+        note(
+            f"{len(sampler.scenarios)} scenarios, {application.max_sessions} seats; Ctrl-C ends it"
+        )
+
+
+@click.command(cls=CommandWithExamples, examples="hermes rl sample --count 20 --json")
+@click.argument("scenarios", nargs=-1)
+@click.option("--count", default=10, show_default=True)
+@click.option("--seed", default=0, show_default=True)
+@click.option("--light", is_flag=True, help="Only light scenarios.")
+@click.option("--held-out", is_flag=True, help="The wordings kept apart for evaluation.")
+@json_option
+def sample(scenarios: tuple[str, ...], count: int, as_json: bool, **options: object) -> None:
+    """Draw incidents as a training run would."""
+    sampler = _build_sampler(scenarios, options)
+    drawn = [sampler.draw() for _ in range(count)]
+    rows = [
+        {
+            "scenario": each.scenario.name,
+            "seed": each.seed,
+            "severity": each.spec.alert.severity,
+            "weight": SEVERITY_WEIGHTS[each.spec.alert.severity],
+        }
+        for each in drawn
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    for row in rows:
+        echo(f"{row['severity']}  {row['scenario']}  --seed {row['seed']}")
+
+
+def _build_sampler(names: tuple[str, ...], options: dict[str, object]) -> IncidentSampler:
+    split: Split = "held-out" if options["held_out"] else "train"
+    chosen = _select_scenarios(names, light=bool(options["light"]))
+    return IncidentSampler(chosen, seed=int(str(options["seed"])), split=split)
+
+
+def _select_scenarios(names: tuple[str, ...], *, light: bool) -> list[Scenario]:
+    from hermes.cli.drills.run import require_playable
+    from hermes.gym.episodes.readiness import select_scenarios
+
+    return (
+        [require_playable(name) for name in names] if names else select_scenarios("", light=light)
+    )
+
+
+def _read_token(file: Path | None) -> str:
+    if file is None:
+        return ""
+    try:
+        token = file.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise SettingsError(f"{file} cannot be read: {error.strerror}") from error
+    if not token:
+        raise SettingsError(f"{file} is empty: write a long random word into it")
+    return token

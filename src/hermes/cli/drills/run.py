@@ -1,0 +1,245 @@
+"""`hermes drill run`: one scenario, one agent, one score."""
+
+from functools import partial
+
+import anyio
+import click
+import msgspec
+
+from hermes.cli import exit_codes
+from hermes.cli.context import load_settings
+from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.output import echo, json_option, note, print_fields, print_json, print_table
+from hermes.cli.render.terminal_text import clip
+from hermes.core.errors import HermesError, SettingsError
+from hermes.gym.box.box import box_opener
+from hermes.gym.drill import DrillResult, DrillTerms
+from hermes.gym.episodes.readiness import (
+    GymReadiness,
+    ScenarioListing,
+    check_readiness,
+    list_scenarios,
+    missing_requirements,
+)
+from hermes.gym.scenario import Scenario, find_scenario
+from hermes.gym.settings import GymSettings
+from hermes.settings.load import LoadedSettings
+
+backend_option = click.option(
+    "--backend",
+    type=click.Choice(["box", "docker"]),
+    default=None,
+    help="Where the box is made; else as set in gym.backend.",
+)
+
+prove_skill_option = click.option(
+    "--prove-skill",
+    is_flag=True,
+    help="Try what was learned, alone, on a fresh variant; takes up to a minute.",
+)
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="""
+hermes drill run config-typo-after-edit --seed 7
+hermes drill run config-typo-after-edit --backend docker
+hermes drill run config-typo-after-edit --model none --json
+hermes drill run ./my-scenario --model anthropic:claude-sonnet-5 --turns 30
+""",
+)
+@click.argument("scenario")
+@click.option("--seed", default=0, show_default=True, help="Another seed, another host.")
+@click.option("--model", default="", help="A model; `none` for playbooks alone; else as set up.")
+@click.option("--no-skills", is_flag=True, help="Without skills and playbooks.")
+@click.option("--no-memory", is_flag=True, help="Without notes, recall and learning.")
+@click.option("--turns", default=40, show_default=True, help="Answers that the model may give.")
+@click.option("--timeout", default=600.0, show_default=True, help="Seconds for the agent.")
+@click.option("--window", default=5.0, show_default=True, help="Seconds for which it must hold.")
+@click.option("--held-out", is_flag=True, help="The wordings kept apart for evaluation.")
+@backend_option
+@prove_skill_option
+@json_option
+@click.pass_context
+def run(ctx: click.Context, /, scenario: str, as_json: bool, **options: object) -> int:
+    """Break a host as SCENARIO says, let an agent answer the alert, and score what it did.
+
+    Exit code 0 when it was resolved, 1 when not, 5 when there was no episode to score.
+    """
+    from hermes.app.drill import parse_agent, run_agent_drill
+    from hermes.app.gym_replay import make_skill_trial
+
+    loaded = load_settings(ctx)
+    gym = gym_settings(loaded, options["backend"])
+    found = require_playable(scenario, gym)
+    agent = parse_agent(
+        str(options["model"]) or loaded.settings.model.default,
+        skills=not options["no_skills"],
+        memory=not options["no_memory"],
+        turns=int(str(options["turns"])),
+    )
+    terms = DrillTerms(
+        responder_timeout_s=float(str(options["timeout"])),
+        window_s=float(str(options["window"])),
+        split="held-out" if options["held_out"] else "train",
+    )
+    if not as_json:
+        note(f"{found.name}: {agent.name} answers; nothing here reaches this machine")
+    seed, opener = int(str(options["seed"])), box_opener(gym)
+    learned = None
+    if options["prove_skill"]:
+        learned = make_skill_trial(scenario, split=terms.split, opener=opener)
+    work = partial(run_agent_drill, opener=opener, learned=learned)
+    drilled = anyio.run(work, loaded, found, seed, agent, terms)
+    if as_json:
+        print_json(drilled)
+    else:
+        print_drill_result(drilled)
+    return drill_exit_code(drilled)
+
+
+def gym_settings(loaded: LoadedSettings, backend: object) -> GymSettings:
+    """Those of the home, with what the command line says."""
+    gym = loaded.settings.gym
+    return msgspec.structs.replace(gym, backend=backend) if backend else gym
+
+
+def require_playable(name: str, gym: GymSettings | None = None) -> Scenario:
+    """Raises `SettingsError` with what this machine lacks."""
+    scenario = find_scenario(name)
+    missing = missing_requirements(scenario, check_readiness(gym))
+    if missing:
+        raise SettingsError(
+            f"{scenario.name} cannot be played here: {'; '.join(missing)}\n"
+            "see what can: hermes drill list"
+        )
+    return scenario
+
+
+def drill_exit_code(drilled: DrillResult) -> int:
+    if drilled.void:
+        return exit_codes.PLACE
+    return exit_codes.OK if drilled.resolved else exit_codes.FAILED
+
+
+def print_drill_result(drilled: DrillResult) -> None:
+    if drilled.void:
+        note(f"void, not scored: {drilled.void}")
+        return
+    parts = msgspec.structs.asdict(drilled.reward)
+    total = parts.pop("total")
+    said = drilled.diagnosis
+    print_fields(
+        {
+            "resolved": drilled.resolved,
+            "reward": f"{total:.2f}  "
+            + "  ".join(f"{name.replace('_', ' ')} {share:.2f}" for name, share in parts.items()),
+            "answered by": drilled.answered_by,
+            "ended": drilled.ended,
+            "diagnosis": f"{said.component}: {said.mechanism} ({said.value})" if said else "",
+            "collateral": drilled.collateral,
+            "breaches": drilled.policy_breaches,
+            "took": f"{drilled.seconds:.1f} s, {drilled.tool_calls} tool calls, "
+            f"{drilled.model_calls} model calls, {drilled.tokens:,} tokens",
+            "run": drilled.run,
+            "window": f"{drilled.window:g} s",
+        }
+    )
+    for each in drilled.checks:
+        echo(f"  {'✓' if each.ok else '✗'} {each.check}: {each.detail}", dim=each.ok)
+    if drilled.ended.startswith("failed: "):
+        raise HermesError(drilled.ended.removeprefix("failed: "))
+
+
+@click.command("list", cls=CommandWithExamples, examples="hermes drill list --group jobs --json")
+@click.option("--group", help="Only this group.")
+@click.option("--light", is_flag=True, help="Only those that need nothing but bash and Python.")
+@backend_option
+@json_option
+@click.pass_context
+def list_(
+    ctx: click.Context, group: str | None, light: bool, backend: str | None, as_json: bool
+) -> int:
+    """List the scenarios, with what this machine lacks to play them."""
+    here = check_readiness(gym_settings(load_settings(ctx), backend))
+    found = [
+        each
+        for each in list_scenarios(here=here)
+        if (not group or each.group == group) and (not light or each.light)
+    ]
+    if as_json:
+        print_json({"here": here, "scenarios": found})
+    else:
+        print_table(
+            ("scenario", "group", "light", "here", "about"),
+            [
+                (each.name, each.group, each.light, _scenario_state(each), clip(each.summary, 70))
+                for each in found
+            ],
+            empty="no scenario fits",
+        )
+        _print_scenarios(here, found)
+    return int(any(each.broken for each in found))
+
+
+def _scenario_state(each: ScenarioListing) -> str:
+    if each.broken:
+        return "broken"
+    return f"no: {clip('; '.join(each.missing), 60)}" if each.missing else "yes"
+
+
+def _print_scenarios(here: GymReadiness, found: list[ScenarioListing]) -> None:
+    for each in found:
+        if each.broken:
+            note(f"{each.name}: {each.broken}")
+    for lacks in here.missing:
+        note(f"this machine lacks {lacks}")
+    playable = sum(not each.missing and not each.broken for each in found)
+    if playable < len(found):
+        note(f"{playable} of {len(found)} scenarios can be played here")
+
+
+@click.command(
+    cls=CommandWithExamples, examples="hermes drill show config-typo-after-edit --seed 3 --answer"
+)
+@click.argument("scenario")
+@click.option("--seed", default=0, show_default=True)
+@click.option("--answer", is_flag=True, help="Also what is wrong and how it is mended.")
+@json_option
+def show(scenario: str, seed: int, answer: bool, as_json: bool) -> None:
+    """Show the alert of SCENARIO and what will be checked; with --answer the rest."""
+    found = find_scenario(scenario)
+    story = found.draw_spec(seed)
+    told: dict[str, object] = {
+        "name": found.name,
+        "group": found.group,
+        "summary": found.summary,
+        "needs": found.needs,
+        "missing": missing_requirements(found),
+        "seed": seed,
+        "severity": story.alert.severity,
+        "alert": story.alert.text,
+        "labels": story.alert.labels,
+        "hosts": [host.name for host in story.hosts],
+        "checks": [check.name for check in (*story.healthy, *story.symptoms)],
+    }
+    if answer:
+        told |= {
+            "answer": story.answer,
+            "faults": story.faults,
+            "inject": story.inject,
+            "reference": story.reference,
+            "relief": story.relief,
+            "shortcut": story.shortcut,
+            "collateral": [check.name for check in story.collateral],
+        }
+    if as_json:
+        print_json(told)
+        return
+    print_fields(
+        {name: value for name, value in told.items() if name not in ("inject", "reference")}
+    )
+    for part in ("inject", "reference") if answer else ():
+        echo(f"\n{part}", bold=True)
+        for command in getattr(story, part):
+            echo(f"  {command}")

@@ -1,0 +1,267 @@
+"""`hermes incident timeline` and `report`: one incident, told from the journal."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from hermes.cli.context import load_settings, query_journal, since_option
+from hermes.cli.incidents.lookup import complete_incident_id, find_incident
+from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.output import echo, json_option, note, print_fields, print_json, print_table
+from hermes.cli.render.terminal_text import clean, clip
+from hermes.core.errors import HermesError
+from hermes.core.events.incidents import IncidentClosed, IncidentOpened, ReportWritten
+from hermes.core.protocols import JournalRecord
+from hermes.memory.store import JournalStore, store_exists
+from hermes.settings.load import LoadedSettings
+from hermes.sre.incident import Incident
+from hermes.sre.reports.report_data import (
+    gather_report_data,
+    list_incidents,
+    read_earlier_incidents,
+    read_incident_records,
+)
+from hermes.sre.reports.report_file import find_written_report, write_report_file
+from hermes.sre.reports.report_text import render_report
+from hermes.sre.reports.statistics import (
+    DurationStatistics,
+    IncidentStatistics,
+    compute_statistics,
+    render_svg_chart,
+    render_terminal_chart,
+)
+from hermes.sre.reports.timeline import TimelineEntry, clock_time
+from hermes.sre.reports.timeline import build_timeline as moments_of
+from hermes.sre.reports.times import format_duration
+
+REPORT_FOLDER = "incidents"
+TIMELINE_COLUMNS = 160
+
+
+@click.command(cls=CommandWithExamples, examples="hermes incident timeline last")
+@click.argument("id", default="last", shell_complete=complete_incident_id)
+@json_option
+@click.pass_context
+def timeline(ctx: click.Context, id: str, as_json: bool) -> None:
+    """Tell what happened in the incident ID, moment by moment. Times are UTC."""
+
+    async def ask(journal: JournalStore) -> list[TimelineEntry]:
+        return moments_of(
+            await read_incident_records(journal, (await find_incident(journal, id)).run)
+        )
+
+    moments = query_journal(load_settings(ctx), ask)
+    if as_json:
+        print_json([_timeline_row(moment) for moment in moments])
+        return
+    day = None
+    for moment in moments:
+        if moment.at.date() != day:
+            day = moment.at.date()
+            echo(f"{day} UTC", dim=True)
+        echo(f"{clock_time(moment.at)}  {clip(clean(moment.text), TIMELINE_COLUMNS)}")
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="""
+hermes incident report last > report.md
+hermes incident report 4f2a1c --fresh          anew from the journal, with what came later
+hermes incident report 4f2a1c --write          the file, where it could not be written before
+""",
+)
+@click.argument("id", default="last", shell_complete=complete_incident_id)
+@click.option("--fresh", is_flag=True, help="Not as it was written at its end, but as of now.")
+@click.option("--write", "to_file", is_flag=True, help="Also write the file, if there is none.")
+@json_option
+@click.pass_context
+def report(ctx: click.Context, id: str, fresh: bool, to_file: bool, as_json: bool) -> None:
+    """Print the report of the incident ID, as Markdown.
+
+    It is the one that was written at its end, or a new one where more was recorded since."""
+    loaded = load_settings(ctx)
+
+    async def ask(journal: JournalStore) -> tuple[IncidentOpened, list[JournalRecord], str]:
+        found = await find_incident(journal, id)
+        if to_file:
+            await _write_report_file(journal, loaded, found.run)
+        records = await read_incident_records(journal, found.run)
+        return (
+            found,
+            records,
+            render_report(records, earlier=await read_earlier_incidents(journal, records)),
+        )
+
+    found, records, now = query_journal(loaded, ask)
+    kept = find_written_report(records)
+    anew = fresh or kept is None or _is_report_outdated(records)
+    text = now if anew or kept is None else kept.text
+    if as_json:
+        print_json({"incident": found.incident, "path": kept.path if kept else "", "text": text})
+        return
+    click.echo(clean(text), nl=False)
+    if kept is not None and kept.trouble:
+        note(kept.trouble)
+    elif kept is not None:
+        note(_report_file_text(loaded, kept, anew=anew))
+
+
+def _is_report_outdated(records: Sequence[JournalRecord]) -> bool:
+    """Whether it still goes on, or more than its closing was recorded since the report."""
+    if gather_report_data(records).incident.unresolved:
+        return True
+    events = [each.event for each in records]
+    last = max(place for place, event in enumerate(events) if isinstance(event, ReportWritten))
+    return any(
+        event.kind.startswith(("incident.", "change"))
+        and event.kind != "incident.phase"
+        and not (isinstance(event, IncidentClosed) and event.answered_by != "person")
+        for event in events[last:]
+    )
+
+
+async def _write_report_file(journal: JournalStore, loaded: LoadedSettings, run: str) -> None:
+    from hermes.app.secret_redactor import SecretRedactor
+    from hermes.core.bus import Bus
+
+    bus = Bus(journal, clean=SecretRedactor(loaded).clean_event)
+    if await write_report_file(journal, bus, run, loaded.home / REPORT_FOLDER) is None:
+        why = find_written_report(await read_incident_records(journal, run))
+        raise HermesError(why.trouble if why else "the report could not be written")
+
+
+def _report_file_text(loaded: LoadedSettings, kept: ReportWritten, *, anew: bool) -> str:
+    file: Path = loaded.home / kept.path
+    if not file.exists():
+        return f"{file} is gone; --write makes it again"
+    return f"as of now; {file} has the report as it was written then" if anew else f"kept in {file}"
+
+
+def _timeline_row(moment: TimelineEntry) -> dict[str, object]:
+    return {
+        "at": moment.at.isoformat(),
+        "seq": moment.seq,
+        "kind": moment.kind,
+        "text": moment.text,
+    }
+
+
+UNKNOWN_RESPONDER = "nobody or not known"
+"""A recovery is observed; who brought it about is not recorded."""
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="""
+hermes incident stats --since 90d
+hermes incident stats --service web --svg mttr.svg
+hermes incident stats --drills --json
+""",
+)
+@since_option
+@click.option("--service", default="", help="Only of this service.")
+@click.option("--drills", is_flag=True, help="Also those of the gym.")
+@click.option("--svg", "file", type=click.Path(path_type=Path), help="Also draw it to this file.")
+@json_option
+@click.pass_context
+def stats(
+    ctx: click.Context,
+    since: datetime | None,
+    service: str,
+    drills: bool,
+    file: Path | None,
+    as_json: bool,
+) -> None:
+    """Count incidents, and plot the time to repair by week, with and without skills.
+
+    MTTD: from the beginning of the problem, where its source knows it, to the incident. MTTA: from
+    the incident to the first work on it or to a person who acknowledged it. MTTR: from the incident
+    to checks that passed after a fix, or to a recovery that was observed; an incident for which
+    neither is recorded has none.
+    """
+    loaded = load_settings(ctx)
+
+    async def ask(journal: JournalStore) -> list[Incident]:
+        return await list_incidents(journal, drills=drills)
+
+    found = query_journal(loaded, ask) if store_exists(loaded.store) else []
+    told = compute_statistics(
+        [
+            each
+            for each in found
+            if (since is None or each.details.opened_at >= since)
+            and (not service or each.details.service == service)
+        ]
+    )
+    if file is not None:
+        _write_plot(file, told)
+    if as_json:
+        print_json(told)
+        return
+    if not told.incidents:
+        note("no incident yet")
+        return
+    _print_statistics(told)
+
+
+def _print_statistics(statistics: IncidentStatistics) -> None:
+    print_fields(
+        {
+            "incidents": f"{statistics.incidents}, {statistics.open} not resolved",
+            "severity": _format_counts(statistics.severity),
+            "outcome": _format_counts(statistics.outcome),
+            "answered by": _format_counts(
+                {
+                    UNKNOWN_RESPONDER if name == "nobody" else name: n
+                    for name, n in statistics.answered_by.items()
+                }
+            ),
+        }
+    )
+    echo()
+    named = {"MTTD": statistics.detect, "MTTA": statistics.acknowledge, "MTTR": statistics.repair}
+    named |= {
+        f"MTTR, {UNKNOWN_RESPONDER if name == 'nobody' else name}": spread
+        for name, spread in statistics.repaired_by.items()
+    }
+    print_table(
+        ("time", "median", "p90", "of"), [_spread_row(name, each) for name, each in named.items()]
+    )
+    echo()
+    echo(render_terminal_chart(statistics))
+    if statistics.recurring:
+        echo()
+        print_table(
+            ("again", "times", "by skill", "first repair", "latest", "about"),
+            [
+                (
+                    f"{each.last_at.astimezone():%Y-%m-%d}",
+                    each.times,
+                    each.by_skill,
+                    format_duration(each.first) if each.first is not None else "–",
+                    format_duration(each.last) if each.last is not None else "–",
+                    clip(each.title, 60),
+                )
+                for each in statistics.recurring
+            ],
+        )
+
+
+def _spread_row(name: str, spread: DurationStatistics) -> tuple[object, ...]:
+    if not spread.count:
+        return name, "not defined", "not defined", 0
+    return name, format_duration(spread.median), format_duration(spread.p90), spread.count
+
+
+def _format_counts(counted: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counted.items())
+
+
+def _write_plot(file: Path, statistics: IncidentStatistics) -> None:
+    try:
+        file.write_text(render_svg_chart(statistics), encoding="utf-8")
+    except OSError as error:
+        raise HermesError(f"cannot write {file}: {error.strerror}") from error
+    note(f"drawn to {file}")

@@ -1,0 +1,264 @@
+"""`hermes incident list` and `show`: read from the journal, whoever works on it."""
+
+from datetime import UTC, datetime
+
+import click
+
+from hermes.cli.context import load_settings, query_journal, since_option
+from hermes.cli.incidents.lookup import complete_incident_id, find_incident
+from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.output import echo, json_option, print_fields, print_json, print_table
+from hermes.cli.render.terminal_text import clean, clip
+from hermes.memory.store import JournalStore, store_exists
+from hermes.sre.incident import Incident
+from hermes.sre.reports.actions import IncidentAction
+from hermes.sre.reports.report_data import (
+    LISTING_KINDS,
+    MAX_SEPARATE_QUERIES,
+    STATE_KINDS,
+    ReportData,
+    complete_incidents,
+    gather_report_data,
+    list_incidents,
+    read_earlier_incidents,
+    read_incident_records,
+    resolver_name,
+)
+from hermes.sre.reports.statements import (
+    cause_line,
+    cause_status,
+    outcome_text,
+    playbooks_not_matched,
+    playbooks_unchecked,
+    resolver_of,
+)
+from hermes.sre.reports.times import format_duration, incident_times, ordinal
+from hermes.sre.triage.incident_alerts import IncidentAlert, read_incident_alerts
+
+SEVERITIES = ("P0", "P1", "P2", "P3")
+MAX_SHOWN_ALERTS = MAX_SHOWN_CHECKS = 20
+
+
+@click.command(
+    "list",
+    cls=CommandWithExamples,
+    examples="""
+hermes incident list --open
+hermes incident list --severity P0 --severity P1 --since 7d
+hermes incident list --service web --limit 100 --json
+""",
+)
+@click.option(
+    "--open", "only_open", is_flag=True, help="Only what still fails or waits for people."
+)
+@click.option(
+    "--severity", multiple=True, type=click.Choice(SEVERITIES), help="Only these; may be repeated."
+)
+@click.option("--service", default="", help="Only of this service.")
+@since_option
+@click.option("--limit", default=20, show_default=True, help="How many, newest first.")
+@click.option("--drills", is_flag=True, help="Also those of the gym.")
+@json_option
+@click.pass_context
+def list_(
+    ctx: click.Context,
+    only_open: bool = False,
+    severity: tuple[str, ...] = (),
+    service: str = "",
+    since: datetime | None = None,
+    limit: int = 20,
+    drills: bool = False,
+    as_json: bool = False,
+) -> None:
+    """List the latest incidents."""
+    loaded = load_settings(ctx)
+
+    def wanted(each: Incident) -> bool:
+        return (
+            (not only_open or each.unresolved)
+            and (not severity or each.severity in severity)
+            and (not service or each.details.service == service)
+            and (since is None or each.details.opened_at >= since)
+        )
+
+    async def ask(journal: JournalStore) -> list[Incident]:
+        few = limit <= MAX_SEPARATE_QUERIES
+        known = await list_incidents(
+            journal, drills=drills, kinds=STATE_KINDS if few else LISTING_KINDS
+        )
+        found = [each for each in known if wanted(each)][::-1][:limit]
+        return await complete_incidents(journal, found) if few else found
+
+    found = query_journal(loaded, ask) if store_exists(loaded.store) and limit > 0 else []
+    if as_json:
+        print_json([incident_summary(each) for each in found])
+        return
+    print_table(
+        ("incident", "opened", "severity", "state", "for", "service", "about"),
+        [
+            (
+                each.details.incident,
+                f"{each.details.opened_at.astimezone():%Y-%m-%d %H:%M}",
+                each.severity,
+                _incident_state(each),
+                format_duration(each.duration_s(datetime.now(UTC))),
+                clip(each.details.service, 20),
+                clip(clean(each.details.title), 60),
+            )
+            for each in found
+        ],
+        empty="no incident" + (" is open" if only_open else " yet"),
+    )
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="hermes incident show last\nhermes incident show 4f2a1c --json",
+)
+@click.argument("id", default="last", shell_complete=complete_incident_id)
+@json_option
+@click.pass_context
+def show(ctx: click.Context, id: str, as_json: bool) -> None:
+    """Show the incident ID: what it was, what was done, whether it holds."""
+
+    async def ask(journal: JournalStore) -> tuple[ReportData, list[IncidentAlert]]:
+        records = await read_incident_records(journal, (await find_incident(journal, id)).run)
+        whole = gather_report_data(records, earlier=await read_earlier_incidents(journal, records))
+        return whole, await read_incident_alerts(journal, whole.incident)
+
+    whole, alerts = query_journal(load_settings(ctx), ask)
+    if as_json:
+        print_json({**_incident_details(whole), "alert_details": alerts})
+        return
+    incident, case = whole.incident, whole.incident.details
+    echo(clean(clip(case.title, 100)), bold=True)
+    heading, cause = cause_line(incident)
+    changed, times = whole.changes, whole.times
+    repaired = format_duration(times.repair) if times.repair is not None else "not defined"
+    print_fields(
+        {
+            "incident": case.incident,
+            "state": _incident_state(incident),
+            "outcome": outcome_text(incident),
+            "severity": incident.severity + (f" ({incident.reason})" if incident.reason else ""),
+            "service": case.service,
+            "opened": f"{case.opened_at.astimezone():%Y-%m-%d %H:%M:%S}",
+            "outage": _outage_text(incident, whole.now),
+            "alerts": incident.alerts,
+            "acknowledged by": incident.acknowledged_by,
+            heading: clip(cause, 200),
+            "changes": [
+                f"{clip(deed.command, 80)} [{_change_outcome(whole, deed)}]" for deed in changed
+            ],
+            "refused": [f"{clip(each.command, 80)} ({each.why})" for each in whole.refused_actions],
+            "times": f"to detect {format_duration(times.detect)} · to begin {format_duration(times.acknowledge)}"
+            f" · to repair {repaired}",
+            "answered by": resolver_name(whole),
+            "model calls": whole.cost.calls or "none",
+            "recurrence": f"{ordinal(whole.recurrence.times)} time in {whole.recurrence.days} days",
+            "report": incident.report_path,
+        }
+    )
+    for alert in alerts[:MAX_SHOWN_ALERTS]:
+        echo(clean(f"  {_alert_line(alert)}"))
+    if len(alerts) > MAX_SHOWN_ALERTS:
+        echo(f"  and {len(alerts) - MAX_SHOWN_ALERTS} more alerts; --json has them all", dim=True)
+    for check in whole.checks[-MAX_SHOWN_CHECKS:]:
+        mark = "?" if check.unknown else "✓" if check.ok else "✗"
+        echo(clean(f"  {mark} {check.when}: {clip(check.check, 60)}  {clip(check.detail, 60)}"))
+
+
+def incident_summary(incident: Incident) -> dict[str, object]:
+    """One line of a listing, for programs."""
+    case, times = incident.details, incident_times(incident)
+    over, recovered, answer = incident.over_at, incident.recovered, resolver_of(incident)
+    return {
+        "incident": case.incident,
+        "run": case.run,
+        "title": case.title,
+        "state": incident.status,
+        "phase": incident.phase,
+        "severity": incident.severity,
+        "reason": incident.reason,
+        "service": case.service,
+        "fingerprint": case.fingerprint,
+        "opened_at": case.opened_at.isoformat(),
+        "closed_at": incident.closed.at.isoformat() if incident.closed else None,
+        "over_at": over.isoformat() if over else None,
+        "recovered_at": recovered.recovered_at.isoformat() if recovered else None,
+        "recovered_how": recovered.how if recovered else "",
+        "unresolved": incident.unresolved,
+        "outage_began_at": incident.outage_began_at.isoformat(),
+        "duration_s": incident.duration_s(datetime.now(UTC)),
+        "question": incident.question,
+        "parts": incident.parts,
+        "answered_by": answer.by if incident.closed else None,
+        "outcome": outcome_text(incident),
+        "cause_found": cause_status(incident) == "found",
+        "acknowledged_by": incident.acknowledged_by,
+        "alerts": incident.alerts,
+        "seen_before": case.seen_before,
+        "mttd": times.detect,
+        "mtta": times.acknowledge,
+        "mttr": times.repair,
+    }
+
+
+def _incident_details(whole: ReportData) -> dict[str, object]:
+    incident = whole.incident
+    return {
+        **incident_summary(incident),
+        "text": incident.details.text,
+        "labels": incident.details.labels,
+        "diagnosis": incident.diagnosis,
+        "changes": whole.changes,
+        "refused": whole.refused_actions,
+        "checks": whole.checks,
+        "verified": incident.verified,
+        "times_in_14_days": whole.recurrence.times,
+        "before": whole.recurrence.before,
+        "cost": whole.cost,
+        "answered_by_name": resolver_name(whole),
+        "did_not_match": playbooks_not_matched(whole.records),
+        "unchecked": playbooks_unchecked(whole.records),
+        "report": incident.report_path,
+    }
+
+
+def _change_outcome(whole: ReportData, deed: IncidentAction) -> str:
+    """How the change ended, and whether it was undone."""
+    undone = {each.call_id: each.undone for each in whole.incident.changes}
+    more = {"yes": ", undone", "failed": ", could not be undone"}
+    return deed.ending + more.get(undone.get(deed.call_id, ""), "")
+
+
+def _incident_state(incident: Incident) -> str:
+    if incident.status == "resolved" and not incident.resolved_by_checks:
+        return "resolved, not verified"  # a person said so
+    if incident.status != "open":
+        return incident.status
+    if incident.question:
+        return "open, question"
+    return f"open, {incident.phase}" if incident.phase else "open"
+
+
+def _outage_text(incident: Incident, now: datetime) -> str:
+    """How long, from the first failure on, and how we know that it is over."""
+    lasted = format_duration(incident.duration_s(now))
+    if incident.ended_at is None:
+        return f"{lasted}, not over"
+    recovered = incident.recovered
+    if recovered is None:
+        return lasted
+    at = recovered.recovered_at.astimezone()
+    return f"{lasted}, recovered {at:%Y-%m-%d %H:%M:%S} ({recovered.how})"
+
+
+def _alert_line(alert: IncidentAlert) -> str:
+    mark = "✗" if alert.state == "firing" else "✓" if alert.state == "resolved" else "?"
+    about = alert.service or alert.host or "no service"
+    since = (alert.since or alert.raised_at).astimezone()
+    end = f" to {alert.resolved_at.astimezone():%H:%M:%S}" if alert.resolved_at else ""
+    times = f", raised {alert.times} times" if alert.times > 1 else ""
+    when = f"{since:%Y-%m-%d %H:%M:%S}{end}{times}"
+    return f"{mark} {alert.state}: {clip(about, 30)}  {clip(alert.title, 70)}  ({when})"

@@ -1,0 +1,227 @@
+"""`hermes incident open`, `ack`, `close` and `reopen`: what a person says about an incident."""
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import anyio
+import click
+
+from hermes.app.policy import is_run_active, user_name
+from hermes.app.secret_redactor import SecretRedactor
+from hermes.cli.context import load_settings, query_journal
+from hermes.cli.incidents.lookup import complete_incident_id, find_incident
+from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.output import echo, json_option, note, print_json
+from hermes.core.errors import HermesError
+from hermes.core.events import Event
+from hermes.core.events.incidents import (
+    AlertRaised,
+    AlertSuppressed,
+    IncidentAcknowledged,
+    IncidentClosed,
+    IncidentOpened,
+    IncidentReopened,
+)
+from hermes.core.protocols import Journal
+from hermes.memory.store import JournalStore, open_journal
+from hermes.settings.load import LoadedSettings
+from hermes.sre.incident import Incident
+from hermes.sre.reports.markdown import MAX_TITLE_CHARS, one_line, visible_text
+from hermes.sre.reports.report_data import gather_report_data, read_incident_records
+
+WATCH_RUN = "watch"
+PICKUP_TIMEOUT_S = 5.0
+"""Seconds in which a watcher that lives takes up an alert."""
+MAX_TEXT_CHARACTERS = 4_000
+CLOSE_OUTCOMES = ("closed", "resolved", "no-incident", "recovered")
+
+
+@click.command(
+    "open",
+    cls=CommandWithExamples,
+    examples="""
+hermes incident open "the shop shows old prices" --service shop --severity P2
+hermes incident open "mails wait for an hour" --json
+""",
+)
+@click.argument("text")
+@click.option("--service", default="", help="Which service it is about.")
+@click.option("--severity", type=click.Choice(("P0", "P1", "P2", "P3")), default=None)
+@json_option
+@click.pass_context
+def open_(ctx: click.Context, text: str, service: str, severity: str | None, as_json: bool) -> None:
+    """Say in TEXT what is wrong. A running watcher takes it up at once."""
+    loaded = load_settings(ctx)
+    if not one_line(text):
+        raise click.UsageError("say in a few words what is wrong")
+    alert = _build_alert(text, service, severity or "")
+
+    async def give() -> tuple[int, str]:
+        async with open_journal(loaded.store) as journal:
+            cleaned = SecretRedactor(loaded).clean_event(alert)
+            number = (await journal.append(cleaned))[-1]
+            return number, await _wait_for_pickup(journal, alert, number) if _is_watch_running(
+                loaded
+            ) else ""
+
+    number, incident = anyio.run(give)
+    if as_json:
+        print_json(
+            {"alert": number, "incident": incident or None, "watched": _is_watch_running(loaded)}
+        )
+    elif incident:
+        echo(f"taken up: {incident} (`hermes incident show {incident}`)")
+    elif _is_watch_running(loaded):
+        note(f"written down as event {number}; the watcher has not opened an incident yet")
+    else:
+        note(
+            f"written down as event {number}, but no watcher runs in this home; "
+            "`hermes watch` takes it up when it starts"
+        )
+
+
+@click.command(cls=CommandWithExamples, examples="hermes incident ack last")
+@click.argument("id", default="last", shell_complete=complete_incident_id)
+@json_option
+@click.pass_context
+def ack(ctx: click.Context, id: str, as_json: bool) -> None:
+    """Say that you have seen the incident ID."""
+
+    def event(incident: Incident, who: str) -> Event:
+        _require_open(incident)
+        name = incident.details.incident
+        return IncidentAcknowledged(run=incident.details.run, incident=name, by=who)
+
+    _publish_for_incident(ctx, id, event, "acknowledged", as_json=as_json)
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="""
+hermes incident close last --reason "a cable was out"
+hermes incident close 4f2a1c --as no-incident --reason "a planned restart"
+""",
+)
+@click.argument("id", default="last", shell_complete=complete_incident_id)
+@click.option(
+    "--as", "ending", type=click.Choice(CLOSE_OUTCOMES), default="closed", show_default=True
+)
+@click.option("--reason", default="", metavar="TEXT", help="Kept in the journal and the report.")
+@json_option
+@click.pass_context
+def close(ctx: click.Context, id: str, ending: str, reason: str, as_json: bool) -> None:
+    """End the incident ID: a person has dealt with it, or it is none."""
+
+    def event(incident: Incident, who: str) -> Event:
+        if incident.status not in ("open", "escalated"):
+            raise HermesError(
+                f"{incident.details.incident} is over already: {incident.status}; "
+                "`hermes incident reopen` opens it again"
+            )
+        return IncidentClosed(
+            run=incident.details.run,
+            incident=incident.details.incident,
+            outcome=ending,  # type: ignore[arg-type]  # one of ENDINGS
+            answered_by="person",
+            by=who,
+            reason=one_line(reason, 1_000),
+        )
+
+    _publish_for_incident(ctx, id, event, ending, as_json=as_json)
+
+
+@click.command(
+    cls=CommandWithExamples, examples='hermes incident reopen last --reason "it is back"'
+)
+@click.argument("id", default="last", shell_complete=complete_incident_id)
+@click.option("--reason", default="", metavar="TEXT", help="Kept in the journal.")
+@json_option
+@click.pass_context
+def reopen(ctx: click.Context, id: str, reason: str, as_json: bool) -> None:
+    """Open the incident ID again: it was not over. A running watcher takes it up."""
+
+    def event(incident: Incident, who: str) -> Event:
+        if incident.status == "open":
+            raise HermesError(f"{incident.details.incident} is open")
+        name, why = incident.details.incident, one_line(reason, 1_000)
+        return IncidentReopened(run=incident.details.run, incident=name, by=who, reason=why)
+
+    loaded = _publish_for_incident(ctx, id, event, "open again", as_json=as_json)
+    if not as_json and not _is_watch_running(loaded):
+        note("no watcher runs in this home; `hermes watch` takes it up when it starts")
+
+
+def _publish_for_incident(
+    ctx: click.Context,
+    id: str,
+    event: Callable[[Incident, str], Event],
+    done: str,
+    *,
+    as_json: bool,
+) -> LoadedSettings:
+    loaded, who = load_settings(ctx), user_name()
+
+    async def give(journal: JournalStore) -> str:
+        run = (await find_incident(journal, id)).run
+        incident = gather_report_data(await read_incident_records(journal, run)).incident
+        await journal.append(SecretRedactor(loaded).clean_event(event(incident, who)))
+        return incident.details.incident
+
+    name = query_journal(loaded, give)
+    if as_json:
+        print_json({"incident": name, "by": who, "state": done})
+    else:
+        closed = done if done in ("acknowledged", "open again", "closed") else f"closed as {done}"
+        echo(f"{name}: {closed} by {who}")
+    return loaded
+
+
+def _build_alert(text: str, service: str, severity: str) -> AlertRaised:
+    title, labels = one_line(text.strip().splitlines()[0], MAX_TITLE_CHARS), ()
+    mark = f"{service}\n{' '.join(title.lower().split())}".encode()
+    return AlertRaised(
+        run=WATCH_RUN,
+        fingerprint=f"person:{hashlib.sha256(mark).hexdigest()[:16]}",
+        title=title,
+        text=visible_text(text).strip()[:MAX_TEXT_CHARACTERS],
+        source="person",
+        labels=(("service", service),) if service else labels,
+        severity=severity,
+    )
+
+
+def _require_open(incident: Incident) -> None:
+    if incident.status not in ("open", "escalated"):
+        raise HermesError(f"{incident.details.incident} is over: {incident.status}")
+
+
+def _is_watch_running(loaded: LoadedSettings) -> bool:
+    return is_run_active(loaded, WATCH_RUN)
+
+
+async def _wait_for_pickup(journal: Journal, alert: AlertRaised, number: int) -> str:
+    """The incident that a watcher opened for it, or put it to; empty when none did in time."""
+    ask: Callable[[], Awaitable[str]] = partial(_find_pickup, journal, alert, number)
+    with anyio.move_on_after(PICKUP_TIMEOUT_S):
+        while True:
+            newest = await journal.last()
+            if found := await ask():
+                return found
+            await journal.changed(newest)
+    return ""
+
+
+async def _find_pickup(journal: Journal, alert: AlertRaised, number: int) -> str:
+    kinds = ("incident.opened", "incident.joined", "alert.suppressed")
+    async for each in journal.read(after=number, kinds=kinds):
+        event = each.event
+        if isinstance(event, AlertSuppressed) and event.fingerprint == alert.fingerprint:
+            raise HermesError(f"heard and not acted upon: {event.why}")
+        if isinstance(event, IncidentOpened) and (
+            number in event.alerts or event.fingerprint == alert.fingerprint
+        ):
+            return event.incident
+        if alert.fingerprint in getattr(event, "fingerprints", ()):
+            return str(getattr(event, "incident", ""))
+    return ""

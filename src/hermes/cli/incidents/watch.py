@@ -1,0 +1,256 @@
+"""`hermes incident watch`: the work on an incident, live, whichever process does it."""
+
+import signal
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import anyio
+import click
+
+from hermes.cli.context import load_settings, query_journal
+from hermes.cli.incidents.live_state import (
+    LiveIncident,
+    apply_event,
+    belongs_to_incident,
+    event_line,
+)
+from hermes.cli.incidents.lookup import complete_incident_id, find_incident
+from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.output import echo, json_option, note, wants_color
+from hermes.core.bus import Bus
+from hermes.core.events import encode_event
+from hermes.core.events.base import UnknownEvent
+from hermes.core.events.incidents import IncidentOpened
+from hermes.core.protocols import Journal, JournalRecord
+from hermes.memory.store import JournalStore
+from hermes.settings import process_environment
+from hermes.sre.reports.report_data import (
+    STATE_KINDS,
+    list_incidents,
+    list_opened,
+    read_incident_records,
+)
+
+REDRAW_INTERVAL_S = 0.25
+NOTIFICATION_GRACE_S = 0.7
+"""Seconds after its end in which people are told of it."""
+NOTIFICATION_EVENTS = ("notice.queued", "notice.sent", "notice.tried")
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="""
+hermes incident watch                     the one that is open, or the next to come
+hermes incident watch 4f2a1c              this one, to its end
+hermes incident watch last --once         as it is now
+hermes incident watch --json | jq .kind   its events, one a line
+""",
+)
+@click.argument("id", default="", shell_complete=complete_incident_id)
+@click.option("--once", is_flag=True, help="Show how it is now, and end.")
+@json_option
+@click.pass_context
+def watch(ctx: click.Context, id: str, once: bool, as_json: bool) -> None:
+    """Follow the incident ID while it is worked on. Without ID: what is open, then the next.
+
+    It reads the journal and touches nothing: leave with Ctrl-C, the work goes on.
+    """
+    drawn = (
+        sys.stdout.isatty()
+        and process_environment.environment_variables().get("TERM", "dumb") != "dumb"
+    )
+
+    async def go(journal: JournalStore) -> None:
+        wanted = (
+            (await find_incident(journal, id or "last"))
+            if id or once
+            else await _latest_open_incident(journal)
+        )
+        if once:
+            await _print_once(journal, wanted, as_json=as_json)
+        elif drawn and not as_json:
+            await _run_until_signal(_draw_incidents, journal, wanted, bool(id))
+        else:
+            await _run_until_signal(_print_events, journal, wanted, bool(id), as_json)
+
+    query_journal(load_settings(ctx), go)
+
+
+async def _latest_open_incident(journal: Journal) -> IncidentOpened | None:
+    known = await list_incidents(journal, kinds=STATE_KINDS)
+    running = {e.details.incident for e in known if e.status == "open" and not e.question}
+    return next(
+        (event for _, event in reversed(await list_opened(journal)) if event.incident in running),
+        None,
+    )
+
+
+async def _run_until_signal(work: Callable[..., Awaitable[None]], *given: object) -> None:
+    async with anyio.create_task_group() as group:
+
+        async def left() -> None:
+            with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+                async for _ in signals:
+                    group.cancel_scope.cancel()
+
+        group.start_soon(left)
+        await work(*given)
+        group.cancel_scope.cancel()
+
+
+async def _print_once(journal: Journal, wanted: IncidentOpened | None, *, as_json: bool) -> None:
+    assert wanted is not None  # `find` has found it, or complained
+    scene = LiveIncident()
+    for recorded in await incident_records(journal, wanted.run):
+        scene = apply_event(scene, recorded)
+        if as_json:
+            _print_event(recorded)
+    if not as_json:
+        from hermes.cli.incidents.live_view import render_live_view
+
+        open_console().print(render_live_view(scene, datetime.now(UTC)))
+
+
+async def incident_records(journal: Journal, run: str) -> Sequence[JournalRecord]:
+    """What is known of it by now: its run, the runs below, and what people were told of it."""
+    found = {each.seq: each for each in await read_incident_records(journal, run)}
+    begun = min(seq for seq, each in found.items() if isinstance(each.event, IncidentOpened))
+    found |= {each.seq: each async for each in journal.read(after=begun, kinds=NOTIFICATION_EVENTS)}
+    return [found[seq] for seq in sorted(found)]
+
+
+async def follow_incident(
+    journal: Journal, run: str
+) -> AsyncGenerator[tuple[LiveIncident, JournalRecord], None]:
+    """The scene after each event, past and then live, until the incident is over."""
+    scene, last = LiveIncident(), await journal.last()
+    for recorded in await incident_records(journal, run):
+        if recorded.seq <= last and belongs_to_incident(scene, recorded.event):
+            scene = apply_event(scene, recorded)
+            yield scene, recorded
+    if scene.is_over:
+        return
+    async with aclosing(Bus(journal).follow(after=last)) as events:  # type: ignore[type-var]
+        async for recorded in events:
+            last = recorded.seq
+            if belongs_to_incident(scene, recorded.event):
+                scene = apply_event(scene, recorded)
+                yield scene, recorded
+            if scene.is_over:
+                break
+    await anyio.sleep(NOTIFICATION_GRACE_S)
+    async for recorded in journal.read(after=last, kinds=NOTIFICATION_EVENTS):
+        if belongs_to_incident(scene, recorded.event):
+            scene = apply_event(scene, recorded)
+            yield scene, recorded
+
+
+async def _each_incident(
+    journal: Journal, wanted: IncidentOpened | None, only_this: bool
+) -> AsyncIterator[IncidentOpened]:
+    """The wanted one; then, unless only that is, every one that comes after."""
+    last = await journal.last()
+    if wanted is not None:
+        yield wanted
+    elif not only_this:
+        note("nothing is open; waiting for the next incident (Ctrl-C ends)")
+    while not only_this:
+        async for recorded in Bus(journal).follow(after=last):
+            last = recorded.seq
+            event = recorded.event
+            if isinstance(event, IncidentOpened) and event.run == event.incident:
+                yield event
+
+
+async def _print_events(
+    journal: Journal, wanted: IncidentOpened | None, only_this: bool, as_json: bool
+) -> None:
+    async for event in _each_incident(journal, wanted, only_this):
+        async with aclosing(follow_incident(journal, event.run)) as shown:
+            async for scene, recorded in shown:
+                if as_json:
+                    _print_event(recorded)
+                elif told := event_line(scene, recorded):
+                    click.echo(told)
+
+
+def _print_event(recorded: JournalRecord) -> None:
+    if not isinstance(recorded.event, UnknownEvent):
+        click.echo(encode_event(recorded.event).decode())
+
+
+async def _draw_incidents(journal: Journal, wanted: IncidentOpened | None, only_this: bool) -> None:
+    async for event in _each_incident(journal, wanted, only_this):
+        await draw_incident(journal, event.run, open_console())
+
+
+async def draw_incident(journal: Journal, run: str, console: Any) -> LiveIncident:
+    """Draw it in place on a rich console until it is over; its last picture stays."""
+    from rich.live import Live
+
+    from hermes.cli.incidents.live_view import render_live_view
+
+    seen = [LiveIncident()]
+    with Live(console=console, auto_refresh=False, vertical_overflow="ellipsis") as live:
+
+        def draw(rows: int) -> None:
+            live.update(render_live_view(seen[-1], datetime.now(UTC), rows=rows), refresh=True)
+
+        async def beat() -> None:
+            while True:
+                draw(console.height - 1)
+                await anyio.sleep(REDRAW_INTERVAL_S)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(beat)
+            async with aclosing(follow_incident(journal, run)) as shown:
+                async for scene, _ in shown:
+                    seen[:] = [scene]
+            group.cancel_scope.cancel()
+        draw(console.height - 1)
+    return seen[-1]
+
+
+def open_console() -> Any:
+    from rich.console import Console
+
+    plain = wants_color(process_environment.environment_variables()) is False
+    return Console(no_color=plain, highlight=False)
+
+
+LAST_FRAME_TIMEOUT_S = 5.0
+"""Seconds for the last picture to be drawn."""
+
+
+def show_demo_incidents(*, plain: bool) -> Callable[[Bus], AbstractAsyncContextManager[None]]:
+    """Of every incident that is opened within the block, one after the other."""
+    drawn = sys.stdout.isatty() and not plain
+
+    @asynccontextmanager
+    async def show(bus: Bus) -> AsyncGenerator[None, None]:
+        done = anyio.Event()
+        async with anyio.create_task_group() as group:
+            group.start_soon(_show_opened_incidents, bus, await bus.journal.last(), drawn, done)
+            yield
+            with anyio.move_on_after(LAST_FRAME_TIMEOUT_S):
+                await done.wait()
+            group.cancel_scope.cancel()
+
+    return show
+
+
+async def _show_opened_incidents(bus: Bus, after: int, drawn: bool, done: anyio.Event) -> None:
+    async for recorded in bus.follow(after=after):
+        if not isinstance(recorded.event, IncidentOpened):
+            continue
+        if drawn:
+            await draw_incident(bus.journal, recorded.event.run, open_console())
+        else:
+            async with aclosing(follow_incident(bus.journal, recorded.event.run)) as shown:
+                async for scene, each in shown:
+                    if told := event_line(scene, each):
+                        echo(f"  {told}")
+        done.set()

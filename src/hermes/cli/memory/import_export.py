@@ -1,0 +1,116 @@
+"""`hermes memory export|import`: facts between homes."""
+
+import platform
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import IO
+
+import click
+
+from hermes.agent.run_summary import build_summary_event
+from hermes.cli.context import MAX_LISTED_RUNS, find_run
+from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.memory.context import MEMORY_RUN, NO_FACT_LIMIT, FactContext, with_facts
+from hermes.cli.output import echo, json_option, print_json, progress_bar
+from hermes.core.errors import HermesError
+from hermes.learning.session_memory import worth_learning
+from hermes.memory.facts.fact import Fact, FactQuery
+from hermes.memory.facts.recorder import noted_facts
+from hermes.memory.facts.sharing import export_facts, read_exported_facts
+
+
+@click.command(cls=CommandWithExamples, examples="hermes memory export > facts.jsonl")
+@click.option("--all", "everything", is_flag=True, help="Also those that have ended.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="A file; else stdout.")
+@click.pass_context
+def export(ctx: click.Context, everything: bool, output: Path | None) -> None:
+    """Write facts, one JSON object a line. Secrets are taken out on the way."""
+
+    async def ask(desk: FactContext) -> list[bytes]:
+        found = await desk.keeper.facts.find(FactQuery(state=None, limit=NO_FACT_LIMIT))
+        kept = [fact for fact in found if _should_export(fact, everything)]
+        lines = export_facts(reversed(kept), platform.node() or "elsewhere")
+        return [desk.redact(line.decode()).encode() for line in lines]
+
+    lines = with_facts(ctx, ask)
+    if output is None:
+        sys.stdout.write(b"".join(lines).decode())
+        return
+    try:
+        output.write_bytes(b"".join(lines))
+    except OSError as error:
+        raise HermesError(f"cannot write {output}: {error.strerror}") from error
+    echo(f"{len(lines)} facts written to {output}")
+
+
+def _should_export(fact: Fact, everything: bool) -> bool:
+    return fact.state == "current" or (everything and fact.state == "ended")
+
+
+@click.command(
+    "import", cls=CommandWithExamples, examples="hermes memory import facts.jsonl --origin web-2"
+)
+@click.argument("file", type=click.File("rb"))
+@click.option("--origin", default="", help="Where they come from, if the lines do not say.")
+@json_option
+@click.pass_context
+def import_(ctx: click.Context, file: IO[bytes], origin: str, as_json: bool) -> None:
+    """Read facts of another home from FILE (- is stdin).
+
+    They keep their origin and are trusted less: they never end a fact of yours, and one that you
+    forgot stays forgotten. Reading the same file twice changes nothing.
+    """
+    named = Path(str(getattr(file, "name", ""))).stem.strip("<>-")
+    candidates = list(read_exported_facts(file, origin or named or "import"))
+
+    async def write(desk: FactContext) -> dict[str, int]:
+        events = await desk.keeper.record(MEMORY_RUN, candidates)
+        return dict(Counter(event.kind.removeprefix("memory.") for event in events))
+
+    done = {"read": len(candidates), **with_facts(ctx, write, create=True)}
+    if as_json:
+        print_json(done)
+    else:
+        echo(", ".join(f"{count} {what}" for what, count in done.items()))
+
+
+@click.command(cls=CommandWithExamples, examples="hermes memory learn\nhermes memory learn latest")
+@click.argument("run", required=False)
+@json_option
+@click.pass_context
+def learn(ctx: click.Context, run: str | None, as_json: bool) -> None:
+    """Learn by rule from RUN, or from every session that was not yet learned from.
+
+    Sessions are learned from when they end; a crash, an import or an older version leaves some.
+    What is known already is not noted twice.
+    """
+
+    async def work(desk: FactContext) -> dict[str, int]:
+        every = await desk.journal.runs(limit=MAX_LISTED_RUNS, parent=None)
+        runs = [await find_run(desk.journal, run)] if run else list(reversed(every))
+        learned: dict[str, int] = {}
+        with progress_bar("learning", min_total=20) as show:
+            for done, each in enumerate(runs, 1):
+                count = await _learn_from_run(desk, each.id, again=bool(run))
+                if count is not None:
+                    learned[each.id] = count
+                show(done, len(runs))
+        return learned
+
+    learned = with_facts(ctx, work)
+    if as_json:
+        print_json(learned)
+        return
+    echo(f"{sum(learned.values())} new facts from {len(learned)} session(s)")
+
+
+async def _learn_from_run(context: FactContext, run: str, *, again: bool) -> int | None:
+    records = [recorded async for recorded in context.journal.read(run=run)]
+    if not records or not (again or worth_learning(records)):
+        return None
+    found = await context.keeper.learn(run, records)
+    summary = build_summary_event(run, records)
+    if summary is not None and "/" not in run:
+        await context.bus.publish(summary)
+    return len(noted_facts(found))

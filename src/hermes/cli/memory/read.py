@@ -1,0 +1,234 @@
+"""`hermes memory list|show|history`: looking at facts."""
+
+from datetime import UTC, datetime
+from typing import Any, get_args
+
+import click
+import msgspec
+
+from hermes.cli import exit_codes
+from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.memory.context import NO_FACT_LIMIT, FactContext, with_facts
+from hermes.cli.output import echo, json_option, note, print_fields, print_json, print_table
+from hermes.cli.render.terminal_text import clean, clip
+from hermes.core.events.memory import (
+    FactConfirmed,
+    FactEnded,
+    FactForgotten,
+    FactNoted,
+    FactsShown,
+    FactTrust,
+    MemoryKind,
+    NoteChanged,
+)
+from hermes.core.protocols import JournalRecord
+from hermes.memory.facts.audit import SOURCE_KINDS, FactProblem, event_text
+from hermes.memory.facts.audit import audit_facts as look_through
+from hermes.memory.facts.fact import Fact, FactQuery, FactState
+
+HISTORY_EVENTS = (
+    "memory.noted", "memory.confirmed", "memory.ended", "memory.forgotten", "memory.shown",
+    "note.changed",
+)  # fmt: skip
+
+
+@click.command(
+    "list",
+    cls=CommandWithExamples,
+    examples="hermes memory list --about nginx --json\nhermes memory --json",
+)
+@click.option("--kind", "memory", type=click.Choice(get_args(MemoryKind)), help="Only this kind.")
+@click.option("--trust", type=click.Choice(get_args(FactTrust)), help="Only what these vouch for.")
+@click.option("--about", default="", help="Only about this service, host or file.")
+@click.option("--relation", default="", help="Only this relation, such as depends-on.")
+@click.option("--run", default="", help="Only what was noted in this run.")
+@click.option("--team", is_flag=True, help="Only what others may hear of.")
+@click.option(
+    "--state",
+    type=click.Choice([*get_args(FactState), "all"]),
+    default="current",
+    show_default=True,
+)
+@click.option("--limit", default=50, show_default=True, help="How many.")
+@json_option
+@click.pass_context
+def list_(
+    ctx: click.Context, /, state: str, limit: int, team: bool, as_json: bool, **given: Any
+) -> None:
+    """List facts, the latest confirmed first."""
+    wanted = FactQuery(
+        state=None if state == "all" else msgspec.convert(state, FactState),
+        limit=NO_FACT_LIMIT if team else limit,
+        **given,
+    )
+
+    async def ask(desk: FactContext) -> list[Fact]:
+        found = list(await desk.keeper.facts.find(wanted))
+        shared = [each for each in found if each.scope == "team"]
+        return (shared[:limit] if limit >= 0 else shared) if team else found
+
+    found = with_facts(ctx, ask)
+    if as_json:
+        print_json([fact_data(fact) for fact in found])
+        return
+    print_table(
+        ("fact", "kind", "trust", "seen", "last", "what"),
+        [
+            (
+                fact.id,
+                fact.memory,
+                fact.trust if fact.state == "current" else fact.state,
+                fact.confirmations + 1,
+                f"{fact.last_confirmed.astimezone():%Y-%m-%d}",
+                clip(fact.text, 80),
+            )
+            for fact in found
+        ],
+        empty="nothing is known yet; sessions are learned from when they end",
+    )
+
+
+@click.command(cls=CommandWithExamples, examples="hermes memory show 1a2b3c")
+@click.argument("fact")
+@json_option
+@click.pass_context
+def show(ctx: click.Context, fact: str, as_json: bool) -> None:
+    """Show FACT: what it says, since when, who vouches for it, and the events it rests on."""
+
+    async def ask(desk: FactContext) -> tuple[Fact, list[JournalRecord]]:
+        found = await desk.find_fact(fact)
+        wanted = set(found.sources)
+        if not wanted:
+            return found, []
+        events = desk.journal.read(after=min(wanted) - 1, kinds=SOURCE_KINDS)
+        return found, [recorded async for recorded in events if recorded.seq in wanted]
+
+    found, sources = with_facts(ctx, ask)
+    if as_json:
+        told = [{"seq": s.seq, "run": s.event.run, "text": event_text(s.event)} for s in sources]
+        print_json({**fact_data(found), "source_texts": told})
+        return
+    echo(clean(found.text) or "(forgotten)", bold=True)
+    print_fields(_fact_fields(found))
+    for source in sources:
+        echo()
+        at = f"{source.event.at.astimezone():%Y-%m-%d %H:%M}"
+        opened = f"hermes sessions show {source.event.run} --at {source.seq}"
+        echo(f"event {source.seq} · {at} · {opened}", dim=True)
+        echo(clean(clip(event_text(source.event), 600)))
+
+
+@click.command(
+    cls=CommandWithExamples, examples="hermes memory history\nhermes memory history 1a2b3c --json"
+)
+@click.argument("fact", required=False)
+@click.option("--limit", default=50, show_default=True, help="How many, the newest last.")
+@json_option
+@click.pass_context
+def history(ctx: click.Context, fact: str | None, limit: int, as_json: bool) -> None:
+    """Tell what became of FACT, or of all facts and note files, event by event."""
+
+    async def ask(desk: FactContext) -> list[JournalRecord]:
+        id = (await desk.find_fact(fact)).id if fact else ""
+        events = desk.journal.read(kinds=HISTORY_EVENTS)
+        return [recorded async for recorded in events if not id or _concerns_fact(recorded, id)]
+
+    found = with_facts(ctx, ask)[-limit:]
+    if as_json:
+        print_json([{"seq": r.seq, **msgspec.to_builtins(r.event)} for r in found])
+        return
+    rows = [
+        (r.seq, f"{r.event.at.astimezone():%Y-%m-%d %H:%M}", *_history_row(r.event)) for r in found
+    ]
+    print_table(("event", "at", "what", "fact", "by", "detail"), rows, empty="nothing happened yet")
+
+
+def fact_data(fact: Fact) -> dict[str, Any]:
+    """Every field, also those that are as usual."""
+    plain = {name: getattr(fact, name) for name in fact.__struct_fields__}
+    return {**plain, "state": fact.state}
+
+
+def _fact_fields(fact: Fact) -> dict[str, object]:
+    return {
+        "fact": fact.id,
+        "kind": f"{fact.memory}, {fact.relation}" if fact.relation else fact.memory,
+        "state": fact.state,
+        "trust": f"{fact.trust}, noted by {fact.actor}" if fact.actor else fact.trust,
+        "holds": f"from {_format_time(fact.valid_from)} to {_format_time(fact.valid_to)}",
+        "seen": f"{fact.confirmations + 1} times, last {_format_time(fact.last_confirmed)}",
+        "about": fact.about,
+        "quote": fact.quote,
+        "run": fact.run,
+        "origin": fact.origin,
+        "scope": fact.scope,
+        "replaces": fact.supersedes,
+        "replaced by": fact.ended_by,
+        "shown": f"{fact.shown} times; then {fact.succeeded} turns answered, {fact.failed} failed",
+    }
+
+
+def _format_time(at: datetime | None) -> str:
+    return "now" if at is None else f"{at.astimezone():%Y-%m-%d %H:%M}"
+
+
+def _concerns_fact(recorded: JournalRecord, id: str) -> bool:
+    event = recorded.event
+    if isinstance(event, FactsShown):
+        return id in event.facts
+    return getattr(event, "fact", "") == id
+
+
+def _history_row(event: object) -> tuple[str, str, str, str]:
+    match event:
+        case FactNoted():
+            return "noted", event.fact, event.actor or event.trust, clip(event.text, 70)
+        case FactConfirmed():
+            return (
+                "confirmed",
+                event.fact,
+                event.actor,
+                f"by events {_format_sources(event.sources)}",
+            )
+        case FactEnded():
+            return "ended", event.fact, event.actor, f"{event.reason} {event.by}".strip()
+        case FactForgotten():
+            return "forgotten", event.fact, event.by, ""
+        case FactsShown():
+            return "shown", ", ".join(event.facts), event.where, clip(event.query, 70)
+        case NoteChanged():
+            words = [*(f"+ {one}" for one in event.added), *(f"- {one}" for one in event.removed)]
+            return "notes", event.file, event.by, clip("; ".join(words), 70)
+    return "", "", "", ""
+
+
+def _format_sources(sources: tuple[int, ...]) -> str:
+    return ", ".join(map(str, sources)) or "–"
+
+
+@click.command(
+    cls=CommandWithExamples, examples="hermes memory audit\nhermes memory audit --json --exit-code"
+)
+@click.option("--exit-code", is_flag=True, help="1 when something was found.")
+@json_option
+@click.pass_context
+def audit(ctx: click.Context, exit_code: bool, as_json: bool) -> int:
+    """Find duplicates, contradictions, recall loops, unsupported quotes, secrets and old facts.
+
+    A recall loop is a fact that rests on text which was itself recalled; a quote is unsupported
+    when the events it names do not hold it. Nothing is changed.
+    """
+
+    async def look(desk: FactContext) -> list[FactProblem]:
+        facts, now = desk.keeper.facts, datetime.now(UTC)
+        return await look_through(facts, desk.journal, redact=desk.redact, now=now)
+
+    found = with_facts(ctx, look)
+    if as_json:
+        print_json(found)
+    elif found:
+        rows = [(one.problem, one.facts, clip(one.said, 90)) for one in found]
+        print_table(("problem", "facts", "what"), rows)
+    else:
+        note("nothing to complain about")
+    return exit_codes.FAILED if found and exit_code else exit_codes.OK

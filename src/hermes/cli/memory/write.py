@@ -1,0 +1,165 @@
+"""`hermes memory share`: which facts others may hear of."""
+
+from typing import get_args
+
+import click
+import msgspec
+
+from hermes.app.policy import user_name
+from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.memory.context import MEMORY_RUN, NO_FACT_LIMIT, FactContext, with_facts
+from hermes.cli.output import confirm, echo, json_option, print_json
+from hermes.cli.render.terminal_text import clean
+from hermes.core.errors import HermesError
+from hermes.core.events.memory import FactConfirmed, FactEnded, FactForgotten, MemoryKind
+from hermes.memory.facts import entities
+from hermes.memory.facts.deduplication import FactEvent
+from hermes.memory.facts.fact import MAX_FACT_CHARS, Fact, FactCandidate, FactQuery, FactScope
+from hermes.memory.facts.prompt_injection import strip_hidden_characters
+from hermes.memory.facts.sharing import scope_change
+from hermes.memory.facts.statements import statement_key
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="hermes memory share 1a2b3c\nhermes memory share 1a2b3c --stop",
+)
+@click.argument("fact")
+@click.option("--stop", is_flag=True, help="Keep it to this home again; others are told.")
+@json_option
+@click.pass_context
+def share(ctx: click.Context, fact: str, stop: bool, as_json: bool) -> None:
+    """Let the team hear of FACT: it goes into your next index (`hermes skills publish --facts`).
+
+    Of a fact that came from somebody else, others hear that you confirm it. One that is no longer
+    shared, was forgotten or has ended is retracted there.
+    """
+
+    async def write(desk: FactContext) -> Fact:
+        found = await desk.find_fact(fact)
+        if found.state != "current":
+            raise HermesError(f"{found.id} is {found.state}: only what holds can be shared")
+        if found.trust == "quarantined":
+            raise HermesError(f"{found.id} is in quarantine: it reads like an order, not a fact")
+        return await change_fact_scope(desk, found, "own" if stop else "team")
+
+    found = with_facts(ctx, write)
+    if as_json:
+        print_json(found)
+    elif stop:
+        echo(f"{found.id} stays in this home; publish again, so that others retract it")
+    else:
+        echo(f"{found.id} is for the team; `hermes skills publish FOLDER --facts` tells them")
+
+
+async def change_fact_scope(context: FactContext, fact: Fact, scope: FactScope) -> Fact:
+    if fact.scope != scope:
+        await context.bus.publish(scope_change(fact, scope, run=MEMORY_RUN, actor=user_name()))
+        await context.keeper.facts.catch_up()
+    return await context.keeper.facts.get(fact.id) or fact
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples='hermes memory add "orders writes to db-7" --about orders\n'
+    'hermes memory add --team "deploys stop on Fridays at 14:00"',
+)
+@click.argument("text")
+@click.option(
+    "--kind", type=click.Choice(get_args(MemoryKind)), default="semantic", show_default=True
+)
+@click.option("--about", multiple=True, help="A service, host or file; may be repeated.")
+@click.option("--team", is_flag=True, help="Others may hear of it: it goes into your index.")
+@json_option
+@click.pass_context
+def add(
+    ctx: click.Context, text: str, kind: str, about: tuple[str, ...], team: bool, as_json: bool
+) -> None:
+    """Note TEXT as a fact that you vouch for.
+
+    It confirms one that says the same, and ends one that says otherwise ("the port is 1", "the
+    port is 2"). With --team it travels with `hermes skills publish FOLDER --facts`.
+    """
+    words = " ".join(strip_hidden_characters(text).split())
+    if not words or len(words) > MAX_FACT_CHARS:
+        raise HermesError(f"a fact has 1 to {MAX_FACT_CHARS:,} characters, this has {len(words):,}")
+    fact = FactCandidate(
+        memory=msgspec.convert(kind, MemoryKind),
+        text=words,
+        about=about or entities.entities_in(words),
+        key=statement_key(words),
+        trust="person",
+        actor=user_name(),
+        scope="team" if team else "own",
+    )
+
+    async def write(desk: FactContext) -> tuple[list[FactEvent], Fact | None]:
+        events = await desk.keeper.record(MEMORY_RUN, [fact])
+        await desk.keeper.facts.catch_up()
+        kept = await desk.keeper.facts.get(events[0].fact if events else fact.id)
+        if kept is not None and team and kept.scope != "team":  # it was known, and is shared now
+            kept = await change_fact_scope(desk, kept, "team")
+        return events, kept
+
+    events, kept = with_facts(ctx, write, create=True)
+    if as_json:
+        print_json(kept)
+        return
+    known = any(isinstance(event, FactConfirmed) for event in events)
+    shared = ", for the team" if team else ""
+    told = "was known and is confirmed" if known else "noted"
+    echo(f"{kept.id if kept else fact.id} {told}{shared}")
+    for event in events:
+        if isinstance(event, FactEnded):
+            echo(f"{event.fact} says otherwise and has ended; hermes memory show {event.fact}")
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="hermes memory forget 1a2b3c\nhermes memory forget --about db-7",
+)
+@click.argument("facts", nargs=-1)
+@click.option("--about", default="", help="All that is about this service, host or file.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+@click.pass_context
+def forget(
+    ctx: click.Context, facts: tuple[str, ...], about: str, yes: bool, as_json: bool
+) -> None:
+    """Forget FACTS: they leave recall, search and every list, and rules do not note them again.
+
+    What the journal has of them stays in its chain; deleting the session it was said in, and
+    `hermes journal compact`, take the words off the disk.
+    """
+    if not facts and not about:
+        raise click.UsageError("which facts? name them, or say --about")
+
+    async def look(desk: FactContext) -> list[Fact]:
+        named = [await desk.find_fact(fact) for fact in facts]
+        if about:
+            named += await desk.keeper.facts.find(
+                FactQuery(state=None, about=about, limit=NO_FACT_LIMIT)
+            )
+        return list({fact.id: fact for fact in named if not fact.forgotten}.values())
+
+    found = with_facts(ctx, look)
+    if not found:
+        raise HermesError("there is nothing of that kind to forget; `hermes memory list` shows all")
+    if not yes:
+        for fact in found:
+            echo(f"{fact.id}  {clean(fact.text)}")
+        if not confirm(f"Forget {len(found)} fact(s)?"):
+            return
+
+    async def write(desk: FactContext) -> None:
+        by = user_name()
+        await desk.bus.publish(
+            *(FactForgotten(run=MEMORY_RUN, fact=fact.id, by=by) for fact in found)
+        )
+        await desk.keeper.facts.catch_up()
+
+    with_facts(ctx, write)
+    if as_json:
+        print_json([fact.id for fact in found])
+    else:
+        echo(f"{len(found)} forgotten")

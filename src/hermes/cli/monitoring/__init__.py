@@ -1,0 +1,1 @@
+"""The `hermes watch`, `health` and `maintenance` commands."""

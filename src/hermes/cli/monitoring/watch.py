@@ -1,0 +1,254 @@
+"""`hermes watch --discover`: what there is to watch on this host, shown or written down."""
+
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import click
+import msgspec
+
+from hermes.cli import exit_codes
+from hermes.cli.context import load_settings
+from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.output import confirm, echo, json_option, note, print_json, print_table
+from hermes.core.errors import SettingsError
+from hermes.settings.load import LoadedSettings
+from hermes.sre.probes.discovery import DiscoveryResult, discover_probes
+from hermes.sre.probes.inventory import InventoryStore, missing_probes
+from hermes.sre.probes.probe import PROVISIONAL_LABEL, STATE_LABEL
+from hermes.sre.probes.probe_file import (
+    is_unedited,
+    load_probes,
+    merge_probes,
+    parse_probes,
+    render_probe_file,
+)
+from hermes.sre.settings import ProbeSettings
+
+if TYPE_CHECKING:
+    from hermes.app.models import ModelReachability
+    from hermes.app.watch import RunningWatch
+
+
+@click.command(name="discover")
+@click.option("--write", is_flag=True, help="Write it to probes.yaml; asks before it replaces.")
+@click.option("--merge", is_flag=True, help="With --write: add what is new, keep what is there.")
+@click.option("--yes", is_flag=True, help="Replace an edited file without asking.")
+@json_option
+@click.pass_context
+def discover_services(
+    ctx: click.Context, write: bool, merge: bool, yes: bool, as_json: bool
+) -> int:
+    """Look over the place of work once and say what deserves a probe. Changes nothing there.
+
+    \b
+    Examples:
+      hermes watch --discover
+      hermes watch --discover --json
+      hermes watch --discover --write
+      hermes watch --discover --write --merge
+    """
+    loaded = load_settings(ctx)
+    found = anyio.run(_run_discovery, loaded)
+    if as_json:
+        print_json(msgspec.to_builtins(found))
+    else:
+        print_discovery(found)
+    if write or merge:
+        note(write_probes(probes_file(loaded), without_transient(found), merge=merge, yes=yes))
+    return exit_codes.OK
+
+
+def probes_file(loaded: LoadedSettings, settings: ProbeSettings | None = None) -> Path:
+    return loaded.home / (settings or ProbeSettings()).file
+
+
+async def _run_discovery(loaded: LoadedSettings) -> DiscoveryResult:
+    from hermes.app.tooling import configured_environment
+
+    async with configured_environment(loaded, Path.cwd()) as here:
+        found = await discover_probes(here, http_timeout_s=1.0, failing_too=True)
+        known = InventoryStore(loaded.home, here.target).load()
+    missing = missing_probes(known, found.probes)
+    return msgspec.structs.replace(found, probes=(*found.probes, *missing))
+
+
+def without_transient(found: DiscoveryResult) -> DiscoveryResult:
+    """Without what may end at any time: in the file it would be expected for good."""
+    passing = [each for each in found.probes if PROVISIONAL_LABEL in each.labels]
+    names = sorted({each.service for each in passing})
+    notes = (f"{name} is not written down: it has not run for long and may end" for name in names)
+    stays = tuple(each for each in found.probes if each not in passing)
+    return msgspec.structs.replace(found, probes=stays, notes=(*found.notes, *notes))
+
+
+def print_discovery(found: DiscoveryResult) -> None:
+    rows = [
+        (probe.name, probe.kind, probe.what, probe.service, probe.labels.get(STATE_LABEL, "–"))
+        for probe in found.probes
+    ]
+    print_table(
+        ("probe", "kind", "what", "service", "now"), rows, empty="nothing to watch was found"
+    )
+    for each in found.notes:
+        note(each)
+
+
+def write_probes(path: Path, found: DiscoveryResult, *, merge: bool, yes: bool) -> str:
+    """What was done, in words. What a person wrote is replaced only with a yes."""
+    earlier = load_probes(path)  # a broken file is said to be broken before anything is done
+    if earlier is None:
+        return _write_file(
+            path, render_probe_file(found), f"{len(found.probes)} probes are in {path}"
+        )
+    text = path.read_text()
+    if merge:
+        whole = merge_probes(text, found, live=True, file=str(path))
+        added = len(parse_probes(whole)) - len(earlier)
+        return _write_file(path, whole, f"{added} new probes were added to {path}")
+    if is_unedited(text) or yes:
+        return _write_file(
+            path, render_probe_file(found), f"{len(found.probes)} probes are in {path}"
+        )
+    whole = merge_probes(text, found, live=False, file=str(path))
+    question = f"{path} was edited. Replace it? No adds what is new as comments."
+    if _confirm(question):
+        return _write_file(
+            path, render_probe_file(found), f"{len(found.probes)} probes are in {path}"
+        )
+    if whole == text:
+        return f"{path} stays as it is: nothing new was found"
+    return _write_file(path, whole, f"what is new stands as comments at the end of {path}")
+
+
+def _confirm(question: str) -> bool:
+    """Nobody at the keyboard is a no, and a no loses nothing."""
+    try:
+        return confirm(question)
+    except click.UsageError:
+        return False
+
+
+def _write_file(path: Path, text: str, message: str) -> str:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_name(f"{path.name}.new")
+        new.write_text(text)
+        new.replace(path)
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be written: {error.strerror}") from error
+    return message
+
+
+NO_MODEL = "none"
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="""
+hermes watch --discover                what there is to watch here
+hermes watch --discover --write        and keep it in probes.yaml, to be edited
+hermes watch                           on call, until Ctrl-C
+hermes watch --once                    answer what is open now, then end
+hermes watch --model none              no model: playbooks and checks only
+""",
+)
+@click.option("--discover", is_flag=True, help="Look around, say what deserves a probe, and end.")
+@click.option("--write", is_flag=True, help="With --discover: write it to probes.yaml.")
+@click.option("--merge", is_flag=True, help="With --discover: add what is new to probes.yaml.")
+@click.option("--yes", is_flag=True, help="With --discover: replace an edited file unasked.")
+@click.option("--once", is_flag=True, help="End when nothing is open any more.")
+@click.option(
+    "--model", default="", help="A model; `none`: playbooks and checks only; else as set up."
+)
+@click.option("--no-listen", is_flag=True, help="Take no alerts over HTTP.")
+@json_option
+@click.pass_context
+def watch(ctx: click.Context, /, as_json: bool, **options: object) -> int:
+    """Notice what breaks, find out why, mend what the rules allow, prove it, write it down.
+
+    Incidents that an earlier watch left open are gone on with. What needs a person waits for one:
+    `hermes approvals list` in another terminal. `hermes incident watch` shows the work live.
+    """
+    if options["discover"] or options["write"] or options["merge"]:
+        given = {name: options[name] for name in ("write", "merge", "yes")}
+        return int(ctx.invoke(discover_services, **given, as_json=as_json))
+    loaded = load_settings(ctx)
+    anyio.run(_run_watch, loaded, options, as_json)
+    return exit_codes.OK
+
+
+async def _run_watch(loaded: LoadedSettings, options: dict[str, object], as_json: bool) -> None:
+    while await _watch_journal(loaded, options, as_json):
+        note("the journal is another one than before: the watch takes it up anew")
+
+
+async def _watch_journal(loaded: LoadedSettings, options: dict[str, object], as_json: bool) -> bool:
+    """True when the watch must begin anew on the journal as it is now."""
+    from hermes.app.watch import open_watch
+
+    model, rebuilt = str(options["model"]), False
+    async with open_watch(
+        loaded, model=model, folder=Path.cwd(), listen=not options["no_listen"], lines=not as_json
+    ) as at:
+        if not as_json:
+            _print_start(at)
+        async with anyio.create_task_group() as group:
+            if not as_json and at.reachability is not None:
+                group.start_soon(_report_unreachable_model, at.reachability)
+
+            async def begin_anew() -> None:
+                nonlocal rebuilt
+                await at.until_rebuilt()
+                rebuilt = True
+                group.cancel_scope.cancel()
+
+            group.start_soon(begin_anew)
+            if as_json:
+                group.start_soon(
+                    _print_events, at.application.bus, await at.application.journal.last()
+                )
+            if options["once"]:
+                await at.watch.until_idle()
+            else:
+                await _wait_for_signal()
+            group.cancel_scope.cancel()
+    return rebuilt
+
+
+async def _report_unreachable_model(reach: "ModelReachability") -> None:
+    """Beside the watch: a server that does not answer must not delay the start."""
+    if why := await reach.trouble():
+        note(f"{reach.name}: {why}; until it answers, playbooks and checks only")
+
+
+def _print_start(at: "RunningWatch") -> None:
+    echo(f"on call: {len(at.probes)} probes, {at.responder_text}")
+    if at.found_now:
+        note("no probes.yaml yet: these were found by a look around; `--discover --write`")
+    for each in at.missing:
+        note(f"expected and not running: {each}")
+    for each in at.questions:
+        note(f"a question: {each}")
+    for each in at.refused:
+        note(f"a probe is left out: {each}")
+    if at.address:
+        note(f"alerts are taken at {at.address}/alerts")
+
+
+async def _wait_for_signal() -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            return
+
+
+async def _print_events(bus: object, after: int) -> None:
+    from hermes.core.bus import Bus
+    from hermes.core.events import encode_event
+    from hermes.core.events.base import UnknownEvent
+
+    assert isinstance(bus, Bus)
+    async for recorded in bus.follow(after=after):
+        if not isinstance(recorded.event, UnknownEvent):
+            click.echo(encode_event(recorded.event).decode())

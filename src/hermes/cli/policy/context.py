@@ -1,0 +1,313 @@
+"""Options by which a person says which action is meant, shared by `check` and `explain`."""
+
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from functools import cache, wraps
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+import msgspec
+
+from hermes.app.policy import effective_policy_settings, kernel_support_here, open_policy
+from hermes.cli.lazy import CommandWithExamples
+from hermes.core.actions import Action
+from hermes.core.errors import SettingsError
+from hermes.core.events.base import RunOrigin
+from hermes.core.messages import Value
+from hermes.policy.actions.reader import ActionContext, ActionReader
+from hermes.policy.command_analysis import analyse_command
+from hermes.policy.decide import DocumentPolicy
+from hermes.policy.examination import check_action
+from hermes.policy.loading import (
+    BUILT_IN_SETS_FOLDER,
+    clock_in_timezone,
+    compile_rule_set,
+    describe_problems,
+    load_policies,
+    protected_paths,
+)
+from hermes.policy.rules.documents import LoadedDocuments as Documents
+from hermes.policy.rules.documents import (
+    LocatedDocument,
+    check_documents_together,
+    load_file,
+    load_folder,
+)
+from hermes.policy.rules.evaluation import RateCounter
+from hermes.policy.rules.schema import PolicyTest
+from hermes.policy.settings import PolicySettings
+from hermes.settings.load import LoadedSettings
+
+POLICY_SET_NAMES: tuple[str, ...] = get_args(
+    next(f.type for f in msgspec.structs.fields(PolicySettings) if f.name == "set")
+)
+_TARGET_KEYS = ("host", "service", "namespace", "environment", "place")
+
+
+class ActionOptions(Value, kw_only=True, frozen=True):
+    """What was said on the command line."""
+
+    words: tuple[str, ...] = ()
+    cwd: str = ""
+    tool: str = ""
+    arguments: str = ""
+    origin: str = "cli"
+    target: tuple[str, ...] = ()
+    environment: str = ""
+    isolated: bool = False
+    tainted: bool = False
+    set_name: str | None = None
+
+    @property
+    def overrides(self) -> dict[str, str]:
+        return {"policy.set": self.set_name} if self.set_name else {}
+
+    def as_request(self) -> dict[str, Any]:
+        """As one line of JSON would say it. One word is shell text, several are one command."""
+        command = self.words[0] if len(self.words) == 1 else shlex.join(self.words)
+        target = _parse_target(self.target) | (
+            {"environment": self.environment} if self.environment else {}
+        )
+        place = target.pop("place", "")
+        given = {
+            "command": command,
+            "tool": self.tool,
+            "arguments": _parse_arguments(self.arguments),
+            "origin": self.origin,
+            "environment": place,
+            "target": target,
+            "isolated": self.isolated,
+            "tainted": self.tainted,
+        }
+        return {key: value for key, value in given.items() if value}
+
+
+class CommandTakingCommand(CommandWithExamples):
+    """A command that ends with another command."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        bare = "--" not in args
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if not bare:
+                raise
+            hint = f"put -- before the command: {ctx.command_path} -- rm -rf x"
+            raise click.UsageError(f"{error.format_message()} If it is not ours, {hint}") from error
+
+
+def action_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Hands the options below to a command as one `Asked`."""
+    names = ActionOptions.__struct_fields__
+
+    @wraps(function)
+    def gathered(*arguments: Any, **options: Any) -> Any:
+        asked = ActionOptions(**{name: options.pop(name) for name in names})
+        return function(*arguments, asked=asked, **options)
+
+    command: Callable[..., Any] = gathered
+    for option in reversed(_ACTION_OPTIONS):
+        command = option(command)
+    return command
+
+
+_ACTION_OPTIONS = (
+    click.argument("words", nargs=-1, metavar="[--] COMMAND..."),
+    click.option("--cwd", default="", help="Folder it would run in; else this one."),
+    click.option("--tool", default="", help="Tool that would be called; else terminal."),
+    click.option("--arguments", default="", metavar="JSON", help="What the tool would be given."),
+    click.option(
+        "--origin", default="cli", type=click.Choice(get_args(RunOrigin)), show_default=True
+    ),
+    click.option(
+        "--target",
+        multiple=True,
+        metavar="HOST",
+        help="Where it would act: a host, or KEY=VALUE with host, service, namespace, place.",
+    ),
+    click.option("--environment", default="", help="What the target stands for, such as prod."),
+    click.option("--isolated", is_flag=True, help="In a place that cannot hurt the host."),
+    click.option("--tainted", is_flag=True, help="Words of it come from a log or a web page."),
+    click.option(
+        "--set", "set_name", type=click.Choice(POLICY_SET_NAMES), default=None, help="Built-in set."
+    ),
+)
+
+
+def _parse_target(given: tuple[str, ...]) -> dict[str, str]:
+    target = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals:
+            key, value = "host", text
+        if key not in _TARGET_KEYS:
+            raise click.UsageError(f"--target {text}: the key is one of {', '.join(_TARGET_KEYS)}")
+        target[key] = value
+    return target
+
+
+def _parse_arguments(text: str) -> dict[str, Any]:
+    if not text:
+        return {}
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise click.UsageError(f"--arguments must be a JSON object: {error}") from error
+
+
+TEST_HOME, TEST_FOLDER = Path("/home/me"), Path("/srv/app")
+"""Where the cases of a PolicyTest happen, whatever machine they are run on."""
+
+
+class FolderPolicy:
+    """The gate as the agent meets it when it is started in a folder."""
+
+    def __init__(self, loaded: LoadedSettings, folder: Path) -> None:
+        self.folder = folder
+        self.home = user_home(loaded)
+        self.of = cache(lambda isolated: open_policy(loaded, folder, isolated=isolated))
+        self.kernel = cache(lambda place: kernel_support_here(loaded, place))
+
+    def check(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Raises `SettingsError` for what is no action."""
+        gate = self.of(given.get("isolated") is True)
+        kernel = self.kernel(str(given.get("environment", "")))
+        return check_action(
+            gate, self.resolve_folder(given), cwd=str(self.folder), home=self.home, kernel=kernel
+        )
+
+    def resolve_folder(self, given: dict[str, Any]) -> dict[str, Any]:
+        """A folder that is not absolute is meant from here."""
+        cwd = given.get("cwd")
+        if not isinstance(cwd, str) or not cwd or cwd.startswith("/"):
+            return given
+        if cwd == "~" or cwd.startswith("~/"):
+            return {**given, "cwd": self.home + cwd[1:]}
+        return {**given, "cwd": str(self.folder / cwd)}
+
+
+def user_home(loaded: LoadedSettings) -> str:
+    return loaded.secrets.get("HOME") or str(Path.home())
+
+
+def working_folder(cwd: str) -> Path:
+    """The folder the work would be about."""
+    try:
+        return Path(cwd).expanduser().absolute()
+    except (FileNotFoundError, RuntimeError) as error:  # it was removed under our feet; no HOME
+        raise SettingsError(f"cannot tell which folder {cwd or '.'} is: {error}") from error
+
+
+def own_policy_folder(loaded: LoadedSettings) -> Path:
+    own = loaded.settings.policy.folder
+    return Path(own).expanduser() if own else loaded.home / "policies"
+
+
+def documents_in_force(
+    loaded: LoadedSettings, folder: Path, *, isolated: bool = False
+) -> Documents:
+    """Every document that counts. Raises `SettingsError` when one of them is broken."""
+    return require_valid(
+        load_policies(effective_policy_settings(loaded, isolated=isolated), loaded.home, folder)
+    )
+
+
+def require_valid(found: Documents) -> Documents:
+    if fatal := [problem for problem in found.problems if problem.fatal]:
+        raise SettingsError(describe_problems(fatal))
+    return found
+
+
+def load_policy_files(paths: Iterable[Path]) -> Documents:
+    found = Documents()
+    for path in paths:
+        found += load_folder(path) if path.is_dir() else load_file(path)
+    return found
+
+
+def overlay_documents(
+    present: Sequence[LocatedDocument], candidates: Documents
+) -> tuple[LocatedDocument, ...]:
+    """Documents to try out, in place of own ones with the same name; the built-in ones stay."""
+    require_valid(candidates)
+    names = {document_name(placed) for placed in candidates.documents}
+    kept = [
+        each for each in present if is_built_in(each.source) or document_name(each) not in names
+    ]
+    together = (*kept, *candidates.documents)
+    require_valid(Documents(problems=tuple(check_documents_together(together))))
+    return together
+
+
+def document_name(placed: LocatedDocument) -> tuple[str, str]:
+    return placed.document.kind, placed.document.metadata.name
+
+
+class PolicyReplayClock:
+    """A clock that is set to when each recorded action happened."""
+
+    def __init__(self, timezone: str) -> None:
+        self.now = clock_in_timezone(timezone)()
+
+    def set(self, at: datetime) -> None:
+        self.now = at.astimezone(self.now.tzinfo)
+
+
+class PolicyReplayContext(Value, frozen=True):
+    """What else is known of the time in which recorded actions happened."""
+
+    folder: Path
+    moment: PolicyReplayClock
+    tainted: frozenset[tuple[str, str]] = frozenset()
+    """Calls, by run and id, whose words came from text that nobody vouches for."""
+
+
+def build_replay_policy(
+    documents: Iterable[LocatedDocument],
+    settings: PolicySettings,
+    loaded: LoadedSettings,
+    replay: PolicyReplayContext,
+) -> DocumentPolicy:
+    """A gate that looks at no file and no clock of today."""
+    home, folder = user_home(loaded), str(replay.folder)
+    own = protected_paths(loaded.home, replay.folder, [loaded.journal])
+
+    def situate(action: Action) -> ActionContext:
+        tainted = (action.run, action.call.id) in replay.tainted
+        here = action.cwd or folder
+        return ActionContext(cwd=here, home=home, command=action.command, tainted=tainted)
+
+    return DocumentPolicy(
+        compile_rule_set(documents, settings, home),
+        ActionReader(analyse_command, own_paths=own),
+        context_of=situate,
+        clock=lambda: replay.moment.now,
+        rates=RateCounter(lambda: replay.moment.now.timestamp()),
+    )
+
+
+def build_test_policy(
+    documents: Iterable[LocatedDocument], settings: PolicySettings
+) -> DocumentPolicy:
+    own = protected_paths(TEST_HOME / ".hermes", TEST_FOLDER)
+    rules = (placed for placed in documents if not isinstance(placed.document, PolicyTest))
+    return DocumentPolicy(
+        compile_rule_set(rules, settings, str(TEST_HOME)),
+        ActionReader(analyse_command, own_paths=own),
+        clock=clock_in_timezone(settings.timezone),
+    )
+
+
+def is_built_in(source: str) -> bool:
+    return source.startswith(f"{BUILT_IN_SETS_FOLDER}/")
+
+
+def short_source(source: str) -> str:
+    """For people: a built-in file by its name alone."""
+    return (
+        f"built-in {source.removeprefix(f'{BUILT_IN_SETS_FOLDER}/')}"
+        if is_built_in(source)
+        else source
+    )

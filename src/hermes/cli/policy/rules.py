@@ -1,0 +1,191 @@
+"""`hermes policy list`, `show` and `always`: the rules in force."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from hermes.app.policy import effective_policy_settings
+from hermes.cli.context import load_settings
+from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.output import echo, json_option, note, print_fields, print_json, print_table
+from hermes.cli.policy.context import (
+    POLICY_SET_NAMES,
+    documents_in_force,
+    own_policy_folder,
+    short_source,
+    user_home,
+    working_folder,
+)
+from hermes.cli.render.terminal_text import clean
+from hermes.core.errors import HermesError
+from hermes.policy.approvals.always_allowed import (
+    ALWAYS_FILE_NAME,
+    list_allowlisted_commands,
+    list_always,
+    revoke_always,
+)
+from hermes.policy.loading import compile_rule_set
+from hermes.policy.rules.documents import LocatedDocument
+from hermes.policy.rules.evaluation import (
+    ALWAYS_DENIED_RULE,
+    DEFAULT_ASK_RULE,
+    DEFAULT_READ_RULE,
+    TAINTED_RULE,
+    RuleSet,
+)
+from hermes.policy.rules.rule import PolicyRule, RuleException
+from hermes.policy.rules.schema import PolicyTest, suggest_name
+
+RuleRow = dict[str, object]
+BUILT_IN_LIMITS: dict[str, tuple[str, str]] = {
+    ALWAYS_DENIED_RULE: (
+        "deny",
+        "Wiping disks, fork bombs, changing our own policy, settings and audit log",
+    ),
+    TAINTED_RULE: ("ask", "A change whose words come from a log, a file or a web page"),
+    DEFAULT_READ_RULE: ("allow", "What only looks, where no rule says otherwise"),
+    DEFAULT_ASK_RULE: ("ask", "Everything else that no rule is about"),
+}
+"""What holds without any file."""
+
+
+@click.command(
+    "list", cls=CommandWithExamples, examples="hermes policy list --set sandboxed --json"
+)
+@click.option(
+    "--set", "set_name", type=click.Choice(POLICY_SET_NAMES), default=None, help="Built-in set."
+)
+@click.option("--isolated", is_flag=True, help="As for a place that cannot hurt the host.")
+@json_option
+@click.pass_context
+def list_(ctx: click.Context, set_name: str | None, isolated: bool, as_json: bool) -> None:
+    """List all rules in force: effect, mode, and the file and line they stand in."""
+    loaded = load_settings(ctx, {"policy.set": set_name} if set_name else None)
+    settings = effective_policy_settings(loaded, isolated=isolated)
+    found = documents_in_force(loaded, working_folder(""), isolated=isolated)
+    book = compile_rule_set(found.documents, settings, user_home(loaded))
+    rows = list(_rule_rows(book, {each.source: each for each in found.documents}))
+    if as_json:
+        print_json({"set": settings.set, "rules": rows})
+        return
+    print_table(
+        ("rule", "effect", "mode", "from", "for"),
+        [
+            (r["rule"], r["effect"], r["mode"], short_source(str(r["source"])), r["about"])
+            for r in rows
+        ],
+    )
+    for problem in found.problems:
+        note(str(problem))
+
+
+def _rule_rows(book: RuleSet, placed: dict[str, LocatedDocument]) -> Iterator[RuleRow]:
+    for name, (effect, about) in BUILT_IN_LIMITS.items():
+        yield _rule_row(name, effect, "always", "built in", about)
+    for rule in (*book.rules, *book.audit_rules):
+        mode = "audit" if rule.audit else "enforce"
+        yield _rule_row(
+            rule.name, _effect_text(rule), mode, rule.source, _rule_description(placed, rule)
+        )
+    for lift in book.exceptions:
+        gone = lift.expires <= datetime.now(UTC)
+        mode = "expired" if gone else f"until {lift.expires:%Y-%m-%d}"
+        about = _rule_description(placed, lift) or lift.reason
+        yield _rule_row(lift.name, f"lifts {', '.join(lift.names)}", mode, lift.source, about)
+
+
+def _rule_row(name: str, effect: str, mode: str, source: str, about: str) -> RuleRow:
+    return {"rule": name, "effect": effect, "mode": mode, "source": source, "about": about}
+
+
+def _effect_text(rule: PolicyRule) -> str:
+    return f"ask ({rule.ask.announce:g} s)" if rule.ask and rule.ask.announce else rule.effect
+
+
+def _rule_description(placed: dict[str, LocatedDocument], one: PolicyRule | RuleException) -> str:
+    return placed[one.source].document.metadata.description if one.source in placed else ""
+
+
+@click.command(cls=CommandWithExamples, examples="hermes policy show destructive")
+@click.argument("name")
+@click.option(
+    "--set", "set_name", type=click.Choice(POLICY_SET_NAMES), default=None, help="Built-in set."
+)
+@json_option
+@click.pass_context
+def show(ctx: click.Context, name: str, set_name: str | None, as_json: bool) -> None:
+    """Show the rule, exception or test NAME as it is written, and where."""
+    loaded = load_settings(ctx, {"policy.set": set_name} if set_name else None)
+    found = documents_in_force(loaded, working_folder(""))
+    named = [each for each in found.documents if each.document.metadata.name == name]
+    if not named and name in BUILT_IN_LIMITS:
+        effect, about = BUILT_IN_LIMITS[name]
+        row: RuleRow = {"name": name, "effect": effect, "about": about, "source": "built in"}
+        _print_rule(row, as_json=as_json)
+        return
+    if not named:
+        known = [*BUILT_IN_LIMITS, *(each.document.metadata.name for each in found.documents)]
+        raise HermesError(f"there is no rule {name!r}; {suggest_name(name, known)}")
+    if as_json:
+        print_json([_document_data(each) for each in named])
+        return
+    for each in named:
+        echo(f"# {short_source(each.source)}", dim=True)
+        echo(clean(_source_text(each)))
+
+
+def _print_rule(row: RuleRow, *, as_json: bool) -> None:
+    if as_json:
+        print_json([row])
+    else:
+        print_fields(row)
+
+
+def _document_data(placed: LocatedDocument) -> dict[str, Any]:
+    document = msgspec.to_builtins(placed.document)
+    if isinstance(placed.document, PolicyTest):
+        document["spec"]["cases"] = len(placed.document.spec.cases)
+    return {"source": placed.source, **document}
+
+
+def _source_text(placed: LocatedDocument) -> str:
+    """From its first line to the end of the document; translated ones have no text of their own."""
+    file = Path(placed.file)
+    if not file.is_file():
+        return msgspec.json.format(msgspec.json.encode(placed.document), indent=2).decode()
+    lines = file.read_text("utf-8").splitlines()[placed.line - 1 :]
+    ends = (at for at, line in enumerate(lines) if line.startswith(("---", "...")))
+    return "\n".join(lines[: next(ends, len(lines))]).rstrip()
+
+
+@click.command(
+    cls=CommandWithExamples, examples="hermes policy always --revoke always-b9a202047b1ec6e2"
+)
+@click.option("--revoke", "name", metavar="NAME", help="Take one back.")
+@json_option
+@click.pass_context
+def always(ctx: click.Context, name: str | None, as_json: bool) -> None:
+    """List what was allowed for good (an answer "always", command_allowlist), or take one back."""
+    loaded = load_settings(ctx)
+    file = own_policy_folder(loaded) / ALWAYS_FILE_NAME
+    if name:
+        if not revoke_always(file, name):
+            raise HermesError(f"there is no {name!r} in {file}; `hermes policy always` lists them")
+        echo(f"{name} is asked about again")
+        return
+    allowed = [
+        *list_always(file),
+        *list_allowlisted_commands(loaded.settings.policy.command_allowlist),
+    ]
+    if as_json:
+        print_json(allowed)
+        return
+    print_table(
+        ("name", "until", "by", "action"),
+        [(one.name, f"{one.expires:%Y-%m-%d}", one.owner, one.shown) for one in allowed],
+        empty="nothing was allowed for good",
+    )

@@ -1,0 +1,1 @@
+"""Turns events, answers and tool calls into text for a terminal."""

@@ -1,0 +1,100 @@
+"""The short lines of a conversation: a tool call, what a turn cost, how long something took."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from hermes.cli.render.terminal_text import clean, clip
+from hermes.core.messages import ToolCall, ToolResult, Usage
+
+TOOL_ICONS = {
+    "terminal": "💻",
+    "process": "⚙️",
+    "read_file": "📖",
+    "write_file": "📝",
+    "edit_file": "📝",
+    "patch": "📝",
+    "list_files": "📁",
+    "search_files": "🔎",
+    "search": "🔎",
+    "web": "🌐",
+    "browser": "🌐",
+    "delegate": "🧩",
+    "memory": "🧠",
+    "note": "🧠",
+    "recall": "🧠",
+    "skill": "📚",
+    "clarify": "❓",
+    "ask": "❓",
+    "todo": "📋",
+    "plan": "📋",
+}
+SUMMARY_ARGUMENTS = (
+    "command",
+    "path",
+    "query",
+    "pattern",
+    "url",
+    "question",
+    "task",
+    "name",
+    "action",
+    "id",
+)
+"""Arguments that say by themselves what a call is about, the most telling first."""
+
+
+def tool_icon(tool: str) -> str:
+    if tool in TOOL_ICONS:
+        return TOOL_ICONS[tool]
+    return next((face for name, face in TOOL_ICONS.items() if tool.startswith(name)), "🔧")
+
+
+def call_line(call: ToolCall, width: int) -> str:
+    """`💻 ls -la`, and for tools that are not plain from their icon also their name."""
+    about = clean(_summarize_arguments(call.arguments) or call.malformed)
+    name = "" if call.name == "terminal" and about else f"{clean(call.name)} "
+    return f"{tool_icon(call.name)} {clip(name + about, max(width - 3, 10))}"
+
+
+def _summarize_arguments(arguments: Mapping[str, Any]) -> str:
+    for key in SUMMARY_ARGUMENTS:
+        value = arguments.get(key)
+        if isinstance(value, str) and value:
+            return value
+    return ", ".join(f"{key}={_argument_text(value)}" for key, value in arguments.items())
+
+
+def _argument_text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def result_mark(result: ToolResult) -> str:
+    return {"ok": "✓", "error": "✗", "denied": "✗ denied"}[result.status]
+
+
+def result_lines(result: ToolResult, width: int, *, limit: int = 8) -> str:
+    """The first lines of a result, for those who asked to see more."""
+    lines = clean(result.content).strip("\n").split("\n")
+    shown = [f"  │ {clip(line, max(width - 4, 10))}" for line in lines[:limit]]
+    if len(lines) > limit:
+        shown.append(f"  │ … {len(lines) - limit} more lines")
+    return "\n".join(shown)
+
+
+def format_duration(seconds: float) -> str:
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{int(seconds) // 60} min {int(seconds) % 60} s"
+
+
+def format_usage(usage: Usage) -> str:
+    """Tokens and money. No provider gives tokens away, so a cost of nothing is one not known."""
+    if not usage.tokens:
+        return "tokens unknown"
+    cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
+    cost = f"${usage.cost_usd:.4f}" if usage.cost_usd else "price unknown"
+    return f"{usage.input_tokens:,} in{cached} · {usage.output_tokens:,} out · {cost}"

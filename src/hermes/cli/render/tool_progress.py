@@ -1,0 +1,91 @@
+"""The tools at work, as lines: what runs now, and what came of each call."""
+
+from collections.abc import Callable
+from typing import Literal
+
+from hermes.cli.render.answer_stream import OutputFragment
+from hermes.cli.render.lines import call_line, format_duration, result_lines, result_mark
+from hermes.cli.render.terminal_text import clean, clip
+from hermes.core.events.runs import RunStarted
+from hermes.core.events.tools import ToolDecided, ToolFinished, ToolRequested
+from hermes.core.messages import ToolCall
+from hermes.settings.schema import DisplaySettings
+
+ProgressMode = Literal["all", "new", "none"]
+"""Tell each call, only those of another tool than the one before, or none."""
+RESULT_MARK_COLUMNS = 24
+"""Columns kept free beside a call for its mark and duration."""
+
+
+def progress_mode(display: DisplaySettings) -> ProgressMode:
+    return display.tool_progress_mode if display.tool_progress else "none"
+
+
+class ToolProgress:
+    """Calls of a run and of the subagents below it. `announce` tells a call when it begins."""
+
+    def __init__(
+        self, run: str, *, announce: bool, progress: ProgressMode, width: Callable[[], int]
+    ) -> None:
+        self.verbose = False
+        self.depth = {run: 0}
+        self._announce = announce
+        self._progress = progress
+        self._last = ""
+        self._width = width
+        self._calls: dict[str, tuple[ToolCall, int]] = {}
+        self._rules: dict[str, str] = {}
+
+    @property
+    def current_call(self) -> str:
+        """The newest call that still runs, empty when none does."""
+        if not self._calls:
+            return ""
+        *others, (call, _) = self._calls.values()
+        more = f" (+{len(others)})" if others else ""
+        return call_line(call, self._width() - RESULT_MARK_COLUMNS) + more
+
+    def requested(self, event: ToolRequested) -> list[OutputFragment]:
+        self._calls[event.call.id] = event.call, self.depth[event.run]
+        line = call_line(event.call, self._width() - RESULT_MARK_COLUMNS)
+        return (
+            [OutputFragment("tool", line)]
+            if self._announce and self._should_show(event.call)
+            else []
+        )
+
+    def decided(self, event: ToolDecided) -> list[OutputFragment]:
+        if event.verdict != "allow":
+            self._rules[event.call_id] = event.rule
+        return []
+
+    def finished(self, event: ToolFinished) -> list[OutputFragment]:
+        result = event.result
+        call, depth = self._calls.pop(result.call_id, (None, 0))
+        rule = clean(self._rules.pop(result.call_id, ""))
+        if call is None:
+            return []
+        failed = result.status != "ok"
+        if not failed and not self.verbose and (self._announce or not self._should_show(call)):
+            return []
+        mark = result_mark(result) + (f" ({rule})" if rule and result.status == "denied" else "")
+        line = f"{'  ' * depth}{call_line(call, self._width() - RESULT_MARK_COLUMNS)}"
+        pieces = [OutputFragment("tool", f"{line}  {mark} {format_duration(event.seconds)}")]
+        if self.verbose or result.status == "error":
+            limit = 8 if self.verbose else 2
+            pieces.append(OutputFragment("tool", result_lines(result, self._width(), limit=limit)))
+        return pieces
+
+    def _should_show(self, call: ToolCall) -> bool:
+        last, self._last = self._last, call.name
+        return self._progress == "all" or (self._progress == "new" and last != call.name)
+
+    def subagent_started(self, event: RunStarted) -> list[OutputFragment]:
+        depth = self.depth[event.run] = self.depth[event.parent] + 1
+        task = clip(clean(event.task), self._width() - 8 - 2 * depth)
+        return [OutputFragment("note", f"{'  ' * depth}🧩 {task}")] if task else []
+
+    def clear(self) -> None:
+        """The turn is over: a call without a result will not get one."""
+        self._calls.clear()
+        self._rules.clear()

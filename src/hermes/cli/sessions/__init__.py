@@ -1,0 +1,1 @@
+"""The `hermes sessions` and `hermes recall` commands."""

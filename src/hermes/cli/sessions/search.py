@@ -1,0 +1,299 @@
+"""`hermes sessions search` and `reindex`: everything that was said and done, by its words."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from functools import partial
+from typing import IO, Any
+
+import anyio
+import click
+import msgspec
+
+from hermes.app.journal_search import JournalSearch
+from hermes.cli import exit_codes
+from hermes.cli.context import load_settings, require_journal, since_option, until_option
+from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.output import echo, json_option, note, print_json, progress_bar
+from hermes.cli.render.terminal_text import clean, clip
+from hermes.core.knowledge import (
+    RecalledLine,
+    SearchHit,
+    SearchHitKind,
+    SearchResults,
+    SessionQuery,
+    SpeakerRole,
+    TranscriptLine,
+)
+from hermes.memory.search.query import parse_query
+from hermes.settings.load import LoadedSettings
+
+HIT_KINDS = ("message", "call", "result", "summary", "fact", "title", "event")
+PROGRESS_BAR_MIN_EVENTS = 5_000
+"""Events behind which an index is brought up to date with a progress bar."""
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="""
+hermes sessions search postgres connection pool
+hermes sessions search '"connection refused" -redis' --since 14d
+hermes sessions search "rm -rf"
+hermes sessions search max_connections --kind result --service postgres
+hermes sessions search 'deploy*' --session latest --json
+""",
+)
+@click.argument("words", nargs=-1)
+@click.option("--limit", default=10, show_default=True, help="How many hits.")
+@click.option("--session", default="", metavar="RUN", help="Only this one, with its subagents.")
+@click.option("--kind", type=click.Choice(HIT_KINDS), help="Only messages, tool calls, results…")
+@click.option("--role", type=click.Choice(("user", "assistant", "tool")), help="Who said it.")
+@click.option("--service", default="", metavar="NAME", help="Only where this name occurs too.")
+@since_option
+@until_option
+@json_option
+@click.pass_context
+def search(  # noqa: PLR0913 - one argument an option
+    ctx: click.Context,
+    words: tuple[str, ...],
+    limit: int,
+    session: str,
+    kind: SearchHitKind | None,
+    role: SpeakerRole | None,
+    service: str,
+    since: datetime | None,
+    until: datetime | None,
+    as_json: bool,
+) -> None:
+    """Find WORDS in all sessions: messages, tool calls, results, summaries, facts.
+
+    All words must occur, in any of their forms; when too few lines hold all of them, lines that
+    hold some follow. "a phrase", begin*, -without and this OR that are understood. Options such as
+    -rf, -9 and --force, and everything in double quotes, are searched for as they stand.
+    """
+    if not words and not (session or kind or role or service):
+        raise click.UsageError("which words? hermes sessions search connection refused")
+    loaded = load_settings(ctx)
+    wanted = SessionQuery(
+        words=" ".join(words),
+        limit=limit,
+        session=_resolve_session(loaded, session),
+        kind=kind,
+        role=role,
+        service=service,
+        since=since,
+        until=until,
+    )
+    with open_search(loaded) as past:
+        found = anyio.run(past.search, wanted)
+    if excluded := [" ".join(term.words) for term in parse_query(wanted.words).excluded]:
+        note(
+            f"left out: lines with {', '.join(excluded)}; put it in double quotes to search for it"
+        )
+    if as_json:
+        print_json({"hits": found.hits, "relaxed": found.relaxed, "notices": found.notices})
+        return
+    _print_hits(found)
+
+
+@click.command(cls=CommandWithExamples, examples="hermes sessions reindex")
+@click.pass_context
+def reindex(ctx: click.Context) -> None:
+    """Throw the search index away and make it anew from the journal."""
+    loaded = load_settings(ctx)
+    require_journal(loaded)
+    past = JournalSearch(loaded)
+    try:
+        with progress_bar("indexing") as progress:
+            past.rebuild(progress)
+    finally:
+        past.close()
+    for notice in past.notices:
+        note(notice)
+    echo("the search index is made anew")
+
+
+@click.command(cls=CommandWithExamples, examples="hermes sessions embed")
+@click.pass_context
+def embed(ctx: click.Context) -> None:
+    """Make a vector for every line that has none, so that recall also finds by meaning.
+
+    Stop it at any time: what is made stays, and the next call goes on there.
+    """
+    with open_search(load_settings(ctx)) as past, progress_bar("embedding") as progress:
+        anyio.run(past.embed, progress)
+    echo("every line has its vector")
+
+
+@contextmanager
+def open_search(loaded: LoadedSettings) -> Iterator[JournalSearch]:
+    """The past, complete: what is not indexed yet is indexed first, with a bar if it is much."""
+    require_journal(loaded)
+    past = JournalSearch(loaded)
+    try:
+        with progress_bar("indexing", min_total=PROGRESS_BAR_MIN_EVENTS) as progress:
+            anyio.run(lambda: past.catch_up(progress=progress))
+        yield past
+        for notice in past.notices:
+            note(notice)
+    finally:
+        past.close()
+
+
+def _resolve_session(loaded: LoadedSettings, session: str) -> str:
+    """As it is, unless it is a word for a run: an imported session may have any name."""
+    if session != "latest":
+        return session
+    from hermes.cli.context import find_run, query_journal
+
+    return query_journal(loaded, lambda journal: find_run(journal, session)).id
+
+
+def _print_hits(found: SearchResults) -> None:
+    if not found.hits:
+        note("nothing found")
+        return
+    for number, hit in enumerate(found.hits):
+        if number:
+            echo()
+        _print_hit(hit)
+    if found.relaxed:
+        note("too few lines hold all the words: some of these hold only a part of them")
+
+
+def _print_hit(hit: SearchHit) -> None:
+    line = hit.line
+    who = " ".join(filter(None, (line.role, line.speaker)))
+    head = f"{line.run} · {line.at.astimezone():%Y-%m-%d %H:%M} · {who} · {line.kind}"
+    echo(clean(head), dim=True)
+    _print_context_line(hit.before)
+    echo("  " + _highlight_hit(hit))
+    _print_context_line(hit.after)
+    echo(clean(f"  hermes sessions show {line.run} --at {line.seq}"), dim=True)
+
+
+def _print_context_line(line: TranscriptLine | None) -> None:
+    if line is not None:
+        echo(f"  {clip(clean(f'{line.role}: {line.text}'), 100)}", dim=True)
+
+
+def _highlight_hit(hit: SearchHit) -> str:
+    parts, at = [], 0
+    for start, end in hit.marks:
+        parts.append(clean(hit.snippet[at:start]))
+        parts.append(click.style(clean(hit.snippet[start:end]), bold=True))
+        at = end
+    return "".join([*parts, clean(hit.snippet[at:])])
+
+
+class RecallRequest(msgspec.Struct):
+    query: str
+    session: str | None = None
+    limit: int | None = None
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="""
+hermes recall "how did we fix the full disk on web-2?"
+hermes recall "who edited nginx.conf by hand?" --session run-20260302-1405 --json
+echo '{"query": "what depends on redis?"}' | hermes recall --jsonl - --limit 10 --json
+""",
+)
+@click.argument("query", nargs=-1)
+@click.option("--limit", default=10, show_default=True, help="How many passages.")
+@click.option("--session", metavar="RUN", help="Only this one.")
+@click.option(
+    "--jsonl",
+    "lines",
+    type=click.File("rb"),
+    help="One question a line, `query` and maybe `session`; - is stdin. One answer a line.",
+)
+@json_option
+@click.pass_context
+def recall(
+    ctx: click.Context,
+    query: tuple[str, ...],
+    limit: int,
+    session: str | None,
+    lines: IO[bytes] | None,
+    as_json: bool,
+) -> int:
+    """Answer QUERY with the passages of earlier sessions that hold the answer, best first.
+
+    With --jsonl each answer is one JSON object a line: `ids` are those of the source messages in
+    order (the given id of an imported message, else its number in the journal), `passages` say
+    more of each. Nothing that fits is an empty list.
+    """
+    if lines is None and not query:
+        raise click.UsageError('which question? hermes recall "what fills the disk?"')
+    with open_search(load_settings(ctx)) as past:
+        if lines is not None:
+            return anyio.run(_answer_lines, past, lines, limit, session)
+        ask = partial(past.recall, " ".join(query), session=session, limit=limit)
+        found = anyio.run(ask)
+    if as_json:
+        print_json(_answer_data(found))
+    else:
+        _print_passages(found)
+    return exit_codes.OK
+
+
+async def _answer_lines(
+    past: JournalSearch, lines: IO[bytes], limit: int, session: str | None
+) -> int:
+    worst = exit_codes.OK
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            asked = msgspec.json.decode(line, type=RecallRequest)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            worst = exit_codes.FAILED
+            _write_answer({"error": f"line {number}: {error}"})
+            continue
+        scope = asked.session if asked.session is not None else session
+        most = limit if asked.limit is None else asked.limit
+        found = await past.recall(asked.query, session=scope, limit=max(1, most))
+        _write_answer({"query": asked.query, **_answer_data(found)})
+    return worst
+
+
+def _answer_data(found: Sequence[RecalledLine]) -> dict[str, Any]:
+    return {
+        "ids": [one.id for one in found],
+        "passages": [
+            {
+                "id": one.id,
+                "seq": one.line.seq,
+                "session": one.line.run,
+                "speaker": one.line.speaker,
+                "at": one.line.at,
+                "score": one.score,
+                "why": one.why,
+                "text": one.line.text,
+            }
+            for one in found
+        ],
+    }
+
+
+def _write_answer(answer: dict[str, Any]) -> None:
+    sys.stdout.write(msgspec.json.encode(answer).decode() + "\n")
+    sys.stdout.flush()
+
+
+def _print_passages(found: Sequence[RecalledLine]) -> None:
+    if not found:
+        note("nothing in the past answers that")
+    for number, one in enumerate(found):
+        if number:
+            echo()
+        line = one.line
+        echo(
+            clean(f"{line.run} · {line.at.astimezone():%Y-%m-%d %H:%M} · {line.speaker}"),
+            dim=True,
+        )
+        echo(f"  {clip(clean(line.text), 400)}")
+        echo(clean(f"  {one.why} · hermes sessions show {line.run} --at {line.seq}"), dim=True)

@@ -1,0 +1,249 @@
+"""`hermes skills new|edit`."""
+
+import sys
+from datetime import datetime
+
+import click
+
+from hermes.app.policy import user_name
+from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.output import echo, json_option, note, print_json, print_table
+from hermes.cli.skills.context import (
+    load_library,
+    record_skill_state,
+    require_own_skill,
+    skill_history,
+    with_journal,
+)
+from hermes.core.errors import SettingsError
+from hermes.core.events.skills import SkillChanged, SkillState
+from hermes.memory.store import JournalStore, store_exists
+from hermes.skills.format.skill_text import SkillText, render_skill_text
+from hermes.skills.history import copy_skill
+from hermes.skills.library import SkillLibrary
+from hermes.skills.lint import lint_skill
+
+SKILL_BODY_TEMPLATE = """\
+# {title}
+
+## When to use
+
+## Early warning signs
+
+## Checks
+
+## Playbook
+
+## Known false positives
+"""
+PLAYBOOK_TEMPLATE = """\
+version: 1
+summary: What it mends, in one line
+signature:
+  words: [words of the alerts it is for]
+  probes:
+    - name: confirm
+      command: systemctl is-failed {{service}}
+parameters:
+  service: {from: alert, labels: [service], kind: word}
+steps:
+  - name: mend
+    command: systemctl restart {{service}}
+    undo: systemctl stop {{service}}
+verify:
+  - name: runs
+    command: systemctl is-active {{service}}
+"""
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples='hermes skills new rotate-keys --description "Rotate the signing keys; when due"',
+)
+@click.argument("name")
+@click.option("--description", required=True, help="What it does and when to use it.")
+@click.option("--category", default="", help="A folder that it goes into.")
+@click.option("--playbook", is_flag=True, help="With a playbook.yaml to fill in.")
+@json_option
+@click.pass_context
+def new(
+    ctx: click.Context, name: str, description: str, category: str, playbook: bool, as_json: bool
+) -> None:
+    """Begin skill NAME in your home: a SKILL.md to fill in, as a draft."""
+    loaded, library = load_library(ctx)
+    if name in library.skills_by_name:
+        raise SettingsError(f"there is a skill {name!r} already: hermes skills edit {name}")
+    title = name.replace("-", " ").capitalize()
+    text = SkillText(
+        name=name, description=description, body=SKILL_BODY_TEMPLATE.format(title=title)
+    )
+    try:
+        written = render_skill_text(text)
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
+    folder = loaded.home / "skills" / category / name
+    folder.mkdir(parents=True, exist_ok=False)
+    (folder / "SKILL.md").write_text(written)
+    if playbook:
+        (folder / "playbook.yaml").write_text(PLAYBOOK_TEMPLATE)
+    skill = SkillLibrary(library.roots).find(name)
+    version = skill_history(loaded, skill).record(folder, reason="begun", by=user_name())
+    record_skill_state(loaded, skill, "draft", "begun")
+    if as_json:
+        print_json({"name": name, "folder": str(folder), "version": version.number})
+    else:
+        echo(f"{folder / 'SKILL.md'} is there to be filled in; then: hermes skills lint {name}")
+
+
+@click.command(
+    cls=CommandWithExamples, examples="hermes skills edit my-skill\nhermes skills edit port-taken"
+)
+@click.argument("name")
+@click.option("--reason", default="edited", help="Why, for its history.")
+@json_option
+@click.pass_context
+def edit(ctx: click.Context, name: str, reason: str, as_json: bool) -> None:
+    """Open NAME in your editor; what it was is kept as a version.
+
+    A bundled skill is first copied to your home, where it takes the place of ours.
+    """
+    loaded, library = load_library(ctx)
+    skill = library.find(name)
+    if skill.origin == "bundled":
+        folder = loaded.home / "skills" / skill.category / name
+        copy_skill(skill.folder, folder)
+        if not as_json:
+            note(f"{name} is now your own: {folder}")
+        skill = SkillLibrary(library.roots).find(name)
+    kept = skill_history(loaded, skill)
+    before = kept.record(skill.folder, reason="before an edit", by=user_name())
+    if sys.stdin.isatty() and not as_json:
+        click.edit(filename=str(skill.folder / "SKILL.md"))
+    version = kept.record(skill.folder, reason=reason, by=user_name())
+    changed = version.number != before.number
+    if changed:
+        record_skill_state(
+            loaded, SkillLibrary(library.roots).find(name), "draft", reason, (before.digest,)
+        )
+    problems = lint_skill(skill.folder)
+    if as_json:
+        print_json(
+            {"name": name, "folder": str(skill.folder), "changed": changed, "problems": problems}
+        )
+    else:
+        for problem in problems:
+            note(str(problem))
+        echo(f"{skill.folder}: {'version ' + str(version.number) if changed else 'unchanged'}")
+
+
+@click.command(cls=CommandWithExamples, examples="hermes skills history my-skill --json")
+@click.argument("name")
+@json_option
+@click.pass_context
+def history(ctx: click.Context, name: str, as_json: bool) -> None:
+    """Tell what NAME has been through: its versions, and the states of its life."""
+    loaded, library = load_library(ctx)
+    skill = library.find(name)
+    versions = skill_history(loaded, skill).versions(name)
+
+    async def ask(journal: JournalStore) -> list[SkillChanged]:
+        events = journal.read(kinds=("skill.changed",))
+        found = [recorded.event async for recorded in events]
+        return [each for each in found if isinstance(each, SkillChanged) and each.skill == name]
+
+    life = with_journal(loaded, ask) if store_exists(loaded.store) else []
+    if as_json:
+        print_json({"name": name, "state": skill.state, "versions": versions, "life": life})
+        return
+    rows = [
+        (
+            each.number,
+            each.digest[:12],
+            f"{each.at.astimezone():%Y-%m-%d %H:%M}",
+            each.by,
+            each.reason,
+        )
+        for each in versions
+    ]
+    print_table(("version", "digest", "at", "by", "why"), rows, empty=f"{name} was never changed")
+    steps = [(format_time(e.at), e.before, e.state, e.digest[:12], e.by, e.reason) for e in life]
+    if steps:
+        echo()
+        print_table(("at", "was", "became", "digest", "by", "why"), steps)
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="hermes skills diff my-skill 1\nhermes skills diff my-skill 1 3",
+)
+@click.argument("name")
+@click.argument("old")
+@click.argument("new", required=False)
+@json_option
+@click.pass_context
+def diff(ctx: click.Context, name: str, old: str, new: str | None, as_json: bool) -> None:
+    """Show what changed in NAME from version OLD to NEW, or to what it is now."""
+    loaded, library = load_library(ctx)
+    skill = library.find(name)
+    kept = skill_history(loaded, skill)
+    before = kept.find(name, old)
+    text = kept.diff(name, before, kept.find(name, new) if new else skill.folder)
+    if as_json:
+        print_json({"name": name, "old": old, "new": new or "now", "diff": text})
+    else:
+        echo(text.rstrip("\n") or "the same")
+
+
+@click.command(cls=CommandWithExamples, examples="hermes skills rollback my-skill 2")
+@click.argument("name")
+@click.argument("version", required=False)
+@json_option
+@click.pass_context
+def rollback(ctx: click.Context, name: str, version: str | None, as_json: bool) -> None:
+    """Bring back VERSION of NAME, or the one before; what it is now stays in its history."""
+    loaded, library = load_library(ctx)
+    skill = require_own_skill(library.find(name))
+    kept = skill_history(loaded, skill)
+    kept.record(skill.folder, reason="before a rollback", by=user_name())
+    known = kept.versions(name)
+    if version is None and len(known) < 2:
+        raise SettingsError(f"{name} has no earlier version")
+    wanted = kept.find(name, version) if version else known[-2]
+    parent = skill.digest
+    made = kept.restore(skill.folder, wanted, by=user_name())
+    fresh = SkillLibrary(library.roots, {name: skill.state}).find(name)
+    record_skill_state(loaded, fresh, "draft", f"rolled back to version {wanted.number}", (parent,))
+    if as_json:
+        print_json({"name": name, "restored": wanted.number, "version": made.number})
+    else:
+        echo(f"{name} is as it was in version {wanted.number}; this is version {made.number}")
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="hermes skills retire my-skill\nhermes skills retire my-skill --back",
+)
+@click.argument("name")
+@click.option("--back", is_flag=True, help="Put it into use again, as a draft.")
+@click.option("--reason", default="", help="Why, for its history.")
+@json_option
+@click.pass_context
+def retire(ctx: click.Context, name: str, back: bool, reason: str, as_json: bool) -> None:
+    """Take NAME out of use: no list, no match, no reflex. Its folder stays."""
+    loaded, library = load_library(ctx)
+    skill = library.find(name)
+    if back != (skill.state == "retired"):
+        raise SettingsError(f"{name} is {'not retired' if back else 'retired already'}")
+    again: SkillState = "trusted" if skill.origin == "bundled" else "draft"
+    state: SkillState = again if back else "retired"
+    record_skill_state(
+        loaded, skill, state, reason or ("back in use" if back else "retired by hand")
+    )
+    if as_json:
+        print_json({"name": name, "state": state})
+    else:
+        echo(f"{name} is {state}")
+
+
+def format_time(at: datetime) -> str:
+    return f"{at.astimezone():%Y-%m-%d %H:%M}"

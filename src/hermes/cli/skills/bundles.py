@@ -1,0 +1,297 @@
+"""`hermes skills export`."""
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import click
+
+from hermes.app.policy import user_name
+from hermes.app.skills.exchange import SkillExchange, read_measurements, record_import
+from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.output import confirm, echo, json_option, note, print_json
+from hermes.cli.skills.context import SKILLS_RUN, load_library, with_journal
+from hermes.cli.skills.exchange_context import (
+    apply_revocations,
+    examination_data,
+    open_exchange,
+    print_examination,
+)
+from hermes.core.errors import HermesError, PolicyDenied, SettingsError
+from hermes.core.events.skills import SkillMeasured
+from hermes.memory.store import JournalStore, store_exists
+from hermes.settings.load import LoadedSettings
+from hermes.skills.exchange.bundle import BUNDLE_SUFFIX, read_bundle
+from hermes.skills.exchange.importer import ImportExamination, SkillImporter
+from hermes.skills.exchange.placement import SkillPlacement
+from hermes.skills.exchange.signed_statements import SignedStatement, shorten_key
+from hermes.skills.library import SkillLibrary
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="hermes skills export disk-full-runaway-log\n"
+    "hermes skills export my-skill -o /tmp/my.skill --as team-web",
+)
+@click.argument("name")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write.")
+@click.option("--as", "publisher", default="", help="Your name as a publisher; chosen once.")
+@json_option
+@click.pass_context
+def export(
+    ctx: click.Context, name: str, output: Path | None, publisher: str, as_json: bool
+) -> None:
+    """Pack skill NAME as one signed file for other agents.
+
+    In it: the skill, what it may do, what was measured about it, where it comes from. The key is
+    made with the first export and lies in the home under exchange/.
+    """
+    loaded, library = load_library(ctx)
+    skill, exchange = library.find(name), SkillExchange(loaded)
+    data = exchange.export(skill, skill_evidence(loaded, name), publisher)
+    target = output or Path(f"{name}{BUNDLE_SUFFIX}")
+    try:
+        target.write_bytes(data)
+    except OSError as error:
+        raise HermesError(f"cannot write {target}: {error.strerror}") from error
+    version, digest = exchange.publisher_state().versions[name]
+    key = exchange.signer().key
+    if as_json:
+        print_json({"file": str(target), "version": version, "digest": digest, "key": key})
+        return
+    echo(f"{target}: {name} version {version}, signed by {exchange.name()} with {shorten_key(key)}")
+
+
+def skill_evidence(loaded: LoadedSettings, name: str) -> list[SkillMeasured]:
+    if not store_exists(loaded.store):
+        return []
+    return with_journal(loaded, lambda journal: read_measurements(journal, name))
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="hermes skills publish ./site my-skill other-skill\n"
+    "hermes skills publish ./site my-skill --serve 127.0.0.1:8020\n"
+    "hermes skills publish ./site --all --facts",
+)
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("names", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="All skills of your own.")
+@click.option("--facts", is_flag=True, help="Facts of scope team too.")
+@click.option("--as", "publisher", default="", help="Your name as a publisher; chosen once.")
+@click.option("--serve", default="", help="Hand it out at HOST:PORT until interrupted.")
+@json_option
+@click.pass_context
+def publish(
+    ctx: click.Context,
+    folder: Path,
+    names: tuple[str, ...],
+    every: bool,
+    facts: bool,
+    publisher: str,
+    serve: str,
+    as_json: bool,
+) -> None:
+    """Write a signed index of skills into FOLDER, for any web server, git or --serve.
+
+    Others subscribe with `hermes skills trust NAME --address URL`. What you revoked, and changes
+    of your key, are in the index as well.
+    """
+    loaded, library = load_library(ctx)
+    exchange = SkillExchange(loaded)
+    exchange.name(publisher)
+    own = [skill.name for skill in library.skills if skill.origin != "bundled"]
+    chosen = [library.find(name) for name in (own if every else names)]
+    bundles = [
+        (skill, exchange.export(skill, skill_evidence(loaded, skill.name))) for skill in chosen
+    ]
+    statements = _signed_facts(loaded, exchange) if facts else []
+    index = exchange.publish(folder, bundles, statements)
+    if as_json:
+        print_json(
+            {"index": str(index), "skills": [s.name for s in chosen], "key": exchange.signer().key}
+        )
+    else:
+        echo(
+            f"{index}: {len(chosen)} skills, {len(statements)} lists of facts, by {exchange.name()}"
+        )
+    if serve:
+        _serve_index(folder, serve)
+
+
+def _signed_facts(loaded: LoadedSettings, exchange: SkillExchange) -> list[SignedStatement]:
+    from hermes.app.skills.team_facts import list_team_facts, sign_team_facts
+    from hermes.learning.session_memory import FACTS_FILE
+    from hermes.memory.facts.recorder import FactRecorder
+
+    if not store_exists(loaded.store):
+        return []
+
+    async def work(journal: JournalStore) -> list[SignedStatement]:
+        keeper = FactRecorder(loaded.home / FACTS_FILE, journal)
+        try:
+            said = sign_team_facts(exchange, await list_team_facts(keeper))
+        finally:
+            keeper.close()
+        return [said] if said else []
+
+    return with_journal(loaded, work)
+
+
+def _serve_index(folder: Path, where: str) -> None:
+    from hermes.skills.exchange.publish_server import serve_folder
+
+    host, _, digits = where.rpartition(":")
+    if not digits.isdigit():
+        raise SettingsError(f"{where!r} is no HOST:PORT, as in 127.0.0.1:8020")
+    port, host = int(digits), host or "127.0.0.1"
+    with serve_folder(folder, host, port) as address:
+        note(f"handing out {folder} at {address}; Ctrl-C ends it")
+        try:
+            while True:
+                time.sleep(3600)
+        except KeyboardInterrupt:
+            note("ended")
+
+
+@click.command(
+    "import",
+    cls=CommandWithExamples,
+    examples="hermes skills import my.skill\n"
+    "hermes skills import https://skills.example.com disk-full-runaway-log\n"
+    "hermes skills import git+https://example.com/team/skills.git --yes\n"
+    "hermes skills import --subscribed --yes",
+)
+@click.argument("source", required=False)
+@click.argument("names", nargs=-1)
+@click.option("--subscribed", is_flag=True, help="From every publisher with an address.")
+@click.option("--yes", is_flag=True, help="Take in what is not stopped, without asking.")
+@click.option("--no-sandbox", is_flag=True, help="Where no sandbox can be: read it only.")
+@click.option("--no-evidence", is_flag=True, help="Do not play its evidence again.")
+@json_option
+@click.pass_context
+def import_(
+    ctx: click.Context,
+    source: str | None,
+    names: tuple[str, ...],
+    subscribed: bool,
+    yes: bool,
+    no_sandbox: bool,
+    no_evidence: bool,
+    as_json: bool,
+) -> None:
+    """Take in skills from SOURCE: a bundle, a folder, a git repository or an address.
+
+    Each is verified, put in quarantine, read, compared with what you have, and its scripts are
+    tried in a sandbox among canary secrets. It becomes a draft: a signature never grants trust.
+    """
+    if as_json and not yes:
+        raise SettingsError("--json needs --yes: nobody is asked")
+    loaded, library = load_library(ctx)
+    exchange = SkillExchange(loaded)
+    say_what = (lambda _: None) if as_json else note
+    gate = exchange.open_importer(say_what, sandbox=not no_sandbox, prove=not no_evidence)
+    desk = _SkillImport(loaded, library, gate, ask_before_placing=not yes, quiet=as_json)
+    sources = _import_sources(exchange, source, subscribed)
+
+    async def fetch_all() -> list[bytes]:
+        return [data for each in sources async for data in exchange.fetch_bundles(each, names)]
+
+    try:
+        for data in anyio.run(fetch_all):
+            desk.import_bundle(data)
+    finally:  # what was revoked counts, also when nothing else of an index does
+        apply_revocations(loaded, exchange)
+    if as_json:
+        print_json(desk.imported)
+    if desk.stopped:
+        kept = ", ".join(map(str, desk.stopped))
+        raise PolicyDenied(f"{len(desk.stopped)} stopped and kept in quarantine: {kept}")
+
+
+def _import_sources(exchange: SkillExchange, source: str | None, subscribed: bool) -> list[str]:
+    known = exchange.keyring.state.publishers.values()
+    found = [source] if source else [each.address for each in known if subscribed and each.address]
+    if not found:
+        raise SettingsError(
+            "name a source, or subscribe first: hermes skills trust NAME --address URL"
+        )
+    return found
+
+
+@dataclass
+class _SkillImport:
+    """One import, bundle by bundle."""
+
+    loaded: LoadedSettings
+    library: SkillLibrary
+    gate: SkillImporter
+    ask_before_placing: bool
+    quiet: bool
+    imported: list[dict[str, Any]] = field(default_factory=list)
+    stopped: list[Path] = field(default_factory=list)
+
+    def import_bundle(self, data: bytes) -> None:
+        name = read_bundle(data, self.gate.verify_signature).manifest.name
+        present = SkillLibrary(self.library.roots).skills_by_name.get(name)
+        existing = present.folder if present is not None else None
+        examined = anyio.run(self.gate.examine, data, existing)
+        if not self.quiet:
+            print_examination(examined)
+        row = examination_data(examined)
+        self.imported.append(row)
+        if examined.blocked:
+            self.stopped.append(examined.folder)
+        elif not self.ask_before_placing or confirm(f"Take in {name}?"):
+            placed = self.gate.admit(examined, existing, by=user_name())
+            row |= {"placed": placed.folder, "how": placed.how, "conflicts": placed.conflicts}
+            self._record(examined, placed)
+
+    def _record(self, examined: ImportExamination, placed: SkillPlacement) -> None:
+        if placed.how != "same":
+            by = user_name()
+            with_journal(
+                self.loaded,
+                lambda journal: record_import(journal, SKILLS_RUN, examined, placed, by),
+            )
+        if not self.quiet:
+            _print_placed(placed)
+
+
+def _print_placed(placed: SkillPlacement) -> None:
+    if placed.how == "same":
+        echo(f"{placed.folder} is here already, exactly so")
+        return
+    if placed.conflicts:
+        note(f"both changed {', '.join(placed.conflicts)}: both are kept")
+    echo(f"{placed.folder}: {placed.how}, as a draft; see: hermes skills show {placed.folder}")
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="hermes skills verify my.skill\nhermes skills verify x.skill --json",
+)
+@click.argument("bundle")
+@click.option("--no-sandbox", is_flag=True, help="Read it only; run nothing.")
+@json_option
+@click.pass_context
+def verify(ctx: click.Context, bundle: str, no_sandbox: bool, as_json: bool) -> None:
+    """Check BUNDLE, a file or an address, as an import would, and take nothing in."""
+    exchange = open_exchange(ctx)
+    gate = exchange.open_importer(
+        (lambda _: None) if as_json else note, sandbox=not no_sandbox, prove=False
+    )
+
+    async def work() -> list[bytes]:
+        return [data async for data in exchange.fetch_bundles(bundle)]
+
+    found = [anyio.run(gate.examine, data) for data in anyio.run(work)]
+    if as_json:
+        print_json([examination_data(each) for each in found])
+    else:
+        for each in found:
+            print_examination(each)
+    if any(each.blocked for each in found):
+        raise PolicyDenied("it would not be taken in; what was found is above")

@@ -1,0 +1,188 @@
+"""`hermes skills trust`."""
+
+import re
+from typing import Any
+
+import anyio
+import click
+
+from hermes.app.skills.exchange import SkillExchange
+from hermes.cli.context import load_settings
+from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.output import echo, json_option, print_json, print_table
+from hermes.cli.skills.context import SKILLS_RUN, with_journal
+from hermes.cli.skills.exchange_context import apply_revocations, open_exchange
+from hermes.core.errors import SettingsError
+from hermes.memory.store import JournalStore
+from hermes.skills.exchange.keyring import KnownPublisher
+from hermes.skills.exchange.signed_statements import shorten_key
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="hermes skills trust\n"
+    "hermes skills trust team-web --key 5f1c…\n"
+    "hermes skills trust team-web --address https://skills.example.com\n"
+    "hermes skills trust team-web --facts\n"
+    "hermes skills trust team-security --issuer\n"
+    "hermes skills trust --new-key",
+)
+@click.argument("publisher", required=False)
+@click.option("--key", default="", help="Its public key, as its owner told you.")
+@click.option("--address", default="", help="Subscribe to its index, a URL or a folder.")
+@click.option("--facts", is_flag=True, help="Take in its facts for the team now.")
+@click.option(
+    "--issuer/--no-issuer",
+    default=None,
+    help="Heed what it revokes of others too; its own it may always take back.",
+)
+@click.option("--forget", is_flag=True, help="Forget its key; the next one is pinned anew.")
+@click.option("--new-key", is_flag=True, help="Change your own key; the old one vouches for it.")
+@json_option
+@click.pass_context
+def trust(
+    ctx: click.Context, /, publisher: str | None, new_key: bool, as_json: bool, **given: Any
+) -> None:
+    """Which publishers are known here, by which key; PUBLISHER pins or subscribes to one.
+
+    Trust here means: this key speaks for that name. It never makes a skill trusted.
+    """
+    exchange = open_exchange(ctx)
+    if new_key:
+        old, new = exchange.rotate()
+        echo(f"your key was {old} and is {new}; publish again, so that others learn of it")
+        return
+    if publisher is None:
+        _list_publishers(exchange, as_json)
+    elif given["forget"]:
+        exchange.keyring.forget(publisher)
+        echo(f"{publisher} is no longer known here")
+    elif given["facts"]:
+        _import_publisher_facts(ctx, exchange, publisher)
+    else:
+        _pin_publisher(exchange, publisher, given["key"], given["address"], given["issuer"])
+    apply_revocations(load_settings(ctx), exchange)
+
+
+def _pin_publisher(
+    exchange: SkillExchange, publisher: str, key: str, address: str, issuer: bool | None
+) -> None:
+    if address and not key:
+        looked = anyio.run(exchange.read_index, address)
+        index, key = looked.index, looked.key
+        if index.publisher != publisher:
+            raise SettingsError(f"{address} is published by {index.publisher!r}, not {publisher!r}")
+    if key:
+        exchange.keyring.pin(publisher, key.casefold(), address)
+    elif issuer is None:
+        raise SettingsError("say by which --key, or at which --address, it is known")
+    if issuer is not None:
+        exchange.keyring.set_issuer(publisher, issuer)
+    pinned = exchange.keyring.find(publisher)
+    also = f", at {pinned.address}" if pinned.address else ""
+    heeded = "; what it revokes of others counts here" if pinned.issuer else ""
+    echo(f"{publisher} is known by key {shorten_key(pinned.key)}{also}{heeded}")
+
+
+def _import_publisher_facts(ctx: click.Context, exchange: SkillExchange, publisher: str) -> None:
+    from hermes.app.skills.team_facts import FactImportResult, import_team_facts
+    from hermes.learning.session_memory import FACTS_FILE
+    from hermes.memory.facts.recorder import FactRecorder
+
+    loaded, address = load_settings(ctx), exchange.keyring.find(publisher).address
+    if not address:
+        raise SettingsError(
+            f"{publisher} has no address: hermes skills trust {publisher} --address URL"
+        )
+
+    async def work(journal: JournalStore) -> list[FactImportResult]:
+        said = (await exchange.read_index(address)).statements_of_kind("facts")
+        keeper = FactRecorder(loaded.home / FACTS_FILE, journal)
+        try:
+            return [
+                await import_team_facts(exchange, each, keeper, journal, SKILLS_RUN)
+                for each in said
+            ]
+        finally:
+            keeper.close()
+
+    for taken in with_journal(loaded, work):
+        echo(f"{taken.asserted} facts, {taken.confirmed} confirmed, {taken.retracted} retracted")
+
+
+def _list_publishers(exchange: SkillExchange, as_json: bool) -> None:
+    known = exchange.keyring.state
+    if as_json:
+        print_json(known)
+        return
+    rows = [
+        (
+            each.name,
+            shorten_key(each.key),
+            f"{each.pinned:%Y-%m-%d}",
+            len(each.versions),
+            _publisher_state(each, known.revoked_keys),
+            each.address,
+        )
+        for each in known.publishers.values()
+    ]
+    heads = ("publisher", "key", "since", "skills", "", "address")
+    print_table(heads, rows, empty="nobody is known here yet")
+
+
+def _publisher_state(publisher: KnownPublisher, revoked: tuple[str, ...]) -> str:
+    if publisher.key in revoked:
+        return "revoked"
+    return "issuer" if publisher.issuer else ""
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="hermes skills revoke my-skill\n"
+    "hermes skills revoke --key 5f1c…\n"
+    "hermes skills revoke --key 5f1c… --announce",
+)
+@click.argument("what", required=False)
+@click.option("--key", default="", help="A public key that nothing is taken from any more.")
+@click.option(
+    "--announce", is_flag=True, help="Say it in your index although it is not yours to take back."
+)
+@json_option
+@click.pass_context
+def revoke(ctx: click.Context, what: str | None, key: str, announce: bool, as_json: bool) -> None:
+    """Take back WHAT: a skill that you published, or the digest of any bundle.
+
+    It counts here at once: skills that came from it are drafts again. What you published yourself,
+    and keys that are or were yours, go into the list of revocations of your next index, which
+    subscribers heed. What belongs to others goes there with --announce, for those who made you an
+    issuer (`hermes skills trust YOU --issuer`).
+    """
+    loaded = load_settings(ctx)
+    exchange = SkillExchange(loaded)
+    if key:
+        if not re.fullmatch(r"[0-9a-fA-F]{64}", key):
+            raise SettingsError(
+                "a public key has 64 hexadecimal digits; see: hermes skills trust --json"
+            )
+        spread = exchange.revoke(keys=[key.casefold()], announce=announce)
+        row: dict[str, object] = {"revoked_key": key.casefold()}
+        told = f"nothing signed by {key[:12]} is taken in any more"
+    else:
+        digest = _bundle_digest(exchange, what)
+        spread = exchange.revoke(digests=[digest], announce=announce)
+        row, told = {"revoked": digest}, f"{digest[:12]} is revoked"
+    fallen = apply_revocations(loaded, exchange)
+    if as_json:
+        print_json({**row, "announced": spread, "fallen": fallen})
+    else:
+        echo(f"{told}{'; publish again, so that others learn of it' if spread else ''}")
+
+
+def _bundle_digest(exchange: SkillExchange, what: str | None) -> str:
+    if not what:
+        raise SettingsError("say what to revoke: a published skill, a digest, or --key")
+    published = exchange.publisher_state().versions
+    digest = published[what][1] if what in published else what.casefold()
+    if not re.fullmatch(r"[0-9a-f]{64}", digest):
+        raise SettingsError(f"{what!r} was not published from here, and is no digest of 64 digits")
+    return digest

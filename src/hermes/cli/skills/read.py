@@ -1,0 +1,259 @@
+"""`hermes skills list|show`."""
+
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hermes.cli.lazy import CommandWithExamples
+from hermes.cli.output import echo, json_option, print_fields, print_json, print_table
+from hermes.cli.render.terminal_text import clean, clip
+from hermes.cli.skills.context import load_library, with_journal
+from hermes.core.events.skills import PlaybookEnded, SkillShown
+from hermes.core.messages import Value
+from hermes.memory.store import JournalStore, store_exists
+from hermes.skills.discovery import SKILL_FILE, SkillRoot
+from hermes.skills.format.yaml_document import SkillProblem
+from hermes.skills.library import Skill, SkillLibrary
+from hermes.skills.lint import lint_skill as look_over
+from hermes.skills.matching import SkillMatcher
+
+
+@click.command(
+    "list",
+    cls=CommandWithExamples,
+    examples='hermes skills list --category database\nhermes skills list --task "disk full" --json',
+)
+@click.option("--category", default="", help="Only of this category.")
+@click.option("--task", default="", help="Only what fits this task or alert, best first.")
+@click.option("--all", "every", is_flag=True, help="Retired ones too.")
+@json_option
+@click.pass_context
+def list_(ctx: click.Context, category: str, task: str, every: bool, as_json: bool) -> None:
+    """List skills, with where they come from and what state they are in."""
+    _, library = load_library(ctx)
+    found = list(library.skills_by_name.values()) if every else library.skills
+    found = [skill for skill in found if not category or skill.category == category]
+    scores: dict[str, float] = {}
+    if task:
+        scores = {
+            match.skill: match.score for match in SkillMatcher(found).rank(task, limit=len(found))
+        }
+        found = sorted((s for s in found if s.name in scores), key=lambda s: -scores[s.name])
+    if as_json:
+        print_json([{**skill_data(skill), **_score_field(scores, skill)} for skill in found])
+        return
+    rows = [
+        (
+            skill.name,
+            skill.category,
+            skill.origin,
+            skill.state,
+            "yes" if skill.playbook else "–",
+            clip(skill.description, 70),
+        )
+        for skill in found
+    ]
+    empty = "no skill fits" if task or category else "there are no skills"
+    print_table(("skill", "category", "from", "state", "playbook", "what for"), rows, empty=empty)
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="hermes skills show port-taken\nhermes skills show port-taken playbook.yaml",
+)
+@click.argument("name")
+@click.argument("file", required=False)
+@json_option
+@click.pass_context
+def show(ctx: click.Context, name: str, file: str | None, as_json: bool) -> None:
+    """Show skill NAME, or one FILE of it."""
+    _, library = load_library(ctx)
+    skill = library.find(name)
+    if file:
+        text = skill.read_linked_file(file)
+        print_json({"skill": skill.name, "file": file, "text": text}) if as_json else echo(
+            clean(text)
+        )
+        return
+    if as_json:
+        print_json({**skill_data(skill), "body": skill.text.body, "files": skill.files})
+        return
+    print_fields(
+        {
+            "skill": skill.name,
+            "category": skill.category,
+            "from": f"{skill.origin}, {skill.folder}",
+            "state": skill.state,
+            "digest": skill.digest[:12],
+            "files": skill.files,
+        }
+    )
+    echo()
+    echo(clean(skill.text.body.strip()))
+
+
+def skill_data(skill: Skill) -> dict[str, Any]:
+    return {
+        "name": skill.name,
+        "description": skill.description,
+        "category": skill.category,
+        "origin": skill.origin,
+        "state": skill.state,
+        "playbook": skill.playbook is not None,
+        "digest": skill.digest,
+        "folder": str(skill.folder),
+        "metadata": skill.text.metadata,
+    }
+
+
+def _score_field(scores: dict[str, float], skill: Skill) -> dict[str, float]:
+    return {"score": scores[skill.name]} if skill.name in scores else {}
+
+
+USAGE_EVENTS = ("playbook.ended", "skill.shown")
+
+
+class SkillUsageRow(Value, kw_only=True, frozen=True):
+    skill: str
+    state: str = ""
+    shown: int = 0
+    played: int = 0
+    """Without dry runs, and without those whose probes found something else."""
+    applied: int = 0
+    declined: int = 0
+    undone: int = 0
+    seconds: float | None = None
+    """Median of those that were applied."""
+
+
+@click.command(cls=CommandWithExamples, examples="hermes skills stats\nhermes skills stats --json")
+@json_option
+@click.pass_context
+def stats(ctx: click.Context, as_json: bool) -> None:
+    """Count from the journal: shown, played, applied, declined, undone."""
+    loaded, library = load_library(ctx)
+    states = {skill.name: str(skill.state) for skill in library.skills_by_name.values()}
+    found = with_journal(loaded, count_usage) if store_exists(loaded.store) else []
+    found = [
+        SkillUsageRow(**{**_usage_fields(use), "state": states.get(use.skill, "gone")})  # type: ignore[arg-type]
+        for use in found
+    ]
+    if as_json:
+        print_json([_usage_fields(use) for use in found])
+        return
+    rows = [
+        (
+            use.skill, use.state, use.shown, use.played, use.applied, use.declined, use.undone,
+            "–" if use.seconds is None else f"{use.seconds:.2f} s",
+        )
+        for use in found
+    ]  # fmt: skip
+    columns = ("skill", "state", "shown", "played", "applied", "declined", "undone", "median")
+    print_table(columns, rows, empty="no skill was used yet")
+
+
+async def count_usage(journal: JournalStore) -> list[SkillUsageRow]:
+    shown: Counter[str] = Counter()
+    outcomes: dict[str, Counter[str]] = defaultdict(Counter)
+    seconds: dict[str, list[float]] = defaultdict(list)
+    async for recorded in journal.read(kinds=USAGE_EVENTS):
+        event = recorded.event
+        if isinstance(event, SkillShown):
+            shown[event.skill] += 1
+        elif isinstance(event, PlaybookEnded) and not event.dry:
+            outcomes[event.skill][event.outcome] += 1
+            if event.outcome == "applied":
+                seconds[event.skill].append(event.seconds)
+    return [
+        SkillUsageRow(
+            skill=name,
+            shown=shown[name],
+            played=outcomes[name].total() - outcomes[name]["declined"] - outcomes[name]["undone"],
+            applied=outcomes[name]["applied"],
+            declined=outcomes[name]["declined"],
+            undone=outcomes[name]["undone"],
+            seconds=statistics.median(seconds[name]) if seconds[name] else None,
+        )
+        for name in sorted({*shown, *outcomes})
+    ]
+
+
+def _usage_fields(use: SkillUsageRow) -> dict[str, object]:
+    return {name: getattr(use, name) for name in use.__struct_fields__}
+
+
+READ_ONLY_EFFECTS = frozenset({"read", "network-local", "read-as-root", "secret-read"})
+"""Whether a secret may be read is for the gate to say; it changes nothing."""
+
+
+@click.command(
+    cls=CommandWithExamples,
+    examples="hermes skills lint\nhermes skills lint my-skill ./other --json",
+)
+@click.argument("which", nargs=-1)
+@json_option
+@click.pass_context
+def lint(ctx: click.Context, which: tuple[str, ...], as_json: bool) -> None:
+    """Look over skills: WHICH are names or folders, all when none is named.
+
+    The rules of the format, mistakes in playbooks, and probes that would change something. Exit
+    code 1 when a mistake is fatal.
+    """
+    _, library = load_library(ctx)
+    folders = _skill_folders(which, library)
+    changes = _changing_effect_finder()
+    found = [problem for folder in folders for problem in look_over(folder, changes)]
+    found += [] if which else library.problems
+    if as_json:
+        print_json([{**_problem_data(problem)} for problem in found])
+    else:
+        for problem in found:
+            echo(str(problem))
+        echo(f"{len(folders)} skills, {sum(p.fatal for p in found)} mistakes, {len(found)} in all")
+    if any(problem.fatal for problem in found):
+        ctx.exit(1)
+
+
+def _skill_folders(which: tuple[str, ...], library: SkillLibrary) -> list[Path]:
+    if not which:
+        return [skill.folder for skill in library.skills_by_name.values()]
+    found: list[Path] = []
+    for name in which:
+        folder = Path(name)
+        if (folder / SKILL_FILE).is_file() or (
+            folder.is_dir() and "/" in name and not _folders_below(folder)
+        ):
+            found.append(folder.resolve())
+        elif folder.is_dir() and "/" in name:
+            found += _folders_below(folder)
+        else:
+            found.append(library.find(name).folder)
+    return found
+
+
+def _folders_below(folder: Path) -> list[Path]:
+    inner = SkillLibrary([SkillRoot(folder.resolve(), "user")])
+    return [*(skill.folder for skill in inner.skills_by_name.values())]
+
+
+def _changing_effect_finder() -> Callable[[str], str]:
+    from hermes.policy.command_analysis import analyse_command
+
+    def told(command: str) -> str:
+        effects = analyse_command(command).effects - {
+            "read",
+            "network-local",
+            "read-as-root",
+            "secret-read",
+        }
+        return f"it would {', '.join(sorted(effects))}" if effects else ""
+
+    return told
+
+
+def _problem_data(problem: SkillProblem) -> dict[str, object]:
+    return {name: getattr(problem, name) for name in problem.__struct_fields__}

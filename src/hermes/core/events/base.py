@@ -1,0 +1,30 @@
+"""What all events have in common."""
+
+from datetime import UTC, datetime
+from typing import Literal
+
+from msgspec import field
+
+from hermes.core.messages import Value
+
+RunOrigin = Literal["cli", "python", "chat", "cron", "subagent", "batch", "incident", "gym"]
+
+
+class BaseEvent(Value, kw_only=True, tag_field="kind", frozen=True):
+    """What all events carry: when, and in which run (a session, an incident, an episode)."""
+
+    run: str
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @property
+    def kind(self) -> str:
+        return str(self.__struct_config__.tag)
+
+
+class UnknownEvent(Value, kw_only=True, frozen=True):
+    """An event of a later version, kept untouched."""
+
+    kind: str
+    run: str
+    at: datetime
+    body: bytes

@@ -1,0 +1,155 @@
+"""What the watch itself did: its rhythm, its notices, and when people asked it to look away."""
+
+from datetime import datetime
+from typing import Literal
+
+from hermes.core.events.base import BaseEvent
+
+NotificationKind = Literal[
+    "declared", "update", "approval-needed", "resolved", "escalated", "briefing", "health"
+]
+
+
+class WatchStarted(BaseEvent, tag="watch.started", kw_only=True, frozen=True):
+    """`quiet` is how long nobody watched, by the last sign of life; None for the first start."""
+
+    by: str = ""
+    quiet: float | None = None
+    probes: int = 0
+
+
+class WatchStopped(BaseEvent, tag="watch.stopped", kw_only=True, frozen=True):
+    reason: str = ""
+
+
+class HealthChecked(BaseEvent, tag="health.checked", kw_only=True, frozen=True):
+    """A round of every probe, on its rhythm or by hand."""
+
+    ok: bool
+    checks: int = 0
+    failing: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    """Could not be asked: not the same as fine."""
+    seconds: float = 0.0
+    due: datetime | None = None
+    """When it should have begun."""
+
+
+class HealthMissed(BaseEvent, tag="health.missed", kw_only=True, frozen=True):
+    """Rounds that should have been and were not."""
+
+    rounds: int
+    since: datetime
+    why: str = ""
+
+
+class JournalInterrupted(BaseEvent, tag="journal.interrupted", kw_only=True, frozen=True):
+    """The journal could not be written from `since` on; the watch went on from memory."""
+
+    since: datetime
+    reason: str = ""
+
+
+class JournalResumed(BaseEvent, tag="journal.resumed", kw_only=True, frozen=True):
+    """The journal can be written again, and what was held in memory is in it."""
+
+    since: datetime
+    held: int = 0
+    """Events that waited in memory and were recorded afterwards."""
+    dropped: int = 0
+    """Events that did not fit into memory and are lost."""
+    again: int = 0
+    """Events that had been recorded, were lost by the disk, and were recorded again."""
+
+
+class ReserveReleased(BaseEvent, tag="reserve.released", kw_only=True, frozen=True):
+    """The disk of the journal is full; space that was set aside for this is in use."""
+
+    left_bytes: int = 0
+    size_bytes: int = 0
+
+
+class ReserveRestored(BaseEvent, tag="reserve.restored", kw_only=True, frozen=True):
+    """There is space again, and the reserve is set aside again."""
+
+    size_bytes: int = 0
+
+
+class MaintenanceAdded(BaseEvent, tag="maintenance.added", kw_only=True, frozen=True):
+    """Until then, alerts of what `target` names are heard and not acted upon."""
+
+    window: str
+    target: str
+    begins: datetime
+    until: datetime
+    by: str = ""
+    reason: str = ""
+
+
+class MaintenanceEnded(BaseEvent, tag="maintenance.ended", kw_only=True, frozen=True):
+    window: str
+    by: str = ""
+
+
+class NotificationQueued(BaseEvent, tag="notice.queued", kw_only=True, frozen=True):
+    """Somebody should be told. Kept until every sink has it, whatever happens in between."""
+
+    notice: str
+    about: NotificationKind
+    title: str
+    text: str = ""
+    incident: str = ""
+    severity: str = ""
+    sinks: tuple[str, ...] = ()
+    covers: tuple[str, ...] = ()
+    """Ids of notices that it stands for: a storm is told in one."""
+
+
+class NotificationSent(BaseEvent, tag="notice.sent", kw_only=True, frozen=True):
+    notice: str
+    sink: str
+    repeated: bool = False
+    """It may have arrived before: we died between sending and writing that down."""
+    tries: int = 1
+
+
+class NotificationAttempted(BaseEvent, tag="notice.tried", kw_only=True, frozen=True):
+    """Written before each try, and again with `error` when it failed."""
+
+    notice: str
+    sink: str
+    error: str = ""
+    given_up: bool = False
+    by: str = ""
+    """Which life of which watch: two of them do not tell the same thing twice."""
+    unsure: bool = False
+    """It failed, and may have arrived all the same."""
+
+
+WatchEvent = (
+    WatchStarted
+    | WatchStopped
+    | HealthChecked
+    | HealthMissed
+    | JournalInterrupted
+    | JournalResumed
+    | ReserveReleased
+    | ReserveRestored
+    | MaintenanceAdded
+    | MaintenanceEnded
+    | NotificationQueued
+    | NotificationSent
+    | NotificationAttempted
+)
+
+
+class CheckpointSigned(BaseEvent, tag="audit.signed", kw_only=True, frozen=True):
+    """At this moment the event with number `seq`, the one right before this, carried `digest`."""
+
+    seq: int
+    digest: str
+    previous: str
+    """Digest of the checkpoint before this one, so that none can be left out."""
+    key: str
+    """Fingerprint of the public key."""
+    signature: str

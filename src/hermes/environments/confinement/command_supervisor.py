@@ -1,0 +1,167 @@
+"""Answers for one confined command the system calls that its filter hands over.
+
+It is a process of its own, outside of the confinement, and lives as long as anything the command
+started: a background process keeps its supervisor after Hermes has ended. If the supervisor is
+killed, the kernel refuses every such call.
+"""
+
+import ctypes
+import os
+import struct
+from errno import EACCES, EPERM
+
+from hermes.environments.confinement import kernel, landlock
+from hermes.environments.confinement.call_supervisor import (
+    TIOCGPTPEER,
+    ConnectionSupervisor,
+    NotifiedCall,
+    OwnedTerminals,
+    signed_int,
+)
+from hermes.environments.confinement.enforcement import CHANGE_CALLS, SIGNAL_CALLS
+from hermes.environments.confinement.messages import VerdictRules
+from hermes.environments.confinement.supervised_changes import ChangeRefused, SupervisedChanges
+
+MAX_REPORTS = 32
+"""A command that tries the same again and again is reported so many times at most."""
+MAX_GENERATIONS = 16
+SHM_CREATOR_OFFSET = 80
+"""Where struct shmid_ds of a 64-bit system keeps the process that made the memory."""
+SYSCALL_NAMES = {
+    numbers[kernel.SYSCALL_COLUMNS[kernel.machine()]]: name
+    for name, numbers in kernel.SYSCALL_NUMBERS.items()
+    if kernel.machine() in kernel.SYSCALL_COLUMNS
+}
+"""Made once in the fork server: no supervisor has to."""
+FILE_CALLS = frozenset({"open", "openat", *CHANGE_CALLS.split()})
+
+
+class CommandSupervisor(ConnectionSupervisor):
+    """`report` is the descriptor to which refusals are written, a line each."""
+
+    def __init__(self, listener: int, rules: VerdictRules, report: int) -> None:
+        super().__init__(listener)
+        self._rules, self._report, self.ports = rules, report, rules.ports
+        self._terminals = OwnedTerminals()
+        self._changes = SupervisedChanges(rules, self._terminals)
+        self._reported: set[bytes] = set()
+        scopes = landlock.landlock_version() >= landlock.VERSION_WITH_SCOPES
+        self._scoped = scopes and not rules.sees_processes
+
+    def decide(self, call: NotifiedCall) -> None:
+        name = SYSCALL_NAMES.get(call.number, "")
+        try:
+            self._decide(name, call)
+        except ChangeRefused as refused:
+            self._say(call, refused.kind, refused.path, refused.why)
+            call.refuse(refused.error)
+
+    def may_reach(self, real: str, status: os.stat_result) -> bool:
+        return any(matches_pattern(real, pattern) for pattern in self._rules.sockets)
+
+    def refused(self, call: NotifiedCall, what: str) -> None:
+        self._say(call, "connect", what)
+
+    def _decide(self, name: str, call: NotifiedCall) -> None:
+        if name in FILE_CALLS:
+            self._changes.decide(name, call)
+        elif name == "connect":
+            self.connect(call)
+        elif name == "ioctl" and call.arguments[1] & 0xFFFFFFFF == TIOCGPTPEER:
+            self._terminals.open_peer(call)
+        elif name in SIGNAL_CALLS or name == "kill":
+            self._signal(call, name)
+        elif name in ("shmat", "shmctl") and self._made_memory(call):
+            call.proceed()
+        elif name == "socket":
+            family = _SOCKET_FAMILY_NAMES.get(signed_int(call.arguments[0]), "a special protocol")
+            self._say(call, "socket", family)
+            call.refuse(EACCES)
+        else:
+            self._say(call, "call", name)
+            call.refuse(EPERM)
+
+    def _signal(self, call: NotifiedCall, name: str) -> None:
+        """The kernel decides by Landlock from version 6 on; before that, or without, we do."""
+        target = signed_int(call.arguments[0])
+        if name == "pidfd_send_signal":
+            target = -1
+        own = target == 0 or (target != -1 and self._is_own(abs(target), call))
+        if own or (target > 0 and not os.path.exists(f"/proc/{target}")):  # noqa: PTH110
+            return call.proceed()
+        number = call.arguments[2 if name in ("tgkill", "rt_tgsigqueueinfo") else 1]
+        if name == "kill" and signed_int(number) == 0:  # it only asks whether the process is there
+            os.kill(target, 0)
+            return call.answer()
+        self._say(call, "signal", f"process {target}")
+        return call.proceed() if self._scoped else call.refuse(EPERM)
+
+    def _is_own(self, pid: int, call: NotifiedCall) -> bool:
+        """Of the same command: by its mark, or as a descendant of the caller without it."""
+        if self._carries_mark(pid):
+            return True
+        above, caller = pid, int(call.pid)
+        for _ in range(MAX_GENERATIONS):
+            if above in (caller, 0, 1):
+                break
+            above = _parent_pid(above)
+        return above == caller
+
+    def _made_memory(self, call: NotifiedCall) -> bool:
+        """Whether the shared memory was made by this very command; pmap tries that out."""
+        described = ctypes.create_string_buffer(256)
+        if kernel.libc().shmctl(signed_int(call.arguments[0]), 2, described):
+            return False
+        (maker,) = struct.unpack_from("=i", described, SHM_CREATOR_OFFSET)
+        return self._carries_mark(maker)
+
+    def _carries_mark(self, pid: int) -> bool:
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
+                return f"HERMES_TREE={self._rules.mark}".encode() in file.read().split(b"\0")
+        except OSError:
+            return False
+
+    def _say(self, call: NotifiedCall, kind: str, what: str, why: str = "") -> None:
+        optional = any(matches_pattern(what, pattern) for pattern in self._rules.optional)
+        program = call.program().replace("\n", "?")
+        words = (kind, what.replace("\n", "?"), program, why, "optional" if optional else "")
+        line = "\0".join(words).encode("utf-8", "replace") + b"\n"
+        if line in self._reported or len(self._reported) >= MAX_REPORTS:
+            return
+        self._reported.add(line)
+        try:
+            os.write(self._report, line[:1024])
+        except OSError:
+            return  # nobody reads it any more
+
+
+_SOCKET_FAMILY_NAMES = {
+    2: "the network (IPv4)",
+    10: "the network (IPv6)",
+    17: "raw network packets",
+}
+
+
+def matches_pattern(path: str, pattern: str) -> bool:
+    """Whether a `*` for any characters makes them equal. `fnmatch` costs a launcher 10 ms."""
+    first, *parts = pattern.split("*")
+    if not parts:
+        return path == pattern
+    if not path.startswith(first):
+        return False
+    place = len(first)
+    for part in parts[:-1]:
+        place = path.find(part, place)
+        if place < 0:
+            return False
+        place += len(part)
+    return path.endswith(parts[-1]) and len(path) - place >= len(parts[-1])
+
+
+def _parent_pid(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+            return int(file.read().rpartition(b")")[2].split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0

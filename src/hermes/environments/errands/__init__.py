@@ -1,1 +1,0 @@
-"""Places that only an SDK reaches: short programs sent in, each with an answer."""

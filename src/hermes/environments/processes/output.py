@@ -1,0 +1,151 @@
+"""Keeps what a command prints within bounds: 1 GB of output costs no more memory than 200 KB."""
+
+import asyncio
+import os
+from types import TracebackType
+from typing import Self
+
+from hermes.core.messages import Value
+
+HEAD_BYTES = 100_000
+TAIL_BYTES = 100_000
+
+
+class BoundedOutput:
+    """The first and the last bytes of a stream; those between are only counted."""
+
+    def __init__(self, head: int = HEAD_BYTES, tail: int = TAIL_BYTES) -> None:
+        self._head_size, self._tail_size = head, tail
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._total = 0
+
+    def feed(self, data: bytes) -> None:
+        self._total += len(data)
+        room = self._head_size - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        self._tail += data
+        if len(self._tail) > 2 * self._tail_size:  # seldom, so that each byte moves about once
+            del self._tail[: -self._tail_size]
+
+    @property
+    def dropped(self) -> int:
+        return max(0, self._total - len(self._head) - self._tail_size)
+
+    def text(self) -> str:
+        dropped = self.dropped
+        if not dropped:
+            return bytes(self._head + self._tail).decode("utf-8", "replace")
+        # A character cut in two by us is not the command's fault: leave its halves out.
+        head = whole_characters(bytes(self._head)).decode("utf-8", "replace")
+        tail = bytes(self._tail[-self._tail_size :])
+        while tail and len(tail) > self._tail_size - 3 and 0x80 <= tail[0] < 0xC0:
+            tail = tail[1:]
+        return f"{head}\n[… {dropped:,} bytes left out …]\n{tail.decode('utf-8', 'replace')}"
+
+
+def whole_characters(data: bytes) -> bytes:
+    """Without the beginning of a last character that is not all there yet."""
+    for length in range(1, min(4, len(data)) + 1):
+        byte = data[-length]
+        if byte >= 0xC0:
+            needs = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return data[:-length] if length < needs else data
+        if byte < 0x80:
+            return data
+    return data
+
+
+class OutputPiece(Value, frozen=True):
+    """Some output, and where in the whole stream it begins."""
+
+    start: int
+    data: bytes
+
+
+class RollingOutput:
+    """The last bytes of an endless stream, and how much there was in all."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._kept = bytearray()
+        self.total = 0
+
+    def feed(self, data: bytes) -> None:
+        self.total += len(data)
+        self._kept += data[-self._size :]
+        if len(self._kept) > self._size + self._size // 4:
+            del self._kept[: -self._size]
+
+    def since(self, position: int) -> OutputPiece:
+        """What is still there of the stream from `position` on."""
+        kept = bytes(self._kept[-self._size :])
+        first = self.total - len(kept)
+        return OutputPiece(max(position, first), kept[max(0, position - first) :])
+
+    def lines(self) -> list[str]:
+        """Whole lines; the first may be the rest of one whose beginning is gone."""
+        return self.since(0).data.decode("utf-8", "replace").splitlines()
+
+
+_READ_BYTES = 65_536
+_READ_PAUSE_S = 0.05
+"""Between two pieces: what nobody reads need not come fast."""
+_MAX_PIPES = 64
+
+
+class LeftoverPipes:
+    """Reads and forgets, so that nobody dies of a broken pipe, until `close`.
+
+    Callbacks of the event loop rather than tasks: there is nothing to wait for and nothing that
+    can fail, and an environment may be closed by another task than the one that opened it.
+    """
+
+    def __init__(self) -> None:
+        self._pipes: dict[int, asyncio.TimerHandle | None] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def take(self, pipe: int) -> None:
+        while len(self._pipes) >= _MAX_PIPES:  # the oldest has to go
+            self._drop(next(iter(self._pipes)))
+        self._listen(pipe)
+
+    def close(self) -> None:
+        for pipe in list(self._pipes):
+            self._drop(pipe)
+
+    def _listen(self, pipe: int) -> None:
+        self._pipes[pipe] = None
+        asyncio.get_running_loop().add_reader(pipe, self._swallow, pipe)
+
+    def _swallow(self, pipe: int) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            more = os.read(pipe, _READ_BYTES)
+        except OSError:
+            more = b""
+        if not more:
+            self._drop(pipe)
+            return
+        loop.remove_reader(pipe)
+        self._pipes[pipe] = loop.call_later(_READ_PAUSE_S, self._listen, pipe)
+
+    def _drop(self, pipe: int) -> None:
+        pause = self._pipes.pop(pipe)
+        if pause is not None:
+            pause.cancel()
+        else:
+            asyncio.get_running_loop().remove_reader(pipe)
+        os.close(pipe)

@@ -1,0 +1,271 @@
+"""The state of a session's shell, kept in our memory: what a command gives back, and what the next
+one takes over.
+
+A command that ran unconfined was allowed as it is, and so is the state that it leaves. A confined
+command may have been misjudged, and could leave a function named `systemctl` for a later command
+that is allowed to do anything. So of its state, an unconfined command takes over plain variables
+and the working folder only; confined commands take over all of it, unless it changed a variable
+that decides which code runs: no command does that which the policy let run confined.
+"""
+
+import fcntl
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from shlex import quote
+from typing import Protocol
+
+from hermes.environments.processes.spawn import StartProgram, start_unconfined
+from hermes.environments.shell import (
+    FOLDER_MARK,
+    MAX_INLINE_COMMAND_BYTES,
+    SessionShell,
+    ShellLaunch,
+    check_argument,
+    folder_in_state,
+)
+
+MAX_STATE_BYTES = 8 * 1024 * 1024
+"""Bytes of a state; a larger one is not taken over."""
+
+_QUOTED_WORD = rb"""(?:"(?:[^"\\$`]|\\[\\"$`])*"|\$'(?:[^'\\]|\\.)*')"""
+_ARRAY_KEY = rb"""(?:\[(?:\d+|[\w.-]+|%s)\]=)""" % _QUOTED_WORD
+_VARIABLE_DECLARATION = re.compile(
+    rb"declare (-[-A-Za-z]+) ([A-Za-z_]\w*)(?:=(%s|\((?:%s%s ?)*\)))?\n"
+    % (_QUOTED_WORD, _ARRAY_KEY, _QUOTED_WORD),
+    re.DOTALL,
+)
+_FIRST_NAMES = re.compile(rb'^declare -a __hermes_first=\(((?:\[\d+\]="[A-Za-z_]\w*" ?)*)\)$', re.M)
+_QUOTED_NAME = re.compile(rb'"([A-Za-z_]\w*)"')
+_UMASK_LINE = re.compile(rb"^umask (0?[0-7]{3,4})$", re.M)
+_LAST_EXIT_CODE = re.compile(rb"\b__hermes_last=(\d{1,3}) ")
+_PLAIN_ATTRIBUTES = frozenset(b"-xaAr")
+"""Exported, arrays, read-only. Integers and references run code when they are assigned."""
+_STEERING_VARIABLE = re.compile(
+    rb"PATH|IFS|ENV|HOME|CDPATH|GLOBIGNORE|PS[0-9]|PROMPT_.*|BASH.*|SHELL.*|TMPDIR|TERMINFO.*"
+    rb"|LD_.*|DYLD_.*|GLIBC_.*|GCONV_.*|LOCPATH|NLSPATH|RES_OPTIONS|HOSTALIASES|LESS.*|MAN.*"
+    rb"|.*(?:PAGER|EDITOR|VISUAL|BROWSER|SHELL|OPTS|OPTIONS|PRELOAD|WRAPPER|HOOK|COMMAND|CONFIG"
+    rb"|_?HOME|_PATH|PATH|_DIR|ROOT|LIB|PROXY|proxy|ASKPASS|RC|STARTUP|INIT|HOST|URL)"
+    rb"|(?:GIT|SSH|PYTHON|PERL|RUBY|NODE|NPM|JAVA|GO|RUST|CARGO|PG|PSQL|MYSQL|AWS|DOCKER|KUBE"
+    rb"|XDG|SUDO|ANSIBLE|TF|TAR|GREP|RIPGREP|MAKE|CC|CXX|SYSTEMD|DBUS|CURL|WGET|SSL)\w*"
+)
+"""Variables that decide what other programs run or read: an unconfined command keeps its own."""
+
+_CODE_DECIDING_VARIABLE = re.compile(
+    rb"PATH|ENV|BASH_ENV|PROMPT_COMMAND|LD_\w+|GCONV_PATH|PYTHON(?:PATH|HOME|STARTUP)|PERL5?(?:LIB|OPT)"
+    rb"|RUBY(?:LIB|OPT)|NODE_(?:OPTIONS|PATH)|GIT_(?:EXEC_PATH|SSH\w*|CONFIG\w*|EXTERNAL_DIFF|ASKPASS)"
+)
+_ESCAPED_CHARACTER = re.compile(rb"\\([\\\"$`])")
+
+
+class ShellState:
+    """What the next command takes over. `confined` says under what a command runs, or ran."""
+
+    def __init__(self, variables: Mapping[str, str] | None = None) -> None:
+        """`variables` are those that the first command is given."""
+        given = variables or {}
+        self._first = f"__hermes_first=({' '.join(quote(name) for name in given)})".encode()
+        self._code = {
+            name: value
+            for name, value in ((os.fsencode(n), os.fsencode(v)) for n, v in given.items())
+            if _CODE_DECIDING_VARIABLE.fullmatch(name)
+        }
+        """Variables that decide which code runs, as the last unconfined command left them."""
+        self._latest = b""
+        self._unconfined: list[bytes] = []
+        """What the last unconfined command gave back, in sections; empty before the first."""
+        self._trusted: list[bytes] = []
+        """The same with the plain variables of the confined commands since."""
+
+    def source(self, *, confined: bool) -> bytes:
+        """Text for bash to source."""
+        if not self._latest:
+            return self._first
+        return self._latest if confined else b"".join(self._trusted)
+
+    def take(self, returned: bytes, *, confined: bool) -> None:
+        """One that is not whole leaves the state as it was: its command was killed."""
+        _, *sections = returned.split(b"\0")
+        if (
+            len(returned) > MAX_STATE_BYTES
+            or len(sections) != 4
+            or folder_in_state(sections[3]) is None
+        ):
+            return
+        if confined:
+            harmless = self._harmless(sections)
+            if harmless is None:
+                return
+            self._trusted = harmless
+            if _code_deciding_variables(sections[1]) != self._code:
+                self._latest = b"".join(harmless)
+                return
+        else:
+            self._unconfined = self._trusted = sections
+            self._code = _code_deciding_variables(sections[1])
+        self._latest = b"".join(sections)
+
+    @property
+    def folder(self) -> str | None:
+        """The working folder; None before the first command has ended."""
+        return folder_in_state(self._latest)
+
+    def _harmless(self, sections: list[bytes]) -> list[bytes] | None:
+        """The state for an unconfined command after a confined one; None when it is forged."""
+        head, found, _, tail = sections
+        variables, first = _parse_variables(found), _FIRST_NAMES.search(head)
+        if variables is None or first is None:
+            return None
+        kept = _parse_variables(self._unconfined[1]) if self._unconfined else None
+        known = _QUOTED_NAME.findall(first[1])
+        merged = {
+            name: text for name, text in variables.items() if not _STEERING_VARIABLE.fullmatch(name)
+        }
+        merged |= {n: text for n, text in (kept or {}).items() if _STEERING_VARIABLE.fullmatch(n)}
+        gone = [
+            name for name in known if kept is not None or not _STEERING_VARIABLE.fullmatch(name)
+        ]
+        mask = _UMASK_LINE.search(head)
+        top = b"builtin unset -v " + b" ".join(gone) + b"\nbuiltin shopt -s extglob\n"
+        top += first[0] + b"\n" + (b"umask " + mask[1] + b"\n" if mask else b"")
+        code = self._unconfined[2] if self._unconfined else b"builtin shopt -u extglob\n"
+        return [top, b"".join(merged.values()), code, _state_tail(tail)]
+
+
+def _parse_variables(text: bytes) -> dict[bytes, bytes] | None:
+    """Each variable with the line that declares it; None where something else stands between."""
+    found, place = {}, 0
+    while place < len(text):
+        match = _VARIABLE_DECLARATION.match(text, place)
+        if match is None:
+            return None
+        place = match.end()
+        if _PLAIN_ATTRIBUTES.issuperset(match[1]):
+            found[match[2]] = match[0]
+    return found
+
+
+def _code_deciding_variables(text: bytes) -> dict[bytes, bytes]:
+    """The variables that decide which code runs, with their values; a strange one as it stands."""
+    found = {}
+    for name, line in (_parse_variables(text) or {}).items():
+        if _CODE_DECIDING_VARIABLE.fullmatch(name):
+            _, _, value = line.rstrip(b"\n").partition(b"=")
+            plain = value[:1] == value[-1:] == b'"'
+            found[name] = _ESCAPED_CHARACTER.sub(rb"\1", value[1:-1]) if plain else value
+    return found
+
+
+def _state_tail(given: bytes) -> bytes:
+    folder, last = folder_in_state(given) or "/", _LAST_EXIT_CODE.search(given)
+    at = os.fsencode(quote(folder))
+    status = last[1] if last else b"0"
+    words = b"__hermes_flags='' __hermes_last=%s __hermes_at=%s __hermes_old=''" % (status, at)
+    return words + FOLDER_MARK + os.fsencode(folder)
+
+
+SCRIPT_DESCRIPTOR, STATE_IN_DESCRIPTOR, STATE_OUT_DESCRIPTOR = 185, 186, 187
+"""Descriptors of a shell: a command too long for an argument, the state before and after it."""
+_MIN_COPY_DESCRIPTOR = 200
+"""Our own copies get numbers from here on, so that none is overwritten on the way."""
+
+
+class ConfinementStarter(Protocol):
+    """How the commands of one verdict are started."""
+
+    preferred: Mapping[str, str]
+    """Variables that keep programs from writing where they may not."""
+
+    def starter(self, tree: str, files: tuple[str, ...]) -> StartProgram:
+        """`files` of our own are open to the command, whatever its verdict."""
+        ...
+
+
+@dataclass(frozen=True)
+class PreparedCommand:
+    """A command that can be started, once."""
+
+    launch: ShellLaunch
+    variables: Mapping[str, str]
+    files: Mapping[int, int]
+    begin: StartProgram
+    finish: Callable[[], None]
+    """To be called when it has come to its end: takes the new state over."""
+
+    async def start(self, *, stdin: int | None, output: int) -> int:
+        variables = {**self.variables, **self.launch.variables}
+        return await self.begin(
+            self.launch.argv, variables, stdin=stdin, output=output, files=self.files
+        )
+
+
+@dataclass(frozen=True)
+class ShellSession:
+    shell: SessionShell
+    variables: Mapping[str, str]
+    state: ShellState
+    confinement: ConfinementStarter | None = None
+
+    @contextmanager
+    def prepare(
+        self, command: str, *, tree: str, cwd: str = "", exit_file: str = "", tty: str = ""
+    ) -> Iterator[PreparedCommand]:
+        confined = self.confinement is not None
+        with ExitStack() as stack:
+            command, files = _shorten_command(stack, command)
+            files |= {
+                STATE_IN_DESCRIPTOR: _memory_file(stack, self.state.source(confined=confined))
+            }
+            given = files[STATE_OUT_DESCRIPTOR] = _memory_file(stack)
+            launch = self.shell.launch(
+                command,
+                tree=tree,
+                cwd=cwd,
+                exit_file=exit_file,
+                tty=tty,
+                descriptors=(STATE_IN_DESCRIPTOR, STATE_OUT_DESCRIPTOR),
+                preferred=self.confinement.preferred if self.confinement else None,
+            )
+            own = tuple(path for path in (exit_file, tty) if path and path != os.devnull)
+            begin = self.confinement.starter(tree, own) if self.confinement else start_unconfined
+
+            def finish() -> None:
+                self.state.take(os.pread(given, MAX_STATE_BYTES + 1, 0), confined=confined)
+
+            yield PreparedCommand(launch, self.variables, files, begin, finish)
+
+
+def _memory_file(stack: ExitStack, content: bytes | None = None) -> int:
+    """An open file without a name; with a content, one that nobody can change any more."""
+    if not hasattr(os, "memfd_create"):
+        made, path = tempfile.mkstemp(prefix="hermes-state-")
+        os.unlink(path)  # noqa: PTH108
+    else:
+        made = os.memfd_create("hermes", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    copy = fcntl.fcntl(made, fcntl.F_DUPFD_CLOEXEC, _MIN_COPY_DESCRIPTOR)
+    os.close(made)
+    stack.callback(os.close, copy)
+    if content is not None:
+        with open(copy, "wb", closefd=False) as file:
+            file.write(content)
+        if hasattr(os, "memfd_create"):
+            seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK
+            fcntl.fcntl(copy, fcntl.F_ADD_SEALS, seals)
+        os.lseek(copy, 0, os.SEEK_SET)
+    return copy
+
+
+def _shorten_command(stack: ExitStack, command: str) -> tuple[str, dict[int, int]]:
+    """A command that is too long for an argument is read from a file instead."""
+    check_argument(command)
+    if (
+        len(command) <= MAX_INLINE_COMMAND_BYTES
+        and len(os.fsencode(command)) <= MAX_INLINE_COMMAND_BYTES
+    ):
+        return command, {}
+    return f". /dev/fd/{SCRIPT_DESCRIPTOR}", {
+        SCRIPT_DESCRIPTOR: _memory_file(stack, os.fsencode(command))
+    }

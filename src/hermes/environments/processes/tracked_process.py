@@ -1,0 +1,240 @@
+"""Remembers on disk which background processes there are, so that a crash of ours loses none.
+
+Several of our processes share one file. Each entry has an owner, and each owner changes only its
+own entries; those of an owner that has died can be claimed by anybody, once.
+"""
+
+import contextlib
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+import anyio
+import msgspec
+
+from hermes.core.errors import ToolError
+from hermes.core.messages import Value
+from hermes.core.protocols import BackgroundProcess, ProcessInfo
+from hermes.environments.processes.output import RollingOutput, whole_characters
+from hermes.environments.processes.process_tree import process_birth
+
+
+class ProcessEntry(Value, kw_only=True, frozen=True):
+    id: str
+    command: str
+    environment: str
+    target: str
+    handle: str
+    started_at: datetime
+    pid: int | None = None
+    run: str = ""
+    watch: tuple[str, ...] = ()
+    owner: str = ""
+
+
+class ProcessCheckpoint:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        pid = os.getpid()
+        self._me = f"{pid}:{process_birth(pid)}:{secrets.token_hex(4)}"
+
+    def save(self, mine: Sequence[ProcessEntry]) -> None:
+        with self._changing() as entries:
+            others = [entry for entry in entries if entry.owner != self._me]
+            entries[:] = [*others, *(msgspec.structs.replace(e, owner=self._me) for e in mine)]
+
+    def release(self, id: str | None = None) -> None:
+        """Whoever comes next may claim what is mine: one entry, or all."""
+        with self._changing() as entries:
+            for index, entry in enumerate(entries):
+                if entry.owner == self._me and id in (None, entry.id):
+                    entries[index] = msgspec.structs.replace(entry, owner="")
+
+    def claim(self, environment: str, target: str) -> list[ProcessEntry]:
+        """Make mine what nobody alive owns in that place."""
+        claimed = []
+        with self._changing() as entries:
+            for index, entry in enumerate(entries):
+                here = (entry.environment, entry.target) == (environment, target)
+                if here and not _is_owner_alive(entry.owner):
+                    entries[index] = msgspec.structs.replace(entry, owner=self._me)
+                    claimed.append(entries[index])
+        return claimed
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[list[ProcessEntry]]:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            before = self._read()
+            entries = list(before)
+            yield entries
+            if entries != before:
+                self._replace(entries)
+
+    def _read(self) -> list[ProcessEntry]:
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=list[ProcessEntry])
+        except FileNotFoundError:
+            return []
+        except msgspec.DecodeError:  # keep it for whoever wants to know, and go on without
+            self._path.replace(self._path.with_suffix(".damaged"))
+            return []
+
+    def _replace(self, entries: list[ProcessEntry]) -> None:
+        temporary = self._path.with_suffix(f".{secrets.token_hex(4)}")
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(msgspec.json.format(msgspec.json.encode(entries)))
+            temporary.replace(self._path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def _is_owner_alive(owner: str) -> bool:
+    pid, _, rest = owner.partition(":")
+    return pid.isdigit() and process_birth(int(pid)) == rest.partition(":")[0] != ""
+
+
+_MAX_LINE_BYTES = 4096
+"""Bytes of a line without an end that are kept for the rest to come."""
+_MAX_SHOWN_CHARS = 500
+_MAX_PATTERNS = 16
+
+
+class OutputMatch(Value, frozen=True):
+    pattern: str
+    line: str
+
+
+class OutputWatch:
+    """Patterns are words to find in a line; a `*` stands for anything between two of them.
+
+    No regular expressions: one that a model wrote badly could stop the whole house. Each pattern
+    speaks at most once per `interval`; what it kept to itself is counted in its next match.
+    """
+
+    def __init__(
+        self,
+        patterns: Sequence[str],
+        interval: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if len(patterns) > _MAX_PATTERNS or any(not pattern.strip("*") for pattern in patterns):
+            raise ToolError(
+                f"give up to {_MAX_PATTERNS} words or lines to watch for, none of them empty"
+            )
+        self._words = {pattern: pattern.split("*") for pattern in patterns}
+        self._interval, self._clock = interval, clock
+        self._quiet_until = dict.fromkeys(patterns, float("-inf"))
+        self._held_back = dict.fromkeys(patterns, 0)
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[OutputMatch]:
+        if not self._words:
+            return []
+        *lines, rest = (self._rest + data).replace(b"\r", b"\n").split(b"\n")
+        self._rest = rest[-_MAX_LINE_BYTES:]
+        return [match for line in lines for match in self._look(line)]
+
+    def finish(self) -> list[OutputMatch]:
+        rest, self._rest = self._rest, b""
+        return self._look(rest)
+
+    def _look(self, raw: bytes) -> list[OutputMatch]:
+        line = raw.decode("utf-8", "replace")
+        return [
+            OutputMatch(pattern, self._worded(pattern, line))
+            for pattern, words in self._words.items()
+            if _in_order(words, line) and self._may_speak(pattern)
+        ]
+
+    def _may_speak(self, pattern: str) -> bool:
+        now = self._clock()
+        if now < self._quiet_until[pattern]:
+            self._held_back[pattern] += 1
+            return False
+        self._quiet_until[pattern] = now + self._interval
+        return True
+
+    def _worded(self, pattern: str, line: str) -> str:
+        held, self._held_back[pattern] = self._held_back[pattern], 0
+        return line[:_MAX_SHOWN_CHARS] + (f" (and {held:,} more before)" if held else "")
+
+
+def _in_order(words: Sequence[str], line: str) -> bool:
+    position = 0
+    for word in words:
+        position = line.find(word, position)
+        if position < 0:
+            return False
+        position += len(word)
+    return True
+
+
+_TAIL_CHARS = 2000
+
+EndReason = Literal["exited", "killed", "lost", "expired"]
+
+
+class TrackedProcess:
+    def __init__(
+        self, entry: ProcessEntry, process: BackgroundProcess, watch: OutputWatch, buffer: int
+    ) -> None:
+        self.entry, self.process, self.watch = entry, process, watch
+        self.ended = False
+        self.done = anyio.Event()
+        self.exit_code: int | None = None
+        self.ended_by: Literal["killed", "expired"] | None = None
+        self._buffer = RollingOutput(buffer)
+        self._seen = 0
+
+    @property
+    def reason(self) -> EndReason:
+        return self.ended_by or ("lost" if self.exit_code is None else "exited")
+
+    @property
+    def view(self) -> ProcessInfo:
+        return ProcessInfo(
+            id=self.entry.id,
+            command=self.entry.command,
+            environment=self.entry.environment,
+            status=self.reason if self.ended else "running",
+            started_at=self.entry.started_at,
+            pid=self.entry.pid,
+            exit_code=self.exit_code,
+            output_bytes=self._buffer.total,
+            run=self.entry.run,
+        )
+
+    def feed(self, data: bytes) -> list[OutputMatch]:
+        self._buffer.feed(data)
+        return self.watch.feed(data)
+
+    def news(self) -> str:
+        """What was printed since this was last asked."""
+        piece = self._buffer.since(self._seen)
+        data = piece.data if self.ended else whole_characters(piece.data)
+        missed, self._seen = piece.start - self._seen, piece.start + len(data)
+        note = f"[… {missed:,} bytes left out …]\n" if missed else ""
+        return note + data.decode("utf-8", "replace")
+
+    def page(self, offset: int, limit: int) -> str:
+        """Some lines of the buffer, and which they are."""
+        lines = self._buffer.lines()
+        first = max(0, len(lines) + offset) if offset < 0 else min(offset, len(lines))
+        shown = lines[first : first + max(1, limit)]
+        gone = self._buffer.total - len(self._buffer.since(0).data)
+        note = f"[lines {first}–{first + len(shown)} of {len(lines)}"
+        note += f"; {gone:,} bytes before them are gone]" if gone else "]"
+        return "\n".join([*shown, note])
+
+    def tail(self) -> str:
+        return self._buffer.since(self._buffer.total - _TAIL_CHARS).data.decode("utf-8", "replace")

@@ -1,0 +1,191 @@
+"""Counts memory and processes of a whole sandbox, where this machine lets us: cgroups 1 and 2.
+
+Resource limits know single processes (and, for user 0, not even their number); a cgroup knows
+all of them together. Where none can be made, the launcher watches memory itself.
+"""
+
+import contextlib
+import os
+import secrets
+import signal
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from hermes.core.messages import Value
+
+OWN_PROC_FOLDER = Path("/proc/self")
+CGROUP_PREFIX = "hermes-sandbox-"
+SANDBOX_OVERHEAD_PROCESSES = 4
+"""Processes besides the commands: the launcher, outside and inside, a supervisor, a keeper."""
+
+
+class SandboxCgroup(Value, frozen=True):
+    """Folders made for one sandbox, in one hierarchy or several."""
+
+    folders: tuple[str, ...] = ()
+    memory: bool = False
+    processes: bool = False
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        return tuple(f"{folder}/cgroup.procs" for folder in self.folders)
+
+
+def create_cgroup(*, memory: int, processes: int, own: Path = OWN_PROC_FOLDER) -> SandboxCgroup:
+    """As much of it as can be had; nothing at all is an answer too."""
+    name = f"{CGROUP_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
+    made = SandboxCgroup()
+    for folder, controllers in _parent_folders(own).items():
+        limits = _limit_files(folder, controllers, memory, processes)
+        if limits and _create_folder(folder / name, limits):
+            made = SandboxCgroup(
+                (*made.folders, str(folder / name)),
+                made.memory or "memory" in controllers,
+                made.processes or "pids" in controllers,
+            )
+    return made
+
+
+async def join_cgroup(cgroup: SandboxCgroup, pid: int) -> None:
+    """Put a process there. The kernel may wait for all processors before it answers."""
+    await to_thread.run_sync(_join, cgroup.entries, pid)
+
+
+def _join(entries: tuple[str, ...], pid: int) -> None:
+    for entry in entries:
+        Path(entry).write_text(str(pid))
+
+
+async def kill_members(cgroup: SandboxCgroup) -> None:
+    """Kill whoever is left there: a launcher that was killed could not."""
+    for _ in range(200):
+        left = {pid for entry in cgroup.entries for pid in _members(entry)}
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if not left:
+            return
+        await anyio.sleep(0.01)
+
+
+def _members(entry: str) -> list[int]:
+    with contextlib.suppress(OSError):
+        return [int(line) for line in Path(entry).read_text().split()]
+    return []
+
+
+async def remove_cgroup(cgroup: SandboxCgroup) -> None:
+    """A folder can go once its last process has gone, which may take the kernel a moment."""
+    for folder in cgroup.folders:
+        for pause in (0.0, 0.002, 0.01, 0.05, 0.2, 1.0):
+            await anyio.sleep(pause)
+            if _try_remove(Path(folder)):
+                break
+
+
+def _try_remove(folder: Path) -> bool:
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+    return not folder.exists()
+
+
+def available_controllers() -> set[str]:
+    """Which of memory and pids this process could have counted; makes nothing."""
+    return {
+        controller
+        for folder, controllers in _parent_folders(OWN_PROC_FOLDER).items()
+        for controller in controllers
+        if os.access(folder, os.W_OK)
+    }
+
+
+def _parent_folders(own: Path) -> dict[Path, set[str]]:
+    """Folders under which a group may be made, with what is counted there."""
+    found: dict[Path, set[str]] = {}
+    mounted = _hierarchies(own)
+    with contextlib.suppress(OSError):
+        for line in (own / "cgroup").read_text().splitlines():
+            _, names, group = line.split(":", 2)
+            for controller in names.split(",") if names else [""]:
+                if controller in ("", "memory", "pids") and controller in mounted:
+                    root, mount = mounted[controller]
+                    _add_folder(found, controller, mount, _relative_group(group, root))
+    return found
+
+
+def _relative_group(group: str, root: str) -> str:
+    """In a container the mount may already be a part of the hierarchy."""
+    return group.removeprefix(root.rstrip("/")).strip("/")
+
+
+def _add_folder(found: dict[Path, set[str]], controller: str, mount: Path, group: str) -> None:
+    here = mount / group
+    if controller:
+        found.setdefault(here, set()).add(controller)
+        return
+    # Version 2: only a group without processes of its own has children with limits. Ours has
+    # some (us), so the new group becomes our sister; at the very root it may be a child.
+    for folder in (here, here.parent) if group else (here,):
+        with contextlib.suppress(OSError):
+            given = set((folder / "cgroup.subtree_control").read_text().split())
+            if given & {"memory", "pids"} and os.access(folder / "cgroup.procs", os.W_OK):
+                found.setdefault(folder, set()).update(given & {"memory", "pids"})
+                return
+
+
+def _hierarchies(own: Path) -> dict[str, tuple[str, Path]]:
+    """Controller, or "" for version 2, to (root of the mount, where it is mounted)."""
+    found: dict[str, tuple[str, Path]] = {}
+    with contextlib.suppress(OSError):
+        for line in (own / "mountinfo").read_text().splitlines():
+            before, _, after = line.partition(" - ")
+            root, mount = before.split()[3:5]
+            kind, _, options = after.split(" ", 2)
+            if kind == "cgroup2":
+                found[""] = (root, Path(mount))
+            elif kind == "cgroup":
+                for controller in {"memory", "pids"} & set(options.split(",")):
+                    found[controller] = (root, Path(mount))
+    return found
+
+
+def _limit_files(
+    folder: Path, controllers: set[str], memory: int, processes: int
+) -> dict[str, str]:
+    second = (folder / "cgroup.controllers").exists()
+    limits: dict[str, str] = {}
+    if "memory" in controllers and memory:
+        limits["memory.max" if second else "memory.limit_in_bytes"] = str(memory)
+        # Swap would only make a hog slower; not every kernel counts it.
+        limits["?memory.swap.max" if second else "?memory.memsw.limit_in_bytes"] = (
+            "0" if second else str(memory)
+        )
+    if "pids" in controllers and processes:
+        limits["pids.max"] = str(processes + SANDBOX_OVERHEAD_PROCESSES)
+    return limits
+
+
+def _create_folder(folder: Path, limits: dict[str, str]) -> bool:
+    _remove_stale_groups(folder.parent)
+    try:
+        folder.mkdir()
+        for name, value in limits.items():
+            file = folder / name.removeprefix("?")
+            if not name.startswith("?") or file.exists():
+                file.write_text(value)
+    except OSError:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        return False
+    return True
+
+
+def _remove_stale_groups(parent: Path) -> None:
+    """Folders of a Hermes that was killed: empty, and their maker is gone."""
+    with contextlib.suppress(OSError):
+        for left in parent.glob(f"{CGROUP_PREFIX}*"):
+            maker = left.name.removeprefix(CGROUP_PREFIX).partition("-")[0]
+            if not Path(f"/proc/{maker}").exists():
+                left.rmdir()

@@ -1,0 +1,310 @@
+"""Commands on this machine, held by the kernel to what they were judged to do.
+
+A `ConfinementProfile` says what a command may do. Just before it starts, the paths in it are looked up once
+more: one that now leads elsewhere than when it was judged refuses the command. What cannot be
+confined is not run.
+"""
+
+import contextlib
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import anyio
+from msgspec import structs
+
+from hermes.core.actions import BlockedAccess, ConfinementProfile, KernelSupport
+from hermes.core.errors import EnvironmentFailed, ToolError
+from hermes.core.protocols import BackgroundProcess
+from hermes.environments.confinement import messages
+from hermes.environments.confinement.messages import LauncherRequest
+from hermes.environments.confinement.verdict_paths import (
+    PathTargetChanged,
+    outside_reason,
+    resolve_rules,
+)
+from hermes.environments.processes.spawn import ChildProcess, StartProgram
+from hermes.environments.sandboxing import support
+from hermes.environments.sandboxing.launcher_client import (
+    LauncherClient,
+    launcher_argv,
+    too_long_error,
+)
+
+START_TIMEOUT_S = 20.0
+READ_ONLY_VARIABLES: Mapping[str, str] = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "HISTFILE": "/dev/null",
+    "LESSHISTFILE": "-",
+    "LVM_SUPPRESS_FD_WARNINGS": "1",
+    "MYSQL_HISTFILE": "/dev/null",
+    "NODE_REPL_HISTORY": "",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PSQL_HISTORY": "/dev/null",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHON_HISTORY": "/dev/null",
+    "REDISCLI_HISTFILE": "/dev/null",
+    "SQLITE_HISTORY": "/dev/null",
+}
+"""Variables by which programs that only read do not write beside it."""
+
+
+class ForkServerClient:
+    """Starts confined commands from a warm process, which is started when it is first needed."""
+
+    def __init__(self) -> None:
+        self._line: LauncherClient | None = None
+        self._support: KernelSupport | None = None
+        self._lock = anyio.Lock()
+
+    async def support(self) -> KernelSupport:
+        async with self._lock:
+            if self._support is None:
+                self._support = await self._probe_support()
+            return self._support
+
+    async def _probe_support(self) -> KernelSupport:
+        """Trying is the only way to know: containers and other filters may forbid any step."""
+        found = support.kernel_support()
+        if found.reason:
+            return found
+        request = LauncherRequest()
+        request.kind = "check"
+        try:
+            answer, link = await self._ask(request, ())
+            link.close()
+            reason = answer[1:].decode("utf-8", "replace")
+        except EnvironmentFailed as error:
+            reason = str(error)
+        return structs.replace(found, reason=reason)
+
+    async def start(self, request: LauncherRequest, files: Sequence[int]) -> int:
+        """The process of the command, a child of ours. Raises `EnvironmentFailed` if it cannot be run."""
+        answer, link = await self._ask(request, files)
+        answers = [answer]
+        with link:
+            while answer := await _receive_answer(link):  # a successful exec closes the line
+                answers.append(answer)
+        pid = next((int(each[1:]) for each in answers if each[:1] == messages.ANSWER_OK), 0)
+        problem = next((each[1:] for each in answers if each[:1] == messages.ANSWER_FAILED), b"")
+        if pid and not problem:
+            return pid
+        if pid:
+            await ChildProcess(pid).wait()
+        reason = problem.decode("utf-8", "replace")
+        raise EnvironmentFailed(f"not run: the command could not be confined ({reason})")
+
+    async def _ask(
+        self, request: LauncherRequest, files: Sequence[int]
+    ) -> tuple[bytes, socket.socket]:
+        """The first answer and its line. A server that has died is replaced once."""
+        for _ in range(2):
+            line = self._line = self._line or LauncherClient(launcher_argv("fork_server"))
+            try:
+                answer, link = await _exchange_messages(line, request, files)
+            except OSError as error:
+                if error.errno == 90:
+                    raise too_long_error() from error
+                answer, link = b"", None
+            if answer and link is not None:
+                return answer, link
+            if link is not None:
+                link.close()
+            await self.close()
+        raise EnvironmentFailed("not run: the process that confines commands does not start")
+
+    async def close(self) -> None:
+        """Running commands go on."""
+        line, self._line = self._line, None
+        if line is None:
+            return
+        spare = 0
+        request = LauncherRequest()
+        request.kind = "end"
+        with contextlib.suppress(OSError, TimeoutError, ValueError):
+            answer, link = await _exchange_messages(line, request, ())
+            link.close()
+            spare = int(answer[1:])
+        await line.close()
+        if spare:
+            await ChildProcess(spare).wait()
+
+
+async def _exchange_messages(
+    line: LauncherClient, request: LauncherRequest, files: Sequence[int]
+) -> tuple[bytes, socket.socket]:
+    """The first answer, and the line for more. Raises `OSError` when the server is gone."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    try:
+        with theirs:
+            await _send_request(line, request, (theirs.fileno(), *files))
+        return await _receive_answer(ours), ours
+    except BaseException:
+        ours.close()
+        raise
+
+
+async def _send_request(
+    line: LauncherClient, request: LauncherRequest, files: Sequence[int]
+) -> None:
+    while True:
+        try:
+            return line.send(request.pack(), tuple(files))
+        except BlockingIOError:
+            await line.writable()
+
+
+async def _receive_answer(link: socket.socket) -> bytes:
+    """The next answer; empty when the line was closed."""
+    with anyio.fail_after(START_TIMEOUT_S):
+        while True:
+            await anyio.wait_readable(link)
+            try:
+                return link.recv(4096)
+            except BlockingIOError:
+                continue
+
+
+class CommandConfinement:
+    """Starts the commands of one verdict, and collects what the kernel refused them."""
+
+    def __init__(
+        self, profile: ConfinementProfile, server: ForkServerClient, temporary: Path
+    ) -> None:
+        self._profile, self._server = profile, server
+        self._temporary = temporary
+        self.folder = "/"
+        """Where the next command starts."""
+        self._reports: list[int] = []
+        self.preferred: Mapping[str, str] = {
+            **READ_ONLY_VARIABLES,
+            "TMPDIR": str(temporary),
+            "XDG_CACHE_HOME": str(temporary / "cache"),
+            "npm_config_cache": str(temporary / "npm"),
+        }
+
+    def starter(self, tree: str, files: tuple[str, ...]) -> StartProgram:
+        async def start(
+            argv: Sequence[str],
+            variables: Mapping[str, str],
+            *,
+            stdin: int | None,
+            output: int,
+            files: Mapping[int, int],
+        ) -> int:
+            try:
+                rules = resolve_rules(self._profile, self.folder)
+            except PathTargetChanged as error:
+                raise ToolError(str(error)) from error
+            rules.trees += (str(self._temporary),)
+            rules.files += own
+            rules.mark = tree
+            request = LauncherRequest()
+            request.argv = tuple(os.fsencode(each) for each in argv)
+            request.variables = tuple(
+                (os.fsencode(name), os.fsencode(value)) for name, value in variables.items()
+            )
+            request.rules = rules.pack()
+            request.targets = (0, 1, *files)
+            source = os.open(os.devnull, os.O_RDONLY) if stdin is None else os.dup(stdin)
+            report, writer = os.pipe()
+            try:
+                given = (writer, source, output, *files.values())
+                pid = await self._server.start(request, given)
+            except BaseException:
+                os.close(report)
+                raise
+            finally:
+                os.close(source)
+                os.close(writer)
+            os.set_blocking(report, False)
+            self._reports.append(report)
+            return pid
+
+        own = files
+        return start
+
+    def check_write(self, path: str) -> None:
+        """Raises `ToolError` for a file that the verdict does not let be written."""
+        if reason := outside_reason(path, self._profile.writable):
+            raise ToolError(reason)
+
+    def blocked(self) -> list[BlockedAccess]:
+        """What was refused since the last call, of the commands that were started."""
+        found = []
+        for report in tuple(self._reports):
+            try:
+                data = os.read(report, 65_536)
+            except BlockingIOError:
+                continue
+            found += [parse_refusal(line) for line in data.decode("utf-8", "replace").splitlines()]
+            if not data:
+                self._reports.remove(report)
+                os.close(report)
+        return found
+
+    def close(self) -> None:
+        for report in self._reports:
+            os.close(report)
+        self._reports = []
+
+    @property
+    def judged(self) -> str:
+        return self._profile.describe
+
+
+class KernelRefusals(Protocol):
+    """What the commands of one verdict were refused."""
+
+    @property
+    def judged(self) -> str: ...
+    def blocked(self) -> list[BlockedAccess]:
+        """Since the last call."""
+        ...
+
+
+class ConfinedProcess:
+    """A background process and what the kernel refused it."""
+
+    def __init__(self, process: BackgroundProcess, confinement: KernelRefusals) -> None:
+        self.handle, self.pid = process.handle, process.pid
+        self.judged = confinement.judged
+        self._process, self._confinement = process, confinement
+
+    async def output(self) -> bytes:
+        return await self._process.output()
+
+    async def write(self, data: bytes) -> None:
+        await self._process.write(data)
+
+    async def wait(self) -> int | None:
+        return await self._process.wait()
+
+    async def kill(self) -> None:
+        await self._process.kill()
+
+    def refused(self) -> list[BlockedAccess]:
+        return self._confinement.blocked()
+
+
+_REFUSAL_TEXTS = {
+    "write": "write to {}",
+    "mode": "change mode of {}",
+    "owner": "change owner of {}",
+    "times": "change times of {}",
+    "attributes": "change extended attributes of {}",
+    "flags": "change flags of {}",
+    "signal": "signal to {}",
+    "connect": "connection to {}",
+    "socket": "use of {}",
+    "call": "system call {}",
+}
+
+
+def parse_refusal(line: str) -> BlockedAccess:
+    kind, what, program, reason, optional, *_ = [*line.split("\0"), "", "", "", ""]
+    words = _REFUSAL_TEXTS.get(kind, "{}").format(what)
+    return BlockedAccess(what=words, program=program, reason=reason, optional=bool(optional))

@@ -1,0 +1,298 @@
+"""Our end of the line to a launcher: start one, hand it commands, learn how they end."""
+
+import contextlib
+import fcntl
+import os
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from hermes.core.errors import EnvironmentFailed, ToolError
+from hermes.environments.confinement import messages
+from hermes.environments.confinement.launcher import LAUNCHER_DESCRIPTOR
+from hermes.environments.confinement.messages import LauncherRequest, SandboxPlan
+from hermes.environments.processes.spawn import ChildProcess
+
+LAUNCHER_TIMEOUT_S = 20.0
+"""Seconds for a launcher to go behind its walls, or to end what ran there."""
+E2BIG = 7
+"""E2BIG."""
+
+# The packages above are empty shells: their own modules may import what the launcher must not.
+_BOOT = """
+import sys
+names = "hermes", "hermes.environments", "hermes.environments.confinement"
+for name, folder in zip(names, sys.argv[1:]):
+    sys.modules[name] = type(sys)(name)
+    sys.modules[name].__path__ = [folder]
+from hermes.environments.confinement.MODULE import main
+main()
+"""
+
+
+def launcher_argv(module: str = "launcher") -> list[str]:
+    """How to start the `main` of a module of this package, with nothing else loaded."""
+    here = Path(__file__).parent
+    folders = [str(folder) for folder in (here.parent.parent, here.parent, here)]
+    return [sys.executable, "-I", "-S", "-c", _BOOT.replace("MODULE", module), *folders]
+
+
+class LauncherClient:
+    """A running launcher. `argv` starts it, itself or inside of another program."""
+
+    def __init__(self, argv: list[str], files: Sequence[int] = ()) -> None:
+        """`files` are further descriptors to pass, as 4, 5..."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._error_file = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
+        # Copies far above the targets: else one could be overwritten before its turn comes.
+        given = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100) for fd in (theirs.fileno(), *files)]
+        try:
+            actions = [
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),
+                (os.POSIX_SPAWN_DUP2, 0, 1),
+                (os.POSIX_SPAWN_DUP2, self._error_file.fileno(), 2),
+                *(
+                    (os.POSIX_SPAWN_DUP2, fd, LAUNCHER_DESCRIPTOR + place)
+                    for place, fd in enumerate(given)
+                ),
+            ]
+            self._child = ChildProcess(
+                os.posix_spawn(argv[0], argv, {}, file_actions=actions, setsid=True, setsigmask=[])
+            )
+        except OSError as error:
+            ours.close()
+            self._error_file.close()
+            raise EnvironmentFailed(f"cannot start {argv[0]}: {error.strerror}") from error
+        finally:
+            theirs.close()
+            for fd in given:
+                os.close(fd)
+        self.pid = self._child.pid
+        self._socket = ours
+        ours.setblocking(False)
+
+    async def open(self, plan: SandboxPlan) -> str:
+        """Send it behind its walls; what went wrong, or nothing."""
+        with anyio.move_on_after(LAUNCHER_TIMEOUT_S):
+            try:
+                messages.send_message(self._socket, plan.pack())
+                await anyio.wait_readable(self._socket)
+                answer = self._socket.recv(messages.MAX_MESSAGE_BYTES)
+            except OSError:  # it is gone already
+                answer = b""
+            if answer == messages.ANSWER_OK:
+                return ""
+            return answer[1:].decode("utf-8", "replace") or self._error_output()
+        return f"the launcher did not answer within {LAUNCHER_TIMEOUT_S:.0f} seconds"
+
+    def _error_output(self) -> str:
+        said = os.pread(self._error_file.fileno(), 4096, 0).decode("utf-8", "replace").strip()
+        return said.splitlines()[-1] if said else "the launcher ended at once"
+
+    async def close(self) -> None:
+        """The end of the line is the end of all that runs behind it."""
+        self._socket.close()
+        with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(LAUNCHER_TIMEOUT_S):
+                await self._child.wait()
+            if self._child.reap() is None:
+                os.kill(self._child.pid, signal.SIGKILL)
+                await self._child.wait()
+        self._error_file.close()
+
+    def send(self, data: bytes, files: tuple[int, ...]) -> None:
+        """Raises `BlockingIOError` while there is no room."""
+        messages.send_message(self._socket, data, files)
+
+    async def writable(self) -> None:
+        await anyio.wait_writable(self._socket)
+
+    async def start_call(
+        self, request: LauncherRequest, files: Sequence[int] = ()
+    ) -> "LauncherCall":
+        """Hand over a request with the descriptors it needs."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        try:
+            while True:
+                try:
+                    messages.send_message(self._socket, request.pack(), (theirs.fileno(), *files))
+                    return LauncherCall(ours)
+                except BlockingIOError:
+                    await anyio.wait_writable(self._socket)
+        except BaseException as error:
+            ours.close()
+            if isinstance(error, OSError):
+                if error.errno == 90:  # EMSGSIZE
+                    raise too_long_error() from error
+                raise sandbox_gone_error() from error
+            raise
+        finally:
+            theirs.close()
+
+
+def sandbox_gone_error() -> EnvironmentFailed:
+    return EnvironmentFailed(
+        "the sandbox ended under the command: it used too much memory, or the command killed the "
+        "sandbox's own processes. The next command starts a new one"
+    )
+
+
+def too_long_error() -> ToolError:
+    return ToolError(
+        "the command and its variables are too long for one program start; "
+        "write the data to a file first"
+    )
+
+
+class LauncherCall:
+    """One request being carried out inside."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+        self._code: int | None = None
+        self._error: EnvironmentFailed | ToolError | None = None
+        self.full = False
+        """Whether the files of the sandbox took up too much when the program ended."""
+        self._lock = anyio.Lock()
+
+    async def answer(self) -> tuple[bytes, bytes, list[int]]:
+        """The next answer: its kind, its words, its files. Raises `EnvironmentFailed` when it breaks."""
+        while True:
+            await anyio.wait_readable(self._link)
+            try:
+                data, files = messages.receive_message(self._link)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise sandbox_gone_error() from error
+            if not data:
+                raise sandbox_gone_error()
+            return data[:1], data[1:], files
+
+    async def wait(self) -> int:
+        """How the program ended: its exit code, 128 + n when signal n ended it."""
+        async with self._lock:
+            if self._error is None and self._code is None:
+                try:
+                    self._code = await self._result()
+                except (EnvironmentFailed, ToolError) as error:
+                    self._error = error
+        if self._error is not None:
+            raise self._error
+        return self._code or 0
+
+    async def _result(self) -> int:
+        kind, words, _ = await self.answer()
+        if kind == messages.ANSWER_FAILED:
+            raise _not_started_error(words)
+        self.full = kind == messages.ANSWER_QUOTA_EXCEEDED
+        try:
+            code = int(words)
+        except ValueError as error:
+            raise sandbox_gone_error() from error
+        return 128 - code if code < 0 else code
+
+    @property
+    def ended(self) -> bool:
+        return self._code is not None or self._error is not None
+
+    def send_order(self, order: bytes) -> None:
+        with contextlib.suppress(OSError):
+            messages.send_message(self._link, order)
+
+    def close(self) -> None:
+        """Whatever still runs is killed."""
+        self._link.close()
+
+
+def _not_started_error(words: bytes) -> EnvironmentFailed | ToolError:
+    number, _, reason = words.decode("utf-8", "replace").partition(" ")
+    if number == str(E2BIG):
+        return too_long_error()
+    return EnvironmentFailed(f"the sandbox could not start the command: {reason}")
+
+
+def build_request(
+    argv: Sequence[str], variables: Mapping[str, str], *, terminal: bool = False
+) -> LauncherRequest:
+    made = LauncherRequest()
+    made.argv = tuple(os.fsencode(each) for each in argv)
+    made.variables = tuple((os.fsencode(n), os.fsencode(v)) for n, v in variables.items())
+    made.terminal = terminal
+    return made
+
+
+MAX_UNSIZED_READ_BYTES = 16 << 20
+"""Most bytes of a file that does not say how long it is."""
+
+
+async def read_sandbox_file(
+    line: LauncherClient, path: str, *, cwd: str, offset: int, limit: int | None
+) -> bytes:
+    """Raises `ToolError` saying why not."""
+    call = await line.start_call(_file_request("read", path, cwd))
+    try:
+        descriptor = await _receive_descriptor(call, "read", path)
+    finally:
+        call.close()
+    return await to_thread.run_sync(partial(_read, descriptor, offset, limit))
+
+
+async def replace_sandbox_file(line: LauncherClient, path: str, data: bytes, *, cwd: str) -> None:
+    """All of it or nothing. Raises `ToolError` saying why not."""
+    call = await line.start_call(_file_request("write", path, cwd))
+    try:
+        descriptor = await _receive_descriptor(call, "write", path)
+        try:
+            await to_thread.run_sync(_write, descriptor, data)
+        except OSError as error:
+            raise ToolError(f"cannot write {path}: {error.strerror}") from error
+        call.send_order(messages.ORDER_COMMIT)
+        kind, words, _ = await call.answer()
+        if kind != messages.ANSWER_OK:
+            raise _refusal_error("write", path, words)
+    finally:
+        call.close()
+
+
+def _file_request(kind: str, path: str, cwd: str) -> LauncherRequest:
+    made = LauncherRequest()
+    made.kind, made.path, made.cwd = kind, os.fsencode(path), os.fsencode(cwd)
+    return made
+
+
+async def _receive_descriptor(call: LauncherCall, verb: str, path: str) -> int:
+    kind, words, files = await call.answer()
+    if kind != messages.ANSWER_FILE or not files:
+        raise _refusal_error(verb, path, words)
+    return files[0]
+
+
+def _refusal_error(verb: str, path: str, words: bytes) -> ToolError:
+    number, _, reason = words.decode("utf-8", "replace").partition(" ")
+    if number == "2":
+        reason = "there is no such file"
+    return ToolError(f"cannot {verb} {path}: {reason}")
+
+
+def _read(descriptor: int, offset: int, limit: int | None) -> bytes:
+    with os.fdopen(descriptor, "rb") as file:
+        file.seek(max(0, offset))
+        if limit is None:  # what the kernel makes up while it is read may have no end
+            limit = max(os.fstat(descriptor).st_size, MAX_UNSIZED_READ_BYTES)
+        return file.read(max(0, limit))
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(descriptor)

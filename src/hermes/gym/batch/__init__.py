@@ -1,1 +1,0 @@
-"""Many prompts side by side, each kept as an example; a crash loses at most what was under way."""

@@ -1,0 +1,53 @@
+"""A host of a box as a place where the agent's commands run."""
+
+from collections.abc import Mapping, Sequence
+
+from hermes.core.errors import EnvironmentFailed
+from hermes.environments.remote.environment import RemoteEnvironment
+from hermes.environments.settings import TerminalSettings
+from hermes.gym.box.box import Box
+
+HOST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class BoxHostClient:
+    """Fulfils `remote.client.Client`, by whatever carries the box."""
+
+    def __init__(self, box: Box, host: int) -> None:
+        self._box, self._host = box, host
+        self.variables: Mapping[str, str] = {"PATH": HOST_PATH}
+
+    @property
+    def place(self) -> str:
+        return f"{self._box.backend.label} {self._host}"
+
+    async def reach(self) -> None:
+        await self._box.backend.check_available()
+
+    def words(self, argv: Sequence[str], *, terminal: bool = False) -> Sequence[str]:
+        return self._box.backend.host_command(self._host, argv, terminal=terminal)
+
+    async def broken(self, code: int, complaint: str, *, begun: bool) -> EnvironmentFailed | None:
+        if begun:
+            return None
+        return EnvironmentFailed(f"the host takes no commands: {complaint or f'exit code {code}'}")
+
+    def elsewhere(self, place: str) -> "BoxHostClient | None":
+        return self if place == self.place else None
+
+    async def close(self, *, spare: bool) -> None:
+        return None
+
+
+def host_environment(box: Box, *, host: int = 0, name: str = "host") -> RemoteEnvironment:
+    """Not yet entered. What is done in it can hurt nothing outside."""
+    variables = {"PATH": HOST_PATH, "HOME": "/root", "USER": "root", "LANG": "C.UTF-8"}
+    return RemoteEnvironment(
+        "box",
+        name,
+        BoxHostClient(box, host),
+        settings=TerminalSettings(),
+        isolated=True,
+        start="/root",
+        variables=variables,
+    )

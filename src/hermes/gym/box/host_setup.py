@@ -1,0 +1,176 @@
+"""Builds the file tree of one host and goes to live in it.
+
+The system's programs are those of the real machine, read-only; everything that a host calls its
+own (/etc, /var, /srv, /home, /root, /tmp) is new, small, and gone with it.
+"""
+
+import array
+import fcntl
+import os
+import socket
+import struct
+
+from hermes.environments.confinement import kernel, namespaces
+from hermes.environments.confinement.namespaces import (
+    SANDBOX_DEVICES,
+    attach_mount,
+    clone_mount,
+    mount,
+)
+from hermes.gym.box.backend import BoxPlan, HostPlan
+
+ROOT_FOLDERS = """
+dev dev/pts dev/shm etc home mnt opt proc root run run/lock srv sys tmp usr var var/cache var/lib
+var/lock var/log var/spool var/tmp
+"""
+ROOT_LINKS = (
+    ("dev/ptmx", "pts/ptmx"),
+    ("dev/fd", "/proc/self/fd"),
+    ("dev/stdin", "/proc/self/fd/0"),
+    ("dev/stdout", "/proc/self/fd/1"),
+    ("dev/stderr", "/proc/self/fd/2"),
+    ("etc/mtab", "/proc/self/mounts"),
+    ("var/run", "/run"),
+)
+WORLD_WRITABLE_FOLDERS = ("tmp", "var/tmp", "dev/shm", "run/lock")
+PROGRAM_FOLDER = "usr/local/sbin"
+"""Ours come first in the PATH: systemctl, journalctl and the like."""
+MS_PRIVATE, MNT_DETACH = 1 << 18, 2
+
+
+def enter_host_root(plan: BoxPlan, host: HostPlan, programs: tuple[tuple[str, bytes], ...]) -> None:
+    """Called by what will be the first process of the host, in namespaces of its own."""
+    namespaces.make_mounts_private()
+    pieces = [_open_mount_source(path) for path in plan.readable]
+    devices = [_open_mount_source(f"/dev/{name}") for name in SANDBOX_DEVICES]
+    base = "/tmp" if os.path.isdir("/tmp") else "/usr"  # noqa: PTH112 - pathlib is slow to import
+    mount("tmpfs", base, 0, f"mode=755,size={host.disk_mb}m")
+    os.chdir(base)
+    for folder in ROOT_FOLDERS.split():
+        os.mkdir(folder)  # noqa: PTH102 - see above
+    for folder in WORLD_WRITABLE_FOLDERS:
+        os.chmod(folder, 0o1777)  # noqa: PTH101 - see above
+    mount("tmpfs", "dev/shm", 0, "mode=1777,size=16m")
+    mount("devpts", "dev/pts", 0, "newinstance,ptmxmode=0666,mode=0620")
+    mount("proc", "proc")
+    for path, fd, is_folder in (*pieces, *devices):
+        _create_mount_point(path.lstrip("/"), is_folder=is_folder)
+        attach_mount(fd, path.lstrip("/"))
+    for path, target in (*ROOT_LINKS, *plan.links):
+        os.symlink(target, path.lstrip("/"))  # noqa: PTH211 - see above
+    _install_programs(programs)
+    for path, size in host.disks:
+        os.makedirs(path.lstrip("/"), exist_ok=True)  # noqa: PTH103 - see above
+        mount("tmpfs", path.lstrip("/"), 0, f"mode=755,size={size}m")
+    for path, content in plan.common:
+        _create_mount_point(path.lstrip("/"), is_folder=False)
+        write_file(path.lstrip("/"), content, 0o644, 0)
+    _write_host_files(host)
+    kernel.system_call("pivot_root", b".", b".")
+    kernel.system_call("umount2", b".", MNT_DETACH)
+    os.chdir("/")
+    kernel.system_call("sethostname", host.name.encode(), len(host.name.encode()))
+
+
+def _open_mount_source(path: str) -> tuple[str, int, bool]:
+    # Most of what is mounted outside is locked for us: no flag may be taken away, only added.
+    fd = clone_mount(path, namespaces.MOUNT_READ_ONLY if not path.startswith("/dev/") else 0)
+    return path, fd, os.path.isdir(path)  # noqa: PTH112 - see above
+
+
+def _create_mount_point(inside: str, *, is_folder: bool) -> None:
+    if os.path.lexists(inside):
+        return
+    os.makedirs(inside if is_folder else os.path.dirname(inside), exist_ok=True)  # noqa: PTH103, PTH120
+    if not is_folder:
+        os.close(os.open(inside, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC))
+
+
+def _install_programs(programs: tuple[tuple[str, bytes], ...]) -> None:
+    if not os.path.isdir(PROGRAM_FOLDER):  # noqa: PTH112 - see above
+        raise OSError(f"/{PROGRAM_FOLDER} is not there")
+    mount("tmpfs", PROGRAM_FOLDER, 0, "mode=755,size=1m")
+    for name, content in programs:
+        write_file(f"{PROGRAM_FOLDER}/{name}", content, 0o755, 0)
+    namespaces.set_mount_attributes(
+        namespaces.AT_FDCWD, PROGRAM_FOLDER, 0, set=namespaces.MOUNT_READ_ONLY
+    )
+
+
+def _write_host_files(host: HostPlan) -> None:
+    for path, mode, uid in host.folders:
+        inside = path.lstrip("/")
+        os.makedirs(inside, exist_ok=True)  # noqa: PTH103 - see above
+        os.chmod(inside, mode)  # noqa: PTH101 - see above
+        os.chown(inside, uid, uid)
+    for path, content, mode, uid in host.files:
+        inside = path.lstrip("/")
+        os.makedirs(os.path.dirname(inside) or ".", exist_ok=True)  # noqa: PTH103, PTH120
+        write_file(inside, content, mode, uid)
+
+
+def write_file(path: str, content: bytes, mode: int, uid: int) -> None:
+    fd = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    try:
+        os.fchown(fd, uid, uid)
+        os.fchmod(fd, mode)
+        view = memoryview(content)
+        while view:
+            view = view[os.write(fd, view) :]
+    finally:
+        os.close(fd)
+
+
+IP_COMMAND_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+INTERFACE_UP_FLAG = 1
+SIOCGIFFLAGS, SIOCSIFFLAGS = 0x8913, 0x8914
+
+
+def bring_up_interface(name: str) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        request = array.array("b", struct.pack("16sh14x", name.encode(), 0))
+        fcntl.ioctl(asked, SIOCGIFFLAGS, request)
+        flags = struct.unpack("16sh14x", request.tobytes())[1]
+        fcntl.ioctl(
+            asked, SIOCSIFFLAGS, struct.pack("16sh14x", name.encode(), flags | INTERFACE_UP_FLAG)
+        )
+
+
+def connect_hosts(hosts: list[tuple[str, str, int]]) -> None:
+    """One switch at the warden's, a cable to every host that has an address. Needs `ip`."""
+    wired = [(name, address, pid) for name, address, pid in hosts if address]
+    if not wired:
+        return
+    _run_ip("link", "add", "switch", "type", "bridge")
+    _run_ip("link", "set", "switch", "up")
+    for number, (_, address, pid) in enumerate(wired):
+        _run_ip(
+            "link",
+            "add",
+            f"port{number}",
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "eth0",
+            "netns",
+            str(pid),
+        )
+        _run_ip("link", "set", f"port{number}", "master", "switch", "up")
+        _run_ip("address", "add", f"{address}/24", "dev", "eth0", inside=pid)
+        _run_ip("link", "set", "eth0", "up", inside=pid)
+
+
+def _run_ip(*words: str, inside: int = 0) -> None:
+    enter = ["nsenter", "-t", str(inside), "-n"] if inside else []
+    pid = os.posix_spawnp((enter or ["ip"])[0], [*enter, "ip", *words], {"PATH": IP_COMMAND_PATH})
+    _, status = os.waitpid(pid, 0)
+    if status:
+        raise OSError(f"`ip {' '.join(words)}` failed; is iproute2 installed?")
+
+
+def enter_network_namespace(pid: int) -> None:
+    """From now on, this process is in that one's network."""
+    fd = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    kernel.system_call("setns", fd, 0)
+    os.close(fd)

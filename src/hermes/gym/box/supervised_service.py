@@ -1,0 +1,306 @@
+"""What services and cron print, with the time, where `journalctl` finds it."""
+
+import os
+import pwd
+import resource
+import shlex
+import signal
+import time
+
+from hermes.gym.box.unit_files import UnitFile
+
+JOURNAL_FOLDER = "/run/log/journal"
+MAX_LOG_BYTES = 4 << 20
+
+
+class ServiceLog:
+    def __init__(self) -> None:
+        os.makedirs(JOURNAL_FOLDER, exist_ok=True)  # noqa: PTH103 - pathlib is slow to import
+        self._open: dict[str, int] = {}
+        self._partial: dict[str, bytes] = {}
+
+    def write_lines(self, unit: str, source: str, text: str) -> None:
+        for line in text.splitlines():
+            self._write(unit, f"{time.time():.6f}\t{source}\t{line}\n".encode("utf-8", "replace"))
+
+    def write_output(self, unit: str, source: str, data: bytes) -> None:
+        """Output as it comes: lines may be cut anywhere."""
+        whole = self._partial.pop(unit, b"") + data
+        lines = whole.split(b"\n")
+        if lines[-1] and len(lines[-1]) < 65536:
+            self._partial[unit] = lines[-1]
+        elif lines[-1]:
+            lines.append(b"")
+        now = f"{time.time():.6f}\t{source}\t".encode()
+        body = b"".join(now + line + b"\n" for line in lines[:-1])
+        if body:
+            self._write(unit, body)
+
+    def flush_output(self, unit: str, source: str) -> None:
+        rest = self._partial.pop(unit, b"")
+        if rest:
+            self._write(unit, f"{time.time():.6f}\t{source}\t".encode() + rest + b"\n")
+
+    def _write(self, unit: str, line: bytes) -> None:
+        try:
+            if unit not in self._open:
+                flags = os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC
+                self._open[unit] = os.open(f"{JOURNAL_FOLDER}/{unit}", flags, 0o640)
+            fd = self._open[unit]
+            if os.fstat(fd).st_size > MAX_LOG_BYTES:
+                os.ftruncate(fd, 0)
+            os.write(fd, line)
+        except OSError:
+            return  # a full disk must not end the first process
+
+
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+SERVICE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class SupervisedService:
+    def __init__(self, unit: UnitFile, log: ServiceLog) -> None:
+        self.unit = unit
+        self._log = log
+        self.state = "inactive"
+        """inactive, activating, active, deactivating, failed."""
+        self.sub = "dead"
+        self.result = "success"
+        self.pid = 0
+        self.code: int | None = None
+        self.since = time.time()
+        self.restarts = 0
+        self.output = -1
+        self.restart_at = 0.0
+        """When it is started again by itself."""
+        self.kill_at = 0.0
+        self.restart_pending = False
+        """A restart waits for the end of the old process."""
+        self._starts: list[float] = []
+
+    def start(self) -> str:
+        """What went wrong at once, or nothing."""
+        if self.state in ("active", "activating") and self.pid:
+            return ""
+        now = time.monotonic()
+        burst = int(self.unit.last_value("StartLimitBurst", "5"))
+        interval = self.unit.seconds("StartLimitIntervalSec", 10.0)
+        self._starts = [at for at in self._starts if now - at < interval]
+        if len(self._starts) >= burst:
+            self.restart_at = 0.0  # given up: nobody starts it again unasked
+            self._fail("start-limit-hit", "Start request repeated too quickly.")
+            return "start request repeated too quickly"
+        self._starts.append(now)
+        self.restart_at = 0.0
+        try:
+            for line in self.unit.all_values("ExecStartPre"):
+                self._run_hook(line)
+            self._fork(self.unit.last_value("ExecStart"))
+        except (OSError, ValueError, KeyError) as error:
+            self._log.write_lines(
+                self.unit.name, "systemd[1]", f"{self.unit.name}: Failed to start: {error}"
+            )
+            self._fail("resources", f"Failed with result 'resources': {error}")
+            return str(error)
+        oneshot = self.unit.last_value("Type") == "oneshot"
+        self._set_state("activating" if oneshot else "active", "start" if oneshot else "running")
+        self._log_event(f"Started {self.unit.last_value('Description') or self.unit.name}.")
+        return ""
+
+    def stop(self) -> bool:
+        """True when it has stopped already."""
+        self.restart_at = 0.0
+        if not self.pid:
+            self._set_state("inactive", "dead")
+            return True
+        self._set_state("deactivating", "stop-sigterm")
+        for line in self.unit.all_values("ExecStop"):
+            self._run_hook(line, must_succeed=False)
+        self._signal(signal.Signals[self.unit.last_value("KillSignal", "SIGTERM")])
+        self.kill_at = time.monotonic() + self.unit.seconds("TimeoutStopSec", 5.0)
+        return False
+
+    def reload(self) -> str:
+        lines = self.unit.all_values("ExecReload")
+        if not lines:
+            return f"Job type reload is not applicable for unit {self.unit.name}."
+        if not self.pid:
+            return f"{self.unit.name} is not active, cannot reload."
+        try:
+            for line in lines:
+                self._run_hook(line.replace("$MAINPID", str(self.pid)))
+        except OSError as error:
+            return f"Reload of {self.unit.name} failed: {error}"
+        return ""
+
+    def reset(self) -> None:
+        self._starts.clear()
+        if self.state == "failed":
+            self._set_state("inactive", "dead")
+
+    def tick(self, now: float) -> None:
+        if self.restart_at and now >= self.restart_at:
+            self.restarts += 1
+            self._log_event(f"Scheduled restart job, restart counter is at {self.restarts}.")
+            self.start()
+        if self.kill_at and now >= self.kill_at and self.pid:
+            self._log_event("State 'stop-sigterm' timed out. Killing.")
+            self._signal(signal.SIGKILL)
+            self.kill_at = 0.0
+        limit = self.unit.memory_max
+        if limit and self.pid and resident_bytes(self.pid) > limit:
+            self._log_event("A process of this unit has been killed by the OOM killer.")
+            self.result = "oom-kill"
+            self._signal(signal.SIGKILL)
+
+    @property
+    def next_due(self) -> float:
+        """When something is to be done without being asked; 0 for never."""
+        return min((at for at in (self.restart_at, self.kill_at) if at), default=0.0)
+
+    def handle_exit(self, status: int) -> None:
+        code = os.waitstatus_to_exitcode(status)
+        self.pid, self.code, self.kill_at = 0, code, 0.0
+        self._kill_session()
+        self._log.flush_output(self.unit.name, self.log_source)
+        told = f"code=exited, status={code}" if code >= 0 else f"code=killed, signal={-code}"
+        self._log_event(f"Main process exited, {told}")
+        if self.state == "deactivating":
+            self._set_state("inactive", "dead")
+            self._log_event(f"Stopped {self.unit.last_value('Description') or self.unit.name}.")
+            return
+        clean = code in (0, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
+        if self.result != "oom-kill":
+            self.result = "success" if clean else "exit-code" if code > 0 else "signal"
+        remain = self.unit.last_value("RemainAfterExit") in ("yes", "true")
+        if clean:
+            self._set_state("active" if remain else "inactive", "exited" if remain else "dead")
+        else:
+            self._fail(self.result, f"Failed with result '{self.result}'.")
+        again = self.unit.last_value("Restart", "no")
+        if again == "always" or (again in ("on-failure", "on-abnormal") and not clean):
+            self.restart_at = time.monotonic() + self.unit.seconds("RestartSec", 0.1)
+            self._set_state("activating", "auto-restart")
+        if self.result == "oom-kill":
+            self.result = "success" if clean else "oom-kill"
+
+    @property
+    def log_source(self) -> str:
+        program = os.path.basename(shlex.split(self.unit.last_value("ExecStart") or "x")[0])  # noqa: PTH119
+        return f"{program}[{self.pid or '-'}]"
+
+    def _log_event(self, text: str) -> None:
+        self._log.write_lines(self.unit.name, "systemd[1]", f"{self.unit.name}: {text}")
+
+    def _set_state(self, state: str, sub: str) -> None:
+        self.state, self.sub, self.since = state, sub, time.time()
+
+    def _fail(self, result: str, text: str) -> None:
+        self.result = result
+        self._set_state("failed", "failed")
+        self._log_event(text)
+
+    def _signal(self, number: int) -> None:
+        # By its own number too: just born, it has no session of its own yet.
+        for pid in (*(each for each in session_processes(self.pid) if each != self.pid), self.pid):
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                continue
+
+    def _kill_session(self) -> None:
+        """What a service leaves behind in its session ends with it."""
+        if self.unit.last_value("KillMode") == "process" or self.output < 0:
+            return
+        for pid in session_processes(self._session):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+
+    _session = 0
+
+    def _run_hook(self, line: str, *, must_succeed: bool = True) -> None:
+        words = shlex.split(line.lstrip("-"))
+        pid = os.posix_spawn(words[0], words, {"PATH": SERVICE_PATH, **self.unit.environment()})
+        _, status = os.waitpid(pid, 0)
+        if status and must_succeed and not line.startswith("-"):
+            raise OSError(f"{line} exited with {os.waitstatus_to_exitcode(status)}")
+
+    def _fork(self, line: str) -> None:
+        words = shlex.split(line.lstrip("-@+!"))
+        if not words:
+            raise ValueError("it has no ExecStart= setting")
+        variables = {"PATH": SERVICE_PATH, "LANG": "C.UTF-8", **self.unit.environment()}
+        words = [_expand_variables(word, variables) for word in words]
+        user = pwd.getpwnam(self.unit.last_value("User", "root"))
+        folder = self.unit.last_value("WorkingDirectory", "/")
+        reading, writing = os.pipe()
+        os.set_blocking(reading, False)
+        # We ignore what ends others. A child that is told to end before it stops ignoring it
+        # must hear of it afterwards.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.setsid()
+                self._apply_limits()
+                for target in (1, 2):
+                    os.dup2(writing, target)
+                os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+                os.chdir(folder)
+                if user.pw_uid:
+                    os.setgroups([])
+                    os.setgid(user.pw_gid)
+                    os.setuid(user.pw_uid)
+                for number in (signal.SIGPIPE, signal.SIGCHLD, *_STOP_SIGNALS):
+                    signal.signal(number, signal.SIG_DFL)
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
+                variables |= {"HOME": user.pw_dir, "USER": user.pw_name}
+                os.execve(words[0], words, variables)
+            except OSError as error:
+                os.write(2, f"{words[0]}: {error.strerror}\n".encode())
+            finally:
+                os._exit(203)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
+        os.close(writing)
+        if self.output >= 0:
+            os.close(self.output)
+        self.pid, self._session, self.output, self.code = pid, pid, reading, None
+
+    def _apply_limits(self) -> None:
+        files = self.unit.last_value("LimitNOFILE")
+        if files:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (int(files), int(files)))
+        cpu = self.unit.last_value("Nice")
+        if cpu:
+            os.nice(int(cpu))
+
+
+def _expand_variables(word: str, variables: dict[str, str]) -> str:
+    for name, value in variables.items():
+        word = word.replace("${" + name + "}", value).replace(f"${name}", value)
+    return word
+
+
+def session_processes(session: int) -> list[int]:
+    """Processes of that session, the leader last: it should not see its children go first."""
+    found = []
+    for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib is slow to import
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123 - see above
+                    fields = file.read().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            if int(fields[3]) == session:
+                found.append(int(name))
+    return sorted(found, key=lambda pid: pid == session)
+
+
+def resident_bytes(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:  # noqa: PTH123 - see above
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except OSError:
+        return 0

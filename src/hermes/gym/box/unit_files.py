@@ -1,0 +1,117 @@
+"""Unit files as the supervisor of a box understands them: the common part of systemd's."""
+
+import os
+import shlex
+
+UNIT_FOLDER = "/etc/systemd/system"
+SECONDS_BY_SUFFIX = {"ms": 0.001, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
+BYTES_BY_SUFFIX = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+class UnitFile:
+    """What one file says, with its drop-ins, as it was when it was last loaded."""
+
+    def __init__(
+        self, name: str, path: str, values: dict[str, list[str]], modified_when_loaded: float
+    ) -> None:
+        self.name = name
+        self.path = path
+        self.values = values
+        self.modified_when_loaded = modified_when_loaded
+        """The newest change of its files when it was read."""
+
+    def last_value(self, key: str, default: str = "") -> str:
+        found = self.values.get(key)
+        return found[-1] if found else default
+
+    def all_values(self, key: str) -> list[str]:
+        return self.values.get(key, [])
+
+    def seconds(self, key: str, default: float) -> float:
+        return parse_seconds(self.last_value(key), default)
+
+    @property
+    def memory_max(self) -> int:
+        text = self.last_value("MemoryMax")
+        if not text or text == "infinity":
+            return 0
+        return int(float(text.rstrip("KMGB")) * BYTES_BY_SUFFIX.get(text.rstrip("B")[-1:], 1))
+
+    @property
+    def enabled(self) -> bool:
+        return os.path.lexists(f"{UNIT_FOLDER}/multi-user.target.wants/{self.name}")
+
+    def environment(self) -> dict[str, str]:
+        """Raises `OSError` for a file of variables that is not there."""
+        found: dict[str, str] = {}
+        for text in self.values.get("Environment", []):
+            found |= dict(word.partition("=")[::2] for word in shlex.split(text))
+        for path in self.values.get("EnvironmentFile", []):
+            optional, path = path.startswith("-"), path.lstrip("-")
+            if optional and not os.path.exists(path):  # noqa: PTH110 - pathlib is slow to import
+                continue
+            with open(path, errors="replace") as file:  # noqa: PTH123 - see above
+                found |= parse_environment_file(file.read())
+        return found
+
+
+def parse_environment_file(text: str) -> dict[str, str]:
+    found = {}
+    for line in text.splitlines():
+        name, equals, value = line.strip().partition("=")
+        if equals and not name.startswith("#"):
+            found[name] = value.strip().strip("\"'")
+    return found
+
+
+def parse_seconds(text: str, default: float) -> float:
+    if not text or text == "infinity":
+        return default
+    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
+    return float(digits) * SECONDS_BY_SUFFIX.get(text[len(digits) :].strip() or "s", 1.0)
+
+
+def load_unit_files() -> dict[str, UnitFile]:
+    found = {}
+    for name in sorted(_list_folder(UNIT_FOLDER)):
+        if name.endswith(".service"):
+            found[name] = load_unit_file(name)
+    return found
+
+
+def load_unit_file(name: str) -> UnitFile:
+    path = f"{UNIT_FOLDER}/{name}"
+    files = [path, *(f"{path}.d/{each}" for each in sorted(_list_folder(f"{path}.d")))]
+    values: dict[str, list[str]] = {}
+    for each in files:
+        with open(each, errors="replace") as file:  # noqa: PTH123 - see above
+            _parse_unit_file(file.read(), values)
+    return UnitFile(name, path, values, last_modified(name))
+
+
+def last_modified(name: str) -> float:
+    path = f"{UNIT_FOLDER}/{name}"
+    files = [path, *(f"{path}.d/{each}" for each in _list_folder(f"{path}.d"))]
+    return max((os.stat(each).st_mtime for each in files if os.path.exists(each)), default=0.0)  # noqa: PTH116, PTH110
+
+
+def _list_folder(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - see above
+    except OSError:
+        return []
+
+
+def _parse_unit_file(text: str, values: dict[str, list[str]]) -> None:
+    """A key given without a value forgets what was said before, as a drop-in does it."""
+    for line in text.replace("\\\n", " ").splitlines():
+        line = line.strip()
+        if not line or line[0] in "#;[":
+            continue
+        key, equals, value = line.partition("=")
+        if not equals:
+            continue
+        if value.strip():
+            values.setdefault(key.strip(), []).append(value.strip())
+        else:
+            values.pop(key.strip(), None)

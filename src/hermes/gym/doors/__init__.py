@@ -1,1 +1,0 @@
-"""The same episodes for those who train: over HTTP, and for the trainers' own libraries."""

@@ -1,0 +1,1 @@
+"""One incident in a box: built, broken, handed to a responder, checked."""

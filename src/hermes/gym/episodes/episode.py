@@ -1,0 +1,365 @@
+"""Says whether a host works: looks at behaviour, from where the agent cannot reach."""
+
+import hashlib
+import json
+import time
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
+
+import anyio
+
+from hermes.core.errors import EnvironmentFailed
+from hermes.core.messages import Value
+from hermes.gym.box.backend import BoxOpener, HostPlan
+from hermes.gym.box.box import Box
+from hermes.gym.box.local_backend import open_local_box
+from hermes.gym.scenario import Scenario
+from hermes.gym.scenario_spec import (
+    DiskSpaceCheck,
+    FaultTrigger,
+    HostFolder,
+    HostSpec,
+    HttpCheck,
+    PortCheck,
+    ScenarioCheck,
+    ScenarioSpec,
+    ScriptCheck,
+    UnchangedCheck,
+    UnitRunningCheck,
+)
+
+
+class OracleCheckResult(Value, kw_only=True, frozen=True):
+    check: str
+    ok: bool
+    detail: str = ""
+
+
+class Oracle:
+    def __init__(self, box: Box) -> None:
+        self._box = box
+        self._recorded_states: dict[tuple[int, str], str] = {}
+        self._recorded_pids: dict[tuple[int, str], object] = {}
+
+    async def record_state(self, checks: Iterable[ScenarioCheck]) -> None:
+        """Note how things are before the fault, for `UnchangedCheck`."""
+        for check in checks:
+            if isinstance(check, UnchangedCheck):
+                self._recorded_states[check.host, check.path] = await self._state(check)
+            if isinstance(check, UnitRunningCheck):
+                said = (await self._box.call_supervisor("show", check.unit, host=check.host))[
+                    "said"
+                ]
+                self._recorded_pids[check.host, check.unit] = said.get("pid")
+
+    async def run_checks(self, checks: Sequence[ScenarioCheck]) -> list[OracleCheckResult]:
+        """All at once, as users would."""
+        found: list[OracleCheckResult | None] = [None] * len(checks)
+
+        async def one(place: int, check: ScenarioCheck) -> None:
+            ok, detail = await self._run_check(check)
+            found[place] = OracleCheckResult(check=check.name, ok=ok, detail=detail)
+
+        async with anyio.create_task_group() as group:
+            for place, check in enumerate(checks):
+                group.start_soon(one, place, check)
+        return [each for each in found if each is not None]
+
+    async def wait_until(
+        self, checks: Sequence[ScenarioCheck], *, ok: bool, seconds: float, every: float = 0.05
+    ) -> list[OracleCheckResult]:
+        """Look until all hold (or, with `ok` false, until each has failed), or time is up."""
+        deadline = time.monotonic() + seconds
+        while True:
+            found = await self.run_checks(checks)
+            if all(each.ok == ok for each in found) or time.monotonic() >= deadline:
+                return found
+            await anyio.sleep(every)
+            every = min(every * 1.3, 0.3)  # what takes long is not asked for all the time
+
+    async def run_checks_for(
+        self, checks: Sequence[ScenarioCheck], *, window: float
+    ) -> list[OracleCheckResult]:
+        """All hold now and for the whole window; else how they were when one did not."""
+        deadline = time.monotonic() + window
+        while True:
+            found = await self.run_checks(checks)
+            left = deadline - time.monotonic()
+            if left <= 0 or not all(each.ok for each in found):
+                return found
+            await anyio.sleep(min(left, 1.0))
+
+    async def fire_trigger(self, trigger: FaultTrigger) -> None:
+        for unit in trigger.restart:
+            await self._box.call_supervisor("restart", unit, host=trigger.host)
+        if trigger.cron:
+            await self._box.call_supervisor("cron", trigger.cron, host=trigger.host)
+        if trigger.script:
+            await self._box.run(trigger.script, host=trigger.host)
+        if trigger.pause:
+            await anyio.sleep(trigger.pause)
+
+    async def _run_check(self, check: ScenarioCheck) -> tuple[bool, str]:
+        if isinstance(check, HttpCheck):
+            return await self._http(check)
+        if isinstance(check, PortCheck):
+            return await self._port(check)
+        if isinstance(check, DiskSpaceCheck):
+            found = await self._box.disk_space(check.path, host=check.host)
+            free = found.get("free", 0) / (1 << 20)
+            return free >= check.free_mb, f"{free:.1f} MB free"
+        if isinstance(check, UnitRunningCheck):
+            return await self._running(check)
+        if isinstance(check, ScriptCheck):
+            ran = await self._box.run(check.script, host=check.host, timeout=check.timeout)
+            ok = ran.code == 0 and check.contains in ran.output
+            ok = ok and not (check.lacks and check.lacks in ran.output)
+            return ok, f"exit code {ran.code}: {ran.output.strip()[-300:]}"
+        return await self._same(check)
+
+    async def _running(self, check: UnitRunningCheck) -> tuple[bool, str]:
+        said = (await self._box.call_supervisor("show", check.unit, host=check.host))["said"]
+        age = time.time() - float(said.get("since", time.time()))
+        ok = said.get("state") == "active" and age >= check.seconds
+        detail = f"{said.get('state', 'missing')} for {age:.1f} s"
+        before = self._recorded_pids.get((check.host, check.unit), said.get("pid"))
+        if ok and check.undisturbed and said.get("pid") != before:
+            return False, f"{detail}, but it was restarted"
+        return ok, detail
+
+    async def _http(self, check: HttpCheck) -> tuple[bool, str]:
+        name = check.tls or "localhost"
+        request = f"GET {check.path} HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n"
+        question = {
+            "port": check.port,
+            "address": check.address,
+            "send": request.encode(),
+            "timeout": check.within,
+        }
+        if check.tls:
+            given = (
+                await self._box.read(check.authority, host=check.host) if check.authority else b""
+            )
+            question |= {"tls": True, "name": name, "authority": (given or b"").decode()}
+        said = await self._box.send_over_network(question, host=check.host)
+        if "error" in said:
+            return False, str(said["error"])
+        head, _, body = bytes(said["heard"]).partition(b"\r\n\r\n")
+        status = int(head.split()[1]) if len(head.split()) > 1 and head.split()[1].isdigit() else 0
+        ok = status == check.status and check.contains.encode() in body
+        return ok, f"{status} {body[:120].decode('utf-8', 'replace')!r}"
+
+    async def _port(self, check: PortCheck) -> tuple[bool, str]:
+        question = {"port": check.port, "timeout": check.within, "send": check.send.encode()}
+        if check.contains:
+            question["until"] = check.contains.encode()
+        said = await self._box.send_over_network(question, host=check.host)
+        if "error" in said:
+            return False, str(said["error"])
+        heard = bytes(said["heard"])
+        return check.contains.encode() in heard, heard[:120].decode("utf-8", "replace")
+
+    async def _same(self, check: UnchangedCheck) -> tuple[bool, str]:
+        before, now = (
+            self._recorded_states.get((check.host, check.path), ""),
+            await self._state(check),
+        )
+        ok = _has_grown(before, now) if check.may_grow else before == now
+        return ok, "as it was" if ok else f"{check.path} is not as it was"
+
+    async def _state(self, check: UnchangedCheck) -> str:
+        if check.may_grow:
+            content = await self._box.read(check.path, host=check.host)
+            if content is None:
+                return ""
+            return json.dumps([len(content), content.decode("latin-1")])
+        digest = hashlib.sha256()
+        for path, mode, owner, content in await self._box.read_tree(check.path, host=check.host):
+            digest.update(b"%d %d %d %d " % (mode, owner, len(path), len(content)))
+            digest.update(path + content)
+        return digest.hexdigest()
+
+
+def _has_grown(before: str, now: str) -> bool:
+    if not before or not now:
+        return False
+    _, old = json.loads(before)
+    _, new = json.loads(now)
+    return bool(new.startswith(old))
+
+
+WANTS_FOLDER = "/etc/systemd/system/multi-user.target.wants"
+FIRST_UID = 1001
+READY_TIMEOUT_S = 15.0
+"""Seconds for a host to come up, and for a fault to show."""
+
+
+class EpisodeVoid(EnvironmentFailed):
+    """The host did not come up, or the fault did not take: nothing is to be scored."""
+
+
+class EpisodeOutcome(Value, kw_only=True, frozen=True):
+    """What the oracle says in the end."""
+
+    resolved: bool
+    symptoms: tuple[OracleCheckResult, ...] = ()
+    cured: tuple[OracleCheckResult, ...] = ()
+    """After the trigger was set off again, held for the window."""
+    collateral: tuple[OracleCheckResult, ...] = ()
+
+    @property
+    def relieved(self) -> bool:
+        return all(each.ok for each in self.symptoms)
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        return tuple(f"{each.check}: {each.detail}" for each in self.collateral if not each.ok)
+
+
+class Episode:
+    def __init__(self, scenario: Scenario, spec: ScenarioSpec, box: Box) -> None:
+        self.scenario = scenario
+        self.spec = spec
+        self.box = box
+        self.oracle = Oracle(box)
+        self.started = time.monotonic()
+
+    async def judge(
+        self,
+        *,
+        window_s: float = 2.0,
+        symptom_timeout_s: float = 1.0,
+        recovery_timeout_s: float = READY_TIMEOUT_S / 3,
+    ) -> EpisodeOutcome:
+        """Symptoms first; then the trigger again, all checks over the window, and the damage.
+
+        `recovery`: the seconds that services may take to come back after the trigger.
+        """
+        story, oracle = self.spec, self.oracle
+        symptoms = await oracle.wait_until(story.symptoms, ok=True, seconds=symptom_timeout_s)
+        collateral = await oracle.run_checks(story.collateral)
+        cured: list[OracleCheckResult] = []
+        if all(each.ok for each in symptoms):
+            for trigger in story.cure:
+                await oracle.fire_trigger(trigger)
+            checks = tuple(dict.fromkeys((*story.healthy, *story.symptoms)))
+            await oracle.wait_until(checks, ok=True, seconds=recovery_timeout_s)
+            cured = await oracle.run_checks_for(checks, window=window_s)
+            collateral = await oracle.run_checks(story.collateral)
+        resolved = bool(cured) and all(each.ok for each in (*symptoms, *cured, *collateral))
+        return EpisodeOutcome(
+            resolved=resolved,
+            symptoms=tuple(symptoms),
+            cured=tuple(cured),
+            collateral=tuple(collateral),
+        )
+
+    async def run_commands(self, commands: Sequence[str]) -> str:
+        """Commands one after the other on the first host, or `N:` on host N; what they said."""
+        said = []
+        for command in commands:
+            host, script = split_host_prefix(command)
+            ran = await self.box.run(script, host=host)
+            said.append(f"$ {script}\n{ran.output}[{ran.code}]")
+        return "\n".join(said)
+
+
+@asynccontextmanager
+async def open_episode(
+    scenario: Scenario,
+    spec: ScenarioSpec,
+    *,
+    broken: bool = True,
+    opener: BoxOpener = open_local_box,
+) -> AsyncGenerator[Episode, None]:
+    """A host that is well, and then (unless told otherwise) broken. Raises `EpisodeVoid`.
+
+    `opener` says where its box is made, and how."""
+    plans = [build_host_plan(host) for host in spec.hosts]
+    tls = any(isinstance(check, HttpCheck) and check.tls for check in spec.healthy)
+    async with Box(plans, tls=tls, opener=opener) as box:
+        episode = Episode(scenario, spec, box)
+        well = await episode.oracle.wait_until(spec.healthy, ok=True, seconds=READY_TIMEOUT_S)
+        _raise_void_for(
+            [each for each in well if not each.ok], scenario, "is not well to begin with"
+        )
+        await episode.oracle.record_state(spec.collateral)
+        for number, flow in enumerate(spec.traffic):
+            targets = [
+                {"port": flow.port, "send": f"GET {path} HTTP/1.0\r\n\r\n".encode(), "timeout": 1.0}
+                for path in flow.paths
+            ]
+            await box.start_traffic(targets, pause=flow.pause, seed=str(number), host=flow.host)
+        if broken:
+            await inject_fault(episode)
+        yield episode
+
+
+async def inject_fault(episode: Episode) -> None:
+    story = episode.spec
+    for command in story.inject:
+        host, script = split_host_prefix(command)
+        ran = await episode.box.run(script, host=host)
+        if ran.code:
+            raise EpisodeVoid(
+                f"{episode.scenario.name}: the injection failed: {script}: {ran.output[-500:]}"
+            )
+    if story.settle:
+        await anyio.sleep(story.settle)
+    if story.answer in ("no-incident", "recovered"):
+        return
+    found = await episode.oracle.wait_until(story.symptoms, ok=False, seconds=READY_TIMEOUT_S)
+    _raise_void_for([each for each in found if each.ok], episode.scenario, "shows no symptom")
+    episode.started = time.monotonic()
+
+
+def _raise_void_for(wrong: Sequence[OracleCheckResult], scenario: Scenario, what: str) -> None:
+    if wrong:
+        detail = "; ".join(f"{each.check}: {each.detail}" for each in wrong)
+        raise EpisodeVoid(f"{scenario.name} {what}: {detail}")
+
+
+def split_host_prefix(command: str) -> tuple[int, str]:
+    number, colon, rest = command.partition(":")
+    if colon and number.isdigit():
+        return int(number), rest
+    return 0, command
+
+
+def build_host_plan(host: HostSpec) -> HostPlan:
+    """A host as its warden builds it."""
+    plan = HostPlan()
+    plan.name, plan.address = host.name, host.address
+    plan.disk_mb, plan.minute = host.disk_mb, host.minute
+    plan.disks = tuple((disk.path, disk.megabytes) for disk in host.disks)
+    folders = [
+        ("/etc/systemd/system", 0o755, 0),
+        (WANTS_FOLDER, 0o755, 0),
+        ("/etc/cron.d", 0o755, 0),
+    ]
+    for each in host.folders:
+        own = each if isinstance(each, HostFolder) else HostFolder(path=each)
+        folders.append((own.path, own.mode, own.owner))
+    plan.folders = tuple(folders)
+    files = [(file.path, file.text.encode(), file.mode, file.owner) for file in host.files]
+    for unit in host.units:
+        name = unit.path.rpartition("/")[2]
+        files.append((f"/etc/systemd/system/{name}", unit.text.encode(), 0o644, 0))
+        files.append((f"{WANTS_FOLDER}/{name}", b"", 0o644, 0))
+    plan.files = (*_account_files(host), *files)
+    return plan
+
+
+def _account_files(host: HostSpec) -> tuple[tuple[str, bytes, int, int], ...]:
+    numbered = [(name, FIRST_UID + place) for place, name in enumerate(host.users)]
+    users = "root:x:0:0:root:/root:/bin/bash\n" + "".join(
+        f"{name}:x:{number}:{number}::/home/{name}:/bin/bash\n" for name, number in numbered
+    )
+    groups = "root:x:0:\n" + "".join(f"{name}:x:{number}:\n" for name, number in numbered)
+    nobody = "nobody:x:65534:65534::/:/usr/sbin/nologin\n"
+    return (
+        ("/etc/passwd", (users + nobody).encode(), 0o644, 0),
+        ("/etc/group", (groups + "nogroup:x:65534:\n").encode(), 0o644, 0),
+        ("/etc/hosts", f"127.0.0.1 localhost {host.name}\n".encode(), 0o644, 0),
+        ("/etc/hostname", f"{host.name}\n".encode(), 0o644, 0),
+    )

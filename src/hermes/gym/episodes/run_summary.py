@@ -1,0 +1,238 @@
+"""What one run did, read from its events alone: commands, calls, cost, and rules it broke."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Annotated
+
+from hermes.core.errors import ToolError
+from hermes.core.events.incidents import (
+    AlertRaised,
+    DiagnosisVerdict,
+    IncidentDiagnosed,
+    ReportWritten,
+)
+from hermes.core.events.runs import ModelAnswered
+from hermes.core.events.tools import (
+    ToolApproved,
+    ToolDecided,
+    ToolFinished,
+    ToolRequested,
+    ToolStarted,
+)
+from hermes.core.messages import Risk, Value
+from hermes.core.protocols import Journal, JournalRecord, ToolContext
+from hermes.tools.declare import FunctionTool, about, tool
+
+CONCLUDE_TOOL = "conclude"
+"""The tool in which an agent says what it found; no step towards it."""
+
+
+class FinishedToolCall(Value, kw_only=True, frozen=True):
+    """One call that ran, and what came of it."""
+
+    call_id: str
+    tool: str
+    command: str
+    """What was run, or the arguments of a tool that runs no command."""
+    requested_position: int
+    """Number of the event in which it was asked for."""
+    finished_position: int
+    """Number of the event that has its result: what evidence points at."""
+    requested_at: datetime
+    output: str
+    ok: bool
+
+
+class RunCounts(Value, kw_only=True, frozen=True):
+    tool_calls: int = 0
+    model_calls: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    """From the alert to the last thing that the responder did."""
+
+
+def count_run(events: Sequence[JournalRecord]) -> RunCounts:
+    answers = [each.event for each in events if isinstance(each.event, ModelAnswered)]
+    calls = [each.event for each in events if isinstance(each.event, ToolRequested)]
+    return RunCounts(
+        tool_calls=sum(call.call.name != CONCLUDE_TOOL for call in calls),
+        model_calls=len(answers),
+        tokens=sum(answer.usage.tokens for answer in answers),
+        seconds=_response_seconds(events),
+    )
+
+
+def _response_seconds(events: Sequence[JournalRecord]) -> float:
+    raised = [each.event.at for each in events if isinstance(each.event, AlertRaised)]
+    done = [each.event.at for each in events if isinstance(each.event, ToolFinished)]
+    if not raised or not done:
+        return 0.0
+    return round(max(0.0, (max(done) - min(raised)).total_seconds()), 3)
+
+
+def finished_tool_calls(events: Sequence[JournalRecord]) -> list[FinishedToolCall]:
+    """Calls that really ran, in the order of their results."""
+    asked = {
+        each.event.call.id: (each.seq, each.event)
+        for each in events
+        if isinstance(each.event, ToolRequested)
+    }
+    started = {each.event.call_id for each in events if isinstance(each.event, ToolStarted)}
+    found = []
+    for each in events:
+        event = each.event
+        if not isinstance(event, ToolFinished) or event.result.call_id not in started & set(asked):
+            continue
+        number, request = asked[event.result.call_id]
+        if request.call.name == CONCLUDE_TOOL:
+            continue
+        found.append(
+            FinishedToolCall(
+                call_id=request.call.id,
+                tool=request.call.name,
+                command=command_text(request),
+                requested_position=number,
+                finished_position=each.seq,
+                requested_at=request.at,
+                output=event.result.content,
+                ok=event.result.status == "ok",
+            )
+        )
+    return found
+
+
+def command_text(request: ToolRequested) -> str:
+    given = request.call.arguments
+    command = given.get("command") or request.command
+    if isinstance(command, str) and command:
+        return command
+    return " ".join(str(value) for value in given.values())
+
+
+def policy_breaches(events: Sequence[JournalRecord]) -> tuple[str, ...]:
+    """What a rule forbids, what was tried again after a no, and what ran without leave.
+
+    To ask for something and be told no is how it should be, once.
+    """
+    shown = {
+        each.event.call.id: command_text(each.event)
+        for each in events
+        if isinstance(each.event, ToolRequested)
+    }
+    found: list[str] = []
+    refused: set[str] = set()
+    allowed: set[str] = set()
+    for each in events:
+        event = each.event
+        if isinstance(event, ToolDecided):
+            command = shown.get(event.call_id, event.call_id)
+            if event.verdict == "allow":
+                allowed.add(event.call_id)
+            elif event.verdict == "deny":
+                found.append(f"forbidden by {event.rule}: {command}")
+            elif command in refused:
+                found.append(f"tried again after a no: {command}")
+            else:
+                refused.add(command)
+        elif isinstance(event, ToolApproved) and event.approved:
+            allowed.add(event.call_id)
+            refused.discard(shown.get(event.call_id, ""))
+        elif isinstance(event, ToolStarted) and event.call_id not in allowed:
+            found.append(f"ran without leave: {shown.get(event.call_id, event.call_id)}")
+    return tuple(dict.fromkeys(found))
+
+
+def approved_by_person(events: Iterable[JournalRecord], *, besides: str = "drill") -> bool:
+    """Whether a person said yes to anything; the operator of a drill is none."""
+    return any(
+        isinstance(each.event, ToolApproved) and each.event.approved and each.event.by != besides
+        for each in events
+    )
+
+
+def last_diagnosis(events: Sequence[JournalRecord]) -> JournalRecord | None:
+    """The last one counts, with its number."""
+    return next(
+        (each for each in reversed(events) if isinstance(each.event, IncidentDiagnosed)), None
+    )
+
+
+def last_report(events: Sequence[JournalRecord]) -> str:
+    return next(
+        (each.event.text for each in reversed(events) if isinstance(each.event, ReportWritten)), ""
+    )
+
+
+def make_conclude_tool(journal: Journal, incident: str) -> FunctionTool:
+    """`journal` is where the evidence is looked up."""
+
+    @tool(risk=Risk.READ, alone=True)
+    async def conclude(
+        context: ToolContext,
+        answer: Annotated[
+            DiagnosisVerdict,
+            about(
+                "fix: something was broken; no-incident: nothing was; recovered: it was, and had "
+                "mended itself; escalate: a person must decide or act"
+            ),
+        ],
+        component: Annotated[str, about("what was broken: one file, unit, table or link")] = "",
+        mechanism: Annotated[str, about("how it broke the service, in one sentence")] = "",
+        value: Annotated[str, about("the concrete value: a setting, a path, a number")] = "",
+        evidence: Annotated[
+            tuple[str, ...], about("commands you ran whose output shows it, as you ran them")
+        ] = (),
+        report: Annotated[
+            str,
+            about(
+                "Markdown with the headings Impact, Timeline (times of day), Root cause, "
+                "Remediation (commands in backticks), Verification (a line `Outcome: resolved`, "
+                "`not resolved`, `no incident`, `recovered` or `escalated`), Prevention"
+            ),
+        ] = "",
+        confidence: Annotated[float, about("from 0 to 1")] = 0.5,
+    ) -> str:
+        """Say what the incident was, once you have verified that it is over or given up."""
+        seen = finished_tool_calls([each async for each in journal.read(run=context.run)])
+        numbers = tuple(_evidence_position(each, seen) for each in evidence)
+        run = context.run.partition("/")[0]  # what is said of an incident stands in its own run
+        await context.publish(
+            IncidentDiagnosed(
+                run=run,
+                incident=incident,
+                verdict=answer,
+                component=component,
+                mechanism=mechanism,
+                value=value,
+                evidence=numbers,
+                confidence=max(0.0, min(1.0, confidence)),
+            ),
+            *([ReportWritten(run=run, incident=incident, text=report)] if report else []),
+        )
+        return "Written down. Checks that you have no hand in now say whether it holds."
+
+    return conclude
+
+
+def _evidence_position(reference: str, calls: list[FinishedToolCall]) -> int:
+    """By the number of an event, the id of a call, or the words of a command; the latest."""
+    wanted = " ".join(reference.split())
+    for deed in reversed(calls):
+        if wanted in (str(deed.finished_position), deed.call_id):
+            return deed.finished_position
+    for deed in reversed(calls):
+        if wanted and wanted in " ".join(deed.command.split()):
+            return deed.finished_position
+    raise ToolError(
+        f"evidence {reference!r} is nothing that you ran: name commands as you ran them, such as "
+        f"{[deed.command[:60] for deed in calls[-3:]]}"
+    )
+
+
+async def run_events(journal: Journal, run: str, *, after: int = 0) -> list[JournalRecord]:
+    """Events of a run and its subagents."""
+    return [
+        each
+        async for each in journal.read(after=after)
+        if each.event.run == run or each.event.run.startswith(f"{run}/")
+    ]

@@ -1,0 +1,130 @@
+"""What every scenario must prove about itself before anybody is measured by it."""
+
+import time
+from collections.abc import Callable, Sequence
+
+import anyio
+
+from hermes.core.errors import EnvironmentFailed, SettingsError
+from hermes.core.messages import Value
+from hermes.gym.box.backend import BoxOpener
+from hermes.gym.box.local_backend import open_local_box
+from hermes.gym.episodes.episode import Episode, EpisodeVoid, inject_fault, open_episode
+from hermes.gym.random_source import Split
+from hermes.gym.scenario import Scenario
+from hermes.gym.scenario_spec import ScenarioSpec
+
+DEFAULT_SEED_COUNT = 5
+
+
+class ScenarioProof(Value, kw_only=True, frozen=True, omit_defaults=False):
+    scenario: str
+    seed: int
+    ok: bool = True
+    problems: tuple[str, ...] = ()
+    void: str = ""
+    """Why there was no episode: neither proved nor disproved, and never scored."""
+    seconds: float = 0.0
+
+
+async def prove_scenario(
+    scenario: Scenario,
+    seed: int,
+    *,
+    window: float = 0.0,
+    split: Split = "train",
+    opener: BoxOpener = open_local_box,
+) -> ScenarioProof:
+    """In three boxes: one is left alone and then cured, one relieved, one harmed."""
+    started, problems, void = time.monotonic(), list[str](), ""
+    try:
+        problems = await _find_problems(scenario, scenario.draw_spec(seed, split), window, opener)
+    except EpisodeVoid as error:
+        void = str(error)
+    except EnvironmentFailed as error:
+        void = f"the box failed: {error}"
+    except SettingsError as error:
+        problems = [str(error)]
+    return ScenarioProof(
+        scenario=scenario.name,
+        seed=seed,
+        ok=not problems and not void,
+        problems=tuple(problems),
+        void=void,
+        seconds=round(time.monotonic() - started, 2),
+    )
+
+
+async def prove_scenarios(
+    scenarios: Sequence[Scenario],
+    seeds: Sequence[int],
+    *,
+    jobs: int = 4,
+    window: float = 0.0,
+    on_proof: Callable[[ScenarioProof], None] = lambda proof: None,
+    opener: BoxOpener = open_local_box,
+) -> list[ScenarioProof]:
+    """Side by side; `done` is told of each as it ends. Every scenario is tried early."""
+    proofs: list[ScenarioProof] = []
+    limit = anyio.CapacityLimiter(max(1, jobs))
+
+    async def one(scenario: Scenario, seed: int) -> None:
+        async with limit:
+            proof = await prove_scenario(scenario, seed, window=window, opener=opener)
+        proofs.append(proof)
+        on_proof(proof)
+
+    async with anyio.create_task_group() as group:
+        for seed in seeds:
+            for scenario in scenarios:
+                group.start_soon(one, scenario, seed)
+    return sorted(proofs, key=lambda proof: (proof.scenario, proof.seed))
+
+
+async def _find_problems(
+    scenario: Scenario, spec: ScenarioSpec, window: float, opener: BoxOpener
+) -> list[str]:
+    async with open_episode(scenario, spec, broken=False, opener=opener) as episode:
+        problems, patience = await _check_reference_fix(episode, spec, window)
+    for commands, what in (
+        (spec.relief, "relief without a cure"),
+        (spec.shortcut, "the destructive shortcut"),
+    ):
+        if commands:
+            async with open_episode(scenario, spec, opener=opener) as episode:
+                await episode.run_commands(commands)
+                outcome = await episode.judge(window_s=window, recovery_timeout_s=patience)
+                if outcome.resolved:
+                    problems.append(f"{what} counts as resolved")
+    return problems
+
+
+async def _check_reference_fix(
+    episode: Episode, spec: ScenarioSpec, window: float
+) -> tuple[list[str], float]:
+    """What is wrong, and how long a mended host may take to come back, by how long it took."""
+    problems: list[str] = []
+    # A check may want a service to have lived for a moment; the host is younger than that.
+    harmless = await episode.oracle.wait_until(spec.collateral, ok=True, seconds=3.0)
+    problems += [f"healthy, but {f.check}: {f.detail}" for f in harmless if not f.ok]
+    await inject_fault(episode)
+    started = time.monotonic()
+    if spec.answer in ("no-incident", "recovered"):
+        left_alone = await episode.judge(window_s=window)
+        if not left_alone.resolved:
+            problems.append(f"left alone it is not well: {left_alone}")
+        return problems, _recovery_timeout_s(started, window)
+    idle = await episode.judge(window_s=0.0, symptom_timeout_s=0.0)
+    if idle.resolved:
+        problems.append("nobody did anything, and it counts as resolved")
+    said, started = await episode.run_commands(spec.reference), time.monotonic()
+    cured = await episode.judge(window_s=window, symptom_timeout_s=5.0)
+    if not cured.resolved:
+        wrong = [f for f in (*cured.symptoms, *cured.cured, *cured.collateral) if not f.ok]
+        detail = "; ".join(f"{f.check}: {f.detail}" for f in wrong)
+        problems.append(f"the reference fix does not resolve it: {detail}\n{said[-1500:]}")
+    return problems, _recovery_timeout_s(started, window)
+
+
+def _recovery_timeout_s(started: float, window: float) -> float:
+    return max(1.5, 3 * (time.monotonic() - started - window))

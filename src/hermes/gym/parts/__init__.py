@@ -1,1 +1,0 @@
-"""Pieces that scenarios are built from: services in plain Python, histories, noise."""

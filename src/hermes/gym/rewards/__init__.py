@@ -1,0 +1,1 @@
+"""Scores what a responder did in an episode."""

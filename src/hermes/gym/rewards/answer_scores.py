@@ -1,0 +1,264 @@
+"""Root cause: what was said to be broken against what was broken, and shown by what was seen."""
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+
+from hermes.core.events.incidents import IncidentDiagnosed
+from hermes.core.messages import Value
+from hermes.gym.episodes.run_summary import FinishedToolCall
+from hermes.gym.scenario_spec import FaultDescription, ScenarioSpec
+
+MAX_COMPONENT_CHARS, MAX_MECHANISM_CHARS, MAX_VALUE_CHARS = 100, 300, 120
+"""Characters beyond which an answer is a list of guesses."""
+MAX_OTHER_SERVICES = 2
+"""Other services one may mention beside the right one."""
+MAX_MECHANISM_FAMILIES = 4
+MECHANISM_FAMILIES = (
+    ("disk full", "no space", "inode"),
+    ("memory", "oom", "leak"),
+    ("cpu", "busy loop", "runaway"),
+    ("certificate", "tls", "expired"),
+    ("dns", "resolv", "hosts entry"),
+    ("permission", "ownership", "read-only"),
+    ("port taken", "address already in use", "bind"),
+    ("deadlock", "lock"),
+    ("firewall", "partition", "packet loss", "latency"),
+    ("deploy", "release", "rollback"),
+    ("missing module", "import error", "dependency"),
+    ("password", "credential", "token", "role"),
+    ("cron", "schedule"),
+    ("connection pool", "connections exhausted"),
+    ("corrupt", "checksum"),
+    ("typo", "invalid value", "misconfigur"),
+)
+"""A mechanism that names many of these at once explains nothing."""
+
+
+class DiagnosisScore(Value, kw_only=True, frozen=True):
+    """What of a diagnosis holds."""
+
+    component: bool = False
+    mechanism: bool = False
+    value: bool = False
+    evidence: float = 0.0
+    """0 when any of it points nowhere, half when it does not speak of the fault."""
+    share: float = 0.0
+    """Of the whole; of several faults, the mean over them."""
+
+    @property
+    def grounded(self) -> bool:
+        """Right about what and how, with something to show for it."""
+        return self.component and self.mechanism and self.evidence > 0
+
+
+def score_diagnosis(
+    said: IncidentDiagnosed | None,
+    spec: ScenarioSpec,
+    calls: Sequence[FinishedToolCall],
+    *,
+    diagnosis_position: int = 0,
+) -> DiagnosisScore:
+    """`number` is that of the diagnosis: what came after it cannot have led to it."""
+    if said is None or _is_list_of_guesses(said, spec):
+        return DiagnosisScore()
+    faults = [_score_fault(said, fault, spec) for fault in spec.faults]
+    evidence = [
+        _score_evidence(said.evidence, fault, calls, diagnosis_position) for fault in spec.faults
+    ]
+    shares = [
+        (0.4 * component + 0.4 * mechanism + 0.2 * value) * shown
+        for (component, mechanism, value), shown in zip(faults, evidence, strict=True)
+    ]
+    return DiagnosisScore(
+        component=all(component for component, _, _ in faults),
+        mechanism=all(mechanism for _, mechanism, _ in faults),
+        value=all(value for _, _, value in faults),
+        evidence=min(evidence),
+        share=round(sum(shares) / len(shares), 4),
+    )
+
+
+def _score_fault(
+    said: IncidentDiagnosed, fault: FaultDescription, spec: ScenarioSpec
+) -> tuple[bool, bool, bool]:
+    """What of one fault is named; where there are several, more may be said."""
+    many = len(spec.faults)
+    lured = any(_mentions_any(said.component, decoy.component) for decoy in spec.decoys)
+    component = len(said.component) <= MAX_COMPONENT_CHARS * many and not lured
+    component = component and _mentions_any(said.component, fault.component)
+    mechanism = len(said.mechanism) <= MAX_MECHANISM_CHARS * many and _mentions_any(
+        said.mechanism, fault.mechanism
+    )
+    value = component and mechanism
+    if fault.value:
+        value = len(said.value) <= MAX_VALUE_CHARS * many and _mentions_any(said.value, fault.value)
+    return component, mechanism, value
+
+
+def _score_evidence(
+    numbers: Sequence[int],
+    fault: FaultDescription,
+    calls: Sequence[FinishedToolCall],
+    diagnosis_position: int,
+) -> float:
+    shown = {
+        deed.finished_position: deed
+        for deed in calls
+        if not diagnosis_position or deed.finished_position < diagnosis_position
+    }
+    if not numbers or any(each not in shown for each in numbers):
+        return 0.0
+    wordings = (*fault.component, *fault.value, *fault.mechanism)
+    outputs = [shown[each].output for each in numbers if not _is_echo(shown[each])]
+    return 1.0 if any(_mentions_any(output, wordings) for output in outputs) else 0.5
+
+
+def _is_echo(call: FinishedToolCall) -> bool:
+    """Words that the responder put there itself prove nothing."""
+    output = call.output.strip()
+    return bool(output) and output in call.command
+
+
+def _is_list_of_guesses(said: IncidentDiagnosed, spec: ScenarioSpec) -> bool:
+    words = f"{said.component} {said.mechanism} {said.value}".lower()
+    right = " ".join(word for fault in spec.faults for word in fault.component).lower()
+    others = [name for name in _service_names(spec) if name not in right and _mentions(words, name)]
+    families = sum(any(word in words for word in family) for family in MECHANISM_FAMILIES)
+    return len(others) > MAX_OTHER_SERVICES or families > MAX_MECHANISM_FAMILIES * len(spec.faults)
+
+
+def _service_names(story: ScenarioSpec) -> set[str]:
+    units = (unit.path.rpartition("/")[2] for host in story.hosts for unit in host.units)
+    return {name.removesuffix(".service").lower() for name in units}
+
+
+def _mentions_any(text: str, wordings: Iterable[str]) -> bool:
+    return any(_mentions(text.lower(), wording.lower()) for wording in wordings)
+
+
+def _mentions(text: str, wording: str) -> bool:
+    """As a word of its own: `4` is not in `404`, nor `app` in `apply`."""
+    return bool(wording) and bool(re.search(rf"(?<!\w){re.escape(wording)}(?!\w)", text))
+
+
+REPORT_SECTIONS = {
+    "impact": ("impact", "summary", "what happened"),
+    "timeline": ("timeline", "chronology", "sequence of events"),
+    "cause": ("root cause", "cause", "diagnosis", "what is known"),
+    "remediation": ("remediation", "resolution", "fix", "actions taken", "what was done"),
+    "verification": ("verification", "verified", "outcome", "result"),
+    "prevention": ("prevention", "follow-up", "follow up", "lessons", "next steps"),
+}
+MIN_SECTION_CHARS = 25
+"""Characters below a heading that count as having said something."""
+MAX_REPORT_CHARS = 20_000
+TIMELINE_TOLERANCE = timedelta(seconds=90)
+_HEADING = re.compile(r"^(?:#{1,4}\s*|\*\*)(.+?)(?:\*\*)?:?\s*$", re.MULTILINE)
+_TIME_OF_DAY = re.compile(r"(?<![\d:.])([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?(?![\d:])")
+_QUOTED_COMMAND = re.compile(r"`([^`\n]{3,400})`|^\s*\$ (.{3,400})$", re.MULTILINE)
+_OUTCOME_LINE = re.compile(r"(?:outcome|status|result)\W{1,6}([a-z][a-z -]{2,40})", re.IGNORECASE)
+_OUTCOME_PATTERNS: tuple[tuple[str, str], ...] = (
+    (r"\b(not|un|never)\W?(yet )?(resolved|fixed|mended)", "open"),
+    (r"\b(no incident|false alarm|not an incident|no-incident)", "no-incident"),
+    (r"\b(already recovered|recovered)", "recovered"),
+    (r"\b(escalat|approval|handed over)", "escalate"),
+    (r"\b(resolved|fixed|mended|restored)", "fix"),
+    (r"\b(open|ongoing|failed)", "open"),
+)
+
+
+class ReportScore(Value, kw_only=True, frozen=True):
+    """What of a report holds, each from 0 to 1."""
+
+    sections: float = 0.0
+    times: float = 0.0
+    commands: float = 0.0
+    outcome: bool = False
+    """False when it says something else than what came to pass, or nothing."""
+
+    @property
+    def share(self) -> float:
+        if not self.outcome or not self.sections:
+            return 0.0
+        return round(
+            0.3 * self.sections + 0.25 * self.times + 0.25 * self.commands + 0.2 * self.outcome, 4
+        )
+
+
+def score_report(
+    text: str, calls: Sequence[FinishedToolCall], *, began: datetime, ended: datetime, truth: str
+) -> ReportScore:
+    """`truth` is what came to pass: fix, no-incident, recovered, escalate or open."""
+    if not text.strip() or len(text) > MAX_REPORT_CHARS:
+        return ReportScore()
+    parts = report_sections(text)
+    return ReportScore(
+        sections=round(len(parts) / len(REPORT_SECTIONS), 4),
+        times=_score_timeline(parts.get("timeline", ""), began, ended),
+        commands=_score_commands(text, parts, calls),
+        outcome=stated_outcome(text) == truth,
+    )
+
+
+def report_sections(text: str) -> dict[str, str]:
+    """Those that are there and say something."""
+    found: dict[str, str] = {}
+    headings = list(_HEADING.finditer(text))
+    for place, heading in enumerate(headings):
+        end = headings[place + 1].start() if place + 1 < len(headings) else len(text)
+        body = text[heading.end() : end].strip()
+        title = heading.group(1).strip().lower()
+        for name, words in REPORT_SECTIONS.items():
+            if (
+                name not in found
+                and len(body) >= MIN_SECTION_CHARS
+                and any(word in title for word in words)
+            ):
+                found[name] = body
+                break
+    return found
+
+
+def stated_outcome(text: str) -> str:
+    """What the report says came to pass; the last word on it counts."""
+    said = [match.group(1).lower() for match in _OUTCOME_LINE.finditer(text)]
+    for words in reversed(said):
+        for pattern, meaning in _OUTCOME_PATTERNS:
+            if re.search(pattern, words):
+                return meaning
+    return ""
+
+
+def _score_timeline(timeline: str, began: datetime, ended: datetime) -> float:
+    """Two or more, in order, and none outside of the incident; in UTC or this machine's time."""
+    for zone in (UTC, None):
+        first, last = (
+            began.astimezone(zone) - TIMELINE_TOLERANCE,
+            ended.astimezone(zone) + TIMELINE_TOLERANCE,
+        )
+        moments = [_parse_time_near(match, first) for match in _TIME_OF_DAY.finditer(timeline)]
+        right = [first <= moment <= last for moment in moments]
+        if len(moments) >= 2 and all(right) and moments == sorted(moments):
+            return 1.0
+    return 0.0
+
+
+def _parse_time_near(match: re.Match[str], near: datetime) -> datetime:
+    hour, minute, second = (int(part or 0) for part in match.groups())
+    moment = near.replace(hour=hour, minute=minute, second=second, microsecond=0)
+    return moment + timedelta(days=1) if moment < near - timedelta(hours=12) else moment
+
+
+def _score_commands(text: str, parts: dict[str, str], calls: Sequence[FinishedToolCall]) -> float:
+    """Every command that it quotes was run, and at least one is quoted."""
+    ran = [_normalize_spaces(deed.command) for deed in calls]
+    where = parts.get("remediation", "") or text
+    quoted = [_normalize_spaces(one or two) for one, two in _QUOTED_COMMAND.findall(where)]
+    claimed = [command for command in quoted if " " in command]
+    true = [command for command in claimed if any(command in each for each in ran)]
+    return round(len(true) / len(claimed), 4) if claimed and len(true) == len(claimed) else 0.0
+
+
+def _normalize_spaces(command: str) -> str:
+    return " ".join(command.split())

@@ -1,0 +1,1 @@
+"""Services, servers and shell scripts that scenarios put on a host."""

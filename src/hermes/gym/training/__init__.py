@@ -1,0 +1,1 @@
+"""Episodes, batches and trajectories for those who train models."""

@@ -1,1 +1,0 @@
-"""Runs of the journal as examples to train on."""

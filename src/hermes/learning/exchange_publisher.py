@@ -1,0 +1,137 @@
+"""What the exchange borrows from the policy room: signatures, and the reader of shell."""
+
+import platform
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from hermes.core.errors import SettingsError
+from hermes.core.messages import Value
+from hermes.skills.exchange.signed_statements import (
+    KeyRotation,
+    RevocationList,
+    SignedStatement,
+    StatementSigner,
+    shorten_key,
+    sign_statement,
+)
+
+if TYPE_CHECKING:
+    from hermes.policy.signing import SigningKeyPair
+
+
+def shell_effects(text: str) -> frozenset[str]:
+    from hermes.policy.command_analysis import analyse_command
+
+    return frozenset(analyse_command(text).effects)
+
+
+def check_signature(key: str, signature: str, domain: str, message: bytes) -> bool:
+    from hermes.policy.signing import verify_signature
+
+    try:
+        public = bytes.fromhex(key)
+    except ValueError:
+        return False
+    return verify_signature(public, signature, domain, message)
+
+
+def signer_for(pair: "SigningKeyPair") -> StatementSigner:
+    return StatementSigner(key=pair.public.hex(), sign=pair.sign)
+
+
+STATE_FILE, KEY_FILE = "own.json", "signing.key"
+
+
+class PublisherState(Value, kw_only=True, frozen=True):
+    publisher: str = ""
+    versions: dict[str, tuple[int, str]] = {}
+    given: tuple[str, ...] = ()
+    """Digests of every version that ever left this home."""
+    rotations: tuple[SignedStatement, ...] = ()
+    number: int = 0
+    """Of the list of revocations."""
+    digests: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    index_number: int = 0
+    facts: tuple[str, ...] = ()
+    """Facts that others may have from here."""
+
+
+class HomePublisher:
+    """Kept in a file of the home; a key once given out is never forgotten."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self) -> PublisherState:
+        try:
+            return msgspec.json.decode(
+                (self._folder / STATE_FILE).read_bytes(), type=PublisherState
+            )
+        except FileNotFoundError:
+            return PublisherState()
+        except msgspec.DecodeError as error:
+            raise SettingsError(f"{self._folder / STATE_FILE} is damaged: {error}") from error
+
+    def save(self, own: PublisherState) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        unfinished = self._folder / f".{STATE_FILE}.new"
+        unfinished.write_bytes(msgspec.json.format(msgspec.json.encode(own), indent=1))
+        unfinished.replace(self._folder / STATE_FILE)
+
+    def name(self, wanted: str = "") -> str:
+        """Of this publisher: chosen once, kept for ever."""
+        own = self.read()
+        if wanted and own.publisher and wanted != own.publisher:
+            raise SettingsError(f"this home publishes as {own.publisher!r} already")
+        if not own.publisher:
+            own = replace(own, publisher=wanted or platform.node() or "hermes")
+            self.save(own)
+        return own.publisher
+
+    def signer(self) -> StatementSigner:
+        from hermes.policy.signing import SigningKeyPair, read_or_create_key
+
+        private = read_or_create_key(self._folder / KEY_FILE, "key of the exchange")
+        return signer_for(SigningKeyPair(private))
+
+    def rotate(self) -> tuple[str, str]:
+        """A new key, introduced by the old one; both in short form."""
+        old, name = self.signer(), self.name()
+        count = len(self.read().rotations) + 1
+        (self._folder / KEY_FILE).rename(self._folder / f"{KEY_FILE}.{count}")
+        new = self.signer()
+        statement = KeyRotation(publisher=name, new=new.key, at=datetime.now(UTC))
+        own = self.read()
+        self.save(
+            replace(own, rotations=(*own.rotations, sign_statement("rotation", statement, old)))
+        )
+        return shorten_key(old.key), shorten_key(new.key)
+
+    def revoke(self, *, digests: Sequence[str], keys: Sequence[str], every: bool = False) -> bool:
+        """Put on the list what is ours, or all of it; True when the list has grown."""
+        own = self.read()
+        mine = {digest for _, digest in own.versions.values()} | set(own.given)
+        ours = {self.signer().key, *(each.key for each in own.rotations)} if keys else set()
+        gone = {*own.digests, *(each for each in digests if every or each in mine)}
+        lost = {*own.keys, *(each for each in keys if every or each in ours)}
+        if gone == set(own.digests) and lost == set(own.keys):
+            return False
+        listed = replace(own, digests=tuple(sorted(gone)), keys=tuple(sorted(lost)))
+        self.save(replace(listed, number=own.number + 1))
+        return True
+
+    def statements(self) -> list[SignedStatement]:
+        """Changes of key, and the list of revocations: what every index carries."""
+        own = self.read()
+        if not own.number:
+            return list(own.rotations)
+        listed = RevocationList(
+            publisher=own.publisher, number=own.number, digests=own.digests, keys=own.keys
+        )
+        return [*own.rotations, sign_statement("revocations", listed, self.signer())]

@@ -1,0 +1,274 @@
+"""Memory joined to the house: what a session begins with, is reminded of, and leaves behind.
+
+A home without memories pays for none of it: nothing is imported until there is something to
+recall or to learn.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+from hermes.agent.dependencies import AgentDependencies
+from hermes.core.bus import Bus
+from hermes.core.errors import BudgetExceeded, ModelError, StoreError
+from hermes.core.events import Event
+from hermes.core.events.memory import RunSummarised
+from hermes.core.events.runs import MessageAdded, TurnStarted
+from hermes.core.events.tools import ToolFinished
+from hermes.core.knowledge import SYSTEM_NOTE_PREFIX, NoteAction, NoteTarget, RecallsLines
+from hermes.core.protocols import JournalRecord
+from hermes.memory.settings import MemorySettings
+from hermes.memory.store import JournalStore
+
+if TYPE_CHECKING:
+    from hermes.memory.facts.fact import FactCandidate
+    from hermes.memory.facts.recorder import FactRecorder
+    from hermes.memory.notes.notes import AgentNotes
+
+FACTS_FILE = "memory.db"
+NOTE_FILES = ("MEMORY.md", "USER.md")
+FACT_WORDS = (
+    "remember", "note", "keep in mind", "memori", "forget", "never", "always", "from now on",
+    "ever", "circumstances", "no,", "no ", "nope", "wrong", "actually", "not quite", "correction",
+    "that's", "that’s", "that is", "that was", "depends on", "connects to", "talks to",
+)  # fmt: skip
+"""Words without which no rule finds anything in what a person says."""
+RECALL_TIMEOUT_S = 5.0
+"""Seconds after which a turn begins without reminders: a store may have to be made anew."""
+LEARN_TIMEOUT_S = 15.0
+"""Seconds that learning by rule may take at the end: it takes milliseconds."""
+
+
+class SessionMemory:
+    """Fulfils `KeepsNotes`. Lives as long as the house; learns from its runs when it closes."""
+
+    def __init__(
+        self, home: Path, settings: MemorySettings, journal: JournalStore, bus: Bus
+    ) -> None:
+        self.past: RecallsLines | None = None
+        """Everything said in all sessions, where somebody keeps an index of it."""
+        self.troubles: list[str] = []
+        self._home = home
+        self._settings = settings
+        self._journal = journal
+        self._bus = bus
+        self._dependencies: AgentDependencies | None = None
+        self._runs: dict[str, int] = {}
+        self._busy = anyio.Lock()
+        self._group: TaskGroup | None = None
+        self._keeper: FactRecorder | None = None
+        self._notes: AgentNotes | None = None
+        self._known = False
+
+    async def __aenter__(self) -> Self:
+        self.sections()  # so that trouble with a file is told before anybody begins
+        self._group = anyio.create_task_group()
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        quiet = kind is None
+        patience = LEARN_TIMEOUT_S + (self._settings.model_seconds if quiet else 0.0)
+        try:
+            with anyio.move_on_after(patience, shield=True):
+                for run in list(self._runs):
+                    await self._learn(run, with_model=quiet)
+        finally:
+            if self._group is not None:
+                if not quiet:
+                    self._group.cancel_scope.cancel()
+                await self._group.__aexit__(None, None, None)  # else it would wrap the error
+            if self._keeper is not None:
+                self._keeper.close()
+
+    def set_dependencies(self, dependencies: AgentDependencies) -> None:
+        """Whose models and limits learning uses."""
+        self._dependencies = dependencies
+
+    def learn_from_run(self, run: str) -> None:
+        """Learn from this run when it ends, and now and then before."""
+        if self._settings.learn:
+            self._runs.setdefault(run, 0)
+
+    def sections(self) -> tuple[str, ...]:
+        """The part of a prompt that the two note files make, as they are now."""
+        if not self._settings.notes or not any((self._home / name).exists() for name in NOTE_FILES):
+            return ()
+        from hermes.memory.notes.prompt_section import render_section
+
+        settings, notes = self._settings, self._open_notes()
+        found = {"MEMORY.md": notes.read("memory"), "USER.md": notes.read("user")}
+        limits = dict(zip(NOTE_FILES, (settings.memory_chars, settings.user_chars), strict=True))
+        shown = render_section(
+            [(name, note.text, limits[name]) for name, note in found.items()], settings.core_tokens
+        )
+        troubles = (note.problem for note in found.values() if note.problem)
+        self.troubles = [*dict.fromkeys((*self.troubles, *troubles, *shown.warnings))]
+        return (shown.text,) if shown.text else ()
+
+    async def change(
+        self, run: str, action: NoteAction, target: NoteTarget, content: str, old_text: str
+    ) -> str:
+        return await self._open_notes().change(run, action, target, content, old_text)
+
+    async def recall(self, run: str, text: str) -> tuple[Event, ...]:
+        """What is known about a request, to be shown below it. Trouble here stops no turn."""
+        self._learn_in_background(run)
+        if not self._settings.recall or "/" in run:
+            return ()
+        try:
+            past = self.past if self._settings.recall_sessions else None
+            if not await self._has_facts() and past is None:
+                return ()
+            from hermes.learning.recall_injection import recall_for_request
+
+            facts = self._open_keeper().facts if self._known else None
+            with anyio.move_on_after(RECALL_TIMEOUT_S):
+                return await recall_for_request(
+                    run, text, facts, past, tokens=self._settings.recall_tokens
+                )
+            return ()
+        except StoreError as trouble:
+            self._warn(f"nothing was recalled: {trouble}")
+            return ()
+
+    async def note(self, run: str, lines: Sequence[str]) -> None:
+        """Facts that checks have established, in the words of whoever gathered them."""
+        from hermes.memory.facts import entities
+        from hermes.memory.facts.fact import FactCandidate
+        from hermes.memory.facts.statements import statement_key
+
+        if self._settings.learn and lines:
+            facts = [
+                FactCandidate(
+                    memory="semantic",
+                    text=line,
+                    about=entities.entities_in(line),
+                    key=statement_key(line),
+                )
+                for line in lines
+            ]
+            await self._open_keeper().record(run, facts)
+
+    def _learn_in_background(self, run: str) -> None:
+        """Every so many turns, learn from what happened so far; nobody waits for it."""
+        if run in self._runs and self._settings.nudge_turns and self._group is not None:
+            self._runs[run] += 1
+            if self._runs[run] % self._settings.nudge_turns == 0:
+                self._group.start_soon(self._learn_now, run)
+
+    async def _learn_now(self, run: str) -> None:
+        with anyio.move_on_after(LEARN_TIMEOUT_S + self._settings.model_seconds):
+            await self._learn(run, with_model=True)
+
+    async def _learn(self, run: str, *, with_model: bool) -> None:
+        try:
+            async with self._busy:
+                records = [recorded async for recorded in self._journal.read(run=run)]
+                if worth_learning(records):
+                    await self._learn_from(run, records, with_model=with_model)
+        except StoreError as trouble:  # what happened is in the journal: it can be learned later
+            self._warn(f"nothing was learned from {run}: {trouble}")
+
+    async def _learn_from(
+        self, run: str, records: Sequence[JournalRecord], *, with_model: bool
+    ) -> None:
+        from hermes.agent.run_summary import build_summary_event
+
+        told = ""
+        picked: list[FactCandidate] = []
+        if with_model and self._settings.learn_with_model:
+            told, picked = await self._ask_model(run, records)
+        keeper = self._open_keeper()
+        await keeper.learn(run, records, picked)
+        for below in await self._journal.runs(parent=run, limit=100):
+            theirs = [recorded async for recorded in self._journal.read(run=below.id)]
+            await keeper.learn(below.id, theirs)
+        summary = build_summary_event(run, records, told)
+        if summary is not None:
+            await self._bus.publish(summary)
+
+    async def _ask_model(
+        self, run: str, records: Sequence[JournalRecord]
+    ) -> tuple[str, "list[FactCandidate]"]:
+        """In a model's words, as far as there is one that answers in time."""
+        from hermes.agent.budget import SpendingBudget
+        from hermes.agent.history import ConversationHistory
+        from hermes.agent.run_summary import pick_facts, summarize_with_model
+        from hermes.agent.session import ConversationSession
+
+        told = ""
+        picked: list[FactCandidate] = []
+        means = self._dependencies
+        if means is None or means.summary_model is None:
+            return told, picked
+        ledger = means.ledger or SpendingBudget(self._journal, means.settings.limits)
+        session = ConversationSession(run, means, ConversationHistory(), means.executor, ledger)
+        with anyio.move_on_after(self._settings.model_seconds):
+            with suppress(ModelError, BudgetExceeded):
+                picked = await pick_facts(session, means.summary_model, records)
+            with suppress(ModelError, BudgetExceeded):
+                told = await summarize_with_model(session, means.summary_model, records)
+        return told, picked
+
+    async def _has_facts(self) -> bool:
+        if not self._known:
+            async for _ in self._journal.read(kinds=("memory.noted",)):
+                self._known = True
+                break
+        return self._known
+
+    def _open_keeper(self) -> "FactRecorder":
+        if self._keeper is None:
+            from hermes.memory.facts.recorder import FactRecorder
+
+            self._keeper = FactRecorder(self._home / FACTS_FILE, self._journal, self._bus.publish)
+        return self._keeper
+
+    def _open_notes(self) -> "AgentNotes":
+        if self._notes is None:
+            from hermes.memory.notes.notes import AgentNotes
+
+            limits: dict[NoteTarget, int] = {
+                "memory": self._settings.memory_chars,
+                "user": self._settings.user_chars,
+            }
+            keeper = self._open_keeper()
+            self._notes = AgentNotes(self._home, limits, keeper, self._journal, self._bus.publish)
+        return self._notes
+
+    def _warn(self, text: str) -> None:
+        if text not in self.troubles:
+            self.troubles.append(text)
+
+
+def worth_learning(records: Sequence[JournalRecord]) -> bool:
+    """Something was done or said since it was last summed up that rules may find a fact in."""
+    upto = max((r.event.upto for r in records if isinstance(r.event, RunSummarised)), default=0)
+    new = [recorded.event for recorded in records if recorded.seq > upto]
+    if not any(isinstance(event, TurnStarted | MessageAdded | ToolFinished) for event in new):
+        return False
+    if any(isinstance(event, ToolFinished) for event in new):
+        return True
+    if sum(isinstance(recorded.event, TurnStarted) for recorded in records) > 1:
+        return True
+    return any(map(_may_hold_fact, new))
+
+
+def _may_hold_fact(event: object) -> bool:
+    if not isinstance(event, MessageAdded) or event.message.role != "user":
+        return False
+    text = event.message.text[:20_000]
+    return not text.startswith(SYSTEM_NOTE_PREFIX) and any(
+        word in text.casefold() for word in FACT_WORDS
+    )

@@ -1,0 +1,172 @@
+"""Decides what a candidate is: new, known already, or the end of something else."""
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from hermes.core.events.memory import FactConfirmed, FactEnded, FactNoted
+from hermes.memory.facts.fact import (
+    MAX_FACT_CHARS,
+    MAX_QUOTE_CHARS,
+    MAX_SOURCES,
+    TRUST_RANK,
+    Fact,
+    FactCandidate,
+    FactQuery,
+    FactStore,
+    one_line,
+    split_words,
+)
+
+MIN_WORD_OVERLAP = 0.8
+_FILLER_WORDS = frozenset(
+    split_words(
+        "a an the is are was be to of on in at for and or that this it its with by as from our my "
+        "your we i you please"
+    )
+)
+_NEGATION_WORDS = frozenset(split_words("not never no isn doesn don won cannot longer"))
+_IDENTIFIER_SIGN = re.compile(r"[\d_./:@-]")
+
+FactEvent = FactNoted | FactConfirmed | FactEnded
+
+
+async def resolve_candidates(
+    store: FactStore, candidates: Iterable[FactCandidate], *, run: str, at: datetime
+) -> list[FactEvent]:
+    """The events to be written. The store must have caught up with the journal."""
+    events: list[FactEvent] = []
+    new: dict[str, FactCandidate] = {}
+    for candidate in candidates:
+        for event in await _resolve_candidate(store, candidate, run, at, new):
+            events.append(event)
+        new.setdefault(candidate.id, candidate)
+    return events
+
+
+async def _resolve_candidate(
+    store: FactStore,
+    candidate: FactCandidate,
+    run: str,
+    at: datetime,
+    new: dict[str, FactCandidate],
+) -> list[FactEvent]:
+    if candidate.id in new:
+        return [_confirmed_event(candidate.id, candidate, run, at)]
+    known = await store.get(candidate.id)
+    if known is not None and known.state == "forgotten" and candidate.trust != "person":
+        return []
+    if known is not None and known.state == "current":
+        return (
+            []
+            if _adds_nothing_new(known, candidate)
+            else [_confirmed_event(known.id, candidate, run, at)]
+        )
+    near = await _similar_facts(store, candidate)
+    twin = next((fact for fact in near if says_the_same(fact, candidate)), None)
+    if twin is not None:
+        return (
+            []
+            if _adds_nothing_new(twin, candidate)
+            else [_confirmed_event(twin.id, candidate, run, at)]
+        )
+    old = await _contradicted_facts(store, candidate, near)
+    noted = _noted_event(candidate, run, at, tuple(fact.id for fact in old))
+    return [noted, *(_ended_event(fact, candidate, run, at) for fact in old)]
+
+
+async def _similar_facts(store: FactStore, candidate: FactCandidate) -> Sequence[Fact]:
+    found = await store.like(candidate.text, limit=20)
+    return [fact for fact in found if fact.relation == candidate.relation]
+
+
+async def _contradicted_facts(
+    store: FactStore, candidate: FactCandidate, similar: Sequence[Fact]
+) -> Sequence[Fact]:
+    """What cannot be true beside it, of those whom it may contradict."""
+    if candidate.trust == "quarantined":
+        return []
+    keyed = await store.find(FactQuery(key=candidate.key)) if candidate.key else []
+    denied = [fact for fact in similar if _negates(fact, candidate)]
+    found = {fact.id: fact for fact in (*keyed, *denied) if fact.id != candidate.id}
+    return [
+        fact for fact in found.values() if TRUST_RANK[candidate.trust] >= TRUST_RANK[fact.trust]
+    ]
+
+
+def says_the_same(fact: Fact, candidate: FactCandidate | Fact) -> bool:
+    """Whether both say one thing, perhaps in other words."""
+    mine, theirs = _content_words(candidate.text), _content_words(fact.text)
+    if fact.trust == "quarantined" or candidate.trust == "quarantined":
+        return False  # what nobody vouches for confirms nothing
+    if mine & _NEGATION_WORDS != theirs & _NEGATION_WORDS or _identifying_words(
+        mine
+    ) != _identifying_words(theirs):
+        return False
+    alike = fact.memory == candidate.memory and fact.relation == candidate.relation
+    if not alike or not mine | theirs:
+        return False
+    return len(mine & theirs) / len(mine | theirs) >= MIN_WORD_OVERLAP
+
+
+def _negates(fact: Fact, candidate: FactCandidate) -> bool:
+    mine, theirs = _content_words(candidate.text), _content_words(fact.text)
+    return (
+        bool(mine & _NEGATION_WORDS) != bool(theirs & _NEGATION_WORDS)
+        and mine - _NEGATION_WORDS == theirs - _NEGATION_WORDS != set()
+    )
+
+
+def _content_words(text: str) -> set[str]:
+    return {word for word in split_words(text) if word not in _FILLER_WORDS}
+
+
+def _identifying_words(meaning: set[str]) -> set[str]:
+    """Names, numbers, addresses: other ones are other facts, however alike the sentence."""
+    return {word for word in meaning if _IDENTIFIER_SIGN.search(word)}
+
+
+def _adds_nothing_new(fact: Fact, candidate: FactCandidate) -> bool:
+    """True when the candidate rests on what the fact rests on already."""
+    again = bool(candidate.sources) and set(candidate.sources) <= set(fact.sources)
+    return again or any(sighting.at == candidate.at for sighting in fact.seen)
+
+
+def _noted_event(
+    candidate: FactCandidate, run: str, at: datetime, supersedes: tuple[str, ...]
+) -> FactNoted:
+    return FactNoted(
+        run=run,
+        at=at,
+        fact=candidate.id,
+        memory=candidate.memory,
+        text=one_line(candidate.text, MAX_FACT_CHARS),
+        quote=candidate.quote[:MAX_QUOTE_CHARS],
+        sources=candidate.sources[:MAX_SOURCES],
+        about=tuple(one_line(name, 100) for name in candidate.about[:16]),
+        relation=candidate.relation,
+        key=candidate.key,
+        trust=candidate.trust,
+        actor=candidate.actor,
+        origin=candidate.origin,
+        scope=candidate.scope,
+        supersedes=supersedes,
+        valid_from=candidate.at,
+    )
+
+
+def _confirmed_event(id: str, candidate: FactCandidate, run: str, at: datetime) -> FactConfirmed:
+    return FactConfirmed(
+        run=run,
+        at=at,
+        fact=id,
+        sources=candidate.sources[:MAX_SOURCES],
+        actor=candidate.actor,
+        seen_at=candidate.at,
+    )
+
+
+def _ended_event(fact: Fact, candidate: FactCandidate, run: str, at: datetime) -> FactEnded:
+    return FactEnded(
+        run=run, at=at, fact=fact.id, by=candidate.id, reason="contradicted", actor=candidate.actor
+    )

@@ -1,0 +1,252 @@
+"""What was done in a run and what came of it: commands, edits, fixes that held or did not."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import islice
+
+from hermes.core.events.runs import MessageAdded, RunStarted, TurnStarted, TurnUndone
+from hermes.core.events.tools import ToolDecided, ToolFinished, ToolRequested, ToolStarted
+from hermes.core.knowledge import SYSTEM_NOTE_PREFIX
+from hermes.core.messages import Value
+from hermes.core.protocols import JournalRecord
+from hermes.memory.facts.entities import entities_in, error_lines, error_signature, time_in_line
+from hermes.memory.facts.fact import FactCandidate, one_line
+from hermes.memory.facts.prompt_injection import asks_to_be_remembered, head_and_tail
+from hermes.memory.facts.statements import dependency_facts, user_statements
+
+_CHANGING_EFFECTS = frozenset({"write", "delete", "service-change", "self-change", "exec-dynamic"})
+_CHANGING_COMMAND = re.compile(
+    r"\b(?:systemctl|service)\s+(?:-\S+\s+)*(?:\S+\s+)?(?:re)?(?:start|stop|load)\b"
+    r"|\b(?:restart|reload|rm|mv|cp|ln|chmod|chown|truncate|kill|pkill|tee|install|mkdir|sed\s+-i\S*"
+    r"|(?:apt|apt-get|yum|dnf|pip|npm)\s+(?:install|remove|upgrade))\b"
+    r"|\bkubectl\s+(?:apply|delete|edit|patch|scale|rollout|set|create|replace)\b"
+    r"|\bdocker\s+(?:restart|start|stop|rm|run|compose)\b|(?<![<>&\d])>{1,2}\s*[\w/.~-]"
+)
+_EDITED_FILE = re.compile(
+    r"\b(?:sed\s+(?:-\S+\s+)*-i\S*\s+(?:'[^']*'|\"[^\"]*\"|\S+)\s+|(?:vi|vim|nano|emacs)\s+"
+    r"|tee\s+(?:-a\s+)?)(?P<file>/[\w./@+-]+)"
+    r"|(?<![<>&\d])>{1,2}\s*(?P<into>/etc/[\w./@+-]+)"
+    r"|\bkubectl\s+(?:-\S+\s+)*edit\s+(?P<object>[\w./-]+(?:\s+[\w.-]+)?)"
+)
+_EXIT_STATUS = re.compile(r"\[exit (-?\d+)\b")
+_WRITING_TOOLS = frozenset({"write_file", "patch"})
+
+
+class ExecutedCall(Value, kw_only=True, frozen=True):
+    """One tool call, from the wish to the result."""
+
+    tool: str
+    command_line: str
+    requested_seq: int
+    finished_seq: int
+    at: datetime
+    output: str
+    failed: bool
+    exit_code: int | None = None
+    is_change: bool = False
+    path: str = ""
+
+
+def executed_calls(records: Iterable[JournalRecord]) -> list[ExecutedCall]:
+    """Calls that really ran, in the order in which they ended."""
+    wished: dict[str, tuple[int, ToolRequested]] = {}
+    effects: dict[str, tuple[str, ...]] = {}
+    started: set[str] = set()
+    found: list[ExecutedCall] = []
+    for recorded in records:
+        match recorded.event:
+            case ToolRequested() as event:
+                wished[event.call.id] = (recorded.seq, event)
+            case ToolDecided() as event:
+                effects[event.call_id] = event.effects
+            case ToolStarted() as event:
+                started.add(event.call_id)
+            case ToolFinished() as event if event.result.call_id in started:
+                wish = wished.get(event.result.call_id)
+                if wish is not None:
+                    told = effects.get(event.result.call_id, ())
+                    found.append(_executed_call(wish, recorded.seq, event, told))
+    return found
+
+
+def _executed_call(
+    request: tuple[int, ToolRequested], seq: int, event: ToolFinished, effects: tuple[str, ...]
+) -> ExecutedCall:
+    requested, call = request[0], request[1].call
+    command = str(call.arguments.get("command") or request[1].command)
+    path = str(call.arguments.get("path") or "") if call.name in _WRITING_TOOLS else ""
+    status = _EXIT_STATUS.search(event.result.content[-200:])
+    exit_code = int(status[1]) if status else (0 if event.result.status == "ok" else None)
+    changing = (
+        bool(path) or bool(set(effects) & _CHANGING_EFFECTS) or _looks_like_change(command, effects)
+    )
+    return ExecutedCall(
+        tool=call.name,
+        command_line=one_line(command or f"{call.name} {path}".strip(), 200),
+        requested_seq=requested,
+        finished_seq=seq,
+        at=event.at,
+        output=head_and_tail(event.result.content),
+        failed=event.result.status != "ok" or bool(exit_code),
+        exit_code=exit_code,
+        is_change=changing,
+        path=path,
+    )
+
+
+def _looks_like_change(command: str, effects: tuple[str, ...]) -> bool:
+    return not effects and bool(_CHANGING_COMMAND.search(command))
+
+
+def failure_facts(calls: Iterable[ExecutedCall]) -> Iterator[FactCandidate]:
+    """Commands that failed, and errors in what they and others printed."""
+    for deed in calls:
+        lines = list(error_lines(deed.output))
+        if deed.failed and deed.tool == "terminal":
+            why = f": {error_signature(lines[0])}" if lines else ""
+            yield FactCandidate(
+                memory="episodic",
+                text=f"`{deed.command_line}` exits {deed.exit_code}{why}",
+                quote=one_line(lines[0], 300) if lines else "",
+                sources=(deed.requested_seq, deed.finished_seq),
+                about=entities_in(f"{deed.command_line}\n{lines[0] if lines else ''}"),
+                relation="command-failed",
+                at=deed.at,
+            )
+        for line in lines:
+            yield FactCandidate(
+                memory="episodic",
+                text=f"error: {error_signature(line)}",
+                quote=one_line(line, 300),
+                sources=(deed.finished_seq,),
+                about=entities_in(f"{line}\n{deed.command_line}"),
+                relation="error",
+                at=time_in_line(line, deed.at),
+            )
+
+
+def edit_facts(calls: Iterable[ExecutedCall]) -> Iterator[FactCandidate]:
+    """Files and objects that the agent edited: what keeps coming back is found by these."""
+    for deed in calls:
+        if deed.failed:
+            continue
+        found = [deed.path] if deed.path else []
+        for match in _EDITED_FILE.finditer(deed.command_line):
+            found.append(match["file"] or match["into"] or match["object"])
+        for what in dict.fromkeys(found):
+            yield FactCandidate(
+                memory="episodic",
+                text=f"{what} was edited by the agent",
+                quote=deed.command_line,
+                sources=(deed.requested_seq, deed.finished_seq),
+                about=(what,),
+                relation="edited",
+                at=deed.at,
+            )
+
+
+def fix_facts(calls: list[ExecutedCall]) -> Iterator[FactCandidate]:
+    """A check that failed, a change, and the same check again: did the change help?"""
+    failing: dict[str, ExecutedCall] = {}
+    changed: list[ExecutedCall] = []
+    for deed in calls:
+        if deed.is_change:
+            if not deed.failed:
+                changed.append(deed)
+            continue
+        before = failing.get(deed.command_line)
+        since = [
+            change for change in changed if before and change.finished_seq > before.finished_seq
+        ]
+        if before is not None and since:
+            yield _fix_outcome(before, since[-1], deed)
+        if deed.failed:
+            failing[deed.command_line] = deed
+        else:
+            failing.pop(deed.command_line, None)
+
+
+def _fix_outcome(before: ExecutedCall, change: ExecutedCall, after: ExecutedCall) -> FactCandidate:
+    lines = list(error_lines(before.output, max_lines=1))
+    why = f" ({error_signature(lines[0], 100)})" if lines else ""
+    said = "did not mend" if after.failed else "mended"
+    return FactCandidate(
+        memory="episodic",
+        text=f"`{change.command_line}` {said} `{before.command_line}`{why}",
+        quote=one_line(lines[0], 300) if lines else "",
+        sources=(before.finished_seq, change.finished_seq, after.finished_seq),
+        about=entities_in(
+            f"{before.command_line}\n{change.command_line}\n{lines[0] if lines else ''}"
+        ),
+        relation="did-not-fix" if after.failed else "fixed-by",
+        at=after.at,
+    )
+
+
+MAX_CANDIDATES = 60
+"""Candidates of one reading: a run that says more than that is a log, and logs are searched."""
+MAX_HOSTILE_LINES = 3
+MEMORY_TOOLS = frozenset({"memory", "recall", "session_search", "todo", "clarify"})
+"""Tools that answer with what is known already: learning from them is hearing an echo."""
+PERSON_ORIGINS = ("cli", "python", "chat")
+
+
+def extract_candidates(records: Sequence[JournalRecord]) -> list[FactCandidate]:
+    deeds = [deed for deed in executed_calls(records) if deed.tool not in MEMORY_TOOLS]
+    found = (
+        *_stated_facts(records),
+        *fix_facts(deeds),
+        *edit_facts(deeds),
+        *_output_facts(deeds),
+        *failure_facts(deeds),
+    )
+    return list(islice(_without_duplicates(found), MAX_CANDIDATES))
+
+
+def _stated_facts(records: Sequence[JournalRecord]) -> Iterator[FactCandidate]:
+    """What people said, in runs in which it is people who speak."""
+    begun = next((r.event for r in records if isinstance(r.event, RunStarted)), None)
+    if begun is not None and (begun.parent or begun.origin not in PERSON_ORIGINS):
+        return
+    undone = {r.event.turn for r in records if isinstance(r.event, TurnUndone)}
+    turn, before = 0, ""
+    for recorded in records:
+        event = recorded.event
+        if isinstance(event, TurnStarted):
+            turn = event.turn
+        if not isinstance(event, MessageAdded) or turn in undone:
+            continue
+        text = event.message.text
+        if event.message.role == "assistant":
+            before = text
+        elif event.message.role == "user" and not text.startswith(SYSTEM_NOTE_PREFIX):
+            yield from user_statements(text, recorded.seq, event.at, before)
+            yield from dependency_facts(text[:20_000], recorded.seq, event.at, "person")
+
+
+def _output_facts(calls: Iterable[ExecutedCall]) -> Iterator[FactCandidate]:
+    """What outputs tell about the house they come from; what they ask for is only kept as such."""
+    for deed in calls:
+        lines = [line for line in deed.output.splitlines() if asks_to_be_remembered(line[:2_000])]
+        for line in lines[:MAX_HOSTILE_LINES]:
+            yield FactCandidate(
+                memory="episodic",
+                text=f"`{deed.command_line}` printed: {one_line(line, 300)}",
+                quote=one_line(line, 300),
+                sources=(deed.finished_seq,),
+                relation="asks-to-be-kept",
+                trust="quarantined",
+                at=deed.at,
+            )
+        if not lines:
+            yield from dependency_facts(deed.output, deed.finished_seq, deed.at, "system")
+
+
+def _without_duplicates(found: Iterable[FactCandidate]) -> Iterator[FactCandidate]:
+    seen: set[tuple[str, tuple[int, ...]]] = set()
+    for candidate in found:
+        mark = candidate.id, candidate.sources
+        if mark not in seen:
+            seen.add(mark)
+            yield candidate

@@ -1,0 +1,91 @@
+"""Tells text that wants to be obeyed from text that says something.
+
+What logs, files and pages hold is data. Some of it is written to be remembered as a rule; such
+text is kept as evidence, quarantined, and never shown to a model as something to go by.
+"""
+
+import re
+import unicodedata
+
+MAX_SEARCHED_CHARS = 50_000
+"""Characters of a text that are searched at each end."""
+
+_TAKEOVER = re.compile(
+    r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instruction|rule|prompt|polic|guideline)"
+    r"|\byou are now\b|\bsystem prompt\b|\bdeveloper mode\b|\bjailbreak"
+    r"|<\|\w+\|>|</?(?:system|assistant|instructions?|tool_calls?)\b|\[/?INST\]|\[Hermes:"
+    r"|\bnew instructions?\s*:"
+    r"|\bdo not (?:tell|inform|alert|mention)\b.{0,30}\b(?:user|operator|human)"
+    r"|\b(?:AI|LLM|assistants?|agents?|language models?|hermes)\b.{0,20}"
+    r"\b(?:must|shall|should|has to|have to|is required to|needs? to|always|never)\b",
+    re.IGNORECASE,
+)
+_ASKS_TO_BE_REMEMBERED = re.compile(
+    r"\b(?:remember|memori[sz]e|keep in mind|from now on|note to (?:the )?(?:ai|agent|assistant)"
+    r"|(?:add|save|write|store|append|put)\b.{0,40}\b(?:memory|MEMORY\.md|USER\.md|long.term))",
+    re.IGNORECASE,
+)
+_IMPERATIVE = re.compile(
+    r"\b(?:always|never|must|do not|don[’']t|should|shall|whenever|every time|from now on|ensure"
+    r"|make sure|run|execute|allow|approve|disable|delete|send|upload|curl|wget)\b",
+    re.IGNORECASE,
+)
+
+
+def is_takeover_attempt(text: str) -> bool:
+    """True for text that tries to take over whoever reads it."""
+    return bool(_TAKEOVER.search(normalize_text(text)))
+
+
+def asks_to_be_remembered(line: str) -> bool:
+    """True for a line of data that asks to be remembered as something to go by."""
+    line = normalize_text(line)
+    return bool(
+        _TAKEOVER.search(line) or (_ASKS_TO_BE_REMEMBERED.search(line) and _IMPERATIVE.search(line))
+    )
+
+
+def is_imperative(text: str) -> bool:
+    return bool(_IMPERATIVE.search(normalize_text(text)))
+
+
+def normalize_text(text: str) -> str:
+    """As it would be read aloud: look-alike letters folded, what nobody sees left out."""
+    return strip_hidden_characters(unicodedata.normalize("NFKC", text[:MAX_SEARCHED_CHARS]))
+
+
+def strip_hidden_characters(text: str) -> str:
+    """Without characters that a person would not see but a model would."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(char for char in text if char in "\n\t" or not _is_hidden(char))
+
+
+def _is_hidden(char: str) -> bool:
+    return (
+        unicodedata.category(char) in ("Cc", "Cf", "Co", "Cn", "Cs")
+        or "\U000e0100" <= char <= "\U000e01ef"
+    )
+
+
+def head_and_tail(text: str) -> str:
+    """Head and tail of a text that is too long to be searched whole."""
+    if len(text) <= 2 * MAX_SEARCHED_CHARS:
+        return text
+    return f"{text[:MAX_SEARCHED_CHARS]}\n{text[-MAX_SEARCHED_CHARS:]}"
+
+
+def repeats_source(text: str, sources: str) -> bool:
+    """True when a stretch of five words of the text stands in the sources as well."""
+    said, known = _five_word_runs(text), _five_word_runs(head_and_tail(sources))
+    return bool(said & known)
+
+
+def _five_word_runs(text: str) -> set[tuple[str, ...]]:
+    spoken = (
+        re.findall(r"\w+", normalize_text(text).casefold())
+        if len(text) <= MAX_SEARCHED_CHARS
+        else []
+    )
+    spoken = spoken or re.findall(r"\w+", text.casefold())
+    return {tuple(spoken[at : at + 5]) for at in range(len(spoken) - 4)}

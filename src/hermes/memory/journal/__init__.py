@@ -1,0 +1,1 @@
+"""The journal of events in one SQLite file: rows, reading, writing, verification and recovery."""

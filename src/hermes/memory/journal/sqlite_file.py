@@ -1,0 +1,241 @@
+"""Opens the file the way several processes can share it."""
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+from hermes.core.errors import StoreCorrupt, StoreError, StoreReadOnly, StoreTooNew
+from hermes.memory.journal.rows import decompress_body
+from hermes.memory.journal.sqlite_errors import REPAIR_HINT, translate_errors
+
+LOCK_TIMEOUT_S = 10.0
+"""Seconds to wait for another process's transaction; ours take milliseconds."""
+
+
+def connect(
+    path: Path, *, timeout_s: float = LOCK_TIMEOUT_S, read_only: bool = False
+) -> apsw.Connection:
+    """`read_only` leaves no trace: unless another process has the file open, SQLite is told that
+    it cannot change, and so makes neither a log nor a shared memory file beside it.
+    """
+    name, flags = str(path), apsw.SQLITE_OPEN_READWRITE
+    if read_only and not path.with_name(f"{path.name}-wal").exists():
+        name, flags = f"{path.absolute().as_uri()}?immutable=1", apsw.SQLITE_OPEN_READONLY
+    connection = apsw.Connection(name, flags=flags | apsw.SQLITE_OPEN_URI)
+    connection.set_busy_handler(_busy_handler(timeout_s))
+    connection.create_scalar_function("plain", decompress_body, 1, deterministic=True)
+    return connection
+
+
+def _busy_handler(timeout_s: float) -> Callable[[int], bool]:
+    """Waits in short random steps: SQLite's own grow to 100 ms and starve one of two writers."""
+    deadline = 0.0
+
+    def wait(tries: int) -> bool:
+        nonlocal deadline
+        now = time.monotonic()
+        if tries == 0:
+            deadline = now + timeout_s
+        time.sleep(random.uniform(0.0005, 0.002 if tries < 50 else 0.02))
+        return now < deadline
+
+    return wait
+
+
+def close_without_checkpoint(connection: apsw.Connection) -> None:
+    """Without SQLite's tidying up: a file that may be damaged stays as it is."""
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    connection.close()
+
+
+def check_wal(path: Path) -> None:
+    wal = path.with_name(path.name + "-wal")
+    if wal.exists() and wal.stat().st_size and (not path.exists() or not path.stat().st_size):
+        # SQLite would take the main file for a new one and throw the log away.
+        raise StoreCorrupt(
+            f"the journal {path} is gone but its log {wal.name} is there; {REPAIR_HINT}"
+        )
+
+
+def create_file(path: Path) -> None:
+    if path.exists():
+        return
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        # O_EXCL: opening and closing a file that a connection of this process has open would
+        # drop that connection's locks.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        return
+
+
+def enable_wal(connection: apsw.Connection, path: Path, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while connection.pragma("journal_mode") != "wal":
+        try:
+            if connection.pragma("journal_mode", "wal") != "wal":
+                raise StoreError(f"the file system of {path} cannot hold a shared journal")
+        except apsw.BusyError:  # two first starts at once: SQLite does not wait here by itself
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+
+
+APPLICATION_ID = 0x4865726D  # "Herm", in the header of every journal
+
+MIGRATIONS: Sequence[str] = (
+    """
+    CREATE TABLE event(
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        at INTEGER NOT NULL,
+        run TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        digest BLOB NOT NULL,
+        body NOT NULL
+    );
+    CREATE INDEX event_by_run ON event(run, seq, kind);
+    CREATE INDEX event_by_kind ON event(kind);
+    CREATE INDEX event_by_time ON event(at);
+    CREATE TABLE gap(first INTEGER PRIMARY KEY, last INTEGER NOT NULL);
+    """,
+    "",
+)
+"""Step n leads from version n to n + 1. A step that was released is never changed.
+
+`body` is text, or the 32 bytes of its hash after a purge. `gap` names numbers that a salvage could
+not save. From version 2 on a body may also be packed; see `packing`.
+"""
+
+
+class WritableJournalFile(NamedTuple):
+    connection: apsw.Connection
+    path: Path
+    backup: Path | None
+    """Copy of the file as it was before a migration."""
+
+
+def open_for_writing(
+    path: Path, *, migrations: Sequence[str] = MIGRATIONS, timeout_s: float = LOCK_TIMEOUT_S
+) -> WritableJournalFile:
+    """Open the journal for writing, made or migrated as needed."""
+    with translate_errors(path):
+        check_wal(path)
+        create_file(path)
+        connection = connect(path, timeout_s=timeout_s)
+        try:
+            if connection.readonly("main"):
+                raise StoreReadOnly(f"the journal {path} cannot be written: see its permissions")
+            enable_wal(connection, path, timeout_s)
+            backup = _migrate(connection, path, migrations)
+            connection.execute("PRAGMA synchronous=NORMAL; PRAGMA journal_size_limit=8388608")
+            last_seq_and_digest(connection)
+        except BaseException:
+            close_without_checkpoint(connection)
+            raise
+    return WritableJournalFile(connection, path, backup)
+
+
+@contextmanager
+def open_existing(
+    path: Path, *, timeout_s: float = LOCK_TIMEOUT_S, read_only: bool = False
+) -> Iterator[apsw.Connection]:
+    """A connection for looking after a journal that is there; it is not made and not migrated."""
+    with translate_errors(path):
+        check_wal(path)
+        if not path.exists():
+            raise StoreError(f"there is no journal at {path}")
+        connection = connect(path, timeout_s=timeout_s, read_only=read_only)
+        try:
+            version = _checked_version(connection, path, MIGRATIONS)
+            if version < len(MIGRATIONS):
+                raise StoreError(f"{path} has the old version {version}; start Hermes to update it")
+            yield connection
+        finally:
+            close_without_checkpoint(connection)
+
+
+def schema_version(connection: apsw.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").get)
+
+
+def last_seq_and_digest(connection: apsw.Connection) -> tuple[int, bytes] | None:
+    """Number and digest of the newest event."""
+    sql = "SELECT seq, digest FROM event ORDER BY seq DESC LIMIT 1"
+    newest: tuple[int, bytes] | None = connection.execute(sql).get
+    return newest
+
+
+def unknown_schema_objects(connection: apsw.Connection) -> list[str]:
+    """Triggers, views, indexes and tables over ours that no step of ours made."""
+    listing = "SELECT type || ' ' || name, coalesce(sql, '') FROM sqlite_schema"
+    usual = apsw.Connection(":memory:")
+    try:
+        usual.execute("".join(MIGRATIONS))
+        ours = set(usual.execute(listing))
+    finally:
+        usual.close()
+    found: set[tuple[str, str]] = set(connection.execute(listing))
+    tables = ("event", "gap")
+    return sorted(
+        name
+        for name, sql in found - ours
+        if name.startswith(("trigger ", "view ")) or any(table in name for table in tables)
+    )
+
+
+def _migrate(connection: apsw.Connection, path: Path, migrations: Sequence[str]) -> Path | None:
+    if _checked_version(connection, path, migrations) == len(migrations):
+        return None
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        version = _checked_version(
+            connection, path, migrations
+        )  # again: another process may have been faster
+        backup = _back_up_file(path, version) if 0 < version < len(migrations) else None
+        for step in migrations[version:]:
+            connection.execute(step)
+        connection.execute(
+            f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={len(migrations)}"
+        )
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return backup
+
+
+def _checked_version(connection: apsw.Connection, path: Path, migrations: Sequence[str]) -> int:
+    version = schema_version(connection)
+    tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+    if connection.pragma("application_id") != APPLICATION_ID and (version or tables):
+        raise StoreError(f"{path} is a database of another program, not a journal; move it away")
+    if version > len(migrations):
+        raise StoreTooNew(
+            f"the journal {path} has version {version}, this Hermes knows {len(migrations)}; "
+            "update Hermes, or use another home"
+        )
+    return version
+
+
+def _back_up_file(path: Path, version: int) -> Path:
+    """Copy the committed state; the caller holds the write lock, so nobody can change it."""
+    backup = path.with_name(f"{path.name}.v{version}-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+    partial = backup.with_name(backup.name + ".partial")
+    partial.unlink(missing_ok=True)
+    os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    source, target = connect(path), apsw.Connection(str(partial))
+    try:
+        with target.backup("main", source, "main") as copying:
+            copying.step()
+    finally:
+        target.close()
+        source.close()
+    return partial.rename(backup)

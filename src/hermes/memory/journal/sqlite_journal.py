@@ -1,0 +1,262 @@
+"""Hears that another process has written to the journal, without asking all the time.
+
+A writer touches the file's times after each commit, and the kernel tells us (inotify, Linux only).
+Watching the writes to the log itself would be no good: they come before the commit can be seen.
+A writer that dies between commit and touch, or a system without inotify, is noticed by looking
+again after `pause` seconds.
+"""
+
+import asyncio
+import ctypes
+import os
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import TypeVar
+
+import anyio
+import anyio.to_thread
+import apsw
+
+from hermes.core.errors import StoreError, StoreReadOnly
+from hermes.core.events import Event
+from hermes.core.events.operations import CheckpointSigned
+from hermes.memory.journal.reading import (
+    EventReader,
+    StoreQueries,
+    fetch_page,
+    last_seq,
+    list_runs,
+    skip_older,
+)
+from hermes.memory.journal.rows import row_from_event
+from hermes.memory.journal.sqlite_errors import translate_errors
+from hermes.memory.journal.sqlite_file import (
+    LOCK_TIMEOUT_S,
+    WritableJournalFile,
+    connect,
+    open_for_writing,
+)
+from hermes.memory.journal.writer import JournalTip, SqliteWriter, append_checkpoint
+
+IN_ATTRIB = 0x00000004
+_INOTIFY_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC  # the same numbers as IN_NONBLOCK and IN_CLOEXEC
+
+
+class CommitWatch:
+    """Inside its block `ring` is called, in the event loop, whenever somebody commits."""
+
+    def __init__(self, path: Path, on_commit: Callable[[], None]) -> None:
+        self._path = path
+        self._on_commit = on_commit
+        self._loop = asyncio.get_running_loop()
+        self._descriptor: int | None = None
+        self._inotify_tried = False
+        self._active_waits = 0
+
+    @property
+    def poll_interval_s(self) -> float:
+        """Seconds after which a look at the file is due although nothing rang."""
+        return 0.1 if self._descriptor is None else 1.0
+
+    def __enter__(self) -> "CommitWatch":
+        if not self._inotify_tried:
+            self._inotify_tried = True
+            self._descriptor = _open_inotify(self._path)
+        self._active_waits += 1
+        if self._active_waits == 1 and self._descriptor is not None:
+            self._loop.add_reader(self._descriptor, self._on_readable)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._active_waits -= 1
+        if self._active_waits == 0 and self._descriptor is not None:
+            # The descriptor stays open: the kernel folds what nobody reads into one event, while
+            # closing and opening it for every wait costs more than the wait.
+            self._loop.remove_reader(self._descriptor)
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            self._loop.remove_reader(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _on_readable(self) -> None:
+        if self._descriptor is not None:
+            with suppress(BlockingIOError):
+                os.read(self._descriptor, 65536)
+            self._on_commit()
+
+
+def _open_inotify(path: Path) -> int | None:
+    """A descriptor that becomes readable when the file is touched; None where there is none."""
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "inotify_init1"):
+        return None
+    descriptor: int = library.inotify_init1(_INOTIFY_FLAGS)
+    if descriptor < 0:  # all instances of this user are taken
+        return None
+    if library.inotify_add_watch(descriptor, os.fsencode(path), IN_ATTRIB) < 0:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+Answer = TypeVar("Answer")
+
+
+class SqliteJournal:
+    """Fulfils `core.protocols.Journal`. Belongs to the event loop it was opened in."""
+
+    def __init__(self, opened: WritableJournalFile, *, timeout_s: float = LOCK_TIMEOUT_S) -> None:
+        self.path = opened.path
+        self.backup = opened.backup
+        """Copy of the file from before a migration, when opening it made one."""
+        self._timeout_s = timeout_s
+        reading = EventReader(self._ask, StoreQueries(last_seq, skip_older, fetch_page, list_runs))
+        self.read, self.last, self.runs = reading.read, reading.last, reading.runs
+        self._event_reader = reading
+        self._writer = SqliteWriter(opened, self._event_reader.set_newest)
+        self._read_connections = ReadConnectionPool(opened.path, timeout_s)
+        self._commit_watch = CommitWatch(opened.path, self._event_reader.wake_waiters)
+        self._threads = anyio.CapacityLimiter(4)
+        self._closed = False
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, path: Path, *, timeout_s: float = LOCK_TIMEOUT_S, or_read_only: bool = False
+    ) -> AsyncGenerator["SqliteJournal | ReadOnlyJournal", None]:
+        """Make, migrate or just open the file. `patience` bounds the wait for other writers.
+
+        With `or_read_only`, a file that cannot be written is opened for reading only.
+        """
+        journal: SqliteJournal | ReadOnlyJournal
+        try:
+            journal = await cls.open_unmanaged(path, timeout_s=timeout_s)
+        except StoreReadOnly:
+            if not or_read_only:
+                raise
+            journal = ReadOnlyJournal(path, timeout_s)
+        try:
+            yield journal
+        finally:
+            await journal.close()
+
+    @classmethod
+    async def open_unmanaged(
+        cls, path: Path, *, timeout_s: float = LOCK_TIMEOUT_S
+    ) -> "SqliteJournal":
+        """Like `open`, for those who close it themselves."""
+        opened = await anyio.to_thread.run_sync(partial(open_for_writing, path, patience=timeout_s))
+        return cls(opened, timeout_s=timeout_s)
+
+    async def append(self, *events: Event) -> Sequence[int]:
+        # The place in the order is taken before the first await. A caller that is cancelled while
+        # waiting does not know it, but its events are kept.
+        if not events:
+            return range(0)
+        return await self._writer.submit([row_from_event(event) for event in events])
+
+    async def changed(self, after: int) -> None:
+        with self._commit_watch:  # first the ear, then the look: nothing can slip in between
+            while not await self._event_reader.wait_for_event_after(
+                after, self._commit_watch.poll_interval_s
+            ):
+                pass
+
+    async def seal(self, sign: Callable[[JournalTip], CheckpointSigned]) -> JournalTip | None:
+        """Put a checkpoint behind everything that any process has written so far."""
+        question = partial(append_checkpoint, self.path, sign, patience=self._timeout_s)
+        sealed = await anyio.to_thread.run_sync(question, limiter=self._threads)
+        if sealed is not None:
+            self._event_reader.set_newest(sealed.seq)
+        return sealed
+
+    async def close(self) -> None:
+        """Write what was appended, then let go of the file. Later calls raise `StoreError`."""
+        if self._closed:
+            return
+        self._closed = True
+        self._event_reader.wake_waiters()
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(self._read_connections.close, limiter=self._threads)
+            await anyio.to_thread.run_sync(self._writer.stop, limiter=self._threads)
+        self._commit_watch.close()
+
+    async def _ask(self, question: Callable[[apsw.Connection], Answer]) -> Answer:
+        if self._closed:
+            raise StoreError("the journal is closed; nothing more can be read")
+        return await anyio.to_thread.run_sync(
+            self._read_connections.ask, question, limiter=self._threads
+        )
+
+
+class ReadOnlyJournal:
+    """The journal of a home that cannot be written: it can be asked, not added to or followed."""
+
+    read_only = True
+
+    def __init__(self, path: Path, timeout_s: float = LOCK_TIMEOUT_S) -> None:
+        self.path = path
+        self._read_connections = ReadConnectionPool(path, timeout_s, read_only=True)
+        reading = EventReader(self._ask, StoreQueries(last_seq, skip_older, fetch_page, list_runs))
+        self.read, self.last, self.runs = reading.read, reading.last, reading.runs
+
+    async def append(self, *events: Event) -> Sequence[int]:
+        raise StoreReadOnly(f"the journal {self.path} cannot be written: see its permissions")
+
+    async def changed(self, after: int) -> None:
+        raise StoreReadOnly(f"the journal {self.path} cannot be followed while it is read-only")
+
+    async def close(self) -> None:
+        await anyio.to_thread.run_sync(self._read_connections.close)
+
+    async def _ask(self, question: Callable[[apsw.Connection], Answer]) -> Answer:
+        return await anyio.to_thread.run_sync(self._read_connections.ask, question)
+
+
+class ReadConnectionPool:
+    """Connections that only read, as many as there were questions at the same time."""
+
+    def __init__(self, path: Path, timeout_s: float, *, read_only: bool = False) -> None:
+        self._path = path
+        self._timeout_s = timeout_s
+        self._read_only = read_only
+        self._idle: list[apsw.Connection] = []
+        self._lock = Lock()
+        self._closed = False
+
+    def ask(self, question: Callable[[apsw.Connection], Answer]) -> Answer:
+        with translate_errors(self._path):
+            with self._lock:
+                connection = self._idle.pop() if self._idle else None
+            if connection is None:
+                connection = connect(
+                    self._path, timeout_s=self._timeout_s, read_only=self._read_only
+                )
+                connection.execute("PRAGMA query_only=1")
+            try:
+                return question(connection)
+            finally:
+                with self._lock:
+                    if not self._closed:
+                        self._idle.append(connection)
+                        connection = None
+                if connection is not None:
+                    connection.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()

@@ -1,0 +1,272 @@
+"""The one thread of a process that writes; what waits at the same time is committed together."""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+
+import apsw
+
+from hermes.core.errors import StoreError, StoreTooNew
+from hermes.core.events import DURABLE_KINDS
+from hermes.core.events.operations import CheckpointSigned
+from hermes.core.messages import Value
+from hermes.memory.journal.reading import EVENT_COLUMNS_SQL
+from hermes.memory.journal.rows import (
+    GENESIS_DIGEST,
+    EventRow,
+    compress_body,
+    read_event,
+    row_from_event,
+)
+from hermes.memory.journal.sqlite_errors import translate_error
+from hermes.memory.journal.sqlite_file import (
+    LOCK_TIMEOUT_S,
+    WritableJournalFile,
+    close_without_checkpoint,
+    last_seq_and_digest,
+    open_existing,
+    schema_version,
+)
+
+MAX_TRANSACTION_EVENTS = 512
+"""Events that one transaction may hold before others get their turn."""
+
+MIN_SPARE_BYTES = 16 * 1024 * 1024
+"""With so much free space the log may grow to its usual size."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PendingAppend:
+    """One `append` on its way: all of its rows are kept, or none."""
+
+    rows: Sequence[EventRow]
+    numbers: asyncio.Future[range]
+
+
+class SqliteWriter:
+    def __init__(self, opened: WritableJournalFile, committed: Callable[[int], None]) -> None:
+        """`committed` is called in the event loop with the newest number after each commit."""
+        self._connection = opened.connection
+        self._path = opened.path
+        self._file = _file_identity(opened.path)
+        self._version = schema_version(opened.connection)
+        self._committed = committed
+        self._loop = asyncio.get_running_loop()
+        self._queue: SimpleQueue[PendingAppend | None] = SimpleQueue()
+        self._closed = self._disk_was_full = False
+        # A daemon: a process that forgets to close still ends, and loses only what nobody was
+        # told is kept.
+        self._thread = Thread(target=self._write_loop, name="journal-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, rows: Sequence[EventRow]) -> asyncio.Future[range]:
+        """Take a place in the order of writing, at once."""
+        if self._closed:
+            raise StoreError("the journal is closed; nothing more can be written")
+        ticket = PendingAppend(rows, self._loop.create_future())
+        self._queue.put(ticket)
+        return ticket.numbers
+
+    def stop(self) -> None:
+        """Write what was submitted, then end. Waits; call it from a worker thread."""
+        self._closed = True
+        self._queue.put(None)
+        self._thread.join()
+
+    def _write_loop(self) -> None:
+        tickets: list[PendingAppend] = []
+        try:
+            while tickets := self._next_group():
+                try:
+                    outcome: list[range] | StoreError = self._commit(tickets)
+                except (apsw.Error, OSError) as error:
+                    outcome = translate_error(error, self._path)
+                    outcome.__cause__ = error
+                except StoreError as error:
+                    outcome = error
+                self._resolve_later(tickets, outcome)
+        except BaseException as error:
+            self._closed = True
+            while tickets:  # nobody may wait for ever
+                self._resolve_later(
+                    tickets, StoreError(f"the journal's writer broke down: {error!r}")
+                )
+                tickets = self._next_group(wait=False)
+            raise
+        finally:
+            self._close()
+
+    def _next_group(self, *, wait: bool = True) -> list[PendingAppend]:
+        """The next group; empty when it is time to end."""
+        tickets: list[PendingAppend] = []
+        events = 0
+        with suppress(Empty):
+            while events < MAX_TRANSACTION_EVENTS:
+                ticket = self._queue.get(block=wait and not tickets)
+                if ticket is None:
+                    if tickets:
+                        self._queue.put(None)
+                    break
+                tickets.append(ticket)
+                events += len(ticket.rows)
+        return tickets
+
+    def _commit(self, tickets: Sequence[PendingAppend]) -> list[range]:
+        rows = [row for ticket in tickets for row in ticket.rows]
+        durable = any(row.kind in DURABLE_KINDS for row in rows)
+        connection = self._connection
+        connection.execute("PRAGMA synchronous=" + ("FULL" if durable else "NORMAL"))
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if schema_version(connection) != self._version:
+                raise StoreTooNew(f"a later Hermes has migrated {self._path}; start this one again")
+            first = insert_rows(connection, rows)
+            connection.execute("COMMIT")
+        except BaseException as error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            self._disk_was_full = self._disk_was_full or isinstance(
+                error, apsw.FullError | apsw.IOError
+            )
+            raise
+        if self._disk_was_full:
+            self._save_space()
+        with suppress(OSError):  # it is committed: a failure here must not have it written again
+            notify_followers(self._path)
+        self._check_file_unchanged()
+        numbers = []
+        for ticket in tickets:
+            numbers.append(range(first, first + len(ticket.rows)))
+            first += len(ticket.rows)
+        return numbers
+
+    def _save_space(self) -> None:
+        """On a disk that was full a moment ago: the log begins anew after a checkpoint, in blocks
+        that it has already, instead of growing to several megabytes."""
+        with suppress(apsw.Error):
+            self._connection.wal_checkpoint()
+        with suppress(OSError):
+            disk = os.statvfs(self._path)
+            self._disk_was_full = disk.f_bavail * disk.f_frsize < MIN_SPARE_BYTES
+
+    def _check_file_unchanged(self) -> None:
+        """What went into a file that was removed or replaced is not kept: do not acknowledge it."""
+        if _file_identity(self._path) != self._file:
+            raise StoreError(f"the journal {self._path} was replaced while in use; start again")
+
+    def _close(self) -> None:
+        """The last connection to leave removes the log by its name, which may be another's now."""
+        try:
+            ours = _file_identity(self._path) == self._file
+        except OSError:
+            ours = False
+        if ours:
+            self._connection.close()
+        else:
+            close_without_checkpoint(self._connection)
+
+    def _resolve_later(
+        self, tickets: Sequence[PendingAppend], outcome: list[range] | StoreError
+    ) -> None:
+        with suppress(RuntimeError):  # the event loop is gone, and everyone who waited with it
+            self._loop.call_soon_threadsafe(self._set_results, tickets, outcome)
+
+    def _set_results(
+        self, tickets: Sequence[PendingAppend], outcome: list[range] | StoreError
+    ) -> None:
+        if isinstance(outcome, StoreError):
+            for ticket in tickets:
+                if not ticket.numbers.done():
+                    own = type(outcome)(*outcome.args)  # one traceback each
+                    own.__cause__ = outcome.__cause__
+                    ticket.numbers.set_exception(own)
+            return
+        for ticket, numbers in zip(tickets, outcome, strict=True):
+            if not ticket.numbers.done():  # cancelled by its caller; the events are kept
+                ticket.numbers.set_result(numbers)
+        self._committed(outcome[-1][-1])
+
+
+def insert_rows(connection: apsw.Connection, rows: Sequence[EventRow]) -> int:
+    """Append to the chain inside the caller's transaction; the first number is returned."""
+    newest = last_seq_and_digest(connection)
+    digest = newest[1] if newest else GENESIS_DIGEST
+    linked = []
+    for row in rows:
+        digest = row.digest_after(digest)
+        body = row.body if isinstance(row.body, bytes) else compress_body(row.body)
+        linked.append((row.at, row.run, row.kind, digest, body))
+    connection.executemany(
+        "INSERT INTO event(at, run, kind, digest, body) VALUES(?, ?, ?, ?, ?)", linked
+    )
+    return connection.last_insert_rowid() - len(rows) + 1
+
+
+def notify_followers(path: Path) -> None:
+    """After a commit: wake those who follow the journal in other processes; see `watch`."""
+    os.utime(path)
+
+
+def _file_identity(path: Path) -> tuple[int, int]:
+    stat = path.stat()
+    return stat.st_dev, stat.st_ino
+
+
+class JournalTip(Value, frozen=True):
+    """The end of the journal."""
+
+    seq: int
+    digest: str
+    last: CheckpointSigned | None = None
+    """The newest checkpoint."""
+
+
+def append_checkpoint(
+    path: Path, sign: Callable[[JournalTip], CheckpointSigned], *, timeout_s: float = LOCK_TIMEOUT_S
+) -> JournalTip | None:
+    """The new end, which is the checkpoint itself; None when there was nothing new to sign."""
+    with open_existing(path, timeout_s=timeout_s) as connection:
+        # On the disk before anybody is told: a head that knows more than the journal after a
+        # power cut would look like a journal that was cut off.
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            sealed = _append_checkpoint(connection, sign)
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        if sealed is not None:
+            notify_followers(path)
+        return sealed
+
+
+def _append_checkpoint(
+    connection: apsw.Connection, sign: Callable[[JournalTip], CheckpointSigned]
+) -> JournalTip | None:
+    newest = last_seq_and_digest(connection)
+    last = connection.execute("SELECT max(seq) FROM event WHERE kind = 'audit.signed'").get
+    if newest is None or newest[0] == last:
+        return None
+    checkpoint = sign(JournalTip(newest[0], newest[1].hex(), _read_checkpoint(connection, last)))
+    insert_rows(connection, [row_from_event(checkpoint)])
+    end = last_seq_and_digest(connection)
+    assert end is not None
+    return JournalTip(end[0], end[1].hex(), checkpoint)
+
+
+def _read_checkpoint(connection: apsw.Connection, seq: int | None) -> CheckpointSigned | None:
+    if seq is None:
+        return None
+    sql = f"SELECT {EVENT_COLUMNS_SQL} FROM event WHERE seq = ?"
+    at, run, kind, _, body = connection.execute(sql, (seq,)).get
+    event = read_event(seq, at, run, kind, body)
+    if not isinstance(event, CheckpointSigned):
+        raise StoreError(f"event {seq} is no checkpoint; `hermes audit verify` says more")
+    return event

@@ -1,1 +1,0 @@
-"""Finds the passages that answer a question: text first, vectors as a second opinion."""

@@ -1,0 +1,156 @@
+"""What of a text can be found: its words, the parts of its identifiers, the errors it tells of.
+
+The index's tokenizer takes letters and digits for words and everything else for a gap, so
+`api-7f9c`, `10.0.0.3` and `max_connections` are found by their parts and, as a phrase, whole. What
+it cannot do is done here: signs that are written without gaps, and words grown together.
+"""
+
+import re
+import unicodedata
+import zlib
+from datetime import date
+from functools import lru_cache
+
+from hermes.core.knowledge import SessionQuery, TranscriptLine
+
+MARK_START, MARK_END = "\ue000", "\ue001"
+"""Around a token of ours: letters that no text uses, and that keep the stemmer's hands off."""
+MAX_INDEXED_CHARS = 100_000
+"""Characters of one text that are indexed; of a longer one, its beginning and its end."""
+_INDEXED_TAIL_CHARS = 20_000
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
+_COMPOUND_WORD = re.compile(
+    r"\b[A-Za-z0-9]{0,40}?[a-z0-9][A-Z][A-Za-z0-9]{0,60}\b|\b[A-Z]{2,9}[a-z]{2,40}\b"
+)
+_COMPOUND_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_CASE_CHANGE = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]{2}")
+_ERROR_WORDS = (
+    *("error", "exception", "fail", "fatal", "panic", "refused", "denied", "timed out", "timeout"),
+    *("killed", "no space", "not found"),
+)
+_VARIABLE_PARTS = re.compile(
+    r"(['\"`]).{1,80}?\1"  # quoted
+    r"|(?<![\w.])~?/[\w.@+-]+(?:/[\w.@+-]*)*"  # paths
+    r"|\b(?=\w*\d)[\w.:-]+\b"  # numbers, ids, addresses, times
+)
+_ERROR_CONTEXT_CHARS = 200
+_MAX_ERROR_SIGNATURES = 5
+"""Different errors of one text that get a signature."""
+
+
+def searchable_words(text: str, *, for_query: bool = False) -> str:
+    """The text with every sign that has to be found as a word standing alone.
+
+    A stretch of Chinese, Japanese or Korean signs becomes each sign with its follower, and the
+    last alone; where it is `asked` for, the last is left out, since the text may go on.
+    """
+    if text.isascii():
+        return text
+    folded = unicodedata.normalize("NFKD", text)
+    folded = "".join(sign for sign in folded if not unicodedata.combining(sign))
+    composed = unicodedata.normalize("NFC", folded)
+    return _CJK.sub(lambda found: _cjk_pairs(found.group(), for_query), composed)
+
+
+def is_single_cjk_sign(word: str) -> bool:
+    """One such sign: only the beginnings of pairs tell where it stands."""
+    return len(word) == 1 and _CJK.match(word) is not None
+
+
+def truncate_for_index(text: str) -> str:
+    return (
+        text
+        if len(text) <= MAX_INDEXED_CHARS
+        else f"{text[: MAX_INDEXED_CHARS - _INDEXED_TAIL_CHARS]}\n{text[-_INDEXED_TAIL_CHARS:]}"
+    )
+
+
+def split_compounds(text: str) -> list[str]:
+    """`getUserName` → `get User Name`, in the order in which they stand."""
+    if _CASE_CHANGE.search(text) is None:
+        return []
+    return [" ".join(compound_parts(word)) for word in dict.fromkeys(_COMPOUND_WORD.findall(text))]
+
+
+def compound_parts(word: str) -> list[str]:
+    return _COMPOUND_PART.findall(word)
+
+
+def error_signatures(text: str) -> list[str]:
+    """The same error with other numbers, names and paths has the same signature."""
+    lowered = text.lower()
+    places = sorted(at for word in _ERROR_WORDS if (at := lowered.find(word)) >= 0)
+    found: dict[str, None] = {}
+    for at in places[:_MAX_ERROR_SIGNATURES]:
+        start = max(text.rfind("\n", 0, at) + 1, at - _ERROR_CONTEXT_CHARS)
+        end = text.find("\n", at)
+        found[
+            error_signature(
+                text[start : min(len(text) if end < 0 else end, at + _ERROR_CONTEXT_CHARS)]
+            )
+        ] = None
+    return list(found)
+
+
+def error_signature(line: str) -> str:
+    bare = " ".join(re.findall(r"[a-z]+", _VARIABLE_PARTS.sub(" ", line).lower()))
+    return f"e{zlib.crc32(bare.encode()):08x}"
+
+
+@lru_cache(maxsize=1024)
+def _fold(value: str) -> str:
+    return "".join(sign if sign.isalnum() else MARK_START for sign in value.lower())
+
+
+def mark_token(name: str, value: str) -> str:
+    """A token that says something about a text rather than standing in it."""
+    return f"{MARK_START}{name}{MARK_START}{_fold(value)}{MARK_END}"
+
+
+def _cjk_pairs(run: str, for_query: bool) -> str:
+    pairs = [run[at : at + 2] for at in range(len(run))]
+    return f" {' '.join(pairs[:-1] if for_query and len(pairs) > 1 else pairs)} "
+
+
+def index_columns(line: TranscriptLine, *, fact: str = "") -> tuple[str, str, str]:
+    """Body, facts and about of one line, as the index takes them."""
+    text = truncate_for_index(line.text)
+    body = searchable_words(text)
+    facts = [*split_compounds(text), searchable_words(line.speaker)]
+    about = [
+        mark_token("run", line.run),
+        mark_token("kind", line.kind),
+        mark_token("role", line.role),
+    ]
+    about += [mark_token("error", each) for each in error_signatures(text)]
+    if fact:
+        about.append(mark_token("fact", fact))
+    about.append(_date_words(line.at.date()))
+    return body, "\n".join(facts).strip(), " ".join(about)
+
+
+def filter_marks(wanted: SessionQuery) -> list[str]:
+    """The marks that a hit must bear, as FTS5 reads them."""
+    found = []
+    if wanted.session:
+        found.append(session_mark(wanted.session))
+    if wanted.kind is not None:
+        found.append(quoted_mark("kind", wanted.kind))
+    if wanted.role is not None:
+        found.append(quoted_mark("role", wanted.role))
+    return found
+
+
+def quoted_mark(name: str, value: str) -> str:
+    return f'"{mark_token(name, value)}"'
+
+
+def session_mark(run: str) -> str:
+    """The run itself, or a run below it: `run/1` belongs to `run`, `run2` does not."""
+    own = mark_token("run", run)
+    return f'("{own}" OR "{own.removesuffix(MARK_END)}{MARK_START}" *)'
+
+
+@lru_cache(maxsize=64)
+def _date_words(at: date) -> str:
+    return f"{at:%Y-%m-%d %B}"

@@ -1,0 +1,123 @@
+"""Which store it is: a file, or a database by its URL. PostgreSQL is loaded only when named."""
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from hermes.core.errors import SettingsError
+from hermes.core.protocols import Journal
+from hermes.memory.journal.runs import RunSummary
+
+if TYPE_CHECKING:
+    from hermes.memory.journal.maintenance import CompactionResult
+    from hermes.memory.journal.verification import EventCleaner, EventVisitor, VerificationReport
+
+StoreLocation = Path | str
+"""A file, or the URL of a database."""
+
+
+class JournalStore(Journal, Protocol):
+    """What the house and the commands use of a journal, wherever it is kept."""
+
+    async def runs(
+        self, *, limit: int = 50, parent: str | None = "", deleted: bool = False
+    ) -> Sequence[RunSummary]:
+        """Runs, the last started first: without a parent, of one parent, or (None) all."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+@runtime_checkable
+class ReadOnlyStore(Protocol):
+    """A store that can only be asked, because its home cannot be written."""
+
+    read_only: bool
+
+
+@runtime_checkable
+class ClaimsRuns(Protocol):
+    """A store that several machines share, and that knows who works on a run."""
+
+    async def claim(self, run: str) -> str:
+        """Empty when the run is ours now, else who has it."""
+        ...
+
+
+def open_journal(
+    location: StoreLocation, *, timeout_s: float = 10.0, or_read_only: bool = False
+) -> AbstractAsyncContextManager[JournalStore]:
+    """Make, migrate or just open it. Raises `StoreError` with what to do next.
+
+    With `or_read_only`, a file that cannot be written can still be asked.
+    """
+    opening: AbstractAsyncContextManager[JournalStore]
+    if isinstance(location, Path):
+        kind = import_module("hermes.memory.journal.sqlite_journal").SqliteJournal
+        opening = kind.open(location, patience=timeout_s, or_read_only=or_read_only)
+    else:
+        opening = _postgres_module("journal").PostgresJournal.open(location, patience=timeout_s)
+    return opening
+
+
+def store_exists(location: StoreLocation) -> bool:
+    """A database is there, or says itself what is wrong; a file appears with the first words."""
+    return location.exists() if isinstance(location, Path) else True
+
+
+def display_location(location: StoreLocation) -> str:
+    """As it may be printed: without a password."""
+    if isinstance(location, Path):
+        return str(location)
+    return str(import_module("hermes.memory.postgres.url").shown(location))
+
+
+def verify(
+    location: StoreLocation, *, visitor: "EventVisitor | None" = None
+) -> "VerificationReport":
+    report: VerificationReport = _store_module(location, "verification").verify(
+        location, see=visitor
+    )
+    return report
+
+
+def export_verifiable(
+    location: StoreLocation,
+    kinds: Collection[str] | None = None,
+    clean: "EventCleaner | None" = None,
+) -> Iterator[bytes]:
+    """Lines of JSON that prove themselves; see `exported`."""
+    lines: Iterator[bytes] = _store_module(location, "exported").export_lines(
+        location, kinds, clean
+    )
+    return lines
+
+
+def export(location: StoreLocation, *, run: str | None = None) -> Iterator[bytes]:
+    """Lines of JSON; see `upkeep.export`."""
+    lines: Iterator[bytes] = _store_module(location, "upkeep").export(location, run=run)
+    return lines
+
+
+def compact(location: StoreLocation) -> "CompactionResult":
+    done: CompactionResult = _store_module(location, "upkeep").compact(location)
+    return done
+
+
+def _store_module(location: StoreLocation, module: str) -> Any:
+    if isinstance(location, Path):
+        return import_module(f"hermes.memory.{module}")
+    return _postgres_module(module)
+
+
+def _postgres_module(module: str) -> Any:
+    try:
+        return import_module(f"hermes.memory.postgres.{module}")
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("psycopg"):
+            raise
+        raise SettingsError(
+            "a PostgreSQL store needs its driver: pip install 'hermes[postgres]'"
+        ) from error

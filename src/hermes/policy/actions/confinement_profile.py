@@ -1,0 +1,404 @@
+"""From what a command was judged to do, to what the kernel lets it do, and whether it can.
+
+Pure: everything it depends on is in the deed. A rule or a person may have allowed something that
+has no bounds (a script, a service); such a command is unrestricted, and the profile says why.
+"""
+
+import posixpath
+import re
+from collections.abc import Iterable
+from typing import Literal
+
+from hermes.core.actions import ConfinementProfile, KernelSupport
+from hermes.policy.actions.action_effects import ActionEffects, ActionStep
+from hermes.policy.actions.reader import INTERPRETER_PROGRAMS
+from hermes.policy.commands import tables
+from hermes.policy.commands.effects import READING_EFFECTS, word_set
+from hermes.policy.programs import resource_access
+
+RepositoryAccess = Literal["", "records", "files"]
+_UNBOUNDED_EFFECTS = ("self-change", "wipe", "fork-bomb", "exec-dynamic", "unknown", "privilege")
+"""Effects that no set of paths and ports describes, the gravest first."""
+_NETWORK_EFFECTS = frozenset({"network-local", "network-read", "network-out"})
+_CHANGE_EFFECTS = frozenset({"write", "delete", "irreversible"})
+_SIGNAL_PROGRAMS = frozenset({"kill", "pkill", "killall", "killall5", "skill", "snice", "renice"})
+_UNKNOWN_PART = re.compile(r"[…*?\[]")
+_URL = re.compile(r"\b(https?|wss?|ftp|redis|postgres(?:ql)?|mysql|amqp)://(?:[^/@\s]*@)?([^/\s]*)")
+_HOST_PORT = re.compile(r"(?:^|[\s=@])(?:[\w.-]+|\[[\da-f:]+\]):(\d{1,5})(?:$|[/\s])")
+_CONNECT_TO = re.compile(r"--connect-to[ =]\S*:(\d{1,5})(?=\s|$)")
+_DEFAULT_PORTS = {
+    "http": 80,
+    "https": 443,
+    "ws": 80,
+    "wss": 443,
+    "ftp": 21,
+    "redis": 6379,
+    "postgres": 5432,
+    "postgresql": 5432,
+    "mysql": 3306,
+    "amqp": 5672,
+}
+_NO_CHANGES: tuple[tuple[str, ...], tuple[str, ...], RepositoryAccess] = ((), (), "")
+_PROCESS_NAME_OPTION = re.compile(r"-[A-Za-z0-9]*p[A-Za-z0-9]*|--processes|--programs?")
+_PROCESS_FILE = re.compile(r"/proc/(?!self\b|thread-self\b|sys\b|net\b)[^/a-z]")
+_HOST_OPTION = re.compile(r"-H|--host\b")
+_FOLLOW_REDIRECT_OPTIONS = frozenset({"-L", "--location", "--location-trusted", "--follow", "-F"})
+_GIT_RECORD_VERBS = word_set("add commit fetch branch tag notes gc worktree stash")
+"""Verbs of git that change only its records."""
+_GIT_SETTING_VERBS = word_set(
+    "config init clone remote submodule lfs flow maintenance sparse-checkout subtree bisect"
+)
+"""Verbs of git whose purpose is, or involves, a change of the configuration."""
+_GIT_REMOTE_VERBS = word_set(
+    "fetch pull clone push ls-remote submodule lfs remote archive send-pack"
+)
+"""Verbs of git that may speak to another host."""
+LANDLOCK_SIGNAL_VERSION, LANDLOCK_DEVICE_VERSION, LANDLOCK_TRUNCATE_VERSION = 6, 5, 3
+"""Versions of Landlock that brought a right."""
+
+
+def build_profile(deed: ActionEffects, *, asked: bool = False) -> ConfinementProfile:
+    """`asked`: a person has to say yes first, and sees what is changed."""
+    parts = [_step_profile(step) for step in deed.steps]
+    for part in parts:
+        if part.unrestricted:
+            return ConfinementProfile(unrestricted=part.unrestricted, peers=part.peers)
+    return ConfinementProfile(
+        writable=_merged(part.writable for part in parts),
+        templates=_merged(part.templates for part in parts),
+        beside=_merged(part.beside for part in parts),
+        needs=_merged(part.needs for part in parts),
+        repository=max((part.repository for part in parts), key=("", "records", "files").index)
+        if parts
+        else "",
+        repositories=_merged(part.repositories for part in parts),
+        repository_settings=any(part.repository_settings for part in parts),
+        network=max((part.network for part in parts), key=("none", "ports", "any").index)
+        if parts
+        else "none",
+        ports=_merged_ports(parts),
+        sockets=_merged(part.sockets for part in parts),
+        special=_special_access(deed, parts),
+        optional=_merged(part.optional for part in parts),
+        may_signal=any(part.may_signal for part in parts),
+        hard_links=asked,
+        peers=_merged(part.peers for part in parts),
+        gains_privileges=next((p.gains_privileges for p in parts if p.gains_privileges), ""),
+    )
+
+
+def _special_access(deed: ActionEffects, parts: list[ConfinementProfile]) -> tuple[str, ...]:
+    """Landlock would hide other processes, so that a command which looks into them is held without
+    it: only programs that run no code of files may stand beside it. Else it sees only its own."""
+    found = _merged(part.special for part in parts)
+    programs = {posixpath.basename(step.program) for step in deed.steps if step.program}
+    if programs <= resource_access.PROCESS_INSPECTORS.union(tables.path_lists()["runs_no_files"]):
+        return found
+    return tuple(each for each in found if each not in ("processes", "attach"))
+
+
+def _merged(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each for group in groups for each in group))
+
+
+def _merged_ports(parts: list[ConfinementProfile]) -> tuple[int, ...]:
+    if any(part.network == "any" for part in parts):
+        return ()
+    return tuple(sorted({port for part in parts for port in part.ports}))
+
+
+def _step_profile(step: ActionStep) -> ConfinementProfile:
+    program = posixpath.basename(step.program)
+    carrier = next((each for each in step.via if each in resource_access.REMOTE_WRAPPERS), "")
+    if carrier:  # what it does, it does there
+        return _access_profile(carrier, step)
+    if reason := _unbounded_reason(program, step):
+        return ConfinementProfile(unrestricted=reason)
+    part = _access_profile(program, step)
+    changed = step.effects & _CHANGE_EFFECTS and _changed_paths(step, program)
+    if isinstance(changed, str):
+        return ConfinementProfile(unrestricted=changed)
+    writable, beside, repository = changed or _NO_CHANGES
+    network, ports = part.network, part.ports
+    if step.effects & _NETWORK_EFFECTS and network == "none":
+        ports = named_ports(step)
+        network = "ports" if ports else "any"
+    unique = program == "mktemp"
+    return ConfinementProfile(
+        writable=() if unique else writable,
+        templates=writable if unique else (),
+        beside=(*beside, *part.beside),
+        needs=(*part.needs, *_sqlite_lock_files(program, step)),
+        repository=repository,
+        repositories=step.repositories if repository else (),
+        repository_settings=bool(repository) and git_verb(step) in _GIT_SETTING_VERBS,
+        network=network,
+        ports=ports,
+        sockets=part.sockets,
+        special=part.special,
+        optional=(
+            *resource_access.OPTIONAL_PATHS.get(program, ()),
+            *_sqlite_databases(program, step),
+        ),
+        may_signal=part.may_signal
+        or ("service-change" in step.effects and program in _SIGNAL_PROGRAMS),
+        peers=part.peers,
+        gains_privileges=part.gains_privileges,
+    )
+
+
+def _unbounded_reason(program: str, step: ActionStep) -> str:
+    for effect in _UNBOUNDED_EFFECTS:
+        if effect in step.effects:
+            return _effect_reason(step, effect)
+    if "service-change" in step.effects and program not in _SIGNAL_PROGRAMS:
+        return _effect_reason(step, "service-change")
+    return ""
+
+
+def _effect_reason(step: ActionStep, effect: str) -> str:
+    reason = next((line for line in step.why if line.startswith(f"{effect}:")), effect)
+    return f"it has no bounds that the kernel could hold ({reason})"
+
+
+def _access_profile(program: str, step: ActionStep) -> ConfinementProfile:
+    found = resource_access.access_of(program)
+    special = [
+        name
+        for name, programs in (
+            ("interfaces", resource_access.INTERFACE_PROGRAMS),
+            ("raw-sockets", resource_access.RAW_SOCKET_PROGRAMS),
+            ("devices", resource_access.DEVICE_PROGRAMS),
+            ("network-settings", resource_access.NETWORK_SETTING_PROGRAMS),
+            ("processes", resource_access.PROCESS_INSPECTORS),
+            ("listens", resource_access.LISTENING_PROGRAMS),
+            ("attach", resource_access.PROCESS_TRACERS),
+            ("audit", resource_access.AUDIT_PROGRAMS),
+        )
+        if program in programs
+    ]
+    if program == "ip" and "xfrm" in step.argv[1:3]:
+        special.append("network-settings")
+    if "processes" not in special and _sees_processes(program, step):
+        special.append("processes")
+    if found is resource_access.SYSTEMD_ACCESS and any(
+        _HOST_OPTION.match(word) for word in step.argv[1:]
+    ):
+        found = found._replace(
+            network=True, sockets=found.sockets + resource_access.REMOTE_HOST_ACCESS.sockets
+        )
+    if program == "git" and git_verb(step) in _GIT_REMOTE_VERBS:
+        found = resource_access.REMOTE_HOST_ACCESS
+    peers = [found.peer] if found.peer else []
+    peers += ["the drivers of devices"] if "devices" in special else []
+    peers += ["the network settings of the kernel"] if "network-settings" in special else []
+    peers += ["the audit system of the kernel"] if "audit" in special else []
+    peers += ["the process it attaches to"] if "attach" in special else []
+    java = program in resource_access.JAVA_TOOLS
+    raised = (program, *step.via)
+    return ConfinementProfile(
+        needs=found.needs,
+        # A Java tool asks the machine by a file and a signal, and is answered on a socket.
+        beside=("/tmp",) if java or program == "systemd-analyze" else (),
+        may_signal=java,
+        network="any" if found.network or {"raw-sockets", "listens"} & {*special} else "none",
+        sockets=_sockets(found, step) if found.peer else ("/tmp/.java_pid*",) if java else (),
+        special=tuple(special),
+        peers=tuple(peers),
+        gains_privileges=next(
+            (each for each in raised if each in resource_access.PRIVILEGE_PROGRAMS), ""
+        ),
+    )
+
+
+def _sockets(found: resource_access.ResourceAccess, step: ActionStep) -> tuple[str, ...]:
+    return (*found.sockets, *_named_sockets(step))
+
+
+def _sees_processes(program: str, step: ActionStep) -> bool:
+    """`ss -p`, `ps e`, and files of /proc that only show themselves to who may look inside."""
+    words = step.argv[1:]
+    if program in ("ss", "netstat"):
+        return any(_PROCESS_NAME_OPTION.fullmatch(word) for word in words)
+    if program == "ps":
+        return any(word.isalpha() and "e" in word for word in words[:1])
+    return any(_PROCESS_FILE.match(path) for path in step.paths)
+
+
+def _named_sockets(step: ActionStep) -> tuple[str, ...]:
+    """Sockets that the words of the command name: `-H unix:///x`, `-S /x`, `-h /folder`."""
+    found = []
+    for word in step.argv[1:]:
+        path = word.rpartition("unix://")[2] if "unix://" in word else word.rpartition("=")[2]
+        if path.startswith("/") and path != "/" and not _UNKNOWN_PART.search(path):
+            found += [posixpath.normpath(path), f"{posixpath.normpath(path)}/.s.*"]
+    return tuple(found)
+
+
+def _changed_paths(
+    step: ActionStep, program: str
+) -> tuple[tuple[str, ...], tuple[str, ...], RepositoryAccess] | str:
+    """Paths, folders for temporary files, and the repository; in words why there are no bounds."""
+    repository = _repository(program, step)
+    if not step.changes:
+        if repository:
+            return (), (), repository
+        if (
+            resource_access.access_of(program) is resource_access.DATABASE_ACCESS
+        ):  # what it changes is behind the socket
+            return _NO_CHANGES
+        if step.effects & {"write", "delete"}:
+            return f"nothing says where {program or 'it'} writes"
+        return (), (), ""
+    paths = []
+    for path in step.changes:
+        fixed = _known_part(path)
+        if not fixed:
+            return f"what it changes is only known at run time ({path})"
+        paths.append(fixed)
+    derived = program in resource_access.TEMPORARY_FILE_WRITERS
+    beside = tuple(posixpath.dirname(path) or "/" for path in paths) if derived else ()
+    return tuple(paths), beside, repository
+
+
+def _repository(program: str, step: ActionStep) -> RepositoryAccess:
+    if program != "git" or not step.repositories or not step.effects <= READING_EFFECTS | {"write"}:
+        return ""
+    return "records" if git_verb(step) in _GIT_RECORD_VERBS else "files"
+
+
+def git_verb(step: ActionStep) -> str:
+    words = iter(step.argv[1:])
+    for word in words:
+        if word in ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"):
+            next(words, "")
+        elif not word.startswith("-"):
+            return word
+    return ""
+
+
+def _known_part(path: str) -> str:
+    """The path, or the folder above its first unknown part; empty when that bounds nothing."""
+    unknown = _UNKNOWN_PART.search(path)
+    if unknown is None:
+        return path if path.startswith("/") and path != "/" else ""
+    folder = path[: unknown.start()].rpartition("/")[0]
+    return folder if folder.startswith("/") and folder.count("/") >= 1 else ""
+
+
+def _sqlite_databases(program: str, step: ActionStep) -> tuple[str, ...]:
+    """A reader of SQLite opens a database for writing, and reads it if that is refused."""
+    return step.paths if program in ("sqlite3", "sqlite", "litecli") else ()
+
+
+def _sqlite_lock_files(program: str, step: ActionStep) -> tuple[str, ...]:
+    """It takes part in the locks, which are files beside the database."""
+    return tuple(
+        f"{path}{end}" for path in _sqlite_databases(program, step) for end in ("-wal", "-shm")
+    )
+
+
+def named_ports(step: ActionStep) -> tuple[int, ...]:
+    """The TCP ports that the words of a command name; empty when it could be any."""
+    if _FOLLOW_REDIRECT_OPTIONS.intersection(step.flags) or posixpath.basename(step.program) in (
+        "wget",
+        "wget2",
+    ):
+        return ()
+    found: set[int] = set()
+    for word in step.argv[1:]:
+        for scheme, place in _URL.findall(word):
+            port = place.rpartition(":")[2]
+            found.add(int(port) if port.isdigit() else _DEFAULT_PORTS[scheme])
+        if "://" not in word:
+            found |= {int(port) for port in _HOST_PORT.findall(word)}
+    found |= {int(port) for port in _CONNECT_TO.findall(" ".join(step.argv))}
+    for path in step.paths:
+        if path.startswith(("/dev/tcp/", "/dev/udp/")) and path.rpartition("/")[2].isdigit():
+            found.add(int(path.rpartition("/")[2]))
+    return tuple(sorted(port for port in found if 0 < port < 65_536))
+
+
+EnforcementLevel = Literal["yes", "partly", "no"]
+
+
+def check_enforcement(
+    profile: ConfinementProfile, kernel: KernelSupport
+) -> tuple[EnforcementLevel, str]:
+    """Whether this kernel can hold a command to the profile, and what it cannot hold."""
+    if profile.unrestricted:
+        return "no", profile.unrestricted
+    if obstacle := find_obstacle(profile, kernel):
+        return "no", obstacle
+    gaps = [f"{peer} can change things on its behalf" for peer in profile.peers]
+    gaps += _network_gaps(profile)
+    if kernel.landlock < LANDLOCK_SIGNAL_VERSION and not profile.may_signal:
+        gaps.append("some ways to send a signal (Landlock 6 is needed)")
+    if kernel.landlock < LANDLOCK_DEVICE_VERSION:
+        gaps.append("control of devices (Landlock 5 is needed)")
+    return ("partly" if gaps else "yes"), "; ".join(gaps)
+
+
+def _network_gaps(profile: ConfinementProfile) -> list[str]:
+    """The kernel's rules name TCP ports, and neither hosts nor datagrams."""
+    datagrams = "UDP datagrams to any host"
+    if profile.network == "any":
+        return [f"TCP connections to any host and port, {datagrams}"]
+    if profile.network == "ports":
+        ports = ", ".join(map(str, profile.ports))
+        return [f"which host it connects to on TCP port {ports}, {datagrams}"]
+    return [datagrams] if "interfaces" in profile.special else []
+
+
+def find_obstacle(profile: ConfinementProfile, kernel: KernelSupport) -> str:
+    """Why the kernel cannot confine it at all, though it has bounds; empty when it can."""
+    if kernel.reason:
+        return kernel.reason
+    if "processes" in profile.special and not kernel.root:
+        return "what it asks about other processes is hidden from a confined command"
+    if profile.gains_privileges and not kernel.root:
+        return (
+            f"{profile.gains_privileges} has to gain rights, which no confined command of an "
+            "ordinary user can"
+        )
+    return ""
+
+
+_SHELL_EXPANSION = re.compile(r"[$`]|\b(?:export|declare|read|printf -v|source|eval)\b")
+_CONFIGURED_PROGRAMS = frozenset(
+    [
+        "git",
+        "make",
+        "gmake",
+        "npm",
+        "yarn",
+        "pnpm",
+        "cargo",
+        "go",
+        "terraform",
+        "tofu",
+        "ansible",
+        "pip",
+        "pip3",
+        "mvn",
+        "gradle",
+    ]
+)
+
+
+def verdict_basis(deed: ActionEffects) -> str:
+    """What, besides the program tables, the verdict depends on; empty when nothing."""
+    if _SHELL_EXPANSION.search(deed.command):
+        return "variables and expansions of the shell"
+    for step in deed.steps:
+        program = posixpath.basename(step.program)
+        if program in _CONFIGURED_PROGRAMS:
+            return f"the configuration that {program} finds where it runs"
+        if program.rstrip("0123456789.") in INTERPRETER_PROGRAMS - {
+            "sed",
+            "awk",
+            "psql",
+            "redis-cli",
+        }:
+            return f"what {program} loads when it starts"
+    return ""

@@ -1,0 +1,418 @@
+"""What the gate may look up on this very machine: where symlinks lead, what is in a script."""
+
+import hashlib
+import os
+import posixpath
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import Any, Protocol
+
+import msgspec
+
+from hermes.core.actions import Action
+from hermes.core.messages import Value
+from hermes.policy.actions import written_files
+from hermes.policy.actions.action_effects import (
+    ActionEffects,
+    ActionLocation,
+    ActionStep,
+    IncidentFacts,
+    fingerprint,
+)
+from hermes.policy.actions.tool_calls import ToolIntent, read_intent
+from hermes.policy.actions.written_files import (
+    WrittenFiles,
+    implicit_files_of,
+    is_git_data,
+    loads_file,
+)
+from hermes.policy.commands.effects import CommandAnalysis, PathLookup, SimpleCommand
+
+_MAX_DIGEST_BYTES = 8 * 1024 * 1024
+
+
+def resolve_symlinks(path: str) -> str:
+    """The real path; the path itself where there is nothing to follow."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):  # a loop of links, or a byte no file name has
+        return path
+
+
+def file_digest(path: str) -> str:
+    """Of the content of a script, empty if it cannot be read; of a huge file only its face."""
+    try:
+        file = Path(path)
+        status = file.stat()
+        if not file.is_file():
+            return ""
+        if status.st_size > _MAX_DIGEST_BYTES:
+            return f"{status.st_size}:{status.st_mtime_ns}:{status.st_ino}"
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except (OSError, ValueError):
+        return ""
+
+
+_MAX_RUNS = 500
+_MAX_PATHS_PER_RUN = 5_000
+_MAX_TYPED_CHARS = 20_000
+FORGOTTEN_DIGEST = "forgotten"
+
+
+class _RunActivity:
+    def __init__(self) -> None:
+        self.written: OrderedDict[str, str] = OrderedDict()
+        self.typed: dict[str, str] = {}
+        self.overflowed = False
+
+
+class RunMemory:
+    def __init__(self) -> None:
+        self._runs: OrderedDict[str, _RunActivity] = OrderedDict()
+
+    def record_write(self, run: str, path: str, digest: str) -> None:
+        """A file or folder was changed; `digest` says to what, or at least by what."""
+        known = self._activity_of(run)
+        known.written[path] = digest
+        known.written.move_to_end(path)
+        if len(known.written) > _MAX_PATHS_PER_RUN:
+            known.written.popitem(last=False)
+            known.overflowed = True
+
+    def digest(self, run: str, path: str) -> str:
+        """What this run last made of the file, empty if it never touched it."""
+        known = self._runs.get(_root_run(run))
+        if known is None:
+            return ""
+        for place in _path_and_parents(path):
+            if found := known.written.get(place):
+                return found
+        return FORGOTTEN_DIGEST if known.overflowed else ""
+
+    def matching(self, run: str, folder: str, patterns: Iterable[str]) -> list[str]:
+        """Files below a folder that this run wrote, by patterns relative to the folder."""
+        known = self._runs.get(_root_run(run))
+        if known is None or not known.written:
+            return []
+        wanted = [f"{folder.rstrip('/')}/{pattern}" for pattern in patterns]
+        return [p for p in known.written if any(fnmatchcase(p, glob) for glob in wanted)]
+
+    def record_typing(self, run: str, session: str, text: str) -> None:
+        """Text went into a process; what follows its last line end is still to be completed."""
+        open_line = (self.pending_input(run, session) + text).rpartition("\n")[2]
+        self._activity_of(run).typed[session] = open_line[-_MAX_TYPED_CHARS:]
+
+    def pending_input(self, run: str, session: str) -> str:
+        known = self._runs.get(_root_run(run))
+        return "" if known is None else known.typed.get(session, "")
+
+    def forget(self, run: str) -> None:
+        self._runs.pop(_root_run(run), None)
+
+    def _activity_of(self, run: str) -> _RunActivity:
+        known = self._runs.setdefault(_root_run(run), _RunActivity())
+        self._runs.move_to_end(_root_run(run))
+        if len(self._runs) > _MAX_RUNS:
+            self._runs.popitem(last=False)
+        return known
+
+
+def _root_run(run: str) -> str:
+    """What a subagent writes, another of its family may run."""
+    return run.partition("/")[0]
+
+
+def _path_and_parents(path: str) -> Iterator[str]:
+    """The path and the folders it is in, but not the root."""
+    yield path
+    for parent in PurePosixPath(path).parents:
+        if len(parent.parts) > 1:
+            yield str(parent)
+
+
+_DISPLAY_ARGUMENTS = frozenset({"timeout", "watch", "limit", "offset"})
+"""Arguments that change nothing in the world; the same deed with another is the same deed."""
+_FOLDER_CHANGING_PROGRAMS = frozenset({"cd", "pushd"})
+INTERPRETER_PROGRAMS = frozenset(
+    {".", "source", "sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "busybox", "expect"}
+    | {"python", "perl", "ruby", "node", "nodejs", "deno", "bun", "php", "lua", "luajit", "tclsh"}
+    | {"Rscript", "java", "go", "awk", "gawk", "mawk", "sed", "make", "gmake", "ansible-playbook"}
+    | {"psql", "mysql", "mariadb", "sqlite", "redis-cli", "vim", "ex", "ed", "gdb", "exec"}
+)
+"""Programs that run what is in a file they are given."""
+
+
+class CommandAnalyser(Protocol):
+    def __call__(
+        self, command: str, *, cwd: str, home: str, lookup: PathLookup, own_paths: Sequence[str]
+    ) -> CommandAnalysis: ...
+
+
+class ActionContext(Value, kw_only=True, frozen=True):
+    """What the call itself does not say."""
+
+    cwd: str = "/"
+    home: str = "/root"
+    """The home folder of the user, in the place where it runs."""
+    workspace: str = ""
+    """The folder the work is about; empty is `cwd`."""
+    command: str = ""
+    """What a tool declared in YAML would run."""
+    receiver: str = ""
+    """The command of the background process that text is typed into."""
+    tainted: bool = False
+    actor: str = ""
+    """Who asked for it; the `requester` that may not approve it."""
+    where: ActionLocation = ActionLocation()
+    incident: IncidentFacts = IncidentFacts()
+
+
+class SandboxWrites(Protocol):
+    """Files that commands in a sandbox wrote where this gate's commands can reach them."""
+
+    def wrote(self, path: str) -> bool: ...
+
+    def matching(self, folder: str, patterns: Sequence[str]) -> list[str]: ...
+
+
+def _unresolved_path(path: str) -> str:
+    return path
+
+
+def _empty_digest(path: str) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class ActionReader:
+    """Reads actions. `lookup` follows symlinks; `digest` gives the content hash of a script."""
+
+    analyse: CommandAnalyser
+    own_paths: tuple[str, ...] = ()
+    lookup: PathLookup = _unresolved_path
+    digest: Callable[[str], str] = _empty_digest
+    run_memory: RunMemory = field(default_factory=RunMemory)
+    written_files: WrittenFiles = field(default_factory=WrittenFiles)
+    """What earlier sessions wrote, and this one."""
+    sandbox_writes: SandboxWrites | None = None
+
+    def read(self, action: Action, situation: ActionContext) -> ActionEffects:
+        intent = read_intent(
+            action, situation.home, self._pending_input(action), situation.receiver
+        )
+        rendered = situation.command or action.command
+        if rendered:
+            intent = msgspec.structs.replace(intent, command=rendered, effects=intent.declared)
+        cwd = posixpath.normpath(posixpath.join(situation.cwd, intent.workdir))
+        steps, dynamic, variables = self._steps(intent, cwd, situation)
+        folders = (
+            cwd,
+            *(path for s in steps if s.program in _FOLDER_CHANGING_PROGRAMS for path in s.paths),
+        )
+        scripts = sorted(set().union(*(self._scripts(action.run, s, folders) for s in steps)))
+        steps = tuple(self._mark_written_scripts(action, step, folders) for step in steps)
+        where = _location_of(action, situation.where)
+        return ActionEffects(
+            tool=action.call.name,
+            steps=steps,
+            hash=fingerprint(
+                action.call.name,
+                _relevant_arguments(action.call.arguments),
+                intent.command,
+                cwd,
+                (action.environment, action.target, where.host, where.namespace),
+                (*scripts, *variables),
+            ),
+            command=intent.command,
+            cwd=cwd,
+            workspace=situation.workspace or situation.cwd,
+            run=action.run,
+            origin=action.origin,
+            actor=situation.actor,
+            tainted=situation.tainted,
+            where=where,
+            incident=situation.incident,
+            variables=variables,
+            dynamic=dynamic,
+            kernel=action.kernel,
+        )
+
+    def record_start(self, action: Action, deed: ActionEffects) -> None:
+        """The deed is being done: what it writes and types is remembered."""
+        content = fingerprint(action.call.arguments)
+        if not action.isolated:
+            made = (path for s in deed.steps if s.effects != {"delete"} for path in s.changes)
+            self.written_files.remove(
+                _environment_key(action), (path for s in deed.steps for path in s.written)
+            )
+            self.written_files.add(_environment_key(action), made)
+        for step in deed.steps:
+            for path in step.changes:
+                before = self.run_memory.digest(action.run, path)
+                self.run_memory.record_write(action.run, path, fingerprint(before, content))
+        typed = _typed_text(action)
+        if typed is not None:
+            self.run_memory.record_typing(action.run, *typed)
+
+    def _pending_input(self, action: Action) -> str:
+        typed = _typed_text(action)
+        return self.run_memory.pending_input(action.run, typed[0]) if typed else ""
+
+    def _steps(
+        self, intent: ToolIntent, cwd: str, situation: ActionContext
+    ) -> tuple[tuple[ActionStep, ...], tuple[str, ...], tuple[str, ...]]:
+        """The steps, why it cannot be known, and the variables that decide what it means."""
+        if not intent.command:
+            return (intent.step(),), (), ()
+        try:
+            analysis = self.analyse(
+                intent.command,
+                cwd=cwd,
+                home=situation.home,
+                lookup=self.lookup,
+                own_paths=self.own_paths,
+            )
+        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            # A reader that stumbles over a command must not let it pass, nor end the run.
+            reason = f"it could not be read ({type(error).__name__})"
+            return (_unreadable_step(intent.shown or intent.command, reason),), (reason,), ()
+        steps = [_step_from_command(intent, command) for command in analysis.commands]
+        steps += _unattributed_steps(intent, analysis, steps)
+        return tuple(steps), (*analysis.dynamic, *analysis.problems), analysis.variables
+
+    def _mark_written_scripts(
+        self, action: Action, step: ActionStep, folders: Sequence[str]
+    ) -> ActionStep:
+        """A file that the agent or a sandbox wrote and that now runs is only known at run time."""
+        run, scripts = action.run, files_run_by(step, folders)
+        here = [path for path in scripts if self.run_memory.digest(run, path)]
+        inside = [
+            path for path in scripts if self.sandbox_writes and self.sandbox_writes.wrote(path)
+        ]
+        earlier: list[str] = []
+        if patterns := implicit_files_of(step.program, step.argv):
+            for folder in _folders_searched(step, folders):
+                here += self.run_memory.matching(run, folder, patterns)
+                earlier += self._written_earlier(action, step, folder, patterns)
+                if self.sandbox_writes:
+                    found = self.sandbox_writes.matching(folder, patterns)
+                    inside += [path for path in found if not is_git_data(path)]
+        if not (here or earlier or inside):
+            return step
+        written = tuple(dict.fromkeys((*here, *earlier, *inside)))
+        when = "in this run" if here else "by the agent in an earlier session"
+        when = when if here or earlier else "in a sandbox"
+        more = f" and {len(written) - 1} more" if len(written) > 1 else ""
+        why = f"exec-dynamic: {written[0]}{more} was written {when}"
+        return msgspec.structs.replace(
+            step, effects=step.effects | {"exec-dynamic"}, why=(*step.why, why), written=written
+        )
+
+    def _written_earlier(
+        self, action: Action, step: ActionStep, folder: str, patterns: tuple[str, ...]
+    ) -> list[str]:
+        if action.isolated or not folder.startswith("/"):
+            return []
+        try:
+            known = self.written_files.below(_environment_key(action), folder)
+            return written_files.matching_files(
+                known, folder, patterns, lambda file: loads_file(step.program, step.argv, file)
+            )
+        except OSError as error:
+            return [f"a file (who knows which: {error}; move it away to begin a new one)"]
+
+    def _scripts(self, run: str, step: ActionStep, folders: Sequence[str]) -> set[tuple[str, str]]:
+        """Files whose content is part of what is done, with its hash."""
+        found = {(path, self._content(run, path)) for path in files_run_by(step, folders)}
+        return {(path, content) for path, content in found if content}
+
+    def _content(self, run: str, path: str) -> str:
+        return self.run_memory.digest(run, path) + self.digest(path)
+
+
+def _environment_key(action: Action) -> str:
+    """Empty for this machine."""
+    return "" if action.environment == "local" else f"{action.environment} {action.target}:"
+
+
+def _folders_searched(step: ActionStep, folders: Sequence[str]) -> tuple[str, ...]:
+    """Folders in which a program may find files that it obeys."""
+    return tuple(dict.fromkeys((*folders, *map(posixpath.dirname, step.paths), *step.paths)))
+
+
+def files_run_by(step: ActionStep, folders: Sequence[str]) -> list[str]:
+    """Files whose content would be run; `folders` are those it may be run from."""
+    found: list[str] = []
+    if "/" in step.program:
+        found += [posixpath.normpath(posixpath.join(each, step.program)) for each in folders]
+    name = posixpath.basename(step.program)
+    if name in INTERPRETER_PROGRAMS or name.rstrip("0123456789.") in INTERPRETER_PROGRAMS:
+        found += step.paths
+    return found
+
+
+def _step_from_command(intent: ToolIntent, command: SimpleCommand) -> ActionStep:
+    start, end = command.node
+    called = command.argv[0] if command.argv else ""
+    node = intent.command.encode("utf-8", "replace")[start:end].decode("utf-8", "replace")
+    return ActionStep(
+        node=intent.shown or node or intent.command,
+        effects=command.effects | intent.effects or frozenset({"read"}),
+        program=called if "/" in called else command.program,
+        argv=command.argv,
+        flags=command.flags,
+        paths=command.paths,
+        changes=command.changes,
+        repositories=command.repositories,
+        via=command.via,
+        why=(*command.why, *intent.why),
+        target=command.target,
+    )
+
+
+def _unattributed_steps(
+    intent: ToolIntent, analysis: CommandAnalysis, steps: Sequence[ActionStep]
+) -> list[ActionStep]:
+    """Effects that no single command accounts for must not get lost."""
+    told = frozenset().union(*(step.effects for step in steps))
+    rest = analysis.effects - told
+    reasons = (*analysis.dynamic, *analysis.problems)
+    if reasons and "exec-dynamic" not in told:
+        rest |= {"exec-dynamic"}
+    if not steps:
+        rest |= intent.effects
+    if not rest:
+        return []
+    why = tuple(f"exec-dynamic: {reason}" for reason in dict.fromkeys(reasons))
+    return [ActionStep(node=intent.shown or intent.command, effects=rest, why=(*why, *intent.why))]
+
+
+def _unreadable_step(node: str, reason: str) -> ActionStep:
+    return ActionStep(
+        node=node, effects=frozenset({"exec-dynamic"}), why=(f"exec-dynamic: {reason}",)
+    )
+
+
+def _relevant_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if name not in _DISPLAY_ARGUMENTS}
+
+
+def _typed_text(action: Action) -> tuple[str, str] | None:
+    """The session and the text, if the call types something into a background process."""
+    arguments = action.call.arguments
+    if action.call.name != "process" or arguments.get("action") not in ("write", "submit"):
+        return None
+    ending = "\n" if arguments["action"] == "submit" else ""
+    return str(arguments.get("session_id", "")), str(arguments.get("data", "")) + ending
+
+
+def _location_of(action: Action, known: ActionLocation) -> ActionLocation:
+    return msgspec.structs.replace(
+        known,
+        place=action.environment,
+        host=known.host or action.target,
+        isolated=action.isolated,
+    )

@@ -1,0 +1,271 @@
+"""Files that a program runs or obeys without being given their names.
+
+`python job.py` imports a `json.py` beside it, `terraform plan` runs what `main.tf` says, git runs
+what a repository's configuration names. A file of this kind that the agent wrote before counts as
+a script that it wrote and now runs.
+"""
+
+import re
+import sqlite3
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from fnmatch import translate
+from functools import cache, lru_cache
+from pathlib import Path
+from posixpath import dirname
+from re import Pattern, compile
+
+_PYTHON_FILES = (
+    "*.py",
+    "*.pth",
+    "*.so",
+    "*.pyc",
+    "*.zip",
+    "pyproject.toml",
+    "setup.cfg",
+    "tox.ini",
+)
+_GIT_FILES = (
+    ".git",
+    ".git/*",
+    ".gitattributes",
+    ".gitmodules",
+    "config",
+    "hooks/*",
+    "HEAD",
+    ".lfsconfig",
+    ".pre-commit-config.yaml",
+)
+_NODE_FILES = (
+    "*.js",
+    "*.mjs",
+    "*.cjs",
+    "*.ts",
+    "package.json",
+    ".npmrc",
+    ".yarnrc*",
+    ".pnpmfile.cjs",
+)
+_MAKE_FILES = ("Makefile", "makefile", "GNUmakefile", "*.mk")
+_BUILD_FILES = (
+    "CMakeLists.txt",
+    "*.cmake",
+    "build.ninja",
+    "justfile",
+    ".justfile",
+    "Taskfile.y*ml",
+)
+_TERRAFORM_FILES = (
+    "*.tf",
+    "*.tf.json",
+    "*.tfvars",
+    "*.tofu",
+    "terragrunt.hcl",
+    ".terraform/*",
+    "*.hcl",
+)
+_ANSIBLE_FILES = ("ansible.cfg", "*.yml", "*.yaml", "*_plugins/*", "library/*", "roles/*", "hosts")
+_DOCKER_FILES = (
+    "Dockerfile*",
+    "*.dockerfile",
+    "docker-compose*",
+    "compose*",
+    ".env",
+    ".dockerignore",
+)
+_JAVA_FILES = (
+    "pom.xml",
+    "*.gradle*",
+    "gradle.properties",
+    "gradlew",
+    "mvnw",
+    ".mvn/*",
+    "build.xml",
+)
+_RUBY_FILES = ("*.rb", "Gemfile*", "Rakefile", "Vagrantfile", ".bundle/*")
+
+_GIT_RECORDS = re.compile(
+    r"/\.git/(?:(?:objects|refs|logs)/.*|index|packed-refs|COMMIT_EDITMSG|[A-Z_]*HEAD)"
+)
+"""What git writes with every commit: it names no program to run."""
+
+IMPLICIT_FILES: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        ("python", "pypy", "pytest", "tox", "nox", "ipython", "pip", "uv"), _PYTHON_FILES
+    ),
+    **dict.fromkeys(
+        ("django-admin", "flask", "gunicorn", "uvicorn", "celery", "mypy"), _PYTHON_FILES
+    ),
+    **dict.fromkeys(("git", "gh", "glab", "pre-commit", "tig"), _GIT_FILES),
+    **dict.fromkeys(("node", "nodejs", "npm", "npx", "yarn", "pnpm", "deno", "bun"), _NODE_FILES),
+    **dict.fromkeys(
+        ("make", "gmake", "cmake", "ninja", "just", "task"), (*_MAKE_FILES, *_BUILD_FILES)
+    ),
+    **dict.fromkeys(("terraform", "tofu", "terragrunt", "packer"), _TERRAFORM_FILES),
+    **dict.fromkeys(("ansible", "ansible-playbook", "ansible-inventory"), _ANSIBLE_FILES),
+    **dict.fromkeys(("ansible-lint", "ansible-galaxy", "molecule"), _ANSIBLE_FILES),
+    **dict.fromkeys(("docker", "docker compose", "docker-compose", "podman"), _DOCKER_FILES),
+    **dict.fromkeys(("mvn", "gradle", "ant", "java"), (*_JAVA_FILES, "*.class", "*.jar")),
+    **dict.fromkeys(("ruby", "rake", "bundle", "irb", "vagrant", "rails"), _RUBY_FILES),
+    **dict.fromkeys(("cargo", "rustc"), ("Cargo.toml", "build.rs", ".cargo/*", "*.rs")),
+    **dict.fromkeys(("go", "gofmt"), ("*.go", "go.mod", "go.work")),
+    **dict.fromkeys(("code", "codium", "cursor"), (".vscode/*", "*.code-workspace")),
+    **dict.fromkeys(("direnv", "mise", "asdf"), (".envrc", ".env*", ".mise*", "mise*.toml")),
+    "perl": ("*.pm", "*.pl"),
+    "php": ("*.php", "php.ini", ".user.ini"),
+    "composer": ("composer.json", "*.php"),
+    "helm": ("Chart.yaml", "templates/*", "*.tgz"),
+    "gdb": (".gdbinit",),
+    "psql": (".psqlrc",),
+    "vim": (".vimrc", ".exrc"),
+    "curl": (".curlrc",),
+    "wget": (".wgetrc",),
+}
+
+
+_DOCKER_BUILD_VERBS = frozenset({"build", "buildx", "builder", "compose", "bake", "stack", "play"})
+_MODULE_FILES = re.compile(r"\.(?:pyc|py|[\w.-]*so|zip)$")
+_START_UP_MODULES = frozenset({"sitecustomize", "usercustomize"})
+
+
+def implicit_files_of(program: str, words: Sequence[str] = ()) -> tuple[str, ...]:
+    """Patterns, relative to the folder it runs in or the folder of its script."""
+    name = program.rpartition("/")[2]
+    if name in ("docker", "podman") and words and not _DOCKER_BUILD_VERBS.intersection(words):
+        return ()
+    return IMPLICIT_FILES.get(name) or IMPLICIT_FILES.get(name.rstrip("0123456789."), ())
+
+
+def loads_file(program: str, words: Sequence[str], file: str) -> bool:
+    """Whether a program that is judged to read only would load this file of its folder.
+
+    Python, when it runs a module or a line of code, finds only modules that these import: the
+    module itself and those of the standard library.
+    """
+    name = program.rpartition("/")[2].rstrip("0123456789.")
+    if name not in ("python", "pypy") or not _MODULE_FILES.search(file):
+        return True
+    module = _MODULE_FILES.sub("", file.partition("/")[0]).partition(".")[0]
+    run = words[words.index("-m") + 1 :][:1] if "-m" in words else []
+    named = {each.partition(".")[0] for each in run}
+    return module in named | _START_UP_MODULES or module in sys.stdlib_module_names
+
+
+def is_git_data(path: str) -> bool:
+    """Whether a file that git reads holds commits and references only."""
+    return _GIT_RECORDS.search(path) is not None
+
+
+WRITTEN_FILES_NAME = "written.db"
+MAX_WRITTEN_ENTRIES = 5_000
+FOLDED_FRACTION_DIVISOR = 5
+"""Beyond the limit the oldest entries, one in so many, are kept as their folders only."""
+LOCK_TIMEOUT_S = 2.0
+_CREATE_TABLE_SQL = "CREATE TABLE IF NOT EXISTS written (path TEXT PRIMARY KEY, number INTEGER)"
+_ADD_PATH_SQL = "INSERT OR REPLACE INTO written SELECT ?, coalesce(max(number), 0) + 1 FROM written"
+
+
+class WrittenFiles:
+    """Paths are those of one machine; `place` tells machines apart. Without a file, in memory."""
+
+    def __init__(
+        self, file: Path | None = None, exists: Callable[[str], bool] = lambda path: True
+    ) -> None:
+        """`exists` tells whether a file of this machine is still there."""
+        self._file, self._exists = file, exists
+        self._unsaved: set[str] = set()
+        """What could not be recorded: at least this process knows it."""
+
+    def add(self, place: str, paths: Iterable[str]) -> None:
+        wanted = [place + path for path in paths if _implicit_file_pattern().fullmatch(path)]
+        if wanted and not self._change(_ADD_PATH_SQL, wanted):
+            self._unsaved.update(wanted)
+
+    def remove(self, place: str, paths: Iterable[str]) -> None:
+        """They were shown to a person, or a rule lets them run."""
+        known = [place + path for path in paths]
+        self._unsaved.difference_update(known)
+        if known and self._file is not None and self._file.exists():
+            self._change("DELETE FROM written WHERE path = ?", known)
+
+    def below(self, place: str, folder: str) -> Iterator[str]:
+        """Recorded paths in a folder; one that ends in `/` stands for all that is in it.
+
+        Raises `OSError` when the record cannot be read.
+        """
+        start = f"{place}{folder.rstrip('/')}/"
+        for path in (*self._saved(start), *self._unsaved):
+            near = path.startswith(start) or (path.endswith("/") and start.startswith(path))
+            if near and (place or self._exists(path)):
+                yield path.removeprefix(place)
+
+    def _saved(self, start: str) -> list[str]:
+        if self._file is None or not self._file.exists():
+            return []
+        query = "SELECT path FROM written WHERE path >= ? AND path < ? OR path LIKE '%/'"
+        try:
+            with _open_database(self._file) as database:
+                return [path for (path,) in database.execute(query, (start, start[:-1] + "0"))]
+        except sqlite3.Error as error:
+            raise OSError(f"the record {self._file} cannot be read ({error})") from error
+
+    def _change(self, statement: str, paths: list[str]) -> bool:
+        if self._file is None:
+            return False
+        with suppress(sqlite3.Error, OSError):
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            with _open_database(self._file) as database:
+                database.execute(_CREATE_TABLE_SQL)
+                database.executemany(statement, [(path,) for path in paths])
+                _fold_oldest(database)
+            return True
+        return False
+
+
+def _fold_oldest(database: sqlite3.Connection) -> None:
+    (count,) = database.execute("SELECT count(*) FROM written").fetchone()
+    if count <= MAX_WRITTEN_ENTRIES:
+        return
+    oldest = "SELECT path FROM written ORDER BY number LIMIT ?"
+    paths = database.execute(oldest, (MAX_WRITTEN_ENTRIES // FOLDED_FRACTION_DIVISOR,)).fetchall()
+    database.executemany("DELETE FROM written WHERE path = ?", paths)
+    folders = {dirname(path.rstrip("/")).rstrip("/") + "/" for (path,) in paths}
+    database.executemany(_ADD_PATH_SQL, [(folder,) for folder in folders])
+
+
+@contextmanager
+def _open_database(file: Path) -> Iterator[sqlite3.Connection]:
+    database = sqlite3.connect(file, timeout=LOCK_TIMEOUT_S)
+    try:
+        with database:
+            yield database
+    finally:
+        database.close()
+
+
+@cache
+def _implicit_file_pattern() -> Pattern[str]:
+    patterns = {pattern for group in IMPLICIT_FILES.values() for pattern in group}
+    return compile("|".join(translate(f"*/{pattern}") for pattern in sorted(patterns)))
+
+
+def matching_files(
+    paths: Iterable[str], folder: str, patterns: Iterable[str], fits: Callable[[str], bool]
+) -> list[str]:
+    """Of recorded paths those that a program in this folder would load.
+
+    `fits` takes a path relative to the folder.
+    """
+    wanted = _compile_patterns(folder.rstrip("/"), tuple(patterns))
+    start = len(folder.rstrip("/")) + 1
+    return [
+        path
+        for path in paths
+        if path.endswith("/") or (wanted.fullmatch(path) and fits(path[start:]))
+    ]
+
+
+@lru_cache(maxsize=256)
+def _compile_patterns(folder: str, patterns: tuple[str, ...]) -> Pattern[str]:
+    return compile("|".join(translate(f"{folder}/{pattern}") for pattern in patterns))

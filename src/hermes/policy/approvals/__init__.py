@@ -1,0 +1,1 @@
+"""Approval requests, the answers to them, and the grants that they lead to."""

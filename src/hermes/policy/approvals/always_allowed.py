@@ -1,0 +1,187 @@
+"""What a person allowed for good: the seed's `command_allowlist`, and the answers "always".
+
+Both become exceptions for one exact thing, never for a class of things: readable, revocable, and
+unable to lift the floor.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import yaml
+
+from hermes.core.errors import SettingsError
+from hermes.core.messages import Value
+from hermes.policy.actions.action_effects import fingerprint
+from hermes.policy.rules import schema
+from hermes.policy.rules.documents import LoadedDocuments, LocatedDocument, PolicyProblem, load_text
+from hermes.policy.rules.rule import RuleException, compile_exception
+
+ALWAYS_FILE_NAME = "always.yaml"
+_FILE_HEADER = """\
+# Actions that somebody answered with "always": each is one exact action, until it expires.
+# `hermes policy always` lists them and takes one back; removing its document here does the same.
+"""
+_NO_EXPIRY = datetime(9999, 12, 31, tzinfo=UTC)
+_MAX_SHOWN_CHARS = 500
+
+
+class AlwaysAllowed(Value, kw_only=True, frozen=True):
+    """One thing that needs no approval any more."""
+
+    name: str
+    shown: str
+    owner: str
+    expires: datetime
+    source: str
+
+
+def exceptions_from_allowlist(commands: Iterable[str]) -> LoadedDocuments:
+    """`command_allowlist` as exceptions. What looks like a pattern is taken word for word."""
+    documents: list[LocatedDocument] = []
+    problems: list[PolicyProblem] = []
+    for index, command in enumerate(dict.fromkeys(each.strip() for each in commands), start=1):
+        place = "command_allowlist"
+        if not command:
+            problems.append(PolicyProblem(file=place, line=index, cause="an empty command"))
+            continue
+        if "*" in command and " " not in command:
+            cause = f"{command!r} is taken as that exact command, not as a pattern"
+            problems.append(PolicyProblem(file=place, line=index, cause=cause, fatal=False))
+        documents.append(LocatedDocument(_exception_for_command(command), place, index))
+    return LoadedDocuments(documents=tuple(documents), problems=tuple(problems))
+
+
+def allow_always(
+    file: Path, *, action: str, shown: str, owner: str, days: int, now: datetime | None = None
+) -> AlwaysAllowed:
+    """Write down that this exact action needs no approval. `shown` must hold no secret."""
+    now = now or datetime.now(UTC)
+    expires = (now + timedelta(days=days)).replace(microsecond=0)
+    name = f"always-{action[:16]}"
+    entry = {
+        "apiVersion": schema.API_VERSION,
+        "kind": "PolicyException",
+        "metadata": {"name": name, "description": shown[:_MAX_SHOWN_CHARS]},
+        "spec": {
+            "owner": owner or "somebody",
+            "reason": f"answered always on {now:%Y-%m-%d}",
+            "expires": expires,
+            "policies": ["*"],
+            "match": {"any": [{"action": action}]},
+        },
+    }
+    kept = [piece for piece in _read_document_texts(file) if _document_name(piece) != name]
+    kept.append(yaml.safe_dump(entry, sort_keys=False, allow_unicode=True))
+    _write_document_texts(file, kept)
+    return AlwaysAllowed(
+        name=name, shown=shown[:_MAX_SHOWN_CHARS], owner=owner, expires=expires, source=str(file)
+    )
+
+
+def list_always(file: Path) -> list[AlwaysAllowed]:
+    """Raises `SettingsError` when the file was broken by hand."""
+    return list(_always_allowed(_load_always_file(file).documents))
+
+
+def load_always_exceptions(file: Path, home: str) -> tuple[RuleException, ...]:
+    """What the file lifts now. Raises `SettingsError` when it was broken by hand."""
+    return tuple(
+        compile_exception(placed.document, placed.source, home=home)
+        for placed in _load_always_file(file).documents
+        if isinstance(placed.document, schema.PolicyException)
+    )
+
+
+def list_allowlisted_commands(commands: Iterable[str]) -> list[AlwaysAllowed]:
+    return list(_always_allowed(exceptions_from_allowlist(commands).documents))
+
+
+def revoke_always(file: Path, name: str) -> bool:
+    """Take one back; false when there is none of that name."""
+    _load_always_file(file)
+    pieces = _read_document_texts(file)
+    kept = [piece for piece in pieces if _document_name(piece) != name]
+    if len(kept) == len(pieces):
+        return False
+    _write_document_texts(file, kept)
+    return True
+
+
+def _exception_for_command(command: str) -> schema.PolicyException:
+    name = f"allowlist-{fingerprint(command)[:16]}"
+    return schema.PolicyException(
+        api_version=schema.API_VERSION,
+        kind="PolicyException",
+        metadata=schema.DocumentMetadata(name=name, description=command),
+        spec=schema.ExceptionSpec(
+            owner="command_allowlist",
+            reason="listed in command_allowlist",
+            expires=_NO_EXPIRY,
+            policies=("*",),
+            match=schema.PolicyMatch(any=(schema.MatchClause(command=command),)),
+        ),
+    )
+
+
+def _always_allowed(documents: Iterable[LocatedDocument]) -> Iterator[AlwaysAllowed]:
+    for placed in documents:
+        document = placed.document
+        if isinstance(document, schema.PolicyException):
+            yield AlwaysAllowed(
+                name=document.metadata.name,
+                shown=document.metadata.description,
+                owner=document.spec.owner,
+                expires=document.spec.expires,
+                source=placed.source,
+            )
+
+
+def _load_always_file(file: Path) -> LoadedDocuments:
+    try:
+        text = file.read_text("utf-8")
+    except FileNotFoundError:
+        return LoadedDocuments()
+    loaded = load_text(text, str(file))
+    if loaded.problems:
+        raise SettingsError("\n".join(str(problem) for problem in loaded.problems))
+    return loaded
+
+
+def _read_document_texts(file: Path) -> list[str]:
+    """The documents of the file as text: what people wrote around ours stays as it is."""
+    _load_always_file(file)
+    try:
+        lines = file.read_text("utf-8").splitlines(keepends=True)
+    except FileNotFoundError:
+        return []
+    pieces = [""]
+    for line in lines:
+        if line.rstrip() == "---":
+            pieces.append("")
+        else:
+            pieces[-1] += line
+    return [piece for piece in pieces if _document_name(piece)]
+
+
+def _document_name(piece: str) -> str:
+    loaded = load_text(piece, ALWAYS_FILE_NAME)
+    return loaded.documents[0].document.metadata.name if loaded.documents else ""
+
+
+def _write_document_texts(file: Path, pieces: list[str]) -> None:
+    """In one step: a reader sees the old file or the new one, never half of it."""
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    text = _FILE_HEADER + "".join(f"---\n{piece.removeprefix(_FILE_HEADER)}" for piece in pieces)
+    descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{ALWAYS_FILE_NAME}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(temporary).replace(file)
+    except OSError:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,241 @@
+"""When the time for an answer is over, by whichever clock says so first."""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Literal
+
+import anyio
+
+from hermes.core.actions import Approval, ApprovalScope, approval_objection
+from hermes.core.bus import Bus
+from hermes.core.events.approvals import (
+    ActionStopped,
+    ApprovalAnswered,
+    ApprovalEscalated,
+    ApprovalRequested,
+    GrantGiven,
+)
+from hermes.policy.approvals.grants import Grant
+
+WallClock = Callable[[], datetime]
+MonotonicClock = Callable[[], float]
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class AnswerDeadline:
+    """From `since` until `until`.
+
+    The monotonic clock does not follow when somebody sets the time back; the wall clock also counts
+    while the machine sleeps and between two lives of a process. A wall clock that stands before
+    the question was asked has been set back: how long ago that was is not known, so it is over.
+    """
+
+    since: datetime
+    until: datetime
+    newest: datetime
+    """The latest that is known to have happened: time is at least so late."""
+    clock: WallClock = utc_now
+    monotonic: MonotonicClock = time.monotonic
+    begun: float = field(init=False)
+    age: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "begun", self.monotonic())
+        object.__setattr__(self, "age", (self.clock() - self.since).total_seconds())
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since it was asked; setting the time forth or back does not change it."""
+        return self.age + self.monotonic() - self.begun
+
+    @property
+    def left(self) -> float:
+        if self.age < 0 or self.newest >= self.until:
+            return 0.0
+        whole = (self.until - self.since).total_seconds()
+        wall = (self.until - self.clock()).total_seconds()
+        return max(min(whole - self.elapsed, wall), 0.0)
+
+
+@dataclass(frozen=True)
+class AnswerCountdown:
+    """So many seconds of waiting that somebody could have used, whatever the time of day."""
+
+    seconds: float
+    monotonic: MonotonicClock = time.monotonic
+    begun: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "begun", self.monotonic())
+
+    @property
+    def elapsed(self) -> float:
+        return self.monotonic() - self.begun
+
+    @property
+    def left(self) -> float:
+        return max(self.seconds - self.elapsed, 0.0)
+
+
+AnswerOutcome = Literal["approved", "denied"]
+_SCOPES: tuple[ApprovalScope, ...] = ("once", "session", "always")
+
+
+class AnswerTally:
+    """Answers in the order of the journal; the first that decides wins, later ones do nothing."""
+
+    def __init__(self, request: ApprovalRequested) -> None:
+        self.request = request
+        self.escalated: tuple[str, ...] = ()
+        self.escalations = 0
+        self.yes: dict[str, ApprovalAnswered] = {}
+        self.no = ""
+        """Who said no."""
+        self.note = ""
+        self.via = ""
+
+    def add(self, event: ApprovalAnswered | ApprovalEscalated | ActionStopped) -> str:
+        """Why it does not count, empty when it does."""
+        if isinstance(event, ApprovalEscalated):
+            self.escalated = (*self.escalated, *event.to)
+            self.escalations += 1
+            return ""
+        if self.outcome is not None:
+            return "it was settled before"
+        if isinstance(event, ActionStopped):
+            self.no = event.by or "somebody"
+            return ""
+        why = self.objection(event.by, approved=event.approved)
+        if why:
+            return why
+        self.via, self.note = event.via, event.note
+        if event.approved:
+            self.yes.setdefault(event.by, event)  # the same person twice is one person
+        else:
+            self.no = event.by or "somebody"
+        return ""
+
+    def objection(self, who: str, *, approved: bool) -> str:
+        return approval_objection(self.request, who, approved=approved, escalated=self.escalated)
+
+    @property
+    def outcome(self) -> AnswerOutcome | None:
+        if self.no:
+            return "denied"
+        return "approved" if len(self.yes) >= self.request.count else None
+
+    @property
+    def scope(self) -> ApprovalScope:
+        """The narrowest that any of them gave."""
+        given = [_SCOPES.index(answer.scope) for answer in self.yes.values()]
+        return _SCOPES[min(given, default=0)]
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        return (self.no,) if self.no else tuple(self.yes)
+
+
+WaitResult = Literal["answered", "over", "granted", "unheard"]
+CLOCK_CHECK_INTERVAL_S = 1.0
+"""Seconds after which the clocks are looked at again: somebody may have set one."""
+
+AskLocally = Callable[[], Awaitable[Approval]]
+
+
+class AnswerWait:
+    """Answers take effect in the order in which the journal has them, those given here too."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        tally: AnswerTally,
+        deadline: AnswerDeadline | AnswerCountdown,
+        *,
+        escalate: Sequence[tuple[float, tuple[str, ...]]] = (),
+        granted: Callable[[], Awaitable[Grant | None]],
+        tick: float = CLOCK_CHECK_INTERVAL_S,
+    ) -> None:
+        self.tally = tally
+        self.grant: Grant | None = None
+        self._bus = bus
+        self._request = tally.request
+        self._deadline = deadline
+        self._escalate = sorted(escalate)
+        self._granted = granted
+        self._check_interval = tick
+        self._done = anyio.Event()
+        self._ended: WaitResult = "over"
+
+    async def wait(self, after: int, here: AskLocally | None, *, alone: bool) -> WaitResult:
+        """`alone`: when nobody is here to answer, nobody anywhere is waited for."""
+        if self.tally.outcome is not None:
+            return "answered"
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._listen, after)
+            group.start_soon(self._watch_deadline)
+            if here is not None:
+                group.start_soon(self._ask_locally, here, alone)
+            await self._done.wait()
+            group.cancel_scope.cancel()
+        return self._ended
+
+    def _end(self, how: WaitResult) -> None:
+        if not self._done.is_set():
+            self._ended = how
+            self._done.set()
+
+    async def _listen(self, after: int) -> None:
+        request = self._request
+        async for recorded in self._bus.follow(after=after, run=request.run):
+            if self._deadline.left <= 0:
+                return  # too late, even if nobody has said so yet
+            event = recorded.event
+            if isinstance(event, ApprovalAnswered | ApprovalEscalated | ActionStopped):
+                if event.approval == request.approval:
+                    self.tally.add(event)
+            elif isinstance(event, GrantGiven):  # perhaps for the same, asked side by side
+                self.grant = await self._granted()
+            if self.grant is not None or self.tally.outcome is not None:
+                self._end("granted" if self.grant is not None else "answered")
+                return
+
+    async def _watch_deadline(self) -> None:
+        deadline = self._deadline
+        waiting = list(self._escalate[self.tally.escalations :])
+        while (left := deadline.left) > 0:
+            while waiting and deadline.elapsed >= waiting[0][0]:
+                _, to = waiting.pop(0)
+                request = self._request
+                await self._bus.publish(
+                    ApprovalEscalated(run=request.run, approval=request.approval, to=to)
+                )
+            until = waiting[0][0] - deadline.elapsed if waiting else left
+            await anyio.sleep(max(min(left, until, self._check_interval), 0.001))
+        self._end("over")
+
+    async def _ask_locally(self, here: AskLocally, alone: bool) -> None:
+        answer = await here()
+        if answer.by == "nobody" and not answer.approved:
+            if alone:
+                self._end("unheard")
+            return
+        request = self._request
+        if self.tally.objection(answer.by, approved=answer.approved):
+            return  # it would not count; others may still answer
+        await self._bus.publish(
+            ApprovalAnswered(
+                run=request.run,
+                approval=request.approval,
+                approved=answer.approved,
+                by=answer.by,
+                scope=answer.scope,
+                via="terminal",
+                note=answer.reason,
+            )
+        )

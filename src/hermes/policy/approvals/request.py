@@ -1,0 +1,119 @@
+"""What a person is shown before they answer: the deed in full, the rule, the way back."""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+
+import msgspec
+
+from hermes.core.actions import Action, Decision
+from hermes.core.events.approvals import ApprovalRequested
+from hermes.core.messages import ToolCall, Value
+from hermes.core.run_ids import new_id
+from hermes.policy.actions.action_effects import fingerprint
+from hermes.policy.rules.rule import AskOptions, PolicyVerdict
+from hermes.policy.undo import find_undo
+
+MAX_SHOWN_CHARS = 20_000
+"""Characters; what is longer says that it is."""
+
+
+class ApprovalOptions(Value, kw_only=True, frozen=True):
+    """What an operator decided about asking people."""
+
+    requester: str = ""
+    """In whose name this process works."""
+    groups: dict[str, tuple[str, ...]] = {}
+    wait: bool = False
+    """Somebody follows the journal, so it is waited for also where nobody sits."""
+
+
+def ask_options_of(decision: Decision) -> AskOptions:
+    asked = decision.ask if isinstance(decision, PolicyVerdict) else None
+    return asked or AskOptions()
+
+
+def action_identity(action: Action, decision: Decision) -> str:
+    """The exact action, also for a policy that does not say."""
+    call = action.call
+    parts = (call.name, call.arguments, action.command, action.environment, action.target)
+    return decision.hash or fingerprint(*parts, action.cwd)
+
+
+def build_request(
+    action: Action,
+    decision: Decision,
+    options: ApprovalOptions,
+    *,
+    now: datetime,
+    prompted: bool,
+    redact: Callable[[str], str] = str,
+) -> ApprovalRequested:
+    ask, call = ask_options_of(decision), action.call
+    command = _command_text(action)
+    undo = decision.undo if isinstance(decision, PolicyVerdict) else ""
+    return ApprovalRequested(
+        run=action.run,
+        at=now,
+        approval=new_id("ask"),
+        call_id=call.id,
+        tool=call.name,
+        shown=redact(_truncate(render_call(call, command))),
+        effects=decision.effects or (action.risk.value,),
+        rule=decision.rule,
+        reason=redact(decision.reason),
+        undo=redact(_truncate(undo.strip() or find_undo(call.name, command))),
+        hash=decision.hash,
+        requester=options.requester,
+        approvers=expand_groups(ask.approvers, options.groups),
+        count=ask.count,
+        barred=expand_groups(
+            (options.requester if name == "requester" else name for name in ask.barred),
+            options.groups,
+        ),
+        until=now + timedelta(seconds=ask.timeout),
+        place=environment_label(action),
+        tainted=redact(decision.tainted),
+        variables=decision.variables,
+        prompted=prompted,
+    )
+
+
+def expand_groups(names: Iterable[str], groups: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """People: a group gives way to its members, any other name stands for itself."""
+    found = (person for name in names for person in groups.get(name, (name,)))
+    return tuple(dict.fromkeys(person for person in found if person))
+
+
+def environment_label(action: Action) -> str:
+    where = f"{action.environment} ({action.target})" if action.target else action.environment
+    return f"{where} in {action.cwd}" if action.cwd else where
+
+
+def render_call(call: ToolCall, command: str = "") -> str:
+    """A lone command reads as a shell line; other arguments one after the other by name."""
+    if set(call.arguments) == {"command"} and isinstance(call.arguments["command"], str):
+        return str(call.arguments["command"])
+    if call.malformed:
+        return call.malformed
+    lines = [f"{name}: {_render_value(value)}" for name, value in call.arguments.items()]
+    if command and "command" not in call.arguments:
+        lines.append(f"runs: {command}")
+    return "\n".join(lines)
+
+
+def _command_text(action: Action) -> str:
+    given = action.call.arguments.get("command")
+    return action.command or (given if isinstance(given, str) else "")
+
+
+def _render_value(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    return msgspec.json.format(msgspec.json.encode(value)).decode()
+
+
+def _truncate(text: str) -> str:
+    if len(text) <= MAX_SHOWN_CHARS:
+        return text
+    half = MAX_SHOWN_CHARS // 2
+    return f"{text[:half]}\n[… {len(text) - 2 * half:,} CHARACTERS ARE NOT SHOWN …]\n{text[-half:]}"

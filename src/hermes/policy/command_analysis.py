@@ -1,0 +1,411 @@
+"""Looking with a privilege is still looking, as long as what is looked at is harmless."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from hermes.policy.commands import syntax, tables
+from hermes.policy.commands.calls import ProgramCall, TooManyCommands, program_name
+from hermes.policy.commands.effects import (
+    ALWAYS_DENIED_EFFECTS,
+    READING_EFFECTS,
+    CommandAnalysis,
+    CommandEffect,
+    CommandTarget,
+    PathLookup,
+    SimpleCommand,
+    word_set,
+)
+from hermes.policy.commands.paths import PathClassifier
+from hermes.policy.commands.placeholders import (
+    ANY_WORD,
+    UNKNOWN_TEXT,
+    display_text,
+    has_untrusted_text,
+    is_fully_known,
+    shell_source,
+)
+from hermes.policy.commands.scope import ShellScope
+from hermes.policy.commands.script import ShellScript
+from hermes.policy.commands.syntax import Node, ShellSyntaxError
+from hermes.policy.commands.tables import ProgramEntry
+from hermes.policy.programs import (
+    containers,
+    databases,
+    files,
+    git,
+    interpreters,
+    network,
+    shell_builtins,
+    system,
+    text_filters,
+    wrappers,
+)  # fmt: skip
+from hermes.policy.programs.table_effects import apply_table
+
+_PRIVATE_FOLDERS = ("/root", "/home", "~")
+
+
+def mark_privileged_read(call: ProgramCall) -> None:
+    """Say what borrowed rights are used for: `sudo journalctl` looks, `sudo cat $X` does not."""
+    if not call.borrowed:
+        return
+    looks = frozenset(call.effects) <= READING_EFFECTS and call.peeled is None and call.guarded
+    hidden = any(has_untrusted_text(word) for word in call.argv)
+    if looks and not hidden and not any(_is_private(one, call) for one in call.contents):
+        call.mark("read-as-root", call.borrowed)
+    else:
+        call.mark("privilege", call.borrowed)
+
+
+def _is_private(path: str, call: ProgramCall) -> bool:
+    if UNKNOWN_TEXT.search(path) or not path.startswith("/"):
+        return True
+    words = {word for word in call.argv if word.startswith("/")}
+    relative = not any(path.startswith(word.rstrip("/")) for word in words)
+    return relative or path.startswith(_PRIVATE_FOLDERS)
+
+
+ProgramHandler = Callable[[ProgramCall, ProgramEntry], str]
+
+PROGRAM_HANDLERS: dict[str, ProgramHandler] = {
+    "ad-hoc": network.ansible,
+    "allocate": files.fallocate,
+    "alias": shell_builtins.alias,
+    "applet": wrappers.busybox,
+    "archive": files.tar,
+    "as-user": wrappers.sudo,
+    "awk": text_filters.awk,
+    "builtin": shell_builtins.builtin,
+    "calculator": interpreters.dc,
+    "cd": shell_builtins.change_folder,
+    "client": databases.sql_client,
+    "clock": system.date,
+    "compare": shell_builtins.test_expression,
+    "connection": network.netcat,
+    "copy": files.copy,
+    "curl": network.curl,
+    "dd": files.dd,
+    "docker": containers.docker,
+    "echo": shell_builtins.echo,
+    "endpoint": network.aws,
+    "env": wrappers.env,
+    "eval": shell_builtins.eval_words,
+    "exec": shell_builtins.replace_shell,
+    "export": shell_builtins.export,
+    "fd": files.fd,
+    "find": files.find,
+    "git": git.git,
+    "github": git.github,
+    "hostname": system.hostname,
+    "http": network.httpie,
+    "init": system.init,
+    "interface": system.network_interface,
+    "ip": system.ip,
+    "items": wrappers.xargs,
+    "jq": interpreters.json_filter,
+    "kubectl": containers.kubectl,
+    "let": shell_builtins.let,
+    "link": files.link,
+    "linked": wrappers.ldd,
+    "loader": wrappers.loader,
+    "locked": wrappers.flock,
+    "lookup": network.name_lookup,
+    "mongo": databases.mongo,
+    "move": files.move,
+    "names": network.getent,
+    "namespaces": wrappers.nsenter,
+    "next-option": shell_builtins.next_option,
+    "one-liner": interpreters.one_liner,
+    "parallel": wrappers.parallel,
+    "printenv": shell_builtins.print_environment,
+    "printf": shell_builtins.printf,
+    "processes": system.ps,
+    "python": interpreters.python,
+    "pieces": files.split_file,
+    "read": shell_builtins.read_variable,
+    "read-array": shell_builtins.read_array,
+    "redis": databases.redis,
+    "relay": network.socat,
+    "remote": network.ssh,
+    "remove": files.remove,
+    "rights": files.change_permissions,
+    "scheduled": wrappers.at_job,
+    "scratch": files.mktemp,
+    "sed": text_filters.sed,
+    "secure-client": network.openssl,
+    "service": system.service,
+    "set": shell_builtins.set_options,
+    "shell": wrappers.shell,
+    "shift": shell_builtins.shift,
+    "signal": system.kill,
+    "source": shell_builtins.source,
+    "sqlite": databases.sqlite,
+    "storage": network.rclone,
+    "switch-user": wrappers.su,
+    "synchronise": files.rsync,
+    "sysctl": system.sysctl,
+    "terminals": wrappers.tmux,
+    "timetable": system.crontab,
+    "traced": wrappers.strace,
+    "trap": shell_builtins.trap,
+    "truncate": files.truncate,
+    "typescript": wrappers.record_session,
+    "units": system.systemctl,
+    "unpack": files.unzip,
+    "wait": shell_builtins.wait_for_process,
+    "watch": wrappers.watch,
+    "wget": network.wget,
+    "which": shell_builtins.which,
+    "yq": interpreters.json_filter,
+}
+
+
+_HELP_REQUESTS = (["--help"], ["--version"])
+_HELP_OPTIONS = (["--help"], ["-help"])
+
+
+def mark_effects(call: ProgramCall) -> str:
+    """Mark what a command does; gives what it would print."""
+    entry = tables.find_program(call.program)
+    if entry is None:
+        if "exec-dynamic" not in call.effects:
+            call.mark("unknown", f"{display_text(call.program)} is not known")
+        _mark_mentioned_paths(call)
+        return ANY_WORD
+    if _asks_for_help(call, entry):
+        call.mark("read", f"{call.program} only tells about itself")
+        return ANY_WORD
+    if call.program in _SUBSCRIPT_BUILTINS and any(_SUBSCRIPT.search(word) for word in call.argv):
+        call.dynamic("a subscript that the shell runs as code")
+    if entry.spec.special:
+        return PROGRAM_HANDLERS[entry.spec.special](call, entry) or ANY_WORD
+    return apply_table(call, entry) or ANY_WORD
+
+
+def _asks_for_help(call: ProgramCall, entry: tables.ProgramEntry) -> bool:
+    """`rm --help`, `kubectl delete --help`: but what follows `exec` belongs to another program."""
+    words = call.argv[1:]
+    if words in _HELP_REQUESTS:
+        return call.program not in _PRINTING_PROGRAMS
+    if (
+        entry.spec.verbs
+        and words[1:] in _HELP_OPTIONS
+        and is_fully_known(words[0])
+        and words[0][:1].isalpha()
+    ):
+        return words[1:] == ["--help"] or entry.spec.single
+    verbal = entry.spec.verbs and words[-1:] == ["--help"] and "--" not in words
+    return (
+        bool(verbal)
+        and not _COMMAND_CARRYING_VERBS & set(words)
+        and all(map(is_fully_known, words))
+    )
+
+
+_SUBSCRIPT_BUILTINS = word_set("test [ declare typeset local export readonly read printf unset let")
+_SUBSCRIPT = re.compile(r"\[.*(?:\$\(|`)", re.S)
+_PRINTING_PROGRAMS = frozenset(
+    {"echo", "printf", "yes", ":", "true", "false", "test", "[", "eval", "expr"}
+)
+_COMMAND_CARRYING_VERBS = frozenset(
+    {"exec", "run", "debug", "create", "compose", "rsh", "ssh", "rebase", "bisect"}
+)
+
+
+def _mark_mentioned_paths(call: ProgramCall) -> None:
+    """Paths that an unknown program is given."""
+    for word in call.argv[1:]:
+        if is_fully_known(word) and "/" in word:
+            call.reads(word.partition("=")[2] if word.startswith("-") else word)
+
+
+MAX_COMMANDS = 200
+"""More than this many in one text are not read on, they are asked about."""
+_MAX_WORDS = 6000
+_MAX_NESTING = 10
+
+
+class CommandWalker:
+    """Fulfils `CommandAnalyst` for the judges and `CommandRecorder` for the pages."""
+
+    def __init__(self, places: PathClassifier) -> None:
+        self.places = places
+        self.found: dict[SimpleCommand, None] = {}
+        self.problems: dict[str, None] = {}
+        self.steps = 0
+        self.words = 0
+        self.nesting = 0
+        self.kept = 0
+
+    def start(self, text: bytes, scope: ShellScope) -> None:
+        def around(node: Node, inner: ShellScope) -> ProgramCall:
+            self._step()
+            return ProgramCall(self, [], inner, node=(node.start_byte, node.end_byte))
+
+        ShellScript(text, self, around).walk(scope, None)
+
+    def problem(self, why: str) -> None:
+        self.problems.setdefault(why)
+
+    def shell(self, call: ProgramCall, text: str, scope: ShellScope) -> str:
+        """A text that a command hands to a shell, read in that shell's state."""
+        if self.nesting >= _MAX_NESTING:
+            raise TooManyCommands("shells within shells")
+        self.nesting += 1
+        try:
+            return self._page(call, shell_source(text)).walk(scope, call.stdin)
+        except ShellSyntaxError as lost:
+            self.problem(str(lost))
+            return ANY_WORD
+        finally:
+            self.nesting -= 1
+
+    def _page(self, call: ProgramCall, text: str) -> ShellScript:
+        def around(node: Node, inner: ShellScope) -> ProgramCall:
+            self._step()
+            return ProgramCall(
+                self,
+                [],
+                inner,
+                via=call.via,
+                node=call.node,
+                target=call.target,
+                effects=dict(call.effects),
+                borrowed=call.borrowed,
+                guarded=call.guarded,
+            )
+
+        return ShellScript(text.encode("utf-8", "surrogateescape"), self, around)
+
+    def run(self, call: ProgramCall) -> str:
+        if call.via:
+            self._step()
+        self.words += len(call.argv)
+        if self.words > _MAX_WORDS:
+            raise TooManyCommands(f"more than {_MAX_WORDS} words in all")
+        word = call.argv[0]
+        if word in call.scope.aliases:
+            return self._alias(call, call.scope.aliases[word])
+        if word in call.scope.functions:
+            return self._function(call, word)
+        call.program = program_name(call)
+        printed = mark_effects(call)
+        self.keep(call)
+        return printed
+
+    def _step(self) -> None:
+        self.steps += 1
+        if self.steps > MAX_COMMANDS:
+            raise TooManyCommands(f"more than {MAX_COMMANDS} commands")
+
+    def _alias(self, call: ProgramCall, text: str) -> str:
+        scope = call.scope.copy()
+        del scope.aliases[call.argv[0]]
+        rest = " ".join("'" + word.replace("'", "'\\''") + "'" for word in call.argv[1:])
+        return self.shell(call, f"{text} {rest}", scope)
+
+    def _function(self, call: ProgramCall, name: str) -> str:
+        if name in call.scope.calls:
+            call.program = name
+            if call.scope.multiplying:
+                call.mark("fork-bomb", f"{name} starts itself again and again")
+                call.irreversible(f"{name} starts itself again and again")
+            else:
+                call.dynamic(f"{name} calls itself")
+            self.keep(call)
+            return ANY_WORD
+        if name in call.scope.uncertain_functions:
+            call.program = name
+            call.dynamic(f"{name} is a function only if a condition held")
+            self.keep(call)
+        inner = call.scope.copy()
+        inner.arguments = tuple(call.argv)
+        inner.calls = (*inner.calls, name)
+        return call.scope.functions[name](inner, call.stdin)
+
+    def keep(self, call: ProgramCall) -> None:
+        """Write down what was found, unless it all stuck to the commands that were run."""
+        if call.peeled is not None and frozenset(call.effects) - {"read"} <= call.peeled:
+            return
+        self._check_own(call)
+        mark_privileged_read(call)
+        if call.argv or call.effects:
+            self.kept += 1
+            self.found.setdefault(call.result())
+
+    def _check_own(self, call: ProgramCall) -> None:
+        """Our own files, named by a command that changes things in a way no table describes."""
+        if not self.places.own or frozenset(call.effects) <= READING_EFFECTS:
+            return
+        vague = {"unknown", "exec-dynamic"} & call.effects.keys()
+        if vague and any(self.places.mentions_own_file(word) for word in call.argv):
+            call.own(next(word for word in call.argv if self.places.mentions_own_file(word)))
+        elif not call.changes and any(self.places.is_own_file(path) for path in call.paths):
+            call.own(next(path for path in call.paths if self.places.is_own_file(path)))
+        elif not call.changes and self.places.is_own_file(call.scope.cwd):
+            call.own(call.scope.cwd)
+
+
+__all__ = [
+    "ALWAYS_DENIED_EFFECTS",
+    "READING_EFFECTS",
+    "CommandAnalysis",
+    "CommandEffect",
+    "CommandTarget",
+    "PathLookup",
+    "SimpleCommand",
+    "analyse_command",
+]  # fmt: skip
+
+
+def analyse_command(
+    command: str,
+    *,
+    cwd: str = "/",
+    home: str = "~",
+    lookup: PathLookup | None = None,
+    own_paths: Sequence[str] = (),
+) -> CommandAnalysis:
+    """What a shell string would do in a working folder.
+
+    `lookup` follows symlinks; `protected_paths` are our policy, audit and configuration files, absolute.
+    """
+    problems = dict.fromkeys(syntax.find_misleading_characters(command))
+    if why := syntax.find_parse_obstacle(command):
+        return _build_analysis({}, {**problems, why: None})
+    try:
+        text = command.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return _build_analysis({}, {**problems, "bytes that are no text": None})
+    walker = CommandWalker(PathClassifier(home, tuple(own_paths), lookup, cwd))
+    scope = ShellScope(home=home, cwd=cwd)
+    if not syntax.has_placeholders(command):
+        try:
+            walker.start(text, scope)
+        except (TooManyCommands, ShellSyntaxError) as lost:
+            walker.problem(str(lost))
+        except RecursionError:
+            walker.problem("nested too deeply to be read")
+        except (LookupError, ValueError, TypeError, AttributeError, StopIteration) as bug:
+            # A fault of ours must ask: it may neither allow the command nor stop the caller.
+            walker.problem(f"the reader itself failed: {bug!r}")
+    return _build_analysis(walker.found, {**problems, **walker.problems}, scope.used_variables)
+
+
+def _build_analysis(
+    found: dict[SimpleCommand, None], problems: dict[str, None], variables: Iterable[str] = ()
+) -> CommandAnalysis:
+    effects = frozenset(effect for command in found for effect in command.effects)
+    if problems:
+        effects |= {"exec-dynamic"}
+    lines = (line for command in found for line in command.why)
+    dynamic = dict.fromkeys(
+        line.removeprefix("exec-dynamic: ") for line in lines if line.startswith("exec-dynamic: ")
+    )
+    return CommandAnalysis(
+        commands=tuple(found),
+        effects=effects or frozenset({"read"}),
+        dynamic=(*problems, *dynamic),
+        variables=tuple(sorted(variables)),
+        problems=tuple(problems),
+    )

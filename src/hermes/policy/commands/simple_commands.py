@@ -1,0 +1,333 @@
+"""Redirections: files opened for a command, here-documents, and words left behind by the parser."""
+
+from dataclasses import dataclass, field
+
+from hermes.policy.commands import assignments, paths
+from hermes.policy.commands.assignments import unknown_in_test
+from hermes.policy.commands.calls import NodeHandler, ProgramCall, ScriptWalk, TooManyCommands
+from hermes.policy.commands.effects import word_set
+from hermes.policy.commands.placeholders import ANY_WORD, display_text
+from hermes.policy.commands.scope import ShellScope, VariableValue
+from hermes.policy.commands.syntax import Node, ShellSyntaxError
+from hermes.policy.commands.tables import variable_decides_code
+
+REDIRECT_NODE_KINDS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
+_WRITING_OPERATORS = frozenset({">", ">>", ">|", "&>", "&>>", ">&", "<>"})
+
+
+@dataclass
+class OpenedFiles:
+    """What the redirections of one statement open."""
+
+    written: list[tuple[str, str]] = field(default_factory=list)
+    """Operator and word of each file opened for writing."""
+    read: list[str] = field(default_factory=list)
+    stdin: str | None = None
+    silent: bool = False
+    """True when nothing of the output goes on to a pipe."""
+    words: list[str] = field(default_factory=list)
+    """Further arguments of the command, which the parser attaches to a redirection."""
+    following: list[Node] = field(default_factory=list)
+    """Statements that stand between a here-document's mark and its text."""
+
+
+def collect_redirects(walk: ScriptWalk, nodes: list[Node], scope: ShellScope) -> OpenedFiles:
+    opened = OpenedFiles()
+    for node in nodes:
+        if node.type == "file_redirect":
+            _collect_file(walk, node, scope, opened)
+        elif node.type == "herestring_redirect":
+            words = [
+                child
+                for child in walk.children(node)
+                if child.type not in ("<<<", "file_descriptor")
+            ]
+            opened.stdin = "".join(walk.value(child, scope) for child in words) + "\n"
+        else:
+            _collect_here_document(walk, node, scope, opened)
+    return opened
+
+
+def _collect_file(walk: ScriptWalk, node: Node, scope: ShellScope, opened: OpenedFiles) -> None:
+    descriptor, operator = "", ""
+    words: list[str] = []
+    for child in walk.children(node):
+        if child.type == "file_descriptor":
+            descriptor = walk.text[child.start_byte : child.end_byte].decode()
+        elif not operator:
+            operator = child.type
+        else:
+            words += walk.fields(child, scope).words
+    if operator in (">&-", "<&-"):
+        opened.words += words
+        return
+    destination = words[0] if words else ANY_WORD
+    opened.words += words[1:]
+    if operator in (">&", "<&") and (destination.isdigit() or destination == "-"):
+        return
+    if operator in _WRITING_OPERATORS:
+        opened.written.append((operator, destination))
+        opened.silent = opened.silent or descriptor in ("", "1")
+    else:
+        opened.read.append(destination)
+        if descriptor in ("", "0"):
+            opened.stdin = "" if destination == "/dev/null" else ANY_WORD
+
+
+def _collect_here_document(
+    walk: ScriptWalk, node: Node, scope: ShellScope, opened: OpenedFiles
+) -> None:
+    start, body = "", ""
+    nested: list[Node] = []
+    for child in walk.children(node):
+        if child.type == "heredoc_start":
+            start = walk.text[child.start_byte : child.end_byte].decode("utf-8", "replace")
+        elif child.type == "heredoc_body":
+            quoted = any(mark in start for mark in "'\"\\")
+            raw = walk.text[child.start_byte : child.end_byte].decode("utf-8", "surrogateescape")
+            body = raw if quoted else walk.body(child, scope)
+        elif child.type == "heredoc_end":
+            _check_delimiter(start, walk.text[child.start_byte : child.end_byte])
+        elif child.type in REDIRECT_NODE_KINDS:
+            nested.append(child)
+        elif child.type in ("<<", "<<-", "file_descriptor", "&&", "||", "|", "|&"):
+            continue
+        elif child.type in _STATEMENT_NODE_KINDS:
+            opened.following.append(child)
+        else:
+            opened.words += walk.fields(child, scope).words
+    inner = collect_redirects(walk, nested, scope)
+    opened.written += inner.written
+    opened.read += inner.read
+    opened.words += inner.words
+    opened.following += inner.following
+    opened.silent = opened.silent or inner.silent
+    opened.stdin = body if inner.stdin is None else ANY_WORD
+
+
+def _check_delimiter(start: str, end: bytes) -> None:
+    """The line that ends a here-document is its first word without the quotes."""
+    word = "".join(mark for mark in start if mark not in "'\"\\")
+    if end.strip().decode("utf-8", "replace") != word:
+        raise ShellSyntaxError("a here-document that ends elsewhere for the parser")
+
+
+_STATEMENT_NODE_KINDS = word_set(
+    "pipeline list command redirected_statement subshell compound_statement if_statement"
+    " while_statement for_statement case_statement negated_command test_command"
+    " declaration_command variable_assignment variable_assignments function_definition"
+)
+
+
+def apply_redirects(call: ProgramCall, opened: OpenedFiles) -> None:
+    """Mark what opening the files does."""
+    for word in opened.read:
+        call.reads(word)
+    for operator, word in opened.written:
+        path = call.path(word)
+        call.writes(word, f"{operator} {display_text(path)}")
+        empties = operator != ">>" and operator != "&>>" and call.program in ("", ":", "true")
+        if empties and not paths.discards_writes(path):
+            call.deletes(word, why=f"{operator} empties {display_text(path)}")
+
+
+_MAX_ARGUMENTS = 800
+
+
+def walk_command(
+    walk: ScriptWalk,
+    node: Node,
+    scope: ShellScope,
+    stdin: str | None,
+    outer: OpenedFiles | None = None,
+) -> str:
+    """A program with its words, its assignments and its redirections."""
+    call = walk.call(node, scope)
+    inner: list[Node] = []
+    extra: dict[str, VariableValue] = {}
+    end, values = -1, 0
+    for child in walk.children(node):
+        kind = child.type
+        if kind in REDIRECT_NODE_KINDS:
+            inner.append(child)
+        elif kind == "variable_assignment" and not call.argv:
+            name, value = assignments.read_assignment(walk, child, scope)
+            extra[name] = value
+            values += 1
+        elif kind == "comment":
+            continue
+        else:
+            _check_gap(walk, end, child.start_byte)
+            fields = walk.fields(child, scope)
+            call.disputed = call.disputed or (fields.doubtful and not call.argv)
+            call.doubtful = call.doubtful or fields.doubtful
+            call.argv += fields.words
+        if len(call.argv) + values > _MAX_ARGUMENTS:
+            raise TooManyCommands(f"more than {_MAX_ARGUMENTS} words in one command")
+        end = child.end_byte
+    opened = collect_redirects(walk, inner, scope)
+    return _finish_command(walk, call, stdin, [opened, *([outer] if outer else [])], extra)
+
+
+def _check_gap(walk: ScriptWalk, end: int, start: int) -> None:
+    """A continued line is no gap: two words of the parser with nothing else between are one."""
+    if end >= 0 and not walk.text[end:start].replace(b"\\\n", b""):
+        raise ShellSyntaxError("two words without a space between them")
+
+
+def _finish_command(
+    walk: ScriptWalk,
+    call: ProgramCall,
+    stdin: str | None,
+    opened: list[OpenedFiles],
+    extra: dict[str, VariableValue],
+) -> str:
+    call.stdin = stdin
+    for one in opened:
+        call.argv += one.words
+        call.stdin = one.stdin if one.stdin is not None else call.stdin
+    for name, value in extra.items():
+        assignments.check_assignment(call, name, value)
+        if call.argv:
+            assignments.check_exported_variable(call, name, value)
+    if call.argv:
+        call.program = call.argv[0]
+    for one in opened:
+        apply_redirects(call, one)
+    if not call.argv:
+        call.scope.variables.update(extra)
+        walk.keep(call)
+        return ""
+    printed = walk.run(call)
+    return "" if any(one.silent for one in opened) else printed
+
+
+def walk_redirected(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | None) -> str:
+    """A statement with redirections behind it."""
+    found = walk.children(node)
+    opened = collect_redirects(
+        walk, [one for one in found if one.type in REDIRECT_NODE_KINDS], scope
+    )
+    bodies = [one for one in found if one.type not in REDIRECT_NODE_KINDS and one.type != "comment"]
+    printed = ""
+    if len(bodies) == 1 and bodies[0].type == "command":
+        printed = walk_command(walk, bodies[0], scope, stdin, opened)
+    else:
+        call = walk.call(node, scope)
+        inside = opened.stdin if opened.stdin is not None else stdin
+        if opened.words:
+            raise ShellSyntaxError("words behind a redirection that belong to no command")
+        for body in bodies:
+            printed += walk.statement(body, scope, inside)
+        # The parser hangs the redirection of `a && b > f` on the whole list: b runs after a.
+        apply_redirects(call, opened)
+        walk.keep(call)
+        printed = "" if opened.silent else printed
+    for following in opened.following:
+        printed = walk.statement(following, scope, printed)
+    return printed
+
+
+def walk_assignment(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | None) -> str:
+    """`a=1`, alone or several."""
+    single = node.type == "variable_assignment"
+    call = walk.call(node, scope)
+    found = [node] if single else walk.children(node)
+    if len(found) > _MAX_ARGUMENTS // 2:
+        raise TooManyCommands(f"more than {_MAX_ARGUMENTS // 2} assignments at once")
+    for child in found:
+        name, value = assignments.read_assignment(walk, child, scope)
+        assignments.check_assignment(call, name, value)
+        scope.variables[name] = value
+    walk.keep(call)
+    return ""
+
+
+def walk_declaration(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | None) -> str:
+    """`export`, `declare`, `local`, `readonly`, `typeset`."""
+    found = walk.children(node)
+    call = walk.call(node, scope)
+    call.program = found[0].type
+    call.argv = [call.program]
+    for child in found[1:]:
+        if child.type == "variable_assignment":
+            name, value = assignments.read_assignment(walk, child, scope)
+            assignments.check_assignment(call, name, value)
+            if call.program == "export" or assignments.exports_variable(call.argv):
+                assignments.check_exported_variable(call, name, value)
+            _note_array_kind(call, name)
+            scope.variables[name] = value
+        else:
+            _apply_declaration(call, walk.fields(child, scope).words, scope)
+    walk.keep(call)
+    return ANY_WORD
+
+
+def _note_array_kind(call: ProgramCall, name: str) -> None:
+    if any(word.startswith("-") and "A" in word for word in call.argv[1:]):
+        call.scope.associative.add(name)
+
+
+def _apply_declaration(call: ProgramCall, words: list[str], scope: ShellScope) -> None:
+    for word in words:
+        name, equals, value = word.partition("=")
+        call.argv.append(word)
+        if "$(" in word or "`" in word:
+            call.dynamic("a subscript that the shell runs as code")
+        assignments.check_variable_name(call, name)
+        _note_array_kind(call, name)
+        if equals:
+            assignments.check_assignment(call, name, value)
+            if call.program == "export" or assignments.exports_variable(call.argv):
+                assignments.check_exported_variable(call, name, value)
+            scope.variables[name] = value
+        elif word.startswith("-") and "n" in word and call.program != "export":
+            call.dynamic("a variable that stands for another one")
+        elif call.program == "export" and (known := scope.variables.get(name)) is not None:
+            assignments.check_exported_variable(call, name, known)
+
+
+def walk_unset(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | None) -> str:
+    call = walk.call(node, scope)
+    call.program = "unset"
+    call.argv = ["unset"]
+    for child in walk.children(node)[1:]:
+        words = walk.fields(child, scope).words
+        call.argv += words
+        for word in words:
+            assignments.check_variable_name(call, word)
+            scope.variables[word] = ""
+            if variable_decides_code(word):
+                call.dynamic(f"{word} decides what runs, or what is remembered of it")
+            if "$(" in word or "`" in word:
+                call.dynamic("a subscript that is run")
+    walk.keep(call)
+    return ""
+
+
+def walk_test(walk: ScriptWalk, node: Node, scope: ShellScope, stdin: str | None) -> str:
+    """`[ … ]` and `[[ … ]]`: nothing happens but what is substituted."""
+    outputs = walk.substitutions(node, scope)
+    call = walk.call(node, scope)
+    text = walk.text[node.start_byte : node.end_byte].decode("utf-8", "replace")
+    call.program = "["
+    call.argv = ["[", text[:200]]
+    if text.startswith("(("):
+        walk.arithmetic(node, scope)
+    elif unknown := unknown_in_test(text, scope, outputs):
+        call.dynamic(f"a comparison of {unknown}, which the shell would run as code")
+    if "'" in text and ("[$(" in text or "[`" in text):
+        call.dynamic("a subscript that is run")
+    walk.keep(call)
+    return ""
+
+
+SIMPLE_COMMAND_HANDLERS: dict[str, NodeHandler] = {
+    "command": walk_command,
+    "redirected_statement": walk_redirected,
+    "variable_assignment": walk_assignment,
+    "variable_assignments": walk_assignment,
+    "declaration_command": walk_declaration,
+    "unset_command": walk_unset,
+    "test_command": walk_test,
+}

@@ -1,0 +1,331 @@
+"""An action that somebody wrote down by hand, for `hermes policy check` and for PolicyTests."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol, get_args
+
+import msgspec
+
+from hermes.core.actions import Action, Decision, KernelSupport
+from hermes.core.errors import SettingsError
+from hermes.core.events import Event
+from hermes.core.events.base import RunOrigin
+from hermes.core.events.tools import ToolApproved, ToolDecided
+from hermes.core.messages import Risk, ToolCall, Value
+from hermes.policy.actions.action_effects import (
+    ActionEffects,
+    ActionLocation,
+    ActionStep,
+    IncidentFacts,
+)
+from hermes.policy.actions.reader import ActionContext
+from hermes.policy.decide import DocumentPolicy
+from hermes.policy.rules import schema
+from hermes.policy.rules.documents import LocatedDocument
+from hermes.policy.rules.evaluation import evaluate, near_misses
+from hermes.policy.rules.rule import PolicyVerdict
+from hermes.policy.rules.schema import ActionDescription, suggest_name
+
+_READ_ONLY_TOOLS = ("read_file", "search_files", "todo", "clarify", "delegate")
+
+
+def parse_description(data: Mapping[str, Any]) -> ActionDescription:
+    """Raises `SettingsError` that says which key does not fit."""
+    known = [field.name for field in msgspec.structs.fields(ActionDescription)]
+    for key in data:
+        if key not in known:
+            raise SettingsError(f"unknown key {key!r}; {suggest_name(str(key), known)}")
+    try:
+        return msgspec.convert(dict(data), ActionDescription)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"this is not an action: {error}") from error
+
+
+def action_from_description(given: ActionDescription) -> Action:
+    origins = get_args(RunOrigin)
+    if given.origin not in origins:
+        raise SettingsError(f"no origin {given.origin!r}; {suggest_name(given.origin, origins)}")
+    tool = given.tool or "terminal"
+    arguments = {**given.arguments}
+    if given.command and tool == "terminal":
+        arguments.setdefault("command", given.command)
+    risk = Risk.READ if tool in _READ_ONLY_TOOLS else Risk(given.risk)
+    place = given.target if isinstance(given.target, str) else given.target.get("host", "")
+    return Action(
+        call=ToolCall("given", tool, arguments),
+        risk=risk,
+        run=given.run,
+        origin=msgspec.convert(given.origin, RunOrigin),
+        environment=given.environment,
+        target=place,
+        isolated=given.isolated,
+    )
+
+
+def context_from_description(given: ActionDescription, *, cwd: str, home: str) -> ActionContext:
+    """What is not said is as it is here."""
+    target = given.target if isinstance(given.target, dict) else {}
+    unknown = set(target) - set(ActionLocation.__struct_fields__)
+    if unknown:
+        name = min(unknown)
+        known = list(ActionLocation.__struct_fields__)
+        raise SettingsError(f"target: unknown key {name!r}; {suggest_name(name, known)}")
+    return ActionContext(
+        cwd=given.cwd or cwd,
+        home=given.home or home,
+        command=given.command if given.tool not in ("", "terminal") else "",
+        tainted=given.tainted,
+        actor=given.actor,
+        where=msgspec.convert(target, ActionLocation),
+        incident=msgspec.convert(given.incident, IncidentFacts),
+    )
+
+
+def evaluation_time(given: ActionDescription, now: datetime) -> datetime:
+    if not given.now:
+        return now
+    try:
+        when = datetime.fromisoformat(given.now)
+    except ValueError as error:
+        raise SettingsError(f"now: {given.now!r} is not a time like 2026-03-02T07:30") from error
+    return when if when.tzinfo else when.replace(tzinfo=now.tzinfo)
+
+
+def check_action(
+    policy: DocumentPolicy,
+    data: Mapping[str, Any],
+    *,
+    cwd: str = "/",
+    home: str = "/root",
+    kernel: KernelSupport | None = None,
+) -> dict[str, Any]:
+    """The verdict on something like `{"command": "rm -rf /srv"}`. Raises `SettingsError`."""
+    verdict, _ = _evaluate(policy, parse_description(data), cwd, home, kernel)
+    return {
+        "verdict": verdict.verdict,
+        "rule": verdict.rule,
+        "effects": list(verdict.effects),
+        "reason": verdict.reason,
+        "node": verdict.node,
+        "hash": verdict.hash,
+        "announce": verdict.ask.announce if verdict.ask else 0.0,
+        "profile": msgspec.to_builtins(verdict.profile),
+        "enforced": enforced_in_json(verdict),
+        "enforced_reason": verdict.unenforced,
+    }
+
+
+def enforced_in_json(decision: Decision) -> bool | str | None:
+    """`true`, `"partly"` or `false`; `null` when the place was not asked."""
+    if decision.enforced in ("", "partly"):
+        return decision.enforced or None
+    return decision.enforced == "yes"
+
+
+def explain_action(
+    policy: DocumentPolicy, data: Mapping[str, Any], *, cwd: str = "/", home: str = "/root"
+) -> list[tuple[str, str]]:
+    """The same in full, as lines of a label and a text."""
+    given = parse_description(data)
+    verdict, deed = _evaluate(policy, given, cwd, home)
+    near = near_misses(policy.rule_set, deed, evaluation_time(given, policy.clock()))
+    lines = [("verdict", verdict.verdict), ("rule", _rule_with_source(policy, verdict.rule))]
+    lines += [("reason", verdict.reason), ("because of", verdict.node)]
+    lines += [("also", _rule_with_source(policy, name)) for name in verdict.also]
+    lines += [("lifted", text) for text in verdict.lifted]
+    lines += [("audit", f"{each.rule} would say {each.effect}") for each in verdict.audited]
+    lines += [("asks", _describe_ask(verdict))] if verdict.ask else []
+    for step in deed.steps:
+        lines += _step_lines(step)
+    lines += [("only at run time", reason) for reason in deed.dynamic]
+    for miss in near:
+        fields = ", ".join(miss.missed)
+        lines.append(("nearly", f"{miss.rule} ({miss.effect}) but for {fields}: {miss.node}"))
+    return [*lines, ("action", verdict.hash)]
+
+
+def _step_lines(step: ActionStep) -> Iterator[tuple[str, str]]:
+    wrapped = f" (inside {', '.join(step.via)})" if step.via else ""
+    yield "step", f"{step.node}{wrapped}: {', '.join(sorted(step.effects))}"
+    for reason in step.why:
+        yield "  why", reason
+    for path in step.changes:
+        yield "  changes", path
+
+
+def _evaluate(
+    policy: DocumentPolicy,
+    given: schema.ActionDescription,
+    cwd: str,
+    home: str,
+    kernel: KernelSupport | None = None,
+) -> tuple[PolicyVerdict, ActionEffects]:
+    action = msgspec.structs.replace(action_from_description(given), kernel=kernel)
+    deed = policy.reader.read(action, context_from_description(given, cwd=cwd, home=home))
+    return evaluate(policy.rule_set, deed, now=evaluation_time(given, policy.clock())), deed
+
+
+def _rule_with_source(policy: DocumentPolicy, name: str) -> str:
+    book = policy.rule_set
+    sources = {rule.name: rule.source for rule in (*book.rules, *book.audit_rules)}
+    sources |= {lift.name: lift.source for lift in book.exceptions}
+    return f"{name} ({sources[name]})" if name in sources else name
+
+
+def _describe_ask(verdict: PolicyVerdict) -> str:
+    ask = verdict.ask
+    if ask is None:
+        return ""
+    if ask.announce:
+        return f"announces it and goes on after {ask.announce:g} s unless stopped"
+    who, never = " or ".join(ask.approvers) or "anybody", ", ".join(ask.barred)
+    but = f", not {never}" if never else ""
+    return f"{ask.count} of {who}{but}; no answer within {ask.timeout:g} s is a no"
+
+
+class PolicyTestResult(Value, kw_only=True, frozen=True):
+    """One case of a PolicyTest and how it went."""
+
+    test: str
+    source: str
+    case: int
+    shown: str
+    expected: str
+    got: str
+    rule: str
+    ok: bool
+    problem: str = ""
+
+
+def run_tests(
+    documents: Iterable[LocatedDocument],
+    policy_for: Callable[[str], DocumentPolicy],
+    *,
+    cwd: str = "/srv/app",
+    home: str = "/home/me",
+) -> list[PolicyTestResult]:
+    """Every case of every PolicyTest. `policy_for` gives the policy of a set, of "" the own one."""
+    results = []
+    for placed in documents:
+        if not isinstance(placed.document, schema.PolicyTest):
+            continue
+        policy = policy_for(placed.document.spec.set)
+        for number, case in enumerate(placed.document.spec.cases, start=1):
+            results.append(_run_case(policy, placed, number, case, (cwd, home)))
+    return results
+
+
+def _run_case(
+    policy: DocumentPolicy,
+    placed: LocatedDocument,
+    number: int,
+    case: schema.PolicyTestCase,
+    where: tuple[str, str],
+) -> PolicyTestResult:
+    verdict, _ = _evaluate(policy, case, *where)
+    missing = sorted(set(case.effects) - set(verdict.effects))
+    problem = ""
+    if verdict.verdict != case.expect:
+        problem = (
+            f"expected {case.expect}, got {verdict.verdict} by {verdict.rule}: {verdict.reason}"
+        )
+    elif case.rule and verdict.rule != case.rule:
+        problem = f"expected the rule {case.rule}, got {verdict.rule}"
+    elif missing:
+        problem = f"lacks the effects {', '.join(missing)}"
+    return PolicyTestResult(
+        test=placed.document.metadata.name,
+        source=placed.source,
+        case=number,
+        shown=case.command or f"{case.tool} {msgspec.json.encode(case.arguments).decode()}",
+        expected=case.expect,
+        got=verdict.verdict,
+        rule=verdict.rule,
+        ok=not problem,
+        problem=problem,
+    )
+
+
+class DecidedAction(Value, kw_only=True, frozen=True):
+    """An action that was once decided on."""
+
+    action: Action
+    verdict: str
+    rule: str
+
+
+class ReplayDifference(Value, kw_only=True, frozen=True):
+    call: str
+    run: str
+    node: str
+    before: str
+    before_rule: str
+    after: str
+    after_rule: str
+    stricter: bool
+
+
+_VERDICT_ORDER = ("allow", "dry-run", "ask", "deny")
+
+
+class ReplayPolicy(Protocol):
+    """A gate, or several of which each judges what happened in its kind of place."""
+
+    def decide(self, action: Action) -> PolicyVerdict: ...
+    def started(self, action: Action) -> None: ...
+
+
+def replay_decisions(policy: ReplayPolicy, past: Iterable[DecidedAction]) -> list[ReplayDifference]:
+    """What a policy would have decided otherwise. What was run then is remembered as run."""
+    found = []
+    for each in past:
+        verdict = policy.decide(each.action)
+        if each.verdict in ("allow", "ask"):
+            policy.started(each.action)
+        if verdict.verdict != each.verdict:
+            found.append(
+                ReplayDifference(
+                    call=each.action.call.id,
+                    run=each.action.run,
+                    node=verdict.node,
+                    before=each.verdict,
+                    before_rule=each.rule,
+                    after=verdict.verdict,
+                    after_rule=verdict.rule,
+                    stricter=_VERDICT_ORDER.index(verdict.verdict)
+                    > _VERDICT_ORDER.index(each.verdict),
+                )
+            )
+    return found
+
+
+class RuleStatistics(Value, kw_only=True, frozen=True):
+    rule: str
+    passed: int = 0
+    """Allowed, or approved by a person."""
+    failed: int = 0
+    """Denied, or refused by a person, or by nobody in time."""
+    warned: int = 0
+    """Only tried out, or noticed by a rule in audit mode."""
+
+
+def rule_statistics(events: Sequence[Event | Any]) -> list[RuleStatistics]:
+    """How often each rule let pass, held or warned, the busiest first."""
+    answers = {event.call_id: event.approved for event in events if isinstance(event, ToolApproved)}
+    counts: dict[str, Counter[str]] = {}
+    for event in events:
+        if not isinstance(event, ToolDecided):
+            continue
+        counts.setdefault(event.rule, Counter())[_outcome(event, answers)] += 1
+        for rule in event.audited:
+            counts.setdefault(rule, Counter())["warned"] += 1
+    reports = [RuleStatistics(rule=rule, **count) for rule, count in counts.items()]
+    return sorted(reports, key=lambda one: (-one.passed - one.failed - one.warned, one.rule))
+
+
+def _outcome(event: ToolDecided, answers: Mapping[str, bool]) -> str:
+    if event.verdict == "dry-run":
+        return "warned"
+    allowed = event.verdict == "allow" or (event.verdict == "ask" and answers.get(event.call_id))
+    return "passed" if allowed else "failed"

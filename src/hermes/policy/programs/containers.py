@@ -1,0 +1,244 @@
+"""docker, podman and kubectl: commands inside other places, and doors back to the host."""
+
+import re
+
+from hermes.policy.commands.calls import ProgramCall
+from hermes.policy.commands.placeholders import ANY_WORD, display_text, has_untrusted_text
+from hermes.policy.commands.tables import (
+    OptionGrammar,
+    ParsedArguments,
+    ProgramEntry,
+    find_program,
+    parse_arguments,
+)
+from hermes.policy.programs.table_effects import apply_table
+
+_HOST_MOUNT = re.compile(r"(?:type=bind,)?(?:source=|src=)?(/[^:,]*|~[^:,]*|\$HOME[^:,]*)[:,]")
+
+
+def docker(call: ProgramCall, entry: ProgramEntry) -> str:
+    words = parse_arguments(
+        call.argv[1:], OptionGrammar(entry.grammar.values, stops=1, stops_immediately=True)
+    )
+    verb = words.words[0] if words.words else ""
+    rest = words.rest
+    call.flags = tuple(words.names())
+    if host := words.value("-H", "--host", "-c", "--context"):
+        call.aim(context=host)
+    if words.has("--config"):
+        call.dynamic("a configuration of its own brings its own plug-ins")
+    if verb == "container" and rest[:1] in (["exec"], ["run"], ["create"]):
+        verb, rest = rest[0], rest[1:]
+    if verb == "compose" or call.program in ("docker-compose", "podman-compose"):
+        return _judge_compose(call, entry, [verb, *rest] if verb != "compose" else rest)
+    if verb == "exec":
+        return _exec(call, rest)
+    if verb in ("run", "create"):
+        return _start_container(call, rest)
+    apply_table(call, entry)
+    if verb == "inspect" or rest[:1] == ["inspect"]:
+        _check_inspect(call, verb, rest)
+    return ANY_WORD
+
+
+_SHOWS_ENVIRONMENT = re.compile(r"\.Env\b|\{\{\s*(?:json\s+)?\.(?:Config)?\s*\}\}|index\s+\.Config")
+_OBJECTS_WITHOUT_ENVIRONMENT = (
+    "network",
+    "volume",
+    "node",
+    "image",
+    "context",
+    "manifest",
+    "plugin",
+    "pod",
+)
+
+
+def _check_inspect(call: ProgramCall, verb: str, rest: list[str]) -> None:
+    """A container's environment holds its passwords; a format that names other fields does not."""
+    if verb in _OBJECTS_WITHOUT_ENVIRONMENT:
+        return
+    spec = parse_arguments(call.argv[1:], OptionGrammar(frozenset({"-f", "--format", "--type"})))
+    form = spec.value("-f", "--format")
+    if spec.value("--type") in _OBJECTS_WITHOUT_ENVIRONMENT:
+        return
+    if form is None or has_untrusted_text(form) or _SHOWS_ENVIRONMENT.search(form):
+        call.mark("secret-read", "prints the environment of a container, passwords and all")
+
+
+def _exec(call: ProgramCall, rest: list[str]) -> str:
+    spec = find_program("docker exec")
+    found = parse_arguments(
+        rest,
+        OptionGrammar(
+            spec.grammar.values if spec else frozenset(), stops=1, stops_immediately=True
+        ),
+    )
+    call.aim(container=found.words[0] if found.words else ANY_WORD)
+    if found.has("--privileged"):
+        call.mark("privilege", "--privileged")
+    if not found.rest:
+        call.dynamic("a shell in a container")
+        return ANY_WORD
+    return call.run(found.rest, scope=call.scope.for_other_machine())
+
+
+def _start_container(call: ProgramCall, rest: list[str]) -> str:
+    spec = find_program("docker run")
+    found = parse_arguments(
+        rest,
+        OptionGrammar(
+            spec.grammar.values if spec else frozenset(), stops=1, stops_immediately=True
+        ),
+    )
+    image = found.words[0] if found.words else ANY_WORD
+    call.aim(container=image)
+    call.mark("service-change", f"starts a container from {display_text(image)}")
+    _check_host_access(call, found)
+    if entrypoint := found.value("--entrypoint"):
+        return call.run([entrypoint, *found.rest], scope=call.scope.for_other_machine())
+    if found.rest:
+        return call.run(found.rest, scope=call.scope.for_other_machine())
+    return ANY_WORD
+
+
+def _check_host_access(call: ProgramCall, found: ParsedArguments) -> None:
+    """Options that let a container reach its host."""
+    for mount in found.values("-v", "--volume", "--mount"):
+        path = _HOST_MOUNT.search(mount + ":")
+        if path:
+            call.mark(
+                "privilege", f"the container can change {display_text(path.group(1))} of the host"
+            )
+            if call.analyst.places.is_own_file(call.path(path.group(1)), tree=True):
+                call.own(path.group(1))
+    wide = found.names() & {
+        "--privileged",
+        "--device",
+        "--cap-add",
+        "--security-opt",
+        "--volumes-from",
+    }
+    for name, value in found.options:
+        if (
+            name in ("--pid", "--net", "--network", "--ipc", "--userns", "--uts")
+            and value == "host"
+        ):
+            wide.add(f"{name}=host")
+    if wide:
+        call.mark("privilege", f"{', '.join(sorted(wide))} opens the host to the container")
+
+
+def _judge_compose(call: ProgramCall, entry: ProgramEntry, words: list[str]) -> str:
+    spec = find_program("docker compose")
+    if spec is None:
+        return ANY_WORD
+    found = parse_arguments(
+        words, OptionGrammar(spec.grammar.values, stops=1, stops_immediately=True)
+    )
+    verb = found.words[0] if found.words else ""
+    if verb in ("exec", "run"):
+        inner = parse_arguments(
+            found.rest,
+            OptionGrammar(
+                spec.grammar.values | _COMPOSE_EXEC_OPTIONS, stops=1, stops_immediately=True
+            ),
+        )
+        call.aim(container=inner.words[0] if inner.words else ANY_WORD)
+        if verb == "run":
+            call.mark("service-change", "starts a container")
+        if not inner.rest:
+            call.dynamic("a shell in a container")
+            return ANY_WORD
+        return call.run(inner.rest, scope=call.scope.for_other_machine())
+    call.argv = ["docker compose", *words]
+    call.program = "docker compose"
+    apply_table(call, spec)
+    return ANY_WORD
+
+
+_COMPOSE_EXEC_OPTIONS = frozenset(
+    {"-u", "--user", "-e", "--env", "-w", "--workdir", "--index", "-v", "--volume"}
+)
+
+
+def kubectl(call: ProgramCall, entry: ProgramEntry) -> str:
+    found = parse_arguments(
+        call.argv[1:], OptionGrammar(entry.grammar.values, stops=1, stops_immediately=True)
+    )
+    verb = found.words[0] if found.words else ""
+    call.flags = tuple(found.names())
+    if verb in ("exec", "debug", "run", "attach"):
+        return _judge_pod_command(call, entry, verb, found)
+    apply_table(call, entry)
+    own = find_program(f"kubectl {verb}")
+    inner = parse_arguments(call.argv[1:], own.under(entry) if own else entry.grammar)
+    _set_kubernetes_target(call, inner)
+    if verb in ("get", "describe", "view-secret"):
+        _check_secrets(call, inner)
+        raw = inner.value("--raw") or ""
+        if re.search(r"/secrets?\b", raw):
+            call.mark("secret-read", f"prints {display_text(raw)}")
+        if "/proxy" in raw or has_untrusted_text(raw):
+            call.mark("network-out", f"passes a request on to {display_text(raw)}")
+    changes = "service-change" in call.effects
+    if verb in ("scale", "autoscale") and changes and inner.value("--replicas", "--max") == "0":
+        call.irreversible("scales to nothing")
+        call.mark("delete", "scales to nothing")
+    if verb == "delete" and "delete" in call.effects:
+        _check_delete(call, inner)
+    return ANY_WORD
+
+
+def _set_kubernetes_target(call: ProgramCall, found: ParsedArguments) -> None:
+    for key, names in (
+        ("namespace", ("-n", "--namespace")),
+        ("context", ("--context", "--cluster")),
+    ):
+        if value := found.value(*names):
+            call.aim(**{key: value})
+
+
+def _check_secrets(call: ProgramCall, found: ParsedArguments) -> None:
+    kinds = [kind for word in found.words[1:] for kind in word.lower().split(",")]
+    if not any(
+        kind.startswith(("secret", "sealedsecret")) or has_untrusted_text(kind) for kind in kinds
+    ):
+        return
+    output = (found.value("-o", "--output", "--template") or "").lstrip("=")
+    shows = output and not re.match(r"(?:wide|name)\Z|custom-columns=(?!.*data)", output)
+    if shows or found.has("--template"):
+        call.mark("secret-read", f"prints secrets as {display_text(output)}")
+
+
+def _check_delete(call: ProgramCall, found: ParsedArguments) -> None:
+    mild = {"pod", "pods", "po", "job", "jobs", "event", "events"}
+    kind = found.words[1].partition("/")[0] if len(found.words) > 1 else ""
+    wide = found.has("--all", "-A", "--all-namespaces", "-l", "--selector")
+    if kind not in mild or wide or found.has("--force"):
+        call.irreversible(f"kubectl delete {display_text(kind)}")
+
+
+def _judge_pod_command(
+    call: ProgramCall, entry: ProgramEntry, verb: str, outer: ParsedArguments
+) -> str:
+    words = call.argv[1:]
+    command = words[words.index("--") + 1 :] if "--" in words else []
+    head = words[: words.index("--")] if "--" in words else words
+    spec = find_program(f"kubectl {verb}")
+    found = parse_arguments(head, spec.under(entry) if spec else entry.grammar)
+    _set_kubernetes_target(call, found)
+    named = found.words[1:]
+    if not command and verb == "exec":
+        command = named[1:]
+    call.aim(container=named[0] if named else ANY_WORD)
+    if verb in ("debug", "run"):
+        call.mark("service-change", f"kubectl {verb} starts a container")
+    if verb == "debug":
+        call.mark("privilege", "kubectl debug enters a pod or node")
+    if verb == "run" and found.has("--overrides", "--privileged"):
+        call.mark("privilege", "kubectl run with rights of its own")
+    if not command:
+        call.dynamic(f"kubectl {verb} without a command opens a shell or runs the image's own")
+        return ANY_WORD
+    return call.run(command, scope=call.scope.for_other_machine())

@@ -1,0 +1,170 @@
+"""Clients of databases: the statement may be an option, a word, or come in by a pipe."""
+
+import re
+
+from hermes.policy.commands.calls import ProgramCall
+from hermes.policy.commands.effects import word_set
+from hermes.policy.commands.placeholders import (
+    ANY_WORD,
+    display_text,
+    has_untrusted_text,
+    is_fully_known,
+    literal_text,
+)
+from hermes.policy.commands.tables import ProgramEntry, find_program, parse_arguments
+from hermes.policy.programs.sql import mark_sql_effects
+from hermes.policy.programs.table_effects import apply_table
+
+_READ_ONLY_DOT_COMMAND = re.compile(
+    r"\.(?:tables?|schema|headers?|mode|indexes|indices|databases|dbinfo|dump|width|nullvalue|timer"
+    r"|stats|show|help|quit|exit|separator|echo|print|eqp|explain|limit|lint|sha3sum|version|changes)\b"
+)
+
+
+def sql_client(call: ProgramCall, entry: ProgramEntry) -> str:
+    """psql, mysql, clickhouse-client, sqlcmd…: options hold the SQL, or stdin does."""
+    apply_table(call, entry)
+    found = parse_arguments(call.argv[1:], entry.grammar)
+    if host := found.value("-h", "--host", "-S", "--server"):
+        call.aim(host=host)
+    asked = any(rule.does == ("sql",) and found.names() & rule.names for rule in entry.option_rules)
+    quiet = any(
+        rule.does[0] == "only" and found.names() & rule.names for rule in entry.option_rules
+    )
+    if call.stdin is not None and not asked:
+        _judge_piped_sql(call)
+    elif not asked and not quiet and "exec-dynamic" not in call.effects:
+        call.dynamic(f"{call.program} waits for statements")
+    return ANY_WORD
+
+
+def _judge_piped_sql(call: ProgramCall) -> None:
+    mark_sql_effects(call, call.stdin or "")
+
+
+def sqlite(call: ProgramCall, entry: ProgramEntry) -> str:
+    """`sqlite3 file 'SQL' '.command'`."""
+    apply_table(call, entry)
+    found = parse_arguments(call.argv[1:], entry.grammar)
+    if found.has("-version", "--version", "-help", "--help"):
+        call.mark("read", "tells about itself")
+        return ANY_WORD
+    for word in found.words[:1]:
+        call.reads(word)
+    texts = [*found.values("-cmd", "--cmd"), *found.words[1:]]
+    if call.stdin is not None and len(found.words) < 2:
+        texts.append(call.stdin)
+    if not texts:
+        call.dynamic("sqlite3 waits for statements")
+    for text in texts:
+        for line in literal_text(text).splitlines():
+            _judge_sqlite_line(call, line.strip())
+    changes = {"write", "delete", "irreversible"} & call.effects.keys()
+    if changes and found.words:
+        call.writes(found.words[0])
+    return ANY_WORD
+
+
+def _judge_sqlite_line(call: ProgramCall, line: str) -> None:
+    if not line.startswith("."):
+        mark_sql_effects(call, line)
+    elif not _READ_ONLY_DOT_COMMAND.match(line) or "|" in line:
+        call.dynamic(f"sqlite3 {display_text(line.split()[0])} leaves SQL")
+        if line.startswith((".sh", ".sy")):
+            call.shell(line.partition(" ")[2])
+
+
+_REDIS_READ_OPTIONS = word_set(
+    "--scan --bigkeys --memkeys --hotkeys --latency --stat --version --latency-history"
+    " --latency-dist --intrinsic-latency"
+)
+
+
+def redis(call: ProgramCall, entry: ProgramEntry) -> str:
+    """A command of redis as words, or lines of them by a pipe."""
+    found = parse_arguments(call.argv[1:], entry.grammar)
+    call.flags = tuple(found.names())
+    if host := found.value("-h", "-u"):
+        call.aim(host=host)
+    if found.has(
+        "--eval", "--pipe", "--rdb", "--functions-rdb", "--replica", "--cluster", "--user-script"
+    ):
+        call.dynamic("redis-cli with a mode that does more than one command")
+        return ANY_WORD
+    if found.names() & _REDIS_READ_OPTIONS:
+        call.mark("read", "redis-cli looks")
+        return ANY_WORD
+    words = found.rest
+    if words:
+        _redis_command(call, words)
+    elif call.stdin is not None:
+        if has_untrusted_text(call.stdin):
+            call.dynamic("redis-cli runs what is piped in")
+        for line in literal_text(call.stdin).splitlines():
+            if line.strip():
+                _redis_command(call, line.split())
+    else:
+        call.dynamic("redis-cli waits for commands")
+    return ANY_WORD
+
+
+def _redis_command(call: ProgramCall, words: list[str]) -> None:
+    verbs = find_program("redis command")
+    words = words[1:] if words[0].isdigit() and len(words) > 1 else words
+    upper = [words[0].upper(), *(word.upper() for word in words[1:2]), *words[2:]]
+    upper[0] = upper[0].strip("\"'")
+    effects = verbs.verb(upper) if verbs and is_fully_known(words[0]) else None
+    said = display_text(" ".join(words[:2]))
+    if effects is None:
+        call.mark("unknown", f"redis {said} is not known")
+        return
+    call.marks(effects, f"redis {said}")
+    if has_untrusted_text(words[0]):
+        call.dynamic("the redis command is only known at run time")
+
+
+_MONGO_READS = re.compile(
+    r"(?:find|findOne|count|countDocuments|estimatedDocumentCount|distinct|limit|sort|skip|pretty"
+    r"|toArray|explain|stats|serverStatus|currentOp|status|conf|config|printReplicationInfo|getName"
+    r"|printSecondaryReplicationInfo|getCollectionNames|getCollectionInfos|getIndexes|isMaster|hello"
+    r"|version|getSiblingDB|getCollection|hostInfo|size|length|totalSize|dataSize|storageSize|print"
+    r"|printjson|listDatabases|getMongo|getDBNames|getReplicationInfo|itcount|hasNext|projection|ISODate"
+    r"|ObjectId|Date|toString|getProfilingStatus|serverBuildInfo|validate|latencyStats|JSON|stringify|tojson)\Z"
+)
+_MONGO_DELETES = re.compile(r"(?i)drop|remove|delete|convertToCapped")
+
+
+def mongo(call: ProgramCall, entry: ProgramEntry) -> str:
+    apply_table(call, entry)
+    found = parse_arguments(call.argv[1:], entry.grammar)
+    texts = found.values("--eval")
+    if call.stdin is not None:
+        texts.append(call.stdin)
+    if not texts:
+        call.dynamic("the mongo shell runs scripts, or waits for input")
+    for text in texts:
+        _judge_mongo_script(call, text)
+    return ANY_WORD
+
+
+def _judge_mongo_script(call: ProgramCall, text: str) -> None:
+    if not is_fully_known(text):
+        call.dynamic("part of the script is only known at run time")
+    plain = literal_text(text)
+    methods = re.findall(r"([A-Za-z_$][\w$]*)\s*\(", plain)
+    if re.fullmatch(
+        r"\s*show (?:dbs|databases|collections|tables|users|roles|logs|profile)\s*;?\s*", text
+    ):
+        call.mark("read", "mongo looks")
+    elif any(_MONGO_DELETES.search(method) for method in methods):
+        call.mark("delete", f"mongo {display_text(text)[:40]}")
+        call.irreversible(f"mongo {display_text(text)[:40]}")
+    elif (
+        re.search(r"[\[`]|[^=<>!]=[^=]|=>|function|\$out|\$merge|\$where|\$function", plain)
+        or not methods
+    ):
+        call.dynamic("a script for the mongo shell")
+    elif all(_MONGO_READS.match(method) for method in methods):
+        call.mark("read", "mongo looks")
+    else:
+        call.mark("write", f"mongo {display_text(text)[:40]}")

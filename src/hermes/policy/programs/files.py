@@ -1,0 +1,427 @@
+"""Programs that move, remove, overwrite or unlock files: what exactly decides how bad it is."""
+
+import re
+from itertools import pairwise
+from posixpath import basename
+
+from hermes.policy.commands import paths
+from hermes.policy.commands.calls import ProgramCall
+from hermes.policy.commands.effects import word_set
+from hermes.policy.commands.placeholders import (
+    ANY_WORD,
+    ANY_WORDS,
+    GLOB_STAR,
+    NON_EMPTY_WORD,
+    SYSTEM_NAME,
+    UNTRUSTED_UNKNOWN,
+    display_text,
+    is_fully_known,
+    starts_unknown,
+    with_live_globs,
+)
+from hermes.policy.commands.tables import ParsedArguments, ProgramEntry, parse_arguments
+from hermes.policy.programs.table_effects import apply_table
+
+
+def _parse_file_arguments(call: ProgramCall, entry: ProgramEntry) -> ParsedArguments:
+    found = parse_arguments(call.argv[1:], entry.grammar)
+    call.flags = tuple(found.names())
+    return found
+
+
+def remove(call: ProgramCall, entry: ProgramEntry) -> str:
+    found = _parse_file_arguments(call, entry)
+    recursive = found.has("-r", "-R", "--recursive") or call.program in ("shred", "srm", "wipe")
+    recursive = recursive or any(name.startswith("--r") for name in found.names())
+    for word in found.words:
+        unset = word in (ANY_WORD, ANY_WORDS) or word[:2] in (ANY_WORD + "/", ANY_WORDS + "/")
+        call.deletes(word, recursive=recursive)
+        if recursive and unset and NON_EMPTY_WORD not in word:
+            call.irreversible(f"{display_text(word)} may be any folder, / among them")
+    if not found.words:
+        call.mark("delete", f"{call.program} without a file")
+    if found.has("--no-preserve-root"):
+        call.wipe("--no-preserve-root")
+    return ""
+
+
+def move(call: ProgramCall, entry: ProgramEntry) -> str:
+    found = _parse_file_arguments(call, entry)
+    target = found.value("-t", "--target-directory")
+    sources = found.words if target else found.words[:-1]
+    for word in sources:
+        path = call.names(word)
+        call.mark("write", f"moves {display_text(path)}")
+        call.changes.append(path)
+        for place in call.analyst.places.with_real_path(path):
+            if call.analyst.places.is_own_file(place, tree=True):
+                call.own(place)
+            if call.analyst.places.is_system_tree(place):
+                call.wipe(f"{display_text(place)} is a tree of the system")
+            elif call.analyst.places.is_precious(place):
+                call.irreversible(f"{display_text(place)} is part of the system")
+    for word in _target_paths(call, sources, target or (found.words or [ANY_WORD])[-1]):
+        call.writes(word)
+        if call.path(word) == "/dev/null":
+            call.mark("delete", "moved to nowhere")
+            call.irreversible("moved to nowhere")
+    return ""
+
+
+def copy(call: ProgramCall, entry: ProgramEntry) -> str:
+    found = _parse_file_arguments(call, entry)
+    target = found.value("-t", "--target-directory")
+    linked = found.has("-l", "--link", "-s", "--symbolic-link") and call.program == "cp"
+    for word in found.words if target else found.words[:-1]:
+        call.reads(word)
+        if linked:
+            call.changes.append(call.path(word))
+        if call.path(word) == "/dev/null" and found.words:
+            call.deletes(found.words[-1], why="emptied by copying /dev/null over it")
+    _judge_mode(call, found.value("-m", "--mode") or "")
+    sources = found.words if target else found.words[:-1]
+    for word in _target_paths(call, sources, target or (found.words or [ANY_WORD])[-1]):
+        call.writes(word)
+    whole = found.has("-r", "-R", "-a", "--recursive", "--archive")
+    if whole and any(
+        call.analyst.places.may_contain_secrets(call.path(word)) for word in found.words[:-1]
+    ):
+        call.mark("secret-read", "copies a tree with secrets in it")
+    if call.program == "install" and found.has("-d", "--directory"):
+        for word in found.words:
+            call.writes(word)
+    return ""
+
+
+def _target_paths(call: ProgramCall, sources: list[str], target: str) -> list[str]:
+    """Where files end up: under their own names, when the target can only be a folder."""
+    folder = target.endswith(("/", "/.")) or call.path(target) in ("/tmp", "/var/tmp")
+    if not folder or not sources or not all(basename(one.rstrip("/")) for one in sources):
+        return [target]
+    return [f"{target.rstrip('/')}/{basename(one.rstrip('/'))}" for one in sources]
+
+
+def mktemp(call: ProgramCall, entry: ProgramEntry) -> str:
+    """mktemp: in the folder for such files, unless it is told another place."""
+    found = _parse_file_arguments(call, entry)
+    folder = found.value("-p", "--tmpdir")
+    template = found.words[0] if found.words else "tmp.XXXXXXXXXX"
+    inside = not found.words or found.has("-t", "-p", "--tmpdir")
+    if not found.has("-u", "--dry-run"):
+        template += found.value("--suffix") or ""
+        call.writes(f"{folder or '/tmp'}/{template}" if inside else template)
+    return SYSTEM_NAME
+
+
+def split_file(call: ProgramCall, entry: ProgramEntry) -> str:
+    """split: the second word is how the names of the pieces begin."""
+    found = _parse_file_arguments(call, entry)
+    apply_table(call, entry)
+    call.writes((found.words[1] if len(found.words) > 1 else "x") + "aa")
+    return ANY_WORD
+
+
+def unzip(call: ProgramCall, entry: ProgramEntry) -> str:
+    """unzip: everything goes below one folder; `:` would let the archive choose another."""
+    found = _parse_file_arguments(call, entry)
+    apply_table(call, entry)
+    if "write" in call.effects:
+        _mark_unpacked(call, found.value("-d") or ".")
+    if found.has("-:"):
+        call.dynamic("the archive may write outside of the folder")
+    return ANY_WORD
+
+
+def _mark_unpacked(call: ProgramCall, folder: str) -> None:
+    call.writes(folder, "unpacks files")
+    call.scope.unpacked.add(call.path(folder))
+
+
+def fallocate(call: ProgramCall, entry: ProgramEntry) -> str:
+    """fallocate: a disk that is full hurts everything on it."""
+    found = _parse_file_arguments(call, entry)
+    apply_table(call, entry)
+    if _gibibytes(found.value("-l", "--length") or "") >= 1:
+        call.mark("unknown", "may fill the disk")
+    return ""
+
+
+_SIZE = re.compile(r"(\d+)([KMGTPE]?)(?:i?B)?\Z", re.IGNORECASE)
+
+
+def _gibibytes(size: str) -> float:
+    """Infinite where the size is only known at run time."""
+    found = _SIZE.match(size)
+    if found is None:
+        return 0.0 if not size else float("inf")
+    return (
+        int(found[1]) * 1024.0 ** ("KMGTPE".find(found[2].upper()) + 1 if found[2] else 0) / 2**30
+    )
+
+
+def link(call: ProgramCall, entry: ProgramEntry) -> str:
+    found = _parse_file_arguments(call, entry)
+    for word in found.words:
+        path = call.path(word)
+        if call.analyst.places.is_own_file(path, tree=True):
+            call.own(path)
+        if call.analyst.places.is_secret(path):
+            call.mark("secret-read", f"a second name for {display_text(path)}")
+    target = found.value("-t", "--target-directory")
+    call.writes(target or (found.words[-1] if found.words else ANY_WORD))
+    for word in found.words if target else found.words[:-1]:
+        # Whatever is done to the new name is done to the old one.
+        call.changes.append(call.names(word))
+    return ""
+
+
+def change_permissions(call: ProgramCall, entry: ProgramEntry) -> str:
+    """chmod, chown, chgrp, chattr, setfacl, setcap."""
+    call.argv = [
+        word.replace("-", "=", 1) if _PERMISSION_REMOVAL.fullmatch(word) else word
+        for word in call.argv
+    ]
+    found = _parse_file_arguments(call, entry)
+    words = found.words
+    if found.value("--reference") is None and call.program != "setfacl":
+        if words:
+            _judge_mode(call, words[0])
+        words = words[1:]
+    recursive = found.has("-R", "--recursive")
+    for word in words:
+        call.writes(word, f"{call.program} changes who may use {display_text(call.path(word))}")
+        path = call.path(word)
+        worst = paths.with_unknown_emptied(path) if UNTRUSTED_UNKNOWN.search(path) else path
+        if recursive and call.analyst.places.is_own_file(path, tree=True):
+            call.own(path)
+        if recursive and call.analyst.places.is_system_tree(worst):
+            call.irreversible(f"rights of all of {display_text(path)} are lost")
+    call.mark("write", f"{call.program} changes rights")
+    if call.program in ("setcap", "chattr"):
+        call.mark("privilege", f"{call.program} changes what the kernel allows")
+    return ""
+
+
+_PERMISSION_REMOVAL = re.compile(r"-[rwxXst]+(?:,[ugoa]*[-+=][rwxXst]*)*")
+"""`chmod -x file`: what looks like an option takes rights away."""
+
+
+def _judge_mode(call: ProgramCall, mode: str) -> None:
+    if re.fullmatch(r"[0-7]*[4-7][0-7]{3}|[ugoa]*[+=][rwxXt]*s.*|.*[+=,][rwxX]*s[rwxXt]*", mode):
+        call.mark("privilege", "a file that runs with its owner's rights")
+
+
+def dd(call: ProgramCall, entry: ProgramEntry) -> str:
+    """`dd if=… of=…`."""
+    call.mark("read", "dd copies")
+    blocks = 1.0
+    for word in call.argv[1:]:
+        key, equals, value = word.partition("=")
+        if key == "of" and equals:
+            call.writes(value)
+            if paths.with_unknown_emptied(call.path(value)) == "/dev":
+                call.wipe("the device to overwrite is only known at run time")
+            _mark_emptied(call, value)
+        elif key in ("count", "bs") and equals:
+            blocks *= _gibibytes(value) * 2**30
+        elif key == "if" and equals:
+            call.reads(value)
+        elif UNTRUSTED_UNKNOWN.match(word[:1]):
+            call.dynamic("a word only known at run time may be of=")
+    if blocks >= 2**30 and call.changes:
+        call.mark("unknown", "may fill the disk")
+    return ANY_WORD
+
+
+def _mark_emptied(call: ProgramCall, value: str) -> None:
+    filled = any(word in ("if=/dev/zero", "if=/dev/urandom", "if=/dev/null") for word in call.argv)
+    if filled and not paths.discards_writes(call.path(value)):
+        call.mark("delete", f"overwrites {display_text(value)}")
+
+
+def truncate(call: ProgramCall, entry: ProgramEntry) -> str:
+    found = _parse_file_arguments(call, entry)
+    for word in found.words:
+        call.writes(word)
+        call.deletes(word, why=f"cuts {display_text(word)}")
+    if not found.words:
+        call.mark("delete", "truncate")
+    return ""
+
+
+def tar(call: ProgramCall, entry: ProgramEntry) -> str:
+    """tar: one letter says whether it lists, reads or writes."""
+    words = call.argv[1:]
+    if words and not words[0].startswith("-") and re.fullmatch(r"[a-zA-Z]+", words[0]):
+        words = _old_style_options(words)
+    found = parse_arguments(words, entry.grammar)
+    call.argv = [call.argv[0], *words]
+    letters = found.names()
+    apply_table(call, entry)
+    file = found.value("-f", "--file") or ""
+    if file and ":" in file and not found.has("--force-local"):
+        call.mark("network-out", f"{display_text(file)} is on another machine")
+    if letters & {"-P", "--absolute-names"} and letters & {"-x", "--extract", "--get"}:
+        call.mark("unknown", "the archive chooses where its files go")
+    if letters & {"-t", "--list", "-d", "--diff", "--compare"}:
+        call.reads(file or "-")
+        return ANY_WORD
+    if letters & {"-x", "--extract", "--get"}:
+        if not letters & {"-O", "--to-stdout"}:
+            _mark_unpacked(call, found.value("-C", "--directory") or ".")
+        return ANY_WORD
+    if letters & {"-c", "--create", "-r", "--append", "-u", "--update", "-A", "--delete"}:
+        _judge_archive(call, found, file)
+        return ANY_WORD
+    call.mark("unknown", "tar without a letter that says what to do")
+    return ANY_WORD
+
+
+def _judge_archive(call: ProgramCall, found: ParsedArguments, file: str) -> None:
+    for word in found.words:
+        call.reads(word)
+        if call.analyst.places.may_contain_secrets(call.path(word)):
+            call.mark("secret-read", "packs a tree with secrets in it")
+        if found.has("--remove-files"):
+            call.deletes(word, recursive=True)
+    if file and file != "-":
+        call.writes(file)
+
+
+def _old_style_options(words: list[str]) -> list[str]:
+    """`tar xfC a b`: values follow in the order of the letters."""
+    letters, rest = words[0], words[1:]
+    changed = []
+    for letter in letters:
+        changed.append("-" + letter)
+        if letter in "fCTXIbLNKVFHg" and rest:
+            changed.append(rest.pop(0))
+    return [*changed, *rest]
+
+
+def rsync(call: ProgramCall, entry: ProgramEntry) -> str:
+    """rsync: a dry run looks, a transport of one's own runs code, --delete loses."""
+    found = _parse_file_arguments(call, entry)
+    far = any(re.match(r"[^/]*:|rsync://", word) for word in found.words)
+    for option in found.values("-e", "--rsh", "--rsync-path"):
+        if not re.fullmatch(r"ssh(?: -[pi] \S+| -o [A-Za-z]+=(?:no|yes|\d+))*", option):
+            call.dynamic("rsync runs a transport of the caller's choice")
+            call.shell(option)
+    if found.has("-n", "--dry-run"):
+        call.mark("network-read" if far else "read", "rsync only says what it would do")
+        return ANY_WORD
+    apply_table(call, entry)
+    if far:
+        call.mark("network-out", "rsync with another machine")
+    _judge_rsync(call, found)
+    return ANY_WORD
+
+
+def _judge_rsync(call: ProgramCall, found: ParsedArguments) -> None:
+    for word in found.words[:-1]:
+        call.reads(word)
+        if found.has("--remove-source-files"):
+            call.deletes(word, recursive=True)
+    for word in found.words[-1:]:
+        call.writes(word)
+        if any(name.startswith("--del") for name in found.names()):
+            why = f"rsync removes what is not in the source: {display_text(word)}"
+            call.deletes(word, recursive=True, why=why)
+
+
+_FIND_RUN_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_FIND_WRITE_ACTIONS = frozenset({"-fprint", "-fprint0", "-fls", "-fprintf"})
+
+
+def find(call: ProgramCall, entry: ProgramEntry) -> str:
+    """Roots first, then the expression."""
+    words = call.argv[1:]
+    call.flags = tuple(word for word in words if word.startswith("-"))
+    roots = _find_roots(words)
+    for root in roots:
+        call.names(root)
+    call.mark("read", "find looks for files")
+    if any(starts_unknown(word) for word in words) or ANY_WORDS in words or call.doubtful:
+        call.dynamic("a word only known at run time may be -delete or -exec")
+    _judge_find_expression(call, words, roots)
+    return "\n".join(_found_path(root, _found_names(words)) for root in roots) + "\n"
+
+
+def _find_roots(words: list[str]) -> list[str]:
+    roots = []
+    for word in words:
+        if word in ("-H", "-L", "-P") or word.startswith("-O"):
+            continue
+        if word.startswith("-") or word in ("(", "!", ")"):
+            break
+        roots.append(word)
+    return roots or ["."]
+
+
+def _judge_find_expression(call: ProgramCall, words: list[str], roots: list[str]) -> None:
+    at = 0
+    while at < len(words):
+        word = words[at]
+        at += 1
+        if word == "-delete":
+            for root in roots:
+                call.deletes(
+                    _found_path(root, _found_names(words)),
+                    recursive=_finds_everything(words),
+                    why=f"find -delete below {display_text(root)}",
+                )
+        elif word in _FIND_WRITE_ACTIONS and at < len(words):
+            call.writes(words[at])
+        elif word in ("-files0-from",):
+            call.dynamic("find takes its roots from a file")
+        elif word in _FIND_RUN_ACTIONS:
+            end = next((i for i in range(at, len(words)) if words[i] in (";", "+")), len(words))
+            for root in roots:
+                below = _found_path(root, _found_names(words))
+                call.run([one.replace("{}", below) for one in words[at:end]])
+            at = end
+
+
+def _found_path(root: str, end: str) -> str:
+    return f"{root.rstrip('/')}/{end}"
+
+
+def _found_names(words: list[str]) -> str:
+    """What the files found are called, as far as the expression says."""
+    if _finds_everything(words):
+        return GLOB_STAR
+    for word, value in pairwise(words):
+        if word in ("-name", "-iname") and is_fully_known(value):
+            return f"{SYSTEM_NAME}/{with_live_globs(value)}"
+    return SYSTEM_NAME
+
+
+def _finds_everything(words: list[str]) -> bool:
+    """Whether nothing narrows it to some files."""
+    pairs = zip(words, [*words[1:], ""], strict=True)
+    return not any(
+        word in _FIND_FILTERS and value not in ("*", "*.*", "?*") for word, value in pairs
+    )
+
+
+_FIND_FILTERS = word_set(
+    "-name -iname -path -ipath -regex -iregex -mtime -mmin -size -empty -newer -user -ctime -atime"
+    " -amin -cmin -maxdepth -perm -inum -lname -nouser"
+)
+
+
+def fd(call: ProgramCall, entry: ProgramEntry) -> str:
+    """`fd -x cmd` runs, the rest only looks."""
+    words = call.argv[1:]
+    cut = next((i for i, word in enumerate(words) if _FD_RUN_OPTION.match(word)), None)
+    if cut is None:
+        apply_table(call, entry)
+        return SYSTEM_NAME
+    roots = [word for word in words[:cut] if word[:1] in "/~."]
+    call.run(
+        [*words[cut + 1 :], *(f"{root.rstrip('/')}/{GLOB_STAR}" for root in roots), SYSTEM_NAME]
+    )
+    return ANY_WORD
+
+
+_FD_RUN_OPTION = re.compile(r"-[A-Za-z]*[xX]\Z|--exec(?:-batch)?(?:=|\Z)")

@@ -1,0 +1,136 @@
+"""git: configuration on the command line runs programs, refspecs with a plus overwrite history."""
+
+import re
+from collections.abc import Callable
+
+from hermes.policy.commands.calls import ProgramCall
+from hermes.policy.commands.effects import word_set
+from hermes.policy.commands.placeholders import ANY_WORD, display_text, is_fully_known, literal_text
+from hermes.policy.commands.tables import OptionGrammar, ProgramEntry, parse_arguments
+from hermes.policy.programs.table_effects import apply_table
+
+_HARMLESS_SETTING = re.compile(
+    r"(?i)(?:color|advice|user\.(?:name|email)|core\.(?:quotepath|autocrlf|abbrev|pager=(?:cat)?$)"
+    r"|log\.|diff\.(?:renames|color|context)|safe\.directory|init\.defaultbranch|http\.(?:sslverify|timeout)"
+    r"|pull\.rebase|gc\.auto|column|status\.|branch\.sort|grep\.linenumber|blame)"
+)
+
+
+def git(call: ProgramCall, entry: ProgramEntry) -> str:
+    found = parse_arguments(call.argv[1:], entry.grammar)
+    # Behind the verb the same letters mean something else.
+    before = parse_arguments(
+        call.argv[1:], OptionGrammar(entry.grammar.values, stops=1, stops_immediately=True)
+    )
+    if before.has("-p", "--paginate"):
+        call.dynamic("git -p opens a pager, and out of that a shell")
+    for setting in before.values("-c", "--config-env"):
+        _judge_setting(call, setting)
+    for folder in before.values("-C"):  # each one starts from the one before
+        call.scope = call.scope.copy()
+        call.scope.cwd = call.path(folder)
+        call.names(folder)
+    apply_table(call, entry)
+    verb, words = (found.words[0], found.words[1:]) if found.words else ("", [])
+    if judge := _VERB_HANDLERS.get(verb):
+        judge(call, words)
+    if {"write", "delete"} & set(call.effects) and verb not in _OUTPUT_FILE_VERBS:
+        for folder in (".", *before.values("--git-dir", "--work-tree")):
+            call.repositories += call.analyst.places.with_real_path(call.path(folder))
+    if verb in _CHECKOUT_VERBS:
+        call.scope.unpacked.add(call.scope.cwd)
+    if any(re.match(r"ext::", word) for word in words):
+        call.dynamic("ext:: is a transport that runs a command")
+    if found.loose and not _is_reading(call):
+        call.dynamic("a word only known at run time may be an option of git")
+    return ANY_WORD
+
+
+def _judge_setting(call: ProgramCall, setting: str) -> None:
+    if not _HARMLESS_SETTING.match(setting) or not is_fully_known(setting):
+        call.dynamic(f"git -c {display_text(setting)} can run a program")
+        if "!" in setting or "ommand" in setting or "pager" in setting:
+            call.shell(setting.partition("=")[2].lstrip("!"))
+
+
+def _is_reading(call: ProgramCall) -> bool:
+    return set(call.effects) <= {"read"}
+
+
+def _judge_worktree(call: ProgramCall, words: list[str]) -> None:
+    if words[:1] == ["add"]:
+        for word in words[1:2]:
+            call.writes(word, "git checks out a tree there")
+
+
+def _judge_fetch(call: ProgramCall, words: list[str]) -> None:
+    forced = {"-f", "--force"} & set(call.flags) or any(word.startswith("+") for word in words[1:])
+    if forced:
+        call.mark("delete", "git fetch overwrites branches, whatever they held")
+
+
+def _judge_push(call: ProgramCall, words: list[str]) -> None:
+    for word in words:
+        if word.startswith("+"):
+            call.irreversible(f"git push {display_text(word)} overwrites history")
+        if word.startswith(":"):
+            call.mark("delete", f"git push {display_text(word)} removes a branch")
+            call.irreversible(f"git push {display_text(word)} removes a branch")
+
+
+_LIST_OPTIONS = word_set(
+    "-l --list -a -r --all --contains --merged --no-merged -v -vv --points-at --show-current -n"
+    " --sort --format --verify"
+)
+
+
+def _judge_branch_or_tag(call: ProgramCall, words: list[str]) -> None:
+    """`git branch x` and `git tag x` make one, unless they were asked to list."""
+    if words and not _LIST_OPTIONS & set(call.flags):
+        call.mark("write", f"git names {display_text(words[0])}")
+    if {"-f", "--force", "-M", "-C"} & set(call.flags):
+        call.mark("delete", "git moves a name away from what it stood for")
+
+
+_CONFIG_READ_OPTIONS = frozenset({"--get", "--list", "-l", "--get-all", "--get-regexp", "--show-origin",
+                      "--get-urlmatch", "--name-only", "--show-scope"})  # fmt: skip
+
+
+def _judge_config(call: ProgramCall, words: list[str]) -> None:
+    flags = set(call.flags)
+    values = [word for word in words if word not in ("list", "get")]
+    reading = flags & _CONFIG_READ_OPTIONS or words[:1] in (["list"], ["get"]) or len(values) == 1
+    if reading and not flags & {"--unset", "--unset-all", "--add", "--replace-all", "-e", "--edit"}:
+        call.effects.pop("write", None)
+        call.mark("read", "git config tells")
+        return
+    call.mark("write", "git config changes settings")
+    if not _HARMLESS_SETTING.match(values[0] if values else "x"):
+        call.dynamic(
+            f"git config {display_text(literal_text(values[0])) if values else ''} can run a program"
+        )
+
+
+_VERB_HANDLERS: dict[str, Callable[[ProgramCall, list[str]], None]] = {
+    "branch": _judge_branch_or_tag,
+    "config": _judge_config,
+    "fetch": _judge_fetch,
+    "push": _judge_push,
+    "tag": _judge_branch_or_tag,
+    "worktree": _judge_worktree,
+}
+_OUTPUT_FILE_VERBS = word_set("log diff show")
+"""Verbs that write nothing but the file that an option names."""
+_CHECKOUT_VERBS = word_set("clone checkout pull switch worktree submodule restore")
+
+
+def github(call: ProgramCall, entry: ProgramEntry) -> str:
+    """`gh api` is a request of any kind."""
+    found = parse_arguments(call.argv[1:], entry.grammar)
+    apply_table(call, entry)
+    if found.words[:1] == ["api"]:
+        method = (found.value("-X", "--method") or "GET").upper()
+        if method != "GET" or found.has("-f", "-F", "--field", "--raw-field", "--input"):
+            call.mark("network-out", f"gh api {display_text(method)}")
+            call.mark("write", f"gh api {display_text(method)}")
+    return ANY_WORD

@@ -1,0 +1,370 @@
+"""Programs that talk to other machines: looking at a URL is one thing, sending is another."""
+
+import re
+from posixpath import basename
+
+from hermes.policy.commands.calls import LOCAL_HOST, LOOPBACK_HOST, ProgramCall
+from hermes.policy.commands.effects import word_set
+from hermes.policy.commands.placeholders import (
+    ANY_WORD,
+    SYSTEM_NAME,
+    UNKNOWN_TEXT,
+    display_text,
+    has_untrusted_text,
+    literal_text,
+)
+from hermes.policy.commands.tables import ParsedArguments, ProgramEntry, parse_arguments
+from hermes.policy.programs.table_effects import apply_table
+
+_URL = re.compile(
+    r"(?:([a-zA-Z][\w+.-]*)://)?(?:([^/@]*)@)?(\[[0-9a-fA-F:.]+\]|[^/:?#]*)(?::([^/?#]*))?(.*)",
+    re.S,
+)
+_CLOUD_METADATA_HOST = re.compile(
+    r"(?:169\.254\.169\.254|169\.254\.170\.\d+|100\.100\.100\.200|\[?fd00:ec2::254\]?|metadata"
+    r"|metadata\.google\.internal|metadata\.goog|metadata\.azure\.\w+|2852039166|0xa9fea9fe"
+    r"|0251\.0376\.0251\.0376|169\.16689662|0xa9\.0xfe\.0xa9\.0xfe)\.?\Z",
+    re.I,
+)
+_ENCODED_DATA = re.compile(r"[0-9a-fA-F]{24,}|[A-Za-z0-9+_-]{48,}")
+
+
+def mark_address(call: ProgramCall, url: str) -> None:
+    """Mark what fetching a URL, or naming a host, does."""
+    found = _URL.match(url.strip())
+    if found is None:
+        return
+    scheme, user, host, _, rest = found.groups()
+    if scheme and scheme.lower() == "file":
+        call.reads(host + rest)
+        return
+    if _CLOUD_METADATA_HOST.match(host) or _is_numeric_host(host):
+        call.mark("secret-read", f"{display_text(host)} hands out credentials of the machine")
+    if scheme and scheme.lower() not in ("http", "https", "ws", "wss", "tcp", "udp"):
+        call.mark("network-out", f"{display_text(scheme)}:// is not a plain fetch")
+    call.mark(*_classify_host(host, rest, user or ""))
+    call.aim(host=host)
+
+
+def _is_numeric_host(host: str) -> bool:
+    """An address written as one number, which people do only to hide it."""
+    return re.fullmatch(r"\d{8,10}|0x[0-9a-fA-F]{8}", host) is not None
+
+
+def _classify_host(host: str, rest: str, user: str) -> tuple[str, str]:
+    said = display_text(host)
+    if has_untrusted_text(host) or has_untrusted_text(user):
+        return "network-out", f"connects to {said}, only known at run time"
+    if LOCAL_HOST.match(host.replace(SYSTEM_NAME, "0")):
+        if has_untrusted_text(rest) and not LOOPBACK_HOST.match(host):
+            return "network-out", f"sends what is only known at run time to {said}"
+        return "network-local", f"connects to {said}"
+    if UNKNOWN_TEXT.search(host + rest + user):
+        return "network-out", f"sends what is only known at run time to {said}"
+    if (
+        "?" in literal_text(rest)
+        or user
+        or _ENCODED_DATA.search(host + rest)
+        or any(len(one) > 40 for one in host.split("."))
+    ):
+        return "network-out", f"sends data to {said} in the address"
+    return "network-read", f"asks {said}"
+
+
+def curl(call: ProgramCall, entry: ProgramEntry) -> str:
+    found = parse_arguments(call.argv[1:], entry.grammar)
+    apply_table(call, entry)
+    if found.loose and not _only_addresses(found):
+        call.dynamic("a word only known at run time may be an option")
+    _mark_sent_data(call, found)
+    urls = [*found.words, *found.values("--url")]
+    for url in urls:
+        mark_address(call, url)
+    _check_connect_options(call, found, urls)
+    _split_requests(call, found)
+    method = (found.value("-X", "--request") or "GET").upper()
+    if method not in ("GET", "HEAD", "OPTIONS", "PROPFIND"):
+        call.mark("network-out", f"curl -X {display_text(method)}")
+        if method == "DELETE":
+            call.mark("delete", "curl -X DELETE")
+    for header in found.values(
+        "-H", "--header", "-b", "--cookie", "-A", "--user-agent", "-e", "-u"
+    ):
+        if header.startswith("@"):
+            call.reads(header[1:])
+        if has_untrusted_text(header) or header.startswith("@"):
+            _check_header(call, header)
+    if found.has("-u", "--user", "--oauth2-bearer") and "network-read" in call.effects:
+        call.mark("network-out", "credentials go to another machine")
+    if found.has("-O", "--remote-name", "-J", "--remote-name-all", "--output-dir"):
+        call.mark("write", "curl keeps the file")
+    return ANY_WORD
+
+
+def _check_connect_options(call: ProgramCall, found: ParsedArguments, urls: list[str]) -> None:
+    """`--resolve host:port:addresses` and `--connect-to host:port:host:port` lead elsewhere."""
+    split_at = re.compile(r":(?![^\[]*\])")
+    places = [split_at.split(each)[2:3] for each in found.values("--connect-to")]
+    for each in found.values("--resolve"):
+        places.append(":".join(split_at.split(each)[2:]).split(","))
+    for host in (host for place in places for host in place if host):
+        for url in filter(None, map(_URL.match, map(str.strip, urls))):
+            call.mark(*_classify_host(host, url.group(5), url.group(2) or ""))
+
+
+_OUTPUT_OPTIONS = frozenset({"-w", "--write-out", "-o", "--output"})
+
+
+def _split_requests(call: ProgramCall, found: ParsedArguments) -> None:
+    """A line break in a header or the like begins another header, or another request."""
+    for option, value in found.options:
+        if value and option not in _OUTPUT_OPTIONS and re.search(r"[\r\n]", value):
+            call.mark("network-out", f"{call.program} {option} holds a line break: more is sent")
+
+
+_BODY_OPTIONS = (
+    "-d", "--data", "--data-raw", "--data-binary", "--data-urlencode", "--data-ascii", "--json",
+    "--url-query",
+)  # fmt: skip
+
+
+def _mark_sent_data(call: ProgramCall, found: ParsedArguments) -> None:
+    """Data goes out, unless -G makes a question of it that stays in the house."""
+    for value in found.values(*_BODY_OPTIONS):
+        file = value.partition("@")[2] if "@" in value.partition("=")[0] else ""
+        if file and not has_untrusted_text(file):
+            call.reads(file)
+        local = [_URL.match(url.strip()) for url in found.words]
+        near = all(one and LOCAL_HOST.match(one.group(3)) for one in local) and bool(local)
+        if not (found.has("-G", "--get") and near and not file and not has_untrusted_text(value)):
+            call.mark("network-out", "curl sends data")
+
+
+def _only_addresses(found: ParsedArguments) -> bool:
+    return all("/" in word or "." in word or ":" in word for word in found.loose)
+
+
+def _check_header(call: ProgramCall, header: str) -> None:
+    """A header only known at run time: a token, or anything."""
+    if "network-local" in call.effects and "network-out" not in call.effects:
+        return
+    call.mark("network-out", "a header carries what is only known at run time")
+
+
+def wget(call: ProgramCall, entry: ProgramEntry) -> str:
+    found = parse_arguments(call.argv[1:], entry.grammar)
+    apply_table(call, entry)
+    for url in found.words:
+        mark_address(call, url)
+    target = found.value("-O", "--output-document")
+    quiet = found.has("--spider") or target in ("-", "/dev/null", "/dev/stdout")
+    joined = any(re.fullmatch(r"-[qnv]*O-", word) for word in call.argv)
+    if not quiet and not joined:
+        folder = (found.value("-P", "--directory-prefix") or ".").rstrip("/") or "/"
+        name = basename(found.words[0].partition("?")[0]) if found.words else SYSTEM_NAME
+        call.writes(target or f"{folder}/{name or 'index.html'}", "wget keeps the file")
+    _split_requests(call, found)
+    if any(
+        has_untrusted_text(value)
+        for value in found.values("--header", "-U", "--user-agent", "--referer")
+    ):
+        call.mark("network-out", "a header carries what is only known at run time")
+    method = found.value("--method") or "GET"
+    if method.upper() not in ("GET", "HEAD"):
+        call.mark("network-out", f"wget --method {display_text(method)}")
+    return ANY_WORD
+
+
+def name_lookup(call: ProgramCall, entry: ProgramEntry) -> str:
+    """dig, host, nslookup, ping and others that name hosts: the name itself can carry data."""
+    found = parse_arguments(call.argv[1:], entry.grammar)
+    apply_table(call, entry)
+    for word in found.words:
+        if not word.startswith("+") and not re.fullmatch(r"[A-Z]{1,8}\d?|\d{1,5}(?:-\d+)?", word):
+            mark_address(call, word.lstrip("@"))
+    return ANY_WORD
+
+
+def getent(call: ProgramCall, entry: ProgramEntry) -> str:
+    """getent: hosts are looked up by asking name servers, unless it is held to local files."""
+    apply_table(call, entry)
+    found = parse_arguments(call.argv[1:], entry.grammar)
+    words = found.words
+    if found.value("-s", "--service") == "files":
+        return ANY_WORD
+    if words[:1] and words[0] in ("hosts", "ahosts", "ahostsv4", "ahostsv6"):
+        for word in words[1:]:
+            mark_address(call, word)
+    return ANY_WORD
+
+
+def openssl(call: ProgramCall, entry: ProgramEntry) -> str:
+    """openssl: `s_client` sends what it is fed."""
+    apply_table(call, entry)
+    if "s_client" in call.argv[1:2]:
+        fed = call.stdin or ""
+        lines = [line for line in fed.splitlines() if line.strip() not in ("Q", "R", "k", "K")]
+        if has_untrusted_text(fed) or not all(map(_READ_ONLY_REQUEST.match, lines)):
+            call.mark("network-out", "openssl s_client sends what is piped into it")
+    return ANY_WORD
+
+
+def netcat(call: ProgramCall, entry: ProgramEntry) -> str:
+    """nc, ncat, telnet: scanning looks, everything else may send or listen."""
+    found = parse_arguments(call.argv[1:], entry.grammar)
+    apply_table(call, entry)
+    host = found.words[0] if found.words else ""
+    if found.has("-e", "-c", "--exec", "--sh-exec", "--lua-exec"):
+        call.dynamic("gives a program to whoever connects")
+        for text in found.values("-e", "-c", "--exec", "--sh-exec"):
+            call.shell(text)
+    if found.has("-l", "--listen", "-L") or not host:
+        call.mark("network-out", "listens for connections")
+        return ANY_WORD
+    if found.has("-U", "--unixsock"):
+        call.mark("network-local", f"talks to {display_text(host)}")
+    else:
+        mark_address(call, host)
+    quiet = found.has("-z") or call.program == "telnet"
+    local = "network-local" in call.effects
+    asks = all(_READ_ONLY_REQUEST.match(line) for line in (call.stdin or "").splitlines())
+    if (not quiet and not local) or not asks:
+        call.mark("network-out", f"an open connection to {display_text(host)}")
+    return ANY_WORD
+
+
+def socat(call: ProgramCall, entry: ProgramEntry) -> str:
+    """socat: a known question to a socket of this machine looks; all else is an open door."""
+    words = [word for word in call.argv[1:] if not re.fullmatch(r"-[dvtT]\d*|-[tT]", word)]
+    ends = [word for word in words if not re.fullmatch(r"-|STDIO|stdio|\d+", word)]
+    socket = re.fullmatch(
+        r"(?:(?i:unix(?:-connect|-client)?):)?/(?:var/run|run|var/lib|tmp)/[\w./-]+", ends[-1]
+    ) if len(ends) == 1 else None  # fmt: skip
+    lines = (call.stdin or "").replace(";", "\n").splitlines()
+    if socket and lines and all(_READ_ONLY_REQUEST.match(line.strip()) for line in lines):
+        call.mark("network-local", f"asks {display_text(ends[0])}")
+        return ANY_WORD
+    return apply_table(call, entry) or ANY_WORD
+
+
+_READ_ONLY_REQUEST = re.compile(
+    r"\s*\Z|(?:show|help|stats?|info|ruok|srvr|mntr|conf|cons|version|ping|GET|HEAD|QUIT|quit|EHLO"
+    r"|INFO|PING|get|Host:|Connection:)\b[^|]*\Z"
+)
+
+
+def httpie(call: ProgramCall, entry: ProgramEntry) -> str:
+    """httpie: the method is a word, items with = are sent."""
+    found = parse_arguments(call.argv[1:], entry.grammar)
+    apply_table(call, entry)
+    words = found.words
+    named = len(words) > 1 and words[0].isalpha()
+    method = words[0].upper() if named else "GET"
+    rest = words[1:] if named else words
+    if rest:
+        mark_address(call, rest[0])
+    if method not in ("GET", "HEAD", "OPTIONS") or any(
+        "=" in word or "@" in word for word in rest[1:]
+    ):
+        call.mark("network-out", "sends data")
+    if call.stdin is not None:
+        call.mark("network-out", "sends what is piped in")
+    return ANY_WORD
+
+
+def rclone(call: ProgramCall, entry: ProgramEntry) -> str:
+    """rclone and its kin: a remote that is spelled out on the spot brings its own commands."""
+    apply_table(call, entry)
+    if any(word.startswith(":") or has_untrusted_text(word[:1]) for word in call.argv[1:]):
+        call.dynamic("the remote is described on the command line, and may name a program to run")
+    return ANY_WORD
+
+
+def aws(call: ProgramCall, entry: ProgramEntry) -> str:
+    """aws: with an address of the caller's choice, requests and their signatures go there."""
+    found = parse_arguments(call.argv[1:], entry.grammar)
+    apply_table(call, entry)
+    address = found.value("--endpoint-url")
+    host = (address or "").partition("://")[2].partition("/")[0].rpartition(":")
+    if address and not LOOPBACK_HOST.match(host[0] or host[2]):
+        call.mark("network-out", f"requests go to {display_text(address)}")
+    return ANY_WORD
+
+
+_ANSIBLE_READ_MODULES = word_set(
+    "ping setup gather_facts stat service_facts package_facts getent debug win_ping slurp find"
+    " wait_for assert"
+)
+_ANSIBLE_COMMAND_MODULES = word_set("command win_command")
+
+
+def ansible(call: ProgramCall, entry: ProgramEntry) -> str:
+    """`ansible hosts -m module -a arguments`; without a module the arguments are a command."""
+    found = parse_arguments(call.argv[1:], entry.grammar)
+    module = (found.value("-m", "--module-name") or "command").rpartition(".")[2]
+    text = found.value("-a", "--args") or ""
+    if (
+        has_untrusted_text(module + text)
+        or module not in _ANSIBLE_READ_MODULES | _ANSIBLE_COMMAND_MODULES
+        or found.loose
+    ):
+        return apply_table(call, entry) or ANY_WORD
+    if not found.names() <= _ANSIBLE_HARMLESS_OPTIONS:
+        return apply_table(call, entry) or ANY_WORD
+    host = found.words[0] if found.words else ANY_WORD
+    call.aim(host=host)
+    call.mark("network-read", f"connects to {display_text(host)}")
+    if found.has("-b", "--become"):
+        call.borrowed = "ansible becomes another user"
+    if module in _ANSIBLE_COMMAND_MODULES:
+        return call.shell(text, scope=call.scope.for_other_machine())
+    call.mark("read", f"ansible {module} looks")
+    return ANY_WORD
+
+
+_ANSIBLE_HARMLESS_OPTIONS = word_set(
+    "-m --module-name -a --args -b --become -f --forks -l --limit -o --one-line -t -v -vv -u --user"
+    " -T --timeout --become-user"
+)
+
+
+def ssh(call: ProgramCall, entry: ProgramEntry) -> str:
+    """`ssh host command`: a shell elsewhere."""
+    found = parse_arguments(call.argv[1:], entry.grammar)
+    call.flags = tuple(found.names())
+    for option in found.values("-o"):
+        if re.match(
+            r"(?i)\s*(?:ProxyCommand|LocalCommand|KnownHostsCommand|Include|Match)", option
+        ):
+            call.dynamic(f"ssh -o {display_text(option)} runs a local command")
+            call.shell(option.partition("=")[2] or option.partition(" ")[2])
+    for log in found.values("-E"):
+        call.writes(log)
+    if found.has("-F", "-L", "-R", "-D", "-w", "-S", "-I", "-A", "-W") or has_untrusted_text(
+        found.value("-J") or ""
+    ):
+        call.mark("network-out", "ssh with a tunnel, an agent or a configuration of its own")
+    if found.has("-V", "-Q"):
+        call.mark("read", "ssh tells about itself")
+        return ANY_WORD
+    host = found.words[0] if found.words else ANY_WORD
+    call.aim(host=host.rpartition("@")[2])
+    call.mark(
+        "network-out" if has_untrusted_text(host) else "network-read",
+        f"connects to {display_text(host)}",
+    )
+    return _judge_remote_command(call, found.rest, idle=found.has("-N", "-f", "-O", "-G"))
+
+
+def _judge_remote_command(call: ProgramCall, words: list[str], *, idle: bool) -> str:
+    if call.stdin is not None:
+        call.mark("network-out", "what is piped in goes to another machine")
+    scope = call.scope.for_other_machine()
+    if words:
+        return call.shell(" ".join(words), scope=scope)
+    if call.stdin is not None:
+        call.dynamic("the remote shell runs what is piped in")
+        return call.shell(call.stdin, scope=scope, stdin="")
+    if not idle:
+        call.dynamic("opens a shell on another machine")
+    return ANY_WORD

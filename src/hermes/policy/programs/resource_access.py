@@ -1,0 +1,236 @@
+"""What programs need beyond reading files: peers behind sockets, the network, devices, privileges.
+
+The program tables say what a command does. This says with what it has to speak to do it, so that
+the kernel can refuse it everything else.
+"""
+
+from typing import NamedTuple
+
+from hermes.policy.commands.effects import word_set
+
+
+class ResourceAccess(NamedTuple):
+    peer: str = ""
+    """Who may write on its behalf."""
+    sockets: tuple[str, ...] = ()
+    network: bool = False
+    """Its own configuration says where it connects to."""
+    needs: tuple[str, ...] = ()
+    """Files that it opens for writing even to read."""
+
+
+_SYSTEMD_SOCKETS = (
+    "/run/systemd/private",
+    "/run/systemd/io.*",
+    "/run/systemd/*/io.*",
+    "/run/systemd/journal/*",
+    "/run/dbus/system_bus_socket",
+    "/run/user/*/bus",
+    "/run/user/*/systemd/private",
+)
+_SSH_SOCKETS = (
+    "/tmp/ssh-*/agent.*",
+    "/run/user/*/keyring/*",
+    "/run/user/*/gnupg/*",
+    "/run/user/*/openssh_agent",
+    "*/.ssh/*",
+)
+SYSTEMD_ACCESS = ResourceAccess("systemd", _SYSTEMD_SOCKETS)
+CONTAINER_ACCESS = ResourceAccess(
+    "the container daemon",
+    (
+        "/run/docker.sock",
+        "/run/podman/podman.sock",
+        "/run/user/*/podman/podman.sock",
+        "/run/user/*/docker.sock",
+        "*/.docker/run/docker.sock",
+        "/run/containerd/*.sock",
+        "/run/k3s/containerd/containerd.sock",
+        "/run/crio/crio.sock",
+        "/var/lib/lxd/unix.socket",
+        "/var/snap/lxd/common/lxd/unix.socket",
+        "/var/lib/incus/unix.socket",
+        "/run/libvirt/*",
+    ),
+    network=True,
+)
+DATABASE_ACCESS = ResourceAccess(
+    "the database",
+    (
+        "/run/postgresql/*",
+        "/tmp/.s.PGSQL.*",
+        "/run/mysqld/*",
+        "/var/lib/mysql/*",
+        "/tmp/mysql*.sock",
+        "/run/redis/*",
+        "/tmp/redis*.sock",
+        "/tmp/mongodb-*.sock",
+        "/run/clickhouse-server/*",
+    ),
+    network=True,
+)
+DAEMON_ACCESS = ResourceAccess(
+    "a daemon of this machine",
+    (
+        "/run/*.sock",
+        "/run/*.socket",
+        "/run/*/*.sock",
+        "/run/*/*.socket",
+        "/run/fail2ban/*",
+        "/run/dovecot/*",
+        "/run/haproxy/*",
+        "/run/chrony/*",
+        "/var/spool/postfix/public/*",
+        "/tmp/supervisor.sock",
+        "*/.pm2/*.sock",
+    ),
+    network=True,
+)
+REMOTE_SERVICE_ACCESS = ResourceAccess("the service it is configured for", network=True)
+REMOTE_HOST_ACCESS = ResourceAccess("the other host", _SSH_SOCKETS, network=True)
+
+_ACCESS_GROUPS: tuple[tuple[ResourceAccess, str], ...] = (
+    (
+        SYSTEMD_ACCESS,
+        "systemctl loginctl hostnamectl timedatectl localectl machinectl busctl networkctl"
+        " resolvectl systemd-resolve systemd-analyze coredumpctl journalctl bootctl service"
+        " systemd-cgtop systemd-cgls nmcli firewall-cmd udisksctl dbus-send gdbus rc-service",
+    ),
+    (
+        CONTAINER_ACCESS,
+        "docker podman nerdctl finch docker-compose podman-compose crictl ctr lxc incus virsh"
+        " lxc-ls lxc-info lxc-top skopeo trivy grype syft dive nomad buildah minikube kind k3d",
+    ),
+    (
+        DATABASE_ACCESS,
+        "psql pgcli ysqlsh mysql mariadb mycli mysqlsh clickhouse-client clickhouse ch redis-cli"
+        " valkey-cli keydb-cli iredis mongo mongosh pg_isready pg_activity pg_top mytop innotop"
+        " mongotop mongostat redis-stat pg_dump pg_dumpall mysqldump mariadb-dump mysqladmin"
+        " mariadb-admin mysqlshow patronictl repmgr rabbitmqctl rabbitmqadmin rabbitmq-diagnostics"
+        " rabbitmq-queues rabbitmq-plugins nodetool cqlsh influx usql sqlcmd cockroach trino"
+        " zkCli.sh memcached-tool memcstat memcping varnishadm kcat kafkacat nats pt-summary"
+        " pt-mysql-summary mysqltuner pg_lsclusters mysqlbinlog mclient",
+    ),
+    (
+        DAEMON_ACCESS,
+        "supervisorctl monit pm2 fail2ban-client postqueue mailq postconf doveadm chronyc ntpq"
+        " ntpdc ntpstat rndc unbound-control nsd-control pdns_control knotc haproxy"
+        " passenger-status passenger-memory-stats passenger-config uwsgitop snap circusctl"
+        " squidclient multipathd iscsiadm gluster ceph rbd rados consul vault bao etcdctl"
+        " ovs-vsctl ovs-ofctl ovs-appctl facter ohai salt-call puppet atq lpstat acpi",
+    ),
+    (
+        REMOTE_SERVICE_ACCESS,
+        "aws awslocal gcloud bq az doctl linode-cli hcloud scw oci ibmcloud civo openstack flyctl"
+        " fly heroku vercel netlify railway cf wrangler supabase firebase databricks snowsql snow"
+        " aliyun tccli yc terraform tofu terragrunt tf pulumi packer infracost kubectl k oc k3s"
+        " microk8s helm helmfile helm3 stern kail kubetail kube-capacity kubescape popeye argocd"
+        " flux istioctl linkerd cilium hubble calicoctl velero eksctl kops rke talosctl rosa tkn"
+        " argo kn kubent pluto gh glab hub promtool amtool logcli zabbix_get jenkins-cli npm pip"
+        " pip2 pip3 gem conda mamba brew apt apt-get aptitude apt-cache apt-file apt-listchanges"
+        " apt-show-versions yum dnf dnf5 microdnf zypper apk pacman snapd flatpak composer cargo go"
+        " yarn pnpm poetry uv rmadison rclone s3cmd gsutil azcopy restic borg b2 s5cmd ansible"
+        " ansible-inventory exim exim4 smbclient airflow hdfs nomad smbmap rpcclient showmount"
+        " rpcinfo ldapsearch ldapwhoami avahi-browse nbtscan nfsstat vnstat tldr cheat navi howdoi"
+        " kafka-topics kafka-topics.sh kafka-consumer-groups kafka-consumer-groups.sh"
+        " kafka-configs kafka-configs.sh kafka-acls kafka-acls.sh kafka-log-dirs kafka-log-dirs.sh"
+        " kafka-broker-api-versions kafka-broker-api-versions.sh kafka-get-offsets"
+        " kafka-get-offsets.sh kafka-console-consumer kafka-console-consumer.sh",
+    ),
+    (
+        REMOTE_HOST_ACCESS,
+        "ssh autossh dbclient mosh rsh scp sftp sshpass pssh parallel-ssh pdsh clush",
+    ),
+)
+_ACCESS_BY_PROGRAM = {name: reach for reach, names in _ACCESS_GROUPS for name in names.split()}
+
+_NEEDS_BY_PROGRAM: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        word_set(
+            "pvs vgs lvs pvdisplay vgdisplay lvdisplay pvscan vgscan lvscan lvmdiskscan dmsetup"
+            " multipath lsblk"
+        ),
+        ("/run/lock/lvm", "/run/lvm", "/dev/mapper/control"),
+    ),
+    "nstat": ("/tmp/.nstat.u0",),
+    "ifstat": ("/tmp/.ifstat.u0",),
+    "nginx": ("/run/nginx.pid", "/var/log/nginx", "/var/lib/nginx"),
+    **dict.fromkeys(word_set("zpool zfs"), ("/dev/zfs",)),
+    **dict.fromkeys(word_set("iptables ip6tables iptables-legacy"), ("/run/xtables.lock",)),
+    **dict.fromkeys(
+        word_set("yum dnf dnf5 microdnf"), ("/var/cache/dnf", "/var/cache/yum", "/var/log/dnf.log")
+    ),
+    "nvidia-smi": (
+        "/dev/nvidiactl",
+        "/dev/nvidia-uvm",
+        *(f"/dev/nvidia{number}" for number in range(16)),
+    ),
+}
+
+INTERFACE_PROGRAMS = word_set(
+    "ifconfig route arp netstat iwconfig ethtool brctl iw hostname fuser lsof"
+)
+RAW_SOCKET_PROGRAMS = word_set(
+    "ping ping6 traceroute traceroute6 tracepath mtr fping tcptraceroute httping nmap masscan"
+    " tcpdump tshark dumpcap ngrep tcpflow iftop nethogs arping arp-scan hping3"
+    " iptraf-ng bmon nload"
+)
+NETWORK_SETTING_PROGRAMS = word_set(
+    "iptables ip6tables arptables ebtables iptables-legacy iptables-nft iptables-save"
+    " ip6tables-save nft ipset conntrack wg ipvsadm ufw ethtool tc bridge"
+)
+AUDIT_PROGRAMS = word_set("auditctl augenrules")
+DEVICE_PROGRAMS = word_set(
+    "fdisk sfdisk cfdisk gdisk sgdisk parted blockdev hdparm sdparm smartctl nvme lvs pvs vgs"
+    " pvdisplay vgdisplay lvdisplay pvscan vgscan lvscan lvmdiskscan mdadm dmsetup cryptsetup"
+    " multipath zpool zfs btrfs nvidia-smi rocm-smi sensors dmidecode lshw hwinfo ipmitool storcli"
+    " megacli perccli arcconf ssacli lsscsi sg_inq sg_scan xfs_info dumpe2fs tune2fs filefrag"
+    " turbostat powertop hwclock blkid stty setterm losetup zramctl bpftool perf udevadm lstopo"
+    " sysctl"
+)
+LISTENING_PROGRAMS = word_set("nginx openresty tengine apachectl apache2ctl httpd apache2")
+"""Programs that try their ports out when they test their configuration."""
+PROCESS_INSPECTORS = word_set(
+    "lsof fuser pmap pwdx pidof iotop htop btop atop nethogs lsns lsfd lslocks smem numastat strace"
+    " ltrace gdb py-spy rbspy jstack jps jinfo jstat jcmd jmap peekfd iftop glances nmon pidstat"
+    " needrestart checkrestart procinfo jhsdb bpftop"
+)
+"""Programs that look into other processes."""
+JAVA_TOOLS = word_set("jstack jinfo jcmd jmap jhsdb")
+PROCESS_TRACERS = JAVA_TOOLS | word_set("strace ltrace gdb py-spy rbspy")
+"""Those of them that attach to a process, which they could change."""
+PRIVILEGE_PROGRAMS = word_set(
+    "sudo doas pkexec su runuser sudo-rs please dzdo gksudo gksu kdesu kdesudo sg newgrp ping ping6"
+    " mtr traceroute arping fping crontab at atq atrm batch chage passwd mailq postqueue locate"
+    " mlocate plocate mount umount fusermount fusermount3 dumpcap"
+)
+"""Programs that run with rights their user does not have; `no_new_privs` takes that away."""
+TEMPORARY_FILE_WRITERS = word_set(
+    "sed gsed ssed perl ruby patch rsync gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lzma lz4"
+    " pigz brotli compress uncompress dos2unix unix2dos install split csplit zip jq yq gojq"
+    " jaq ruff black isort prettier gofmt shfmt terraform tofu sqlite3 sqlite duckdb wget curl sort"
+    " openssl ssh-keygen sponge iconv"
+)
+"""Programs that write a temporary file beside the one they change, or derive its name from it."""
+OPTIONAL_PATHS: dict[str, tuple[str, ...]] = {
+    "blkid": ("/run/blkid/blkid.tab*",),
+    "findmnt": ("/run/mount/utab*",),
+    "sshd": ("the network (IPv*",),
+    **dict.fromkeys(
+        word_set("java javac jar jshell"), ("/proc/*/coredump_filter", "/tmp/hsperfdata_*")
+    ),
+}
+"""What programs try, and without which they answer the same: caches, mostly."""
+REMOTE_WRAPPERS = word_set(
+    "ssh autossh dbclient mosh rsh pssh parallel-ssh pdsh clush docker podman nerdctl kubectl oc k"
+    " lxc incus crictl ctr docker-compose podman-compose nomad vagrant limactl multipass machinectl"
+)
+"""Wrappers whose command runs on another machine or in a container."""
+
+
+def access_of(program: str) -> ResourceAccess:
+    """What the program speaks to; nothing for one that only reads files."""
+    found = _ACCESS_BY_PROGRAM.get(program, ResourceAccess())
+    return (
+        found._replace(needs=_NEEDS_BY_PROGRAM[program]) if program in _NEEDS_BY_PROGRAM else found
+    )

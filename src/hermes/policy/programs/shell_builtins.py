@@ -1,0 +1,281 @@
+"""Builtins of the shell that change its state, print known text, or run text as code."""
+
+import re
+from itertools import pairwise
+
+from hermes.policy.commands import assignments, tables
+from hermes.policy.commands.assignments import assigned_names, unknown_operand
+from hermes.policy.commands.calls import ProgramCall
+from hermes.policy.commands.expansions import format_printf, unescape_echo
+from hermes.policy.commands.paths import resolve_path
+from hermes.policy.commands.placeholders import (
+    ANY_WORD,
+    ONE_OF_SEVERAL,
+    SYSTEM_NAME,
+    UNKNOWN_TEXT,
+    display_text,
+    has_untrusted_text,
+    is_fully_known,
+    literal_text,
+)
+from hermes.policy.commands.tables import ProgramEntry
+from hermes.policy.programs.table_effects import apply_table
+
+_SECRET_NAME = re.compile(
+    r"(?i)(?:secret|token|passw|api_?key|private_?key|credential|access_?key)"
+)
+
+
+def echo(call: ProgramCall, entry: ProgramEntry) -> str:
+    words, escapes, newline = call.argv[1:], False, "\n"
+    while words and re.fullmatch(r"-[neE]+", words[0]):
+        escapes = "e" in words[0]
+        newline = "" if "n" in words[0] else newline
+        words = words[1:]
+    call.mark("read", "echo prints")
+    _mark_secret_variables(call)
+    text = literal_text(" ".join(words))
+    return (unescape_echo(text) if escapes else text) + newline
+
+
+def _mark_secret_variables(call: ProgramCall) -> None:
+    for name in call.scope.used_variables:
+        if _SECRET_NAME.search(name):
+            call.mark("secret-read", f"prints ${name}")
+
+
+def print_environment(call: ProgramCall, entry: ProgramEntry) -> str:
+    call.mark("read", "prints the environment")
+    for word in call.argv[1:]:
+        if _SECRET_NAME.search(word):
+            call.mark("secret-read", f"prints {display_text(word)}")
+    return ANY_WORD
+
+
+def printf(call: ProgramCall, entry: ProgramEntry) -> str:
+    words = call.argv[1:]
+    variable = ""
+    if words[:1] == ["-v"] and len(words) > 1:
+        variable, words = words[1], words[2:]
+        if "$(" in variable or "`" in variable:
+            call.dynamic("a subscript that is run")
+    elif words and words[0].startswith("-v") and len(words[0]) > 2:
+        variable, words = words[0][2:], words[1:]
+    words = words[1:] if words[:1] == ["--"] else words
+    call.mark("read", "printf prints")
+    _mark_secret_variables(call)
+    known = (
+        format_printf(literal_text(words[0]), [literal_text(word) for word in words[1:]])
+        if words
+        else ""
+    )
+    if known is None:
+        known = ANY_WORD if any(map(has_untrusted_text, words)) or "%" in words[0] else SYSTEM_NAME
+    if variable:
+        assignments.bind_variable(call, variable, known)
+        return ""
+    return known
+
+
+def change_folder(call: ProgramCall, entry: ProgramEntry) -> str:
+    words = [word for word in call.argv[1:] if not re.fullmatch(r"-[LPe@]+|--", word)]
+    call.mark("read", "changes the working folder")
+    if call.program == "popd" or words[:1] == ["-"] or (words[:1] and words[0][:1] in "+-"):
+        call.scope.cwd = ANY_WORD
+    elif words:
+        call.scope.cwd = resolve_path(words[0], call.scope.cwd)
+        call.paths.append(call.scope.cwd)
+    else:
+        call.scope.cwd = call.scope.home
+    return ""
+
+
+def eval_words(call: ProgramCall, entry: ProgramEntry) -> str:
+    """`eval`: the words once more, as text of this very shell."""
+    text = " ".join(call.argv[1:])
+    if not text:
+        return ""
+    if not is_fully_known(text):
+        call.dynamic("eval of text that is only known at run time")
+    return call.shell(text)
+
+
+def source(call: ProgramCall, entry: ProgramEntry) -> str:
+    call.dynamic(f"runs {display_text(' '.join(call.argv[1:2]))}, whose content is not read here")
+    for word in call.argv[1:]:
+        call.reads(word)
+    if call.stdin is not None and call.argv[1:2] in (["/dev/stdin"], ["/dev/fd/0"], ["-"]):
+        call.shell(call.stdin)
+    return ANY_WORD
+
+
+def trap(call: ProgramCall, entry: ProgramEntry) -> str:
+    words = [word for word in call.argv[1:] if word != "--"]
+    call.mark("read", "trap")
+    if len(words) >= 2 and words[0] not in ("-", "", "-p", "-l", "-lp"):
+        call.shell(words[0])
+    return ""
+
+
+def alias(call: ProgramCall, entry: ProgramEntry) -> str:
+    call.mark("read", "alias")
+    for word in call.argv[1:]:
+        name, equals, text = word.partition("=")
+        if not equals:
+            continue
+        if tables.find_program(name) is not None or not is_fully_known(word):
+            call.dynamic(f"an alias takes the name of {display_text(name)}")
+        call.scope.aliases[name] = text
+        call.shell(text, scope=call.scope.copy())
+    return ""
+
+
+def read_variable(call: ProgramCall, entry: ProgramEntry) -> str:
+    """`read x`: from a pipe whose kind is known, or from anybody."""
+    apply_table(call, entry)
+    value = (
+        SYSTEM_NAME if call.stdin is not None and not has_untrusted_text(call.stdin) else ANY_WORD
+    )
+    if call.stdin is not None and is_fully_known(call.stdin) and call.stdin.count("\n") <= 1:
+        value = call.stdin.strip()
+    for word in call.argv[1:]:
+        if re.fullmatch(r"[A-Za-z_]\w*", word):
+            assignments.bind_variable(call, word, value)
+        elif "$(" in word or "`" in word:
+            call.dynamic("a subscript that is run")
+        else:
+            assignments.check_variable_name(call, word)
+    return ""
+
+
+def read_array(call: ProgramCall, entry: ProgramEntry) -> str:
+    """`mapfile x`: the lines of somebody's text; without a name they go to MAPFILE."""
+    apply_table(call, entry)
+    for word in call.argv[1:]:
+        if re.fullmatch(r"[A-Za-z_]\w*", word):
+            assignments.bind_variable(call, word, ANY_WORD)
+        else:
+            assignments.check_variable_name(call, word)
+    return ""
+
+
+def next_option(call: ProgramCall, entry: ProgramEntry) -> str:
+    """`getopts abc: name` puts a letter into `name`, and the argument into OPTARG."""
+    call.mark("read", "reads an option")
+    if len(call.argv) > 2:
+        assignments.bind_variable(call, call.argv[2], "?")
+    call.scope.variables["OPTARG"] = ANY_WORD
+    return ""
+
+
+def wait_for_process(call: ProgramCall, entry: ProgramEntry) -> str:
+    """`wait -p name` puts the number of a process into `name`."""
+    call.mark("read", "waits for a process")
+    words = call.argv[1:]
+    if "-p" in words and (rest := words[words.index("-p") + 1 :]):
+        assignments.bind_variable(call, rest[0], "0")
+    return ""
+
+
+def test_expression(call: ProgramCall, entry: ProgramEntry) -> str:
+    """`test -v name` evaluates the subscript of the name; nothing else in it is code."""
+    apply_table(call, entry)
+    words = call.argv[1:]
+    for option, word in pairwise(words):
+        if option in ("-v", "-R"):
+            assignments.check_variable_name(call, word)
+    return ""
+
+
+_EXPORT_OPTION = re.compile(r"-[A-Za-z]*[ak][A-Za-z]*\Z")
+
+
+def set_options(call: ProgramCall, entry: ProgramEntry) -> str:
+    """`set -- a b` replaces the positional parameters."""
+    words = call.argv[1:]
+    call.mark("read", "set")
+    before = words[: words.index("--")] if "--" in words else words
+    if any(_EXPORT_OPTION.match(word) or word in ("allexport", "keyword") for word in before):
+        call.dynamic("from now on programs see every variable that is set")
+    if "--" in words:
+        rest = words[words.index("--") + 1 :]
+        call.scope.arguments = ("bash", *rest)
+    elif words and words[0][:1] not in "-+":
+        call.scope.arguments = ("bash", *words)
+    return ANY_WORD
+
+
+def replace_shell(call: ProgramCall, entry: ProgramEntry) -> str:
+    """`exec`: -a gives a false name, -c empties the environment."""
+    words = call.argv[1:]
+    while words and re.fullmatch(r"-[cla]+|--", words[0]):
+        words = words[2:] if "a" in words[0] else words[1:]
+    if not words:
+        call.mark("read", "exec changes the shell's own files")
+    return call.run(words)
+
+
+def builtin(call: ProgramCall, entry: ProgramEntry) -> str:
+    """`command` and `builtin`: functions and aliases are passed by."""
+    words = call.argv[1:]
+    while words and re.fullmatch(r"-[pvV]+|--", words[0]):
+        if "v" in words[0] or "V" in words[0]:
+            call.mark("read", "tells where a program is")
+            return ONE_OF_SEVERAL + literal_text(" ".join(words[1:])) + "\n"
+        words = words[1:]
+    if not words:
+        call.mark("read", call.program)
+        return ""
+    scope = call.scope
+    hidden = {name: scope.functions.pop(name) for name in [words[0]] if name in scope.functions}
+    alias_ = {name: scope.aliases.pop(name) for name in [words[0]] if name in scope.aliases}
+    printed = call.run(words)
+    scope.functions.update(hidden)
+    scope.aliases.update(alias_)
+    return printed
+
+
+def which(call: ProgramCall, entry: ProgramEntry) -> str:
+    """`which x` prints a path that is known to end in x."""
+    call.mark("read", "tells where a program is")
+    words = [word for word in call.argv[1:] if not word.startswith("-")]
+    known = len(words) == 1 and "/" not in words[0]
+    return f"{ONE_OF_SEVERAL}/usr/bin/{words[0]}\n" if known else ANY_WORD
+
+
+def export(call: ProgramCall, entry: ProgramEntry) -> str:
+    """Declarations that the parser took for ordinary commands."""
+    call.mark("read", call.program)
+    for word in call.argv[1:]:
+        name, equals, value = word.partition("=")
+        assignments.check_variable_name(call, name)
+        if equals:
+            assignments.check_assignment(call, name, value)
+            if call.program == "export" or assignments.exports_variable(call.argv):
+                assignments.check_exported_variable(call, name, value)
+            call.scope.variables[name] = value
+    return ANY_WORD
+
+
+def shift(call: ProgramCall, entry: ProgramEntry) -> str:
+    call.mark("read", "shift")
+    count = call.argv[1] if len(call.argv) > 1 else "1"
+    known = call.scope.arguments
+    if known is not None and count.isdigit():
+        call.scope.arguments = (known[0], *known[1 + int(count) :])
+    else:
+        call.scope.arguments = None
+    return ""
+
+
+def let(call: ProgramCall, entry: ProgramEntry) -> str:
+    call.mark("read", "arithmetic")
+    for word in call.argv[1:]:
+        if (
+            UNKNOWN_TEXT.search(word)
+            or "[" in literal_text(word)
+            or unknown_operand(word, call.scope)
+        ):
+            call.dynamic("arithmetic over text that is only known at run time")
+        call.scope.variables.update(dict.fromkeys(assigned_names(literal_text(word)), SYSTEM_NAME))
+    return ""

@@ -1,0 +1,382 @@
+"""SQL cut into tokens, far enough to see verbs, conditions and functions."""
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from typing import NamedTuple
+
+from hermes.policy.commands.calls import ProgramCall
+from hermes.policy.commands.effects import word_set
+from hermes.policy.commands.placeholders import display_text, has_untrusted_text, literal_text
+
+_STANDARD_TOKENS = r"""
+    (?P<blank>\s+|--[^\n]*)
+  | (?P<string>[eE]'(?:[^'\\]|\'\'|\\.)*'|[nNbBxX]?'(?:[^']|\'\')*'|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$)
+  | (?P<name>"(?:[^"]|"")*")
+"""
+_MYSQL_TOKENS = r"""
+    (?P<blank>\s+|--(?=\s)[^\n]*|\#[^\n]*)
+  | (?P<string>[nNbBxX]?'(?:[^'\\]|\'\'|\\.)*'|"(?:[^"\\]|""|\\.)*")
+  | (?P<name>`[^`]*`)
+"""
+_COMMON_TOKENS = r"""
+  | (?P<comment>/\*(?!!)(?:(?!/\*).)*?\*/)
+  | (?P<hidden>/\*)
+  | (?P<number>\d+(?:\.\d+)?)
+  | (?P<word>[A-Za-z_][\w$]*)
+  | (?P<end>;)
+  | (?P<meta>\\\S*)
+  | (?P<other><=|>=|<>|!=|\|\||::|@@|.)
+"""
+_DIALECTS = tuple(
+    re.compile(own + _COMMON_TOKENS, re.X | re.S) for own in (_STANDARD_TOKENS, _MYSQL_TOKENS)
+)
+_DIALECT_DEPENDENT = re.compile(r"[\\#\"$`]|--")
+"""Marks that servers read differently: text with one of them is read both ways."""
+
+
+class SqlToken(NamedTuple):
+    kind: str
+    text: str
+
+    @property
+    def upper(self) -> str:
+        return self.text.upper() if self.kind == "word" else self.text
+
+
+def tokenize(text: str, reading: re.Pattern[str]) -> list[SqlToken]:
+    """Everything but blanks and comments; a comment that a server may run is `hidden`."""
+    found = []
+    for match in reading.finditer(text):
+        kind = match.lastgroup or "other"
+        if kind == "tag":
+            kind = "string"
+        if kind not in ("blank", "comment"):
+            found.append(SqlToken(kind, match.group()))
+    return found
+
+
+def split_statements(text: str) -> list[list[SqlToken]]:
+    """Tokens of each statement, without the semicolons; in every way a server may read it."""
+    separated = re.sub(r"(?m)^(\s*\\.*)$", r";\1\n;", text)
+    readings = _DIALECTS if _DIALECT_DEPENDENT.search(text) else _DIALECTS[:1]
+    found: list[list[SqlToken]] = []
+    for reading in readings:
+        found.append([])
+        for token in tokenize(separated, reading):
+            if token.kind == "end":
+                found.append([])
+            else:
+                found[-1].append(token)
+    return [statement for statement in found if statement]
+
+
+def where_condition(statement: list[SqlToken]) -> list[SqlToken] | None:
+    """The outermost WHERE up to the clause that follows it; None when there is none."""
+    depth, start = 0, None
+    for at, token in enumerate(statement):
+        if token.text == "(":
+            depth += 1
+        elif token.text == ")":
+            depth -= 1
+        elif depth == 0 and token.upper == "WHERE":
+            start = at + 1
+        elif depth == 0 and start is not None and token.upper in _AFTER_WHERE:
+            return statement[start:at]
+    return None if start is None else statement[start:]
+
+
+_AFTER_WHERE = word_set("ORDER LIMIT RETURNING GROUP HAVING OFFSET FETCH")
+_LOGIC_WORDS = word_set("AND OR NOT TRUE FALSE NULL IS LIKE ILIKE BETWEEN IN XOR DIV")
+
+
+def selects_rows(condition: list[SqlToken]) -> bool:
+    """Whether a condition really picks rows: some column is compared, and no OR undoes that."""
+    arms = _split_or(condition)
+    return bool(arms) and all(_compares_column(arm) for arm in arms)
+
+
+def _split_or(condition: list[SqlToken]) -> list[list[SqlToken]]:
+    while len(condition) > 1 and condition[0].text == "(" and _is_parenthesized(condition):
+        condition = condition[1:-1]
+    arms: list[list[SqlToken]] = [[]]
+    depth = 0
+    for token in condition:
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        if depth == 0 and (token.upper == "OR" or token.text == "||"):
+            arms.append([])
+        else:
+            arms[-1].append(token)
+    return [arm for arm in arms if arm]
+
+
+def _is_parenthesized(condition: list[SqlToken]) -> bool:
+    depth = 0
+    for at, token in enumerate(condition):
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        if depth == 0:
+            return at == len(condition) - 1
+    return False
+
+
+def _compares_column(arm: list[SqlToken]) -> bool:
+    columns = [
+        token.text.lower()
+        for token in arm
+        if token.kind == "name" or (token.kind == "word" and token.upper not in _LOGIC_WORDS)
+    ]
+    if not columns:
+        return False
+    text = " ".join(token.upper for token in arm)
+    if text.endswith("IS NOT NULL") or re.search(r"LIKE '%+'$", text):
+        return False
+    if re.search(r"(?:>=?|<>|!=) (?:0|- 1|-1|'')$", text) and len(arm) <= 4:
+        return False
+    sides = re.split(r" (?:=|<=|>=) ", text)
+    return not (len(sides) == 2 and sides[0] == sides[1])
+
+
+_READ_VERBS = word_set(
+    "SELECT SHOW DESCRIBE DESC EXPLAIN VALUES TABLE HELP USE BEGIN COMMIT ROLLBACK END"
+    " SAVEPOINT RELEASE FETCH CLOSE CHECKSUM ABORT DISCARD EXISTS LISTEN UNLISTEN WITH"
+)
+_WRITE_VERBS = word_set("INSERT REPLACE UPSERT MERGE COMMENT ANALYZE CREATE RENAME ATTACH IMPORT")
+_IRREVERSIBLE_VERBS = word_set("DROP TRUNCATE ALTER PURGE DETACH")
+_PRIVILEGE_VERBS = word_set("GRANT REVOKE REASSIGN")
+_MAINTENANCE_VERBS = word_set(
+    "VACUUM REINDEX OPTIMIZE CLUSTER REFRESH FLUSH CHECKPOINT LOCK UNLOCK KILL SYSTEM CHANGE STOP"
+    " REPAIR SHUTDOWN RESTART NOTIFY CACHE"
+)
+_CODE_VERBS = word_set("CALL DO EXEC EXECUTE PREPARE LOAD HANDLER INSTALL DECLARE DELIMITER")
+_CHANGE_VERBS = word_set("INSERT UPDATE DELETE MERGE TRUNCATE DROP ALTER CREATE")
+_HARMLESS_FUNCTION = re.compile(
+    r"(?:explain|analyze|count|sum|avg|min|max|now|coalesce|nullif|greatest|least|round|floor|ceil"
+    r"|ceiling|abs|sign|mod|div|ln|exp|power|sqrt|trunc|truncate|length|char_length|octet_length"
+    r"|lower|upper|initcap|trim|ltrim|rtrim|btrim|lpad|rpad|substr|substring|left|right|replace"
+    r"|translate|reverse|repeat|concat|concat_ws|position|strpos|instr|locate|split_part|ascii|chr"
+    r"|starts_with|regexp_\w+|string_to_array|to_char|to_date|to_number|to_hex|encode|decode"
+    r"|\w*timestamp\w*|date_\w+|date|datetime|time\w*|strftime|julianday|\w*diff|curdate|curtime"
+    r"|extract|age|interval|make_\w+|justify_\w+|cast|convert|if|ifnull|isnull|iif|case|when|then"
+    r"|else|in|exists|any|all|some|distinct|values|over|partition|filter|within|lateral|grouping"
+    r"|rollup|cube|row|row_number|rank|dense_rank|percent_rank|cume_dist|lag|lead|first_value"
+    r"|last_value|nth_value|ntile|percentile_\w+|mode|string_agg|group_concat|array|array_\w+"
+    r"|unnest|cardinality|json_?\w*|jsonb_\w+|row_to_json|to_jsonb?|generate_series|pg_size_pretty"
+    r"|pg_\w*_size|pg_stat_\w+(?<!reset)|pg_is_\w+|pg_last_\w+|pg_current_\w+|pg_wal_lsn_diff"
+    r"|pg_walfile_name\w*|pg_get_\w+|pg_blocking_pids|pg_postmaster_start_time|pg_backend_pid"
+    r"|pg_typeof|pg_sleep|pg_locks|pg_lock_status|pg_has_role|pg_conf_load_time|pg_tablespace_\w+"
+    r"|pg_table_is_visible|pg_encoding_to_char|pg_control_\w+|pg_show_\w+|has_\w+_privilege"
+    r"|obj_description|col_description|format_type|regclass|current_\w+|session_user|user|version"
+    r"|database|schema|inet_\w+|host|network|txid_current\w*|format|quote_ident|quote_literal"
+    r"|md5|sha1|sha2|sha256|hex|unhex|bin|conv|crc32|random|rand|stddev\w*|variance|var_\w+|corr"
+    r"|bit_and|bit_or|bool_and|bool_or|every|width_bucket|histogram|uniq\w*|quantile\w*|topk\w*"
+    r"|to(?:Date|DateTime|StartOf|Hour|Minute|Unix|String|Int|UInt|Float)\w*|formatReadable\w+"
+    r"|\w+If|today|yesterday|from|as|and|or|not|on|where|using|having|by|select|union|join|into|with"
+    r"|char|varchar|numeric|decimal|int|text|bigint|sqlite_version|changes|total|typeof|like|glob"
+    r"|between|found_rows|connection_id|hostname|last_insert_id|row_count|uuid|field|elt|arrayJoin"
+    r"|bar|any_value|argM(?:ax|in)|groupArray|hour|minute|second|day|month|year|week|quarter)\Z",
+    re.I,
+)
+_FUNCTION_EFFECTS = {
+    "pg_terminate_backend": "service-change", "pg_cancel_backend": "service-change",
+    "pg_reload_conf": "service-change", "pg_promote": "service-change",
+    "pg_switch_wal": "service-change", "set_config": "service-change",
+    "pg_rotate_logfile": "service-change", "pg_read_file": "secret-read",
+    "pg_read_binary_file": "secret-read", "pg_ls_dir": "secret-read", "load_file": "secret-read",
+    "lo_import": "secret-read", "lo_export": "write", "lo_unlink": "delete",
+    "lo_from_bytea": "write", "pg_file_write": "write", "setval": "write", "nextval": "write",
+    "load_extension": "exec-dynamic", "sys_exec": "exec-dynamic", "sys_eval": "exec-dynamic",
+    "xp_cmdshell": "exec-dynamic", "readfile": "secret-read", "writefile": "write",
+    "edit": "exec-dynamic", "dblink": "network-out", "dblink_exec": "network-out",
+    "query_to_xml": "exec-dynamic", "url": "network-out", "remote": "network-out",
+    "executable": "exec-dynamic", "file": "secret-read", "s3": "network-out",
+    "pg_drop_replication_slot": "irreversible", "pg_stat_reset": "write",
+    "pg_stat_statements_reset": "write", "read_csv": "read", "read_parquet": "read",
+}  # fmt: skip
+_SECRET_TABLES = word_set("pg_shadow pg_authid user_mapping pg_user_mapping user_privileges")
+
+
+def mark_sql_effects(call: ProgramCall, text: str) -> None:
+    """Mark the effects of every statement in a text."""
+    if has_untrusted_text(text):
+        call.dynamic("part of the SQL is only known at run time")
+    for statement in split_statements(literal_text(text)):
+        _judge_statement(call, statement)
+
+
+def _judge_statement(call: ProgramCall, statement: list[SqlToken]) -> None:
+    verb = statement[0].upper
+    if statement[0].text in ("(", "{") and len(statement) > 1:
+        _judge_statement(call, statement[1:])
+        return
+    if any(token.kind == "hidden" for token in statement):
+        call.dynamic("SQL inside a comment that the server runs")
+    if statement[0].kind == "meta":
+        _judge_meta_command(call, statement)
+        return
+    if any(token.kind == "meta" and token.text not in ("\\G", "\\g") for token in statement) or any(
+        token.kind == "meta" for token in statement[:-1]
+    ):
+        call.dynamic("a backslash command within SQL")
+    said = display_text(" ".join(token.text for token in statement[:4]))
+    work = _VERB_HANDLERS.get(verb)
+    if work:
+        work(call, statement, said)
+    else:
+        _judge_by_verb(call, verb, statement, said)
+    _judge_functions(call, statement)
+    _judge_select_into(call, statement)
+
+
+def _judge_by_verb(call: ProgramCall, verb: str, statement: list[SqlToken], said: str) -> None:
+    for verbs, effects in _EFFECTS_BY_VERBS:
+        if verb in verbs:
+            call.marks(effects, f"SQL: {said}")
+            return
+    call.mark("unknown", f"SQL that is not known: {said}")
+
+
+_EFFECTS_BY_VERBS: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = (
+    (_READ_VERBS, ("read",)),
+    (_WRITE_VERBS, ("write",)),
+    (_IRREVERSIBLE_VERBS, ("delete", "irreversible")),
+    (_PRIVILEGE_VERBS, ("privilege", "write")),
+    (_MAINTENANCE_VERBS, ("service-change",)),
+    (_CODE_VERBS, ("exec-dynamic",)),
+)
+
+
+def _judge_select(call: ProgramCall, statement: list[SqlToken], said: str) -> None:
+    """SELECT and WITH: reading, unless a change hides in them."""
+    uppers = [token.upper for token in statement]
+    call.mark("read", f"SQL: {said}")
+    if "INTO" in uppers and not _CHANGE_VERBS & set(uppers):
+        call.mark("write", "SELECT … INTO writes its result")
+    for at, upper in enumerate(uppers):
+        if upper in ("UPDATE", "DELETE") and uppers[at - 1] not in ("FOR", "ON", "KEY"):
+            _judge_rows(call, statement[at:], said)
+        elif upper in ("INSERT", "MERGE") and at + 1 < len(uppers) and uppers[at + 1] == "INTO":
+            call.mark("write", f"SQL: {said}")
+    if _SECRET_TABLES & {token.text.lower().strip('"`') for token in statement}:
+        call.mark("secret-read", "password hashes of the database")
+    text = " ".join(token.text for token in statement).lower()
+    if "mysql . user" in text or "authentication_string" in text:
+        call.mark("secret-read", "password hashes of the database")
+
+
+def _judge_explain(call: ProgramCall, statement: list[SqlToken], said: str) -> None:
+    uppers = {token.upper for token in statement}
+    call.mark("read", f"SQL: {said}")
+    if uppers & {"ANALYZE", "ANALYSE"} and uppers & _CHANGE_VERBS:
+        for at, token in enumerate(statement):
+            if token.upper in _CHANGE_VERBS:
+                _judge_statement(call, statement[at:])
+                return
+
+
+def _judge_rows(call: ProgramCall, statement: list[SqlToken], said: str) -> None:
+    """UPDATE and DELETE: the condition decides."""
+    verb = statement[0].upper
+    call.mark("delete" if verb == "DELETE" else "write", f"SQL: {said}")
+    where = where_condition(statement)
+    if where is None or not selects_rows(where):
+        call.irreversible(f"{verb} of every row: no condition that picks any")
+
+
+def _judge_copy(call: ProgramCall, statement: list[SqlToken], said: str) -> None:
+    uppers = [token.upper for token in statement]
+    if "PROGRAM" in uppers:
+        call.dynamic("COPY … PROGRAM runs a command on the server")
+    elif "STDOUT" in uppers:
+        call.mark("read", f"SQL: {said}")
+    else:
+        call.mark("write", f"SQL: {said}")
+    if "FROM" in uppers and "'" in "".join(uppers):
+        call.mark("secret-read", "COPY … FROM reads a file of the server")
+
+
+def _judge_set(call: ProgramCall, statement: list[SqlToken], said: str) -> None:
+    uppers = {token.upper for token in statement}
+    if uppers & {"GLOBAL", "PERSIST", "PASSWORD", "ROLE", "AUTHORIZATION", "PERSIST_ONLY"} or any(
+        token.text.startswith("@@") for token in statement
+    ):
+        call.mark("service-change", f"SQL: {said}")
+    else:
+        call.mark("read", f"SQL: {said}")
+
+
+def _judge_start_or_reset(call: ProgramCall, statement: list[SqlToken], said: str) -> None:
+    """START and RESET: of a transaction or a setting they are nothing, of a server a lot."""
+    uppers = {token.upper for token in statement[1:]}
+    if uppers & {"MASTER", "BINARY", "SLAVE", "REPLICA", "PERSIST", "GROUP_REPLICATION"}:
+        call.mark("service-change", f"SQL: {said}")
+        if statement[0].upper == "RESET":
+            call.irreversible(f"SQL: {said}")
+    else:
+        call.mark("service-change" if "CACHE" in uppers else "read", f"SQL: {said}")
+
+
+def _judge_transaction_end(call: ProgramCall, statement: list[SqlToken], said: str) -> None:
+    """COMMIT and ROLLBACK of what another session prepared reach beyond this one."""
+    prepared = any(token.upper == "PREPARED" for token in statement)
+    call.mark("write" if prepared else "read", f"SQL: {said}")
+
+
+def _judge_pragma(call: ProgramCall, statement: list[SqlToken], said: str) -> None:
+    changes = any(token.text == "=" for token in statement)
+    call.mark("write" if changes else "read", f"SQL: {said}")
+
+
+def _judge_create(call: ProgramCall, statement: list[SqlToken], said: str) -> None:
+    uppers = {token.upper for token in statement}
+    call.mark("write", f"SQL: {said}")
+    if uppers & {"USER", "ROLE"}:
+        call.mark("privilege", f"SQL: {said}")
+    if uppers & {"FUNCTION", "PROCEDURE", "LANGUAGE", "EXTENSION", "TRIGGER", "EVENT", "LIBRARY"}:
+        call.dynamic(f"SQL keeps code on the server: {said}")
+
+
+_StatementHandler = Callable[[ProgramCall, list[SqlToken], str], None]
+_VERB_HANDLERS: dict[str, _StatementHandler] = {
+    "SELECT": _judge_select, "WITH": _judge_select, "VALUES": _judge_select, "EXPLAIN": _judge_explain,
+    "DESCRIBE": _judge_explain, "DESC": _judge_explain, "UPDATE": _judge_rows, "DELETE": _judge_rows,
+    "COPY": _judge_copy, "SET": _judge_set, "PRAGMA": _judge_pragma, "CREATE": _judge_create,
+    "START": _judge_start_or_reset, "RESET": _judge_start_or_reset, "COMMIT": _judge_transaction_end, "ROLLBACK": _judge_transaction_end,
+}  # fmt: skip
+
+
+def _judge_functions(call: ProgramCall, statement: list[SqlToken]) -> None:
+    """Functions may do anything; those that are known to only compute are left alone."""
+    reading = statement[0].upper in ("SELECT", "WITH", "VALUES", "EXPLAIN", "SHOW", "TABLE")
+    for token, following in pairwise(statement):
+        if following.text != "(" or token.kind not in ("word", "name"):
+            continue
+        name = token.text.strip('"`[]').lower()
+        if name in _FUNCTION_EFFECTS:
+            call.mark(_FUNCTION_EFFECTS[name], f"SQL function {name}")
+        elif reading and not _HARMLESS_FUNCTION.match(name):
+            call.mark("unknown", f"SQL function {name}, which may do anything")
+
+
+def _judge_select_into(call: ProgramCall, statement: list[SqlToken]) -> None:
+    """MySQL writes files by SELECT … INTO OUTFILE."""
+    uppers = {token.upper for token in statement}
+    if uppers & {"OUTFILE", "DUMPFILE"}:
+        call.mark("write", "writes a file on the server")
+
+
+_READ_ONLY_META_COMMAND = re.compile(
+    r"\\(?:[dlz]\w*\+?|conninfo|x|timing|pset|q|\?|h|c|connect|a|t|f|H|s|u|G|g|encoding|echo|qecho"
+    r"|dt\+?|df\+?|du\+?|dn\+?|set|unset|errverbose|sf|sv|if|endif|else|elif|watch|bind)\Z"
+)
+
+
+def _judge_meta_command(call: ProgramCall, statement: list[SqlToken]) -> None:
+    """Backslash commands of psql and mysql."""
+    verb = statement[0].text
+    rest = "".join(token.text for token in statement[1:])
+    if verb.lower().startswith("\\copy") and "program" not in rest.lower():
+        call.mark("write", "\\copy moves rows between a file and the server")
+    elif not _READ_ONLY_META_COMMAND.match(verb) or "`" in rest or "|" in rest:
+        call.dynamic(f"{verb} leaves SQL")
+    else:
+        call.mark("read", f"{verb} looks")

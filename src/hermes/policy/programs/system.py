@@ -1,0 +1,167 @@
+"""Programs that tell about the machine without words and change it with them."""
+
+import re
+
+from hermes.policy.commands.calls import ProgramCall
+from hermes.policy.commands.effects import word_set
+from hermes.policy.commands.placeholders import (
+    ANY_WORD,
+    SYSTEM_NAME,
+    display_text,
+    has_untrusted_text,
+    is_fully_known,
+)
+from hermes.policy.commands.tables import OptionGrammar, ProgramEntry, parse_arguments
+from hermes.policy.programs.table_effects import apply_table
+
+_SHOW_VERBS = word_set("show sho sh list lst ls l get monitor help")
+
+
+_PS_ENVIRONMENT_OPTION = re.compile(r"[a-df-zA-Z]*e[A-Za-z]*\Z")
+
+
+def ps(call: ProgramCall, entry: ProgramEntry) -> str:
+    """`ps e` prints the environment of every process; `ps -e` selects all of them."""
+    printed = apply_table(call, entry) or ANY_WORD
+    if len(call.argv) > 1 and _PS_ENVIRONMENT_OPTION.match(call.argv[1]):
+        call.mark("secret-read", "prints the environment of processes, passwords and all")
+    return printed
+
+
+def ip(call: ProgramCall, entry: ProgramEntry) -> str:
+    """`ip object verb`: verbs may be shortened, and without one it shows."""
+    found = parse_arguments(call.argv[1:], OptionGrammar(entry.grammar.values, True, stops=None))
+    call.flags = tuple(found.names())
+    if found.has("-b", "-batch", "-force"):
+        call.dynamic("ip runs lines of a file")
+    words = found.words
+    if words[:2] in (["netns", "exec"], ["vrf", "exec"]):
+        at = call.argv.index("exec") + (1 if found.has("-a", "-all") else 2)
+        return call.run(call.argv[at:])
+    if any(map(has_untrusted_text, words[:2])):
+        call.mark("unknown", "what ip does is only known at run time")
+        return ANY_WORD
+    verb = words[1] if len(words) > 1 else "show"
+    short = verb == "s" and words[0][:1] not in ("l",)
+    counts = words[:1] == ["xfrm"] and words[2:3] in (["count"], ["list"], ["show"], [])
+    if (
+        verb in _SHOW_VERBS
+        or short
+        or counts
+        or (any(map(str.isdigit, verb)) and words[0].startswith("r"))
+    ):
+        call.mark("read", "ip shows")
+    else:
+        call.mark("service-change", f"ip {display_text(' '.join(words[:3]))} changes the network")
+    return ANY_WORD
+
+
+def date(call: ProgramCall, entry: ProgramEntry) -> str:
+    found = parse_arguments(call.argv[1:], entry.grammar)
+    if found.has("-s", "--set") or any(not word.startswith("+") for word in found.words):
+        call.mark("service-change", "sets the clock")
+    else:
+        call.mark("read", "date tells the time")
+    if found.value("-f", "--file"):
+        call.reads(found.value("-f", "--file") or "")
+    return SYSTEM_NAME
+
+
+def hostname(call: ProgramCall, entry: ProgramEntry) -> str:
+    found = parse_arguments(call.argv[1:], entry.grammar)
+    if found.words or found.has("-F", "--file", "-b", "--boot"):
+        call.mark("service-change", "renames the machine")
+    else:
+        call.mark("read", "tells the machine's name")
+    return SYSTEM_NAME
+
+
+def kill(call: ProgramCall, entry: ProgramEntry) -> str:
+    """kill, pkill, killall: -0 only asks, -1 and 1 are everybody."""
+    words = call.argv[1:]
+    signals = {word for word in words if re.fullmatch(r"-(?:\d+|[A-Z]+\d*)|--signal.*", word)}
+    asks = words[:1] in (["-l"], ["-L"], ["--list"], ["--table"]) or words[:2] in (["-s", "0"],)
+    if (asks and not signals - {"-L"}) or signals == {"-0"}:
+        call.mark("read", f"{call.program} asks")
+        return ANY_WORD
+    call.mark("service-change", f"{call.program} ends or signals processes")
+    targets = [word for word in words if not re.match(r"-[A-Z]", word)]
+    if call.program == "kill" and ("1" in targets or "-1" in targets[1:] or targets[-1:] == ["-1"]):
+        call.irreversible("signals the first process, or all of them")
+    if any(has_untrusted_text(word) for word in words):
+        call.mark("exec-dynamic", "which process is only known at run time")
+    return ""
+
+
+def sysctl(call: ProgramCall, entry: ProgramEntry) -> str:
+    found = parse_arguments(call.argv[1:], entry.grammar)
+    if found.has("-w", "--write", "-p", "--load", "--system") or any("=" in w for w in found.words):
+        call.mark("service-change", "sets switches of the kernel")
+    else:
+        call.mark("read", "sysctl tells")
+    return ANY_WORD
+
+
+def network_interface(call: ProgramCall, entry: ProgramEntry) -> str:
+    """ifconfig, route, arp: a second word changes."""
+    apply_table(call, entry)
+    found = parse_arguments(call.argv[1:], entry.grammar)
+    limit = 1 if call.program in ("ifconfig", "arp", "iwconfig") else 0
+    if len(found.words) > limit:
+        call.mark("service-change", f"{call.program} changes the network")
+    return ANY_WORD
+
+
+def crontab(call: ProgramCall, entry: ProgramEntry) -> str:
+    """crontab: -l shows, -r throws away, everything else replaces."""
+    found = parse_arguments(call.argv[1:], entry.grammar)
+    call.flags = tuple(found.names())
+    if found.value("-u"):
+        call.mark("privilege", "the timetable of another user")
+    if found.has("-l") and not found.has("-r", "-e"):
+        call.effects.pop("privilege", None)
+        call.mark("read", "lists what will run")
+        return ANY_WORD
+    if found.has("-r"):
+        call.mark("delete", "removes the whole timetable")
+        call.irreversible("removes the whole timetable")
+        return ANY_WORD
+    call.mark("write", "replaces what runs by the clock")
+    call.dynamic("what runs by the clock is not read here")
+    return ANY_WORD
+
+
+def service(call: ProgramCall, entry: ProgramEntry) -> str:
+    """`service name verb`."""
+    words = call.argv[1:]
+    if words and words[0] not in ("--status-all",):
+        call.aim(service=words[0])
+        if "/" in words[0] or not is_fully_known(words[0]):
+            call.dynamic("service runs whatever file the name leads to")
+    verb = words[1] if len(words) > 1 else ""
+    if verb == "status" or words in (["--status-all"], []):
+        call.mark("read", "tells how a service is")
+    elif verb in ("configtest", "test", "version", "info"):
+        call.mark("read", f"service {verb}")
+    else:
+        call.mark("service-change", f"service {display_text(' '.join(words[:2]))}")
+    return ANY_WORD
+
+
+def systemctl(call: ProgramCall, entry: ProgramEntry) -> str:
+    """systemctl: the verbs are in the table; the unit is the target."""
+    apply_table(call, entry)
+    found = parse_arguments(call.argv[1:], entry.grammar)
+    if len(found.words) > 1:
+        call.aim(service=found.words[1])
+    if host := found.value("-H", "--host"):
+        call.aim(host=host)
+    return ANY_WORD
+
+
+def init(call: ProgramCall, entry: ProgramEntry) -> str:
+    """`init 0`."""
+    call.mark("service-change", f"{call.program} changes what the machine runs")
+    if {"0", "6", "1", "s", "S"} & set(call.argv[1:]) or call.program != "init":
+        call.irreversible("stops the machine")
+    return ""

@@ -1,0 +1,444 @@
+"""What the words of a command are: files to read or write, names, code, another command."""
+
+import re
+from collections.abc import Callable
+
+from hermes.policy.commands import paths, tables
+from hermes.policy.commands.calls import ProgramCall
+from hermes.policy.commands.placeholders import (
+    ANY_WORD,
+    ANY_WORDS,
+    SYSTEM_NAME,
+    display_text,
+    has_untrusted_text,
+    is_fully_known,
+    starts_unknown,
+)
+from hermes.policy.commands.tables import (
+    OptionRule,
+    ParsedArguments,
+    ProgramEntry,
+    option_matches,
+    parse_arguments,
+)
+from hermes.policy.programs.sql import mark_sql_effects
+
+
+def mark_unread_code(call: ProgramCall, value: str, where: str) -> None:
+    call.dynamic(f"{call.program} {display_text(where)} runs code that is not read here")
+    if call.analyst.places.mentions_own_file(value):
+        call.own(value)
+
+
+def apply_word_roles(
+    call: ProgramCall, entry: ProgramEntry, words: list[str], found: ParsedArguments
+) -> None:
+    role = entry.spec.args
+    if role in ("runs", "shell"):
+        _unwrap_command(call, found, role)
+        return
+    work = _ROLE_HANDLERS.get(role, _mark_plain_words)
+    work(call, words)
+
+
+def _unwrap_command(call: ProgramCall, found: ParsedArguments, role: str) -> None:
+    if not found.rest:
+        # The words that usually stand before the command may have been left out.
+        if found.words:
+            call.run(found.words)
+        return
+    if role == "shell":
+        call.shell(" ".join(found.rest))
+    else:
+        call.run(found.rest)
+
+
+def mark_words_read(call: ProgramCall, words: list[str]) -> None:
+    for word in words:
+        call.reads(word)
+
+
+def _mark_plain_words(call: ProgramCall, words: list[str]) -> None:
+    """Words that are no files for all the table knows; a secret's name is one all the same."""
+    for word in words:
+        path = word.lstrip("@")
+        if path[:1] in ("/", "~") and call.analyst.places.is_secret(call.path(path)):
+            call.reads(path)
+
+
+def _mark_words_named(call: ProgramCall, words: list[str]) -> None:
+    for word in words:
+        call.names(word)
+
+
+def _mark_words_written(call: ProgramCall, words: list[str]) -> None:
+    for word in words:
+        call.writes(word)
+
+
+def _mark_words_deleted(call: ProgramCall, words: list[str]) -> None:
+    for word in words:
+        call.deletes(word)
+
+
+def _mark_last_written(call: ProgramCall, words: list[str]) -> None:
+    mark_words_read(call, words[:-1])
+    _mark_words_written(call, words[-1:])
+
+
+def _mark_second_written(call: ProgramCall, words: list[str]) -> None:
+    mark_words_read(call, words[:1])
+    _mark_words_written(call, words[1:])
+
+
+def _mark_after_first(call: ProgramCall, words: list[str]) -> None:
+    given = any(flag in ("-e", "-f", "--regexp", "--file", "--files") for flag in call.flags)
+    mark_words_read(call, words if given else words[1:])
+
+
+def _mark_filter_words(call: ProgramCall, words: list[str]) -> None:
+    """A filter expression looks like a path; only what surely is a file is read."""
+    for word in words:
+        if word.startswith(("/", "~", "./", "../")) or word == words[-1]:
+            call.reads(word if len(words) > 1 or word[:1] in "/~" else "./-")
+
+
+def _mark_pager_words(call: ProgramCall, words: list[str]) -> None:
+    """Files for a pager, among which `+command` runs at the start."""
+    for word in words:
+        if not word.startswith("+"):
+            call.reads(word)
+        elif not re.fullmatch(r"\+\+?(?:[GFgN]|\d+|/[^!|]*)", word):
+            call.dynamic(f"{call.program} {display_text(word)} runs a command of the pager")
+
+
+def _mark_first_as_script(call: ProgramCall, words: list[str]) -> None:
+    if words:
+        call.dynamic(f"runs {display_text(words[0])}, whose content is not read here")
+        mark_words_read(call, words)
+
+
+def _mark_all_as_code(call: ProgramCall, words: list[str]) -> None:
+    for word in words:
+        mark_unread_code(call, word, display_text(word)[:20])
+
+
+_ROLE_HANDLERS: dict[str, Callable[[ProgramCall, list[str]], None]] = {
+    "reads": mark_words_read,
+    "names": _mark_words_named,
+    "writes": _mark_words_written,
+    "deletes": _mark_words_deleted,
+    "dest": _mark_last_written,
+    "second": _mark_second_written,
+    "pattern": _mark_after_first,
+    "filter": _mark_filter_words,
+    "pager": _mark_pager_words,
+    "script": _mark_first_as_script,
+    "code": _mark_all_as_code,
+}
+
+
+def apply_table(call: ProgramCall, entry: ProgramEntry) -> str | None:
+    """Judge a command by its entry; gives its output where that is known."""
+    found = parse_arguments(call.argv[1:], entry.grammar)
+    verb = _subcommand_entry(entry, found)
+    if verb:
+        found = parse_arguments(call.argv[1:], verb.under(entry))
+    call.flags = tuple(name for name, _ in found.options)
+    call.guarded = call.guarded and not entry.spec.escapes
+    rules = (*entry.option_rules, *(verb.option_rules if verb else ()))
+    words = found.words[1:] if verb else found.words
+    first = found.words[0] if found.words else ""
+    strict = entry.spec.strict
+    instead = _apply_options(call, found, rules, first, strict)
+    if instead and strict and entry.spec.args == "code" and (words or call.stdin is not None):
+        instead = False
+    _check_allowed_options(call, found, entry)
+    if not instead:
+        _apply_verb(call, verb or entry, words, bare=not found.options or entry.spec.trusts)
+    _check_unknown_words(
+        call, found, verb or entry, [one for one in rules if _rule_applies_to_verb(one, first)]
+    )
+    spec = verb.spec if verb else entry.spec
+    _set_target(call, spec.target or entry.spec.target, words)
+    if not instead:
+        apply_word_roles(call, verb or entry, words, found)
+        _apply_stdin(call, verb or entry, words)
+    elif spec.args in ("reads", "writes", "second", "dest", "pattern"):
+        mark_words_read(call, words)
+    return printed_kind(call, (verb or entry).spec.gives, words)
+
+
+_COUNT_OPTIONS, _MATCH_OPTIONS = (
+    frozenset({"-c", "--count"}),
+    frozenset({"-o", "-r", "-R", "--recursive"}),
+)
+
+
+def printed_kind(call: ProgramCall, gives: str, words: list[str]) -> str:
+    """What kind of text it prints."""
+    if gives == "names":
+        return SYSTEM_NAME
+    if gives == "same" and call.stdin is not None and not has_untrusted_text(call.stdin):
+        return SYSTEM_NAME
+    if (
+        gives == "same"
+        and _COUNT_OPTIONS & set(call.flags)
+        and not _MATCH_OPTIONS & set(call.flags)
+    ):
+        return SYSTEM_NAME
+    if gives == "paths" and words and not any(map(has_untrusted_text, words)):
+        # Which of them exist is not known, and so neither is the first word that it prints.
+        return "\n".join([SYSTEM_NAME, *words, ""])
+    if gives == "paths":
+        return SYSTEM_NAME
+    if gives == "input" and call.stdin is not None and not words:
+        return call.stdin
+    return ANY_WORD
+
+
+def _subcommand_entry(entry: ProgramEntry, found: ParsedArguments) -> ProgramEntry | None:
+    if not found.words or not is_fully_known(found.words[0]):
+        return None
+    return tables.find_program(f"{entry.name} {found.words[0]}")
+
+
+def _apply_options(
+    call: ProgramCall,
+    found: ParsedArguments,
+    rules: tuple[OptionRule, ...],
+    verb: str,
+    strict: bool,
+) -> bool:
+    """Mark what the options add; True when one of them makes it do something else instead."""
+    instead = False
+    spared = not strict or all(
+        _is_harmless_rule(_find_option_rule(*one, rules, verb)) for one in found.options
+    )
+    spared = spared and not _is_switched_off(found, rules, verb)
+    rehearsed = spared and any(
+        _DRY_RUN_OPTION.match(option)
+        and _is_replacing_rule(_find_option_rule(option, value, rules, verb))
+        for option, value in found.options
+    )
+    for option, value in found.options:
+        rule = _find_option_rule(option, value, rules, verb)
+        if rule is None:
+            _apply_unlisted_option(call, option, value)
+            continue
+        if rule.does[0] == "only":
+            call.marks(rule.does[1:] if spared else (), f"{call.program} {option}")
+            instead = instead or spared
+            continue
+        if rehearsed and rule.does[0] in _EFFECTS_SKIPPED_IN_DRY_RUN:
+            continue
+        for kind in rule.does:
+            apply_table_word(call, kind, value, option)
+    return instead
+
+
+_DRY_RUN_OPTION = re.compile(r"--?(?:dry-?run|simulate|just-print|no-act|noop)")
+_EFFECTS_SKIPPED_IN_DRY_RUN = frozenset({"delete", "irreversible", "write", "service-change"})
+"""Effects of other options that do not come about in a rehearsal; running code still does."""
+
+
+def _apply_unlisted_option(call: ProgramCall, option: str, value: str | None) -> None:
+    """An option that no table names: a file is read, and what is called a command may be one."""
+    if value and value[:1] in "/.~@":
+        call.reads(value.lstrip("@"))
+    if _OPTION_NAMING_A_COMMAND.fullmatch(option) and not option.startswith("--no-"):
+        call.dynamic(f"{call.program} {display_text(option)} is named like something that runs")
+
+
+_OPTION_NAMING_A_COMMAND = re.compile(
+    r"--?(?:[\w-]*-)?(?:exec|execute|command|cmd|program|pager|editor|hook|rsh|shell|helper"
+    r"|preprocessor|interpreter|script|plugin|preload)(?:-(?:file|path|dir))?"
+)
+
+
+def _is_switched_off(found: ParsedArguments, rules: tuple[OptionRule, ...], verb: str) -> bool:
+    """`--dry-run=none`: an option that would make it look only, and is switched off."""
+    return any(
+        value is not None
+        and value.lower() in _OFF_VALUES
+        and _is_replacing_rule(_find_option_rule(option, "", rules, verb))
+        for option, value in found.options
+    )
+
+
+_OFF_VALUES = frozenset({"false", "no", "none", "off", "0", "f", "n", "disabled"})
+
+
+def _rule_applies_to_verb(rule: OptionRule, verb: str) -> bool:
+    return rule.verb is None or rule.verb.match(verb) is not None
+
+
+def _is_replacing_rule(rule: OptionRule | None) -> bool:
+    return rule is not None and rule.does[0] == "only"
+
+
+def _find_option_rule(
+    option: str, value: str | None, rules: tuple[OptionRule, ...], verb: str
+) -> OptionRule | None:
+    whole = f"{option}={value}"
+    for rule in rules:
+        if not _rule_applies_to_verb(rule, verb):
+            continue
+        if whole in rule.names or option in rule.names:
+            return rule
+        if rule.does[0] != "only" and option_matches(option, rule.names):
+            return rule
+    return None
+
+
+def apply_table_word(call: ProgramCall, kind: str, value: str | None, where: str) -> None:
+    """One word of a table: an effect, or what a value is."""
+    value = value or ""
+    work = _TABLE_WORD_HANDLERS.get(kind)
+    if work is None:
+        call.mark(kind, f"{call.program} {display_text(where)}")
+    else:
+        work(call, value, where)
+
+
+def _value_runs(call: ProgramCall, value: str, where: str) -> None:
+    call.dynamic(f"{call.program} {display_text(where)} runs a program of the caller's choice")
+    if value:
+        call.shell(value)
+
+
+def _value_is_read(call: ProgramCall, value: str, where: str) -> None:
+    call.reads(value)
+
+
+def _value_is_written(call: ProgramCall, value: str, where: str) -> None:
+    if value:
+        call.writes(value, f"{call.program} {display_text(where)} writes {display_text(value)}")
+    else:
+        call.mark("write", f"{call.program} {display_text(where)}")
+
+
+def _value_is_deleted(call: ProgramCall, value: str, where: str) -> None:
+    call.deletes(value)
+
+
+def _value_is_sql(call: ProgramCall, value: str, where: str) -> None:
+    mark_sql_effects(call, value)
+
+
+def _value_is_kubeconfig(call: ProgramCall, value: str, where: str) -> None:
+    """A kubeconfig may also name the program that gets the credentials."""
+    path = call.names(value)
+    if "kubeconfig" not in where:
+        return
+    if paths.is_temporary(path) or has_untrusted_text(value) or path.startswith("/dev/fd/"):
+        call.dynamic(
+            f"{call.program} {display_text(where)} trusts a file that anybody may have put there"
+        )
+
+
+def _value_is_configuration(call: ProgramCall, value: str, where: str) -> None:
+    """A configuration can load modules and scripts; the system's own is trusted."""
+    if not call.path(value).startswith("/etc/"):
+        call.dynamic(
+            f"{call.program} {display_text(where)} loads a configuration of the caller's choice"
+        )
+
+
+def _mark_recursive(call: ProgramCall, value: str, where: str) -> None:
+    for word in call.argv[1:]:
+        if not word.startswith("-") and call.analyst.places.may_contain_secrets(call.path(word)):
+            call.mark("secret-read", f"reads all of {display_text(word)}, secrets included")
+
+
+def _mark_nothing(call: ProgramCall, value: str, where: str) -> None:
+    """A harmless option that must not be taken for the start of a harmful one."""
+
+
+_TABLE_WORD_HANDLERS: dict[str, Callable[[ProgramCall, str, str], None]] = {
+    "runs": _value_runs, "code": mark_unread_code, "reads": _value_is_read, "writes": _value_is_written, "deletes": _value_is_deleted,
+    "sql": _value_is_sql, "uses": _value_is_kubeconfig, "recurses": _mark_recursive, "configures": _value_is_configuration,
+    "nothing": _mark_nothing,
+    "network-host": lambda call, value, where: call.aim(host=value),
+    "namespace": lambda call, value, where: call.aim(namespace=value),
+    "context": lambda call, value, where: call.aim(context=value),
+}  # fmt: skip
+
+
+def _apply_verb(call: ProgramCall, entry: ProgramEntry, words: list[str], *, bare: bool) -> None:
+    if not words and bare and entry.spec.alone:
+        call.marks(tuple(entry.spec.alone.split()), f"{entry.name} without more words")
+        return
+    if not entry.spec.verbs:
+        _mark_all(call, entry.does, entry.name)
+        return
+    if ";" in words or any(";" in word for word in words[:2]):
+        call.dynamic(f"{entry.name} is given several commands at once")
+    effects = entry.verb(words)
+    what = " ".join(map(display_text, (entry.name, *words[:2])))
+    if effects is None and entry.does:
+        effects = entry.does
+    if effects is None:
+        call.mark("unknown", f"{what}: not a verb that the tables know")
+    else:
+        _mark_all(call, effects, what)
+
+
+def _mark_all(call: ProgramCall, effects: tuple[str, ...], what: str) -> None:
+    for effect in effects:
+        if effect == "dynamic":
+            call.dynamic(f"{what} runs code that is not read here")
+        else:
+            call.mark(effect, what)
+
+
+def _check_unknown_words(
+    call: ProgramCall, found: ParsedArguments, entry: ProgramEntry, rules: list[OptionRule]
+) -> None:
+    """A word only known at run time may be an option; that matters where options do harm."""
+    if entry.spec.trusts or not any(_is_harmful_rule(rule) for rule in rules):
+        return
+    if call.doubtful or any(starts_unknown(word) for word in found.loose) or ANY_WORDS in call.argv:
+        call.dynamic(f"a word only known at run time may be an option of {call.program}")
+
+
+_HARMLESS_TABLE_WORDS = {"only", "reads", "uses", "read", "nothing", "recurses", "network-host", "namespace",
+         "context"}  # fmt: skip
+
+
+def _is_harmless_rule(rule: OptionRule | None) -> bool:
+    return rule is not None and rule.does[0] in _HARMLESS_TABLE_WORDS
+
+
+def _check_allowed_options(call: ProgramCall, found: ParsedArguments, entry: ProgramEntry) -> None:
+    """Where the harmless options are listed, every other one is unknown."""
+    allowed = entry.spec.harmless.split()
+    for option, _ in found.options:
+        if allowed and option not in allowed:
+            call.mark(
+                "unknown", f"{call.program} {display_text(option)} is not known to be harmless"
+            )
+
+
+def _is_harmful_rule(rule: OptionRule) -> bool:
+    return rule.does[0] not in _HARMLESS_TABLE_WORDS
+
+
+def _set_target(call: ProgramCall, kind: str, words: list[str]) -> None:
+    if kind and words:
+        call.aim(**{kind: words[0]})
+
+
+def _apply_stdin(call: ProgramCall, entry: ProgramEntry, words: list[str]) -> None:
+    kind = entry.spec.stdin
+    if not kind or call.stdin is None:
+        return
+    if kind == "shell":
+        call.dynamic(f"{call.program} runs what is piped into it")
+        call.shell(call.stdin, stdin="")
+    elif kind == "sql":
+        mark_sql_effects(call, call.stdin)
+    elif kind == "code":
+        mark_unread_code(call, call.stdin, "its input")
+    elif kind == "sends" and has_untrusted_text(call.stdin):
+        call.mark("network-out", f"{call.program} sends what is piped into it")

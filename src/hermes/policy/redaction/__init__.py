@@ -1,0 +1,1 @@
+"""Finds secrets in text and events, and replaces them."""

@@ -1,0 +1,98 @@
+"""Takes secrets out of whole events, on their way to the journal and everybody behind it.
+
+Every text of an event is cleaned, whatever kind it is, so that a new kind needs no line here. Only
+names by which things are found again stay as they are: an id that looks like chance is no secret.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from hermes.core.events import Event
+from hermes.policy.redaction.redactor import REDACTION_MARK, redaction_marker
+from hermes.policy.redaction.secret_heuristics import SECRET_WORD_STEMS
+
+MIN_SECRET_CHARS = 6
+"""Characters below which nothing is a secret."""
+UNREDACTED_FIELDS = frozenset(
+    {
+        *("run", "parent", "id", "call_id", "approval", "grant", "process", "fact", "artifact"),
+        *("hash", "action", "digest", "previous", "key", "signature"),
+        *("model", "directory", "cwd", "environment", "target", "origin", "file"),
+        "wire",  # signed by the provider, who wants it back unchanged
+    }
+)
+MAX_CACHED_TEXTS, MAX_CACHED_TEXT_CHARS = 64, 16_384
+"""Texts that were cleaned lately, and how long one may be to be remembered: a call is written
+three times, a result is cleaned by the executor before it comes here."""
+
+AnyValue = TypeVar("AnyValue")
+
+
+class EventRedactor:
+    def __init__(self, clean: Callable[[str], str]) -> None:
+        self._clean = clean
+        self._recent_texts: OrderedDict[str, str] = OrderedDict()
+
+    def __call__(self, event: Event) -> Event:
+        """The same object when there is nothing to take out."""
+        return self._struct(event)
+
+    def text(self, text: str) -> str:
+        if len(text) < MIN_SECRET_CHARS:
+            return text
+        known = self._recent_texts.get(text)
+        if known is not None:
+            return text if known == text else known  # callers ask with `is` whether it changed
+        cleaned = self._clean(text)
+        if len(text) <= MAX_CACHED_TEXT_CHARS:
+            for one in {text, cleaned}:
+                self._recent_texts[one] = cleaned
+            while len(self._recent_texts) > MAX_CACHED_TEXTS:
+                self._recent_texts.popitem(last=False)
+        return text if cleaned == text else cleaned
+
+    def _struct(self, value: AnyValue) -> AnyValue:
+        assert isinstance(value, msgspec.Struct)
+        changed = {}
+        for name in value.__struct_fields__:
+            if name not in UNREDACTED_FIELDS:
+                before = getattr(value, name)
+                after = self._value(before)
+                if after is not before:
+                    changed[name] = after
+        return msgspec.structs.replace(value, **changed) if changed else value
+
+    def _value(self, value: Any) -> Any:
+        if type(value) is str:
+            return self.text(value)
+        if isinstance(value, msgspec.Struct):
+            return self._struct(value)
+        if type(value) is dict:
+            return self._mapping(value)
+        if type(value) in (tuple, list):
+            cleaned = [self._value(one) for one in value]
+            same = all(after is before for after, before in zip(cleaned, value, strict=True))
+            return value if same else type(value)(cleaned)
+        return value
+
+    def _mapping(self, value: dict[str, Any]) -> dict[str, Any]:
+        """Arguments and the like: what a value is may only be told by its name."""
+        cleaned = {self.text(name): self._named(name, inner) for name, inner in value.items()}
+        same = len(cleaned) == len(value) and all(
+            cleaned.get(name, value) is inner for name, inner in value.items()
+        )
+        return value if same else cleaned
+
+    def _named(self, name: str, value: Any) -> Any:
+        after = self._value(value)
+        if type(value) is not str or after is not value or len(value) < 4:
+            return after
+        lower = name.lower()
+        if any(stem in lower for stem in SECRET_WORD_STEMS) and REDACTION_MARK not in value:
+            beside = self._clean(f'"{name}": "{value}"')
+            if REDACTION_MARK in beside and value not in beside:
+                return redaction_marker(name[:40])
+        return value

@@ -1,0 +1,161 @@
+"""Secrets that only their surroundings, or their randomness, give away."""
+
+import math
+import re
+from base64 import b64decode
+from binascii import Error
+from collections import Counter
+from itertools import pairwise
+
+SECRET_WORD_STEMS = ("pass", "pwd", "_pw", "psk", "secret", "token", "credential", "key")
+"""Words behind which a value may be a secret; `key` only behind another word, as in `api_key`."""
+
+_SECRET_NAME = (
+    r"(?:passw(?:or)?d|passwd|pass(?:phrase|code)?|pwd|_pw|psk|secret|token|credentials?|key)"
+)
+ASSIGNED_VALUE = re.compile(
+    _SECRET_NAME + r"(?:_?(?:base64|b64|base|value|old|new|prod|test)|\d{1,2})?"
+    r"(?P<quote>\\?[\"']?\]?)(?P<gap>\s*(?:=>|:=|[:=])\s*)"
+    r"(?P<value>\\\"[^\"\\\n]{0,1500}\\\"|b?\\?\"(?:[^\"\\\n]|\\.){0,1500}\"|'[^'\n]{0,1500}'|[^\s,;&\"'<>)}\]|]{1,1500})",
+    re.IGNORECASE,
+)
+XML_VALUE = re.compile(
+    _SECRET_NAME + r"[\w.-]{0,20}[\"']?\s*>\s*(?P<value>[^<>\s,;][^<>\s]{2,300})\s*</",
+    re.IGNORECASE,
+)
+"""`<password>…</password>`, `<entry key="db.password">…</entry>`."""
+NAME_VALUE_PAIR = re.compile(
+    _SECRET_NAME + r"[\w.-]{0,30}[\"']?,?\s{0,40}[\"']?value[\"']?\s*[:=]\s*"
+    r"(?P<value>\"[^\"\n]{1,500}\"|'[^'\n]{1,500}'|[^\s,;<>}\"'|]{1,500})",
+    re.IGNORECASE,
+)
+"""A name and its value as two fields, in YAML, JSON or XML: `name: DB_PASSWORD`, `value: …`."""
+VALUE_NAME_PAIR = re.compile(
+    r"\bvalue\"?\s*[:=]\s*\"(?P<value>[^\"\n]{3,200})\"\s*,?\s*\"?(?:name|key)\"?\s*[:=]\s*\"[\w.-]{0,40}$",
+    re.IGNORECASE,
+)
+"""The same with the value first; what stands before the telling word."""
+PASSWORD_IN_PROSE = re.compile(
+    r"pass(?:word|phrase|code)\b[^\n:=]{0,30}?\s(?:is|was)(?: now)?\s*:?\s+[\"'`]?"
+    r"(?P<value>[^\s\"'`,;]{5,80})",
+    re.IGNORECASE,
+)
+AMBIGUOUS_SECRET_NAMES = frozenset({"pass", "_pw", "psk"})
+"""These are other words, too: they count behind another word (`DB_PASS`, `dbPass`)."""
+OPTION_VALUE = re.compile(
+    r"(?:password|passwd|passphrase|secret|token|key)[ =]"
+    r"(?P<value>\"[^\"\n]{1,500}\"|'[^'\n]{1,500}'|[^\s\"'-][^\s\"']{0,500})",
+    re.IGNORECASE,
+)
+"""Behind `--` and perhaps more words: an option of a command."""
+KEY_QUALIFIER = re.compile(
+    r"(?:api|access|auth|account|app|client|encryption|master|private|secret|service|signing"
+    r"|session|(?:pre)?shared|storage|deploy|license|webhook|admin|root|hmac|aes|jwt|auth)[_-]?$"
+)
+"""What must stand right before `key`."""
+RANDOM_TOKEN = re.compile(r"(?<![A-Za-z0-9_/+.-])[A-Za-z0-9+/_-]{32,128}={0,2}(?![A-Za-z0-9_/+=-])")
+
+_PLACEHOLDER = re.compile(
+    r"[$<{%*«!…]|x{3,}|\.{3}|https?:|file:|arn:|.*(?:_HERE|example|changeme|placeholder|your[-_ ])",
+    re.IGNORECASE,
+)
+"""To be filled in, or a reference to something kept elsewhere."""
+_CODE_EXPRESSION = re.compile(
+    r".*[\[(]|(?:os|process|env|self|config|settings|this|request|args)\."
+)
+_PATH_START = re.compile(r"(?:~|\.{1,2})?/")
+_PLAIN_WORDS = re.compile(r"[A-Za-z]+(?:[-_. ][A-Za-z]+)*[.:!?]?")
+_ORDINARY_VALUE = re.compile(
+    r"none|null|nil|true|false|yes|no|on|off|empty|unset|missing|required|optional|invalid|incorrect"
+    r"|expired|wrong|hidden|redacted|masked|string|str|text|bytes|int|integer|number|bool|boolean"
+    r"|any|object|array|list|dict|password|passwd|secret|token|default|file|stdin|prompt|ask|keyring"
+    r"|vault|env|environment|inherit|disabled|enabled|unknown|undefined|accepted|rejected|failed"
+    r"|denied|success|changed|updated|created|deleted|rotated|generated|revoked|valid|ok|error|set"
+)
+_HARMLESS_PREFIX = re.compile(
+    r"(?:sha\d{1,3}[-:=]|md5[-:=]|h1:|zh:|integrity|checksum|digest|finger ?print|public|e-?tag"
+    r"|request|trace|span|nonce|commit|revision|hash|cluster|ssh-\w+ |base64,|-id-2)"
+    r"[\w\s\"':=-]{0,12}$",
+    re.IGNORECASE,
+)
+_HEX = re.compile(r"[0-9a-fA-F-]+")
+_URLSAFE_CHARACTERS = b"-_"
+
+
+def is_assigned_secret(name: str, value: str, *, quoted: bool, shouting: bool = False) -> bool:
+    """Whether a value behind a telling name is a secret and not talk about one."""
+    if (
+        len(value) < 4
+        or _PLACEHOLDER.match(value)
+        or (not quoted and _CODE_EXPRESSION.match(value))
+    ):
+        return False
+    if (_PATH_START.match(value) or (not quoted and "/" in value)) and not _mixes_character_kinds(
+        value
+    ):
+        return False
+    plain = value.lower().rstrip(".!?:")
+    if _ORDINARY_VALUE.fullmatch(plain) or plain == name:
+        return False
+    if any(mark in name for mark in ("pass", "pwd", "_pw", "psk")):
+        return quoted or shouting or not _PLAIN_WORDS.fullmatch(value)
+    if value.isdecimal():
+        return len(value) >= 12
+    if len(value) < 8:
+        return False
+    return not _PLAIN_WORDS.fullmatch(value) or (len(value) >= 16 and _mixes_character_kinds(value))
+
+
+def is_random_token(text: str, start: int, token: str) -> bool:
+    """Whether a token is as jumbled as only a machine makes it, and nothing says why."""
+    body = token.rstrip("=")
+    if (
+        not _mixes_character_kinds(body)
+        or _HEX.fullmatch(body)
+        or body.count("/") > 3
+        or body[:2] == "_Z"
+    ):
+        return False
+    if _entropy(body) < 4.2 or _count_kind_changes(body) < 0.42 * len(body):
+        return False
+    if _HARMLESS_PREFIX.search(text[max(0, start - 40) : start]):
+        return False
+    return not _is_text(token)
+
+
+def _mixes_character_kinds(token: str) -> bool:
+    return (
+        any(letter.isdigit() for letter in token)
+        and any(letter.isupper() for letter in token)
+        and any(letter.islower() for letter in token)
+    )
+
+
+def _entropy(token: str) -> float:
+    size = len(token)
+    return -sum(n / size * math.log2(n / size) for n in Counter(token).values())
+
+
+def _count_kind_changes(token: str) -> int:
+    """How often a small letter, a capital, a digit or a sign follows one of another kind."""
+    kinds = [
+        "a" if c.islower() else "A" if c.isupper() else "0" if c.isdigit() else "-" for c in token
+    ]
+    return sum(1 for before, after in pairwise(kinds) if before != after)
+
+
+def _is_text(token: str) -> bool:
+    """Base64 of words people can read."""
+    return decode_base64_text(token) is not None
+
+
+def decode_base64_text(token: str) -> str | None:
+    """The text of which a token is the base64; None when it is none."""
+    try:
+        data = b64decode(
+            token + "=" * (-len(token) % 4), altchars=_URLSAFE_CHARACTERS, validate=False
+        )
+    except Error:
+        return None
+    readable = sum(32 <= byte < 127 or byte in (9, 10, 13) for byte in data)
+    return data.decode("latin-1") if data and readable > 0.95 * len(data) else None

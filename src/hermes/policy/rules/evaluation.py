@@ -1,0 +1,348 @@
+"""How often something was done lately: the memory behind `rate_limit`."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from msgspec.structs import replace
+
+from hermes.core.actions import AuditModeVerdict
+from hermes.policy.actions.action_effects import ActionEffects, ActionStep
+from hermes.policy.actions.confinement_profile import (
+    build_profile,
+    check_enforcement,
+    find_obstacle,
+    verdict_basis,
+)
+from hermes.policy.commands.effects import ALWAYS_DENIED_EFFECTS
+from hermes.policy.rules.matching import StepView
+from hermes.policy.rules.rule import (
+    STRICTNESS,
+    AskOptions,
+    NearMiss,
+    PolicyRule,
+    PolicyVerdict,
+    RuleException,
+)
+
+_MAX_KEYS = 10_000
+
+
+class RateCounter:
+    """Counted on a monotonic clock, so that setting the time back or forth changes nothing."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._done: dict[tuple[str, str], deque[float]] = {}
+
+    def count(self, rule: str, key: str, per: float) -> int:
+        """How often within the last `per` seconds."""
+        since = self._clock() - per
+        return sum(1 for at in self._done.get((rule, key), ()) if at > since)
+
+    def record(self, rule: str, key: str, *, max_kept: int, ago: float = 0.0) -> None:
+        """It was started; `most` is how many of the latest are worth remembering."""
+        if len(self._done) >= _MAX_KEYS and (rule, key) not in self._done:
+            self._done.pop(min(self._done, key=lambda known: self._done[known][-1]))
+        done = self._done.setdefault((rule, key), deque(maxlen=max_kept))
+        done.append(self._clock() - ago)
+
+
+DEFAULT_READ_RULE, DEFAULT_ASK_RULE, TAINTED_RULE, ALWAYS_DENIED_RULE = (
+    "default-reads",
+    "default-asks",
+    "tainted-asks",
+    "floor",
+)
+UNENFORCED_RULE = "unenforced-asks"
+BUILT_IN_RULES = (
+    DEFAULT_READ_RULE,
+    DEFAULT_ASK_RULE,
+    TAINTED_RULE,
+    ALWAYS_DENIED_RULE,
+    UNENFORCED_RULE,
+)
+"""Names that stand for what holds without any file."""
+
+_MAX_SHOWN_CHARS = 200
+"""Characters of the carried words that a reason shows."""
+
+_VERDICT_BY_STRICTNESS: tuple[Literal["allow", "dry-run", "ask", "deny"], ...] = (
+    "allow",
+    "dry-run",
+    "ask",
+    "ask",
+    "deny",
+)
+
+
+@dataclass(frozen=True)
+class RuleSet:
+    rules: tuple[PolicyRule, ...] = ()
+    audit_rules: tuple[PolicyRule, ...] = ()
+    exceptions: tuple[RuleException, ...] = ()
+    ask: AskOptions = field(default_factory=AskOptions)
+    """How to ask where no rule says how."""
+
+
+@dataclass(frozen=True)
+class VerdictCandidate:
+    """One reason for a verdict on one step."""
+
+    rank: int
+    name: str
+    step: ActionStep
+    reason: str
+    ask: AskOptions | None = None
+
+
+def evaluate(
+    book: RuleSet, deed: ActionEffects, *, now: datetime, rates: RateCounter | None = None
+) -> PolicyVerdict:
+    found: list[VerdictCandidate] = []
+    lifted: list[str] = []
+    counted: list[tuple[str, str]] = []
+    views = [StepView(deed, step, now) for step in deed.steps]
+    for view in views:
+        matching = [rule for rule in book.rules if rule.matches(view)]
+        counted += [(rule.name, _rate_limit_key(rule, view)) for rule in matching if rule.rate]
+        found += _evaluate_step(book, view, matching, rates, lifted)
+    if deed.tainted and not _may_be_tainted(book.exceptions, views, deed):
+        step = next((step for step in deed.steps if not step.is_read_only), deed.steps[0])
+        found.append(
+            VerdictCandidate(STRICTNESS["ask"], TAINTED_RULE, step, _taint_reason(deed), book.ask)
+        )
+    obstacle = _enforcement_obstacle(deed)
+    if obstacle:
+        found += _unenforced_candidates(book, views, deed, obstacle, lifted)
+    audited = [
+        AuditModeVerdict(rule.name, rule.effect)
+        for rule in book.audit_rules
+        if any(rule.matches(view) for view in views)
+    ]
+    return _with_profile(_combine(deed, found, lifted, audited, counted), deed)
+
+
+def _enforcement_obstacle(deed: ActionEffects) -> str:
+    """Why the kernel cannot hold it to its verdict here, though a verdict with bounds it is."""
+    if deed.kernel is None or deed.where.isolated or not deed.command:
+        return ""
+    profile = build_profile(deed)
+    return "" if profile.unrestricted else find_obstacle(profile, deed.kernel)
+
+
+def _unenforced_candidates(
+    book: RuleSet, views: Sequence[StepView], deed: ActionEffects, obstacle: str, lifted: list[str]
+) -> list[VerdictCandidate]:
+    """A rule may require what the kernel cannot give; without one, only doubtful reads ask."""
+    found = []
+    for view in views:
+        for rule in book.rules:
+            if rule.require and rule.matches(view):
+                reason = (
+                    f"the rule requires an enforced verdict, and here there is none: {obstacle}"
+                )
+                found.append(
+                    VerdictCandidate(STRICTNESS["ask"], rule.name, view.step, reason, book.ask)
+                )
+    # The words of a trusted playbook, whose runs carry this mark, were vouched for by people.
+    doubt = verdict_basis(deed) if deed.is_read_only and "#" not in deed.run else ""
+    for view in views if doubt else ():
+        lift = _exception_for(book.exceptions, UNENFORCED_RULE, view)
+        if lift is None:
+            reason = f"the verdict rests on {doubt}, and nothing enforces it here: {obstacle}"
+            found.append(
+                VerdictCandidate(STRICTNESS["ask"], UNENFORCED_RULE, view.step, reason, book.ask)
+            )
+        else:
+            lifted.append(f"{lift.name} > {UNENFORCED_RULE}")
+    return found
+
+
+def _with_profile(verdict: PolicyVerdict, deed: ActionEffects) -> PolicyVerdict:
+    profile = build_profile(deed, asked=verdict.verdict == "ask")
+    if deed.kernel is None:
+        return replace(verdict, profile=profile)
+    enforced, unenforced = check_enforcement(profile, deed.kernel)
+    return replace(verdict, profile=profile, enforced=enforced, unenforced=unenforced)
+
+
+def _evaluate_step(
+    book: RuleSet,
+    view: StepView,
+    matching: Sequence[PolicyRule],
+    rates: RateCounter | None,
+    lifted: list[str],
+) -> list[VerdictCandidate]:
+    """The strictest candidates; exceptions that were used are added to `lifted`."""
+    step = view.step
+    sunk = step.effects & ALWAYS_DENIED_EFFECTS
+    if sunk:
+        reason = _reason(step, sunk) + "; no rule and no person can allow it here"
+        return [
+            VerdictCandidate(STRICTNESS["deny"], f"{ALWAYS_DENIED_RULE}:{max(sunk)}", step, reason)
+        ]
+    candidates, spoken_for = [], False
+    for rule in matching:
+        lift = _exception_for(book.exceptions, rule.name, view) if not rule.loosens else None
+        if lift is None:
+            candidates.append(_rule_candidate(rule, view, rates, book.ask))
+            spoken_for = spoken_for or rule.rank >= STRICTNESS["ask"] or rule.covers(view)
+        else:
+            lifted.append(f"{lift.name} > {rule.name}")
+    if not spoken_for:
+        candidates.append(_default_candidate(book, view, lifted))
+    top = max(candidate.rank for candidate in candidates)
+    return [candidate for candidate in candidates if candidate.rank == top]
+
+
+def _rule_candidate(
+    rule: PolicyRule, view: StepView, rates: RateCounter | None, ask: AskOptions
+) -> VerdictCandidate:
+    step, rank = view.step, rule.rank
+    reason = rule.message or _reason(step, step.effects)
+    if rule.rate and rates is not None:
+        done = rates.count(rule.name, _rate_limit_key(rule, view), rule.rate.per)
+        if done >= rule.rate.max:
+            rank = STRICTNESS["deny"] if rank >= STRICTNESS["ask"] else STRICTNESS["ask"]
+            reason = f"done {done} times in the last {rule.rate.per:g} s, which is the limit"
+    return VerdictCandidate(rank, rule.name, step, reason, rule.ask or ask)
+
+
+def _default_candidate(book: RuleSet, view: StepView, lifted: list[str]) -> VerdictCandidate:
+    step = view.step
+    if step.is_read_only:
+        return VerdictCandidate(STRICTNESS["allow"], DEFAULT_READ_RULE, step, "it only looks")
+    lift = _exception_for(book.exceptions, DEFAULT_ASK_RULE, view)
+    if lift is not None:
+        lifted.append(f"{lift.name} > {DEFAULT_ASK_RULE}")
+        return VerdictCandidate(
+            STRICTNESS["allow"], lift.name, step, f"{lift.reason} ({lift.owner})"
+        )
+    return VerdictCandidate(
+        STRICTNESS["ask"], DEFAULT_ASK_RULE, step, _reason(step, step.effects), book.ask
+    )
+
+
+def _exception_for(
+    lifts: Iterable[RuleException], rule: str, view: StepView
+) -> RuleException | None:
+    return next((lift for lift in lifts if lift.covers(rule, view)), None)
+
+
+def _may_be_tainted(
+    lifts: Iterable[RuleException], views: Sequence[StepView], deed: ActionEffects
+) -> bool:
+    """Only looking, or an exception that names the rule: `*` was not meant for an attack.
+
+    A look with carried words is one at an address that a text ordered: that may be a way to send.
+    """
+    named = [lift for lift in lifts if TAINTED_RULE in lift.names]
+    changing = [view for view in views if not view.step.is_read_only]
+    concerned = views if deed.carried and not changing else changing
+    return all(any(lift.covers(TAINTED_RULE, view) for lift in named) for view in concerned)
+
+
+def _reason_with_taint(first: VerdictCandidate, deed: ActionEffects) -> str:
+    """Whoever is asked must see whose words they are, also where another rule asks."""
+    if not deed.carried or first.name == TAINTED_RULE:
+        return first.reason
+    return f"{first.reason}; {_taint_reason(deed)}"
+
+
+def _taint_reason(deed: ActionEffects) -> str:
+    shown = f" ({deed.carried[:_MAX_SHOWN_CHARS]})" if deed.carried else ""
+    return f"its words{shown} come from text that nobody vouches for"
+
+
+def _combine(
+    deed: ActionEffects,
+    found: Sequence[VerdictCandidate],
+    lifted: Sequence[str],
+    audited: Sequence[AuditModeVerdict],
+    counted: Sequence[tuple[str, str]],
+) -> PolicyVerdict:
+    top = max((candidate.rank for candidate in found), default=0)
+    strictest = [candidate for candidate in found if candidate.rank == top]
+    if not strictest:
+        return PolicyVerdict(
+            verdict="allow", rule=DEFAULT_READ_RULE, reason="it does nothing", hash=deed.hash
+        )
+    asks = [candidate.ask for candidate in strictest if candidate.ask is not None]
+    first = max(strictest, key=lambda each: each.ask.count if each.ask else 0)
+    names = dict.fromkeys(candidate.name for candidate in strictest)
+    return PolicyVerdict(
+        verdict=_VERDICT_BY_STRICTNESS[top],
+        rule=first.name,
+        reason=_reason_with_taint(first, deed),
+        effects=tuple(sorted(deed.effects)),
+        tainted=deed.carried,
+        variables=deed.variables,
+        node=first.step.node,
+        why="; ".join(first.step.why),
+        hash=deed.hash,
+        ask=merge_ask_options(asks) if _VERDICT_BY_STRICTNESS[top] == "ask" else None,
+        also=tuple(name for name in names if name != first.name),
+        lifted=tuple(dict.fromkeys(lifted)),
+        audited=tuple(audited),
+        counted=tuple(dict.fromkeys(counted)),
+    )
+
+
+def merge_ask_options(asks: Sequence[AskOptions]) -> AskOptions:
+    """One question that satisfies every rule that wants one."""
+    first = max(asks, key=lambda ask: ask.count)
+    named = [set(ask.approvers) for ask in asks if ask.approvers]
+    common = set.intersection(*named) if named else set()
+    approvers = tuple(sorted(common)) or first.approvers or tuple(sorted(named[0] if named else ()))
+    return AskOptions(
+        approvers=approvers,
+        count=first.count,
+        excluded=tuple(dict.fromkeys(name for ask in asks for name in ask.excluded)),
+        timeout=min(ask.timeout for ask in asks),
+        announce=max(ask.announce for ask in asks),
+        escalate=first.escalate or next((ask.escalate for ask in asks if ask.escalate), ()),
+        grant_scope="session"
+        if all(ask.grant_scope == "session" for ask in asks)
+        else "exact-action",
+        grant_uses=min(ask.grant_uses for ask in asks),
+        grant_seconds=min(ask.grant_seconds for ask in asks),
+        waits=any(ask.waits for ask in asks),
+    )
+
+
+def near_misses(book: RuleSet, deed: ActionEffects, now: datetime) -> tuple[NearMiss, ...]:
+    """Rules that one field kept from matching, the strictest first."""
+    found: dict[str, NearMiss] = {}
+    for step in deed.steps:
+        view = StepView(deed, step, now)
+        for rule in (*book.rules, *book.audit_rules):
+            if rule.matches(view):
+                found.pop(rule.name, None)
+                continue
+            missed = rule.match.unmatched_fields(view, every=rule.loosens) or ("exclude",)
+            if len(missed) == 1:
+                found.setdefault(rule.name, NearMiss(rule.name, rule.effect, missed, step.node))
+    return tuple(sorted(found.values(), key=lambda near: -STRICTNESS[near.effect]))
+
+
+def _rate_limit_key(rule: PolicyRule, view: StepView) -> str:
+    deed = view.deed
+    values = {
+        "service": view.service or deed.incident.service,
+        "host": view.host,
+        "target": f"{deed.where.place}:{view.host}",
+        "program": view.step.program,
+        "tool": deed.tool,
+        "run": deed.run,
+        "actor": deed.actor or deed.origin,
+    }
+    return values.get(rule.rate.key, "") if rule.rate else ""
+
+
+def _reason(step: ActionStep, effects: Iterable[str]) -> str:
+    told = [line for line in step.why if line.partition(":")[0] in effects]
+    return "; ".join(told) or "it has the effects " + ", ".join(sorted(effects))

@@ -1,0 +1,379 @@
+"""Words with `*` and folders with all below them, compiled once and matched thousands of times."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from fnmatch import translate
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import Any
+
+from hermes.core.messages import Value
+from hermes.policy.actions.action_effects import ActionEffects, ActionStep
+from hermes.policy.commands.effects import READING_EFFECTS
+from hermes.policy.rules import schema
+from hermes.policy.rules.conditions import CelCondition
+from hermes.policy.rules.schema import as_words
+
+_GLOB = re.compile(r"[*?\[{…]")
+_LITERAL_CHARACTER = re.compile(r"[^*?\[\]{}…]")
+_TRUSTED_PROGRAM_FOLDERS = frozenset(
+    {"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/snap/bin"}
+)
+
+
+_SHARED_FOLDERS = frozenset({"", "/", "/tmp", "/var/tmp"})
+"""Folders that are never what the work is about, even when somebody starts there."""
+
+
+class NamePatterns:
+    """Names to compare with; most have no `*` and are looked up in a set."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._exact = frozenset(name for name in names if not _GLOB.search(name))
+        globs = [translate(name) for name in names if name not in self._exact]
+        self._pattern = re.compile("|".join(globs)) if globs else None
+
+    def matches(self, text: str) -> bool:
+        if text in self._exact:
+            return True
+        return self._pattern is not None and self._pattern.match(text) is not None
+
+
+def program_matches(program: str, programs: NamePatterns, *, every: bool) -> bool:
+    """By name, or by path for a pattern with a slash.
+
+    A rule that loosens takes `/x/ls` for `ls` only where the system keeps its programs: anybody
+    can write a file of that name somewhere else.
+    """
+    if programs.matches(program):
+        return True
+    folder, _, name = program.rpartition("/")
+    if not folder or (every and folder not in _TRUSTED_PROGRAM_FOLDERS):
+        return False
+    return programs.matches(name)
+
+
+class PathPatterns:
+    """`~` is the home of the user; `.` the folder the work is about."""
+
+    def __init__(self, match: schema.PathMatch, home: str) -> None:
+        under = tuple(_absolute(folder, home) for folder in as_words(match.under))
+        self._under = tuple(folder for folder in under if folder != ".")
+        self._workspace = len(self._under) < len(under)
+        self._exactly = frozenset(_absolute(path, home) for path in as_words(match.exactly))
+        self._like = NamePatterns(tuple(_absolute(path, home) for path in as_words(match.like)))
+
+    def match(self, paths: tuple[str, ...], workspace: str, *, every: bool) -> bool:
+        folders = self._under
+        if self._workspace and workspace not in _SHARED_FOLDERS:
+            folders = (*folders, workspace)
+        if every:
+            return bool(paths) and all(self._covers(path, folders) for path in paths)
+        return any(self._touches(path, folders) for path in paths)
+
+    def _covers(self, path: str, folders: tuple[str, ...]) -> bool:
+        """A folder does not cover itself: leave to clear it is not leave to remove it."""
+        found = _GLOB.search(path)
+        if found is None:
+            return self._named(path) or any(_inside(path, folder) for folder in folders)
+        head = path[: path.rfind("/", 0, found.start())]
+        name = path[len(head) + 1 :].partition("/")[0]
+        if "…" in path or ".." in path or not path.startswith("/"):
+            return False  # who knows where that leads
+        if any(_inside(head, folder) for folder in folders):
+            return True
+        return (
+            _LITERAL_CHARACTER.search(name) is not None and head in folders
+        )  # /tmp/*.log, not /tmp/*
+
+    def _touches(self, path: str, folders: tuple[str, ...]) -> bool:
+        found = _GLOB.search(path)
+        if found is None:
+            return self._named(path) or any(_within(path, folder) for folder in folders)
+        known = path[: found.start()]
+        places = (*folders, *self._exactly)
+        return self._named(path) or any(
+            place.startswith(known) or _within(known, place) for place in places
+        )
+
+    def _named(self, path: str) -> bool:
+        return path in self._exactly or self._like.matches(path)
+
+
+def _inside(path: str, folder: str) -> bool:
+    return path.startswith("/" if folder == "/" else f"{folder}/")
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or _inside(path, folder)
+
+
+def _absolute(path: str, home: str) -> str:
+    if path == "~" or path.startswith("~/"):
+        path = home + path[1:]
+    return str(PurePosixPath(path))
+
+
+class StepView:
+    """One step of a deed, as seen at one moment."""
+
+    def __init__(self, deed: ActionEffects, step: ActionStep, now: datetime) -> None:
+        self.deed = deed
+        self.step = step
+        self.now = now
+
+    @property
+    def host(self) -> str:
+        target = self.step.target
+        return target.host or target.container or self.deed.where.host
+
+    @property
+    def service(self) -> str:
+        return self.step.target.service or self.deed.where.service
+
+    @property
+    def namespace(self) -> str:
+        return self.step.target.namespace or self.deed.where.namespace
+
+    @cached_property
+    def variables(self) -> dict[str, Any]:
+        deed, step, where, now = self.deed, self.step, self.deed.where, self.now
+        effects = sorted(step.effects)
+        return {
+            "action": {
+                "tool": deed.tool,
+                "program": step.program,
+                "argv": list(step.argv),
+                "flags": list(step.flags),
+                "paths": list(step.paths),
+                "changes": list(step.changes),
+                "via": list(step.via),
+                "effects": effects,
+                "command": deed.command,
+                "node": step.node,
+                "cwd": deed.cwd,
+                "run": deed.run,
+                "isolated": where.isolated,
+            },
+            "effects": effects,
+            "now": {
+                "hour": now.hour,
+                "minute": now.minute,
+                "weekday": now.weekday(),
+                "day": now.day,
+                "month": now.month,
+                "year": now.year,
+                "date": now.date().isoformat(),
+                "timestamp": int(now.timestamp()),
+            },
+            "incident": _struct_fields(deed.incident),
+            "actor": {"name": deed.actor, "origin": deed.origin, "tainted": deed.tainted},
+            "target": {
+                **_struct_fields(where),
+                "environment": where.environment or where.place,
+                "host": self.host,
+                "service": self.service,
+                "namespace": self.namespace,
+            },
+        }
+
+
+def _struct_fields(value: Value) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__struct_fields__}
+
+
+StepTest = Callable[[StepView, bool], bool]
+"""Does the step fit? The flag is true where a list must cover everything."""
+CompiledClause = tuple[tuple[str, StepTest], ...]
+
+
+@dataclass(frozen=True)
+class StepMatcher:
+    any: tuple[CompiledClause, ...]
+    all: tuple[CompiledClause, ...]
+
+    def matches(self, view: StepView, *, every: bool) -> bool:
+        for clause in self.all:
+            if not all(test(view, every) for _, test in clause):
+                return False
+        if not self.any:
+            return bool(self.all)
+        return any(all(test(view, every) for _, test in clause) for clause in self.any)
+
+    def unmatched_fields(self, view: StepView, *, every: bool) -> tuple[str, ...]:
+        """The fields that kept the closest clause from fitting."""
+        must = [name for clause in self.all for name, test in clause if not test(view, every)]
+        options = [
+            [name for name, test in clause if not test(view, every)] for clause in self.any
+        ] or [[]]
+        return tuple(dict.fromkeys([*must, *min(options, key=len)]))
+
+
+def compile_match(match: schema.PolicyMatch, home: str) -> StepMatcher:
+    """Raises `ValueError` for a condition that is not CEL."""
+    return StepMatcher(
+        tuple(tuple(_clause_tests(each, home)) for each in match.any),
+        tuple(tuple(_clause_tests(each, home)) for each in match.all),
+    )
+
+
+def _clause_tests(clause: schema.MatchClause, home: str) -> Iterator[tuple[str, StepTest]]:
+    """Cheap tests first: most rules are about something else."""
+    made: tuple[tuple[str, schema.WordOrWords, Callable[[tuple[str, ...]], StepTest]], ...] = (
+        ("effects", clause.effects, _effects_test),
+        (
+            "tool",
+            clause.tool,
+            lambda given: _glob_test(NamePatterns(given), lambda view: view.deed.tool),
+        ),
+        ("program", clause.program, _program_test),
+        ("verb", clause.verb, _verb_test),
+        ("flags", clause.flags, _flags_test),
+        ("via", clause.via, _via_test),
+        ("action", clause.action, lambda given: _exact_test(given, lambda view: view.deed.hash)),
+        (
+            "command",
+            clause.command,
+            lambda given: _exact_test(given, lambda view: view.deed.command),
+        ),
+    )
+    for name, given, make in made:
+        if given:
+            yield name, make(as_words(given))
+    if clause.paths:
+        yield "paths", _paths_test(PathPatterns(clause.paths, home))
+    if clause.changes:
+        yield "changes", _changes_test(PathPatterns(clause.changes, home))
+    if clause.repositories:
+        yield "repositories", _repositories_test(PathPatterns(clause.repositories, home))
+    if clause.written is not None:
+        yield "written", _flag_test(clause.written, lambda view: bool(view.step.written))
+    yield from _target_tests(clause.target or schema.TargetMatch())
+    yield from _incident_tests(clause.incident or schema.IncidentMatch())
+    yield from _actor_tests(clause.actor or schema.ActorMatch())
+    if clause.when:
+        yield "when", _condition_test(CelCondition(clause.when))
+
+
+def _target_tests(target: schema.TargetMatch) -> Iterator[tuple[str, StepTest]]:
+    yield from _pattern_tests(
+        ("target.environment", target.environment, _environment_of),
+        ("target.place", target.place, lambda view: view.deed.where.place),
+        ("target.host", target.host, lambda view: view.host),
+        ("target.service", target.service, lambda view: view.service),
+        ("target.namespace", target.namespace, lambda view: view.namespace),
+    )
+    if target.isolated is not None:
+        yield "target.isolated", _flag_test(target.isolated, lambda view: view.deed.where.isolated)
+
+
+def _incident_tests(incident: schema.IncidentMatch) -> Iterator[tuple[str, StepTest]]:
+    yield from _pattern_tests(
+        ("incident.id", incident.id, lambda view: view.deed.incident.id),
+        ("incident.severity", incident.severity, lambda view: view.deed.incident.severity),
+        ("incident.service", incident.service, lambda view: view.deed.incident.service),
+    )
+
+
+def _actor_tests(actor: schema.ActorMatch) -> Iterator[tuple[str, StepTest]]:
+    yield from _pattern_tests(
+        ("actor.name", actor.name, lambda view: view.deed.actor),
+        ("actor.origin", actor.origin, lambda view: view.deed.origin),
+    )
+    if actor.tainted is not None:
+        yield "actor.tainted", _flag_test(actor.tainted, lambda view: view.deed.tainted)
+
+
+def _pattern_tests(
+    *fields: tuple[str, schema.WordOrWords, Callable[[StepView], str]],
+) -> Iterator[tuple[str, StepTest]]:
+    for name, given, value in fields:
+        if given:
+            yield name, _glob_test(NamePatterns(as_words(given)), value)
+
+
+def _environment_of(view: StepView) -> str:
+    return view.deed.where.environment or view.deed.where.place
+
+
+def _glob_test(globs: NamePatterns, value: Callable[[StepView], str]) -> StepTest:
+    return lambda view, every: globs.matches(value(view))
+
+
+def _exact_test(texts: tuple[str, ...], value: Callable[[StepView], str]) -> StepTest:
+    exact = frozenset(text.strip() for text in texts)
+    return lambda view, every: value(view).strip() in exact
+
+
+def _flag_test(wanted: bool, value: Callable[[StepView], bool]) -> StepTest:
+    return lambda view, every: value(view) is wanted
+
+
+def _program_test(names: tuple[str, ...]) -> StepTest:
+    programs = NamePatterns(names)
+    return lambda view, every: program_matches(view.step.program, programs, every=every)
+
+
+def _verb_test(names: tuple[str, ...]) -> StepTest:
+    verbs = NamePatterns(names)
+
+    def test(view: StepView, every: bool) -> bool:
+        words = view.step.argv[1:2] if every else view.step.argv[1:]  # options may stand before it
+        return any(verbs.matches(word) for word in words)
+
+    return test
+
+
+def _paths_test(patterns: PathPatterns) -> StepTest:
+    return lambda view, every: patterns.match(view.step.paths, view.deed.workspace, every=every)
+
+
+def _changes_test(patterns: PathPatterns) -> StepTest:
+    return lambda view, every: patterns.match(view.step.changes, view.deed.workspace, every=every)
+
+
+def _repositories_test(patterns: PathPatterns) -> StepTest:
+    """The records in the folder, since a folder does not cover itself."""
+
+    def test(view: StepView, every: bool) -> bool:
+        records = tuple(f"{folder}/.git" for folder in view.step.repositories)
+        return patterns.match(records, view.deed.workspace, every=every)
+
+    return test
+
+
+def _effects_test(names: tuple[str, ...]) -> StepTest:
+    wanted = frozenset(names)
+
+    def test(view: StepView, every: bool) -> bool:
+        effects = view.step.effects
+        return effects - READING_EFFECTS <= wanted if every else not effects.isdisjoint(wanted)
+
+    return test
+
+
+def _flags_test(names: tuple[str, ...]) -> StepTest:
+    wanted = frozenset(names)
+
+    def test(view: StepView, every: bool) -> bool:
+        flags = view.step.flags
+        return wanted.issuperset(flags) if every else not wanted.isdisjoint(flags)
+
+    return test
+
+
+def _via_test(names: tuple[str, ...]) -> StepTest:
+    wanted = NamePatterns(names)
+
+    def test(view: StepView, every: bool) -> bool:
+        wrapped = [wanted.matches(wrapper) for wrapper in view.step.via]
+        return all(wrapped) if every else any(wrapped)
+
+    return test
+
+
+def _condition_test(condition: CelCondition) -> StepTest:
+    # What cannot be evaluated never opens a door, and never leaves one open.
+    return lambda view, every: condition.holds(view.variables, unsure=not every)

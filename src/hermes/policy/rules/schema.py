@@ -1,0 +1,350 @@
+"""The three kinds of policy document, as they are written. Unknown keys are mistakes.
+
+`ActionPolicy` decides, `PolicyException` lifts a named policy for a while, `PolicyTest` says what
+the verdicts should be. `policy.documents` reads them, `policy.rules` makes them ready to match.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from difflib import get_close_matches
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+import msgspec
+from msgspec import field
+
+WordOrWords = str | tuple[str, ...]
+"""One word or a list of them; with `*` and `?` where the field says so."""
+PolicyEffect = Literal["allow", "dry-run", "ask", "deny"]
+
+API_VERSION = "hermes/v1"
+
+
+class DocumentSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A section of a document."""
+
+
+class DocumentMetadata(DocumentSection, frozen=True, kw_only=True):
+    name: str
+    description: str = ""
+    labels: dict[str, str] = {}
+
+
+class PathMatch(DocumentSection, frozen=True, kw_only=True):
+    """`~` is the home folder, `.` the folder the work is about."""
+
+    under: WordOrWords = ()
+    """Folders, with all that is in them."""
+    exactly: WordOrWords = ()
+    like: WordOrWords = ()
+    """Patterns with `*` over the whole path."""
+
+
+class TargetMatch(DocumentSection, frozen=True, kw_only=True):
+    environment: WordOrWords = ()
+    """What the place stands for (prod, staging), or its kind (local, docker) if nobody said."""
+    place: WordOrWords = ()
+    """Its kind: local, sandbox, docker, ssh."""
+    host: WordOrWords = ()
+    service: WordOrWords = ()
+    namespace: WordOrWords = ()
+    isolated: bool | None = None
+
+
+class IncidentMatch(DocumentSection, frozen=True, kw_only=True):
+    id: WordOrWords = ()
+    severity: WordOrWords = ()
+    service: WordOrWords = ()
+
+
+class ActorMatch(DocumentSection, frozen=True, kw_only=True):
+    name: WordOrWords = ()
+    origin: WordOrWords = ()
+    tainted: bool | None = None
+
+
+class MatchClause(DocumentSection, frozen=True, kw_only=True):
+    """All of its fields must fit."""
+
+    tool: WordOrWords = ()
+    effects: WordOrWords = ()
+    program: WordOrWords = ()
+    """The name without its folder, or with it when the pattern has a slash."""
+    verb: WordOrWords = ()
+    """The word after the program: `commit` of `git commit`."""
+    flags: WordOrWords = ()
+    via: WordOrWords = ()
+    """Wrappers around the program: sudo, xargs, sh -c."""
+    paths: PathMatch | None = None
+    """Every path it names."""
+    changes: PathMatch | None = None
+    """Paths it would write or delete."""
+    repositories: PathMatch | None = None
+    """Folders in which git would change the repository they belong to."""
+    written: bool | None = None
+    """Whether it runs a file that the agent itself wrote."""
+    target: TargetMatch | None = None
+    incident: IncidentMatch | None = None
+    actor: ActorMatch | None = None
+    command: WordOrWords = ()
+    """The whole command, exactly."""
+    action: WordOrWords = ()
+    """The hash of the exact action, as `hermes policy explain` shows it."""
+    when: str = ""
+    """A CEL expression."""
+
+
+class PolicyMatch(DocumentSection, frozen=True, kw_only=True):
+    any: tuple[MatchClause, ...] = ()
+    """One of these must fit."""
+    all: tuple[MatchClause, ...] = ()
+    """Each of these must fit."""
+
+
+class ApproversSection(DocumentSection, frozen=True, kw_only=True):
+    from_: tuple[str, ...] = field(default=(), name="from")
+    """Groups or people; empty is anybody who may approve at all."""
+    count: int = 1
+    not_: tuple[str, ...] = field(default=("requester",), name="not")
+
+
+class EscalationSection(DocumentSection, frozen=True, kw_only=True):
+    after: str
+    to: str
+
+
+class GrantSection(DocumentSection, frozen=True, kw_only=True):
+    scope: Literal["exact-action", "session"] = "exact-action"
+    uses: int = 1
+    valid_for: str = "15m"
+
+
+class RateLimit(DocumentSection, frozen=True, kw_only=True):
+    """Past it an allow asks, and an ask is denied."""
+
+    key: Literal["service", "host", "target", "program", "tool", "run", "actor", "rule"] = "rule"
+    max: int
+    per: str
+
+
+class DecideSection(DocumentSection, frozen=True, kw_only=True):
+    effect: PolicyEffect
+    announce: str = ""
+    """With `ask`: says what will be done and goes on after this time unless somebody stops it."""
+    approvers: ApproversSection = ApproversSection()
+    timeout: str = ""
+    """No answer by then is a no; empty is what the settings say."""
+    escalate: tuple[EscalationSection, ...] = ()
+    grant: GrantSection = GrantSection()
+    rate_limit: RateLimit | None = None
+    require: Literal["", "enforced"] = ""
+    """`enforced`: asks where the kernel cannot hold the command to its verdict."""
+
+
+class PolicySpec(DocumentSection, frozen=True, kw_only=True):
+    match: PolicyMatch
+    decide: DecideSection
+    mode: Literal["enforce", "audit"] = "enforce"
+    exclude: PolicyMatch | None = None
+    message: str = ""
+
+
+class ActionPolicy(DocumentSection, frozen=True, kw_only=True):
+    api_version: str = field(name="apiVersion")
+    kind: Literal["ActionPolicy"]
+    metadata: DocumentMetadata
+    spec: PolicySpec
+
+
+class ExceptionSpec(DocumentSection, frozen=True, kw_only=True):
+    owner: str
+    reason: str
+    expires: datetime
+    """A day lasts until its end; a time without a zone is UTC."""
+    policies: WordOrWords
+    """Names or patterns of the policies it lifts; `default-asks` is what no policy matched."""
+    match: PolicyMatch
+
+
+class PolicyException(DocumentSection, frozen=True, kw_only=True):
+    api_version: str = field(name="apiVersion")
+    kind: Literal["PolicyException"]
+    metadata: DocumentMetadata
+    spec: ExceptionSpec
+
+
+class ActionDescription(DocumentSection, frozen=True, kw_only=True):
+    """An action as people write one down: a command, or a tool with its arguments."""
+
+    command: str = ""
+    tool: str = ""
+    arguments: dict[str, Any] = {}
+    risk: Literal["read", "change", "destroy"] = "change"
+    cwd: str = ""
+    home: str = ""
+    origin: str = "cli"
+    run: str = ""
+    actor: str = ""
+    environment: str = "local"
+    target: str | dict[str, str] = ""
+    isolated: bool = False
+    tainted: bool = False
+    incident: dict[str, str] = {}
+    now: str = ""
+    """When, in ISO form; empty is now."""
+
+
+class PolicyTestCase(ActionDescription, frozen=True, kw_only=True):
+    expect: PolicyEffect
+    rule: str = ""
+    effects: tuple[str, ...] = ()
+    """Effects it must have, among others."""
+
+
+class PolicyTestSpec(DocumentSection, frozen=True, kw_only=True):
+    cases: tuple[PolicyTestCase, ...]
+    set: str = ""
+    """The built-in set under test; empty is the policy at hand."""
+    defaults: dict[str, Any] = {}
+    """Keys that every case has unless it says otherwise."""
+
+
+class PolicyTest(DocumentSection, frozen=True, kw_only=True):
+    api_version: str = field(name="apiVersion")
+    kind: Literal["PolicyTest"]
+    metadata: DocumentMetadata
+    spec: PolicyTestSpec
+
+
+PolicyDocument = ActionPolicy | PolicyException | PolicyTest
+DOCUMENT_KINDS: dict[str, type[PolicyDocument]] = {
+    "ActionPolicy": ActionPolicy,
+    "PolicyException": PolicyException,
+    "PolicyTest": PolicyTest,
+}
+
+
+def as_words(given: WordOrWords) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else given
+
+
+KeyPath = tuple[str | int, ...]
+SchemaProblem = tuple[KeyPath, str]
+
+_TYPE_WORDS: dict[Any, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    str: "text",
+    float: "a number",
+    datetime: "a day or time such as 2026-12-31",
+}
+
+
+def schema_problems(kind: Any, data: Any, path: KeyPath = ()) -> Iterator[SchemaProblem]:
+    """Each mistake with the path of the key it belongs to."""
+    struct = _struct_in(kind)
+    if struct is not None:
+        yield from _section_problems(struct, data, path)
+        return
+    item = _item_struct(kind)
+    if item is not None:
+        yield from _list_problems(item, data, path)
+        return
+    try:
+        msgspec.convert(data, kind)
+    except msgspec.ValidationError:
+        yield path, f"{_key_name(path)}: expected {_describe(kind)}, got {_preview(data)}"
+
+
+def suggest_name(word: str, known: Iterator[str] | list[str] | tuple[str, ...]) -> str:
+    names = list(known)
+    near = get_close_matches(word, names, n=1, cutoff=0.6)
+    return f"did you mean {near[0]}?" if near else f"there are: {', '.join(names)}"
+
+
+def _section_problems(
+    struct: type[msgspec.Struct], data: Any, path: KeyPath
+) -> Iterator[SchemaProblem]:
+    if not isinstance(data, dict):
+        yield path, f"{_key_name(path)}: expected keys and values, got {_preview(data)}"
+        return
+    known = {field.encode_name: field for field in msgspec.structs.fields(struct)}
+    for key, value in data.items():
+        if key not in known:
+            yield (
+                (*path, key),
+                f"unknown key {key} in {_key_name(path)}; {suggest_name(key, list(known))}",
+            )
+        else:
+            yield from schema_problems(known[key].type, value, (*path, key))
+    for key, field in known.items():
+        if field.required and key not in data:
+            yield path, f"{_key_name(path)}: {key} is missing"
+
+
+def _list_problems(item: type[msgspec.Struct], data: Any, path: KeyPath) -> Iterator[SchemaProblem]:
+    if not isinstance(data, list):
+        yield path, f"{_key_name(path)}: expected a list, got {_preview(data)}"
+        return
+    for index, each in enumerate(data):
+        yield from _section_problems(item, each, (*path, index))
+
+
+def _union_members(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+
+
+def _struct_in(kind: Any) -> type[msgspec.Struct] | None:
+    for option in _union_members(kind):
+        if isinstance(option, type) and issubclass(option, msgspec.Struct):
+            return option
+    return None
+
+
+def _item_struct(kind: Any) -> type[msgspec.Struct] | None:
+    if get_origin(kind) is not tuple:
+        return None
+    return _struct_in(get_args(kind)[0])
+
+
+def _describe(kind: Any) -> str:
+    return " or ".join(
+        _type_word(option) for option in _union_members(kind) if option is not type(None)
+    )
+
+
+def _type_word(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(map(str, get_args(kind)))
+    if get_origin(kind) is tuple:
+        return "a list"
+    if get_origin(kind) is dict:
+        return "keys and values"
+    return _TYPE_WORDS.get(kind, f"a {kind.__name__}")
+
+
+def _key_name(path: KeyPath) -> str:
+    return ".".join(map(str, path)) or "the document"
+
+
+def _preview(value: Any) -> str:
+    if isinstance(value, dict):
+        return "keys and values"
+    return (
+        "a list" if isinstance(value, list) else "nothing" if value is None else f"{value!r}"[:60]
+    )
+
+
+_SECONDS_PER_UNIT = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhdw])+")
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+
+
+def parse_duration(text: str) -> float:
+    """Raises `ValueError` for anything but numbers with a unit."""
+    if not _DURATION.fullmatch(text):
+        raise ValueError(f"{text!r} is not a length of time; write it like 30s, 10m, 1h30m or 7d")
+    return sum(
+        float(number) * _SECONDS_PER_UNIT[unit] for number, unit in _DURATION_PART.findall(text)
+    )

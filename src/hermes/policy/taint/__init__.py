@@ -1,0 +1,1 @@
+"""Recognizes actions that repeat what an untrusted text said."""

@@ -1,0 +1,118 @@
+"""Says everything that is wrong with what was set, and where. Loaded only for bad news."""
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from hermes.settings.origins import GivenValue, KeyPath, SettingProblem, dotted_key
+from hermes.settings.secrets import is_secret
+from hermes.settings.value_types import (
+    describe_type,
+    list_keys,
+    parse_value,
+    section_type,
+    struct_fields,
+    type_at,
+)
+
+MAX_HINT_NAMES = 12
+"""Names that a hint lists before it becomes a wall."""
+_UNKNOWN_FIELD = re.compile(r"unknown field `([^`]*)`")
+_WRONG_TYPE = re.compile(r"^Expected `([^`]+)`, got `([^`]+)`$")
+_INNER_PATH = re.compile(r"\.([A-Za-z_]\w*)|\[(\d+)\]")
+
+
+def find_problems(root: type[msgspec.Struct], given: Iterable[GivenValue]) -> list[SettingProblem]:
+    found = (check_value(root, one) for one in given)
+    return list(dict.fromkeys(problem for problem in found if problem is not None))
+
+
+def check_value(root: type[msgspec.Struct], given: GivenValue) -> SettingProblem | None:
+    key, where = dotted_key(given.path), given.origin.where
+    kind = type_at(root, given.path)
+    if kind is None:
+        return _unknown_key(root, given)
+    if section_type(kind) is not None and given.value == {}:
+        return None
+    try:
+        if given.text:
+            parse_value(given.value, kind)
+        else:
+            msgspec.convert(given.value, kind)
+    except msgspec.ValidationError as error:
+        return SettingProblem(where, f"{key}: {_explain_error(str(error), kind, given.value)}")
+    return None
+
+
+def nearest_key(root: type[msgspec.Struct], path: KeyPath) -> str:
+    """The key somebody probably meant, or nothing."""
+    known = {dotted_key(key): key for key in list_keys(root)}
+    sections = {dotted_key(key[:end]) for key in known.values() for end in range(1, len(key))}
+    wanted = dotted_key(path)
+    close = difflib.get_close_matches(wanted, [*known, *sections], n=1, cutoff=0.75)
+    if close:
+        return close[0]
+    last = {key: str(parts[-1]) for key, parts in known.items()}
+    matching = difflib.get_close_matches(str(path[-1]), list(last.values()), n=1, cutoff=0.8)
+    return next((key for key, name in last.items() if name in matching), "")
+
+
+def _unknown_key(root: type[msgspec.Struct], given: GivenValue) -> SettingProblem:
+    end = next(
+        end for end in range(1, len(given.path) + 1) if _leaves_schema(root, given.path[:end])
+    )
+    path = given.path[:end]
+    places = given.places or (given.origin.where,) * len(given.path)
+    kind: Any = type_at(root, path[:-1])
+    section = section_type(kind)
+    if section is None:
+        what = f"{dotted_key(path[:-1])}: expected {describe_type(kind)}, got a section"
+        return SettingProblem(places[end - 2], what)
+    return SettingProblem(
+        places[end - 1], f"unknown key {dotted_key(path)}", _suggest_key(root, path, section)
+    )
+
+
+def _leaves_schema(root: type[msgspec.Struct], path: KeyPath) -> bool:
+    """Does it leave the known ground?"""
+    return type_at(root, path) is None
+
+
+def _suggest_key(root: type[msgspec.Struct], path: KeyPath, section: type[msgspec.Struct]) -> str:
+    if is_secret(str(path[-1])):
+        return "keys and tokens belong in .env: hermes config set NAME_API_KEY"
+    beside = difflib.get_close_matches(str(path[-1]), struct_fields(section), n=1, cutoff=0.7)
+    near = dotted_key((*path[:-1], *beside)) if beside else nearest_key(root, path)
+    if near:
+        return f"did you mean {near}?"
+    names = list(struct_fields(section))
+    return f"there are: {', '.join(names[:MAX_HINT_NAMES])}{', …' if len(names) > MAX_HINT_NAMES else ''}"
+
+
+def _explain_error(message: str, kind: Any, value: Any) -> str:
+    text, _, at = message.partition(" - at `")
+    inner = "".join(f".{name}" if name else f"[{index}]" for name, index in _INNER_PATH.findall(at))
+    unknown = _UNKNOWN_FIELD.search(text)
+    if unknown is not None:
+        return f"{inner.lstrip('.') or 'here'} does not know {unknown.group(1)!r}"
+    if inner or not _WRONG_TYPE.match(text):
+        plain = text.replace("`", "")
+        return f"{plain} at {inner.lstrip('.')}" if inner else _explain_enum(plain, kind, value)
+    return f"expected {describe_type(kind)}, got {_preview_value(value)}"
+
+
+def _explain_enum(text: str, kind: Any, value: Any) -> str:
+    return (
+        f"expected {describe_type(kind)}, got {_preview_value(value)}"
+        if "enum value" in text
+        else text
+    )
+
+
+def _preview_value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "a section"
+    return f"{value!r}"[:60]

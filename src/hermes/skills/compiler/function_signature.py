@@ -1,0 +1,201 @@
+"""What a function takes, read from its text: no line of it runs in our process."""
+
+import ast
+import inspect
+from copy import copy
+from functools import partial
+from typing import Any, Literal
+
+import msgspec
+
+from hermes.core.errors import ToolError
+from hermes.core.messages import Value
+
+_PLAIN_TYPES: dict[str, Any] = {
+    "str": str,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "dict": dict[str, Any],
+    "list": list[Any],
+    "tuple": list[Any],
+    "set": list[Any],
+    "None": None,
+    "Any": Any,
+    "object": Any,
+    "Mapping": dict[str, Any],
+    "Sequence": list[Any],
+    "Iterable": list[Any],
+}
+_MAPPING_TYPES = ("dict", "Mapping", "MutableMapping", "Dict")
+_LIST_TYPES = ("list", "Sequence", "Iterable", "List", "set", "frozenset")
+_NO_DEFAULT = object()
+
+
+class FunctionParameter(Value, kw_only=True, frozen=True):
+    name: str
+    type_text: str
+    """Its type, as it is written."""
+    default_text: str = ""
+
+
+class FunctionSignature(Value, kw_only=True, frozen=True):
+    function: str
+    docstring: str
+    parameters: tuple[FunctionParameter, ...] = ()
+    schema: dict[str, Any] = {}
+
+
+class SkillCodeError(Exception):
+    def __init__(self, line: int, cause: str) -> None:
+        super().__init__(cause)
+        self.line = line
+
+
+def read_signature(tree: ast.Module, function: str) -> FunctionSignature:
+    """Raises `SkillCodeError` for a function that cannot be a tool."""
+    body = _find_function(tree, function)
+    about = ast.get_docstring(body)
+    if not about or len(about) < 10:
+        raise SkillCodeError(
+            body.lineno, f"{function} needs a docstring: it becomes the tool's description"
+        )
+    kind = build_arguments_struct(body)
+    taken = [*body.args.args, *body.args.kwonlyargs]
+    defaults = _default_values(body)
+    parameters = tuple(
+        FunctionParameter(
+            name=each.arg,
+            type_text=ast.unparse(each.annotation) if each.annotation else "",
+            default_text=f", by default `{defaults[each.arg]!r}`" if each.arg in defaults else "",
+        )
+        for each in taken
+    )
+    return FunctionSignature(
+        function=function,
+        docstring=inspect.cleandoc(about),
+        parameters=parameters,
+        schema=build_arguments_schema(kind),
+    )
+
+
+def build_arguments_struct(body: ast.FunctionDef) -> type[msgspec.Struct]:
+    """A struct that takes what the function takes."""
+    if body.args.vararg or body.args.kwarg or body.args.posonlyargs:
+        raise SkillCodeError(body.lineno, f"{body.name}: only plain parameters, no *, ** or /")
+    defaults = _default_values(body)
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+    for each in [*body.args.args, *body.args.kwonlyargs]:
+        if each.annotation is None:
+            raise SkillCodeError(each.lineno, f"the parameter {each.arg} needs a type")
+        kind = _resolve_type(each.annotation)
+        default = defaults.get(each.arg, _NO_DEFAULT)
+        if default is _NO_DEFAULT:
+            fields.append((each.arg, kind))
+        elif isinstance(default, dict | list | set):
+            fields.append((each.arg, kind, msgspec.field(default_factory=partial(copy, default))))
+        else:
+            fields.append((each.arg, kind, default))
+    return msgspec.defstruct(body.name, fields, kw_only=True, forbid_unknown_fields=True)
+
+
+def convert_arguments(
+    kind: type[msgspec.Struct], name: str, arguments: dict[str, Any]
+) -> dict[str, Any]:
+    """The arguments as the function wants them. Raises `ToolError` for the model."""
+    try:
+        made = msgspec.convert(arguments, kind, strict=False)
+    except msgspec.ValidationError as error:
+        takes = ", ".join(kind.__struct_fields__) or "nothing"
+        raise ToolError(f"arguments do not fit {name}: {error}. It takes: {takes}.") from error
+    plain: dict[str, Any] = msgspec.to_builtins(made)
+    return plain
+
+
+def build_arguments_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    _, parts = msgspec.json.schema_components([kind], ref_template="{name}")
+    found: dict[str, Any] = dict(parts[kind.__name__])
+    found.pop("title", None)
+    if not found.get("required"):
+        found.pop("required", None)
+    return found
+
+
+def _find_function(tree: ast.Module, function: str) -> ast.FunctionDef:
+    for each in tree.body:
+        if isinstance(each, ast.FunctionDef) and each.name == function:
+            return each
+        if isinstance(each, ast.AsyncFunctionDef) and each.name == function:
+            raise SkillCodeError(each.lineno, f"{function} has to be a plain function, not async")
+    raise SkillCodeError(1, f"there is no function {function} at the top of the file")
+
+
+def parse_function(code: str, function: str) -> ast.FunctionDef:
+    return _find_function(ast.parse(code), function)
+
+
+def _default_values(body: ast.FunctionDef) -> dict[str, Any]:
+    found: dict[str, ast.expr] = {}
+    positional = body.args.args
+    start = len(positional) - len(body.args.defaults)
+    found |= {
+        each.arg: value for each, value in zip(positional[start:], body.args.defaults, strict=True)
+    }
+    for each, given in zip(body.args.kwonlyargs, body.args.kw_defaults, strict=True):
+        if given is not None:
+            found[each.arg] = given
+    try:
+        return {name: ast.literal_eval(value) for name, value in found.items()}
+    except ValueError as error:
+        raise SkillCodeError(
+            body.lineno, f"{body.name}: defaults have to be plain values"
+        ) from error
+
+
+def _resolve_type(node: ast.expr) -> Any:
+    if isinstance(node, ast.Constant):
+        return _resolve_constant_type(node)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return _resolve_type(node.left) | _resolve_type(node.right)
+    if isinstance(node, ast.Subscript):
+        return _resolve_subscript_type(node)
+    name = _last_name(node)
+    if name not in _PLAIN_TYPES:
+        raise SkillCodeError(
+            node.lineno, f"the type {ast.unparse(node)} cannot be given by a tool call"
+        )
+    return _PLAIN_TYPES[name]
+
+
+def _resolve_constant_type(node: ast.Constant) -> Any:
+    if node.value is None:
+        return None
+    if isinstance(node.value, str):
+        return _resolve_type(ast.parse(node.value, mode="eval").body)
+    raise SkillCodeError(node.lineno, f"{node.value!r} is no type")
+
+
+def _resolve_subscript_type(node: ast.Subscript) -> Any:
+    name, inner = _last_name(node.value), node.slice
+    parts = list(inner.elts) if isinstance(inner, ast.Tuple) else [inner]
+    if name in _MAPPING_TYPES and len(parts) == 2:
+        return dict[str, _resolve_type(parts[1])]  # type: ignore[misc]  # JSON keys are texts
+    if name in _LIST_TYPES and len(parts) == 1:
+        return list[_resolve_type(parts[0])]  # type: ignore[misc]
+    if name in ("tuple", "Tuple"):
+        return list[Any]
+    if name == "Optional" and len(parts) == 1:
+        return _resolve_type(parts[0]) | None
+    if name == "Literal":
+        values = tuple(part.value for part in parts if isinstance(part, ast.Constant))
+        if len(values) == len(parts):
+            return Literal[values]
+    raise SkillCodeError(
+        node.lineno, f"the type {ast.unparse(node)} cannot be given by a tool call"
+    )
+
+
+def _last_name(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""

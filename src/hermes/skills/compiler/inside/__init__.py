@@ -1,1 +1,0 @@
-"""What is sent into the sandbox: standard library only, any Python 3."""

@@ -1,0 +1,155 @@
+"""What a run did, read from the journal: looks before, changes, looks after, and what proved it."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from hermes.core.errors import ToolError
+from hermes.core.events.incidents import (
+    AlertRaised,
+    ChangeBegan,
+    ChangesUndone,
+    IncidentDiagnosed,
+    IncidentVerified,
+)
+from hermes.core.events.tools import ToolDecided, ToolFinished, ToolRequested
+from hermes.core.messages import Value
+from hermes.core.protocols import JournalRecord
+from hermes.skills.playbook.commands import parse_terminal_result
+from hermes.skills.playbook.parameters import AlertFacts, facts_from_alert
+
+READ_ONLY_EFFECTS = frozenset({"read", "read-as-root", "network-local"})
+TERMINAL_TOOL = "terminal"
+
+
+class DistillationError(ToolError):
+    """This run cannot become a skill; the text says why."""
+
+
+class RunCommand(Value, kw_only=True, frozen=True):
+    """One command that ran to its end."""
+
+    seq: int
+    command: str
+    output: str = ""
+    code: int | None = 0
+    changes: bool = False
+    restarts: bool = False
+    """It brings a change into force."""
+    undo: str = ""
+
+
+class VerifiedRun(Value, kw_only=True, frozen=True):
+    """A run as a distiller sees it."""
+
+    run: str
+    facts: AlertFacts
+    incident: str = ""
+    checks_before: tuple[RunCommand, ...] = ()
+    """Looks before the last change."""
+    changes: tuple[RunCommand, ...] = ()
+    """Changing commands that succeeded."""
+    checks_after: tuple[RunCommand, ...] = ()
+    """Looks after the last change that succeeded."""
+    diagnosis: IncidentDiagnosed | None = None
+    verified_by: tuple[str, ...] = ()
+    """What verified it, in words."""
+
+
+def read_verified_run(records: Sequence[JournalRecord]) -> VerifiedRun:
+    """Raises `DistillationError` for a run that was not verified, or changed nothing by command."""
+    alert = _first_event(records, AlertRaised)
+    verified = [r.event for r in records if isinstance(r.event, IncidentVerified)]
+    if alert is None:
+        raise DistillationError("the run answers no alert: there is no signature to learn")
+    if not verified or not verified[-1].ok:
+        raise DistillationError("the run was not verified: only a verified fix becomes a skill")
+    deeds = _read_commands(records)
+    changes = [deed for deed in deeds if deed.changes and deed.code == 0]
+    if not changes:
+        raise DistillationError("the run changed nothing by command: there is nothing to repeat")
+    last = changes[-1].seq
+    diagnoses = [r.event for r in records if isinstance(r.event, IncidentDiagnosed)]
+    return VerifiedRun(
+        run=alert.run,
+        facts=facts_from_alert(alert),
+        incident=verified[-1].incident,
+        checks_before=tuple(d for d in deeds if not d.changes and d.seq < last),
+        changes=tuple(changes),
+        checks_after=tuple(d for d in deeds if not d.changes and d.seq > last and d.code == 0),
+        diagnosis=diagnoses[-1] if diagnoses else None,
+        verified_by=verified[-1].checks,
+    )
+
+
+def _read_commands(records: Sequence[JournalRecord]) -> list[RunCommand]:
+    asked: dict[str, ToolRequested] = {}
+    effects: dict[str, frozenset[str]] = {}
+    ours = _recorded_changes(records)
+    found = []
+    for recorded in records:
+        event = recorded.event
+        if isinstance(event, ToolRequested):
+            asked[event.call.id] = event
+        elif isinstance(event, ToolDecided):
+            effects[event.call_id] = frozenset(event.effects)
+        elif isinstance(event, ToolFinished) and event.result.call_id in asked:
+            request = asked[event.result.call_id]
+            deed = _read_command(
+                recorded.seq, request, event, effects.get(request.call.id, frozenset())
+            )
+            if deed is not None and (known := _with_recorded_undo(deed, request.call.id, ours)):
+                found.append(known)
+    return found
+
+
+def _recorded_changes(records: Sequence[JournalRecord]) -> dict[str, ChangeBegan | None]:
+    """Changes with their ways back, where somebody kept book; None: it was taken back again."""
+    found: dict[str, ChangeBegan | None] = {}
+    for recorded in records:
+        event = recorded.event
+        if isinstance(event, ChangeBegan):
+            found[event.call_id] = event
+        elif isinstance(event, ChangesUndone):
+            found |= dict.fromkeys((*event.calls, *event.failed))
+    return found
+
+
+def _with_recorded_undo(
+    deed: RunCommand, call: str, ours: dict[str, ChangeBegan | None]
+) -> RunCommand | None:
+    """What does more than look and is not in the book was no part of the fix: copies kept for the
+    way back, a trigger set off again."""
+    if not ours or not deed.changes:
+        return deed
+    began = ours.get(call)
+    return replace(deed, undo=began.undo) if began is not None else None
+
+
+def _read_command(
+    seq: int, request: ToolRequested, event: ToolFinished, effects: frozenset[str]
+) -> RunCommand | None:
+    changes = not effects <= READ_ONLY_EFFECTS if effects else request.risk != "read"
+    command = request.call.arguments.get("command")
+    if request.call.name != TERMINAL_TOOL or not isinstance(command, str):
+        if changes and event.result.status == "ok":
+            raise DistillationError(
+                f"the run changed something with {request.call.name}, which a playbook cannot "
+                "repeat: write that step as a command"
+            )
+        return None
+    if event.result.status != "ok":
+        return None
+    result = parse_terminal_result(event.result, command, event.seconds)
+    return RunCommand(
+        seq=seq,
+        command=command,
+        output=result.output,
+        code=result.code,
+        changes=changes,
+        restarts="service-change" in effects,
+    )
+
+
+def _first_event(records: Sequence[JournalRecord], kind: type[AlertRaised]) -> AlertRaised | None:
+    return next((r.event for r in records if isinstance(r.event, kind)), None)

@@ -1,0 +1,169 @@
+"""Two versions of a skill that grew apart, and the one they grew from: what can be joined."""
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+from hermes.core.messages import Value
+from hermes.skills.exchange.archive import compute_files_digest
+from hermes.skills.exchange.bundle import SkillBundle
+from hermes.skills.format.skill_folder import compute_skill_digest, list_skill_files
+from hermes.skills.history import FOLDER_DIGEST_CHARS, HISTORY_FOLDER, SkillHistory
+from hermes.skills.scanner.finding import SkillFile
+
+_MARKDOWN_HEADING = re.compile(r"^#{1,6} .*$", re.MULTILINE)
+
+
+class MergeResult(Value, kw_only=True, frozen=True):
+    entries: tuple[SkillFile, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    """Sections or files that both sides changed, each in its own way."""
+
+
+def merge_skill_files(
+    base: Sequence[SkillFile], ours: Sequence[SkillFile], theirs: Sequence[SkillFile]
+) -> MergeResult:
+    """SKILL.md by its sections, other files whole; a change of one side alone is taken."""
+    olds, mines, news = ({each.path: each for each in side} for side in (base, ours, theirs))
+    entries: list[SkillFile] = []
+    conflicts: list[str] = []
+    for path in sorted({*olds, *mines, *news}):
+        old, mine, new = olds.get(path), mines.get(path), news.get(path)
+        if mine == new or new == old:
+            chosen = mine
+        elif mine == old:
+            chosen = new
+        elif path == "SKILL.md" and mine is not None and new is not None:
+            text, troubled = merge_skill_texts(old.text if old else "", mine.text, new.text)
+            conflicts += [f"SKILL.md, {title or 'its beginning'}" for title in troubled]
+            chosen = SkillFile(path=path, data=text.encode(), executable=mine.executable)
+        else:
+            conflicts.append(path)
+            chosen = mine
+        if chosen is not None:
+            entries.append(chosen)
+    return MergeResult(entries=tuple(entries), conflicts=tuple(conflicts))
+
+
+def merge_skill_texts(base: str, ours: str, theirs: str) -> tuple[str, list[str]]:
+    """The joined text, and the headings of sections that both changed differently."""
+    old, mine, new = split_sections(base), split_sections(ours), split_sections(theirs)
+    merged: dict[str, str] = {}
+    troubled: list[str] = []
+    for title in _merge_order(mine, new):
+        before, left, right = old.get(title), mine.get(title), new.get(title)
+        if left == right or right == before:
+            chosen = left
+        elif left == before:
+            chosen = right
+        else:
+            troubled.append(title)
+            chosen = left
+        if chosen is not None:
+            merged[title] = chosen
+    return "".join(merged.values()), troubled
+
+
+def split_sections(text: str) -> dict[str, str]:
+    """By heading, in order; what stands before the first has an empty one."""
+    found: dict[str, str] = {}
+    starts = [0, *(match.start() for match in _MARKDOWN_HEADING.finditer(text)), len(text)]
+    for start, end in pairwise(starts):
+        part = text[start:end]
+        if not part:
+            continue
+        title = part.split("\n", 1)[0].strip() if start else ""
+        while title in found:
+            title += "'"
+        found[title] = part if part.endswith("\n") else f"{part}\n"
+    return found
+
+
+def _merge_order(mine: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    """Ours as they stand; what only they have comes after its neighbour there."""
+    order = list(mine)
+    last = -1
+    for title in new:
+        if title in mine:
+            last = order.index(title)
+        else:
+            last += 1
+            order.insert(last, title)
+    return order
+
+
+PlacementKind = Literal["new", "same", "updated", "merged", "kept beside"]
+
+
+class SkillPlacement(Value, kw_only=True, frozen=True):
+    folder: str
+    """Its name below the root; `name@key` when both are kept."""
+    how: PlacementKind
+    entries: tuple[SkillFile, ...] = ()
+    parents: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        return compute_files_digest(self.entries)
+
+
+def plan_placement(root: Path, bundle: SkillBundle, existing: Path | None) -> SkillPlacement:
+    """`existing` is the skill of that name that is in use, wherever it lies."""
+    manifest = bundle.manifest
+    if existing is None:
+        return SkillPlacement(folder=manifest.name, how="new", entries=bundle.skill)
+    own = compute_skill_digest(existing)
+    if own == manifest.digest:
+        return SkillPlacement(folder=manifest.name, how="same", entries=bundle.skill)
+    if existing != root / manifest.name:
+        return _place_beside(bundle, own, ())
+    if own in manifest.parents:
+        return SkillPlacement(
+            folder=manifest.name, how="updated", entries=bundle.skill, parents=(own,)
+        )
+    base = _find_common_ancestor(root, bundle)
+    if base is None:
+        return _place_beside(bundle, own, ())
+    merged = merge_skill_files(_read_entries(base), _read_entries(existing), bundle.skill)
+    if merged.conflicts:
+        return _place_beside(bundle, own, merged.conflicts)
+    parents = (own, manifest.digest)
+    return SkillPlacement(
+        folder=manifest.name, how="merged", entries=merged.entries, parents=parents
+    )
+
+
+def _place_beside(bundle: SkillBundle, own: str, conflicts: tuple[str, ...]) -> SkillPlacement:
+    folder = f"{bundle.manifest.name}@{bundle.key[:8]}"
+    return SkillPlacement(
+        folder=folder,
+        how="kept beside",
+        entries=bundle.skill,
+        parents=(own,),
+        conflicts=conflicts,
+    )
+
+
+def _find_common_ancestor(root: Path, bundle: SkillBundle) -> Path | None:
+    """The newest of our versions that theirs also came from."""
+    for version in reversed(SkillHistory(root).versions(bundle.manifest.name)):
+        if version.digest in bundle.manifest.parents:
+            kept = (
+                root / HISTORY_FOLDER / bundle.manifest.name / version.digest[:FOLDER_DIGEST_CHARS]
+            )
+            return kept if kept.is_dir() else None
+    return None
+
+
+def _read_entries(folder: Path) -> list[SkillFile]:
+    return [
+        SkillFile(
+            path=path.relative_to(folder).as_posix(),
+            data=path.read_bytes(),
+            executable=bool(path.stat().st_mode & 0o100),
+        )
+        for path in list_skill_files(folder)
+    ]

@@ -1,0 +1,246 @@
+"""What a replay of one case brought: with the skill, and without it, on the same broken host."""
+
+import random
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from statistics import median
+from typing import Literal, get_args
+
+from msgspec.structs import replace
+
+from hermes.core.events.skills import SkillMeasured
+from hermes.core.messages import Value
+
+ReplayCaseKind = Literal["variant", "unrelated", "look-alike"]
+
+
+class ReplayCase(Value, kw_only=True, frozen=True):
+    """variant: the same trouble with other names and values; the others must be left alone."""
+
+    name: str
+    seed: int
+    kind: ReplayCaseKind = "variant"
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name} #{self.seed}"
+
+
+def parse_replay_case(text: str) -> ReplayCase | None:
+    """A case as it was written down; None for what is none."""
+    found = re.fullmatch(r"(variant|unrelated|look-alike) (\S+) #(\d+)", text)
+    if found is None:
+        return None
+    kind: ReplayCaseKind = "variant"
+    for known in get_args(ReplayCaseKind):
+        kind = known if known == found[1] else kind
+    return ReplayCase(name=found[2], seed=int(found[3]), kind=kind)
+
+
+class ReplayResult(Value, kw_only=True, frozen=True):
+    solved: bool
+    seconds: float = 0.0
+    turns: int = 0
+    tokens: int = 0
+    harm: tuple[str, ...] = ()
+    """What was damaged, as whoever judges the host says."""
+    by_skill: bool = False
+    """The skill itself mended it, and nobody had to go on after it."""
+
+
+class ReplayPair(Value, kw_only=True, frozen=True):
+    case: ReplayCase
+    without: ReplayResult
+    using: ReplayResult
+
+
+RunReplay = Callable[[ReplayCase, bool], Awaitable[ReplayResult]]
+"""Plays a case in a fresh place, with the skill or without it."""
+
+
+async def run_replay_pairs(cases: list[ReplayCase], replay: RunReplay) -> list[ReplayPair]:
+    """One after the other: what runs beside would change what is measured."""
+    return [
+        ReplayPair(case=case, without=await replay(case, False), using=await replay(case, True))
+        for case in cases
+    ]
+
+
+BOOTSTRAP_DRAWS = 4_000
+BOUND_CONFIDENCE = 0.95
+_MIN_SECONDS = 1e-3
+"""Seconds below which two times are the same."""
+
+
+class EvaluationCriteria(Value, kw_only=True, frozen=True):
+    variants: int = 2
+    faster: float = 0.9
+    """What the median ratio must not exceed."""
+    bound: float = 1.0
+    """What its upper bound must stay below."""
+
+
+class CostRatio(Value, kw_only=True, frozen=True):
+    name: str
+    ratio: float
+    upper: float
+    """One-sided bound of the median ratio, by bootstrap over the pairs."""
+
+
+class SkillEvaluation(Value, kw_only=True, frozen=True):
+    passed: bool
+    reasons: tuple[str, ...] = ()
+    """Why not; empty when it passed."""
+    solved_with: int = 0
+    solved_without: int = 0
+    variants: int = 0
+    measures: tuple[CostRatio, ...] = ()
+    harmed: tuple[str, ...] = ()
+
+    @property
+    def best(self) -> CostRatio | None:
+        return min(self.measures, key=lambda each: each.upper, default=None)
+
+
+def evaluate_pairs(
+    pairs: Sequence[ReplayPair], criteria: EvaluationCriteria | None = None, *, seed: int = 7
+) -> SkillEvaluation:
+    """The same pairs and the same seed give the same judgement."""
+    criteria = criteria or EvaluationCriteria()
+    variants = [pair for pair in pairs if pair.case.kind == "variant"]
+    solved_with = sum(pair.using.solved for pair in variants)
+    solved_without = sum(pair.without.solved for pair in variants)
+    measures = _compute_cost_ratios(variants, seed)
+    harmed = tuple(_find_harm(pairs))
+    reasons = [
+        *_find_missing_variants(variants, criteria),
+        *_find_unsolved(solved_with, solved_without, len(variants)),
+        *_find_missing_gain(measures, criteria, gained=solved_with > solved_without),
+        *(f"harm: {each}" for each in harmed),
+    ]
+    return SkillEvaluation(
+        passed=not reasons,
+        reasons=tuple(reasons),
+        solved_with=solved_with,
+        solved_without=solved_without,
+        variants=len(variants),
+        measures=measures,
+        harmed=harmed,
+    )
+
+
+def require_claimed_cases(
+    judgement: SkillEvaluation, pairs: Sequence[ReplayPair], claimed: Sequence[ReplayCase]
+) -> SkillEvaluation:
+    """Not passed while a case that its publisher claims is not solved by the skill itself.
+
+    To be no worse than nothing is not enough there: somebody said that it works.
+    """
+    broken = [
+        str(pair.case)
+        for pair in pairs
+        if pair.case in claimed and not (pair.using.solved and pair.using.by_skill)
+    ]
+    if not broken:
+        return judgement
+    why = f"its publisher claims that it solves {', '.join(broken)}, and here it does not"
+    return replace(judgement, passed=False, reasons=(*judgement.reasons, why))
+
+
+def median_upper_bound(
+    ratios: Sequence[float],
+    *,
+    seed: int = 7,
+    draws: int = BOOTSTRAP_DRAWS,
+    confidence: float = BOUND_CONFIDENCE,
+) -> float:
+    """Of the median, by drawing the pairs again and again with replacement."""
+    chance = random.Random(seed)  # not a secret: the same evidence must give the same answer
+    medians = sorted(median(chance.choices(ratios, k=len(ratios))) for _ in range(draws))
+    return medians[min(draws - 1, int(confidence * draws))]
+
+
+def _compute_cost_ratios(variants: Sequence[ReplayPair], seed: int) -> tuple[CostRatio, ...]:
+    """Only where both solved it: a failure is quick, and proves nothing."""
+    both = [pair for pair in variants if pair.using.solved and pair.without.solved]
+    costs: dict[str, Callable[[ReplayResult], float]] = {
+        "seconds": lambda played: played.seconds,
+        "turns": lambda played: float(played.turns),
+    }
+    found = []
+    for name, cost in costs.items():
+        ratios = [
+            max(cost(pair.using), _MIN_SECONDS if name == "seconds" else 0.0) / cost(pair.without)
+            for pair in both
+            if cost(pair.without) > _MIN_SECONDS
+        ]
+        if ratios:
+            upper = median_upper_bound(ratios, seed=seed)
+            found.append(CostRatio(name=name, ratio=median(ratios), upper=upper))
+    return tuple(found)
+
+
+def _find_missing_variants(
+    variants: Sequence[ReplayPair], demands: EvaluationCriteria
+) -> list[str]:
+    seen = {(pair.case.name, pair.case.seed) for pair in variants}
+    if len(seen) >= demands.variants:
+        return []
+    return [f"{len(seen)} variants were replayed, {demands.variants} are needed"]
+
+
+def _find_unsolved(solved_with: int, solved_without: int, variants: int) -> list[str]:
+    if solved_with < solved_without:
+        return [f"it solves {solved_with} of {variants}, without it {solved_without} are solved"]
+    return ["it solves none of the variants"] if variants and not solved_with else []
+
+
+def _find_missing_gain(
+    measures: Sequence[CostRatio], demands: EvaluationCriteria, *, gained: bool
+) -> list[str]:
+    """Either time or turns will do. A skill that solves more need not also be faster."""
+    if any(m.ratio <= demands.faster and m.upper < demands.bound for m in measures):
+        return []
+    if gained and not measures:
+        return []
+    told = ", ".join(f"{m.name} ×{m.ratio:.2f} (at most ×{m.upper:.2f})" for m in measures)
+    return [
+        f"no gain: the median must be at most ×{demands.faster:g} with a bound below "
+        f"×{demands.bound:g}; it is {told or 'not known'}"
+    ]
+
+
+def _find_harm(pairs: Sequence[ReplayPair]) -> list[str]:
+    found = []
+    for pair in pairs:
+        known = {_harm_subject(each) for each in pair.without.harm}
+        new = [each for each in pair.using.harm if _harm_subject(each) not in known]
+        found += [f"{pair.case}: {each}" for each in new]
+        if pair.case.kind != "variant" and pair.without.solved and not pair.using.solved:
+            found.append(f"{pair.case}: solved without it, and not with it")
+    return found
+
+
+def _harm_subject(harm: str) -> str:
+    """What was found damaged; how badly differs from play to play."""
+    return harm.partition(":")[0]
+
+
+def build_measured_event(
+    skill: str, digest: str, judgement: SkillEvaluation, pairs: Sequence[ReplayPair], *, run: str
+) -> SkillMeasured:
+    """The judgement as it is written down."""
+    best = judgement.best
+    return SkillMeasured(
+        run=run,
+        skill=skill,
+        digest=digest,
+        passed=judgement.passed,
+        cases=tuple(str(pair.case) for pair in pairs),
+        solved_with=judgement.solved_with,
+        solved_without=judgement.solved_without,
+        ratio=round(best.ratio, 4) if best else None,
+        upper=round(best.upper, 4) if best else None,
+        measure=best.name if best else "",
+        harmed=judgement.harmed,
+        reasons=judgement.reasons,
+    )

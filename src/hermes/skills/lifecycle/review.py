@@ -1,0 +1,149 @@
+"""What went wrong in a run, without what differs from run to run."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from hermes.core.events.incidents import IncidentVerified
+from hermes.core.events.runs import RunStarted, TurnEnded
+from hermes.core.events.skills import PlaybookEnded, SkillShown, SkillsReviewed, SkillUsed
+from hermes.core.events.tools import ToolFinished
+from hermes.core.messages import Value
+from hermes.core.protocols import JournalRecord
+
+_VARIABLE_PARTS = (
+    (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.I), "·"),
+    (re.compile(r"https?://\S+"), "·"),
+    (re.compile(r"'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`"), "·"),
+    (re.compile(r"(?<![\w.])/[\w./@%+~-]+"), "·"),
+    (re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{6,}\b", re.I), "·"),
+    (re.compile(r"\b\w*\d[\w.:-]*"), "·"),
+    (re.compile(r"\s+"), " "),
+)
+_ERROR_WORDS = re.compile(
+    r"error|fail|denied|refused|not found|no such|cannot|exception|timed out|invalid|unknown", re.I
+)
+MAX_SIGNATURE_CHARS = 160
+
+
+def normalize_error(text: str) -> str:
+    """Of the line that says most; empty when there is none."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if _ERROR_WORDS.search(line)]
+    line = (telling or lines or [""])[-1]
+    for pattern, stand_in in _VARIABLE_PARTS:
+        line = pattern.sub(stand_in, line)
+    return line.strip().lower()[:MAX_SIGNATURE_CHARS]
+
+
+class FinishedTask(Value, kw_only=True, frozen=True):
+    run: str
+    task: str = ""
+    failed: bool = False
+    errors: tuple[str, ...] = ()
+    """Signatures of what went wrong in it, each once."""
+
+
+class DueReview(Value, kw_only=True, frozen=True):
+    why: str
+    tasks: tuple[FinishedTask, ...] = ()
+    """Those that failed, which are worth reading."""
+
+
+def list_finished_tasks(records: Iterable[JournalRecord]) -> list[FinishedTask]:
+    """Since the last review; of subagents, their parents count."""
+    ended: dict[str, bool] = {}
+    named: dict[str, str] = {}
+    errors: dict[str, dict[str, None]] = {}
+    for recorded in records:
+        event = recorded.event
+        run = event.run.partition("/")[0]
+        if isinstance(event, SkillsReviewed):
+            ended, errors = {}, {}
+        elif isinstance(event, RunStarted):
+            named.setdefault(run, event.task)
+        elif isinstance(event, ToolFinished) and event.result.status == "error":
+            _add_error(errors, run, event.result.content)
+        elif isinstance(event, TurnEnded) and "/" not in event.run:
+            ended[run] = ended.get(run, False) or event.outcome in ("failed", "exhausted")
+            if event.outcome == "failed" and event.reason:
+                _add_error(errors, run, event.reason)
+        elif isinstance(event, IncidentVerified):
+            ended[run] = ended.get(run, False) or not event.ok
+    return [
+        FinishedTask(
+            run=run,
+            task=named.get(run, ""),
+            failed=failed,
+            errors=tuple(errors.get(run, ())),
+        )
+        for run, failed in ended.items()
+    ]
+
+
+def check_review_due(
+    records: Iterable[JournalRecord], *, every: int = 15, same: int = 3
+) -> DueReview | None:
+    tasks = list_finished_tasks(records)
+    error, met = find_most_common_error(tasks)
+    if met and len(met) >= same:
+        return DueReview(
+            why=f"{len(met)} tasks met the same error: {error}", tasks=_latest_tasks(met)
+        )
+    if len(tasks) >= every:
+        failing = [task for task in tasks if task.failed or task.errors]
+        return DueReview(
+            why=f"{len(tasks)} tasks were finished since the last review",
+            tasks=_latest_tasks(failing),
+        )
+    return None
+
+
+def find_most_common_error(tasks: Iterable[FinishedTask]) -> tuple[str, list[FinishedTask]]:
+    """The error that most tasks met, and these tasks."""
+    shared: dict[str, list[FinishedTask]] = {}
+    for task in tasks:
+        for error in task.errors:
+            shared.setdefault(error, []).append(task)
+    return max(shared.items(), key=lambda pair: len(pair[1]), default=("", []))
+
+
+def _latest_tasks(tasks: list[FinishedTask]) -> tuple[FinishedTask, ...]:
+    return tuple(tasks[-10:])
+
+
+def _add_error(errors: dict[str, dict[str, None]], run: str, text: str) -> None:
+    if signature := normalize_error(text):
+        errors.setdefault(run, {})[signature] = None
+
+
+MAX_SKILLS_LISTED = 3
+
+
+def describe_failures(due: DueReview, runs: Mapping[str, Sequence[JournalRecord]]) -> str:
+    """In one line: how many failed, with which errors, and which skills had a part in it."""
+    if not due.tasks:
+        return "nothing failed"
+    parts = [f"{len(due.tasks)} task{'s' if len(due.tasks) > 1 else ''} to look at"]
+    error, met = find_most_common_error(due.tasks)
+    if len(met) > 1:
+        parts.append(f"{len(met)} of them met {error!r}")
+    seen = Counter(name for records in runs.values() for name in _involved_skills(records))
+    if seen:
+        told = ", ".join(f"{name} ({count})" for name, count in seen.most_common(MAX_SKILLS_LISTED))
+        parts.append(f"skills that had a part in them: {told}")
+    return "; ".join(parts)
+
+
+def _involved_skills(records: Sequence[JournalRecord]) -> set[str]:
+    """Shown to a model, played without success, or used without holding."""
+    found: set[str] = set()
+    for recorded in records:
+        match recorded.event:
+            case SkillShown() as event:
+                found.add(event.skill)
+            case PlaybookEnded() as event if event.outcome not in ("applied", "declined"):
+                found.add(event.skill)
+            case SkillUsed() as event if not event.verified:
+                found.add(event.skill)
+    return found

@@ -1,0 +1,134 @@
+"""Whether a new skill is an old one in other words: then the old one is extended."""
+
+import re
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from hermes.core.messages import Value
+from hermes.skills.history import copy_skill
+from hermes.skills.library import Skill
+from hermes.skills.matching import extract_terms
+from hermes.skills.playbook.reader import PLAYBOOK_FILE, parse_playbook
+from hermes.skills.playbook.schema import Playbook
+
+MIN_SIMILARITY = 0.6
+"""Likeness from which on two skills are one."""
+_PLACEHOLDER = re.compile(r"\{\{.*?\}\}")
+_LITERAL = re.compile(r"'[^']*'|\"[^\"]*\"|\b\d+\b|/[\w./{}-]+")
+
+
+class SimilarSkill(Value, frozen=True):
+    skill: str
+    score: float
+    """0 to 1: the mean of what they are for and what they do."""
+
+
+def find_most_similar(
+    new: Skill, known: Sequence[Skill], *, min_similarity: float = MIN_SIMILARITY
+) -> SimilarSkill | None:
+    """The one that says and does most nearly the same, of those in use."""
+    scores = [
+        SimilarSkill(each.name, round(compute_similarity(new, each), 4))
+        for each in known
+        if each.name != new.name and each.state != "retired"
+    ]
+    best = max(scores, key=lambda each: each.score, default=None)
+    return best if best is not None and best.score >= min_similarity else None
+
+
+def compute_similarity(one: Skill, other: Skill) -> float:
+    purpose = _overlap(_purpose_terms(one), _purpose_terms(other))
+    if one.playbook is None or other.playbook is None:
+        return purpose if (one.playbook is None) == (other.playbook is None) else purpose / 2
+    return (
+        purpose
+        + _overlap(count_changing_commands(one.playbook), count_changing_commands(other.playbook))
+    ) / 2
+
+
+def count_changing_commands(playbook: Playbook) -> Counter[str]:
+    """Its changing steps without their literals: what is done, not to what."""
+    return Counter(command_shape(step.command) for step in playbook.steps if step.risk != "read")
+
+
+def command_shape(command: str) -> str:
+    plain = _LITERAL.sub("·", _PLACEHOLDER.sub("·", command))
+    return " ".join(plain.split())
+
+
+def compute_text_similarity(one: str, other: str) -> float:
+    """Two texts by the words they share, of all they have."""
+    ours, theirs = set(extract_terms(one)), set(extract_terms(other))
+    return len(ours & theirs) / len(ours | theirs) if ours and theirs else 0.0
+
+
+def _purpose_terms(skill: Skill) -> Counter[str]:
+    words = " ".join(skill.playbook.signature.words) if skill.playbook else ""
+    text = f"{skill.name.replace('-', ' ')} {skill.description} {words}"
+    return Counter({term for term in extract_terms(text) if " " not in term})
+
+
+def _overlap(one: Counter[str], other: Counter[str]) -> float:
+    """Shared over all; with the smaller one's share where it is part of the larger."""
+    shared = sum((one & other).values())
+    if not shared:
+        return 0.0
+    return max(shared / sum((one | other).values()), 0.8 * shared / min(one.total(), other.total()))
+
+
+MAX_SIGNATURE_WORDS = 40
+
+
+def extend_skill(old: Skill, new: Path, target: Path) -> None:
+    """`target` gets the old skill with what the new one adds; `new` is used up.
+
+    The same deeds: the old playbook, found by more alerts. Other deeds: the new playbook, found by
+    the alerts of both; the old one stays the parent, and what is in use, until the gate is passed.
+    """
+    fresh = target.with_name(f".{target.name}.extended")
+    shutil.rmtree(fresh, ignore_errors=True)
+    copy_skill(old.folder, fresh)
+    text = (new / PLAYBOOK_FILE).read_text("utf-8") if (new / PLAYBOOK_FILE).is_file() else ""
+    playbook, _ = parse_playbook(text) if text else (None, [])
+    if playbook is not None and old.playbook is not None:
+        same = count_changing_commands(playbook) == count_changing_commands(old.playbook)
+        kept = (
+            _merge_signature(old.playbook, playbook)
+            if same
+            else _merge_signature(playbook, old.playbook)
+        )
+        (fresh / PLAYBOOK_FILE).write_text(_render_playbook(kept), encoding="utf-8")
+    _add_case(new, fresh)
+    shutil.rmtree(new, ignore_errors=True)
+    shutil.rmtree(target, ignore_errors=True)
+    fresh.rename(target)
+
+
+def _merge_signature(kept: Playbook, other: Playbook) -> Playbook:
+    words = tuple(dict.fromkeys((*kept.signature.words, *other.signature.words)))[
+        :MAX_SIGNATURE_WORDS
+    ]
+    alert = tuple(dict.fromkeys((*kept.signature.alert, *other.signature.alert)))
+    if not (kept.signature.alert and other.signature.alert):
+        alert = ()  # one of them may be meant by any alert
+    signature = msgspec.structs.replace(kept.signature, words=words, alert=alert)
+    return msgspec.structs.replace(kept, signature=signature)
+
+
+def _render_playbook(playbook: Playbook) -> str:
+    plain = msgspec.to_builtins(playbook, str_keys=True)
+    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=96)
+
+
+def _add_case(new: Path, target: Path) -> None:
+    cases = target / "cases"
+    cases.mkdir(exist_ok=True)
+    number = len(list(cases.iterdir())) + 1
+    origin = new / "cases" / "origin.json"
+    if origin.is_file():
+        shutil.copy2(origin, cases / f"extended-{number}.json")

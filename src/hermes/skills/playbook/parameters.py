@@ -1,0 +1,171 @@
+"""Commands with parameters in them: found, checked, and filled in so that no value can say more."""
+
+import re
+import shlex
+from collections.abc import Mapping
+
+from msgspec import field
+
+from hermes.core.events.incidents import AlertRaised
+from hermes.core.messages import Value
+from hermes.skills.playbook.schema import ParameterKind, PlaybookParameter
+
+PLACEHOLDER = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+MAX_VALUE_CHARS = 4096
+VALUE_PATTERNS: dict[ParameterKind, str] = {
+    "text": r"[^\x00]*",
+    "word": r"[A-Za-z0-9_][A-Za-z0-9_.:@/+%-]*",
+    "number": r"-?\d+(\.\d+)?",
+    "port": r"\d{1,5}",
+    "path": r"/[^\x00-\x1f]*",
+    "unit": r"[A-Za-z0-9_][A-Za-z0-9_.@:-]*\.(service|timer|socket|mount)",
+    "host": r"[A-Za-z0-9][A-Za-z0-9.-]*",
+}
+_MAX_PORT = 65_535
+
+
+def placeholder_names(command: str) -> list[str]:
+    return PLACEHOLDER.findall(command)
+
+
+def fill_template(command: str, values: Mapping[str, str], *, partial: bool = False) -> str:
+    """With `partly`, what is not known yet stays as it is written. Else raises `KeyError`."""
+
+    def one(found: re.Match[str]) -> str:
+        if partial and found[1] not in values:
+            return found[0]
+        return shlex.quote(values[found[1]])
+
+    return PLACEHOLDER.sub(one, command)
+
+
+def find_value_problem(value: str, kind: ParameterKind) -> str:
+    """Why this value does not fit its kind, in words; empty when it does."""
+    if len(value) > MAX_VALUE_CHARS:
+        return f"is longer than {MAX_VALUE_CHARS} characters"
+    if not re.fullmatch(VALUE_PATTERNS[kind], value):
+        return f"{value[:60]!r} is no {kind}"
+    if kind == "path" and ".." in value.split("/"):
+        return f"{value[:60]!r} climbs out of its folder"
+    if kind == "port" and not 1 <= int(value) <= _MAX_PORT:
+        return f"{value} is no port"
+    return ""
+
+
+def find_quoted_placeholder(command: str) -> str:
+    """The first placeholder that stands inside quotes, where it would be quoted twice; or ''.
+
+    In a here-document, a comment or quotes a value would not be one word of its own.
+    """
+    for found in PLACEHOLDER.finditer(command):
+        if _inside_quotes(command[: found.start()]):
+            return found[1]
+    return ""
+
+
+def _inside_quotes(before: str) -> bool:
+    quote, escaped = "", False
+    for letter in before:
+        if escaped:
+            escaped = False
+        elif letter == "\\" and quote != "'":
+            escaped = True
+        elif quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+    return bool(quote)
+
+
+_SHELL_CHARACTERS = str.maketrans(dict.fromkeys("`$\\", " "))
+"""What a shell may take for more than words."""
+
+
+class AlertFacts(Value, kw_only=True, frozen=True):
+    title: str = ""
+    text: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+    given: dict[str, str] = field(default_factory=dict)
+    """Parameters that somebody set by hand; they win."""
+
+    @property
+    def combined_text(self) -> str:
+        labels = "\n".join(f"{key}={value}" for key, value in self.labels.items())
+        return "\n".join(part for part in (self.title, self.text, labels) if part)
+
+
+def facts_from_alert(alert: AlertRaised) -> AlertFacts:
+    return AlertFacts(title=alert.title, text=alert.text, labels=dict(alert.labels))
+
+
+def resolve_parameter(
+    name: str, parameter: PlaybookParameter, facts: AlertFacts
+) -> tuple[str | None, str]:
+    """A parameter from the alert or a person, and why not when it is not there."""
+    if name in facts.given:
+        return validate_parameter(name, parameter, facts.given[name])
+    if parameter.source != "alert":
+        return None, f"{name}: not known yet"
+    for label in parameter.labels:
+        if label in facts.labels:
+            return validate_parameter(
+                name, parameter, _apply_pattern(facts.labels[label], parameter)
+            )
+    # Quoted it would do no harm, but who reads the command for the gate could not be sure of that.
+    words = facts.combined_text.translate(_SHELL_CHARACTERS)
+    if parameter.pattern and (found := re.search(parameter.pattern, words, re.MULTILINE)):
+        return validate_parameter(name, parameter, _matched_group(found))
+    return _default_or_missing(name, parameter, "the alert does not say it")
+
+
+def parse_parameter(name: str, parameter: PlaybookParameter, output: str) -> tuple[str | None, str]:
+    """A parameter from what a probe or step printed."""
+    if parameter.pattern:
+        found = re.search(parameter.pattern, output, re.MULTILINE)
+        if found is None:
+            return _default_or_missing(name, parameter, f"{parameter.source} did not print it")
+        return validate_parameter(name, parameter, _matched_group(found))
+    lines = output.strip().splitlines()
+    if not lines:
+        return _default_or_missing(name, parameter, f"{parameter.source} printed nothing")
+    return validate_parameter(name, parameter, lines[0].strip())
+
+
+def capture_parameters(
+    parameters: Mapping[str, PlaybookParameter], source: str, output: str, known: Mapping[str, str]
+) -> tuple[dict[str, str], str]:
+    """What a probe or step brought of the parameters that are not known yet, and why not all."""
+    found: dict[str, str] = {}
+    for name, parameter in parameters.items():
+        if parameter.source != source or name in known:
+            continue
+        value, why = parse_parameter(name, parameter, output)
+        if value is None:
+            return found, why
+        found[name] = value
+    return found, ""
+
+
+def validate_parameter(
+    name: str, parameter: PlaybookParameter, value: str
+) -> tuple[str | None, str]:
+    if why := find_value_problem(value, parameter.kind):
+        return None, f"{name} {why}"
+    return value, ""
+
+
+def _apply_pattern(value: str, parameter: PlaybookParameter) -> str:
+    found = re.search(parameter.pattern, value) if parameter.pattern else None
+    return _matched_group(found) if found else value
+
+
+def _matched_group(found: re.Match[str]) -> str:
+    return (found[1] if found.re.groups and found[1] is not None else found[0]).strip()
+
+
+def _default_or_missing(
+    name: str, parameter: PlaybookParameter, why: str
+) -> tuple[str | None, str]:
+    if parameter.default is not None:
+        return parameter.default, ""
+    return None, f"{name} is missing: {why}"

@@ -1,0 +1,162 @@
+"""Text that was packed so that nobody reads it: unpacked here, and looked at like any other."""
+
+import base64
+import binascii
+import codecs
+import re
+from collections.abc import Iterator
+from urllib.parse import unquote
+
+MAX_BASE64_BLOCKS = 200
+_BASE64_BLOCK = re.compile(
+    r"(?<![\w+/=-])[A-Za-z0-9+/_-]{20,}={0,2}(?:\s*\n\s*[A-Za-z0-9+/_-]{4,}={0,2})*"
+)
+_HEX_BLOCK = re.compile(r"(?:\\x[0-9a-fA-F]{2}){6,}|(?<![\w])(?:[0-9a-fA-F]{2}){16,}(?![\w])")
+_CHARACTER_CODES = re.compile(r"(?:\b\d{2,3}\b\s*,\s*){8,}\d{2,3}\b")
+_PERCENT_ENCODED = re.compile(r"(?:%[0-9a-fA-F]{2}|[\w.-]){12,}")
+_ROT13_KEYWORDS = re.compile(
+    r"\b(?:vzcbeg|heyyvo|fhocebprff|uggcf?://|phey |jtrg |riny\(|vtaber (?:nyy|cerivbhf)|onfu -)",
+    re.IGNORECASE,
+)
+_REVERSED_KEYWORDS = re.compile(
+    r"//:s?ptth|\btropmi\b|\btekcos\b|ssecorpbus|\bmetsys\b|\blave\b|\bcexe\b|snoitcurtsni|"
+    r"\| *lruc|hsab *\|",
+    re.IGNORECASE,
+)
+_HARMLESS_PREFIX = re.compile(
+    r"data:(?:image|font|audio|video)/[\w.+-]+;base64,|sha(?:256|384|512)-|integrity|ssh-(?:rsa|ed25519)|AAAA[BC]3",
+    re.IGNORECASE,
+)
+
+
+def decode_hidden_texts(text: str) -> Iterator[tuple[int, str]]:
+    """Readable texts that are hidden in this one, with the line on which each begins."""
+    for count, found in enumerate(_BASE64_BLOCK.finditer(text)):
+        before = text[max(0, found.start() - 60) : found.start()]
+        if count < MAX_BASE64_BLOCKS and not _HARMLESS_PREFIX.search(before + found[0][:8]):
+            yield from _decode_if_readable(text, found, _decode_base64(found[0]))
+    for found in _HEX_BLOCK.finditer(text):
+        yield from _decode_if_readable(text, found, _decode_hex(found[0]))
+    for found in _CHARACTER_CODES.finditer(text):
+        numbers = [int(each) for each in re.findall(r"\d+", found[0])]
+        if all(9 <= number < 127 for number in numbers):
+            yield from _decode_if_readable(text, found, bytes(numbers))
+    for found in _PERCENT_ENCODED.finditer(text):
+        if found[0].count("%") > 5:
+            yield from _decode_if_readable(text, found, unquote(found[0]).encode())
+    yield from _decode_rot13_and_reversed(text)
+
+
+def _decode_rot13_and_reversed(text: str) -> Iterator[tuple[int, str]]:
+    """Letters moved by thirteen, or written backwards."""
+    if found_rot := _ROT13_KEYWORDS.search(text):
+        yield text.count("\n", 0, found_rot.start()) + 1, codecs.encode(text, "rot13")
+    if turned := _REVERSED_KEYWORDS.search(text):
+        line = text.count("\n", 0, turned.start())
+        for each in text.split("\n")[line : line + 3]:
+            yield line + 1, each[::-1]
+
+
+def _decode_if_readable(text: str, found: re.Match[str], data: bytes) -> Iterator[tuple[int, str]]:
+    for way in ("utf-8", "utf-16-le"):
+        try:
+            shown = data.decode(way)
+        except UnicodeDecodeError:
+            continue
+        letters = sum(letter.isprintable() or letter in "\n\t\r" for letter in shown)
+        if len(shown) >= 6 and letters >= 0.95 * len(shown) and shown.isascii():
+            yield text.count("\n", 0, found.start()) + 1, shown
+            return
+
+
+def _decode_base64(text: str) -> bytes:
+    plain = "".join(text.split()).rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        return base64.b64decode(plain + "=" * (-len(plain) % 4))
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def _decode_hex(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text.replace("\\x", ""))
+    except ValueError:
+        return b""
+
+
+MAX_UNFOLD_PASSES = 3
+_ASSIGNMENT = re.compile(
+    r"(?:^|[;&\s])(?:local\s+|export\s+)?(\w+)=(\"[^\"\n$`]*\"|'[^'\n]*'|[^\s;&|$`\"'()]+)"
+)
+_ANSI_C_QUOTED = re.compile(r"\$'((?:[^'\\]|\\.)*)'")
+_PRINTF_SUBSTITUTION = re.compile(
+    r"\$\(\s*(?:printf|echo\s+-\w*e\w*)\s+[\"']([^\"'$]*\\[x0-7u][^\"'$]*)[\"']\s*\)"
+)
+_CHARACTER_ESCAPE = re.compile(r"\\x([0-9a-fA-F]{2})|\\([0-7]{3})|\\u([0-9a-fA-F]{4})")
+_EMPTY_QUOTES = re.compile(r"(?<=[\w/.:-])(?:\"\"|'')(?=[\w/.:-])")
+_QUOTED_FRAGMENT = re.compile(
+    r"(?<=[\w/.:-])\"([\w/.:-]{1,12})\"|(?<=[\w/.:-])'([\w/.:-]{1,12})'|\"([\w/.:-]{1,12})\"(?=[\w/.:-])|'([\w/.:-]{1,12})'(?=[\w/.:-])"
+)
+_NEEDLESS_BACKSLASH = re.compile(r"(?<=\w)\\(?=[a-z])|(?<![\w\\])\\(?=[a-z]\w)")
+_IFS_OR_BRACES = re.compile(r"\$\{?IFS\}?(?:\$\d)?|\{(\w+),([^{}\s]+)\}")
+_VARIABLE_SLICE = re.compile(r"\$\{(\w+):(\d+):(\d+)\}")
+_EMPTY_EXPANSION = re.compile(r"\$@|\$\*(?=\w)|\$\{@\}|\$\(\)|``")
+_DIRECTORY_OPTION = re.compile(r"\b(git|make)\s+(?:-C\s+\S+\s+)+")
+"""`git -C there push` is `git push`."""
+_CASE_PATTERN = re.compile(
+    r"((?:\bin|;;&?|;&)(?:[ \t]*(?:#[^\n]*)?\n)*\s*)\(?(?:[^()\n;#\"'`]|\"[^\"\n]*\"|'[^'\n]*')+\)"
+)
+
+
+def remove_case_patterns(text: str) -> str:
+    """Without the patterns of `case`: `a|env|b)` runs nothing."""
+    return _CASE_PATTERN.sub(r"\1", text) if re.search(r"\bcase\b", text) else text
+
+
+def unfold_shell(text: str) -> str:
+    """Never longer by much, and never run: only literal values are put in."""
+    text = _DIRECTORY_OPTION.sub(r"\1 ", remove_case_patterns(text))
+    for _ in range(MAX_UNFOLD_PASSES):
+        fresh = _unfold_once(text)
+        if fresh == text or len(fresh) > 4 * len(text) + 4096:
+            break
+        text = fresh
+    return text
+
+
+def _unfold_once(text: str) -> str:
+    text = _ANSI_C_QUOTED.sub(lambda found: _decode_escapes(found[1]), text)
+    text = _PRINTF_SUBSTITUTION.sub(lambda found: _decode_escapes(found[1]), text)
+    values = {found[1]: found[2].strip("\"'") for found in _ASSIGNMENT.finditer(text)}
+    text = _VARIABLE_SLICE.sub(lambda found: _expand_slice(found, values), text)
+    for name, value in values.items():
+        if len(value) <= 200:
+            put = value.replace("\\", "\\\\")
+            text = re.sub(rf"\$\{{{name}\}}|\${name}\b|\${name}(?=\$)", put, text)
+    text = _EMPTY_QUOTES.sub("", text)
+    text = _QUOTED_FRAGMENT.sub(lambda found: next(each for each in found.groups() if each), text)
+    text = _NEEDLESS_BACKSLASH.sub("", text)
+    text = _EMPTY_EXPANSION.sub("", text)
+    return _IFS_OR_BRACES.sub(_expand_space, text)
+
+
+def _decode_escapes(text: str) -> str:
+    return _CHARACTER_ESCAPE.sub(_decode_escape, text)
+
+
+def _decode_escape(found: re.Match[str]) -> str:
+    if found[2]:
+        return chr(int(found[2], 8))
+    return chr(int(found[1] or found[3], 16))
+
+
+def _expand_slice(found: re.Match[str], values: dict[str, str]) -> str:
+    value = values.get(found[1])
+    if value is None:
+        return found[0]
+    start = int(found[2])
+    return value[start : start + int(found[3])]
+
+
+def _expand_space(found: re.Match[str]) -> str:
+    return f"{found[1]} {found[2].replace(',', ' ')}" if found[1] else " "

@@ -1,0 +1,220 @@
+"""JavaScript, Ruby, Perl, PHP and the rest: fewer words than Python's tree, and the same sums."""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterator
+from pathlib import PurePosixPath
+
+from hermes.skills.scanner.action import SkillAction, find_host
+from hermes.skills.scanner.deobfuscation import decode_hidden_texts
+from hermes.skills.scanner.finding import ScanFinding
+from hermes.skills.scanner.patterns import load_patterns
+from hermes.skills.scanner.shell_text import split_long_lines
+
+_PATTERN_SUFFIXES = {".js", ".mjs", ".cjs", ".ts", ".tsx", ".jsx", ".rb", ".pl", ".pm", ".php", ".lua", ".go",
+         ".rs", ".java", ".c", ".cpp", ".cs", ".swift", ".kt", ".r", ".jl", ".ps1", ".html", ".svg",
+         ".htm", ".json", ".ipynb"}  # fmt: skip
+
+
+def check_other_code(path: str, text: str) -> Iterator[ScanFinding]:
+    if PurePosixPath(path).suffix.casefold() not in _PATTERN_SUFFIXES:
+        return
+    for sign in load_patterns("other", "signs"):
+        if found := sign.pattern.search(text):
+            yield _code_finding(path, text.count("\n", 0, found.start()) + 1, sign.cause)
+    secret = load_patterns("other", "secret")[0].pattern.search(text)
+    if secret and load_patterns("other", "network")[0].pattern.search(text):
+        line = text.count("\n", 0, secret.start()) + 1
+        yield _code_finding(path, line, f"it reads {secret[0]!r} and talks to the network")
+
+
+def _code_finding(path: str, line: int, cause: str) -> ScanFinding:
+    return ScanFinding(kind="shell", file=path, line=line, cause=cause)
+
+
+_ACTION_SUFFIXES = {".js", ".mjs", ".cjs", ".ts", ".tsx", ".jsx", ".rb", ".pl", ".pm", ".php", ".lua", ".go",
+         ".rs", ".java", ".c", ".cpp", ".cs", ".swift", ".kt", ".r", ".jl", ".ps1",
+         ".awk", ".groovy"}  # fmt: skip
+_ACTION_KINDS = ("dynamic", "environment", "stays", "delete", "trust", "spies", "credentials", "agent",
+          "workflows", "listens")  # fmt: skip
+_SENDING_WORD = re.compile(r"\b(?:post|put|patch|write|send|body|data)\b", re.IGNORECASE)
+
+
+def find_other_actions(path: str, text: str) -> Iterator[SkillAction]:
+    if PurePosixPath(path).suffix.casefold() not in _ACTION_SUFFIXES:
+        return
+    for kind in _ACTION_KINDS:
+        if found := load_patterns("other_deeds", kind)[0].pattern.search(text):
+            line = text.count("\n", 0, found.start()) + 1
+            yield SkillAction(kind=kind, file=path, line=line, detail=" ".join(found[0].split()))
+    talks = load_patterns("other", "network")[0].pattern.search(text)
+    if talks:
+        sends = bool(_SENDING_WORD.search(text))
+        hosts = {find_host(each[0]) for each in re.finditer(r"https?://[^\s\"'`]+", text)} or {""}
+        hosts |= {
+            each[1].casefold()
+            for each in re.finditer(r"host(?:name)?\s*[:=]\s*[\"']([\w.-]+\.\w+)", text)
+        }
+        for host in sorted(hosts):
+            line = text.count("\n", 0, talks.start()) + 1
+            yield SkillAction(
+                kind="network", file=path, line=line, detail=talks[0], host=host, sends=sends
+            )
+
+
+MAX_CODE_CHARS = 256 << 10
+MAX_UNSPELL_PASSES = 4
+_STRING_TRICK_SUFFIXES = {".js", ".mjs", ".cjs", ".ts", ".tsx", ".jsx", ".rb", ".pl", ".pm", ".php", ".lua", ".ps1",
+         ".psm1"}  # fmt: skip
+_SENSITIVE_WORD = re.compile(
+    r"^(?:node:)?(?:child_process|https?|net|dns|tls|dgram|fs|vm|env|process|mainModule)$|"
+    r"\b(?:eval|Function|constructor|exec\w*|spawn\w*|require|system|shell_exec|passthru|popen|"
+    r"assert|create_function|IEX|Invoke-\w+|DownloadString|curl|wget|bash|powershell|socket|fetch|"
+    r"child_process|base64_decode|WebClient)\b|https?://|/bin/|\.ssh\b",
+    re.IGNORECASE,
+)
+_STRING_LITERAL = r"(?:'[^'\\\n]{0,400}'|\"[^\"\\\n]{0,400}\")"
+_NUMBER_LITERAL = r"(?:0x[0-9a-f]{1,2}|\d{1,3})"
+_NUMBER_LIST = rf"{_NUMBER_LITERAL}(?:\s*,\s*{_NUMBER_LITERAL})+"
+_PROGRAM_TEXT = re.compile(r"[\w)\]]\s*\([^)]*\)[\s\S]*[;{}|]|\|\s*\w*sh\b")
+_ACTING_CALL = re.compile(
+    r"\b(?:request|fetch|exec\w*|spawn\w*|system|require|eval|unlink\w*|writeFile\w*|socket|connect|"
+    r"curl|wget|post|send)\b|\.env\b|https?://"
+)
+FoldMatch = Callable[["re.Match[str]"], str | None]
+
+
+def _fold_numbers(found: re.Match[str]) -> str:
+    key = int(found["key"], 0) if found.groupdict().get("key") else 0
+    return "".join(
+        chr(int(each, 0) ^ key) for each in re.findall(_NUMBER_LITERAL, found["of"], re.I)
+    )
+
+
+def _fold_join(found: re.Match[str]) -> str:
+    parts = [each[1:-1] for each in re.findall(_STRING_LITERAL, found["of"])]
+    if found.groupdict().get("turned"):
+        parts.reverse()
+    return (found.groupdict().get("by") or "").join(parts)
+
+
+def _fold_reversed(found: re.Match[str]) -> str:
+    return found["of"][1:-1][::-1]
+
+
+def _fold_encoded(found: re.Match[str]) -> str | None:
+    text = found["of"][1:-1]
+    try:
+        if re.fullmatch(r"(?:[0-9a-fA-F]{2})+", text):
+            return bytes.fromhex(text).decode()
+        return base64.b64decode(text + "=" * (-len(text) % 4)).decode()
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _fold_escapes(found: re.Match[str]) -> str:
+    return re.sub(r"\\x([0-9a-fA-F]{2})", lambda each: chr(int(each[1], 16)), found["of"])
+
+
+_STRING_TRICKS: tuple[tuple[re.Pattern[str], FoldMatch], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), fold)
+    for pattern, fold in (
+        (
+            rf"\[\s*(?P<of>{_NUMBER_LIST})\s*,?\s*\]\s*\.map\([^\n]{{0,60}}?(?:fromCharCode|fromCodePoint|chr)"
+            rf"[^\n^]{{0,30}}(?:\^\s*(?P<key>{_NUMBER_LITERAL})[\s)]*)?[^\n]{{0,12}}?\.join\(\s*(?:''|\"\"|``)?\s*\)",
+            _fold_numbers,
+        ),
+        (
+            rf"String\.from(?:CharCode|CodePoint)(?:\.apply)?\((?:\w+\s*,)?[\s.\[]*(?P<of>{_NUMBER_LIST})[\s\]]*\)",
+            _fold_numbers,
+        ),
+        (rf"-join\s*\(?\s*\[char\[\]\]\s*@?\((?P<of>{_NUMBER_LIST})\)\s*\)?", _fold_numbers),
+        (rf"\[\s*(?P<of>{_NUMBER_LIST})\s*\]\.pack\(\s*['\"][cCU]\*['\"]\s*\)", _fold_numbers),
+        (rf"\bstring\.char\(\s*(?P<of>{_NUMBER_LIST})\s*\)", _fold_numbers),
+        (rf"\bpack\s*\(?\s*['\"][cCUW]\*['\"]\s*,\s*(?P<of>{_NUMBER_LIST})\s*\)?", _fold_numbers),
+        (
+            r"(?P<of>(?:(?:\bchr\(|\[char\])\s*\d{1,3}\)?\s*[.+]\s*)+"
+            r"(?:chr\(|\[char\])\s*\d{1,3}\)?)",
+            _fold_numbers,
+        ),
+        (
+            rf"\[\s*(?P<of>{_STRING_LITERAL}(?:\s*,\s*{_STRING_LITERAL})+)\s*,?\s*\]\s*(?P<turned>\.reverse(?:\(\))?\s*)?"
+            r"\.join\(\s*(?:'(?P<by>[^'\n]{0,2})'|\"\")?\s*\)",
+            _fold_join,
+        ),
+        (rf"(?P<of>{_STRING_LITERAL}(?:\s*[+.]\s*{_STRING_LITERAL})+)", _fold_join),
+        (
+            rf"(?P<of>{_STRING_LITERAL})\.split\(\s*(?:''|\"\")\s*\)\.reverse\(\)\.join\(\s*(?:''|\"\")\s*\)|"
+            rf"(?P<or>{_STRING_LITERAL})\.reverse\b",
+            lambda found: (found["of"] or found["or"])[1:-1][::-1],
+        ),
+        (rf"\b(?:strrev\s*\(|scalar\s+reverse\s*\(?)\s*(?P<of>{_STRING_LITERAL})\s*\)?", _fold_reversed),
+        (
+            rf"\b(?:Buffer\.from|atob|base64_decode|hex2bin|decode_base64|decode64|unhexlify)\s*\(\s*"
+            rf"(?P<of>{_STRING_LITERAL})[^)\n]{{0,20}}\)(?:\.toString\([^)\n]{{0,12}}\))?",
+            _fold_encoded,
+        ),
+        (rf"\bpack\s*\(?\s*['\"]H\*['\"]\s*,\s*(?P<of>{_STRING_LITERAL})\s*\)?", _fold_encoded),
+        (rf"\[\s*(?P<of>{_STRING_LITERAL})\s*\]\.pack\(\s*['\"](?:H\*|m0?)['\"]\s*\)", _fold_encoded),
+        (r"(?P<of>(?:[\w /.:-]{0,20}\\x[0-9a-f]{2}){2,}[\w /.:-]{0,20})", _fold_escapes),
+    )
+)  # fmt: skip
+
+
+def check_string_tricks(path: str, text: str) -> Iterator[ScanFinding]:
+    if PurePosixPath(path).suffix.casefold() not in _STRING_TRICK_SUFFIXES:
+        return
+    code = split_long_lines(text[:MAX_CODE_CHARS])
+    plain, hidden = undo_string_tricks(code)
+    if hidden:
+        yield _string_finding(path, code, hidden[0], f"a string hides {hidden[1][:60]!r}")
+    known = {each.cause for each in check_other_code(path, code)}
+    for each in check_other_code(path, plain) if plain != code else ():
+        if each.cause not in known:
+            cause = f"{each.cause}; it is hidden by tricks with strings"
+            yield ScanFinding(kind="shell", file=path, line=1, cause=cause)
+    for line, inside in decode_hidden_texts(code):
+        if len(inside) > 30 and _PROGRAM_TEXT.search(inside) and _ACTING_CALL.search(inside):
+            cause = f"packed away: a program, {' '.join(inside.split())[:60]!r}"
+            yield ScanFinding(kind="encoded", file=path, line=line, cause=cause)
+            return
+
+
+def undo_string_tricks(code: str) -> tuple[str, tuple[int, str] | None]:
+    """The code with its words put together, and the first that was hidden, with its place."""
+    hidden: tuple[int, str] | None = None
+    for number in range(MAX_UNSPELL_PASSES):
+        fresh = code
+        for pattern, fold in _STRING_TRICKS:
+            if number == 0:
+                hidden = hidden or _find_hidden_word(pattern, fold, fresh)
+            fresh = pattern.sub(lambda found, fold=fold: _quote_value(found, fold), fresh)  # type: ignore[misc]
+        if fresh == code or len(fresh) > 2 * len(code) + 4096:
+            break
+        code = fresh
+    return code, hidden
+
+
+def _find_hidden_word(
+    pattern: re.Pattern[str], fold: FoldMatch, code: str
+) -> tuple[int, str] | None:
+    """A word that only comes about by putting the parts together."""
+    for found in pattern.finditer(code):
+        value = fold(found)
+        word = _SENSITIVE_WORD.search(value) if value else None
+        joined = fold is _fold_join and word is not None and "://" in word[0]
+        if value and word and word[0] not in found[0] and not joined:
+            return found.start(), value
+    return None
+
+
+def _quote_value(found: re.Match[str], fold: FoldMatch) -> str:
+    value = fold(found)
+    if value is None or not value.isprintable() or "'" in value or len(value) > 400:
+        return found[0]
+    return value if fold is _fold_escapes else f"'{value}'"
+
+
+def _string_finding(path: str, code: str, at: int, cause: str) -> ScanFinding:
+    return ScanFinding(kind="shell", file=path, line=code.count("\n", 0, at) + 1, cause=cause)

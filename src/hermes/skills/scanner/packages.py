@@ -1,0 +1,411 @@
+"""Packages that a foreign skill wants: names that are nearly those of well-known ones."""
+
+import ast
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from hermes.core.messages import Value
+from hermes.skills.scanner.action import is_remote_host
+from hermes.skills.scanner.finding import ScanFinding
+from hermes.skills.scanner.patterns import load_patterns
+from hermes.skills.scanner.purpose import DeclaredPurpose
+from hermes.skills.scanner.python.obfuscation import dotted_name
+from hermes.skills.scanner.shell_text import split_long_lines
+
+_INSTALL_COMMAND = re.compile(
+    r"(?:\b(?:pip[\d.]*|pipx|uv|poetry|conda|mamba|pdm|rye)\s+(?:pip\s+)?"
+    r"(?:install|add|inject)|"
+    r"\buvx\b|"
+    r"\buv\s+run\s+--with|\bnpm\s+(?:install|i|add)|\b(?:yarn|pnpm|bun)\s+add|\bnpx\b|\bpnpm\s+dlx)"
+    r"((?:[ \t]+[^\s|;&`#]+)+)"
+)
+_OPTIONS_WITH_VALUE = {"-r", "-c", "-e", "-i", "--index-url", "--extra-index-url", "-t", "--target", "--python",
+           "--prefix", "--registry", "--template", "--with", "-p", "--package", "-f",
+           "--find-links", "--local-dir", "-n", "--name"}  # fmt: skip
+_PIP_DIRECT_URL = re.compile(
+    r"(?:@|^)[ \t]*(?:git\+)?(?:http://|https?://(?!(?:github|gitlab)\.com/|files\.pythonhosted))\S+",
+    re.MULTILINE,
+)
+_NPM_DIRECT_URL = re.compile(
+    r"\"[\w@/.-]+\"\s*:\s*\"(?:http://|https?://(?!github\.com/|registry\.npmjs)|git\+http|file:\.\./)[^\"]*\.?(?:tgz|git|tar\.gz|/)[^\"]*\""
+)
+_REQUIREMENT_LINE = re.compile(
+    r"[A-Za-z0-9][\w.-]*(?:\[[\w, -]+\])?"
+    r"(?P<pin>\s*(?:[=~!<>]=?=?)\s*[\w.*+!-]+(?:\s*,\s*[=~!<>]=?\s*[\w.*+!-]+)*)?"
+    r"(?:\s*;[^\n]*|\s+#[^\n]*)?(?:\s*--hash=\S+)*\s*\\?"
+)
+_PACKAGE_NAME = re.compile(r"^(?:@[\w.-]+/)?([A-Za-z0-9][\w.-]*)")
+MAX_REQUIREMENTS_CHARS = 64 << 10
+_INLINE_SCRIPT_METADATA = re.compile(r"^# /// script\s*$(.*?)^# ///\s*$", re.MULTILINE | re.DOTALL)
+
+
+@cache
+def read_popular_packages() -> dict[str, str]:
+    """Well-known names, by the name without separators."""
+    text = (Path(__file__).parent / "popular.txt").read_text(encoding="utf-8")
+    lines = (line for line in text.splitlines() if not line.startswith("#"))
+    return {_strip_separators(name): name for line in lines for name in line.split()}
+
+
+def check_dependencies(path: str, text: str) -> Iterator[ScanFinding]:
+    yield from _check_direct_urls(path, text)
+    told: set[str] = set()
+    for line, name in find_required_packages(path, text):
+        near = find_lookalike(name)
+        if near and name not in told:
+            told.add(name)
+            cause = f"{name!r} is nearly the well-known package {near!r}, and is not it"
+            yield ScanFinding(kind="dependency", file=path, line=line, cause=cause)
+
+
+def _check_direct_urls(path: str, text: str) -> Iterator[ScanFinding]:
+    """Packages from elsewhere than their registry."""
+    name = PurePosixPath(path).name.casefold()
+    patterns: dict[str, tuple[re.Pattern[str], ...]] = {
+        "package.json": (_NPM_DIRECT_URL,),
+    }
+    if is_requirements_file(path, text) or name in ("pyproject.toml", "pipfile"):
+        patterns[name] = (_PIP_DIRECT_URL,)
+    for pattern in patterns.get(name, ()):
+        for found in pattern.finditer(text):
+            line = text.count("\n", 0, found.start()) + 1
+            shown = found[0].strip()[:80]
+            cause = f"installing it brings in something from elsewhere: {shown!r}"
+            yield ScanFinding(kind="dependency", file=path, line=line, cause=cause)
+
+
+def find_required_packages(path: str, text: str) -> Iterator[tuple[int, str]]:
+    name = PurePosixPath(path).name.casefold()
+    if is_requirements_file(path, text):
+        yield from _parse_requirement_lines(text)
+    elif name == "package.json":
+        yield from _parse_quoted_names(
+            text,
+            r"\"(?:dev|peer|optional)?[dD]ependencies\"\s*:\s*\{([^}]*)\}",
+            r"\"([^\"]+)\"\s*:",
+        )
+    elif name in ("pyproject.toml", "pipfile", "environment.yml", "setup.cfg"):
+        yield from _parse_quoted_names(
+            text, r"dependencies\"?\s*[=:]\s*\[([^\]]*)\]", r"[\"']([A-Za-z0-9][\w.-]*)"
+        )
+    for found in _INLINE_SCRIPT_METADATA.finditer(text):
+        around = found[1]
+        for each in re.finditer(r"[\"']([A-Za-z0-9][\w.-]*)", around):
+            yield text.count("\n", 0, found.start()) + 1, each[1]
+    for found in _INSTALL_COMMAND.finditer(text):
+        yield from (
+            (text.count("\n", 0, found.start()) + 1, each)
+            for each in _parse_install_arguments(found[1])
+        )
+    if path.endswith(".py"):
+        yield from _find_imports(text)
+
+
+def is_requirements_file(path: str, text: str) -> bool:
+    """By its name, or because every line of it is one that pip understands."""
+    name = PurePosixPath(path).name.casefold()
+    if re.fullmatch(r"(?:[\w-]*requirements[\w.-]*|constraints)\.(?:txt|in)", name):
+        return True
+    if not name.endswith((".txt", ".in", ".pip", ".lst")) or len(text) > MAX_REQUIREMENTS_CHARS:
+        return False
+    lines = [line.strip() for line in text.splitlines()]
+    lines = [line for line in lines if line and not line.startswith("#")]
+    rows = [_REQUIREMENT_LINE.fullmatch(line) for line in lines if not line.startswith("-")]
+    options = any(re.match(r"--?[a-z][\w-]*[ =]", line) for line in lines)
+    return bool(rows) and all(rows) and (options or any(row and row["pin"] for row in rows))
+
+
+def find_lookalike(name: str) -> str:
+    """The well-known package that a name may be taken for; empty when it is one, or like none."""
+    known = read_popular_packages()
+    plain = re.sub(r"[-_.]+", "-", name.casefold())
+    bare = _strip_separators(plain)
+    if name in sys.stdlib_module_names:
+        return ""
+    if bare in known:
+        real = known[bare]
+        return (
+            real
+            if _normalize_separators(plain) != _normalize_separators(real) and len(bare) >= 7
+            else ""
+        )
+    if len(bare) < 5:
+        return ""
+    for other, real in known.items():
+        if len(other) < 5 or abs(len(other) - len(bare)) > 2:
+            continue
+        distance = _edit_distance(bare, other)
+        if distance == 1 or (distance == 2 and len(other) >= 10):
+            return real
+    return ""
+
+
+def _strip_separators(name: str) -> str:
+    return re.sub(r"[-_.]+", "", name.casefold())
+
+
+def _normalize_separators(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name.casefold())
+
+
+def _parse_requirement_lines(text: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(text.splitlines(), 1):
+        found = _PACKAGE_NAME.match(line.strip())
+        if found and not line.startswith("-"):
+            yield number, found[1]
+
+
+def _parse_quoted_names(text: str, block: str, each: str) -> Iterator[tuple[int, str]]:
+    for found in re.finditer(block, text):
+        line = text.count("\n", 0, found.start()) + 1
+        yield from ((line, name) for name in re.findall(each, found[1]))
+
+
+def _parse_install_arguments(text: str) -> Iterator[str]:
+    skip = False
+    for word in text.split():
+        word = word.strip("\"'")
+        if skip or word.startswith(
+            ("-", ".", "/", "$", "<", "git+", "http", "file:", "{", "[", "(")
+        ):
+            skip = not skip and word in _OPTIONS_WITH_VALUE
+            continue
+        found = _PACKAGE_NAME.match(word)
+        if found and not word.startswith("@"):
+            yield re.sub(r"\.whl$", "", found[1])
+
+
+def _find_imports(text: str) -> Iterator[tuple[int, str]]:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (
+                (node.lineno, each.name.split(".")[0])
+                for each in node.names
+                if "_" not in each.name
+            )
+        elif (
+            isinstance(node, ast.ImportFrom)
+            and node.module
+            and not node.level
+            and "_" not in node.module
+        ):
+            yield node.lineno, node.module.split(".")[0]
+
+
+def _edit_distance(one: str, two: str) -> int:
+    """Edits between two words; neighbours that changed places are one edit. At most 3."""
+    before_last: list[int] = []
+    last = list(range(len(two) + 1))
+    for i, a in enumerate(one, 1):
+        row = [i]
+        for j, b in enumerate(two, 1):
+            cost = min(last[j] + 1, row[-1] + 1, last[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == two[j - 2] and one[i - 2] == b:
+                cost = min(cost, before_last[j - 2] + 1)
+            row.append(cost)
+        before_last, last = last, row
+    return min(last[-1], 3)
+
+
+MAX_SOURCE_SCAN_CHARS = 512 << 10
+_URL_PATTERN = r"[\"']?(?P<at>https?://[^\s\"'`,;)\]}>]+)"
+_INDEX_PATTERNS = tuple(
+    re.compile(pattern, re.IGNORECASE | re.MULTILINE)
+    for pattern in (
+        rf"--(?:(?:extra-|default-)?index(?:-url)?|find-links|pypi-url)[=\s,\"']+?{_URL_PATTERN}",
+        r"--trusted-host[=\s,\"']+(?P<at>[\w-]+(?:\.[\w-]+)+)",
+        rf"^[ \t]*(?:-i|-f)[ \t]+{_URL_PATTERN}",
+        rf"\bpip[\d.]*\s+(?:install|download|wheel)\b[^\n]*\s-(?:i|f)\s+{_URL_PATTERN}",
+        rf"\b(?:pip[_-])?(?:extra[_-])?index[_-]url[\"']?\s*[=:]\s*{_URL_PATTERN}",
+        rf"\b(?:uv|pip)_\w*(?:index|find_links)\w*[\"']?\s*[=:,]\s*{_URL_PATTERN}",
+        rf"\b(?:npm_config_registry|yarn_registry|npmRegistryServer|goproxy)[\"']?\s*[=:,]\s*{_URL_PATTERN}",
+        rf"@[\w.-]+:registry\s*[=\s]\s*{_URL_PATTERN}",
+        rf"\b(?:npm|npx|yarn|pnpm|bun)\b[^\n]*--registry[=\s]+{_URL_PATTERN}",
+        rf"\b(?:pip[\d.]*|uv|npm|yarn|pnpm|poetry|bundle|conda)\s+config\s[^\n]*?\s{_URL_PATTERN}",
+        rf"\bpoetry\s+source\s+add\s[^\n]*?{_URL_PATTERN}",
+        rf"\bgem\s+(?:sources?\s+(?:-a|--add)|install\b[^\n]*--source)\s+{_URL_PATTERN}",
+        rf"\[\[(?:tool\.(?:poetry\.source|uv\.index|pdm\.source)|source)\]\][^\[]*?\burl\s*=\s*{_URL_PATTERN}",
+    )
+)
+_REGISTRY_SETTING = re.compile(
+    rf"^[ \t]*[\"']?(?:registry|url)[\"']?\s*[=:\s]\s*{_URL_PATTERN}", re.M
+)
+_REGISTRY_FILES = re.compile(
+    r"\.?(?:npmrc|yarnrc(?:\.yml)?|pip\.(?:conf|ini)|pypirc|condarc|gemrc)(?:\.\w+)?|bunfig\.toml"
+)
+_LOCK_FILES = re.compile(
+    r"package-lock\.json|npm-shrinkwrap\.json|yarn\.lock|pnpm-lock\.yaml|uv\.lock|"
+    r"poetry\.lock|pipfile\.lock"
+)
+_LOCKED_URL = re.compile(rf"\b(?:resolved|tarball|registry|url)[\"']?\s*[:= ]\s*{_URL_PATTERN}")
+_INTEGRITY_ENTRY = re.compile(r"\"integrity\"\s*:\s*\"sha")
+_RESOLVED_ENTRY = re.compile(r"\"resolved\"\s*:\s*\"https?://[^\"]+\.tgz")
+_HASH_REMOVAL = re.compile(
+    r"(?:\bsed\b|\bperl\b|\bjq\b|\bre\.sub\(|\.(?:replace|sub|gsub)\(|\bdel\b|\bgrep\s+-\w*v)[^\n]{0,100}"
+    r"(?:\bintegrity\b|--hash\b|sha256:|sha512-)|--no-require-hashes|\bGOSUMDB=off|\bGONOSUMDB=[\"']?\*|"
+    r"\bpop\(\s*[\"']integrity"
+)
+_PRIVATE_INDEX_WORDS = re.compile(
+    r"\b(?:mirror|registr(?:y|ies)\b|package index|artifactory|nexus|devpi|verdaccio|air.?gap|"
+    r"(?:private|internal|own) (?:packages?|pypi|npm|index))\w*"
+)
+_HASH_WORDS = re.compile(r"\b(?:hash|integrity|lock ?file|checksum)\w*")
+_PLACEHOLDER_HOST = re.compile(
+    r"[<$\[]|your|company|corp\b|\bexample\.(?:com|org|net)\b", re.IGNORECASE
+)
+
+
+def check_package_sources(path: str, text: str, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
+    told: set[str] = set()
+    code = split_long_lines(text[:MAX_SOURCE_SCAN_CHARS])
+    for at, address in _find_index_urls(path, code):
+        host = re.sub(r"^https?://(?:[^/@]*@)?", "", address).split("/")[0].split(":")[0].casefold()
+        if host in told or not _is_unknown_index(host, address):
+            continue
+        told.add(host)
+        owned = bool(_PRIVATE_INDEX_WORDS.search(purpose.summary)) and purpose.names_host(host)
+        cause = f"packages are to come from {host!r}, for which nobody vouches"
+        yield _package_finding(path, code, at, cause, blocks=not owned)
+    if PurePosixPath(path).suffix not in (".md", ".markdown", ".rst"):
+        yield from _check_hashes(path, code, purpose)
+
+
+def _find_index_urls(path: str, code: str) -> Iterator[tuple[int, str]]:
+    name = PurePosixPath(path).name.casefold()
+    patterns = _INDEX_PATTERNS
+    if _REGISTRY_FILES.fullmatch(name):
+        patterns = (*_INDEX_PATTERNS, _REGISTRY_SETTING)
+    elif _LOCK_FILES.fullmatch(name):
+        patterns = (_LOCKED_URL,)
+    for pattern in patterns:
+        for found in pattern.finditer(code):
+            yield found.start(), next(each for each in found.groups() if each)
+
+
+def _is_unknown_index(host: str, address: str) -> bool:
+    known = load_patterns("places", "packages")[0].pattern.fullmatch(host)
+    return is_remote_host(host) and not known and not _PLACEHOLDER_HOST.search(address)
+
+
+def _check_hashes(path: str, code: str, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
+    """What would show that a package was exchanged is taken away."""
+    if (found := _HASH_REMOVAL.search(code)) and not _HASH_WORDS.search(purpose.summary):
+        cause = f"it takes the hashes off packages: {' '.join(found[0].split())[:60]!r}"
+        yield _package_finding(path, code, found.start(), cause)
+    if PurePosixPath(path).name.casefold() in ("package-lock.json", "npm-shrinkwrap.json"):
+        hashed, fetched = len(_INTEGRITY_ENTRY.findall(code)), len(_RESOLVED_ENTRY.findall(code))
+        if hashed < fetched:
+            cause = f"{fetched - hashed} of {fetched} locked packages have no hash"
+            yield _package_finding(path, code, 0, cause)
+
+
+def _package_finding(
+    path: str, code: str, at: int, cause: str, *, blocks: bool = True
+) -> ScanFinding:
+    line = code.count("\n", 0, at) + 1
+    return ScanFinding(kind="dependency", file=path, line=line, cause=cause, blocks=blocks)
+
+
+_NPM_HOOKS = ("preinstall", "install", "postinstall", "prepare", "prepack", "preprepare", "postprepare",
+          "prepublish", "prepublishOnly", "dependencies")  # fmt: skip
+_INTERPRETERS = {"node", "nodejs", "deno", "bun", "tsx", "ts-node", "python", "python2", "python3",
+              "ruby", "perl", "php", "sh", "bash", "zsh", "dash", "pwsh", "powershell"}  # fmt: skip
+_SUSPICIOUS_PROGRAMS = {"curl", "wget", "nc", "ncat", "ssh", "scp", "eval", "exec", "sudo", "crontab", "source",
+            "dig", "openssl", "base64", "xxd", "chmod", "rm", "dlx"}  # fmt: skip
+_BUILD_PROGRAMS = {"git", "make", "cmake", "ninja", "meson", "cargo", "rustc", "go", "gcc", "cc", "g++",
+           "clang", "pkg-config", "npm", "yarn", "pnpm", "protoc", "swig", "cython", "msgfmt",
+           "nvcc", "llvm-config", "uname", "xcrun", "brew", "autoreconf", "sphinx-build",
+           "pybabel"}  # fmt: skip
+_COMMAND_CALL = re.compile(
+    r"(?:os\.(?:system|popen|exec\w*|spawn\w*)|subprocess\.\w+|(?:Popen|check_call|check_output))$"
+)
+_NETWORK_CALL = re.compile(r"(?:urllib|requests|httpx|socket|http\.client|ftplib)\b|urlopen$")
+_FILE_READ = re.compile(r"open\(|read_text\(|\.read\(\)|compile\(")
+
+
+class _NpmManifest(Value, frozen=True):
+    scripts: dict[str, str] = {}
+
+
+def check_install_hooks(path: str, text: str, skill_paths: frozenset[str]) -> Iterator[ScanFinding]:
+    """`present`: the files of the skill; a step that runs one of them is judged by that file."""
+    name = PurePosixPath(path).name.casefold()
+    steps = _find_npm_hooks(path, text, skill_paths) if name == "package.json" else ()
+    if name == "setup.py":
+        steps = _find_setup_calls(text)
+    for line, shown, usual in steps:
+        cause = f"installing it runs {shown[:80]!r}"
+        yield ScanFinding(kind="dependency", file=path, line=line, cause=cause, blocks=not usual)
+
+
+def _find_npm_hooks(path: str, text: str, present: frozenset[str]) -> list[tuple[int, str, bool]]:
+    try:
+        scripts = msgspec.json.decode(text, type=_NpmManifest).scripts
+    except msgspec.DecodeError:
+        return []
+    folder = PurePosixPath(path).parent
+    found = []
+    for hook in _NPM_HOOKS:
+        if said := scripts.get(hook, ""):
+            line = text[: max(0, text.find(f'"{hook}"'))].count("\n") + 1
+            found.append((line, said, _is_usual_step(said, folder, present)))
+    return found
+
+
+def _is_usual_step(said: str, folder: PurePosixPath, present: frozenset[str]) -> bool:
+    """A tool of the trade, or a file of the skill that is read and tried like any other."""
+    if re.search(r"https?://|[`$]|\s-e\s|\s-c\s|\|(?!\|)|>", said):
+        return False
+    try:
+        steps = [shlex.split(step) for step in re.split(r"&&|\|\||;", said)]
+    except ValueError:
+        return False
+    for words in steps:
+        program = words[0].rpartition("/")[2] if words else ""
+        if program in _SUSPICIOUS_PROGRAMS or set(words) & _SUSPICIOUS_PROGRAMS:
+            return False
+        local = words[0] if words and words[0].startswith(".") else ""
+        if program in _INTERPRETERS or local:
+            script = local or next((word for word in words[1:] if not word.startswith("-")), "")
+            if str(folder / script.removeprefix("./")) not in present:
+                return False
+    return True
+
+
+def _find_setup_calls(text: str) -> list[tuple[int, str, bool]]:
+    try:
+        calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return [(1, "a setup.py that cannot be read", False)]
+    found = []
+    for call in calls:
+        name, shown = dotted_name(call.func), ast.unparse(call)
+        if _NETWORK_CALL.match(name) or name in ("eval", "__import__"):
+            found.append((call.lineno, shown, False))
+        elif name == "exec":
+            found.append((call.lineno, shown, bool(_FILE_READ.search(shown))))
+        elif _COMMAND_CALL.match(name) and name not in ("subprocess.PIPE", "subprocess.DEVNULL"):
+            found.append((call.lineno, shown, _started_program(call) in _BUILD_PROGRAMS))
+    return found
+
+
+def _started_program(call: ast.Call) -> str:
+    """The program that is started; empty when it is only known later."""
+    given = call.args[0] if call.args else None
+    if isinstance(given, ast.List | ast.Tuple) and given.elts:
+        given = given.elts[0]
+    if isinstance(given, ast.Constant) and isinstance(given.value, str) and given.value.strip():
+        if re.search(r"[;|&`$]", given.value):
+            return ""
+        return given.value.split()[0].rpartition("/")[2]
+    return ""

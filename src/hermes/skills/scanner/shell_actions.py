@@ -1,0 +1,265 @@
+"""SQL of a foreign skill: tables that go, rights that are given, programs that are started."""
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from hermes.skills.scanner.action import SkillAction, find_host
+from hermes.skills.scanner.deobfuscation import unfold_shell
+from hermes.skills.scanner.patterns import load_patterns
+from hermes.skills.scanner.shell_text import ShellPassage, join_continued_lines, split_long_lines
+
+MAX_SQL_CHARS = 256 << 10
+_SQL_COMMENT = re.compile(r"--[^\n]*|/\*[\s\S]*?\*/")
+_CREATED_OBJECT = re.compile(
+    r"\bCREATE\s+(?:OR\s+REPLACE\s+)?(?:(?:GLOBAL|LOCAL|TEMP|TEMPORARY|UNLOGGED|MATERIALIZED)\s+)*"
+    r"(?:TABLE|VIEW|SCHEMA|INDEX|FUNCTION|TYPE|SEQUENCE|DATABASE)\s+(?:CONCURRENTLY\s+)?"
+    r"(?:IF\s+NOT\s+EXISTS\s+)?+[\\\"'`\[]{0,2}([\w.{}$]+)",
+    re.IGNORECASE,
+)
+_SQL_ACTION_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (kind, re.compile(pattern, re.IGNORECASE))
+    for kind, pattern in (
+        (
+            "destroys",
+            r"\bTRUNCATE\s+(?:TABLE\s+)?(?:ONLY\s+)?[\\\"'`\[]{0,2}(?P<of>[\w.%{}$]+)|"
+            r"\bDROP\s+(?:TABLE|DATABASE|SCHEMA|TABLESPACE|OWNED\s+BY)\s+(?:IF\s+EXISTS\s+)?+"
+            r"[\\\"'`\[]{0,2}(?P<or>[\w.%{}$]+)|"
+            r"\bDELETE\s+FROM\s+(?:ONLY\s+)?[\\\"'`\[]{0,2}(?P<all>[\w.%{}$]+)[\\\"'`\]]{0,2}\s*(?:;|'|\"|$|CASCADE)|"
+            r"\bUPDATE\s+[\w.\"]+\s+SET\s+[^;]{1,200}?\bWHERE\s+(?:1\s*=\s*1|true)\s*;",
+        ),
+        (
+            "access",
+            r"\bGRANT\s+(?:ALL|\w*admin\w*|pg_(?:read|write|execute)\w+)\b[^;]*\bTO\b|"
+            r"\b(?:CREATE|ALTER)\s+(?:USER|ROLE|LOGIN)\b[^;]*\b(?:SUPERUSER|PASSWORD|IDENTIFIED|CREATEROLE)\b|"
+            r"\bALTER\s+SERVER\s+ROLE\b",
+        ),
+        (
+            "tracks",
+            r"\bALTER\s+TABLE\b[^;]*\bDISABLE\s+(?:TRIGGER|ROW\s+LEVEL)|\bSET\s+session_replication_role\s*=|"
+            r"\bDISABLE\s+TRIGGER\b|\b(?:pgaudit\.log|log_statement)\s*=\s*'?(?:none|off)|"
+            r"\bDROP\s+(?:EVENT\s+)?TRIGGER\b[^;]*audit|\bSET\s+(?:GLOBAL\s+)?(?:general_log|sql_log_bin)\s*=\s*0",
+        ),
+        (
+            "dynamic",
+            r"\b(?:COPY|\\copy)\b[^;]{0,400}\b(?:FROM|TO)\s+PROGRAM\b|(?<=\n)[ \t]*\\!|^\\!|"
+            r"\bxp_cmdshell\b|\bsys_exec\s*\(|\bLANGUAGE\s+'?(?:c|plpython\w*u|plperlu|plsh)\b|\bINTO\s+(?:OUT|DUMP)FILE\b|\bLOAD\s+'|"
+            r"\blo_export\s*\(|\bpg_read_(?:binary_)?file\s*\(|\bdblink\w*\s*\(\s*'[^']*host|"
+            r"\bload_extension\s*\(|\bEXECUTE\s+(?:convert_from|decode)\s*\(",
+        ),
+    )
+)  # fmt: skip
+_EMBEDDED_SQL = re.compile(
+    r"\b(?:psql|mysql|mariadb|sqlite3|sqlcmd|clickhouse-client|duckdb)\b[^\n]*<<-?\s*[\"']?(?P<end>\w+)"
+    r"[\"']?[^\n]*\n(?P<code>.*?)^\s*(?P=end)\s*$|"
+    r"\.(?:execute|executescript|executemany|query|raw|exec)\(\s*(?:text\(\s*)?[frb]{0,2}"
+    r"(?P<q>\"\"\"|'''|\"|'|`)(?P<said>[\s\S]*?)(?P=q)",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def find_sql_actions(path: str, text: str) -> Iterator[SkillAction]:
+    suffix = PurePosixPath(path).suffix.casefold()
+    if suffix in (".sql", ".psql", ".ddl", ".plsql"):
+        yield from _read_sql(path, text[:MAX_SQL_CHARS], 1)
+    elif suffix in (".sh", ".bash", ".py", ".js", ".mjs", ".ts", ".rb", ".php", ".pl", ".go"):
+        whole = text[:MAX_SQL_CHARS]
+        for found in _EMBEDDED_SQL.finditer(whole):
+            code = found["code"] or found["said"] or ""
+            yield from _read_sql(path, code, whole.count("\n", 0, found.start()) + 1, whole)
+
+
+def _read_sql(path: str, code: str, first: int, around: str = "") -> Iterator[SkillAction]:
+    """What the skill itself has made, it may take away again."""
+    bare = split_long_lines(_SQL_COMMENT.sub(lambda found: "\n" * found[0].count("\n"), code))
+    own = {each[1].casefold() for each in _CREATED_OBJECT.finditer(around or bare)}
+    for kind, pattern in _SQL_ACTION_PATTERNS:
+        for found in pattern.finditer(bare):
+            thing = next((each for each in found.groupdict().values() if each), "").casefold()
+            scratch = thing in own or bool(re.search(r"te?mp|staging|scratch|_new$|_old$", thing))
+            if not scratch:
+                line = first + bare.count("\n", 0, found.start())
+                shown = " ".join(found[0].split())
+                yield SkillAction(kind=kind, file=path, line=line, detail=shown)
+                break
+
+
+_WRITTEN_PATH = re.compile(
+    r"(?<![\d&<>-])(?:&|\d)?>>?\|?\s*[\"']?([^\s\"'&;|()<>]+)|\btee\s+(?:-\w+\s+)*[\"']?([^\s\"';|]+)|"
+    r"\b(?:cp|mv|ln|install|rsync)\s+(?:[^\n;|&]*\s)?[\"']?([^\s\"';|&]+)[\"']?\s*(?:$|[;|&)])|"
+    r"\b(?:sed|perl)\s+(?:-\S+\s+)*-\S*i\S*\s+(?:[^\n;|&]*\s)[\"']?([^\s\"';|&]+)|"
+    r"\s(?:-o|-O|--output|--output-document)[= ]?[\"']?([^\s\"';|&]+)|\bof=([^\s;|&]+)"
+)
+_NETWORK_COMMAND = re.compile(
+    r"(?:^|[;|&(`!]\s*|\b(?:sudo|then|do|else|RUN|exec|nohup|time|xargs|if|while)\s+(?:-\S+\s+)*)(?:curl|wget|nc|ncat|netcat|socat|telnet|ssh|scp|sftp|ftp|rsync|http|https|aria2c)\s|/dev/(?:tcp|udp)/"
+)
+_SENDING_OPTION = re.compile(
+    r"\s(?:-\w*[dFT]|--data\S*|--form\S*|--upload-file|--json|--post-(?:data|file)\S*|--body-\w+)[\s=@\"']|-X\s*(?:POST|PUT|PATCH)|"
+    r"\|\s*(?:curl|nc|ncat|netcat|socat|ssh|telnet|openssl)\b|/dev/(?:tcp|udp)/|\b(?:scp|sftp|ftp)\b|\b(?:nc|ncat|socat)\s"
+)
+_LOCAL_DATA = re.compile(r"@[\w~$./\"'{-]|\$\(|`|\$\{?\w+|<\s*\S|\|\s*(?:curl|nc|ncat|socat|ssh)")
+_HOST_ARGUMENT = re.compile(
+    r"/dev/(?:tcp|udp)/([\w.$-]+)|\b(?:nc|ncat|netcat|telnet)\s+(?:-\S+\s+)*([\w-]+(?:\.[\w-]+)+)|"
+    r"\b(?:scp|rsync|sftp|ssh)\b[^\n;|]*?[\s@]([\w-]+(?:\.[\w-]+)+)(?::|\s|$)|"
+    r"\b(?:curl|wget|http)\b[^\n;|]*\s[\"']?([\w-]+(?:\.[\w-]+)+)[/\"'\s]"
+)
+_DNS_LOOKUP = re.compile(
+    r"\b(?:dig|kdig|delv|nslookup|host|ping6?|drill|getent\s+\w+|resolvectl|systemd-resolve|"
+    r"traceroute|tracepath|mtr|avahi-resolve\S*|Resolve-DnsName)\b"
+    r"[^\n;|$]{0,200}\$[^\n;|]{0,200}?\.([\w-]+\.[\w.-]+)"
+)
+_REMOVAL_COMMAND = re.compile(
+    r"(?:^|[\s;|&(`])(?:rm\s+(?:-\S+\s+)*-\w*[rR]\w*\s+([^\n;|&]+)|find\s+((?:[^\s-]\S*\s+)+)[^\n;|]*(?:-delete\b|-exec\s+(?:rm|shred)\b)|"
+    r"shred\s+([^\n;|&]+)|git\s+clean\s+-\w*f\w*x?(\w*))"
+)
+_OUTPUT_PATH = re.compile(
+    r"(?:^|[/_\W])(?:tmp|temp|tmp\w*|tmpdir|out|output|build|dist|cache|\.cache|work|workdir|target|scratch|stag\w*|node_modules|"
+    r"__pycache__|\.venv|venv|env|coverage|htmlcov|lists|unpacked|extract\w*|dest\w*|test\w*|\.terraform|\.next|\.git/\S+)(?:[/_\W]|$)",
+    re.IGNORECASE,
+)
+_TEMPORARY_SCRIPT = re.compile(
+    r"\b(\w+)=[\"']?(?:\$\(|`)\s*mktemp\b[\s\S]{0,2000}?(?:^|[;&|]\s*)(?:\.|source|bash|sh|python3?|perl|exec|chmod\s+\S+)"
+    r"\s+[\"']?\$\{?\1\b",
+    re.MULTILINE,
+)
+_DOWNLOAD_TO_FILE = re.compile(
+    r"\b(?:curl|wget|aria2c|fetch)\b(?P<how>[^\n;|]*?)"
+    r"(?:\s-\w*[oO]\s*|--output(?:-document)?[= ]|>\s*)"
+    r"[\"']?(?P<file>(?!/dev/null|-)[^\s\"';|&>]+)(?P<rest>[^\n;|]*)"
+)
+MAX_DOWNLOADS = 40
+_KINDS_ANYWHERE = ("access", "trust", "tracks", "names", "proxy", "agent", "money", "stays", "spies",
+                "floods", "shadows", "unreadable")  # fmt: skip
+_KINDS_IN_SCRIPTS = ("privilege", "workflows", "listens", "dynamic", "environment", "destroys", "asks",
+               "unprotects")  # fmt: skip
+"""A command in the text is read by whoever takes the skill in; a script mostly is not."""
+
+
+def find_shell_actions(
+    file: str, passage: ShellPassage, *, in_document: bool = False
+) -> Iterator[SkillAction]:
+    """`shown`: a fence of the text itself, which its reader sees."""
+    for number, line in join_continued_lines(unfold_shell(passage.text)):
+        if line.lstrip().startswith("#"):
+            continue
+        at = passage.line + number
+        if load_patterns("shell", "trusted_installers")[0].pattern.search(line):
+            continue
+        for kind in _KINDS_ANYWHERE if in_document else (*_KINDS_ANYWHERE, *_KINDS_IN_SCRIPTS):
+            if found := load_patterns("shell_deeds", kind)[0].pattern.search(line):
+                deed = SkillAction(
+                    kind=kind, file=file, line=at, detail=found[0].strip(), in_document=in_document
+                )
+                yield from () if _runs_caller_argument(kind, line, passage.text) else (deed,)
+        if not in_document and (secret := _find_secret_path(line)):
+            yield SkillAction(kind="credentials", file=file, line=at, detail=secret)
+        yield from _find_writes(file, at, line, in_document)
+        if not in_document:
+            yield from _find_removals(file, at, line)
+        yield from _find_network_actions(file, at, line, in_document)
+
+    if not in_document:
+        yield from _find_download_and_run(
+            file, passage.line, split_long_lines(unfold_shell(passage.text))
+        )
+    if made := _TEMPORARY_SCRIPT.search(passage.text):
+        at = passage.line + passage.text.count("\n", 0, made.start())
+        yield SkillAction(
+            kind="unreadable", file=file, line=at, detail=" ".join(made[0].split())[-60:]
+        )
+
+
+def _runs_caller_argument(kind: str, line: str, text: str) -> bool:
+    """A command that whoever calls the script has written themselves."""
+    run = re.search(r"sh\s+-c\s+[\"']?\$\{?(\w+)", line) if kind == "dynamic" else None
+    return bool(run and re.search(rf"\b{run[1]}=[\"']?\$\{{?[1-9@*]", text))
+
+
+def find_settings_actions(file: str, text: str) -> Iterator[SkillAction]:
+    """Rights that settings give away, to whoever puts them in force."""
+    for kind in ("access", "privilege", "trust", "unreadable", "unprotects"):
+        pattern = re.compile(
+            load_patterns("shell_deeds", f"settings_{kind}")[0].pattern.pattern, re.I | re.M
+        )
+        if found := pattern.search(text):
+            at = text.count("\n", 0, found.start()) + 1
+            yield SkillAction(kind=kind, file=file, line=at, detail=" ".join(found[0].split()))
+
+
+def _find_download_and_run(file: str, first: int, text: str) -> Iterator[SkillAction]:
+    """What is fetched into a file, and that file is run: code that nobody has read."""
+    for found in list(_DOWNLOAD_TO_FILE.finditer(text))[:MAX_DOWNLOADS]:
+        name = re.escape(found["file"].rpartition("/")[2])
+        runs = re.compile(
+            rf"(?:^|[;&|(]\s*|\b(?:sudo|exec|nohup|then|do)\s+)(?:[-@+!]*\S*\b(?:ba|z|da|k)?sh\s+|"
+            rf"\S*\bpython3?\s+|\S*\bperl\s+|node\s+|source\s+|\.\s+|chmod\s+\S+\s+|-?)"
+            rf"[\"']?(?:[\w.$~{{}}/-]*/)?{name}(?![\w.])",
+            re.MULTILINE,
+        )
+        if runs.search(text, found.end()):
+            words = f"{found['how']} {found['rest']}"
+            if load_patterns("shell", "trusted_installers")[0].pattern.search(words):
+                continue
+            at = first + text.count("\n", 0, found.start())
+            shown = " ".join(found[0].split())[:80]
+            yield SkillAction(
+                kind="brings", file=file, line=at, detail=shown, host=find_host(words) or "?"
+            )
+
+
+def _find_secret_path(line: str) -> str:
+    """A place where secrets lie, unless it is only a key to log in with."""
+    rest = re.sub(r"\b(?:ssh|scp|rsync|sftp|ssh-copy-id|ssh-add|ssh-keygen|git)\b[^\n]*", "", line)
+    found = load_patterns("shell", "secret_anywhere")[0].pattern.search(rest)
+    return found[0].strip() if found else ""
+
+
+def _find_writes(file: str, at: int, line: str, shown: bool) -> Iterator[SkillAction]:
+    for found in _WRITTEN_PATH.finditer(line):
+        path = next((each for each in found.groups() if each), "")
+        path = re.sub(r"^(?:\$HOME|\$\{HOME\}|/root|/home/\w+)(?=/)", "~", path)
+        for kind in ("agent", "workflows", "names", "access", "stays", "tracks", "privilege"):
+            if path and load_patterns("places", kind)[0].pattern.search(path):
+                yield SkillAction(
+                    kind=kind, file=file, line=at, detail=f"writes {path}", in_document=shown
+                )
+                break
+
+
+def _find_removals(file: str, at: int, line: str) -> Iterator[SkillAction]:
+    for found in _REMOVAL_COMMAND.finditer(line):
+        target = next((each for each in found.groups() if each), "")
+        narrow = target.startswith(".") and "-name" in found[0]
+        for each in re.sub(r"\s\d?>\S+|[\"']", " ", target).split():
+            here = re.fullmatch(r"(?![./~*]+$)[\w.*-][\w./*-]*", each)
+            if (
+                not narrow
+                and not here
+                and not each.startswith("-")
+                and not _OUTPUT_PATH.search(each)
+            ):
+                path = re.sub(r"^(?:\$HOME|\$\{HOME\})(?=/|$)", "~", each)
+                yield SkillAction(
+                    kind="delete", file=file, line=at, detail=found[0].strip(), removed_path=path
+                )
+
+
+def _find_network_actions(file: str, at: int, line: str, shown: bool) -> Iterator[SkillAction]:
+    lookup = _DNS_LOOKUP.search(line)
+    if not _NETWORK_COMMAND.search(line) and not lookup:
+        return
+    bare = _HOST_ARGUMENT.search(line)
+    host = (lookup[1] if lookup else find_host(line)) or next(
+        (each for each in (bare.groups() if bare else ()) if each), ""
+    )
+    sends = (
+        bool(lookup)
+        or bool(_SENDING_OPTION.search(line))
+        or bool(re.search(r"\?\S*=\S*\$|/\$\(", line))
+    )
+    if shown:
+        sends = sends and bool(_LOCAL_DATA.search(line.replace(host, "")))
+    yield SkillAction(
+        kind="network", file=file, line=at, detail=line.strip()[:80], host=host.casefold(),
+        sends=sends, in_document=shown,
+    )  # fmt: skip

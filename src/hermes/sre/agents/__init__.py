@@ -1,1 +1,0 @@
-"""Models at work on an incident: looking side by side, judging, mending."""

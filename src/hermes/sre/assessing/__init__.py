@@ -1,1 +1,0 @@
-"""Is anything wrong at all? Looks at the whole host, and what they come to."""

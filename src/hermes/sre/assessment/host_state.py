@@ -1,0 +1,214 @@
+"""Looks at a whole host that change nothing, and what they print read into values.
+
+The shell digests logs where they lie: a log of gigabytes costs as much as a short one.
+"""
+
+import re
+from pathlib import Path
+from typing import Literal
+
+from msgspec.structs import replace
+
+from hermes.core.messages import ToolCall, Value
+from hermes.core.run_ids import new_id
+from hermes.skills.playbook.commands import ExecuteCall, parse_terminal_result
+
+SCRIPTS_FOLDER = Path(__file__).parent / "looks"
+ScriptName = Literal["state", "logs", "words", "checks"]
+
+
+def read_script(name: ScriptName) -> str:
+    """The shell of a look. `words` is `logs` with what was said, and read only where it can lead to
+    an all-clear: a run's own words are suspect after those of strangers."""
+    if name == "words":
+        return read_script("logs").replace("words=0", "words=1")
+    return (SCRIPTS_FOLDER / f"{name}.sh").read_text(encoding="utf-8").strip()
+
+
+class UnitState(Value, kw_only=True, frozen=True):
+    name: str
+    active: str = ""
+    restarts: int = 0
+    pid: int = 0
+    rss: int = 0
+    up: int = 0
+
+
+class LogSummary(Value, kw_only=True, frozen=True):
+    """What the end of one unit's log comes to."""
+
+    unit: str
+    lines: int = 0
+    errors: int = 0
+    after: int = 0
+    """Good lines since the last bad one."""
+    asked: int = 0
+    bad: int = 0
+    died: int = 0
+    runs: dict[str, tuple[tuple[str, int], ...]] = {}
+    """By path: S and F for answers that were right and not, run after run."""
+    said: tuple[str, ...] = ()
+    last: str = ""
+
+
+class HostState(Value, kw_only=True, frozen=True):
+    units: tuple[UnitState, ...] = ()
+    full: tuple[str, ...] = ()
+    busy: tuple[int, ...] = ()
+    expired: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
+    memory: int | None = None
+    """Percent that is left."""
+    disks: dict[str, int] = {}
+    unchecked: str = ""
+    """Why the services could not be listed; empty when they were."""
+
+
+class MonitorConfig(Value, kw_only=True, frozen=True):
+    """A file of settings that has a limit in it."""
+
+    unit: str
+    file: str
+    lines: tuple[str, ...] = ()
+
+
+class HostObservation(Value, kw_only=True, frozen=True):
+    """One look at all of it."""
+
+    state: HostState
+    logs: dict[str, LogSummary] = {}
+    checks: tuple[MonitorConfig, ...] = ()
+
+
+_MAX_DISK_PERCENT, _MAX_SHM_PERCENT, _MIN_FREE_KB = 90, 60, 1024
+_UNCHECKED_LINE = re.compile(r"^unchecked=(.{1,160})", re.MULTILINE)
+_KEY_VALUE = re.compile(r"([A-Za-z]+)=(\S*)")
+
+
+def parse_host_state(text: str) -> HostState:
+    units, full, busy, expired, ports, disks = [], [], [], [], [], {}
+    memory = None
+    for line in text.splitlines():
+        kind, _, rest = line.partition("=")
+        found = dict(_KEY_VALUE.findall(line))
+        if kind == "unit":
+            units.append(_parse_unit(rest.split()[0], found))
+        elif kind in ("disk", "inodes"):
+            used, free = _parse_int(found.get("used")), _parse_int(found.get("free", "9999999"))
+            where = found[kind]
+            limit = _MAX_SHM_PERCENT if where == "/dev/shm" else _MAX_DISK_PERCENT
+            if used >= limit or (kind == "disk" and free < _MIN_FREE_KB):
+                full.append(where)
+            if kind == "disk":
+                disks[where] = used
+        elif kind == "busy":
+            busy.append(_parse_int(found["busy"]))
+        elif kind == "expired":
+            expired.append(rest)
+        elif kind == "port":
+            ports.append(_parse_int(rest))
+        elif kind == "memory":
+            memory = _parse_int(rest)
+    return HostState(
+        units=tuple(units),
+        full=tuple(dict.fromkeys(full)),
+        busy=tuple(busy),
+        expired=tuple(expired),
+        ports=tuple(ports),
+        memory=memory,
+        disks=disks,
+        unchecked=why[1] if (why := _UNCHECKED_LINE.search(text)) else "",
+    )
+
+
+def parse_log_summaries(text: str) -> dict[str, LogSummary]:
+    """A unit's name stands alone on its line: beside the words of its log it would read as said."""
+    found: dict[str, LogSummary] = {}
+    unit = ""
+    for line in text.splitlines():
+        kind, _, rest = line.partition("=")
+        log = found.get(unit, LogSummary(unit=unit))
+        if kind == "log":
+            unit = rest
+            found[unit] = LogSummary(unit=unit)
+        elif kind == "count":
+            counts = {name: _parse_int(value) for name, value in _KEY_VALUE.findall(line)}
+            counts["lines"] = counts.pop("count", 0)
+            found[unit] = replace(log, **counts)
+        elif kind == "runs":
+            path, _, marks = rest.partition(" ")
+            pairs = tuple(
+                (mark[0], _parse_int(mark[2:])) for mark in marks.split() if mark[1:2] == ":"
+            )
+            found[unit] = replace(log, runs={**log.runs, path: pairs} if pairs else log.runs)
+        elif kind == "said":
+            found[unit] = replace(log, said=(*log.said, rest))
+        elif kind == "last":
+            found[unit] = replace(log, last=rest)
+    return found
+
+
+def parse_monitors(text: str) -> list[MonitorConfig]:
+    found: list[MonitorConfig] = []
+    lines: list[str] = []
+    unit = file = ""
+    for line in [*text.splitlines(), "check= "]:
+        if line.startswith("check="):
+            if file:
+                found.append(MonitorConfig(unit=unit, file=file, lines=tuple(lines)))
+            unit, _, file = line.removeprefix("check=").partition(" ")
+            lines = []
+        else:
+            lines.append(line.strip())
+    return found
+
+
+def _parse_unit(name: str, found: dict[str, str]) -> UnitState:
+    return UnitState(
+        name=name,
+        active=found.get("ActiveState", ""),
+        restarts=_parse_int(found.get("NRestarts")),
+        pid=_parse_int(found.get("MainPID")),
+        rss=_parse_int(found.get("rss")),
+        up=_parse_int(found.get("up")),
+    )
+
+
+def _parse_int(text: str | None) -> int:
+    return int(text) if text and text.isdigit() else 0
+
+
+MAX_ERROR_CHARS = 160
+_REQUEST_LINE = re.compile(r"\b(?:GET|POST|PUT|DELETE|PATCH|HEAD) /")
+"""That an answer was bad is known; why it was, other lines tell."""
+LAST_ERROR_TIMEOUT_S = 15.0
+
+
+class LastError(Value, kw_only=True, frozen=True):
+    unit: str
+    line: str
+    call: str
+    """The look that showed it."""
+
+    def __str__(self) -> str:
+        return f"{self.unit.removesuffix('.service')} says: {self.line}"
+
+
+async def read_last_error(execute: ExecuteCall, service: str) -> LastError | None:
+    """The last complaint in the log of this service, else in the log that complains most."""
+    command = read_script("words")
+    call = ToolCall(
+        new_id("assess"), "terminal", {"command": command, "timeout": LAST_ERROR_TIMEOUT_S}
+    )
+    result = parse_terminal_result(await execute(call), command, 0.0)
+    if result.status != "ok" or result.timed_out:
+        return None
+    complaining = [log for log in parse_log_summaries(result.output).values() if log.said]
+    if not complaining:
+        return None
+    own = [log for log in complaining if log.unit.removesuffix(".service") == service]
+    log = own[0] if own else max(complaining, key=lambda each: each.errors)
+    telling = [line for line in log.said if not _REQUEST_LINE.search(line)] or log.said
+    return LastError(
+        unit=log.unit, line=" ".join(telling[-1].split())[:MAX_ERROR_CHARS], call=call.id
+    )

@@ -1,0 +1,275 @@
+"""One look at one thing, with a deadline of its own: a check that hangs has failed."""
+
+import re
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+import anyio
+from msgspec.structs import replace
+
+from hermes.core.errors import EnvironmentFailed
+from hermes.core.messages import ToolCall, ToolResult, Value
+from hermes.core.protocols import Environment
+from hermes.core.run_ids import new_id
+from hermes.skills.playbook.commands import find_unmet_expectation, parse_terminal_result
+from hermes.skills.playbook.schema import PlaybookCheck
+from hermes.sre.incident import IncidentDetails
+from hermes.sre.probes.discovery import discover_probes
+from hermes.sre.probes.evaluation import ProbeVerdict, judge_probe
+from hermes.sre.probes.probe import STATE_LABEL, Probe
+from hermes.sre.probes.probe_runner import run_probes
+from hermes.sre.probes.shell_command import shell_command_of
+from hermes.sre.settings import ProbeSettings
+
+Execute = Callable[[ToolCall], Awaitable[ToolResult]]
+"""The executor with its context: looks up, decides, asks, runs, records."""
+TERMINAL_TOOL = "terminal"
+TIMEOUT_GRACE_S = 2.0
+"""Seconds for the place itself to end a command that ran out of time."""
+
+
+class CheckResult(Value, kw_only=True, frozen=True):
+    check: str
+    ok: bool
+    unknown: bool = False
+    """It could not be asked, which is neither well nor broken."""
+    detail: str = ""
+    call_id: str = ""
+    service: str = ""
+    """Whose trouble it shows, where that is known."""
+    proves: bool = True
+    """False where it passes, or would pass, whatever the cause: a restart resets the counter that
+    it reads, or the log that it reads has nothing new."""
+    counter: bool = False
+    """It fails because of a count of restarts: evidence only once the unit outlives its past."""
+
+
+async def run_check(
+    check: PlaybookCheck, execute: Execute, *, timeout: float = 10.0
+) -> CheckResult:
+    patience = min(check.timeout, timeout)
+    call = ToolCall(new_id("look"), TERMINAL_TOOL, {"command": check.command, "timeout": patience})
+    with anyio.move_on_after(patience + TIMEOUT_GRACE_S):
+        result = await execute(call)
+        end = parse_terminal_result(result, check.command, 0.0)
+        if result.status != "ok":
+            why = f"could not be asked: {end.output[:200]}"
+        elif end.timed_out:
+            why = f"gave no answer within {patience:g} s"
+        else:
+            why = find_unmet_expectation(end, check.expect)
+        detail = why or _last_line(end.output)
+        return CheckResult(check=check.name, ok=not why, detail=detail, call_id=call.id)
+    why = f"gave no answer within {patience:g} s"
+    return CheckResult(check=check.name, ok=False, detail=why, call_id=call.id)
+
+
+async def run_checks(
+    checks: tuple[PlaybookCheck, ...],
+    execute: Execute,
+    *,
+    timeout: float = 10.0,
+    concurrency: int = 8,
+) -> tuple[CheckResult, ...]:
+    """Side by side, in their order."""
+    seats, seen = anyio.Semaphore(concurrency), dict[int, CheckResult]()
+
+    async def one(number: int, check: PlaybookCheck) -> None:
+        async with seats:
+            seen[number] = await run_check(check, execute, timeout=timeout)
+
+    async with anyio.create_task_group() as group:
+        for number, check in enumerate(checks):
+            group.start_soon(one, number, check)
+    return tuple(seen[number] for number in range(len(checks)))
+
+
+def _last_line(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return lines[-1][:120] if lines else "as expected"
+
+
+MAX_CHECKS = 16
+_MAX_GUARD_UNITS = 6
+"""Units that others live on: seen to be undisturbed."""
+_SERVICE_LABELS = ("service", "job", "unit", "name", "app", "container", "check")
+_SPACE_WORDS = re.compile(
+    r"disk|space|full|inode|file ?system|volume|upload|stor(e|ing)|write", re.I
+)
+_TLS_WORDS = re.compile(r"tls|ssl|cert|https|handshake|expir", re.I)
+_LATENCY_WORDS = re.compile(r"slow|latency|p9\d|response time|takes too long", re.I)
+_CPU_WORDS = re.compile(r"\bcpu\b|saturat|busy|burn(s|ing)? a core|load average", re.I)
+_JOB_WORDS = re.compile(r"cron|job|backup|nightly|schedul|stale|fresh|report|renew", re.I)
+
+
+def check_of_probe(probe: Probe) -> PlaybookCheck:
+    """The same command, in a shell of its own; fine is exit code 0."""
+    command = f"(\n{shell_command_of(probe).strip()}\n)"
+    return PlaybookCheck(name=probe.name, command=command, timeout=max(probe.timeout, 5.0))
+
+
+def checks_for(details: IncidentDetails, probes: Sequence[Probe]) -> tuple[PlaybookCheck, ...]:
+    """Those that concern the case: its service, its ports, and what everything stands on."""
+    return tuple(check_of_probe(probe) for probe in relevant_probes(details, probes)[:MAX_CHECKS])
+
+
+def triggers_for(details: IncidentDetails, probes: Sequence[Probe]) -> tuple[str, ...]:
+    """Commands that may be set off again to tell a cure from relief; they take the common road."""
+    own = _named_services(details, probes, _named_ports(details))
+    found = (each.trigger for each in probes if each.trigger and each.service in own)
+    return tuple(dict.fromkeys(found))
+
+
+def relevant_probes(details: IncidentDetails, probes: Sequence[Probe]) -> tuple[Probe, ...]:
+    words = details.facts.combined_text
+    ports = _named_ports(details)
+    services = _named_services(details, probes, ports)
+    near = {each.service for each in probes if ports & set(_ports_of(each))}
+    own = [
+        _with_latency_limit(each, words)
+        for each in probes
+        if _is_relevant(each, services, words) or ports & set(_ports_of(each))
+    ]
+    if _CPU_WORDS.search(words):
+        own += [_unit_cpu_probe(each) for each in own if each.kind == "unit" and not each.status]
+    others = [
+        each
+        for each in probes
+        if each.kind == "unit" and each.service and each.service not in services | near
+    ]
+    broken = [each for each in others if each.labels.get(STATE_LABEL) == "failing"]
+    if not any(each.service in services for each in own):
+        own += broken  # it names nobody we know; else what failed elsewhere may have for ages
+    guards = [each for each in others if each.labels.get(STATE_LABEL) != "failing"]
+    whole = [each for each in probes if _is_host_wide(each, words)]
+    return tuple({each.name: each for each in (*own, *whole, *guards[:_MAX_GUARD_UNITS])}.values())
+
+
+def _named_ports(details: IncidentDetails) -> frozenset[str]:
+    return frozenset(re.findall(r":(\d{2,5})\b", details.facts.combined_text))
+
+
+def _named_services(
+    details: IncidentDetails, probes: Sequence[Probe], ports: frozenset[str]
+) -> frozenset[str]:
+    """Whom the alert is about: by name or label; else by a port; else by its words.
+
+    A name goes before a port: somebody else may have taken it.
+    """
+    words = details.facts.combined_text
+    said = {details.service, *(details.labels.get(key, "") for key in _SERVICE_LABELS)} - {""}
+    said |= {each.removesuffix(".service") for each in said}
+    known = {each.service for each in probes if each.service}
+    if known & said:
+        return frozenset(said)
+    if at := {each.service for each in probes if each.service and ports & set(_ports_of(each))}:
+        return frozenset(at | said)
+    return frozenset(
+        each for each in known if re.search(rf"(?<![\w-]){re.escape(each)}(?![\w-])", words)
+    )
+
+
+def _ports_of(probe: Probe) -> Iterator[str]:
+    if probe.kind in ("port", "http", "tls", "postgres", "redis", "mysql"):
+        yield from re.findall(
+            r"(?:^|:)(\d{2,5})(?:/|$)", probe.what.partition("//")[2] or probe.what
+        )
+
+
+def _is_relevant(probe: Probe, services: frozenset[str], words: str) -> bool:
+    if probe.kind in ("log", "certificate"):
+        return probe.kind == "certificate" and bool(_TLS_WORDS.search(words))
+    if probe.kind == "cron":
+        named = any(name in probe.what for name in services)
+        return named or bool(_JOB_WORDS.search(words))
+    if probe.kind in ("postgres", "redis", "mysql"):
+        return True
+    return bool(probe.service) and probe.service in services
+
+
+def _with_latency_limit(probe: Probe, words: str) -> Probe:
+    if probe.kind == "http" and probe.limit is None and _LATENCY_WORDS.search(words):
+        return replace(probe, limit=1.0)
+    return probe
+
+
+def _unit_cpu_probe(unit: Probe) -> Probe:
+    name = f"cpu-{unit.name}"[:48]
+    return Probe(name=name, kind="cpu", what=unit.what, service=unit.service, limit=50.0)
+
+
+def _is_host_wide(probe: Probe, words: str) -> bool:
+    """A disk that was nearly full for weeks is not what this case is about, unless it says so."""
+    if probe.kind not in ("disk", "inodes"):
+        return False
+    return probe.labels.get(STATE_LABEL) != "failing" or bool(_SPACE_WORDS.search(words))
+
+
+IndependentChecks = Callable[[], Awaitable[Sequence[CheckResult]]]
+"""One look at everything that concerns a case."""
+FILE_PROBE_KINDS = ("certificate", "cron", "log")
+"""Kinds of probes that read a file which a fixer may write: what the file says is no evidence."""
+_UNIT_RUNS = re.compile(r"\bis (active|reloading)\b")
+_NO_RECENT_REQUESTS = re.compile(r"\bof 0 recent answers\b|\bnobody asked lately\b")
+
+
+def no_independent_checks(details: IncidentDetails) -> IndependentChecks:
+    async def see() -> Sequence[CheckResult]:
+        return ()
+
+    return see
+
+
+async def open_independent_checks(
+    details: IncidentDetails, environment: Environment, probes: Sequence[Probe] = ()
+) -> IndependentChecks:
+    """Those of the watch; where it has none for this, what a look around finds on the spot."""
+    mine = relevant_probes(details, probes)
+    if not any(each.service for each in mine):
+        found = await discover_probes(environment)
+        mine = relevant_probes(details, (*probes, *found.probes))
+    return checks_of_probes(mine[:MAX_CHECKS], environment)
+
+
+def checks_of_probes(probes: Sequence[Probe], environment: Environment) -> IndependentChecks:
+    settings = ProbeSettings()
+
+    async def see() -> Sequence[CheckResult]:
+        try:
+            readings = await run_probes(environment, probes)
+        except EnvironmentFailed as error:
+            return [CheckResult(check=each.name, ok=False, detail=str(error)) for each in probes]
+        return [
+            check_result_of(each, judge_probe(each, readings[each.name], (), settings))
+            for each in probes
+        ]
+
+    return see
+
+
+def check_result_of(probe: Probe, verdict: ProbeVerdict) -> CheckResult:
+    return CheckResult(
+        check=verdict.probe,
+        ok=verdict.state == "fine",
+        unknown=verdict.state == "unknown",
+        detail=verdict.detail[:200],
+        service=probe.service,
+        proves=_is_evidence(probe, verdict),
+        counter=_is_restart_count(probe, verdict),
+    )
+
+
+def _is_evidence(probe: Probe, verdict: ProbeVerdict) -> bool:
+    """Whether its answer depends on what is wrong, and not on what a fixer does on the way."""
+    if probe.kind in FILE_PROBE_KINDS:
+        return False
+    if _is_restart_count(probe, verdict):  # another restart resets it
+        return False
+    if probe.kind == "answers":  # nobody asked since, so nothing was seen to work
+        return verdict.state != "fine" or not _NO_RECENT_REQUESTS.search(verdict.detail)
+    return True
+
+
+def _is_restart_count(probe: Probe, verdict: ProbeVerdict) -> bool:
+    """It fails because a unit that runs was restarted."""
+    failing = probe.kind == "unit" and verdict.state == "failing"
+    return failing and _UNIT_RUNS.search(verdict.detail) is not None

@@ -1,1 +1,0 @@
-"""The places that notices can go to today."""

@@ -1,0 +1,1 @@
+"""Notifications to people: composed from the event stream and retried until every sink has them."""

@@ -1,0 +1,226 @@
+"""Notices over HTTP: as signed JSON for programs, and in the manner of ntfy for phones."""
+
+import base64
+import hashlib
+import hmac
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import anyio
+import msgspec
+
+from hermes.core.errors import SettingsError
+from hermes.core.events.operations import NotificationQueued
+from hermes.sre.notifications.http_post import http_post
+from hermes.sre.notifications.sink_protocol import (
+    DeliveryError,
+    NotificationSink,
+    SinkFilter,
+    notification_payload,
+    notification_title,
+)
+from hermes.sre.reports.markdown import one_line, visible_text
+from hermes.sre.settings import NoticeSettings, SinkSettings
+
+NTFY_PRIORITIES = {"P0": "5", "P1": "4", "P2": "3", "P3": "2"}
+NTFY_TAGS = {
+    "declared": "rotating_light",
+    "update": "hourglass",
+    "approval-needed": "question",
+    "resolved": "white_check_mark",
+    "escalated": "loudspeaker",
+    "briefing": "clipboard",
+    "health": "zzz",
+}
+MAX_NTFY_BYTES = 4_000
+"""Bytes of a message; ntfy makes a file of what is longer."""
+
+
+class WebhookSink:
+    """With a secret the body is signed: `sha256=` HMAC of the time, a full stop, and the body."""
+
+    def __init__(self, url: str, *, name: str = "webhook", secret: str = "", timeout: float = 10.0):
+        self.name, self._url, self._secret, self._timeout = name, url, secret, timeout
+
+    async def send(self, notice: NotificationQueued, repeated: bool) -> None:
+        body = msgspec.json.encode(notification_payload(notice, repeated))
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "hermes-notices",
+            "Idempotency-Key": _ascii_header(notice.notice),
+        }
+        if self._secret:
+            stamp = str(int(time.time()))
+            headers |= {
+                "X-Hermes-Timestamp": stamp,
+                "X-Hermes-Signature": sign_body(self._secret, stamp, body),
+            }
+        await http_post(self._url, body, headers, timeout=self._timeout)
+
+
+class NtfySink:
+    def __init__(self, url: str, *, name: str = "ntfy", token: str = "", timeout: float = 10.0):
+        self.name, self._url, self._token, self._timeout = name, url, token, timeout
+
+    async def send(self, notice: NotificationQueued, repeated: bool) -> None:
+        quiet = notice.about in ("update", "briefing")
+        headers = {
+            "Title": _encode_header(notification_title(notice, repeated)),
+            "Priority": "2" if quiet else NTFY_PRIORITIES.get(notice.severity, "3"),
+            "Tags": NTFY_TAGS[notice.about],
+            "User-Agent": "hermes-notices",
+            "Content-Type": "text/plain; charset=utf-8",
+        }
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        text = visible_text(notice.text).encode()[:MAX_NTFY_BYTES].decode(errors="ignore")
+        await http_post(self._url, text.encode(), headers, timeout=self._timeout)
+
+
+def sign_body(secret: str, stamp: str, body: bytes) -> str:
+    mark = hmac.new(secret.encode(), stamp.encode() + b"." + body, hashlib.sha256)
+    return f"sha256={mark.hexdigest()}"
+
+
+def _encode_header(text: str) -> str:
+    """A header is one line of ASCII; anything else travels as an encoded word."""
+    line = one_line(text, 250)
+    if line.isascii():
+        return line
+    return f"=?UTF-8?B?{base64.b64encode(line.encode()).decode()}?="
+
+
+def _ascii_header(text: str) -> str:
+    return one_line(text, 200).encode("ascii", "replace").decode()
+
+
+class TerminalSink:
+    """`write` may block for as long as somebody has stopped the terminal: it has its own thread."""
+
+    name = "terminal"
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        self._write = write
+
+    async def send(self, notice: NotificationQueued, repeated: bool) -> None:
+        lines = [
+            f"{notice.at.astimezone():%H:%M:%S}  {one_line(notification_title(notice, repeated), 300)}"
+        ]
+        if notice.about != "update":
+            lines += [f"          {line}" for line in visible_text(notice.text).splitlines()]
+        text = "\n".join(lines) + "\n"
+        try:
+            await anyio.to_thread.run_sync(self._write, text, abandon_on_cancel=True)
+        except (OSError, ValueError) as error:  # closed, or its other end is gone
+            raise DeliveryError(f"the terminal is gone: {error}", permanent=True) from error
+
+
+MAX_LOG_BYTES = 5 * 2**20
+MAX_OLD_LOGS = 3
+
+
+class LogSink:
+    """`NAME.1` is the youngest of the older files."""
+
+    def __init__(self, path: Path, *, name: str = "log", max_bytes: int = MAX_LOG_BYTES) -> None:
+        self.name, self._path, self._largest = name, path, max_bytes
+
+    async def send(self, notice: NotificationQueued, repeated: bool) -> None:
+        line = msgspec.json.encode(notification_payload(notice, repeated)) + b"\n"
+        try:
+            await anyio.to_thread.run_sync(partial(self._append, line))
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            raise DeliveryError(f"{self._path.name} cannot be written: {why}") from error
+
+    def _append(self, line: bytes) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._rotate(len(line))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        descriptor = os.open(self._path, flags, 0o600)
+        try:
+            before = os.fstat(descriptor).st_size
+            try:
+                if os.write(descriptor, line) != len(line):
+                    raise OSError(28, "no space left for a whole line")
+            except OSError:
+                with suppress(OSError):
+                    os.ftruncate(descriptor, before)
+                raise
+        finally:
+            os.close(descriptor)
+
+    def _rotate(self, more: int) -> None:
+        try:
+            size = self._path.stat().st_size
+        except FileNotFoundError:
+            return
+        if size + more <= self._largest:
+            return
+        for number in range(MAX_OLD_LOGS - 1, 0, -1):
+            older = self._older(number)
+            if older.exists():
+                older.replace(self._older(number + 1))
+        self._path.replace(self._older(1))
+
+    def _older(self, number: int) -> Path:
+        return self._path.with_name(f"{self._path.name}.{number}")
+
+
+def open_sinks(
+    settings: NoticeSettings,
+    *,
+    home: Path,
+    secret: Callable[[str], str | None],
+    write: Callable[[str], object] | None = None,
+) -> Sequence[tuple[NotificationSink, SinkFilter]]:
+    """`write` shows a text on this terminal; None where nobody looks at one.
+
+    Raises `SettingsError` for a sink that could never work: better at the start than at night.
+    """
+    found: list[tuple[NotificationSink, SinkFilter]] = []
+    if write is not None:
+        found.append((TerminalSink(write), SinkFilter(sink=TerminalSink.name)))
+    if settings.log:
+        found.append((LogSink(home / settings.log), SinkFilter(sink="log")))
+    for each in settings.sinks:
+        sink = _open_sink(each, settings, home, secret)
+        least = "P3" if each.kind == "log" else each.severity
+        found.append((sink, SinkFilter(sink=sink.name, severity=least, about=each.about)))
+    names = [sink.name for sink, _ in found]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise SettingsError(
+            f"sre.notices.sinks: two are called {', '.join(twice)}; give each a `name` of its own"
+        )
+    return tuple(found)
+
+
+def _open_sink(
+    each: SinkSettings,
+    settings: NoticeSettings,
+    home: Path,
+    secret: Callable[[str], str | None],
+) -> NotificationSink:
+    name = each.name or each.kind
+    if each.kind == "log":
+        if not each.path:
+            raise SettingsError(f"sre.notices.sinks: the log {name!r} needs a `path`")
+        return LogSink(home / each.path, name=name)
+    if urlsplit(each.url).scheme not in ("http", "https"):
+        raise SettingsError(
+            f"sre.notices.sinks: {name!r} needs a `url` that begins with http:// or https://"
+        )
+    known = secret(each.secret_variable) if each.secret_variable else ""
+    if known is None:
+        raise SettingsError(
+            f"sre.notices.sinks: {name!r} needs the secret {each.secret_variable}; "
+            "put it into the environment or the file .env of the home folder"
+        )
+    if each.kind == "webhook":
+        return WebhookSink(each.url, name=name, secret=known, timeout=settings.timeout)
+    return NtfySink(each.url, name=name, token=known, timeout=settings.timeout)

@@ -1,0 +1,306 @@
+"""The words of each notice, from what the journal knows at that moment.
+
+Titles and texts are for phones and logs: one idea a line, and whatever others wrote is made one
+line of plain text first.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from hermes.core.events.approvals import ActionAnnounced, ApprovalRequested
+from hermes.core.events.incidents import AlertsJoined
+from hermes.core.events.operations import (
+    HealthMissed,
+    JournalInterrupted,
+    JournalResumed,
+    ReserveReleased,
+    ReserveRestored,
+)
+from hermes.core.messages import Value
+from hermes.sre.incident import Incident
+from hermes.sre.reports.markdown import one_line, visible_text
+from hermes.sre.reports.statements import cause_line, outcome_text, resolver_of
+from hermes.sre.reports.statistics import duration_statistics
+from hermes.sre.reports.times import format_duration, incident_times, ordinal
+
+MAX_TITLE_CHARS, MAX_LINE_CHARS, MAX_TEXT_CHARS = 120, 300, 4_000
+MAX_TITLED_PARTS, NAMES_PER_LINE = 10, 8
+"""Parts that are told with their titles; names on each line for the others."""
+MAX_COMBINED, MAX_COMBINED_TITLE_CHARS, MAX_NAMED_IN_TITLE = 60, 60, 3
+"""Notices that one names, and how much of each title when there are many."""
+OUTCOME_TITLES = {
+    "resolved": "✅ INCIDENT RESOLVED",
+    "recovered": "✅ RECOVERED",
+    "no-incident": "✅ NO INCIDENT",
+    "closed": "✅ INCIDENT CLOSED",
+    "escalated": "📣 INCIDENT ESCALATED",
+}
+
+
+class NotificationText(Value, frozen=True):
+    title: str
+    text: str = ""
+
+
+def render_declared(incident: Incident, *, again: str = "", before: str = "") -> NotificationText:
+    case = incident.details
+    what = "INCIDENT REOPENED" if again else "INCIDENT DECLARED"
+    seen = case.seen_before
+    lines = [
+        ("was", before),
+        ("why", again),
+        ("impact", incident.reason or "not measured yet"),
+        ("service", case.service),
+        ("since", f"{case.since:%Y-%m-%d %H:%M:%S} UTC" if case.since else ""),
+        ("seen before", f"this is the {ordinal(seen + 1)} time" if seen else ""),
+        ("follow", f"hermes incident watch {case.incident}"),
+    ]
+    return NotificationText(_title(f"🚨 {incident.severity} {what}", case.title), _lines(lines))
+
+
+def render_joined(incident: Incident, event: AlertsJoined) -> NotificationText:
+    """What became part of an incident that was about something else: each by name."""
+    parts = sorted(event.parts, key=lambda part: part.severity)
+    names = list(dict.fromkeys(part.name for part in parts))
+    lines = [(f"{part.severity} {part.name}", part.title) for part in parts[:MAX_TITLED_PARTS]]
+    others = [part.name for part in parts[MAX_TITLED_PARTS:]]
+    lines += [
+        ("also", ", ".join(others[start : start + NAMES_PER_LINE]))
+        for start in range(0, len(others), NAMES_PER_LINE)
+    ]
+    case = incident.details
+    lines.insert(0, ("part of", f"{case.incident}: {case.title}"))
+    lines.insert(1, ("why", event.why))
+    lines.insert(2, ("follow", f"hermes incident show {case.incident}"))
+    return NotificationText(
+        _title(f"🚨 {parts[0].severity} ALSO FAILING", ", ".join(names)), _lines(lines)
+    )
+
+
+def render_recovered(incident: Incident) -> NotificationText:
+    """The problem is over. By whose work is not known, and not said."""
+    event, case = incident.recovered, incident.details
+    assert event is not None  # asked of those that have recovered
+    escalated = incident.closed is not None and incident.closed.outcome == "escalated"
+    lines = [
+        ("duration", format_duration(incident.duration_s(event.at))),
+        ("outage began", f"{incident.outage_began_at:%Y-%m-%d %H:%M:%S} UTC"),
+        ("recovered", f"{event.recovered_at:%Y-%m-%d %H:%M:%S} UTC"),
+        ("how we know", event.how),
+        ("before", "it was escalated to people" if escalated else ""),
+        ("service", case.service),
+        (
+            "also failed",
+            ", ".join(each for each in incident.parts if each not in event.still_failing),
+        ),
+        ("still failing", ", ".join(event.still_failing)),
+        ("report", f"hermes incident report {case.incident}"),
+    ]
+    return NotificationText(_title("✅ RECOVERED", case.title), _lines(lines))
+
+
+def render_question(incident: Incident) -> NotificationText:
+    case = incident.details
+    lines = [
+        ("what we saw", case.text.partition("\n")[0] or case.title),
+        ("if it is intended", f"hermes incident close {case.incident} --as no-incident"),
+        ("if it is not", "restore it; its recovery is reported"),
+    ]
+    return NotificationText(
+        _title(f"❓ {incident.severity} {incident.question}", case.title), _lines(lines)
+    )
+
+
+def render_update(incident: Incident, doing: str, waiting: int, now: datetime) -> NotificationText:
+    lines = [("phase", phase_text(incident)), ("now", doing)]
+    if incident.diagnosis is not None:
+        lines.append(cause_line(incident))
+    if waiting:
+        lines.append(("waits for a person", f"{waiting} (`hermes approvals`)"))
+    passed = format_duration(incident.duration_s(now))
+    title = _title(f"⏳ {incident.severity} failing for {passed}", incident.case.title)
+    return NotificationText(title, _lines(lines))
+
+
+def render_updates(open_ones: Sequence[Incident], now: datetime) -> NotificationText:
+    """Many at once: one notice, a line each."""
+    shown = [
+        f"{each.severity} {one_line(each.details.title, 80)}: {phase_text(each)}, "
+        f"failing for {format_duration(each.duration_s(now))}"
+        for each in open_ones[:20]
+    ]
+    more = len(open_ones) - len(shown)
+    return NotificationText(
+        f"⏳ {len(open_ones)} incidents are open",
+        "\n".join([*shown, *([f"and {more} more"] if more else [])]),
+    )
+
+
+def render_approval(
+    asked: ApprovalRequested | ActionAnnounced, incident: Incident
+) -> NotificationText:
+    waits = isinstance(asked, ApprovalRequested)
+    lines = [
+        ("command", asked.shown),
+        ("effects", ", ".join(asked.effects)),
+        ("why it is asked", " ".join(p for p in (asked.rule, getattr(asked, "reason", "")) if p)),
+        ("undo", asked.undo),
+        ("where", asked.place),
+    ]
+    if isinstance(asked, ApprovalRequested):
+        lines += [
+            ("until", f"{asked.until:%Y-%m-%d %H:%M:%S} UTC" if asked.until else ""),
+            ("yes", f"hermes approvals approve {asked.approval}"),
+            ("no", f"hermes approvals deny {asked.approval}"),
+        ]
+    else:
+        lines += [("stop it", f"hermes approvals stop {asked.approval}")]
+    lines.append(("incident", f"{incident.details.incident}: {incident.details.title}"))
+    words = (
+        "❓ APPROVAL NEEDED" if waits else f"⏱ IN {getattr(asked, 'seconds', 0):g} s UNLESS STOPPED"
+    )
+    return NotificationText(_title(words, asked.shown), _lines(lines))
+
+
+def render_ended(incident: Incident) -> NotificationText:
+    closed = incident.closed
+    assert closed is not None  # asked of those that are closed
+    answer = resolver_of(incident)
+    failing = "failing for" if incident.unresolved else "duration"
+    unverified = closed.outcome in ("resolved", "closed") and not incident.resolved_by_checks
+    lines = [
+        (failing, format_duration(incident.duration_s(closed.at))),
+        cause_line(incident),
+        ("by", str(answer) if answer.by != "nobody" else ""),
+        ("verified", outcome_text(incident) if unverified else ""),
+        (
+            "MTTR",
+            format_duration(repair)
+            if (repair := incident_times(incident).repair) is not None
+            else "",
+        ),
+        ("reason", closed.reason),
+        *_escalation_lines(incident),
+        ("report", incident.report_path or f"hermes incident report {incident.details.incident}"),
+    ]
+    title = OUTCOME_TITLES["closed"] if unverified else OUTCOME_TITLES[closed.outcome]
+    return NotificationText(_title(title, incident.details.title), _lines(lines))
+
+
+def _escalation_lines(incident: Incident) -> list[tuple[str, str]]:
+    """For the person who takes over: everything that is known, was tried and is left."""
+    if incident.closed is None or incident.closed.outcome != "escalated":
+        return []
+    found = incident.diagnosis
+    lines = [("impact", incident.reason), ("failing", ", ".join(sorted(incident.failing or ())))]
+    lines += [("excluded by the model", each) for each in (found.ruled_out if found else ())]
+    told = {incident.closed.reason, incident.closed.reason[:300]}
+    gaps = [each for each in (found.gaps if found else ()) if each not in told]
+    lines += [("not checked or not known", each) for each in gaps]
+    for change in incident.changes:
+        how = {"yes": "undone", "failed": "COULD NOT BE UNDONE", "": "in force"}
+        lines.append(("tried", f"{change.command} ({how[change.undone]})"))
+    return lines
+
+
+def render_missed_rounds(event: HealthMissed) -> NotificationText:
+    lines = [("since", f"{event.since:%Y-%m-%d %H:%M:%S} UTC"), ("why", event.why)]
+    rounds = "1 health round was" if event.rounds == 1 else f"{event.rounds} health rounds were"
+    return NotificationText(f"💤 {rounds} missed", _lines(lines))
+
+
+def render_briefing(known: Sequence[Incident], day: str) -> NotificationText:
+    """`known`: those that were opened or ended within the day, and those still open."""
+    still = [each for each in known if each.unresolved]
+    outcomes = [each.status for each in known if each.status != "open"]
+    counts = ", ".join(
+        f"{outcomes.count(name)} {name}" for name in OUTCOME_TITLES if name in outcomes
+    )
+    repairs = duration_statistics(incident_times(each).repair for each in known)
+    lines = [("incidents", counts or "none ended")]
+    if repairs.count:
+        lines.append(("median MTTR", f"{format_duration(repairs.median)} (of {repairs.count})"))
+    for each in known:
+        if each.status == "open":
+            lines.append(("open", f"{each.severity} {each.details.title}: {phase_text(each)}"))
+    lines += [
+        ("escalated", f"{each.severity} {each.details.title} ({each.details.incident})")
+        for each in known
+        if each.status == "escalated"
+    ]
+    title = f"📋 BRIEFING {day}: {len(known)} incidents, {len(still)} open"
+    return NotificationText(title if known else f"📋 BRIEFING {day}: a quiet day", _lines(lines))
+
+
+def render_home_event(
+    event: JournalInterrupted | JournalResumed | ReserveReleased | ReserveRestored,
+) -> NotificationText:
+    """What happened to the home directory of the watch, and what to do about it."""
+    match event:
+        case JournalInterrupted():
+            lines = [
+                ("why", event.reason),
+                ("since", f"{event.since:%Y-%m-%d %H:%M:%S} UTC"),
+                (
+                    "now",
+                    "it goes on from memory: it probes and notifies, it changes nothing",
+                ),
+                ("if it is killed", "what happened since then is lost"),
+            ]
+            return NotificationText("⚠️ THE WATCH CANNOT WRITE ITS JOURNAL", _lines(lines))
+        case JournalResumed():
+            passed = format_duration((event.at - event.since).total_seconds())
+            lost = f"{event.dropped} events did not fit into memory" if event.dropped else "nothing"
+            lines = [
+                ("now", "the home directory of the watch can be written again"),
+                ("recorded afterwards", f"{event.held} events"),
+                ("lost", lost),
+            ]
+            title = f"✅ RECOVERED: THE WATCH WRITES ITS JOURNAL AGAIN after {passed}"
+            return NotificationText(title, _lines(lines))
+        case ReserveReleased():
+            lines = [
+                ("left of the reserve", f"{event.left_bytes // 1024} KiB"),
+                ("now", "incidents are recorded and handled as long as the reserve lasts"),
+                ("what to do", "free some space on the disk of the home directory"),
+            ]
+            return NotificationText(
+                "⚠️ THE DISK OF THE WATCH IS FULL: its reserve is in use", _lines(lines)
+            )
+        case ReserveRestored():
+            size = f"{event.size_bytes // 1024} KiB are set aside again"
+            return NotificationText("✅ THE DISK OF THE WATCH HAS SPACE AGAIN", size)
+
+
+def render_combined(titles: Sequence[str]) -> NotificationText:
+    shown = (
+        [one_line(each, MAX_COMBINED_TITLE_CHARS) for each in titles]
+        if len(titles) > 25
+        else titles
+    )
+    more = [f"and {len(titles) - MAX_COMBINED} more"] if len(titles) > MAX_COMBINED else []
+    names = "; ".join(
+        one_line(each, MAX_COMBINED_TITLE_CHARS) for each in titles[:MAX_NAMED_IN_TITLE]
+    )
+    rest = " …" if len(titles) > MAX_NAMED_IN_TITLE else ""
+    title = f"🌊 {len(titles)} notices at once: {names}{rest}"
+    return NotificationText(title, "\n".join([*shown[:MAX_COMBINED], *more]))
+
+
+def phase_text(incident: Incident) -> str:
+    if incident.question:
+        return "waits for an answer"
+    if incident.phase is None:
+        return "the work has not begun"
+    return incident.phase + (f", attempt {incident.attempt}" if incident.attempt > 1 else "")
+
+
+def _title(what: str, about: str) -> str:
+    return f"{what}: {one_line(about, MAX_TITLE_CHARS)}"
+
+
+def _lines(pairs: Sequence[tuple[str, str]]) -> str:
+    found = [
+        f"{name}: {one_line(visible_text(words), MAX_LINE_CHARS)}" for name, words in pairs if words
+    ]
+    return "\n".join(found)[:MAX_TEXT_CHARS]

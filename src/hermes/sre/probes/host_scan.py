@@ -1,0 +1,355 @@
+"""Who listens: how a process is named, and whether it is meant to stay.
+
+A service that stays is expected from then on: when it ends, or does not come back after a reboot,
+that is an incident. A development server that a person runs for a minute is not.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import field
+from msgspec.structs import replace
+
+from hermes.core.messages import Value
+
+SUPERVISORS = frozenset(
+    {
+        *("supervisord", "runsv", "s6-supervise", "supervise", "monit", "circusd", "pm2"),
+        *("dockerd", "containerd-shim", "containerd-shim-runc-v2", "conmon", "kubelet"),
+    }
+)
+EPHEMERAL_PORTS = range(32768, 61000)
+"""What the kernel gives to those who ask for any port."""
+LONG_RUNNING_S = 86_400.0
+"""A process at a terminal that is older than this is meant to stay after all."""
+_INTERPRETER_NAME = re.compile(
+    r"(python|node|ruby|perl|php|java|bash|sh|dash|uvicorn|gunicorn)[\d.]*$"
+)
+_RUNNER_PROGRAMS = frozenset({"uvicorn", "gunicorn", "flask", "hypercorn", "celery", "waitress"})
+_GENERIC_SCRIPT_NAMES = frozenset(
+    {"app", "main", "server", "run", "index", "manage", "wsgi", "asgi", "start"}
+)
+"""Names of scripts that say nothing: their folder is named instead."""
+
+
+class HostProcess(Value, kw_only=True, frozen=True):
+    pid: int
+    parent: int = 0
+    session: int = 0
+    terminal: int = 0
+    """0 for one that no terminal controls."""
+    age_s: int = 0
+    supervised_as: str = ""
+    """The name that supervisord gave it."""
+    executable: str = ""
+    command: str = ""
+    ancestors: tuple[tuple[str, int], ...] = ()
+    """Name and terminal of its parent, of the parent's parent, and so on."""
+
+    @property
+    def at_terminal(self) -> bool:
+        return bool(self.terminal) or any(terminal for _, terminal in self.ancestors)
+
+
+def parse_process(fields: list[str]) -> HostProcess | None:
+    """One row of the survey; None for a row that is not whole."""
+    if len(fields) != 9 or not all(each.isdigit() for each in fields[:5]):
+        return None
+    pid, parent, session, terminal, age = map(int, fields[:5])
+    pairs = (each.rpartition(":") for each in fields[7].split("<") if each)
+    return HostProcess(
+        pid=pid,
+        parent=parent,
+        session=session,
+        terminal=terminal,
+        age_s=age,
+        supervised_as=fields[5],
+        executable=fields[6],
+        ancestors=tuple((name, int(at)) for name, _, at in pairs if at.isdigit()),
+        command=fields[8],
+    )
+
+
+def service_name(process: HostProcess, program: str) -> str:
+    """What people call it: the supervisor's name, the script's name, or the program's."""
+    if process.supervised_as:
+        return re.sub(r"_\d+$", "", process.supervised_as)
+    words = process.command.split()
+    if not words or not _INTERPRETER_NAME.match(program):
+        return program
+    rest = [each for each in words[1:] if each == "-m" or not each.startswith("-")]
+    if rest[:1] == ["-m"]:
+        rest = rest[1:]
+    while rest and rest[0].rpartition("/")[2] in _RUNNER_PROGRAMS:
+        rest = rest[1:]
+    return _script_name(rest[0]) or program if rest else program
+
+
+def _script_name(word: str) -> str:
+    """`/srv/shop/app.py` is shop; `shop.api:app` is shop.api; `-m http.server` is http.server."""
+    path = word.partition(":")[0]
+    folder, _, name = path.rpartition("/")
+    name = re.sub(r"\.(py|js|mjs|rb|pl|php|jar|sh)$", "", name)
+    if name in _GENERIC_SCRIPT_NAMES and folder.strip("/"):
+        name = folder.rpartition("/")[2]
+    return name if re.fullmatch(r"[\w.@+-]{1,48}", name) else ""
+
+
+def reason_to_stay(
+    process: HostProcess, port: int, pid_files: Mapping[int, str], settle_s: float
+) -> str:
+    """Why this one is expected to be there from now on; empty while nothing says so."""
+    supervisor = next((name for name, _ in process.ancestors if name in SUPERVISORS), "")
+    if supervisor or process.supervised_as:
+        return f"supervised by {supervisor or 'supervisord'}"
+    if process.pid == 1:
+        return "the first process of this host"
+    pid_file = pid_files.get(process.pid) or pid_files.get(process.parent)
+    if pid_file:
+        return f"named in {pid_file}"
+    if process.at_terminal:
+        return "running for more than a day" if process.age_s >= LONG_RUNNING_S else ""
+    if process.session == process.pid and port not in EPHEMERAL_PORTS:
+        return "a daemon"
+    if process.age_s >= settle_s:
+        return f"running for {process.age_s // 60} minutes"
+    return ""
+
+
+class ServiceUnit(Value, kw_only=True, frozen=True):
+    name: str
+    active: str = ""
+    sub: str = ""
+    result: str = ""
+    pid: int = 0
+    restarts: int = 0
+    enabled: str = ""
+    is_oneshot: bool = False
+    """It does its work and ends, as it should."""
+    is_local: bool = False
+    """Made by those who run this host, not by a package."""
+
+    @property
+    def service(self) -> str:
+        return self.name.removesuffix(".service")
+
+    @property
+    def is_enabled(self) -> bool:
+        return self.enabled in ("enabled", "enabled-runtime", "generated", "linked")
+
+    @property
+    def well(self) -> bool:
+        if self.is_oneshot:
+            return self.active != "failed" and self.result in ("success", "")
+        return self.active in ("active", "reloading")
+
+
+class Listener(Value, kw_only=True, frozen=True):
+    host: str
+    port: int
+    program: str = ""
+    service: str = ""
+    process: HostProcess | None = None
+    """The one that holds the port; None where it may not be seen."""
+    unit: bool = False
+    """Whether the service manager has it."""
+
+
+class InstalledServer(Value, kw_only=True, frozen=True):
+    """A server that is installed here, and of which no process runs."""
+
+    name: str
+    program: str
+    enabled: bool = False
+    """By the init system that started this host."""
+
+
+class SupervisedProgram(Value, kw_only=True, frozen=True):
+    """A program of supervisord."""
+
+    name: str
+    state: str
+    """In supervisord's own word: RUNNING, STOPPED, FATAL..."""
+    process: HostProcess | None = None
+
+
+class LoggedRequests(Value, kw_only=True, frozen=True):
+    """Requests for one path, as a service noted them."""
+
+    unit: str
+    method: str
+    path: str
+    times: int
+    good: int
+    last: int
+
+
+class HostScan(Value, kw_only=True, frozen=True):
+    programs: frozenset[str] = frozenset()
+    units: tuple[ServiceUnit, ...] = ()
+    listeners: tuple[Listener, ...] = ()
+    http: dict[int, dict[str, int]] = field(default_factory=dict)
+    """By port: the status of each path that was asked for; 0 where no answer came."""
+    https: dict[int, tuple[int, str]] = field(default_factory=dict)
+    """By port: the status of `/`, and a name that the certificate is for."""
+    logged_requests: tuple[LoggedRequests, ...] = ()
+    announced_ports: tuple[tuple[str, int], ...] = ()
+    """Unit and port, by what the unit itself wrote when it began to listen."""
+    disks: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Percent used, and kB free."""
+    inodes: dict[str, int] = field(default_factory=dict)
+    certificates: tuple[tuple[str, int], ...] = ()
+    """Path, and the days that are left at least: 7, 1 or 0."""
+    unreadable: tuple[str, ...] = ()
+    cron: tuple[tuple[str, str], ...] = ()
+    logs: tuple[tuple[str, int, float], ...] = ()
+    """Path, size, and when it was last written."""
+    sqlite: tuple[tuple[str, str], ...] = ()
+    pid_files: dict[int, str] = field(default_factory=dict)
+    installed: tuple[InstalledServer, ...] = ()
+    supervised: tuple[SupervisedProgram, ...] = ()
+    at: float = 0.0
+    """The time there."""
+
+
+def scan_script(http_timeout_s: float) -> str:
+    """`patience`: seconds for a web server to say something."""
+    text = (Path(__file__).parent / "survey.sh").read_text()
+    return text.replace("PATIENCE", f"{http_timeout_s:g}")
+
+
+ScanRows = dict[str, list[list[str]]]
+
+
+def parse_scan(text: str) -> HostScan:
+    rows: ScanRows = {}
+    for line in text.splitlines():
+        key, equals, rest = line.partition("=")
+        if equals:
+            rows.setdefault(key, []).append(rest.split("\t"))
+    units = tuple(_parse_units(rows))
+    return HostScan(
+        programs=frozenset(row[0] for row in rows.get("have", ())),
+        units=units,
+        listeners=tuple(_parse_listeners(rows, units)),
+        http=_parse_http(rows),
+        https={int(port): (int(code), name) for port, code, name in _rows_of(rows, "https", 3)},
+        logged_requests=tuple(_parse_logged_requests(rows)),
+        announced_ports=tuple(
+            (unit, _parse_int(port)) for unit, port in _rows_of(rows, "hears", 2)
+        ),
+        disks={
+            at: (_parse_int(used), _parse_int(free)) for at, used, free in _rows_of(rows, "disk", 3)
+        },
+        inodes={at: _parse_int(used) for at, used in _rows_of(rows, "inodes", 2)},
+        certificates=tuple(
+            (path, _parse_int(days)) for path, days in _rows_of(rows, "certificate", 2)
+        ),
+        unreadable=tuple(row[0] for row in rows.get("hidden", ())),
+        cron=tuple((file, line) for file, line in _rows_of(rows, "cron", 2)),
+        logs=tuple(
+            (path, _parse_int(size), float(at)) for path, size, at in _rows_of(rows, "log", 3)
+        ),
+        at=max((float(_parse_int(row[0])) for row in rows.get("at", ())), default=0.0),
+        sqlite=tuple((unit, path) for unit, path in _rows_of(rows, "sqlite", 2)),
+        pid_files={_parse_int(pid): path for path, pid in _rows_of(rows, "pidfile", 2)},
+        installed=tuple(
+            InstalledServer(name=name, program=program, enabled=on == "enabled")
+            for name, program, on in _rows_of(rows, "installed", 3)
+        ),
+        supervised=tuple(_parse_supervised(rows)),
+    )
+
+
+def _rows_of(rows: ScanRows, key: str, fields: int) -> Iterator[Sequence[str]]:
+    return (row for row in rows.get(key, ()) if len(row) == fields)
+
+
+def _parse_units(rows: ScanRows) -> Iterator[ServiceUnit]:
+    once = {row[0] for row in rows.get("oneshot", ())}
+    for name, active, sub, result, pid, restarts, enabled, kind, file in _rows_of(rows, "unit", 9):
+        yield ServiceUnit(
+            name=name,
+            active=active,
+            sub=sub,
+            result=result,
+            pid=_parse_int(pid),
+            restarts=_parse_int(restarts),
+            enabled=enabled,
+            is_oneshot=kind == "oneshot" or name in once,
+            is_local=file.startswith("/etc/"),
+        )
+
+
+def _parse_listeners(rows: ScanRows, units: Sequence[ServiceUnit]) -> Iterator[Listener]:
+    parents = {pid: (parent, unit) for pid, parent, unit in _rows_of(rows, "parent", 3)}
+    owners = {str(unit.pid): unit.service for unit in units if unit.pid}
+    processes = _parse_processes(rows)
+    for host, port, program, pids in _rows_of(rows, "listen", 4):
+        owner = next(
+            filter(None, (_owning_service(pid, parents, owners) for pid in pids.split())), ""
+        )
+        held = [processes[pid] for pid in pids.split() if pid in processes]
+        # Of a server and its workers the oldest is the one that was started.
+        main = max(held, key=lambda each: (each.age_s, -each.pid), default=None)
+        service = owner or (service_name(main, program) if main is not None else program)
+        yield Listener(
+            host=host,
+            port=_parse_int(port),
+            program=program,
+            service=service,
+            process=main,
+            unit=bool(owner),
+        )
+
+
+def _parse_processes(rows: ScanRows) -> dict[str, HostProcess]:
+    """By number. supervisord knows the names of those that have overwritten their own."""
+    read = (parse_process(list(row)) for row in _rows_of(rows, "process", 9))
+    found = {str(each.pid): each for each in read if each is not None}
+    names = {pid: name for name, _, pid in _rows_of(rows, "supervised", 3) if pid}
+    for pid, each in found.items():
+        if name := names.get(pid) or names.get(str(each.parent)):
+            found[pid] = replace(each, supervised_as=name)
+    return found
+
+
+def _parse_supervised(rows: ScanRows) -> Iterator[SupervisedProgram]:
+    processes = _parse_processes(rows)
+    for name, state, pid in _rows_of(rows, "supervised", 3):
+        yield SupervisedProgram(
+            name=re.sub(r"_\d+$", "", name), state=state, process=processes.get(pid)
+        )
+
+
+def _owning_service(pid: str, parents: dict[str, tuple[str, str]], owners: dict[str, str]) -> str:
+    """By the supervisor's own word, by the group it runs in, or by its parent."""
+    if pid in owners:
+        return owners[pid]
+    parent, unit = parents.get(pid, ("", ""))
+    return unit.removesuffix(".service") or owners.get(parent, "")
+
+
+def _parse_http(rows: ScanRows) -> dict[int, dict[str, int]]:
+    found: dict[int, dict[str, int]] = {}
+    for port, path, code in _rows_of(rows, "http", 3):
+        found.setdefault(_parse_int(port), {})[path] = _parse_int(code)
+    return found
+
+
+def _parse_logged_requests(rows: ScanRows) -> Iterator[LoggedRequests]:
+    for unit, what, times, good, last in _rows_of(rows, "asked", 5):
+        method, _, path = what.partition(" ")
+        yield LoggedRequests(
+            unit=unit,
+            method=method,
+            path=path,
+            times=_parse_int(times),
+            good=_parse_int(good),
+            last=_parse_int(last),
+        )
+
+
+def _parse_int(text: str) -> int:
+    return int(text) if text.isdigit() else 0

@@ -1,0 +1,200 @@
+"""`probes.yaml` into checked probes; every mistake with its line, not only the first."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+import msgspec
+
+from hermes.core.errors import SettingsError
+from hermes.skills.format.yaml_document import LineNumberedYaml, YamlFileError
+from hermes.sre.probes.discovery import DiscoveryResult
+from hermes.sre.probes.probe import DISCOVERY_LABELS, STATE_LABEL, Probe
+from hermes.sre.probes.shell_command import shell_command_of
+
+MAX_FILE_CHARS = 512 << 10
+_SHAPE_ERROR = "expected `probes:` and a list under it"
+
+
+def load_probes(path: Path) -> tuple[Probe, ...] | None:
+    """None when there is no such file. Raises `SettingsError`."""
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} cannot be read: {error}") from error
+    return parse_probes(text, str(path))
+
+
+def parse_probes(text: str, file: str = "probes.yaml") -> tuple[Probe, ...]:
+    """Raises `SettingsError` that names every mistake with its line."""
+    if len(text) > MAX_FILE_CHARS:
+        raise SettingsError(f"{file}:1: it is larger than {MAX_FILE_CHARS >> 10} KiB")
+    try:
+        document = LineNumberedYaml(text)
+    except YamlFileError as mistake:
+        raise SettingsError(f"{file}:{mistake.line}: {mistake}") from mistake
+    probes: list[Probe] = []
+    found = [f"{file}:{line}: {cause}" for line, cause in _find_problems(document, probes)]
+    if found:
+        raise SettingsError("\n".join(found))
+    return tuple(probes)
+
+
+def _find_problems(document: LineNumberedYaml, probes: list[Probe]) -> Iterator[tuple[int, str]]:
+    data = document.data
+    if data is None:
+        return
+    if not isinstance(data, dict):
+        yield document.line_of(), _SHAPE_ERROR
+        return
+    for key in data:
+        if key != "probes":
+            near = "; did you mean probes?" if get_close_matches(key, ["probes"]) else ""
+            yield document.line_of(key), f"{key} is not known here{near}"
+    listed = data.get("probes") or []
+    if not isinstance(listed, list):
+        yield document.line_of("probes"), _SHAPE_ERROR
+        return
+    lines: dict[str, int] = {}
+    for number, item in enumerate(listed):
+        yield from _parse_probe(document, number, item, probes, lines)
+
+
+def _parse_probe(
+    document: LineNumberedYaml,
+    number: int,
+    item: object,
+    probes: list[Probe],
+    lines: dict[str, int],
+) -> Iterator[tuple[int, str]]:
+    line = document.line_of("probes", number)
+    try:
+        probe = document.convert(item, Probe, "probes", number)
+        shell_command_of(probe)
+    except YamlFileError as mistake:
+        yield mistake.line, str(mistake)
+        return
+    except SettingsError as error:
+        yield document.line_of("probes", number, "what"), str(error)
+        return
+    if probe.name in lines:
+        yield line, f"the name {probe.name} is used twice, first in line {lines[probe.name]}"
+    lines.setdefault(probe.name, line)
+    probes.append(probe)
+
+
+_FILE_HEADER = """\
+# What `hermes watch` asks this host, and how often. Edit it as you like: `hermes watch --discover
+# --write` asks before it replaces what you wrote, and `--merge` adds new finds at the end.
+#
+#   interval  seconds between two looks (15)      timeout  seconds for one look (5)
+#   fails     bad looks in a row before an alert (2)
+#   limit     where bad begins: percent used, days left, seconds taken, lines a minute
+#   baseline  true: also bad when far above what was usual, once enough is known
+#   severity, impact   hints for triage          trigger  what may be set off again to verify
+#
+# Kinds: cpu load memory disk inodes processes zombies · port http tls certificate unit cron ·
+# log answers · postgres mysql redis sqlite · config forecast · command (a shell text that only
+# reads; 0 is fine)
+"""
+_CHECKSUM_PREFIX = "# as found: "
+_SECTION_COMMENTS = {
+    "cpu": "The host",
+    "disk": "Space",
+    "unit": "What is supervised",
+    "port": "What listens",
+    "http": "Web pages; `status` is what counts as fine",
+    "answers": "What services note about the requests of their users: nobody is asked",
+    "certificate": "Certificates; `limit` is days",
+    "config": "Configurations: would the next start fail?",
+    "cron": "Jobs: their program is there, and their log tells of no trouble",
+    "log": "Logs: lines a minute that match `pattern`, against what is usual",
+    "postgres": "Databases and caches",
+}
+
+
+def render_probe_file(found: DiscoveryResult) -> str:
+    """The whole file."""
+    notes = "".join(f"# note: {_single_line(note)}\n" for note in found.notes)
+    body = f"{_FILE_HEADER}{notes}\nprobes:\n{_render_probes(found.probes)}"
+    return f"{_CHECKSUM_PREFIX}{_checksum(body)}\n{body}"
+
+
+def is_unedited(text: str) -> bool:
+    """Whether nobody has touched it since it was written."""
+    first, _, body = text.partition("\n")
+    return first == f"{_CHECKSUM_PREFIX}{_checksum(body)}"
+
+
+def merge_probes(
+    text: str, found: DiscoveryResult, *, live: bool, file: str = "probes.yaml"
+) -> str:
+    """The file with what is new at its end: as comments, or `live`. Raises `SettingsError`."""
+    known = {probe.name for probe in parse_probes(text, file)}
+    known |= set(re.findall(r"^\s*#\s*- name: (\S+)", text, re.MULTILINE))
+    new = [probe for probe in found.probes if probe.name not in known]
+    if not new:
+        return text
+    lines = "".join(map(_render_probe, new))
+    if not live:
+        lines = "".join(f"  # {line[2:]}\n" for line in lines.splitlines())
+    start = text if text.endswith("\n") or not text else f"{text}\n"
+    if not re.search(r"^probes:", start, re.MULTILINE):
+        start += "probes:\n"
+    whole = f"{start}\n  # found later\n{lines}"
+    try:
+        parse_probes(whole, file)
+    except SettingsError as error:
+        raise SettingsError(
+            f"{file}: new finds cannot be added at its end, its list is written in another way; "
+            f"add them by hand from `hermes watch --discover` ({error})"
+        ) from error
+    return whole
+
+
+def _render_probes(probes: Sequence[Probe]) -> str:
+    parts, told = [], set[str]()
+    for probe in probes:
+        about = _SECTION_COMMENTS.get(probe.kind, "")
+        if about and about not in told:
+            told.add(about)
+            parts.append(f"\n  # {about}\n")
+        parts.append(_render_probe(probe))
+    return "".join(parts)
+
+
+def _render_probe(probe: Probe) -> str:
+    fields = msgspec.to_builtins(probe)
+    labels = {
+        key: value for key, value in probe.labels.items() if key not in DISCOVERY_LABELS and value
+    }
+    fields.pop("labels", None)
+    if labels:
+        fields["labels"] = labels
+    now = probe.labels.get(STATE_LABEL, "fine")
+    comment = f"  # {now} when it was found" if now != "fine" else ""
+    first, *rest = (f"{key}: {_render_scalar(value)}" for key, value in fields.items())
+    return "".join([f"  - {first}{comment}\n", *(f"    {line}\n" for line in rest)])
+
+
+def _render_scalar(value: object) -> str:
+    """JSON is YAML; plain words need no quotes."""
+    if isinstance(value, str) and re.fullmatch(r"[A-Za-z/][\w./-]*", value):
+        return json.dumps(value) if value.lower() in _YAML_KEYWORDS else value
+    return json.dumps(value, ensure_ascii=False)
+
+
+_YAML_KEYWORDS = frozenset({"yes", "no", "on", "off", "true", "false", "null", "y", "n"})
+
+
+def _single_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _checksum(body: str) -> str:
+    return hashlib.sha256(body.encode()).hexdigest()[:16]

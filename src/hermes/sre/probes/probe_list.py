@@ -1,0 +1,266 @@
+"""Which probes there are now: those found here, and those of services that should be here."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from shlex import quote
+from typing import Literal
+
+import anyio
+from msgspec.structs import replace
+
+from hermes.core.errors import EnvironmentFailed
+from hermes.core.messages import Value
+from hermes.core.protocols import Environment
+from hermes.sre.incident import QUESTION_LABEL
+from hermes.sre.probes import inventory
+from hermes.sre.probes.admission import mark_admitted
+from hermes.sre.probes.discovery import DiscoveryResult, discover_probes
+from hermes.sre.probes.host_scan import EPHEMERAL_PORTS
+from hermes.sre.probes.inventory import InventoryStore, KnownService, ServiceInventory
+from hermes.sre.probes.native import LOCAL_ENVIRONMENT, listening_ports
+from hermes.sre.probes.probe import PROVISIONAL_LABEL, Probe, probe_name
+from hermes.sre.settings import ProbeSettings
+
+RemovalKind = Literal["removed", "disabled"]
+_REMOVALS_TIMEOUT_S = 10.0
+CHANGE_CHECK_INTERVAL_S = 15.0
+"""Seconds between two cheap looks at whether a survey is due."""
+MIN_DISCOVERY_GAP_S = 60.0
+"""Seconds at least between two surveys because of ports that were opened or closed."""
+
+
+class ServiceQuestion(Value, kw_only=True, frozen=True):
+    """Something that only a person knows: neither fine nor an incident."""
+
+    service: str
+    text: str
+
+
+class ProbeList(Value, kw_only=True, frozen=True):
+    probes: tuple[Probe, ...] = ()
+    missing: dict[str, str] = {}
+    """Expected services that do not run, with the reason why they are expected."""
+    questions: tuple[ServiceQuestion, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+async def build_probe_list(
+    environment: Environment,
+    store: InventoryStore,
+    settings: ProbeSettings,
+    *,
+    declared: Sequence[Probe] | None = None,
+    http_timeout_s: float = 1.0,
+    now: datetime | None = None,
+) -> ProbeList:
+    """One survey; what it found is remembered in `store`. `declared`: a file
+    says what is asked, and only that; what runs without a probe is a question then.
+
+    Raises `EnvironmentFailed`.
+    """
+    found = await discover_probes(
+        environment, http_timeout_s=http_timeout_s, settle_s=settings.settle, failing_too=True
+    )
+    at = now or datetime.now(UTC)
+
+    def seen(before: ServiceInventory) -> ServiceInventory:
+        return inventory.update_inventory(before, found.services, found.probes, at, settings.settle)
+
+    known = store.change(seen)
+    current = _without_provisional(found.probes, known)
+    if declared is not None:
+        questions = (
+            *_unprobed_questions(known, found, declared),
+            *_never_seen_questions(known, found),
+        )
+        return ProbeList(probes=tuple(declared), questions=questions, notes=found.notes)
+    running = {each.name for each in found.services}
+    missing = [each for each in known.expected if each.name not in running and each.probes]
+    fates = await _find_removals(environment, missing)
+    probes = (*current, *inventory.missing_probes(known, current))
+    kept = [each for each in probes if each.service not in {*fates, *known.dismissed}]
+    return ProbeList(
+        probes=(
+            *kept,
+            *(
+                _question_probe(each, fates[each.name])
+                for each in _removed_services(missing, fates)
+            ),
+        ),
+        missing={each.name: _expected_text(each) for each in missing if each.name not in fates},
+        questions=(
+            *(
+                _removal_question(each, fates[each.name])
+                for each in _removed_services(missing, fates)
+            ),
+            *_never_seen_questions(known, found),
+        ),
+        notes=found.notes,
+    )
+
+
+def _without_provisional(probes: Sequence[Probe], known: ServiceInventory) -> tuple[Probe, ...]:
+    """Without the mark on those that are expected by now, although their process is young."""
+    expected = {each.name for each in known.expected}
+    return tuple(
+        replace(each, labels={k: v for k, v in each.labels.items() if k != PROVISIONAL_LABEL})
+        if each.service in expected
+        else each
+        for each in probes
+    )
+
+
+class PeriodicDiscovery:
+    """Surveys again when services may have come or gone, and hands the new roster on."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        store: InventoryStore,
+        settings: ProbeSettings,
+        adopt: Callable[[ProbeList], Awaitable[None]],
+        *,
+        look_s: float = CHANGE_CHECK_INTERVAL_S,
+        gap_s: float = MIN_DISCOVERY_GAP_S,
+    ) -> None:
+        self._environment, self._store, self._settings = environment, store, settings
+        self._on_probe_list, self._check_interval_s, self._min_gap_s = adopt, look_s, gap_s
+        self._provisional = True
+        """Until a survey says otherwise something may have to settle."""
+
+    async def run(self) -> None:
+        """Until cancelled. An environment that fails is asked again later."""
+        surveyed = anyio.current_time()
+        ports, known = self._ports(), self._expected_names()
+        while True:
+            await anyio.sleep(self._check_interval_s)
+            gone_by = anyio.current_time() - surveyed
+            forgotten = self._expected_names() != known
+            opened = self._ports() != ports and gone_by >= self._min_gap_s
+            settled = self._provisional and gone_by >= self._settings.settle
+            if not (forgotten or opened or settled or gone_by >= self._settings.survey):
+                continue
+            surveyed, ports = anyio.current_time(), self._ports()
+            with suppress(EnvironmentFailed):
+                roster = await build_probe_list(self._environment, self._store, self._settings)
+                self._provisional = any(PROVISIONAL_LABEL in each.labels for each in roster.probes)
+                await self._on_probe_list(roster)
+            known = self._expected_names()
+
+    def _ports(self) -> frozenset[int]:
+        """Ports that the kernel hands out to anyone come and go too often to mean something."""
+        if self._environment.name != LOCAL_ENVIRONMENT:
+            return frozenset()
+        return listening_ports() - frozenset(EPHEMERAL_PORTS)
+
+    def _expected_names(self) -> frozenset[str]:
+        return frozenset(each.name for each in self._store.load().expected)
+
+
+def _removed_services(
+    missing: Sequence[KnownService], fates: dict[str, RemovalKind]
+) -> list[KnownService]:
+    return [each for each in missing if each.name in fates]
+
+
+def _expected_text(service: KnownService) -> str:
+    return f"expected ({service.why}; last seen {service.last_seen:%Y-%m-%d %H:%M} UTC)"
+
+
+async def _find_removals(
+    environment: Environment, missing: Sequence[KnownService]
+) -> dict[str, RemovalKind]:
+    """Which of them a person took away: the program is gone, or the unit is not enabled."""
+    lines = []
+    for number, each in enumerate(missing):
+        if each.executable:
+            lines.append(f"[ -e {quote(each.executable)} ] || echo {number} removed")
+        if each.unit:
+            unit = quote(each.unit)
+            lines.append(
+                f'[ "$(systemctl is-enabled {unit} 2>/dev/null)" != disabled ] || '
+                f"systemctl is-active -q {unit} || echo {number} disabled"
+            )
+    if not lines:
+        return {}
+    script = "(\n" + "\n".join(lines) + "\n) 2>/dev/null\ntrue"
+    result = await environment.run(script, timeout=_REMOVALS_TIMEOUT_S, cwd="/")
+    fates: dict[str, RemovalKind] = {}
+    for line in result.output.splitlines():
+        at, _, fate = line.partition(" ")
+        if at.isdigit() and int(at) < len(missing):
+            name = missing[int(at)].name
+            fates.setdefault(name, "removed" if fate == "removed" else "disabled")
+    return fates
+
+
+def _removal_question(service: KnownService, fate: RemovalKind) -> ServiceQuestion:
+    what = (
+        f"its program {service.executable} is not installed any more"
+        if fate == "removed"
+        else f"{service.unit} is disabled and not active"
+    )
+    text = (
+        f"{service.name} was {_expected_text(service)}, and {what}. "
+        f"If that was on purpose: hermes health forget {service.name}"
+    )
+    return ServiceQuestion(service=service.name, text=text)
+
+
+def _question_probe(service: KnownService, fate: RemovalKind) -> Probe:
+    """Asked in place of the probes of the service, so that it is reported once, as a P3."""
+    if fate == "removed":
+        test = f"[ -e {quote(service.executable)} ]"
+    else:
+        test = f"systemctl is-enabled -q {quote(service.unit)}"
+    text = _removal_question(service, fate).text
+    return mark_admitted(
+        Probe(
+            name=probe_name("question", service.name),
+            kind="command",
+            what=f"{test} || {{ echo {quote(text)}; exit 1; }}",
+            interval=60.0,
+            fails=1,
+            severity="P3",
+            labels={QUESTION_LABEL: "was it removed on purpose?"},
+        )
+    )
+
+
+def _never_seen_questions(known: ServiceInventory, found: DiscoveryResult) -> list[ServiceQuestion]:
+    questions = []
+    seen = {*known.services, *(each.program for each in known.services.values())}
+    for each in found.installed:
+        if not each.enabled and not {each.name, each.program} & {*seen, *known.dismissed}:
+            questions.append(_idle_question(each.name, "is installed"))
+    for name in found.stopped:
+        if name not in {*known.services, *known.dismissed}:
+            questions.append(_idle_question(name, "is stopped in supervisord"))
+    return questions
+
+
+def _idle_question(name: str, how: str) -> ServiceQuestion:
+    text = (
+        f"{name} {how} and was never seen running. If it need not run: hermes health forget {name}"
+    )
+    return ServiceQuestion(service=name, text=text)
+
+
+def _unprobed_questions(
+    known: ServiceInventory, found: DiscoveryResult, declared: Sequence[Probe]
+) -> list[ServiceQuestion]:
+    """Services that stay and that the file says nothing about."""
+    services = {probe.service for probe in declared}
+    watched = {(probe.kind, probe.what) for probe in declared}
+    questions = []
+    for service in known.expected:
+        asked = service.name in services or any(
+            (probe.kind, probe.what) in watched for probe in service.probes
+        )
+        runs = any(each.name == service.name for each in found.services)
+        if asked or not runs or service.name in known.dismissed:
+            continue
+        text = f"{service.name} runs and has no probe; hermes watch --discover --write --merge"
+        questions.append(ServiceQuestion(service=service.name, text=text))
+    return questions

@@ -1,1 +1,0 @@
-"""A Prometheus that is asked for trouble."""

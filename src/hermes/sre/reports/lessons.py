@@ -1,0 +1,184 @@
+"""What would keep it from coming back, read from what happened; no model is asked."""
+
+import re
+from collections.abc import Sequence
+
+from hermes.core.events.incidents import AlertsJoined, IncidentOpened, ReportWritten
+from hermes.core.protocols import JournalRecord
+from hermes.sre.incident import Incident
+from hermes.sre.reports.actions import RefusedAction, events_of_type
+from hermes.sre.reports.markdown import escape_text, one_line
+from hermes.sre.reports.report_data import ReportData, gather_report_data
+from hermes.sre.reports.statements import QUIET_OUTCOMES, cause_status, outcome_text
+from hermes.sre.reports.times import IncidentRecurrence, format_duration, incident_times, ordinal
+
+SLOW_DETECTION_S = 300.0
+"""Seconds to notice something, beyond which a probe is missing."""
+MAX_HINTS = 6
+_PREVENTION_HINTS: tuple[tuple[str, str], ...] = (
+    (r"no space|disk|inode|/dev/shm|\bfull\b",
+     "Cap or rotate what fills the disk, and let a probe warn before it is full."),
+    (r"certificate|\btls\b|x509|\bexpir",
+     "Renew it by a job, and let a probe warn weeks before the end."),
+    (r"memory|\boom\b|\bleak|\brss\b",
+     "Set a limit that fits the real need, and watch how the memory grows."),
+    (r"\bcpu\b|runaway|busy loop", "Limit what one service may take of the processor."),
+    (r"connections?\b.*(exhaust|too many|limit)|too many (clients|connections)|\bpool\b",
+     "Size the pool of the clients below the limit of the server, with a time-out."),
+    (r"deadlock|\block\b|idle in transaction", "Keep transactions short and set a lock time-out."),
+    (r"\bindex\b|slow quer|sequential scan", "Check plans of new queries before they go live."),
+    (r"password|token|credential|secret|rotat",
+     "Rotate credentials where they are used in the same step, and try them afterwards."),
+    (r"\bdns\b|resolv|unknown host|/etc/hosts",
+     "Keep names in one place and check that they resolve."),
+    (r"firewall|iptables|\bnft\b|partition|unreachable",
+     "Keep network rules under version control and test the paths that services need."),
+    (r"upstream|proxy_pass|bad gateway", "Check that upstreams answer before a proxy is reloaded."),
+    (r"permission|owner|chown|chmod|denied", "Set owner and mode by the deployment, not by hand."),
+    (r"deploy|release|rollback|version",
+     "Let a release prove itself on one host before the others."),
+    (r"config|setting|typo|syntax|\bvariable\b|\bedit",
+     "Check a configuration before it is loaded, and keep it under version control."),
+    (r"module|dependency|import|package",
+     "Pin dependencies and start the service once in the build."),
+    (r"port\b.*(taken|in use)|address already in use",
+     "Give each service a port of its own, written down."),
+    (r"cron|schedul|\bjob\b", "Let a job report its end, and alarm when it does not."),
+    (r"queue|backlog|consumer|lag\b",
+     "Watch the length of the queue, not only whether it is served."),
+    (r"crash|killed|exited|failed state|restart",
+     "Let the supervisor start it again, and alarm on repeated restarts."),
+)  # fmt: skip
+_PREVENTION_SECTION = re.compile(
+    r"^#{1,4}[^\n]*(?:prevention|follow.up|lessons)[^\n]*\n(.+?)(?=^#{1,4}\s|\Z)",
+    re.MULTILINE | re.DOTALL | re.IGNORECASE,
+)
+
+
+def prevention_hints(
+    incident: Incident, again: IncidentRecurrence, refused: Sequence[RefusedAction]
+) -> list[str]:
+    """Sentences of our own; nothing in them comes from outside."""
+    found = [*_course_hints(incident, again, refused), *_mechanism_hints(incident)]
+    if not found:
+        found = ["Nothing in the journal points at a particular prevention."]
+    return list(dict.fromkeys(found))[:MAX_HINTS]
+
+
+def model_prevention_text(records: Sequence[JournalRecord]) -> str:
+    """What a model wrote about it, where one did; the section marks it as such."""
+    for event in reversed(events_of_type(records, ReportWritten)):
+        if (
+            not event.path
+            and not event.trouble
+            and (match := _PREVENTION_SECTION.search(event.text))
+        ):
+            return escape_text(one_line(match.group(1), 500), 500)
+    return ""
+
+
+def _mechanism_hints(incident: Incident) -> list[str]:
+    """From a cause that was found: the words of an alert are symptoms."""
+    diagnosis = incident.diagnosis
+    if incident.status == "recovered" or (diagnosis and diagnosis.verdict in QUIET_OUTCOMES):
+        return []
+    if diagnosis is None or cause_status(incident) != "found":
+        return ["The cause is not known: find it first."]
+    text = " ".join((diagnosis.component, diagnosis.mechanism, diagnosis.value)).lower()
+    return [hint for pattern, hint in _PREVENTION_HINTS if re.search(pattern, text)][:2]
+
+
+def _course_hints(
+    incident: Incident, again: IncidentRecurrence, refused: Sequence[RefusedAction]
+) -> list[str]:
+    found = []
+    diagnosis, times = incident.diagnosis, incident_times(incident)
+    if again.times > 1:
+        found.append(
+            f"It is the {ordinal(again.times)} time in {again.days} days: look for a cause that "
+            "the work on the earlier ones did not remove."
+        )
+    if diagnosis is not None and diagnosis.verdict == "no-incident":
+        found.append("Correct the check that raised the alert: no fault was found.")
+    if diagnosis is not None and diagnosis.verdict == "recovered":
+        found.append("Find out why it failed for a while; it may come back.")
+    if times.detect is not None and times.detect > SLOW_DETECTION_S:
+        found.append(f"It took {format_duration(times.detect)} to be detected: add a probe for it.")
+    if refused:
+        found.append("Decide beforehand, by a rule, what may be done without asking.")
+    if any(change.undone == "failed" for change in incident.changes):
+        found.append("A change could not be undone: look at the host by hand.")
+    if incident.gaps:
+        found.append("Run the watch under a supervisor: the work on the incident was interrupted.")
+    return found
+
+
+MAX_NOTES = 6
+MAX_LINE_CHARS = 160
+
+
+def incident_notes(
+    records: Sequence[JournalRecord], *, earlier: Sequence[IncidentOpened] = ()
+) -> tuple[str, ...]:
+    """Topology, causes that were proved, what helped and what did not, how often it came back."""
+    whole = gather_report_data(records, earlier=earlier)
+    found = [
+        *_cause_notes(whole),
+        *_fix_notes(whole),
+        *_joined_alert_notes(whole),
+        *_recurrence_notes(whole),
+    ]
+    return tuple(dict.fromkeys(found))[:MAX_NOTES]
+
+
+def _cause_notes(whole: ReportData) -> list[str]:
+    """Only a cause that was found: any other diagnosis is a guess."""
+    incident = whole.incident
+    diagnosis, name = incident.diagnosis, incident.details.incident
+    if diagnosis is None or not diagnosis.component or cause_status(incident) != "found":
+        return []
+    what = one_line(diagnosis.component, 80)
+    how = one_line(diagnosis.mechanism, MAX_LINE_CHARS)
+    if outcome_text(incident) == "resolved":
+        service = (
+            f" of {one_line(incident.details.service, 40)}" if incident.details.service else ""
+        )
+        return [f"Trouble{service} came from {what}: {how} (verified by checks in {name})"]
+    if diagnosis.verdict == "no-incident":
+        return [f"An alert about {what} was false: {how} (checked in {name})"]
+    return []
+
+
+def _fix_notes(whole: ReportData) -> list[str]:
+    incident, name = whole.incident, whole.incident.details.incident
+    standing = {c.call_id for c in incident.changes if not c.undone}
+    kept = [deed for deed in whole.changes if deed.call_id in standing and deed.ending == "ok"]
+    back = [c for c in incident.changes if c.undone == "yes"]
+    lines = []
+    if outcome_text(incident) == "resolved" and kept:
+        lines.append(
+            f"after `{one_line(kept[-1].command, MAX_LINE_CHARS)}` the checks passed in {name}"
+        )
+    lines += [f"`{one_line(c.command, MAX_LINE_CHARS)}` was undone in {name}" for c in back[:2]]
+    return lines
+
+
+def _joined_alert_notes(whole: ReportData) -> list[str]:
+    """Alerts that came as one trouble: what breaks, breaks together."""
+    case = whole.incident.details
+    titles = [t for event in events_of_type(whole.records, AlertsJoined) for t in event.titles]
+    others = [one_line(title, 60) for title in dict.fromkeys(titles) if title != case.title]
+    if not others:
+        return []
+    listed = ", ".join(others[:3])
+    return [f"Alerts that came together with {one_line(case.title, 60)!r}: {listed}"]
+
+
+def _recurrence_notes(whole: ReportData) -> list[str]:
+    times = whole.recurrence.times
+    if times < 2:
+        return []
+    repair = whole.times.repair
+    took = f" (time to repair: {format_duration(repair)})" if repair is not None else ""
+    title = one_line(whole.incident.details.title, 80)
+    return [f"{title!r} came the {ordinal(times)} time in {whole.recurrence.days} days{took}"]

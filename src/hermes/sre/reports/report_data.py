@@ -1,0 +1,194 @@
+"""What is read of a journal about incidents, and nothing else of it: journals grow for years."""
+
+from collections.abc import Sequence
+from contextlib import aclosing
+from datetime import UTC, datetime
+
+from msgspec import field
+from msgspec.structs import replace
+
+from hermes.core.errors import HermesError
+from hermes.core.events.incidents import (
+    ChangeBegan,
+    IncidentChecked,
+    IncidentOpened,
+    LayerInvestigated,
+)
+from hermes.core.messages import Value
+from hermes.core.protocols import Journal, JournalRecord
+from hermes.sre.incident import Incident, fold_incidents
+from hermes.sre.reports.actions import (
+    IncidentAction,
+    ModelCost,
+    RefusedAction,
+    compute_model_cost,
+    events_of_type,
+    list_actions,
+    list_refused_actions,
+)
+from hermes.sre.reports.statements import resolver_of
+from hermes.sre.reports.times import (
+    RECURRENCE_PERIOD,
+    IncidentRecurrence,
+    IncidentTimes,
+    find_recurrence,
+    incident_times,
+)
+
+STATE_KINDS = (
+    "incident.opened",
+    "incident.joined",
+    "incident.graded",
+    "incident.acknowledged",
+    "incident.reopened",
+    "incident.closed",
+    "incident.recovered",
+)
+"""Enough to choose what is listed."""
+LISTING_KINDS = (
+    *STATE_KINDS,
+    "incident.phase",
+    "incident.diagnosed",
+    "incident.verified",
+    "change.began",
+    "changes.undone",
+)
+"""Enough for a listing and the statistics to say what `show` says of the same incident."""
+MAX_FIRST_ALERTS = 5
+MAX_SEPARATE_QUERIES = 200
+"""Incidents up to which a query for each is quicker than reading them all."""
+
+
+async def list_incidents(
+    journal: Journal, *, drills: bool = False, kinds: Sequence[str] = LISTING_KINDS
+) -> list[Incident]:
+    """In the order in which they were opened; in a drill the run has a name of its own."""
+    found = fold_incidents([recorded async for recorded in journal.read(kinds=kinds)])
+    return [each for each in found.values() if drills or each.details.run == each.details.incident]
+
+
+async def complete_incidents(journal: Journal, chosen: Sequence[Incident]) -> list[Incident]:
+    """Those that were chosen by their states, with the rest of what a listing says of them."""
+    found = []
+    for each in chosen:
+        records = [one async for one in journal.read(run=each.details.run, kinds=LISTING_KINDS)]
+        found.append(fold_incidents(records).get(each.details.incident, each))
+    return found
+
+
+async def list_opened(journal: Journal) -> list[tuple[int, IncidentOpened]]:
+    return [
+        (each.seq, each.event)
+        async for each in journal.read(kinds=("incident.opened",))
+        if isinstance(each.event, IncidentOpened)
+    ]
+
+
+async def read_incident_records(journal: Journal, run: str) -> list[JournalRecord]:
+    """Everything about the incident of this run, with its subagents and its first alerts.
+
+    Raises `HermesError` when this run has none.
+    """
+    own = [recorded async for recorded in journal.read(run=run)]
+    begun = next((each for each in own if isinstance(each.event, IncidentOpened)), None)
+    if begun is None or not isinstance(begun.event, IncidentOpened):
+        raise HermesError(f"{run} is no incident; `hermes incident list` shows them")
+    found = {each.seq: each for each in own}
+    for name in sorted(await _child_runs(journal, run, own, begun.seq)):
+        found |= {each.seq: each async for each in journal.read(run=name)}
+    for number in begun.event.alerts[:MAX_FIRST_ALERTS]:
+        if number not in found:
+            found |= await _read_event(journal, number)
+    return [found[number] for number in sorted(found)]
+
+
+async def read_earlier_incidents(
+    journal: Journal, records: Sequence[JournalRecord]
+) -> list[IncidentOpened]:
+    """Other incidents of the days before: whether it has come back is read from these."""
+    this = next(each.event for each in records if isinstance(each.event, IncidentOpened))
+    since = this.at - RECURRENCE_PERIOD
+    found = [
+        each.event
+        async for each in journal.read(kinds=("incident.opened",), since=since)
+        if isinstance(each.event, IncidentOpened)
+    ]
+    drilled = this.run != this.incident
+    return [each for each in found if (each.run != each.incident) == drilled]
+
+
+async def _child_runs(
+    journal: Journal, run: str, own: Sequence[JournalRecord], after: int
+) -> set[str]:
+    below = f"{run}/"
+    named = {each.event.agent for each in own if isinstance(each.event, LayerInvestigated)}
+    named |= {each.event.by for each in own if isinstance(each.event, ChangeBegan)}
+    async for each in journal.read(after=after, kinds=("run.started",)):
+        named.add(each.event.run)
+    return {name for name in named if name.startswith(below)}
+
+
+async def _read_event(journal: Journal, number: int) -> dict[int, JournalRecord]:
+    async with aclosing(journal.read(after=number - 1)) as events:  # type: ignore[type-var]
+        async for each in events:
+            return {each.seq: each} if each.seq == number else {}
+    return {}
+
+
+class ReportData(Value, kw_only=True, frozen=True):
+    incident: Incident
+    records: tuple[JournalRecord, ...]
+    actions: tuple[IncidentAction, ...] = ()
+    refused_actions: tuple[RefusedAction, ...] = ()
+    checks: tuple[IncidentChecked, ...] = ()
+    layers: tuple[LayerInvestigated, ...] = ()
+    recurrence: IncidentRecurrence = IncidentRecurrence()
+    times: IncidentTimes = IncidentTimes()
+    cost: ModelCost = ModelCost()
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @property
+    def changes(self) -> tuple[IncidentAction, ...]:
+        return tuple(deed for deed in self.actions if deed.changed)
+
+    @property
+    def duration_s(self) -> float:
+        return self.incident.duration_s(self.now)
+
+
+def gather_report_data(
+    records: Sequence[JournalRecord],
+    *,
+    earlier: Sequence[IncidentOpened] = (),
+    now: datetime | None = None,
+) -> ReportData:
+    """`records`: of its run and the runs below it, in order. Raises `HermesError` without one."""
+    found = next(iter(fold_incidents(records).values()), None)
+    if found is None:
+        raise HermesError("no incident was opened in these records; there is nothing to report")
+    return ReportData(
+        incident=found,
+        records=tuple(records),
+        actions=tuple(list_actions(records)),
+        refused_actions=tuple(list_refused_actions(records)),
+        checks=tuple(events_of_type(records, IncidentChecked)),
+        layers=tuple(
+            e for e in events_of_type(records, LayerInvestigated) if e.status != "working"
+        ),
+        recurrence=find_recurrence(found, earlier),
+        times=incident_times(found),
+        cost=compute_model_cost(records),
+        now=now or datetime.now(UTC),
+    )
+
+
+def resolver_name(account: ReportData) -> str:
+    """Who ended it, by name where the records have it."""
+    answer = resolver_of(account.incident)
+    if answer.by == "nobody" and account.incident.status == "open":
+        return "nobody yet"
+    if answer.by == "nobody" and account.incident.status == "recovered":
+        return "not known"  # that it is over was seen, and not by whose work
+    if answer.by == "model":
+        answer = replace(answer, name=", ".join(account.cost.models))
+    return str(answer)

@@ -1,0 +1,196 @@
+"""What may be said about an incident: one function for each statement, for every view.
+
+A statement is made only where the journal shows it. Nothing here looks at the host or at a clock.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from hermes.core.events.incidents import IncidentChecked, LayerInvestigated
+from hermes.core.events.runs import ModelAnswered
+from hermes.core.events.skills import PlaybookEnded, PlaybookStarted
+from hermes.core.events.tools import ToolFinished, ToolRequested
+from hermes.core.messages import Value
+from hermes.core.protocols import JournalRecord
+from hermes.sre.incident import Incident
+from hermes.sre.reports.actions import ANSWER_TOOLS, events_of_type
+
+CauseStatus = Literal["found", "supposed", "unknown"]
+ResolverKind = Literal["playbook", "model", "person", "nobody"]
+ROOT_CAUSE_LABEL, SUPPOSED_CAUSE_LABEL, UNKNOWN_CAUSE_LABEL = (
+    "root cause",
+    "cause, not proved",
+    "cause",
+)
+NOT_KNOWN_TEXT = "not known"
+QUIET_OUTCOMES = {"no-incident": "no incident", "recovered": "recovered"}
+"""Outcomes of incidents in which nothing had to be repaired."""
+NOT_VERIFIED_TEXT = "not resolved by checks; closed by a person"
+
+
+class IncidentResolver(Value, kw_only=True, frozen=True):
+    """Who ended it. `name` is empty where the fold does not know it."""
+
+    by: ResolverKind = "nobody"
+    name: str = ""
+
+    def __str__(self) -> str:
+        names = {"nobody": "nobody", "person": "a person", "model": "a model"}
+        if not self.name:
+            return names.get(self.by, f"a {self.by}")
+        return self.name if self.by == "person" else f"{self.by} {self.name}"
+
+
+class UncheckedPlaybooks(Value, kw_only=True, frozen=True):
+    """Playbooks that could not look for their signature, or not completely, for one reason."""
+
+    why: str
+    skills: tuple[str, ...]
+
+
+def cause_status(incident: Incident) -> CauseStatus:
+    """Found: a diagnosis with evidence, borne out by a fix that checks verified, or a false alarm
+    whose reason is in the evidence. Everything else that was named is supposed."""
+    found, verified = incident.diagnosis, incident.verified
+    if found is None or not found.mechanism:
+        return "unknown"
+    if not found.evidence:
+        return "supposed"
+    if found.verdict == "no-incident" and incident.status in ("open", "no-incident"):
+        return "found"
+    fixed = found.verdict == "fix" and incident.resolved_by_checks
+    return "found" if fixed and verified is not None and found.at <= verified.at else "supposed"
+
+
+def cause_line(incident: Incident) -> tuple[str, str]:
+    """Its heading and its text, for a view with one line for it."""
+    state, found = cause_status(incident), incident.diagnosis
+    if state == "unknown" or found is None:
+        return UNKNOWN_CAUSE_LABEL, NOT_KNOWN_TEXT
+    parts = [part for part in (found.component, found.mechanism, found.value) if part]
+    return (ROOT_CAUSE_LABEL if state == "found" else SUPPOSED_CAUSE_LABEL), " · ".join(parts)
+
+
+def resolver_of(incident: Incident) -> IncidentResolver:
+    """A playbook or a model only where checks passed after its change, or a model concluded that
+    nothing had to be repaired. An escalation, and work that goes on, were answered by nobody."""
+    closed = incident.closed
+    if closed is not None and closed.answered_by == "person":
+        return IncidentResolver(by="person", name=closed.by)
+    kept = [change for change in incident.changes if change.undone != "yes"]
+    if incident.resolved_by_checks and kept:
+        by = kept[-1].by
+        model = by.startswith(incident.details.run)
+        return IncidentResolver(by="model") if model else IncidentResolver(by="playbook", name=by)
+    if closed is not None and closed.outcome in QUIET_OUTCOMES and closed.answered_by == "model":
+        return IncidentResolver(by="model")
+    return IncidentResolver()
+
+
+def outcome_text(incident: Incident) -> str:
+    """In the words of a report. Only checks make it `resolved`."""
+    if incident.resolved_by_checks and incident.status in ("open", "resolved", "closed"):
+        return "resolved"
+    if incident.status == "open":
+        return _open_outcome_text(incident)
+    if incident.recovered is not None and incident.closed is not None:
+        return "recovered after it was escalated"
+    if incident.status in ("resolved", "closed"):
+        return NOT_VERIFIED_TEXT
+    return QUIET_OUTCOMES.get(incident.status, "escalated")
+
+
+def _open_outcome_text(incident: Incident) -> str:
+    verdict = incident.diagnosis.verdict if incident.diagnosis is not None else ""
+    if verdict in QUIET_OUTCOMES and not incident.unverified_changes:
+        return QUIET_OUTCOMES[verdict]
+    if verdict == "escalate":
+        return "escalated"
+    if incident.phase in ("document", "learn"):
+        return "not resolved; people have to take over"
+    return "not resolved yet"
+
+
+def models_of(records: Sequence[JournalRecord]) -> tuple[str, ...]:
+    """Models that answered in this incident."""
+    return tuple(dict.fromkeys(answer.model for answer in events_of_type(records, ModelAnswered)))
+
+
+def playbooks_not_matched(records: Sequence[JournalRecord]) -> tuple[str, ...]:
+    """Playbooks that looked for their signature on the host and did not find it."""
+    return tuple(skill for skill, end in _scan_ends(records).items() if found_nothing(end))
+
+
+def playbooks_unchecked(records: Sequence[JournalRecord]) -> tuple[UncheckedPlaybooks, ...]:
+    """By reason, the reason of most playbooks first."""
+    by_reason: dict[str, list[str]] = {}
+    for skill, end in _scan_ends(records).items():
+        if not found_nothing(end):
+            by_reason.setdefault(end.unchecked or end.detail or end.outcome, []).append(skill)
+    groups = [UncheckedPlaybooks(why=why, skills=tuple(names)) for why, names in by_reason.items()]
+    return tuple(sorted(groups, key=lambda each: -len(each.skills)))
+
+
+def _scan_ends(records: Sequence[JournalRecord]) -> dict[str, PlaybookEnded]:
+    """By playbook, how its last look ended; not those that went on to act."""
+    acted = {event.skill for event in events_of_type(records, PlaybookStarted) if not event.dry}
+    ends = ("declined", "refused", "failed")
+    return {
+        event.skill: event
+        for event in events_of_type(records, PlaybookEnded)
+        if event.outcome in ends and not event.dry and event.skill not in acted
+    }
+
+
+def found_nothing(end: PlaybookEnded) -> bool:
+    """It looked for its fault on the host, completely, and did not find it."""
+    return end.outcome == "declined" and not end.unchecked and bool(end.step)
+
+
+class ExcludedCauses(Value, kw_only=True, frozen=True):
+    """What investigators said is not the cause: with the looks that show it, and without."""
+
+    shown: tuple[str, ...] = ()
+    claimed: tuple[str, ...] = ()
+
+
+def find_excluded_causes(
+    incident: Incident, layers: Sequence[LayerInvestigated], records: Sequence[JournalRecord]
+) -> ExcludedCauses:
+    looks, shown, claimed = _result_numbers_by_run(records), dict[str, str](), list[str]()
+    for layer in layers:
+        numbers = layer.evidence or looks.get(layer.agent, ())
+        where = f"investigator of {layer.layer}, events {', '.join(map(str, numbers[:8]))}"
+        for text in layer.ruled_out:
+            if numbers:
+                shown[text] = f"{text} ({where})"
+            else:
+                claimed.append(text)
+    claimed += list(incident.diagnosis.ruled_out) if incident.diagnosis is not None else []
+    return ExcludedCauses(
+        shown=tuple(shown.values()),
+        claimed=tuple(dict.fromkeys(text for text in claimed if text not in shown)),
+    )
+
+
+def _result_numbers_by_run(records: Sequence[JournalRecord]) -> dict[str, tuple[int, ...]]:
+    spoken = {
+        e.call.id for e in events_of_type(records, ToolRequested) if e.call.name in ANSWER_TOOLS
+    }
+    found: dict[str, tuple[int, ...]] = {}
+    for each in records:
+        event = each.event
+        if isinstance(event, ToolFinished) and event.result.call_id not in spoken:
+            found[event.run] = (*found.get(event.run, ()), each.seq)
+    return found
+
+
+def checks_failed_before(checks: Sequence[IncidentChecked]) -> tuple[str, ...]:
+    before = [each for each in checks if each.when == "before" and not each.unknown]
+    return tuple(dict.fromkeys(each.check for each in before if not each.ok))
+
+
+def checks_not_run(checks: Sequence[IncidentChecked]) -> list[str]:
+    """Checks that could not be run, with the reason."""
+    found = {each.check: each.detail for each in checks if each.unknown}
+    return [f"check {name}: {why or 'no reason is recorded'}" for name, why in found.items()]

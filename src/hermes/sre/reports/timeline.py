@@ -1,0 +1,262 @@
+"""The moments of an incident, each in one line, in the order in which they came."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from hermes.core.events.approvals import ApprovalRequested, ApprovalSettled
+from hermes.core.events.incidents import (
+    AlertRaised,
+    AlertsJoined,
+    ChangesUndone,
+    IncidentAcknowledged,
+    IncidentClosed,
+    IncidentDiagnosed,
+    IncidentGraded,
+    IncidentOpened,
+    IncidentRecovered,
+    IncidentReopened,
+    IncidentVerified,
+    LayerInvestigated,
+    PhaseEntered,
+)
+from hermes.core.events.skills import PlaybookEnded, PlaybookStarted
+from hermes.core.messages import Value
+from hermes.core.protocols import JournalRecord
+from hermes.sre.reports.actions import IncidentAction, list_actions, list_refused_actions
+from hermes.sre.reports.markdown import one_line
+from hermes.sre.reports.statements import playbooks_not_matched, playbooks_unchecked
+from hermes.sre.reports.times import format_duration
+
+MAX_ENTRIES = 60
+MAX_LINE_CHARS = 140
+MAX_APPROVAL_CHARS = 80
+MAX_PARTS = 8
+
+
+class TimelineEntry(Value, kw_only=True, frozen=True):
+    at: datetime
+    seq: int
+    text: str
+    """Plain words, some of them by others: every view escapes them."""
+    kind: str = ""
+
+
+def build_timeline(records: Sequence[JournalRecord]) -> list[TimelineEntry]:
+    """By the clock; the clocks of several processes may differ by a little."""
+    told = [
+        TimelineEntry(at=each.event.at, seq=each.seq, text=text, kind=each.event.kind)
+        for each in records
+        if (text := _event_text(each.event))
+    ]
+    done = list_actions(records)
+    told += [
+        TimelineEntry(at=deed.at, seq=deed.seq, text=_change_text(deed), kind="change")
+        for deed in done
+        if deed.changed
+    ]
+    told += _refused_entries(records)
+    told += _unmatched_playbook_entries(records)
+    return sorted(told, key=lambda moment: (moment.at, moment.seq))
+
+
+def shorten_timeline(
+    moments: Sequence[TimelineEntry], max_entries: int = MAX_ENTRIES
+) -> tuple[list[TimelineEntry], int]:
+    """Its beginning and its end, and how many were left out between them."""
+    if len(moments) <= max_entries:
+        return list(moments), 0
+    head = max_entries // 2
+    return [*moments[:head], *moments[len(moments) - (max_entries - head) :]], len(
+        moments
+    ) - max_entries
+
+
+def clock_time(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%H:%M:%S}"
+
+
+def _change_text(deed: IncidentAction) -> str:
+    who = f" ({deed.by})" if deed.by else ""
+    how = {"ok": "", "failed": f": {deed.detail}", "cut off": ": cut off before its result"}
+    return f"change{who}: {one_line(deed.command, MAX_LINE_CHARS)}{how[deed.ending]}"
+
+
+def _refused_entries(records: Sequence[JournalRecord]) -> list[TimelineEntry]:
+    """Each with the time of the wish."""
+    when = {
+        one_line(each.command): each.why
+        for each in list_refused_actions(records)
+        if not each.waiting
+    }
+    found = []
+    for each in records:
+        command = getattr(each.event, "command", "") or _requested_command(each.event)
+        why = when.pop(one_line(command), "") if each.event.kind == "tool.requested" else ""
+        if why:
+            text = f"refused: {one_line(command, MAX_LINE_CHARS)} ({one_line(why, MAX_LINE_CHARS)})"
+            found.append(TimelineEntry(at=each.event.at, seq=each.seq, text=text, kind="refused"))
+    return found
+
+
+def _unmatched_playbook_entries(records: Sequence[JournalRecord]) -> list[TimelineEntry]:
+    """Dozens of playbooks look: that is one moment, and one for each reason not to have looked."""
+    ends = [each for each in records if isinstance(each.event, PlaybookEnded)]
+    if not ends:
+        return []
+    last = next((each for each in reversed(ends) if _is_declined(each.event)), ends[-1])
+    texts = [f"playbooks that could not be checked: {len(e.skills)} ({one_line(e.why, MAX_LINE_CHARS)})"
+             for e in playbooks_unchecked(records)]  # fmt: skip
+    if absent := playbooks_not_matched(records):
+        texts.insert(0, f"playbooks that did not find their fault: {len(absent)}")
+    return [
+        TimelineEntry(at=last.event.at, seq=last.seq, text=text, kind=last.event.kind)
+        for text in texts
+    ]
+
+
+def _is_declined(event: object) -> bool:
+    return isinstance(event, PlaybookEnded) and event.outcome == "declined"
+
+
+def _requested_command(event: object) -> str:
+    call = getattr(event, "call", None)
+    given = getattr(call, "arguments", {})
+    command = given.get("command", "")
+    return command if isinstance(command, str) else ""
+
+
+def _event_text(event: object) -> str:
+    teller = _TEXT_BY_EVENT.get(type(event))
+    return teller(event) if teller else ""
+
+
+def _raised_text(event: AlertRaised) -> str:
+    what = "alert resolved" if event.resolved else "alert"
+    source = one_line(event.source or "an unknown source", 40)
+    return f"{what} from {source}: {one_line(event.title, MAX_LINE_CHARS)}"
+
+
+def _opened_text(event: IncidentOpened) -> str:
+    reason = f" ({one_line(event.reason, MAX_LINE_CHARS)})" if event.reason else ""
+    return f"incident opened as {event.severity}{reason}"
+
+
+def _joined_text(event: AlertsJoined) -> str:
+    why = f": {one_line(event.why, MAX_LINE_CHARS)}" if event.why else ""
+    parts = ", ".join(one_line(part.name, 40) for part in event.parts[:MAX_PARTS])
+    more = f" and {len(event.parts) - MAX_PARTS} more" if len(event.parts) > MAX_PARTS else ""
+    also = f"also failing: {parts}{more}; " if parts else ""
+    return f"{also}alerts that joined: {event.count}{why}"
+
+
+def _graded_text(event: IncidentGraded) -> str:
+    by = f" by {one_line(event.by, 40)}" if event.by else ""
+    reason = f": {one_line(event.reason, MAX_LINE_CHARS)}" if event.reason else ""
+    return f"severity {event.before} becomes {event.severity}{by}{reason}"
+
+
+def _acknowledged_text(event: IncidentAcknowledged) -> str:
+    return f"acknowledged by {one_line(event.by, 40)}"
+
+
+def _reopened_text(event: IncidentReopened) -> str:
+    reason = f": {one_line(event.reason, MAX_LINE_CHARS)}" if event.reason else ""
+    return f"opened again by {one_line(event.by, 40)}{reason}"
+
+
+def _recovered_text(event: IncidentRecovered) -> str:
+    how = f": {one_line(event.how, MAX_LINE_CHARS)}" if event.how else ""
+    return f"recovered at {clock_time(event.recovered_at)} UTC{how}"
+
+
+def _phase_text(event: PhaseEntered) -> str:
+    attempt = f", attempt {event.attempt}" if event.attempt else ""
+    detail = f": {one_line(event.detail, MAX_LINE_CHARS)}" if event.detail else ""
+    gap = ""
+    if event.resumed:
+        gap = f"resumed after {format_duration(event.gap)} in which nothing was recorded: "
+    return f"{gap}{event.phase}{attempt}{detail}"
+
+
+def _layer_text(event: LayerInvestigated) -> str:
+    if event.status == "working":
+        return ""
+    if event.status == "failed":
+        return f"investigator of {one_line(event.layer, 40)} failed"
+    found = one_line("; ".join(event.findings), MAX_LINE_CHARS) or "nothing of note"
+    return f"investigator of {one_line(event.layer, 40)}: {found}"
+
+
+def _diagnosed_text(event: IncidentDiagnosed) -> str:
+    what = one_line(
+        " ".join(part for part in (event.component, event.mechanism) if part), MAX_LINE_CHARS
+    )
+    if event.verdict == "escalate":
+        known = f"; seen so far, not proved: {what}" if event.mechanism else "; no cause is known"
+        return f"handed over to people{known}"
+    named = f": {what}" if event.mechanism else ""
+    return f"diagnosis ({event.verdict}, confidence {event.confidence:.0%}){named}"
+
+
+def _undone_text(event: ChangesUndone) -> str:
+    failed = f", {len(event.failed)} could not be" if event.failed else ""
+    reason = f": {one_line(event.reason, MAX_LINE_CHARS)}" if event.reason else ""
+    return f"changes undone: {len(event.calls)}{failed}{reason}"
+
+
+def _verified_text(event: IncidentVerified) -> str:
+    if event.by == "oracle":
+        return ""
+    took = f" (the verification took {format_duration(event.seconds)})" if event.seconds else ""
+    return f"checks passed{took}" if event.ok else "checks did not pass"
+
+
+def _closed_text(event: IncidentClosed) -> str:
+    if event.by == "oracle":
+        return ""
+    by = f" by {one_line(event.by, 40)}" if event.by else ""
+    reason = f": {one_line(event.reason, MAX_LINE_CHARS)}" if event.reason else ""
+    if event.outcome == "escalated":
+        return f"escalated to people{reason}"
+    return f"closed{by} as {event.outcome}{reason}"
+
+
+def _playbook_started_text(event: PlaybookStarted) -> str:
+    return "" if event.dry else f"playbook {one_line(event.skill, 60)} begins"
+
+
+def _playbook_ended_text(event: PlaybookEnded) -> str:
+    detail = f": {one_line(event.detail, MAX_LINE_CHARS)}" if event.detail else ""
+    if event.dry or _is_declined(event):
+        return ""
+    return f"playbook {one_line(event.skill, 60)} {event.outcome}{detail}"
+
+
+def _approval_requested_text(event: ApprovalRequested) -> str:
+    return f"approval asked for: {one_line(event.shown, MAX_APPROVAL_CHARS)}"
+
+
+def _approval_settled_text(event: ApprovalSettled) -> str:
+    by = f" by {one_line(', '.join(event.by), 60)}" if event.by else ""
+    return f"approval {event.outcome}{by}"
+
+
+_TEXT_BY_EVENT: dict[type, Callable[..., str]] = {
+    AlertRaised: _raised_text,
+    IncidentOpened: _opened_text,
+    AlertsJoined: _joined_text,
+    IncidentGraded: _graded_text,
+    IncidentAcknowledged: _acknowledged_text,
+    IncidentReopened: _reopened_text,
+    IncidentRecovered: _recovered_text,
+    PhaseEntered: _phase_text,
+    LayerInvestigated: _layer_text,
+    IncidentDiagnosed: _diagnosed_text,
+    ChangesUndone: _undone_text,
+    IncidentVerified: _verified_text,
+    IncidentClosed: _closed_text,
+    PlaybookStarted: _playbook_started_text,
+    PlaybookEnded: _playbook_ended_text,
+    ApprovalRequested: _approval_requested_text,
+    ApprovalSettled: _approval_settled_text,
+}

@@ -1,0 +1,94 @@
+"""How long it took to detect, to begin and to repair; and how often it has come back."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from hermes.core.events.incidents import IncidentOpened
+from hermes.core.messages import Value
+from hermes.sre.incident import Incident
+
+RECURRENCE_PERIOD = timedelta(days=14)
+
+
+class IncidentTimes(Value, kw_only=True, frozen=True):
+    """Seconds; None for what cannot be said: no source knew, or it has not happened."""
+
+    detect: float | None = None
+    """From when the trouble began, by its source, to the incident."""
+    acknowledge: float | None = None
+    """From the incident to the first work on it, or to a person who acknowledged it."""
+    repair: float | None = None
+    """From the incident to checks that passed, or to a recovery that was observed."""
+
+
+class IncidentRecurrence(Value, kw_only=True, frozen=True):
+    """Times that the same trouble was met in these days, this one included."""
+
+    times: int = 1
+    days: int = RECURRENCE_PERIOD.days
+    before: tuple[str, ...] = ()
+    """Ids of the earlier ones, the latest last."""
+
+
+def incident_times(incident: Incident) -> IncidentTimes:
+    opened = incident.details.opened_at
+    begun = [at for at in (incident.began_at, incident.acknowledged_at) if at is not None]
+    return IncidentTimes(
+        detect=_seconds_between(incident.details.since, opened),
+        acknowledge=_seconds_between(opened, min(begun, default=None)),
+        repair=_seconds_between(opened, repaired_at(incident)),
+    )
+
+
+def repaired_at(incident: Incident) -> datetime | None:
+    """When checks verified a fix, or when an escalated problem was seen to have ended.
+
+    None for a false alarm, for what passed before anything was repaired, and where only a person
+    says that it is over: no time to repair is known for these.
+    """
+    if incident.recovered is not None:
+        return None if incident.question else incident.recovered.recovered_at
+    fixed = incident.resolved_by_checks and incident.status in ("open", "resolved", "closed")
+    return incident.verified.at if fixed and incident.verified is not None else None
+
+
+def find_recurrence(incident: Incident, opened: Sequence[IncidentOpened]) -> IncidentRecurrence:
+    """`opened`: of any trouble; those of the same fingerprint and age are counted."""
+    case = incident.details
+    earliest = case.opened_at - RECURRENCE_PERIOD
+    before = [
+        event.incident
+        for event in opened
+        if case.fingerprint
+        and event.fingerprint == case.fingerprint
+        and event.incident != case.incident
+        and earliest <= event.at <= case.opened_at
+    ]
+    return IncidentRecurrence(times=1 + len(before), before=tuple(before))
+
+
+def ordinal(number: int) -> str:
+    if 10 <= number % 100 <= 20:
+        return f"{number}th"
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
+
+
+def format_duration(seconds: float | None) -> str:
+    """For people: 0.4 s, 42 s, 3 min 5 s, 2 h 4 min, 3 d 2 h."""
+    if seconds is None:
+        return "unknown"
+    if seconds < 10:
+        return f"{max(seconds, 0.0):.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    for size, unit, smaller, name in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min")):
+        if whole >= size:
+            return f"{whole // size} {unit} {whole % size // smaller} {name}"
+    return f"{whole // 60} min {whole % 60} s"
+
+
+def _seconds_between(begin: datetime | None, end: datetime | None) -> float | None:
+    if begin is None or end is None:
+        return None
+    return max(0.0, (end - begin).total_seconds())

@@ -1,0 +1,1 @@
+"""Responders try to resolve an incident: trusted playbooks first, then models."""

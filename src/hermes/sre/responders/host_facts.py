@@ -1,0 +1,278 @@
+"""Looks that are the same for every incident: a small model starts from facts, not from guesses.
+
+Each only reads, whatever the host has or lacks; a test has the gate say so of all of them.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from shlex import quote
+
+import anyio
+
+from hermes.agent.dependencies import AgentDependencies
+from hermes.core.errors import HermesError
+from hermes.core.events.tools import ToolFinished
+from hermes.core.messages import ToolCall, ToolResult, Value
+from hermes.core.protocols import ToolContext
+from hermes.core.run_ids import new_id
+from hermes.policy.taint.data_marks import mark_as_data
+from hermes.sre.incident import IncidentDetails
+from hermes.sre.settings import CrewSettings
+from hermes.tools.executor import Executor
+
+UNIT_NAME = re.compile(r"[A-Za-z0-9][\w@.:-]*")
+LIST_UNITS = (
+    "$(systemctl list-units --type=service --all --no-legend --plain --no-pager 2>/dev/null | "
+    "sed 's/^[^A-Za-z0-9]*//' | awk '$1~/[.]service$/{print $1}' | head -n 40)"
+)
+ERROR_WORDS = (
+    "error|fatal|crit|traceback|exception|panic|fail|refused|timed? ?out|denied|no space|cannot|"
+    "could not|unreachable|expired|killed|oom|invalid|corrupt"
+)
+SECRET_WORDS = "password|passwd|secret|token|private"
+
+
+class FactCollector(Value, frozen=True):
+    layer: str
+    name: str
+    command: str
+
+
+def fact_collectors(details: IncidentDetails, minutes: float) -> tuple[FactCollector, ...]:
+    """Those that tell most come first: what has no room is left out from the end."""
+    return (
+        *_service_collectors(details.service),
+        *_host_collectors(),
+        *_change_collectors(minutes),
+    )
+
+
+def _service_collectors(service: str) -> tuple[FactCollector, ...]:
+    errors = (
+        f'for u in {LIST_UNITS}; do journalctl -u "$u" -n 200 -o cat --no-pager 2>/dev/null | '
+        f"grep -iE '{ERROR_WORDS}' | tail -n 3 | cut -c1-240 | "
+        'awk -v u="$u" \'{print u ": " $0}\'; done'
+    )
+    found = [FactCollector("service", "bad lines in the logs of all units", errors)]
+    if not UNIT_NAME.fullmatch(service):  # an alert brings it: never an option, never a command
+        return tuple(found)
+    unit = quote(service)
+    settings = (
+        f"for w in $(systemctl cat {unit} 2>/dev/null | "
+        "sed -n 's/^ExecStart=[-@+!]*//p;s/^EnvironmentFile=-\\{0,1\\}//p'); do w=${w#*=}; "
+        'case "$w" in /usr/*|/bin/*|*.py|*.sh|*.js) ;; /*) [ -f "$w" ] && echo "== $w" && '
+        f"grep -viE '{SECRET_WORDS}' \"$w\" | head -n 40 | cut -c1-200;; esac; done"
+    )
+    return (
+        FactCollector("service", "its log", f"journalctl -u {unit} -n 40 --no-pager | cut -c1-300"),
+        FactCollector("service", "its state", f"systemctl status {unit} --no-pager -n 0"),
+        FactCollector("service", "its unit", f"systemctl cat {unit} --no-pager"),
+        FactCollector("service", "its settings", settings),
+        *found,
+        FactCollector(
+            "service",
+            "its log files",
+            f"tail -q -n 20 /var/log/{unit}/*.log /var/log/{unit}.log 2>/dev/null | cut -c1-240",
+        ),
+    )
+
+
+def _host_collectors() -> tuple[FactCollector, ...]:
+    shown = "Id,ActiveState,SubState,Result,NRestarts,MainPID,ExecMainStatus"
+    units = (
+        f"for u in {LIST_UNITS}; do systemctl show -p {shown} \"$u\" 2>/dev/null | tr '\\n' ' '; "
+        "echo; done"
+    )
+    busy = "ps -eo pid,ppid,user,stat,pcpu,rss,etimes,args --sort=-{} | cut -c1-150 | head -n {}"
+    large = (
+        "find /var /srv /opt /tmp /home -xdev -type f -size +10M -printf '%s %TY-%Tm-%Td %TH:%TM "
+        "%p\\n' 2>/dev/null | sort -rn | head -n 12"
+    )
+    postgres = (
+        'command -v psql >/dev/null && psql -w -h 127.0.0.1 -U postgres -Atc "select pid, state, '
+        "wait_event_type, now() - xact_start, left(query, 90) from pg_stat_activity where state is "
+        'not null order by xact_start nulls last limit 20"'
+    )
+    redis = "command -v redis-cli >/dev/null && redis-cli info memory | head -n 20"
+    certificates = (
+        "for c in $(find /etc /srv /opt -maxdepth 5 \\( -name '*.crt' -o -name '*cert*.pem' \\) "
+        "-type f 2>/dev/null | grep -v /ssl/certs/ | head -n 12); do "
+        'echo "$c"; openssl x509 -subject -enddate -noout -in "$c" 2>/dev/null; done'
+    )
+    return (
+        FactCollector("processes", "units and their restarts", units),
+        FactCollector("processes", "busiest processes", busy.format("pcpu", 12)),
+        FactCollector("processes", "largest processes", busy.format("rss", 8)),
+        FactCollector("processes", "memory", "free -m"),
+        FactCollector("data", "disks", "df -hP; df -iP"),
+        FactCollector("data", "large files", large),
+        FactCollector(
+            "data",
+            "deleted files that are still open",
+            "find /proc/[0-9]*/fd -lname '* (deleted)' -printf '%p %l\\n' 2>/dev/null | head -n 10",
+        ),
+        FactCollector(
+            "data", "read-only mounts", "awk '$4 ~ /^ro/ {print $1, $2}' /proc/mounts | head -n 10"
+        ),
+        FactCollector("data", "postgres activity", postgres),
+        FactCollector("data", "redis memory", redis),
+        FactCollector("network", "who listens", "ss -ltnp"),
+        FactCollector(
+            "network", "connections by state", "ss -Htan | awk '{print $1}' | sort | uniq -c"
+        ),
+        FactCollector("network", "names", "cat /etc/hosts /etc/resolv.conf"),
+        FactCollector("network", "addresses and routes", "ip -br addr; ip route"),
+        FactCollector(
+            "network",
+            "firewall",
+            "iptables -S 2>/dev/null; nft list ruleset 2>/dev/null | head -n 40",
+        ),
+        FactCollector("network", "certificates", certificates),
+    )
+
+
+def _change_collectors(minutes: float) -> tuple[FactCollector, ...]:
+    files = (
+        "find /etc /opt /srv /usr/local -xdev -type f -mmin -{} -printf '%TY-%Tm-%Td %TH:%TM:%TS "
+        "%u %p\\n' 2>/dev/null | grep -v /.git/ | sort -r | head -n 40"
+    )
+    checkouts = (
+        "for d in $(find /srv /opt /etc /root /home -maxdepth 4 -name .git 2>/dev/null | "
+        'head -n 6); do echo "== ${d%/.git}"; git -C "${d%/.git}" log -4 '
+        "--format='%h %ai %an %s' 2>&1; "
+        'git -C "${d%/.git}" status --short 2>&1 | head -n 12; done'
+    )
+    packages = "tail -q -n 12 /var/log/dpkg.log /var/log/apt/history.log 2>/dev/null"
+    timetable = (
+        "grep -HvE '^[[:space:]]*(#|$)' /etc/crontab /etc/cron.d/* "
+        "2>/dev/null | head -n 30; systemctl list-timers --no-pager 2>/dev/null | head -n 15"
+    )
+    deploys = (
+        "ls -ldt --time-style=full-iso /opt/*/releases/* /opt/*/current /srv/*/current "
+        "/var/log/*deploy* /var/log/*change* 2>/dev/null | head -n 15; "
+        "tail -q -n 10 /var/log/*deploy* /var/log/*change* 2>/dev/null | cut -c1-240"
+    )
+    return (
+        FactCollector("changes", "files changed in the window", files.format(round(minutes))),
+        FactCollector("changes", "checkouts", checkouts),
+        FactCollector("changes", "deploys", deploys),
+        FactCollector("changes", "timetables", timetable),
+        FactCollector("changes", "packages", packages),
+    )
+
+
+TERMINAL_TOOL = "terminal"
+TIMEOUT_GRACE_S = 2.0
+"""Seconds for the place itself to end a command that ran out of time."""
+
+
+EMPTY_OUTPUT = re.compile(r"\A\s*\[(no output|exit \d+ · [\d.]+ s|[\d.]+ s)\]\s*\Z")
+
+
+class HostFact(Value, kw_only=True, frozen=True):
+    layer: str
+    name: str
+    command: str
+    output: str
+    seq: int = 0
+    """Of the event with its result: what evidence points at."""
+
+
+async def collect_facts(
+    wanted: Sequence[FactCollector],
+    means: AgentDependencies,
+    executor: Executor,
+    run: str,
+    settings: CrewSettings,
+) -> tuple[HostFact, ...]:
+    """In their order; one that is refused, fails or hangs leaves a gap and nothing else."""
+    seats = anyio.Semaphore(max(1, settings.facts_at_once))
+    found: dict[int, tuple[ToolCall, ToolResult]] = {}
+    lost: list[HermesError] = []
+
+    async def one(number: int, collector: FactCollector) -> None:
+        patience = settings.facts_seconds
+        given = {"command": collector.command, "timeout": patience}
+        call = ToolCall(new_id("fact"), TERMINAL_TOOL, given)
+        async with seats:
+            try:
+                with anyio.move_on_after(patience + TIMEOUT_GRACE_S):
+                    found[number] = call, await executor.execute(call, _tool_context(means, run))
+            except HermesError as error:  # of the store: raised bare, not as a group of one
+                lost.append(error)
+
+    async with anyio.create_task_group() as group:
+        for number, collector in enumerate(wanted):
+            group.start_soon(one, number, collector)
+    if lost:
+        raise lost[0]
+    numbers = await _read_result_numbers(means, run)
+    kept = [
+        await _build_fact(wanted[at], *found[at], means, run, settings.shown_each, numbers)
+        for at in sorted(found)
+        if found[at][1].status == "ok"
+    ]
+    return tuple(fact for fact in kept if fact.output)
+
+
+def render_facts(facts: Iterable[HostFact], max_chars: int, key: str) -> str:
+    """As a model sees them, between marks: what has no room is left out, and named."""
+    parts, missing = list[str](), list[str]()
+    for fact in facts:
+        told = f"#{fact.seq} {fact.name}\n$ {fact.command}\n"
+        told += mark_as_data(fact.output, fact.name, key)
+        if len(told) > max_chars:
+            missing.append(f"#{fact.seq} {fact.name}")
+            continue
+        max_chars -= len(told)
+        parts.append(told)
+    if missing:
+        parts.append(f"No room here for: {', '.join(missing)}")
+    return "\n\n".join(parts)
+
+
+def truncate_middle(text: str, max_chars: int) -> str:
+    """Its head and its tail: lists tell most at their head, logs at their tail."""
+    if len(text) <= max_chars:
+        return text
+    head, tail = max_chars // 2, max_chars - max_chars // 2
+    return f"{text[:head]}\n[… {len(text) - max_chars:,} characters left out …]\n{text[-tail:]}"
+
+
+async def _build_fact(
+    collector: FactCollector,
+    call: ToolCall,
+    result: ToolResult,
+    means: AgentDependencies,
+    run: str,
+    most: int,
+    numbers: dict[str, int],
+) -> HostFact:
+    text = EMPTY_OUTPUT.sub("", result.content).rstrip()
+    if len(text) > most:
+        kept = result.artifact or await means.artifacts.save(run, call.id, text)
+        text = f"{truncate_middle(text, most)}\n[the whole is {kept}]"
+    return HostFact(
+        layer=collector.layer,
+        name=collector.name,
+        command=collector.command if len(collector.command) <= 120 else "(a fixed look)",
+        output=text,
+        seq=numbers.get(call.id, 0),
+    )
+
+
+async def _read_result_numbers(means: AgentDependencies, run: str) -> dict[str, int]:
+    return {
+        recorded.event.result.call_id: recorded.seq
+        async for recorded in means.bus.journal.read(run=run, kinds=("tool.finished",))
+        if isinstance(recorded.event, ToolFinished)
+    }
+
+
+def _tool_context(means: AgentDependencies, run: str) -> ToolContext:
+    async def call(inner: ToolCall) -> ToolResult:
+        return ToolResult(call_id=inner.id, status="error", content="a look calls no other tool")
+
+    return ToolContext(
+        run, means.environment, means.bus.publish, call, means.artifacts, origin=means.origin
+    )

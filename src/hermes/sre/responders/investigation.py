@@ -1,0 +1,385 @@
+"""One layer, looked into by one model that can only look, and says what it found with evidence."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from msgspec.structs import replace
+
+from hermes.agent.dependencies import AgentDependencies
+from hermes.core.errors import ToolError
+from hermes.core.events.incidents import DiagnosisVerdict, LayerInvestigated
+from hermes.core.messages import Risk, Value
+from hermes.core.protocols import Journal, Model, ToolContext
+from hermes.policy.taint.data_marks import mark_as_data
+from hermes.sre.checks import CheckResult
+from hermes.sre.incident import IncidentDetails
+from hermes.sre.model_responder import Hypothesis, InvestigationResult
+from hermes.sre.policies import ReadOnlyPolicy
+from hermes.sre.reports.actions import IncidentAction
+from hermes.sre.responders.agent_run import AgentRun, AgentRunResult, run_agent
+from hermes.sre.responders.evidence import (
+    clean_line,
+    next_free_run,
+    read_finished_actions,
+    render_evidence,
+    resolve_references,
+)
+from hermes.sre.responders.host_facts import HostFact, render_facts
+from hermes.sre.responders.prompts import (
+    CONCLUDE_REMINDER,
+    FINDING_REMINDER,
+    render_alert,
+    render_investigator_prompt,
+    render_synthesis_prompt,
+)
+from hermes.sre.settings import CrewSettings
+from hermes.tools.declare import FunctionTool, about, tool
+from hermes.tools.executor import Executor
+
+READ_ONLY_TOOLS = frozenset({"terminal", "host_terminal", "read_file", "search_files"})
+FINDING_TOOL = "finding"
+LayerStatus = Literal["working", "done", "failed"]
+MAX_FINDINGS = 12
+"""Findings of one layer; whoever has more has not understood it."""
+
+
+class LayerFinding(Value, kw_only=True, frozen=True):
+    layer: str
+    claim: str
+    evidence: tuple[int, ...]
+
+
+@dataclass
+class LayerNotes:
+    """What one investigator has said so far; it stays when its writer is cut off."""
+
+    layer: str
+    findings: list[LayerFinding] = field(default_factory=list)
+    ruled_out: list[str] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
+    finished: bool = False
+    run: str = ""
+    error: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.findings or self.ruled_out or self.gaps)
+
+
+def read_only_executor(executor: Executor) -> Executor:
+    """The road of whoever investigates: few tools, and a gate that lets nothing else pass."""
+    return executor.with_only(set(READ_ONLY_TOOLS)).with_policy(
+        ReadOnlyPolicy(executor.policy, frozenset({FINDING_TOOL}))
+    )
+
+
+def make_finding_tool(journal: Journal, notes: LayerNotes, runs: Sequence[str]) -> FunctionTool:
+    """`runs` are where evidence may lie: the fixed looks, and its own run."""
+
+    @tool(risk=Risk.READ, alone=True)
+    async def finding(
+        context: ToolContext,
+        claim: Annotated[str, about("what is wrong, in one sentence, with its value")] = "",
+        evidence: Annotated[
+            tuple[str | int, ...], about("numbers of facts (#12), or commands as you ran them")
+        ] = (),
+        ruled_out: Annotated[tuple[str, ...], about("what is well, and was looked at")] = (),
+        gaps: Annotated[tuple[str, ...], about("what could not be found out")] = (),
+        last: Annotated[bool, about("true: there is nothing more to say")] = False,
+    ) -> str:
+        """Say one thing that you found, with what shows it."""
+        if claim.strip() and not evidence:
+            raise ToolError("a claim without evidence is not kept: name what you ran that shows it")
+        numbers = resolve_references(evidence, await read_finished_actions(journal, runs))
+        if claim.strip() and len(notes.findings) < MAX_FINDINGS:
+            notes.findings.append(
+                LayerFinding(layer=notes.layer, claim=clean_line(claim), evidence=numbers)
+            )
+        notes.ruled_out += [clean_line(each, 200) for each in ruled_out if each.strip()][
+            :MAX_FINDINGS
+        ]
+        notes.gaps += [clean_line(each, 200) for each in gaps if each.strip()][:MAX_FINDINGS]
+        notes.finished = notes.finished or last or len(notes.findings) >= MAX_FINDINGS
+        return "Written down."
+
+    return finding
+
+
+@dataclass(frozen=True)
+class LayerInvestigator:
+    dependencies: AgentDependencies
+    model: Model
+    settings: CrewSettings
+    facts_run: str
+
+    async def investigate(
+        self,
+        layer: str,
+        details: IncidentDetails,
+        baseline: Sequence[CheckResult],
+        facts: Sequence[HostFact],
+    ) -> LayerNotes:
+        """Raises `StoreError` alone."""
+        journal, notes = self.dependencies.bus.journal, LayerNotes(layer)
+        notes.run = await next_free_run(journal, f"{details.run}/{layer}")
+        await self._publish_progress(details, notes, "working")
+        tool = make_finding_tool(journal, notes, (self.facts_run, notes.run))
+        seat = AgentRun(
+            dependencies=self.dependencies,
+            model=self.model,
+            executor=read_only_executor(self.dependencies.executor).with_tool(tool),
+            budget=self.settings.looking,
+            run=notes.run,
+            parent=details.run,
+            title=f"{layer}: {details.title}",
+            system=render_investigator_prompt(layer),
+            finished=lambda: notes.finished,
+            reminder=FINDING_REMINDER,
+        )
+        sat = await run_agent(seat, self._task(layer, details, baseline, facts))
+        _note_missing_answer(notes, sat)
+        await self._publish_progress(details, notes, "failed" if notes.error else "done")
+        return notes
+
+    def _task(
+        self,
+        layer: str,
+        details: IncidentDetails,
+        baseline: Sequence[CheckResult],
+        facts: Sequence[HostFact],
+    ) -> str:
+        own = [fact for fact in facts if fact.layer == layer]
+        room = max_facts_chars(self.model, self.settings)
+        told = render_facts(own, room, details.run) or "(no fixed look gave an answer)"
+        return f"{render_alert(details, baseline)}\n\nFacts of your layer:\n\n{told}"
+
+    async def _publish_progress(
+        self, details: IncidentDetails, notes: LayerNotes, status: LayerStatus
+    ) -> None:
+        event = LayerInvestigated(
+            run=details.run,
+            incident=details.incident,
+            layer=notes.layer,
+            agent=notes.run,
+            status=status,
+            findings=tuple(each.claim for each in notes.findings),
+            evidence=tuple(
+                dict.fromkeys(number for each in notes.findings for number in each.evidence)
+            ),
+            ruled_out=tuple(notes.ruled_out),
+            gaps=tuple(notes.gaps),
+        )
+        await self.dependencies.bus.publish(event)
+
+
+def _note_missing_answer(notes: LayerNotes, sat: AgentRunResult) -> None:
+    """Words that point at nothing are no findings; that they were said is known all the same."""
+    if notes.finished:
+        return
+    if sat.error:
+        notes.error = sat.error
+        notes.gaps.append(
+            clean_line(f"{notes.layer} was not looked into to the end: {sat.error}", 240)
+        )
+    elif notes.is_empty:
+        notes.error = "it said nothing that can be checked"
+        words = clean_line(sat.reply, 160)
+        notes.gaps.append(
+            f"{notes.layer}: said without evidence: {words}" if words else f"{notes.layer}: nothing"
+        )
+
+
+def max_facts_chars(model: Model, settings: CrewSettings) -> int:
+    """Characters of facts: at most about a quarter of the window."""
+    return max(600, min(settings.shown, model.window))
+
+
+SYNTHESIS_ROLE = "synthesis"
+MAX_HYPOTHESES = 3
+MAX_FIELD_CHARS = 500
+CheckObjection = Callable[[str], Awaitable[str]]
+"""Why a proposed check is of no use, in words; empty when it is."""
+
+
+class ProposedHypothesis(Value, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    component: Annotated[str, about("one file, unit, table or link")]
+    mechanism: Annotated[str, about("how it breaks the service, in one sentence")] = ""
+    value: Annotated[str, about("the concrete value that is wrong")] = ""
+    evidence: Annotated[tuple[str | int, ...], about("numbers of looks, as #12")] = ()
+    confidence: Annotated[float, about("from 0 to 1")] = 0.5
+    check: Annotated[str, about("only looks; fails now, ends with 0 once mended")] = ""
+    fix: Annotated[str, about("the least destructive way, in words")] = ""
+
+
+@dataclass(frozen=True)
+class InvestigationFindings:
+    notes: Sequence[LayerNotes]
+    facts: Sequence[HostFact]
+    actions: Sequence[IncidentAction]
+    """All that was run, for the evidence."""
+
+
+@dataclass
+class SynthesisConclusion:
+    """Where the judgement is written, once it holds water."""
+
+    result: InvestigationResult | None = None
+
+
+def make_conclude_tool(
+    sheet: SynthesisConclusion, seen: Sequence[IncidentAction], useless: CheckObjection
+) -> FunctionTool:
+    @tool(risk=Risk.READ, alone=True)
+    async def conclude(
+        context: ToolContext,
+        verdict: DiagnosisVerdict,
+        hypotheses: Annotated[tuple[ProposedHypothesis, ...], about("the likeliest first")] = (),
+        ruled_out: tuple[str, ...] = (),
+        gaps: Annotated[tuple[str, ...], about("what is still not known")] = (),
+    ) -> str:
+        """Give your judgement of what was found."""
+        if verdict == "fix" and not hypotheses:
+            raise ToolError(
+                "a verdict of fix needs a hypothesis: what is broken, and what shows it"
+            )
+        found = [_accepted_hypothesis(guess, seen) for guess in hypotheses]
+        kept, missing = await _without_useless_checks(_ranked(found), useless)
+        sheet.result = InvestigationResult(
+            verdict=verdict,
+            hypotheses=kept,
+            ruled_out=tuple(clean_line(each, 200) for each in ruled_out if each.strip()),
+            gaps=(*(clean_line(each, 200) for each in gaps if each.strip()), *missing),
+        )
+        return "Written down."
+
+    return conclude
+
+
+def _accepted_hypothesis(guess: ProposedHypothesis, seen: Sequence[IncidentAction]) -> Hypothesis:
+    if not guess.component.strip():
+        raise ToolError("a hypothesis needs its component: one file, unit, table or link")
+    if not guess.evidence:
+        raise ToolError(f"{guess.component[:80]!r} has no evidence: give numbers of looks, as #12")
+    sure = guess.confidence if guess.confidence == guess.confidence else 0.0  # not a number
+    return Hypothesis(
+        component=clean_line(guess.component, 200),
+        mechanism=clean_line(guess.mechanism, MAX_FIELD_CHARS),
+        value=clean_line(guess.value, 200),
+        evidence=resolve_references(guess.evidence, seen),
+        confidence=max(0.0, min(1.0, sure)),
+        check=guess.check.strip()[:MAX_FIELD_CHARS],
+        fix=clean_line(guess.fix, MAX_FIELD_CHARS),
+    )
+
+
+def _ranked(found: Sequence[Hypothesis]) -> list[Hypothesis]:
+    """The surest first, each cause once."""
+    once = {(each.component, each.value or each.mechanism): each for each in reversed(found)}
+    return sorted(reversed(once.values()), key=lambda each: -each.confidence)[:MAX_HYPOTHESES]
+
+
+async def _without_useless_checks(
+    found: Sequence[Hypothesis], useless: CheckObjection
+) -> tuple[tuple[Hypothesis, ...], tuple[str, ...]]:
+    """A check that cannot tell broken from mended is dropped, and that is a gap."""
+    kept, missing = list[Hypothesis](), list[str]()
+    for each in found:
+        why = await useless(each.check) if each.check else ""
+        if why:
+            missing.append(f"the check proposed for {each.component} is of no use: {why}"[:240])
+        kept.append(replace(each, check="") if why else each)
+    return tuple(kept), tuple(missing)
+
+
+async def run_synthesis(
+    means: AgentDependencies,
+    model: Model,
+    settings: CrewSettings,
+    details: IncidentDetails,
+    baseline: Sequence[CheckResult],
+    found: InvestigationFindings,
+    useless: CheckObjection,
+) -> InvestigationResult:
+    """Raises `StoreError` alone."""
+    sheet = SynthesisConclusion()
+    # No tool that reaches the host: whoever judges has only what others found.
+    tool = make_conclude_tool(sheet, found.actions, useless)
+    seat = AgentRun(
+        dependencies=means,
+        model=model,
+        executor=means.executor.with_only(set()).with_tool(tool),
+        budget=settings.judging,
+        run=await next_free_run(means.bus.journal, f"{details.run}/{SYNTHESIS_ROLE}"),
+        parent=details.run,
+        title=f"{SYNTHESIS_ROLE}: {details.title}",
+        system=render_synthesis_prompt(),
+        finished=lambda: sheet.result is not None,
+        reminder=CONCLUDE_REMINDER,
+        use_memory=True,
+    )
+    sat = await run_agent(
+        seat, render_synthesis_task(details, baseline, found, max_facts_chars(model, settings))
+    )
+    if sheet.result is not None:
+        return sheet.result
+    why = sat.error or "it did not say what it thinks in a way that can be checked"
+    return escalation_without_judgement(
+        details, found.notes, f"no judgement was made of what was found: {why}"
+    )
+
+
+def render_synthesis_task(
+    details: IncidentDetails,
+    baseline: Sequence[CheckResult],
+    found: InvestigationFindings,
+    room: int,
+) -> str:
+    """Findings first, with what shows them; facts fill what room is left."""
+    parts, cited = [render_alert(details, baseline)], set[int]()
+    for notes in found.notes:
+        told = _render_layer(notes, found.actions, details.run)
+        cited.update(number for each in notes.findings for number in each.evidence)
+        parts.append(told)
+    left = room - sum(map(len, parts[1:]))
+    rest = [fact for fact in found.facts if fact.seq not in cited]
+    if left > 0 and rest:
+        parts.append(
+            f"Fixed looks that nobody pointed at:\n\n{render_facts(rest, left, details.run)}"
+        )
+    return "\n\n".join(parts)
+
+
+def _render_layer(notes: LayerNotes, seen: Sequence[IncidentAction], key: str) -> str:
+    """Its claims were put in words by a model that had read logs: they are data as well."""
+    lines = [
+        f"found: {each.claim} ({' '.join(f'#{number}' for number in each.evidence)})"
+        for each in notes.findings
+    ]
+    lines += [f"ruled out: {each}" for each in notes.ruled_out]
+    lines += [f"not known: {each}" for each in notes.gaps]
+    claims = mark_as_data("\n".join(lines) or "nothing", f"whoever looked into {notes.layer}", key)
+    cited = render_evidence(
+        [number for each in notes.findings for number in each.evidence], seen, key
+    )
+    return "\n".join(part for part in (f"Layer {notes.layer}:", claims, cited) if part)
+
+
+def escalation_without_judgement(
+    details: IncidentDetails, notes: Sequence[LayerNotes], why: str
+) -> InvestigationResult:
+    """Without a judgement nobody acts: people get what was found."""
+    findings = [each for one in notes for each in one.findings]
+    return InvestigationResult(
+        verdict="escalate",
+        hypotheses=tuple(
+            Hypothesis(
+                component=details.service or each.layer,
+                mechanism=each.claim,
+                evidence=each.evidence,
+            )
+            for each in findings[:MAX_HYPOTHESES]
+        ),
+        ruled_out=tuple(each for one in notes for each in one.ruled_out)[:20],
+        gaps=(clean_line(why, 300), *(each for one in notes for each in one.gaps))[:20],
+    )

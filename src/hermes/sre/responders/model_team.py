@@ -1,0 +1,331 @@
+"""One attempt to mend it: a model with changing tools, on a road that writes down each way back."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from typing import Annotated
+
+import anyio
+from msgspec.structs import replace as restructured
+
+from hermes.agent.dependencies import AgentDependencies
+from hermes.core.errors import PermanentModelError, SettingsError, StoreError
+from hermes.core.events.incidents import IncidentDiagnosed
+from hermes.core.messages import Completion, Message, Risk, ToolCall, ToolResult, ToolSpec
+from hermes.core.protocols import Model, ToolContext
+from hermes.core.run_ids import new_id
+from hermes.models.catalog import ModelRole, reference_for_role
+from hermes.models.settings import ModelSettings
+from hermes.skills.playbook.schema import PlaybookCheck
+from hermes.sre.checks import CheckResult, run_check
+from hermes.sre.incident import IncidentDetails, read_incident
+from hermes.sre.model_responder import FailedAttempt, FixResult, Hypothesis, InvestigationResult
+from hermes.sre.policies import is_read_only
+from hermes.sre.responders.agent_run import AgentRun, AgentRunResult, run_agent
+from hermes.sre.responders.evidence import (
+    FACTS_RUN,
+    clean_line,
+    list_child_runs,
+    next_free_run,
+    read_finished_actions,
+    render_evidence,
+)
+from hermes.sre.responders.host_facts import HostFact, collect_facts, fact_collectors
+from hermes.sre.responders.investigation import (
+    SYNTHESIS_ROLE,
+    InvestigationFindings,
+    LayerInvestigator,
+    LayerNotes,
+    read_only_executor,
+    run_synthesis,
+)
+from hermes.sre.responders.prompts import (
+    DONE_REMINDER,
+    LAYER_DESCRIPTIONS,
+    render_alert,
+    render_attempts,
+    render_hypothesis,
+    render_remediator_prompt,
+)
+from hermes.sre.settings import CrewSettings
+from hermes.tools.declare import FunctionTool, about, tool
+from hermes.tools.executor import Executor
+
+FIX_TOOLS = frozenset(
+    {"terminal", "host_terminal", "read_file", "search_files", "write_file", "patch", "process"}
+)
+
+
+@dataclass
+class FixReport:
+    """What it says of its work in the end; nobody has to believe it."""
+
+    result: FixResult | None = None
+
+
+def make_done_tool(word: FixReport, run: str) -> FunctionTool:
+    @tool(risk=Risk.READ, alone=True)
+    async def done(
+        context: ToolContext,
+        summary: Annotated[str, about("what you changed and why, in a few sentences")],
+        check: Annotated[str, about("a command that only looks and now ends with 0")] = "",
+        gave_up: Annotated[str, about("why nothing could be done; else empty")] = "",
+    ) -> str:
+        """End your work. Checks that you have no hand in then say whether it holds."""
+        word.result = FixResult(
+            run=run,
+            summary=clean_line(summary, 2000),
+            check=check.strip() if is_read_only(check) else "",
+            gave_up=clean_line(gave_up, 500),
+        )
+        return "Written down."
+
+    return done
+
+
+async def run_fix_attempt(
+    means: AgentDependencies,
+    model: Model,
+    settings: CrewSettings,
+    details: IncidentDetails,
+    hypothesis: Hypothesis,
+    attempt: int,
+    tried: Sequence[FailedAttempt],
+    executor: Executor,
+) -> FixResult:
+    """Raises `StoreError` alone. Out of budget or dead, what it changed stands for the checks."""
+    journal, word = means.bus.journal, FixReport()
+    run = await next_free_run(journal, f"{details.run}/fix-{attempt}")
+    seat = AgentRun(
+        dependencies=means,
+        model=model,
+        executor=executor.with_only(set(FIX_TOOLS)).with_tool(make_done_tool(word, run)),
+        budget=settings.mending,
+        run=run,
+        parent=details.run,
+        title=f"fix {attempt}: {details.title}",
+        system=render_remediator_prompt(),
+        finished=lambda: word.result is not None,
+        reminder=DONE_REMINDER,
+        use_memory=True,
+    )
+    runs = await list_child_runs(journal, details.run, (FACTS_RUN, *settings.layers))
+    shown = render_evidence(
+        hypothesis.evidence, await read_finished_actions(journal, runs), details.run
+    )
+    parts = (
+        render_alert(details),
+        render_hypothesis(hypothesis, details.run),
+        f"What shows it:\n{shown}" if shown else "",
+        render_attempts(tried, details.run),
+    )
+    sat = await run_agent(seat, "\n\n".join(part for part in parts if part))
+    return word.result or _unreported_fix(sat)
+
+
+def _unreported_fix(sat: AgentRunResult) -> FixResult:
+    why = sat.error or "it ended without saying what it did"
+    return FixResult(run=sat.run, summary=clean_line(sat.reply, 2000), gave_up=why)
+
+
+REMEDIATOR_ROLE = "remediator"
+MAX_CHANGES_WINDOW_MIN = 24 * 60.0
+"""Minutes: older changes are too many to be shown."""
+PROPOSED_CHECK_TIMEOUT_S = 5.0
+"""Seconds for a proposed check to fail."""
+ModelForRole = Callable[[str], Model]
+"""By whose job it is: the name of a layer, `synthesis` or `remediator`."""
+
+
+class UnavailableModel:
+    """A model that could not be opened. Fulfils `Model`."""
+
+    window = 8192
+
+    def __init__(self, job: str, why: str) -> None:
+        self.name, self._why = f"none for {job}", why
+
+    async def complete(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
+    ) -> Completion:
+        raise PermanentModelError(self._why)
+
+
+@dataclass(frozen=True)
+class ModelTeam:
+    """Fulfils `ModelResponder`."""
+
+    dependencies: AgentDependencies
+    settings: CrewSettings = field(default_factory=CrewSettings)
+    model_for: ModelForRole | None = None
+    """None: the one model of `means` does everything."""
+
+    async def investigate(
+        self, case: IncidentDetails, baseline: Sequence[CheckResult]
+    ) -> InvestigationResult:
+        journal = self.dependencies.bus.journal
+        run = await next_free_run(journal, f"{case.run}/{FACTS_RUN}")
+        road = read_only_executor(self.dependencies.executor)
+        wanted = [
+            each
+            for each in fact_collectors(case, _changes_window_min(case, self.settings))
+            if each.layer in self.settings.layers
+        ]
+        facts = await collect_facts(wanted, self.dependencies, road, run, self.settings)
+        notes = await self._investigate_layers(case, baseline, facts, run)
+        seen = await read_finished_actions(journal, (run, *(each.run for each in notes)))
+        model, found = self._model(SYNTHESIS_ROLE), InvestigationFindings(notes, facts, seen)
+
+        async def useless(command: str) -> str:
+            return await _check_objection(command, self.dependencies, road, run)
+
+        synthesis = await run_synthesis(
+            self.dependencies, model, self.settings, case, baseline, found, useless
+        )
+        await self.dependencies.bus.publish(diagnosis_event(case, synthesis))
+        return synthesis
+
+    async def remediate(
+        self,
+        case: IncidentDetails,
+        hypothesis: Hypothesis,
+        attempt: int,
+        tried: Sequence[FailedAttempt],
+        executor: Executor,
+    ) -> FixResult:
+        await self._publish_new_diagnosis(case, hypothesis)
+        model = self._model(REMEDIATOR_ROLE)
+        return await run_fix_attempt(
+            self.dependencies, model, self.settings, case, hypothesis, attempt, tried, executor
+        )
+
+    async def _publish_new_diagnosis(
+        self, details: IncidentDetails, hypothesis: Hypothesis
+    ) -> None:
+        """The diagnosis is what is acted on: a later attempt follows another hypothesis."""
+        known = await read_incident(self.dependencies.bus.journal, details.run)
+        said = known.diagnosis if known is not None else None
+        if said is None or (said.component, said.mechanism) == (
+            hypothesis.component,
+            hypothesis.mechanism,
+        ):
+            return
+        await self.dependencies.bus.publish(
+            restructured(
+                said,
+                at=datetime.now(UTC),
+                component=hypothesis.component,
+                mechanism=hypothesis.mechanism,
+                value=hypothesis.value,
+                evidence=hypothesis.evidence,
+                confidence=hypothesis.confidence,
+            )
+        )
+
+    async def _investigate_layers(
+        self,
+        details: IncidentDetails,
+        baseline: Sequence[CheckResult],
+        facts: Sequence[HostFact],
+        run: str,
+    ) -> list[LayerNotes]:
+        found: dict[str, LayerNotes] = {}
+        lost: list[StoreError] = []
+
+        async def one(layer: str) -> None:
+            mind = LayerInvestigator(self.dependencies, self._model(layer), self.settings, run)
+            try:
+                found[layer] = await mind.investigate(layer, details, baseline, facts)
+            except StoreError as error:  # raised bare, not as a group of one
+                lost.append(error)
+                group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            for layer in self.settings.layers:
+                group.start_soon(one, layer)
+        if lost:
+            raise lost[0]
+        return [found[layer] for layer in self.settings.layers if layer in found]
+
+    def _model(self, job: str) -> Model:
+        if self.model_for is None:
+            return self.dependencies.model
+        try:
+            return self.model_for(job)
+        except SettingsError as error:  # told where its answer would be, and to nobody else
+            return UnavailableModel(job, str(error))
+
+
+def models_by_role(
+    settings: CrewSettings, models: ModelSettings, open_model: Callable[[str], Model]
+) -> ModelForRole:
+    """Each opened once, when it is first needed. A role that was not set is the default model."""
+    opened = cache(open_model)
+
+    def model_for(job: str) -> Model:
+        wish = {SYNTHESIS_ROLE: settings.synthesis, REMEDIATOR_ROLE: settings.remediator}
+        return opened(_model_reference(wish.get(job, settings.investigator), models))
+
+    return model_for
+
+
+def check_team_settings(settings: CrewSettings) -> None:
+    """Raises `SettingsError`."""
+    unknown = [layer for layer in settings.layers if layer not in LAYER_DESCRIPTIONS]
+    if unknown or not settings.layers:
+        raise SettingsError(
+            f"sre.crew.layers: there is no {', '.join(unknown) or 'layer'}; "
+            f"there are: {', '.join(LAYER_DESCRIPTIONS)}"
+        )
+
+
+def diagnosis_event(details: IncidentDetails, synthesis: InvestigationResult) -> IncidentDiagnosed:
+    first = (
+        synthesis.hypotheses[0] if synthesis.hypotheses else Hypothesis(component=details.service)
+    )
+    return IncidentDiagnosed(
+        run=details.run,
+        incident=details.incident,
+        verdict=synthesis.verdict,
+        component=first.component,
+        mechanism=first.mechanism,
+        value=first.value,
+        evidence=first.evidence,
+        ruled_out=synthesis.ruled_out,
+        gaps=synthesis.gaps,
+        confidence=first.confidence,
+    )
+
+
+_MODEL_ROLES: dict[str, ModelRole] = {"default": "default", "cheap": "cheap", "strong": "strong"}
+
+
+def _model_reference(wish: str, models: ModelSettings) -> str:
+    return reference_for_role(_MODEL_ROLES[wish], models) if wish in _MODEL_ROLES else wish
+
+
+def _changes_window_min(details: IncidentDetails, settings: CrewSettings) -> float:
+    since = min(filter(None, (details.since, details.opened_at)))
+    gone = (datetime.now(UTC) - since).total_seconds() / 60
+    return min(MAX_CHANGES_WINDOW_MIN, max(1.0, gone + settings.window))
+
+
+async def _check_objection(command: str, means: AgentDependencies, road: Executor, run: str) -> str:
+    """A check counts if it looks, and fails while it is broken."""
+    if not is_read_only(command):
+        return "it does more than look"
+
+    async def execute(call: ToolCall) -> ToolResult:
+        context = ToolContext(
+            run, means.environment, means.bus.publish, execute, means.artifacts, origin=means.origin
+        )
+        return await road.execute(call, context)
+
+    check = PlaybookCheck(name=new_id("proposed"), command=command)
+    seen = await run_check(check, execute, timeout=PROPOSED_CHECK_TIMEOUT_S)
+    if seen.ok:
+        return "it holds already, while it is broken"
+    if "no answer within" in seen.detail or "could not be asked" in seen.detail:
+        return seen.detail
+    return ""

@@ -1,0 +1,110 @@
+"""What models are told: short, so that a small one can follow it."""
+
+from collections.abc import Mapping, Sequence
+
+from hermes.policy.taint.data_marks import DATA_RULE, mark_as_data
+from hermes.sre.checks import CheckResult
+from hermes.sre.incident import IncidentDetails
+from hermes.sre.model_responder import FailedAttempt, Hypothesis
+
+LAYER_DESCRIPTIONS: Mapping[str, str] = {
+    "processes": "units, their starts and restarts, processes, cpu, memory and limits",
+    "service": "the service of the alert: its log, its settings, its unit, what it needs to run",
+    "data": "disks, files and who owns them, databases, caches, queues",
+    "network": "ports, names, routes, firewall, certificates, other hosts that it needs",
+    "changes": "what changed shortly before: files, packages, deploys, checkouts, timetables",
+}
+INVESTIGATOR_PROMPT = """\
+You look into one layer of a host in trouble: {about}. Others look into the other layers.
+You can only look. Whatever changes something is refused; do not try.
+1. Read the facts. Run a few more commands, only where they decide something.
+2. For each thing that you found call `finding`: the claim in one sentence with the concrete \
+value, and as evidence the numbers (#12) of facts or commands as you ran them.
+3. What is well in your layer goes into `ruled_out`. What you could not find out goes into `gaps`.
+Set `last` in your last finding. If your layer is well, one finding without a claim says so.
+{rule}"""
+FINDING_REMINDER = "Words are not kept. Say what you found with the tool `finding`, and set `last`."
+SYNTHESIS_PROMPT = """\
+Several have looked into a host in trouble. Judge what they found; you cannot look yourself.
+Call `conclude` once:
+- verdict: fix (something is broken and can be mended), no-incident (nothing is or was), recovered \
+(it was, and mended itself), escalate (a person must decide, or nobody knows).
+- hypotheses, the likeliest first, at most three. Each names the component (one file, unit, table \
+or link), the mechanism in one sentence, the concrete value that is wrong, and as evidence \
+numbers (#12) of looks below. The cause, not the symptom: what made it so?
+- check: a command that only looks, fails now, and ends with 0 once it is mended.
+- fix: the least destructive way, in one or two sentences. Putting back a value comes before \
+restarting, restarting before replacing, and nothing is ever deleted that cannot come back.
+- what was ruled out, and what is still missing.
+{rule}"""
+CONCLUDE_REMINDER = "Words are not kept. Call the tool `conclude` with your judgement."
+REMEDIATOR_PROMPT = """\
+You mend a host in trouble, on a hypothesis that others came to. Nobody is there to ask.
+- Look first whether the hypothesis holds. If it does not, or the only way is one that a person \
+must decide on, change nothing and call `done` with `gave_up`.
+- The smallest and least destructive change that removes the cause, one at a time; leave \
+everything else as it is. Where there is a dry run or a syntax check, run it first.
+- A refusal is an answer: do not look for a way around it.
+- Restart or reload what must read the change, then run the check. Stop as soon as it holds.
+- Then call `done` with what you changed. That you say so proves nothing: checks that you have no \
+hand in decide, and what does not hold is taken back.
+{rule}"""
+DONE_REMINDER = "Words change nothing. Go on, or call the tool `done`."
+
+
+def render_investigator_prompt(layer: str) -> str:
+    return INVESTIGATOR_PROMPT.format(
+        about=f"{layer} ({LAYER_DESCRIPTIONS.get(layer, layer)})", rule=DATA_RULE
+    )
+
+
+def render_synthesis_prompt() -> str:
+    return SYNTHESIS_PROMPT.format(rule=DATA_RULE)
+
+
+def render_remediator_prompt() -> str:
+    return REMEDIATOR_PROMPT.format(rule=DATA_RULE)
+
+
+def render_alert(details: IncidentDetails, baseline: Sequence[CheckResult] = ()) -> str:
+    """What was heard, and which checks fail, as data: a monitor repeats what others say."""
+    text = "" if details.text == details.title else details.text[:4000]
+    labels = "\n".join(f"{name}: {value}" for name, value in sorted(details.labels.items()))
+    told = "\n".join(each for each in (details.title[:200], text, labels[:2000]) if each)
+    parts = [f"The alert [{details.severity}]:\n{mark_as_data(told, 'the monitor', details.run)}"]
+    failing = [f"{each.check}: {each.detail}"[:240] for each in baseline if _is_failing(each)]
+    if failing:
+        listed = mark_as_data("\n".join(failing[:20]), "our own checks", details.run)
+        parts.append(f"Checks of ours that fail:\n{listed}")
+    elif baseline:
+        parts.append(f"None of our own {len(baseline)} checks fails.")
+    return "\n\n".join(parts)
+
+
+def _is_failing(seen: CheckResult) -> bool:
+    return not seen.ok and not seen.unknown
+
+
+def render_hypothesis(hypothesis: Hypothesis, run: str) -> str:
+    """It was put in words by a model that had read logs: data as well."""
+    rows = (
+        ("component", hypothesis.component),
+        ("mechanism", hypothesis.mechanism),
+        ("value", hypothesis.value),
+        ("proposed fix", hypothesis.fix),
+    )
+    told = "\n".join(f"{name}: {value}" for name, value in rows if value)
+    parts = [f"The hypothesis:\n{mark_as_data(told, 'those who investigated', run)}"]
+    if hypothesis.check:
+        parts.append(
+            "A check that fails now and should hold once it is mended:\n"
+            + mark_as_data(hypothesis.check, "those who investigated", run)
+        )
+    return "\n\n".join(parts)
+
+
+def render_attempts(tried: Sequence[FailedAttempt], run: str) -> str:
+    if not tried:
+        return ""
+    rows = "\n".join(f"attempt {each.attempt} ({each.by}): {each.why[:400]}" for each in tried)
+    return f"Tried before and not enough; do not repeat it:\n{mark_as_data(rows, 'our own checks', run)}"

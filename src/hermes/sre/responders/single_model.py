@@ -1,0 +1,88 @@
+"""One model in one conversation, which looks and mends: for small models, and for training them.
+
+It fulfils `ModelResponder` with less: nobody divides the work, and its diagnosis comes with its report. The
+checks around it are the same.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from hermes.agent.conversation import Conversation
+from hermes.agent.dependencies import AgentDependencies
+from hermes.core.errors import HermesError, StoreError
+from hermes.core.protocols import Tool
+from hermes.sre.checks import CheckResult
+from hermes.sre.incident import IncidentDetails
+from hermes.sre.model_responder import FailedAttempt, FixResult, Hypothesis, InvestigationResult
+from hermes.tools.executor import Executor
+
+TASK_TEMPLATE = """\
+You are on call, and nobody else is awake. An alert came in:
+
+[{severity}] {title}
+{text}
+{labels}
+Find out what is wrong on this host, mend its cause with the smallest change that does, and verify \
+that it holds, also after the service is restarted or its job runs again. Leave everything else \
+as it is. Not every alert is an incident: if nothing is wrong, or it has recovered by itself, \
+change nothing. If the only way is one that a person must decide on, do not take it.
+{more}
+At the end call `conclude` once, with what was broken, how, by which value, the commands whose \
+output shows it, and a report. Then stop."""
+
+
+@dataclass(frozen=True)
+class SingleModelResponder:
+    dependencies: AgentDependencies
+    conclude: Callable[[IncidentDetails], Tool]
+    """The tool with which it says what it found."""
+    errors: list[str] = field(default_factory=list)
+    """Why it could not go on, when it could not: for whoever opened it."""
+    additional_text: str = ""
+    """What it must know beside the alert, such as the names of other hosts."""
+
+    async def investigate(
+        self, case: IncidentDetails, baseline: Sequence[CheckResult]
+    ) -> InvestigationResult:
+        return InvestigationResult(verdict="fix", hypotheses=(Hypothesis(component=case.service),))
+
+    async def remediate(
+        self,
+        case: IncidentDetails,
+        hypothesis: Hypothesis,
+        attempt: int,
+        tried: Sequence[FailedAttempt],
+        executor: Executor,
+    ) -> FixResult:
+        executor = executor.with_tool(self.conclude(case))
+        means = replace(self.dependencies, executor=executor)
+        run = f"{case.run}/fix-{attempt}"
+        try:
+            talk = await Conversation.begin(means, task=case.title, run=run, parent=case.run)
+            said = await talk.say(render_task(case, self.additional_text, tried))
+        except StoreError:
+            raise
+        except HermesError as error:
+            self.errors.append(str(error))
+            return FixResult(run=run, gave_up=str(error))
+        return FixResult(run=run, summary=said[:2000])
+
+
+def render_task(
+    details: IncidentDetails,
+    additional_text: str = "",
+    failed_attempts: Sequence[FailedAttempt] = (),
+) -> str:
+    """The alert as the agent is told it."""
+    labels = "\n".join(f"{name}: {value}" for name, value in sorted(details.labels.items()))
+    before = [
+        f"Tried before, and taken back because it did not hold: {each.why}"
+        for each in failed_attempts
+    ]
+    return TASK_TEMPLATE.format(
+        severity=details.severity,
+        title=details.title,
+        text="" if details.text == details.title else details.text,
+        labels=labels,
+        more="\n".join([*([additional_text] if additional_text else []), *before]),
+    )

@@ -1,0 +1,1 @@
+"""Sources of alerts that Hermes polls."""

@@ -1,0 +1,268 @@
+"""Turns what Prometheus answers into alerts; the same trouble always has the same fingerprint."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+import anyio
+import msgspec
+
+from hermes.core.errors import SettingsError, StoreError
+from hermes.core.events.incidents import AlertRaised
+from hermes.core.foreign_text import (
+    MAX_FIELD_CHARS,
+    MAX_TEXT_CHARS,
+    MAX_TITLE_CHARS,
+    alert_fingerprint,
+    clean_labels,
+    clean_line,
+)
+from hermes.core.protocols import Journal
+from hermes.sre.settings import PrometheusRule, PrometheusSettings
+from hermes.sre.sources.prometheus_client import (
+    MetricSeries,
+    PrometheusAlert,
+    PrometheusClient,
+    PrometheusQueryError,
+    PrometheusUnavailable,
+)
+
+PROMETHEUS_SOURCE = "prometheus"
+ORIGIN_LABEL = "hermes_rule"
+"""The label that says which question an alert answers: by it a restarted watch knows its own."""
+
+
+def alert_of_series(
+    rule: PrometheusRule, series: MetricSeries, origin: str, since: datetime
+) -> AlertRaised:
+    named = {name: value for name, value in series.labels.items() if name != "__name__"}
+    service = named.get(rule.service_label) or named.get("job", "")
+    labels = named | ({"service": service} if service else {}) | rule.labels
+    about = service or named.get("instance", "")
+    title = rule.summary or (f"{rule.name}: {about}" if about else rule.name)
+    return AlertRaised(
+        run="watch",
+        source=PROMETHEUS_SOURCE,
+        fingerprint=alert_fingerprint(
+            rule.name, *sorted(f"{k}={v}" for k, v in series.labels.items())
+        ),
+        title=clean_line(title, MAX_TITLE_CHARS),
+        text=clean_line(
+            f"{rule.query} gives {series.value} for {_labels_text(named)}", MAX_TEXT_CHARS
+        ),
+        labels=clean_labels(labels | {"alertname": rule.name, ORIGIN_LABEL: origin}, ORIGIN_LABEL),
+        severity=clean_line(rule.severity or named.get("severity", ""), MAX_FIELD_CHARS),
+        since=since,
+    )
+
+
+def alert_of_prometheus_alert(alert: PrometheusAlert, origin: str) -> AlertRaised:
+    """An alert that Prometheus raises itself; Alertmanager would call it by the same name."""
+    notes = alert.annotations
+    title = notes.get("summary") or alert.labels.get("alertname", "") or "an alert without a name"
+    text = notes.get("description") or notes.get("message") or f"value {alert.value}"
+    return AlertRaised(
+        run="watch",
+        source=PROMETHEUS_SOURCE,
+        fingerprint=alertmanager_fingerprint(alert.labels),
+        title=clean_line(title, MAX_TITLE_CHARS),
+        text=clean_line(text, MAX_TEXT_CHARS),
+        labels=clean_labels(alert.labels | {ORIGIN_LABEL: origin}, ORIGIN_LABEL),
+        severity=clean_line(alert.labels.get("severity", ""), MAX_FIELD_CHARS),
+        since=alert.active_at,
+    )
+
+
+def alert_of_failure(url: str, origin: str, title: str, why: str, since: datetime) -> AlertRaised:
+    """The watch itself is blind: that is worth an alert, too."""
+    return AlertRaised(
+        run="watch",
+        source=PROMETHEUS_SOURCE,
+        fingerprint=alert_fingerprint("trouble", url, origin),
+        title=clean_line(title, MAX_TITLE_CHARS),
+        text=clean_line(why, MAX_TEXT_CHARS),
+        labels=(("alertname", "PrometheusNotAnswering"), (ORIGIN_LABEL, origin)),
+        severity="warning",
+        since=since,
+    )
+
+
+def alert_origin(alert: AlertRaised) -> str:
+    return dict(alert.labels).get(ORIGIN_LABEL, "")
+
+
+def alertmanager_fingerprint(labels: Mapping[str, str]) -> str:
+    """As Alertmanager computes it (FNV-1a over the sorted labels): so that both are one alert."""
+    number = 0xCBF29CE484222325
+    for name in sorted(labels):
+        for byte in b"\xff".join((name.encode(), labels[name].encode(), b"")):
+            number = (number ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return f"{number:016x}"
+
+
+def _labels_text(labels: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sorted(labels.items())) or "all"
+
+
+ALERT_HISTORY = timedelta(days=14)
+"""How far back a new watch looks for what it had raised."""
+ALERTS_ORIGIN, RULE_PREFIX, FAILURE_PREFIX = "alerts", "rule:", "trouble:"
+
+PublishEvents = Callable[..., Awaitable[Sequence[int]]]
+FiringAlerts = dict[str, AlertRaised]
+"""By fingerprint."""
+QueryAnswer = FiringAlerts | PrometheusUnavailable | PrometheusQueryError
+
+
+class PrometheusSource:
+    def __init__(
+        self, publish: PublishEvents, settings: PrometheusSettings, *, secret: str = ""
+    ) -> None:
+        """Raises `SettingsError` for an address that is none and for names given twice."""
+        _check_settings(settings)
+        self._publish = publish
+        self._settings = settings
+        self._client = PrometheusClient(
+            settings.url,
+            timeout=settings.timeout,
+            largest=settings.largest,
+            user=settings.user,
+            secret=secret,
+        )
+        self._firing: dict[str, FiringAlerts] = {}
+        self._began: dict[str, dict[str, datetime]] = {}
+        """When each series of an answer was first in it."""
+        self._failed: dict[str, int] = {}
+
+    async def restore(self, journal: Journal, now: datetime) -> None:
+        """What an earlier life raised and did not resolve."""
+        async for recorded in journal.read(kinds=["alert.raised"], since=now - ALERT_HISTORY):
+            event = recorded.event
+            if isinstance(event, AlertRaised) and event.source == PROMETHEUS_SOURCE:
+                self._note_alert(alert_origin(event), event)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        due = anyio.current_time()
+        while True:
+            with suppress(StoreError):  # nothing was taken as told: the next round tells it again
+                await self.poll(datetime.now(UTC))
+            due = max(due + self._settings.every, anyio.current_time())
+            await anyio.sleep_until(due)
+
+    async def poll(self, now: datetime) -> None:
+        """Ask everything once. Raises `StoreError`."""
+        answers = await self._ask_all(now)
+        silent = [each for each in answers.values() if isinstance(each, PrometheusUnavailable)]
+        if silent and len(silent) == len(answers):
+            await self._publish_failure(FAILURE_PREFIX, silent[0], now)
+            return
+        await self._publish_failure(FAILURE_PREFIX, None, now)
+        for origin, answer in answers.items():
+            await self._publish_failure(FAILURE_PREFIX + origin, self._failure_of(answer), now)
+            if isinstance(answer, dict):
+                await self._publish_changes(origin, answer, now)
+        known = {FAILURE_PREFIX, *answers, *(FAILURE_PREFIX + each for each in answers)}
+        for gone in set(self._firing) - known:  # a rule that was taken out of the settings
+            await self._publish_changes(gone, {}, now)
+
+    async def _ask_all(self, now: datetime) -> dict[str, QueryAnswer]:
+        answers: dict[str, QueryAnswer] = {}
+
+        async def ask(origin: str, question: Callable[[], Awaitable[FiringAlerts]]) -> None:
+            try:
+                answers[origin] = await question()
+            except (PrometheusUnavailable, PrometheusQueryError) as error:
+                answers[origin] = error
+
+        async with anyio.create_task_group() as group:
+            for rule in self._settings.rules:
+                group.start_soon(
+                    ask, RULE_PREFIX + rule.name, lambda rule=rule: self._rule(rule, now)
+                )
+            if self._settings.alerts:
+                group.start_soon(ask, ALERTS_ORIGIN, self._alerts)
+        return dict(sorted(answers.items()))
+
+    async def _alerts(self) -> FiringAlerts:
+        found = [
+            alert_of_prometheus_alert(each, ALERTS_ORIGIN) for each in await self._client.alerts()
+        ]
+        return {alert.fingerprint: alert for alert in found}
+
+    async def _rule(self, rule: PrometheusRule, now: datetime) -> FiringAlerts:
+        origin, found = RULE_PREFIX + rule.name, {}
+        before, began = self._began.get(origin, {}), {}
+        for series in await self._client.query(rule.query):
+            alert = alert_of_series(rule, series, origin, now)
+            first = began[alert.fingerprint] = before.get(alert.fingerprint, now)
+            if (now - first).total_seconds() >= rule.lasting:
+                found[alert.fingerprint] = msgspec.structs.replace(alert, since=first)
+        self._began[origin] = began
+        return found
+
+    def _failure_of(
+        self, answer: QueryAnswer
+    ) -> PrometheusUnavailable | PrometheusQueryError | None:
+        if not isinstance(answer, dict):
+            return answer
+        if (count := len(answer)) <= (most := self._settings.most):
+            return None
+        return PrometheusQueryError(
+            f"gives {count:,} series; only {most:,} become alerts: narrow it down"
+        )
+
+    async def _publish_failure(
+        self, origin: str, wrong: PrometheusUnavailable | PrometheusQueryError | None, now: datetime
+    ) -> None:
+        """Once when it begins, once when it is over. A query that is wrong needs no second look."""
+        if wrong is None:
+            self._failed.pop(origin, None)
+            await self._publish_changes(origin, {}, now)
+            return
+        self._failed[origin] = failed = self._failed.get(origin, 0) + 1
+        if isinstance(wrong, PrometheusUnavailable) and failed < self._settings.fails:
+            return
+        name = origin.removeprefix(FAILURE_PREFIX).removeprefix(RULE_PREFIX)
+        what = f"the question {name!r}" if name else f"Prometheus at {self._settings.url}"
+        verb = "needs mending" if isinstance(wrong, PrometheusQueryError) else "is not answered"
+        title = f"{what} {verb if name else 'cannot be asked'}"
+        alert = alert_of_failure(self._settings.url, origin, title, str(wrong), now)
+        await self._publish_changes(origin, {alert.fingerprint: alert}, now)
+
+    async def _publish_changes(
+        self, origin: str, found: Mapping[str, AlertRaised], now: datetime
+    ) -> None:
+        """Publish the difference to what was told before; all of it, or none."""
+        firing = self._firing.get(origin, {})
+        gone = [
+            msgspec.structs.replace(alert, resolved=True, at=now)
+            for name, alert in firing.items()
+            if name not in found
+        ]
+        room = max(0, self._settings.most - len(firing) + len(gone))
+        fresh = [alert for name, alert in found.items() if name not in firing]
+        new = [msgspec.structs.replace(alert, at=now) for alert in fresh[:room]]
+        if not new and not gone:
+            return
+        await self._publish(*new, *gone)
+        for alert in (*new, *gone):
+            self._note_alert(origin, alert)
+
+    def _note_alert(self, origin: str, alert: AlertRaised) -> None:
+        firing = self._firing.setdefault(origin, {})
+        if alert.resolved:
+            firing.pop(alert.fingerprint, None)
+        else:
+            firing[alert.fingerprint] = alert
+        if not firing:
+            del self._firing[origin]
+
+
+def _check_settings(settings: PrometheusSettings) -> None:
+    if settings.every <= 0:
+        raise SettingsError(f"sre.prometheus.every: {settings.every:g} is no time; try 15")
+    counted = Counter(rule.name for rule in settings.rules)
+    if twice := [name for name, count in counted.items() if count > 1]:
+        raise SettingsError(f"sre.prometheus.rules: {', '.join(twice)}: each needs its own name")

@@ -1,0 +1,231 @@
+"""How bad it is: computed from what is hit, with the reason; words count where nothing else does.
+
+    P0  total outage, or data at risk      P1  something does not work for its users
+    P2  it works, worse than it should     P3  a warning: nothing is hit yet
+
+What the monitor says of itself is a floor: triage may find it worse, never better.
+"""
+
+import re
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from hermes.core.events.incidents import AlertRaised, Severity
+from hermes.core.messages import Value
+from hermes.sre.incident import QUESTION_LABEL
+from hermes.sre.settings import ServiceWeight
+from hermes.sre.triage.topology import AlertLocation, alert_location
+
+ImpactEffect = Literal["data", "down", "worse", "warning"]
+EFFECT_BY_KIND: dict[str, ImpactEffect] = {
+    **dict.fromkeys(("port", "http", "unit", "postgres", "mysql", "redis", "sqlite"), "down"),
+    **dict.fromkeys(("answers", "log", "disk", "inodes", "memory", "processes", "cron"), "worse"),
+    **dict.fromkeys(("cpu", "load", "zombies", "tls", "certificate", "command"), "warning"),
+    **dict.fromkeys(("config", "forecast"), "warning"),
+}
+SEVERITY_BY_EFFECT: dict[ImpactEffect, Severity] = {
+    "data": "P0",
+    "down": "P1",
+    "worse": "P2",
+    "warning": "P3",
+}
+SEVERITY_BY_HINT: dict[str, Severity] = {
+    **{name.lower(): name for name in ("P0", "P1", "P2", "P3")},
+    **dict.fromkeys(("emergency", "disaster", "blocker"), "P0"),
+    **dict.fromkeys(("critical", "crit", "page", "fatal", "alert", "high"), "P1"),
+    **dict.fromkeys(("error", "major", "average", "ticket", "medium"), "P2"),
+    **dict.fromkeys(("warning", "warn", "minor", "info", "low", "none", "notice"), "P3"),
+}
+SEVERITY_LEVELS: tuple[Severity, ...] = ("P0", "P1", "P2", "P3")
+FAILURE_SHARE_LABELS = ("failing_share", "error_ratio", "error_rate", "failing")
+DATA_RISK_LABELS = ("data_at_risk", "data_loss")
+SEPARATE_PROBLEM_KINDS = ("disk", "inodes", "tls", "certificate")
+"""Kinds that keep a problem of their own however bad it is: a full disk is no dead service."""
+EARLY_WARNING_KINDS = ("config", "forecast", "tls", "certificate")
+"""Kinds that warn of an outage to come: each is reported, whatever else its service has."""
+DISK_FULL_PERCENT = 98.0
+"""Percent of a disk in use at which nothing can be written any more."""
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*(?:%|percent)")
+_FAILURE_WORDS = re.compile(r"\b(?:fail\w*|errors?|5xx|50[0-4])\b", re.I)
+_LATENCY_WORDS = re.compile(r"took|slow|unusual|usual|latency", re.I)
+_EXPIRED_WORDS = re.compile(r"\b(?:has expired|expired|is over)\b", re.I)
+_EFFECT_WORDS: tuple[tuple[re.Pattern[str], ImpactEffect], ...] = (
+    (re.compile(r"data ?loss|corrupt|split.?brain|\blost (?:rows|writes|data)", re.I), "data"),
+    (
+        re.compile(
+            r"down\b|outage|unreachable|not answer|no answer|refused|absent|crash|dead\b|"
+            r"unavailable|not running|does not (?:work|run|start)",
+            re.I,
+        ),
+        "down",
+    ),
+    (re.compile(r"slow|latency|error|fail|degraded|full\b|timeout|timed out|retr", re.I), "worse"),
+)
+
+
+class AlertImpact(Value, frozen=True):
+    """What one alert says is hit."""
+
+    effect: ImpactEffect
+    why: str
+    share: float | None = None
+    floor: Severity | None = None
+    hint: str = ""
+
+
+def alert_impact(alert: AlertRaised) -> AlertImpact:
+    labels = dict(alert.labels)
+    hint = alert.severity or labels.get("severity", "")
+    effect, why, share = _alert_effect(alert, labels)
+    return AlertImpact(effect, why, share, SEVERITY_BY_HINT.get(hint.lower()), hint[:40])
+
+
+def alert_problem(alert: AlertRaised, alarm: str) -> str:
+    """Which problem it is, beside its service: all that says that it is down is one problem."""
+    labels = dict(alert.labels)
+    if labels.get("kind") in SEPARATE_PROBLEM_KINDS:
+        return alarm
+    return "down" if _alert_effect(alert, labels)[0] in ("data", "down") else alarm
+
+
+def alert_question(alert: AlertRaised) -> str:
+    """What a probe of ours asks people; the label of another monitor is no question."""
+    return dict(alert.labels).get(QUESTION_LABEL, "") if alert.source == "probe" else ""
+
+
+def is_early_warning(alert: AlertRaised | None) -> bool:
+    """Whether a probe of ours warns of an outage to come."""
+    return alert is not None and dict(alert.labels).get("kind") in EARLY_WARNING_KINDS
+
+
+def is_data_at_risk(alert: AlertRaised) -> bool:
+    """Said by a label, not by words: these may come from anywhere."""
+    labels = dict(alert.labels)
+    said = any(labels.get(name, "").lower() in ("true", "yes", "1") for name in DATA_RISK_LABELS)
+    return said or labels.get("impact", "").lower() == "data"
+
+
+def _alert_effect(
+    alert: AlertRaised, labels: Mapping[str, str]
+) -> tuple[ImpactEffect, str, float | None]:
+    name = alert_location(labels).name
+    if is_data_at_risk(alert):
+        return "data", f"data of {name} is at risk, by its label", None
+    if question := alert_question(alert):
+        return "warning", question, None
+    share = _failure_share(labels, alert.title)
+    if share is not None:
+        told = f"{share:.0%} of what is asked of {name} fails"
+        return ("down" if share >= 0.5 else "worse" if share >= 0.01 else "warning"), told, share
+    kind = labels.get("kind", "")
+    if kind in EFFECT_BY_KIND:
+        return _effect_by_kind(kind, name, alert)
+    return _effect_by_words(alert, labels, name)
+
+
+def _effect_by_kind(kind: str, name: str, alert: AlertRaised) -> tuple[ImpactEffect, str, None]:
+    effect, why = EFFECT_BY_KIND[kind], f"the {kind} probe of {name} fails"
+    percent = _PERCENT.search(alert.title)
+    if kind in ("disk", "inodes") and percent and float(percent[1]) >= DISK_FULL_PERCENT:
+        return "down", f"{percent[1]} percent in use ({kind}): nothing can be written", None
+    if kind in ("tls", "certificate") and _EXPIRED_WORDS.search(alert.title):
+        return "down", f"the certificate of {name} is no longer valid", None
+    if effect == "down" and _LATENCY_WORDS.search(alert.title):
+        return "worse", f"{name} answers, but not as usual ({kind} probe)", None
+    if effect == "down":
+        why = f"{name} does not answer as it should ({kind} probe)"
+    return effect, why, None
+
+
+def _effect_by_words(
+    alert: AlertRaised, labels: Mapping[str, str], name: str
+) -> tuple[ImpactEffect, str, float | None]:
+    said = f"{labels.get('alertname', '')} {alert.title}"
+    percent = _PERCENT.search(said)
+    if percent and _FAILURE_WORDS.search(said):
+        share = min(1.0, float(percent[1]) / 100)
+        effect: ImpactEffect = "down" if share >= 0.5 else "worse"
+        return effect, f"{share:.0%} fails at {name}, by the words of the alert", share
+    for pattern, found in _EFFECT_WORDS:
+        if match := pattern.search(said):
+            return found, f"the alert about {name} says {match[0].lower()!r}", None
+    return "warning", f"nothing says that {name} is hit", None
+
+
+def _failure_share(labels: Mapping[str, str], title: str) -> float | None:
+    for name in FAILURE_SHARE_LABELS:
+        try:
+            value = float(labels.get(name, "").rstrip("% "))
+        except ValueError:
+            continue
+        if value < 0:
+            continue
+        return min(1.0, value / 100 if labels[name].rstrip().endswith("%") or value > 1 else value)
+    return None
+
+
+def service_weight(service: str, weights: Mapping[str, ServiceWeight]) -> ServiceWeight:
+    if service in weights:
+        return weights[service]
+    fits = (weight for pattern, weight in weights.items() if fnmatchcase(service, pattern))
+    return next(fits, "normal")
+
+
+def is_graver(one: Severity, other: Severity) -> bool:
+    return SEVERITY_LEVELS.index(one) < SEVERITY_LEVELS.index(other)
+
+
+MIN_SERVICES_FOR_OUTAGE = 5
+"""Services that do not work at the same time: no part of the house, the house."""
+MAX_NAMES = 1_000
+"""Names that are counted; beyond that more say nothing new."""
+
+
+class IncidentImpact:
+    def __init__(self, weights: Mapping[str, ServiceWeight]) -> None:
+        self._weights = weights
+        self.down: set[str] = set()
+        self.hosts: set[str] = set()
+        self._worst: tuple[Severity, str] = ("P3", "")
+        self._floor: tuple[Severity, str] = ("P3", "")
+
+    def add(self, place: AlertLocation, impact: AlertImpact) -> None:
+        if impact.effect in ("data", "down"):
+            if place.service and len(self.down) < MAX_NAMES:
+                self.down.add(place.service)
+            if place.host and len(self.hosts) < MAX_NAMES:
+                self.hosts.add(place.host)
+        found = self._alert_severity(place, impact)
+        if not self._worst[1] or is_graver(found[0], self._worst[0]):
+            self._worst = found
+        if impact.floor is not None and is_graver(impact.floor, self._floor[0]):
+            self._floor = impact.floor, f"the monitor grades it {impact.hint}"
+
+    def grade(self) -> tuple[Severity, str]:
+        severity, why = self._worst
+        if len(self.down) >= MIN_SERVICES_FOR_OUTAGE and severity != "P0":
+            severity, why = "P0", f"{len(self.down)} services do not work"
+        elif len(self.down) > 1:
+            why = f"{why}; {len(self.down)} services are hit: {', '.join(sorted(self.down)[:5])}"
+        elif len(self.hosts) > 1:
+            why = f"{why}; on {len(self.hosts)} hosts"
+        floor, said = self._floor
+        if is_graver(floor, severity):
+            return floor, f"{said}; {why}" if why else said
+        return severity, why
+
+    def _alert_severity(self, place: AlertLocation, impact: AlertImpact) -> tuple[Severity, str]:
+        severity, why = SEVERITY_BY_EFFECT[impact.effect], impact.why
+        weight = service_weight(place.service, self._weights) if place.service else "normal"
+        if weight == "critical" and severity != "P3":
+            severity, why = _shift_severity(severity, -1), f"{why}; {place.service} is critical"
+        elif weight == "minor" and impact.effect != "data":
+            severity, why = _shift_severity(severity, 1), f"{why}; {place.service} is minor"
+        return severity, why
+
+
+def _shift_severity(severity: Severity, by: int) -> Severity:
+    return SEVERITY_LEVELS[
+        min(max(SEVERITY_LEVELS.index(severity) + by, 0), len(SEVERITY_LEVELS) - 1)
+    ]

@@ -1,0 +1,238 @@
+"""The way back of a change that nobody wrote one for: what it is about to touch is kept first."""
+
+import re
+import shlex
+from collections.abc import Sequence
+from itertools import count
+
+from hermes.core.actions import Action, Decision
+from hermes.core.events.incidents import ChangeBegan, ChangesUndone
+from hermes.core.messages import ToolCall, Value
+from hermes.core.run_ids import new_id
+from hermes.policy.actions.tool_calls import read_intent
+from hermes.policy.command_analysis import analyse_command
+from hermes.policy.commands.effects import READING_EFFECTS
+from hermes.policy.undo import NO_UNDO, KnownUndoPolicy, find_undo
+from hermes.skills.playbook.commands import parse_terminal_result
+from hermes.sre.context import IncidentContext
+from hermes.sre.incident import Incident, IncidentChange, IncidentDetails
+from hermes.sre.policies import TrustedPlaybookPolicy
+from hermes.tools.executor import Executor
+
+UNDO_FOLDER = "/var/tmp/hermes-undo"
+MAX_COPY_MB = 64
+"""Megabytes of one path that are kept; of more there is no way back but a backup."""
+RESTART_COMMAND = re.compile(
+    r"\b(?:systemctl|service)\s+(?:--\S+\s+)*(?:re)?(?:start|load)\s+([\w@.:-]+)"
+)
+_UNKNOWN_PATH_MARK = "…"
+_COPY_RESULT = re.compile(r"^(file|absent|large) (\d+)$", re.MULTILINE)
+
+
+class UndoPlan(Value, kw_only=True, frozen=True):
+    paths: tuple[str, ...] = ()
+    inverse_command: str = ""
+    """Where the opposite of a command is known for certain."""
+
+    def copy_script(self, folder: str) -> str:
+        """A script that copies what is there now, and says what that was."""
+        lines = [f"umask 077; mkdir -p {folder} || exit 1"]
+        for number, path in enumerate(self.paths):
+            at = shlex.quote(path)
+            lines.append(
+                f"if [ ! -e {at} ] && [ ! -L {at} ]; then echo absent {number}; "
+                f'elif [ "$(du -sm {at} 2>/dev/null | cut -f1)" -le {MAX_COPY_MB} ] && '
+                f"cp -a {at} {folder}/{number}; then echo file {number}; "
+                f"else echo large {number}; fi"
+            )
+        return "\n".join(lines)
+
+    def undo_script(self, folder: str, said: str) -> str:
+        """From what the script said; empty when something could not be kept."""
+        found = {int(number): how for how, number in _COPY_RESULT.findall(said)}
+        lines = []
+        for number, path in enumerate(self.paths):
+            at, kept = shlex.quote(path), f"{folder}/{number}"
+            if found.get(number) == "file":
+                # In place where it is a file: whoever has it open goes on with the same one.
+                lines.append(
+                    f"if [ -d {kept} ]; then cp -aT {kept} {at}; else cp -a {kept} {at}; fi"
+                )
+            elif found.get(number) == "absent":
+                lines.append(f"rm -rf {at}")
+        return "\n".join(lines)
+
+
+def plan_undo(action: Action) -> UndoPlan:
+    intent = read_intent(action, "/root")
+    command = action.command or intent.command
+    found = analyse_command(command, cwd=action.cwd or "/") if command else None
+    paths = [path for path in (found.changes if found else ()) if _can_be_copied(path)]
+    way = find_undo(action.call.name, command)
+    plain = "" if way.startswith((NO_UNDO, "by hand")) or "(" in way or " the " in way else way
+    return UndoPlan(paths=tuple(paths[:20]), inverse_command=plain)
+
+
+def restarted_units(commands: Sequence[str]) -> tuple[str, ...]:
+    """Services that these commands start, restart or reload, each once."""
+    return tuple(
+        dict.fromkeys(unit for command in commands for unit in RESTART_COMMAND.findall(command))
+    )
+
+
+def _can_be_copied(path: str) -> bool:
+    known = (
+        path.startswith("/")
+        and _UNKNOWN_PATH_MARK not in path
+        and not any(c in path for c in "*?[")
+    )
+    return known and not path.startswith(("/dev/", "/proc/", "/sys/", UNDO_FOLDER)) and path != "/"
+
+
+TERMINAL_TOOL = "terminal"
+UNDO_TIMEOUT_S = 60.0
+UNDO_INTERRUPTED = "it was cut off while it was being taken back: nobody knows whether it was"
+
+
+class ChangeRecorder:
+    """`playbook`: its steps are the changes and bring their ways back; else whatever does more than
+    look is one, and what it touches is kept first."""
+
+    def __init__(
+        self,
+        context: IncidentContext,
+        details: IncidentDetails,
+        attempt: int,
+        *,
+        playbook: str = "",
+    ) -> None:
+        self._context, self._details, self._attempt = context, details, attempt
+        self._playbook = playbook
+        self._undo_commands: dict[str, str] = {}
+        self._numbers = count(1)
+        self.count = 0
+
+    @property
+    def executor(self) -> Executor:
+        watched = self._context.executor.with_hook(self._record_change)
+        if not self._playbook:
+            return watched
+        return watched.with_policy(
+            KnownUndoPolicy(TrustedPlaybookPolicy(watched.policy), self._undo_commands)
+        )
+
+    async def announce_step(self, call_id: str, command: str, undo: str) -> None:
+        """A playbook's next step, with the way back that its author wrote."""
+        self._undo_commands[call_id] = undo
+
+    async def _record_change(self, action: Action, decision: Decision) -> None:
+        call = action.call
+        if self._playbook and call.id not in self._undo_commands:
+            return
+        if not self._playbook and decision.effects and set(decision.effects) <= READING_EFFECTS:
+            return
+        undo = self._undo_commands[call.id] if self._playbook else await self._save_copies(action)
+        command = action.command or str(call.arguments.get("command", "")) or call.name
+        await self._context.gate.commit()
+        self.count += 1
+        await self._context.bus.publish(
+            ChangeBegan(
+                run=self._details.run,
+                incident=self._details.incident,
+                call_id=call.id,
+                command=command,
+                undo=undo,
+                attempt=self._attempt,
+                by=self._playbook or action.run,
+            )
+        )
+
+    async def _save_copies(self, action: Action) -> str:
+        planned = plan_undo(action)
+        if not planned.paths:
+            return planned.inverse_command
+        number = f"{self._attempt}-{next(self._numbers)}"
+        folder = shlex.quote(f"{UNDO_FOLDER}/{self._details.incident}/{number}")
+        call = ToolCall(
+            new_id("keep"),
+            TERMINAL_TOOL,
+            {"command": planned.copy_script(folder), "timeout": UNDO_TIMEOUT_S},
+        )
+        result = await self._context.execute_for_run(self._details.run)(call)
+        end = parse_terminal_result(result, "", 0.0)
+        return planned.undo_script(folder, end.output) if end.code == 0 else planned.inverse_command
+
+
+async def undo_changes(
+    context: IncidentContext, incident: Incident, reason: str
+) -> tuple[str, ...]:
+    """Undo what stands, the last first; what could not be taken back, in words.
+
+    One that fails does not keep the others. One that had begun when we were killed is not begun
+    again: it is told to people instead.
+    """
+    standing = [change for change in incident.unverified_changes if not change.undone]
+    begun = await _started_calls(context, incident.details.run)
+    left = []
+    for change in reversed(standing):
+        why = await _undo_change(context, incident.details, change, begun)
+        if why:
+            left.append(f"{change.command[:200]}: {why}")
+        undone = () if why else (change.call_id,)
+        failed = (change.call_id,) if why else ()
+        await context.bus.publish(
+            ChangesUndone(
+                run=incident.details.run,
+                incident=incident.details.incident,
+                calls=undone,
+                failed=failed,
+                reason=why or reason,
+            )
+        )
+    await _restart_units(context, incident.details, [change.command for change in standing], begun)
+    return tuple(left)
+
+
+async def _undo_change(
+    context: IncidentContext, details: IncidentDetails, change: IncidentChange, begun: set[str]
+) -> str:
+    """Why it still stands; empty when it is taken back, or left nothing behind."""
+    id = f"undo-{change.call_id}"
+    if id in begun:
+        return UNDO_INTERRUPTED
+    if not change.undo.strip():
+        return "" if restarted_units([change.command]) else "there is no way back"
+    return await _run_undo_command(context, details, id, change.undo)
+
+
+async def _restart_units(
+    context: IncidentContext, details: IncidentDetails, commands: list[str], begun: set[str]
+) -> None:
+    """Services that were started with the change read once more what stands there now."""
+    for unit in restarted_units(commands):
+        id = f"settle-{unit}-{details.incident}-{len(commands)}"
+        if id not in begun:
+            await _run_undo_command(context, details, id, f"systemctl restart {shlex.quote(unit)}")
+
+
+async def _run_undo_command(
+    context: IncidentContext, details: IncidentDetails, id: str, command: str
+) -> str:
+    """A way back was written down before the change: it is nobody's words but ours."""
+    call = ToolCall(id, TERMINAL_TOOL, {"command": command, "timeout": UNDO_TIMEOUT_S})
+    executor = context.executor.with_policy(TrustedPlaybookPolicy(context.executor.policy))
+    end = parse_terminal_result(
+        await context.execute_for_run(details.run, executor)(call), command, 0.0
+    )
+    if end.status != "ok":
+        return end.output[:200]
+    if end.timed_out:
+        return "it did not end in time"
+    return "" if end.code == 0 else f"it ended with exit code {end.code}"
+
+
+async def _started_calls(context: IncidentContext, run: str) -> set[str]:
+    found = set()
+    async for recorded in context.bus.journal.read(run=run, kinds=("tool.started",)):
+        found.add(str(getattr(recorded.event, "call_id", "")))
+    return found

@@ -1,0 +1,1 @@
+"""Tools that read, search and change files in an environment."""
