@@ -160,18 +160,11 @@ class Observer(Truth):
             thread.join(10)
 
 
-class Pressure:
-    """How busy this machine is: the load, and the share of time in which work waited for a CPU."""
+class PressureRecord:
+    """How busy this machine was: the load, and the share of time in which work waited for a CPU."""
 
     def __init__(self) -> None:
         self.samples: list[tuple[float, float, float]] = []
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._measure, daemon=True)
-        self._thread.start()
-
-    def _measure(self) -> None:
-        while not self._ended.wait(1.0):
-            self.samples.append((time.time(), stalled_s(), os.getloadavg()[0]))
 
     def between(self, begin: float, end: float) -> tuple[float, float]:
         """The share of a span in which something waited for a CPU, and its highest load."""
@@ -180,6 +173,20 @@ class Pressure:
             return 0.0, os.getloadavg()[0]
         first, last = found[0], found[-1]
         return (last[1] - first[1]) / (last[0] - first[0]), max(sample[2] for sample in found)
+
+
+class Pressure(PressureRecord):
+    """Measures each second until it is stopped."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._measure, daemon=True)
+        self._thread.start()
+
+    def _measure(self) -> None:
+        while not self._ended.wait(1.0):
+            self.samples.append((time.time(), stalled_s(), os.getloadavg()[0]))
 
     def stop(self) -> None:
         self._ended.set()

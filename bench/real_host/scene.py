@@ -7,16 +7,17 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from real_host.faults import NAMES, Outage, Stage
 from real_host.namespace import CommandError, Namespace
-from real_host.observer import Observer, Pressure, Truth
+from real_host.observer import Observer, Pressure, PressureRecord, Truth
 from real_host.outages import BY_NAME
 from real_host.plans import Plan, Scene
 from real_host.services import Services
-from real_host.watch import Killer, Notice, Watch
+from real_host.watch import Killer, Notice, Watch, from_json
 
 DETECTION_LIMIT_S = 30.0
 RECOVERY_LIMIT_S = 60.0
@@ -84,6 +85,8 @@ class View:
     open_incidents: Any
     health: Any
     health_code: int
+    warning: str = ""
+    """What the list of incidents said on standard error: what it cannot know."""
 
 
 @dataclass
@@ -98,6 +101,7 @@ class Played:
     starts: list[float]
     deaths: list[str]
     views: list[View]
+    pressure: PressureRecord = field(default_factory=PressureRecord)
     incidents: Any = None
     shows: dict[str, Any] = field(default_factory=dict)
     reports: dict[str, str] = field(default_factory=dict)
@@ -169,6 +173,7 @@ class Player:
             watch.starts,
             watch.deaths,
             self._views,
+            self._pressure,
             problem=problem,
         )
         self._collect(played)
@@ -237,10 +242,12 @@ class Player:
 
     def _look(self, records: list[Record], during: bool) -> None:
         at = time.time()
-        open_incidents = self._watch.ask_json("incident list --open --limit 200")
+        _, listed, warning = self._watch.ask_whole("incident list --open --limit 200 --json")
         code, text = self._watch.ask("health --json")
         health = json.loads(text) if text.startswith("{") else None
-        self._views.append(View(at, list(records), during, open_incidents, health, code))
+        self._views.append(
+            View(at, list(records), during, from_json(listed), health, code, warning)
+        )
 
     def _collect(self, played: Played) -> None:
         """Read every view of every incident when the watch has ended: nothing changes between."""
@@ -271,6 +278,8 @@ def sort_notices(record: Record, notices: list[Notice]) -> None:
 
 def sort_report(record: Record, notice: Notice) -> None:
     """What one notification says while the outage lasts."""
+    if notice.about == "escalated" and opened_by_name(notice.incident) < int(record.caused):
+        return  # people are given an incident about something that failed before
     if any(re.search(NAMES[name][1], notice.words, re.I) for name in VICTIMS):
         record.noticed = record.noticed or notice
     if names(record.outage, notice.words, weak=True):
@@ -278,6 +287,14 @@ def sort_report(record: Record, notice: Notice) -> None:
         record.incidents |= {notice.incident} - {""}
     if names(record.outage, notice.words):
         record.named = record.named or notice
+
+
+def opened_by_name(incident: str) -> float:
+    """When an incident was opened, which its name tells; never where it has no such name."""
+    found = re.match(r"incident-(\d{8}-\d{6})-", incident)
+    if not found:
+        return float("inf")
+    return datetime.strptime(found[1] + "+0000", "%Y%m%d-%H%M%S%z").timestamp()
 
 
 class Crew:

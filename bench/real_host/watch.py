@@ -197,19 +197,28 @@ class Watch:
 
     def ask(self, words: str) -> tuple[int, str]:
         """Another command of the same home: exit code and standard output."""
+        code, text, _ = self.ask_whole(words)
+        return code, text
+
+    def ask_whole(self, words: str) -> tuple[int, str, str]:
+        """The same with what it says on standard error."""
         command = f"{HERMES} {words}"
         try:
             done = self._host.run(command, check=False, timeout=COMMAND_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            return 124, ""
-        return done.returncode, done.stdout
+            return 124, "", ""
+        return done.returncode, done.stdout, done.stderr
 
     def ask_json(self, words: str) -> Any:
         """What a command prints with --json; None where it is no JSON."""
-        try:
-            return json.loads(self.ask(f"{words} --json")[1])
-        except ValueError:
-            return None
+        return from_json(self.ask(f"{words} --json")[1])
+
+
+def from_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
 
 
 class Killer:

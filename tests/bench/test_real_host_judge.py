@@ -182,3 +182,43 @@ def test_durations_are_read_in_all_their_units() -> None:
     assert seconds_of("2 h 3 min") == 7380
     assert seconds_of("6.4 s") == 6.4
     assert seconds_of("unknown") is None
+
+
+def test_an_escalation_of_an_older_incident_does_not_report_a_new_outage() -> None:
+    caused = datetime(2026, 3, 6, 3, 16, tzinfo=UTC).timestamp()
+    record = Record(PLANS[0], BY_NAME["shop-api-bad-config"], 1, caused=caused)
+    title = "box-07: 168.8 lines a minute of /var/log/shop/shop-api.log are about trouble"
+    sort_notices(record, [a_notice("escalated", caused + 1, title)])
+    assert record.named is record.detected is None and not record.incidents
+    sort_notices(record, [a_notice("declared", caused + 9, "P1 ALSO FAILING: shop-api")])
+    assert record.naming_s == 9.0
+
+
+def busy_since_before_the_outage(share: float) -> Played:
+    title = "P1 INCIDENT DECLARED: box-01: 100.0 percent of the processors are busy"
+    since = iso(930.0)[:19].replace("T", " ")
+    played = a_host(a_notice("declared", 1010.0, title, f"since: {since} UTC"))
+    played.pressure.samples = [(at, at * share, 3.0) for at in range(900, 1150)]
+    return played
+
+
+def test_processors_that_the_bench_itself_saw_busy_are_truly_busy() -> None:
+    assert judge(busy_since_before_the_outage(0.9)) == []
+
+
+def test_processors_that_were_idle_were_not_busy_before_the_outage() -> None:
+    assert faults(busy_since_before_the_outage(0.1)) == ["untrue"]
+
+
+def test_a_list_that_says_that_the_home_cannot_be_written_names_that_outage() -> None:
+    played = a_host()
+    home = Record(PLANS[0], BY_NAME["home-read-only"], 1, caused=CAUSED, fine=FINE)
+    home.detected = played.notices[0]
+    view = played.views[0]
+    view.records = [home]
+    said = "incident list --open lacks home-read-only, which still failed"
+    assert said in [finding.text for finding in judge(played)]
+    view.warning = "hermes: the home directory cannot be written: what has happened is shown"
+    assert said not in [finding.text for finding in judge(played)]
+    view.records, view.open_incidents = [played.records[0]], []
+    assert "untrue" in faults(played), "the warning excuses nothing else"

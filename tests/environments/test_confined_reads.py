@@ -150,6 +150,112 @@ async def test_multipath_tcp_is_not_a_way_around_the_ports(here: LocalEnvironmen
     assert (status, "Protocol not supported" in output) == (1, True)
 
 
+LISTEN = """
+import os, socket
+for family in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX):
+    s = socket.socket(family)
+    if family == socket.AF_UNIX:
+        s.bind(f"{os.environ['TMPDIR']}/{os.getpid()}")
+    try:
+        s.listen(7)
+        print("listens")
+    except OSError as error:
+        print(error.strerror)
+"""
+
+
+async def test_a_verdict_about_the_network_takes_no_port_of_its_own(here: LocalEnvironment) -> None:
+    refused = "Permission denied\nPermission denied\nlistens\n"
+    for network in (
+        ConfinementProfile(network="ports", ports=(80,)),
+        ConfinementProfile(network="any"),
+    ):
+        _, output, blocked = await python(here, LISTEN, network)
+        assert (output, blocked[0].what) == (refused, "use of a port to listen on")
+    named = ConfinementProfile(network="any", special=("listens",))
+    assert (await python(here, LISTEN, named))[1] == "listens\n" * 3
+
+
+async def test_control_of_devices_is_no_control_of_files(
+    here: LocalEnvironment, tmp_path: Path
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    code = (
+        f"import fcntl, os; f = os.open({str(file)!r}, os.O_RDONLY)\n"
+        "for n in (0x40086602, 0x40087602):\n"
+        " try: fcntl.ioctl(f, n, bytes(8)); print('done')\n"
+        " except OSError as e: print(e.errno)"
+    )
+    _, output, blocked = await python(here, code, ConfinementProfile(special=("devices",)))
+    assert (output, [each.what for each in blocked]) == ("1\n1\n", ["system call ioctl"])
+
+
+async def test_the_variables_of_another_process_stay_hidden(here: LocalEnvironment) -> None:
+    argv = ["env", "SECRET=word", "sleep", "60"]
+    async with await anyio.open_process(argv) as process:
+        looks = f"cat /proc/{process.pid}/environ /proc/{process.pid}/mem"
+        _, output, _ = await run(here, looks)
+        assert "word" not in output and output.count("Permission denied") == 2
+        listed = await run(here, f"ps -o args= -p {process.pid}; ps aux > /dev/null")
+        assert listed == (0, "sleep 60\n", [])
+        process.kill()
+
+
+@as_root
+async def test_our_own_secrets_are_found_empty(tmp_path: Path) -> None:
+    work, home = tmp_path / "work", tmp_path / "home"
+    work.mkdir()
+    home.mkdir()
+    (home / ".env").write_text("KEY=word")
+    (home / "notes").write_text("plain")
+    hidden = (str(home / ".env"), str(home / "audit.key"))
+    looks = (
+        f"find {home} -type f | xargs cat; cat {home}/.env; cp {home}/.env $TMPDIR/x; cat $TMPDIR/x"
+    )
+    async with LocalEnvironment(work, {"PATH": os.environ["PATH"]}, hidden=hidden) as place:
+        await place.kernel_support()
+        assert (await run(place, looks))[1] == "plain"
+        assert (await run(place, looks, ConfinementProfile(special=("processes",))))[1] == "plain"
+        writes = ConfinementProfile(writable=(str(work),))
+        assert (await run(place, f"cat {home}/.env > x; wc -c < x; ls", writes))[1] == "0\nx\n"
+        assert "word" in (await run(place, looks, ConfinementProfile(own_secrets=True)))[1]
+    assert (home / ".env").read_text() == "KEY=word"
+
+
+LOCK = """
+import fcntl, os, sys
+def lock(path, how):
+    file = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(file, how)
+        print("locked")
+    except OSError as error:
+        print(error.strerror)
+    return file
+own = os.path.join(os.environ["TMPDIR"], str(os.getpid()))
+open(own, "w").close()
+kept = [lock({file!r}, fcntl.LOCK_EX | fcntl.LOCK_NB), lock({file!r}, fcntl.LOCK_SH)]
+kept += [lock(own, fcntl.LOCK_EX | fcntl.LOCK_NB), lock(own, fcntl.LOCK_EX | fcntl.LOCK_NB)]
+sys.stdout.flush()
+if os.fork() == 0:
+    import time; time.sleep(0.3)
+    fcntl.flock(kept[2], fcntl.LOCK_UN)
+    os._exit(0)
+fcntl.flock(kept[3], fcntl.LOCK_EX)
+print("waited")
+"""
+
+
+async def test_a_read_locks_no_file_of_others(here: LocalEnvironment, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    _, output, blocked = await python(here, LOCK.replace("{file!r}", repr(str(file))))
+    answers = "Permission denied", "locked", "locked", "Resource temporarily unavailable", "waited"
+    assert output.splitlines() == list(answers)
+    assert [each.what for each in blocked] == [f"lock of {file}"]
+
+
 async def test_no_process_is_signalled_by_a_descriptor(here: LocalEnvironment) -> None:
     code = (
         "import fcntl, os, socket; a, b = socket.socketpair(); "

@@ -55,6 +55,10 @@ ORDINARY = {
     "switch to a remote branch": ("git stash -q && git switch -q other && git branch -vv", FILES),
     "an upstream": ("git branch -q -u origin/other", RECORDS),
     "restore and move": ("git restore file && git mv file g && git commit -qm moved", FILES),
+    "a rebase": (
+        "git commit -qam x && git commit -q --allow-empty -m y && git rebase -q -x true HEAD~1",
+        FILES,
+    ),
     "a merge": ("git commit -qam x && git merge -q origin/other", FILES),
 }
 
@@ -93,6 +97,13 @@ TRICKS = {
     "a link for the hooks": "rm -r .git/hooks; ln -s ../../evil .git/hooks",
     "a link for the modules": "ln -s ../../evil .git/modules",
     "a hard link": "ln .git/config .git/x; echo bad >> .git/x",
+    "objects of others": "mkdir -p .git/objects/info; "
+    "echo ../../evil > .git/objects/info/alternates",
+    "a prepared folder with objects of others": "mkdir .git/objects/x; rm -rf .git/objects/info; "
+    "echo ../../evil > .git/objects/x/alternates; mv -T .git/objects/x .git/objects/info",
+    "a link for objects of others": "rm -rf .git/objects/info; ln -s ../../../x .git/objects/info",
+    "a prepared folder of objects": "mkdir -p .git/refs/x/info; mv -T .git/objects .git/refs/y; "
+    "echo ../../evil > .git/refs/x/info/alternates; mv -T .git/refs/x .git/objects",
     "a repository inside": "mkdir sub; echo 'gitdir: ../../evil' > sub/.git",
 }
 
@@ -110,10 +121,33 @@ async def test_what_git_would_run_stays_as_it_was(
     assert (git / "config").read_bytes() == config
     assert sorted(path.name for path in (git / "hooks").iterdir()) == hooks
     assert not list((tmp_path / "evil").iterdir())
-    for name in ("info/attributes", "commondir", "worktrees/x/config.worktree"):
+    for name in (
+        *("info/attributes", "commondir", "worktrees/x/config.worktree"),
+        "objects/info/alternates",
+    ):
         assert not (git / name).exists()
     assert not (git / "modules/a/b/config").exists()
     assert not (tmp_path / "work/sub/.git").exists()
+
+
+STEPS = {
+    "new steps": "mkdir -p .git/rebase-merge; echo 'exec bad' > .git/rebase-merge/git-rebase-todo",
+    "a prepared file": "mkdir -p .git/rebase-merge; echo 'exec bad' > .git/x; "
+    "mv .git/x .git/rebase-merge/git-rebase-todo",
+    "a prepared folder": "mkdir .git/x; echo 'exec bad' > .git/x/git-rebase-todo; "
+    "mv -T .git/x .git/rebase-merge",
+    "steps of a worktree": "mkdir -p .git/worktrees/x/rebase-merge; "
+    "echo 'exec bad' > .git/worktrees/x/rebase-merge/git-rebase-todo",
+}
+
+
+@pytest.mark.parametrize("steps", STEPS)
+async def test_a_commit_plans_no_steps_of_a_rebase(
+    here: LocalEnvironment, tmp_path: Path, steps: str
+) -> None:
+    _, output, blocked = await run(here, STEPS[steps], RECORDS)
+    assert "rebase" in blocked or ".git/x" in blocked, output
+    assert not list((tmp_path / "work/.git").glob("**/rebase-merge/git-rebase-todo"))
 
 
 async def test_a_verdict_about_settings_may_change_them(here: LocalEnvironment) -> None:

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.core.errors import EnvironmentFailed
+from hermes.core.protocols import ConfinesCommands
 from hermes.environments.remote.channels import ChannelBroken, open_channel
+from hermes.environments.remote.confined import ConfiningRemoteEnvironment
 from hermes.environments.remote.environment import RemoteEnvironment
 from hermes.environments.remote.scripts import WAIT_FOR_PROGRAM_ARGV, build_program, quote_word
 from hermes.environments.settings import TerminalSettings
@@ -145,6 +147,14 @@ async def test_a_write_that_arrives_by_half_changes_nothing(tmp_path: Path) -> N
         group.cancel_scope.cancel()
     await until(lambda: list(tmp_path.iterdir()) == [file])
     assert file.read_text() == "old"
+
+
+@pytest.mark.anyio
+async def test_an_environment_says_itself_whether_it_confines_commands(
+    place: RemoteEnvironment,
+) -> None:
+    assert not isinstance(place, ConfinesCommands)
+    assert issubclass(ConfiningRemoteEnvironment, ConfinesCommands)
 
 
 @pytest.mark.anyio

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -13,7 +14,7 @@ from hermes.core.actions import ConfinementProfile
 from hermes.core.errors import EnvironmentFailed, ToolError
 from hermes.core.protocols import BackgroundProcess, ReportsRefusals, StartsProcesses
 from hermes.environments.docker import open_docker
-from hermes.environments.remote.environment import RemoteEnvironment
+from hermes.environments.remote.confined import ConfiningRemoteEnvironment
 from hermes.environments.remote.run import RemoteExitMessage
 from hermes.environments.sandboxing import support
 from hermes.environments.ssh import open_ssh
@@ -23,7 +24,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.skipif(bool(NOT_HERE), reason=NOT_H
 
 
 @pytest.fixture(params=["ssh", "docker"])
-async def far(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[RemoteEnvironment]:
+async def far(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncIterator[ConfiningRemoteEnvironment]:
     if not real_docker.SYSTEM_PYTHON.exists():
         pytest.skip("the far side needs the Python of this system")
     if request.param == "ssh":
@@ -37,14 +40,14 @@ async def far(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[R
 
 
 @pytest.fixture
-async def machine(tmp_path: Path) -> AsyncIterator[RemoteEnvironment]:
+async def machine(tmp_path: Path) -> AsyncIterator[ConfiningRemoteEnvironment]:
     async with open_ssh(real_ssh.opening(tmp_path)) as place:
         assert (await place.kernel_support()).reason == ""
         yield place
 
 
 async def run(
-    place: RemoteEnvironment, command: str, profile: ConfinementProfile | None = None
+    place: ConfiningRemoteEnvironment, command: str, profile: ConfinementProfile | None = None
 ) -> tuple[int, str, list[str]]:
     async with place.confined(profile or ConfinementProfile()) as confined:
         result = await confined.run(command, timeout=60)
@@ -76,7 +79,7 @@ TRICKS = {
 
 @pytest.mark.parametrize("trick", TRICKS)
 async def test_a_command_judged_read_only_changes_nothing_there(
-    far: RemoteEnvironment, trick: str
+    far: ConfiningRemoteEnvironment, trick: str
 ) -> None:
     await far.run("mkdir -p ~/kept; echo -n 'as it was' > ~/kept/file; export KEPT=~/kept/file")
     look = "stat -c '%a %Y %i %h %s' ~/kept/file; cat ~/kept/file; ls -A ~/kept"
@@ -86,7 +89,7 @@ async def test_a_command_judged_read_only_changes_nothing_there(
     assert any("/kept/file by " in each for each in blocked), (output, blocked)
 
 
-async def test_ordinary_reads_run_as_without_confinement(far: RemoteEnvironment) -> None:
+async def test_ordinary_reads_run_as_without_confinement(far: ConfiningRemoteEnvironment) -> None:
     for command in (
         "ps",
         "df / | wc -l",
@@ -105,7 +108,9 @@ async def test_ordinary_reads_run_as_without_confinement(far: RemoteEnvironment)
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed here")
-async def test_git_status_runs_and_leaves_its_index_alone(machine: RemoteEnvironment) -> None:
+async def test_git_status_runs_and_leaves_its_index_alone(
+    machine: ConfiningRemoteEnvironment,
+) -> None:
     await machine.run("git init -q repo && cd repo && echo a > a && git add a")
     code, output, blocked = await run(machine, "git status --short; git diff --stat")
     assert (code, output, blocked) == (0, "A  a\n", [])
@@ -119,7 +124,7 @@ async def test_git_status_runs_and_leaves_its_index_alone(machine: RemoteEnviron
 
 
 async def test_a_verdict_that_names_a_folder_reaches_that_folder_alone(
-    far: RemoteEnvironment,
+    far: ConfiningRemoteEnvironment,
 ) -> None:
     await far.run("mkdir -p ~/one ~/two; cd ~")
     home = far.folder
@@ -130,14 +135,18 @@ async def test_a_verdict_that_names_a_folder_reaches_that_folder_alone(
     assert (await far.run("ls one two")).output == "one:\nx\ny\n\ntwo:\n"
 
 
-async def test_a_path_that_leads_elsewhere_there_is_refused(far: RemoteEnvironment) -> None:
+async def test_a_path_that_leads_elsewhere_there_is_refused(
+    far: ConfiningRemoteEnvironment,
+) -> None:
     await far.run("cd ~; mkdir real; ln -s real link")
     with pytest.raises(ToolError, match="/real, which the verdict does not cover"):
         await run(far, "touch link/x", ConfinementProfile(writable=(f"{far.folder}/link",)))
     assert (await far.run("ls real")).output == ""
 
 
-async def test_files_are_written_only_where_the_verdict_says(far: RemoteEnvironment) -> None:
+async def test_files_are_written_only_where_the_verdict_says(
+    far: ConfiningRemoteEnvironment,
+) -> None:
     await far.run("cd ~; mkdir -p fine")
     home = far.folder
     async with far.confined(ConfinementProfile(writable=(f"{home}/fine",))) as confined:
@@ -148,7 +157,55 @@ async def test_files_are_written_only_where_the_verdict_says(far: RemoteEnvironm
     assert (await far.run("[[ -e other ]] || echo none")).output == "none\n"
 
 
-async def test_the_shell_goes_on_through_confined_and_free_commands(far: RemoteEnvironment) -> None:
+SWAPS = """
+import os, time
+while not os.path.exists("stop"):
+    os.rename("fine/inner", "fine/aside")
+    os.symlink("../elsewhere", "fine/inner")
+    time.sleep(0.03)
+    os.unlink("fine/inner")
+    os.rename("fine/aside", "fine/inner")
+    time.sleep(0.03)
+"""
+
+
+async def test_a_folder_that_becomes_a_link_after_the_check_leads_no_write_elsewhere(
+    far: ConfiningRemoteEnvironment,
+) -> None:
+    await far.run("cd $(mktemp -d); mkdir -p fine/inner elsewhere; echo -n kept > elsewhere/file")
+    home, written = far.folder, 0
+    await far.write("swaps.py", SWAPS.encode())
+    process = await far.start("python3 swaps.py")
+    async with far.confined(ConfinementProfile(writable=(f"{home}/fine",))) as confined:
+        for _ in range(12):
+            with suppress(ToolError):
+                await confined.write("fine/inner/file", b"changed")
+                written += 1
+    await far.run("touch stop")
+    await everything(process)
+    assert await far.read("elsewhere/file") == b"kept"
+    assert written
+
+
+async def test_a_confined_write_keeps_the_mode_and_makes_folders(
+    far: ConfiningRemoteEnvironment,
+) -> None:
+    await far.run("cd $(mktemp -d); mkdir fine; echo a > fine/file; chmod 640 fine/file")
+    async with far.confined(ConfinementProfile(writable=(f"{far.folder}/fine",))) as confined:
+        data = bytes(range(256)) * 1000
+        await confined.write("fine/file", data)
+        await confined.write("fine/one/two", b"")
+        with pytest.raises(ToolError, match="a folder"):
+            await confined.write("fine/one", b"")
+    assert await far.read("fine/file") == data
+    assert (await far.run("stat -c %a fine/file; ls -A fine fine/one")).output == (
+        "640\nfine:\nfile\none\n\nfine/one:\ntwo\n"
+    )
+
+
+async def test_the_shell_goes_on_through_confined_and_free_commands(
+    far: ConfiningRemoteEnvironment,
+) -> None:
     await far.run("cd /tmp; free=1; greet() { echo hello $1; }")
     assert (await run(far, "greet $free; held=2; cd /etc"))[1] == "hello 1\n"
     assert far.folder == "/etc"
@@ -156,7 +213,9 @@ async def test_the_shell_goes_on_through_confined_and_free_commands(far: RemoteE
     assert (await far.run("greet $held; pwd")).output == "hello 2\n/etc\n"
 
 
-async def test_a_confined_command_leaves_no_code_for_a_free_one(far: RemoteEnvironment) -> None:
+async def test_a_confined_command_leaves_no_code_for_a_free_one(
+    far: ConfiningRemoteEnvironment,
+) -> None:
     await far.run("true")
     await run(far, "ls() { echo forged; }; PATH=/forged; alias cat='echo forged'; x=1")
     assert (await far.run("ls -d /etc; echo $x; [[ $PATH != /forged ]] && echo own")).output == (
@@ -164,7 +223,7 @@ async def test_a_confined_command_leaves_no_code_for_a_free_one(far: RemoteEnvir
     )
 
 
-async def test_no_verdict_reaches_the_state_of_the_session(far: RemoteEnvironment) -> None:
+async def test_no_verdict_reaches_the_state_of_the_session(far: ConfiningRemoteEnvironment) -> None:
     await far.run("x=kept")
     attack = (
         "for f in /tmp/.hermes-*/*; do echo 'echo forged' > $f; done; rm -rf /tmp/.hermes-*; "
@@ -177,7 +236,9 @@ async def test_no_verdict_reaches_the_state_of_the_session(far: RemoteEnvironmen
     assert (await run(far, "echo $x"))[1] == "kept\n"
 
 
-async def test_a_background_process_is_held_too_and_reports_it(far: RemoteEnvironment) -> None:
+async def test_a_background_process_is_held_too_and_reports_it(
+    far: ConfiningRemoteEnvironment,
+) -> None:
     await far.run("cd ~; mine=3")
     async with far.confined(ConfinementProfile()) as confined:
         assert isinstance(confined, StartsProcesses)
@@ -201,7 +262,7 @@ async def test_a_background_process_is_held_too_and_reports_it(far: RemoteEnviro
     assert (await far.run("[[ -e new ]] || echo none")).output == "none\n"
 
 
-async def test_a_terminal_works_under_confinement(far: RemoteEnvironment) -> None:
+async def test_a_terminal_works_under_confinement(far: ConfiningRemoteEnvironment) -> None:
     await far.run("cd ~")
     async with far.confined(ConfinementProfile()) as confined:
         assert isinstance(confined, StartsProcesses)
@@ -215,7 +276,7 @@ async def test_a_terminal_works_under_confinement(far: RemoteEnvironment) -> Non
     assert (await far.run("[[ -e new ]] || echo none")).output == "none\n"
 
 
-async def test_what_a_command_leaves_behind_stays_confined(far: RemoteEnvironment) -> None:
+async def test_what_a_command_leaves_behind_stays_confined(far: ConfiningRemoteEnvironment) -> None:
     await far.run("cd ~")
     code, output, _ = await run(far, "(sleep 0.5; echo late > new) > /dev/null 2>&1 & echo begun")
     assert (code, output) == (0, "begun\n")
@@ -224,7 +285,7 @@ async def test_what_a_command_leaves_behind_stays_confined(far: RemoteEnvironmen
 
 
 async def test_a_command_that_runs_too_long_is_ended_with_all_it_started(
-    far: RemoteEnvironment,
+    far: ConfiningRemoteEnvironment,
 ) -> None:
     async with far.confined(ConfinementProfile()) as confined:
         result = await confined.run("sleep 77 & sleep 78", timeout=1)
@@ -234,7 +295,7 @@ async def test_a_command_that_runs_too_long_is_ended_with_all_it_started(
 
 
 async def test_a_command_may_not_reach_the_network_or_signal_others(
-    machine: RemoteEnvironment,
+    machine: ConfiningRemoteEnvironment,
 ) -> None:
     process = await machine.start("sleep 60")
     _, _, blocked = await run(machine, f"kill {process.pid}; exec 3<>/dev/tcp/127.0.0.1/22")
@@ -245,7 +306,7 @@ async def test_a_command_may_not_reach_the_network_or_signal_others(
 
 
 async def test_a_killed_command_has_the_exit_code_that_a_shell_reports(
-    far: RemoteEnvironment,
+    far: ConfiningRemoteEnvironment,
 ) -> None:
     assert (await run(far, "kill -9 $$"))[0] == 137
     assert (await run(far, "kill -TERM $$"))[0] in (143, 15)

@@ -36,6 +36,13 @@ EFFECTS: list[tuple[str, dict[str, Any], Risk, str]] = [
     ("read_file", {"path": "/etc/shadow"}, Risk.READ, "secret-read"),
     ("search_files", {"pattern": "x", "path": "src"}, Risk.READ, "read"),
     ("search_files", {"pattern": "x", "path": "~/.aws"}, Risk.READ, "secret-read"),
+    ("search_files", {"pattern": "x", "path": "/srv", "glob": ".env"}, Risk.READ, "secret-read"),
+    ("search_files", {"pattern": "x", "path": "/srv", "glob": ".env*"}, Risk.READ, "secret-read"),
+    ("search_files", {"pattern": "x", "path": "/srv", "glob": "id_*"}, Risk.READ, "secret-read"),
+    ("search_files", {"pattern": "x", "path": "a", "glob": "*.{py,pem}"}, Risk.READ, "secret-read"),
+    ("search_files", {"pattern": "x", "path": "a", "glob": "**/.ssh/*"}, Risk.READ, "secret-read"),
+    ("search_files", {"pattern": "x", "path": "/home/other"}, Risk.READ, "secret-read"),
+    ("search_files", {"pattern": "x", "path": "src", "glob": 7}, Risk.READ, "unknown"),
     ("write_file", {"path": "a.txt", "content": "x"}, Risk.CHANGE, "write"),
     ("write_file", {"path": "~/.hermes/policies/x.yaml"}, Risk.CHANGE, "self-change"),
     ("write_file", {"path": ".hermes/policies/x.yaml"}, Risk.CHANGE, "self-change"),
@@ -58,6 +65,11 @@ def test_a_call_has_the_effects_of_what_it_would_do(
     tool: str, arguments: dict[str, Any], risk: Risk, effect: str
 ) -> None:
     assert effect in read(tool, risk, **arguments).effects
+
+
+@pytest.mark.parametrize("glob", ["*.py", "*.{js,json}", "src/**/*.yml", "[a-c]*.txt", "a b'c*"])
+def test_a_search_in_ordinary_files_reads(glob: str) -> None:
+    assert read("search_files", Risk.READ, pattern="x", path="src", glob=glob).effects == {"read"}
 
 
 def test_a_program_in_an_isolated_place_only_writes_there() -> None:

@@ -298,3 +298,20 @@ def test_names_are_looked_up_over_the_network() -> None:
 def test_a_refusal_that_a_program_does_without_is_known_beforehand() -> None:
     assert profile("sqlite3 a.db 'select 1'").optional == ("/srv/app/a.db",)
     assert profile("cat a.db").optional == ()
+
+
+def test_a_link_of_a_process_is_read_by_looking_into_it() -> None:
+    assert profile("ls -l /proc/1/cwd").special == ("processes",)
+    assert profile("ls -l /proc/self/cwd").special == ()
+
+
+def test_sessions_of_tmux_are_listed_by_its_server() -> None:
+    found = profile("tmux ls")
+    assert found.peers == ("the tmux server",)
+    assert "/tmp/tmux-*/*" in found.sockets
+
+
+def test_only_a_verdict_about_secrets_shows_our_own() -> None:
+    assert not profile("find . -type f | xargs cat").own_secrets
+    assert profile("cat ~/.ssh/id_rsa").own_secrets
+    assert profile("hermes health").own_secrets or profile("hermes health").unrestricted

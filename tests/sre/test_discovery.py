@@ -21,8 +21,9 @@ from hermes.skills.playbook.schema import PlaybookCheck
 from hermes.sre.checks import checks_for, triggers_for
 from hermes.sre.incident import IncidentDetails
 from hermes.sre.probes.discovery import DiscoveryResult, discover_probes, propose_probes
-from hermes.sre.probes.host_scan import parse_scan
-from hermes.sre.probes.probe import Probe
+from hermes.sre.probes.host_scan import HostScan, parse_scan
+from hermes.sre.probes.kinds import native_logs
+from hermes.sre.probes.probe import SUSTAINED_KINDS, Probe
 
 pytestmark = pytest.mark.anyio
 boxed = pytest.mark.skipif(
@@ -271,3 +272,26 @@ def test_the_command_shows_and_writes_what_it_found(
     assert not (tmp_path / "home/probes.yaml").exists()
     runner.invoke(discover_services, ["--write"], catch_exceptions=False)
     assert "probes:" in (tmp_path / "home/probes.yaml").read_text()
+
+
+def test_what_only_a_log_or_a_certificate_shows_is_found_within_30_seconds() -> None:
+    survey = HostScan(https={443: (200, "")}, logs=(("/var/log/nginx/error.log", 10, 0.0),))
+    found = {each.kind: each for each in propose_probes(survey).probes}
+    for probe in (found["log"], found["tls"]):
+        looks = probe.fails if probe.kind in SUSTAINED_KINDS else 1
+        assert looks * probe.interval + 2 <= 30, probe.name
+
+
+@pytest.mark.parametrize(("lines", "code"), [(2, 0), (3, 1)])
+def test_two_lines_of_a_log_between_two_looks_are_no_trouble(
+    tmp_path: Path, lines: int, code: int
+) -> None:
+    log = tmp_path / "error.log"
+    log.touch()
+    survey = HostScan(logs=((str(log), 0, 0.0),))
+    (probe,) = (each for each in propose_probes(survey).probes if each.kind == "log")
+    *_, keep = native_logs.probe_log(probe, "")
+    inode, offset, at = keep.split(":")
+    log.write_text("[error] no such file\n" * lines)
+    before = f"{inode}:{offset}:{int(at) - round(probe.interval)}"
+    assert native_logs.probe_log(probe, before)[0] == code

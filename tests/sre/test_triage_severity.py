@@ -44,7 +44,7 @@ def test_severity_follows_from_the_impact(
 
 def test_it_is_graded_anew_as_more_is_hit_and_never_milder() -> None:
     world = World(TriageSettings())
-    world.open("h", "h: busy", kind="cpu", host="h")
+    world.open("h", "h: 99 percent of the memory are in use", kind="memory", host="h")
     for name in ("a", "b", "c", "d", "e"):
         world.hear(name, f"{name}: no answer", kind="port", service=name, host="h")
         world.wait(2)

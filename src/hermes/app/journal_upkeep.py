@@ -19,6 +19,7 @@ from hermes.core.events.operations import CheckpointSigned
 from hermes.core.events.tools import ToolApproved, ToolDecided, ToolFinished
 from hermes.memory.journal.buffered_journal import BufferedJournal, JournalOutage
 from hermes.memory.journal.disk import MIB, RESERVE_FILE_NAME, DiskReserve
+from hermes.memory.journal.held_copy import HeldCopy
 from hermes.memory.journal.writer import JournalTip
 from hermes.memory.store import JournalStore, open_journal
 from hermes.policy.audit.head import head_file, write_head
@@ -66,9 +67,15 @@ class JournalMonitor:
     """Notices go out through the stream of events; this one writes lines for who sits here."""
 
     def __init__(
-        self, journal: BufferedJournal, *, say: Callable[[str], None] = write_warning
+        self,
+        journal: BufferedJournal,
+        *,
+        say: Callable[[str], None] = write_warning,
+        copy: HeldCopy | None = None,
     ) -> None:
         self._journal, self._say = journal, say
+        self._copy = copy
+        """What is held, for commands that are run beside the watch."""
         self._announced: JournalOutage | None = None
 
     async def run(self) -> None:
@@ -100,6 +107,10 @@ class JournalMonitor:
         self._announce(journal.outage)
         if journal.outage is not None and await journal.retry_write():
             self._announce(None)
+        if self._copy is not None and (held := journal.held_records):
+            await anyio.to_thread.run_sync(self._copy.write, held)
+        elif self._copy is not None:
+            self._copy.remove()  # also what a watch left that was killed
 
     def _announce(self, outage: JournalOutage | None) -> None:
         if outage is not None and self._announced is None:

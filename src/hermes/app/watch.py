@@ -21,6 +21,7 @@ from hermes.app.run_locks import RunLocked, RunLockError, lock_run
 from hermes.core.errors import SettingsError, StoreError
 from hermes.core.protocols import Environment
 from hermes.memory.journal.buffered_journal import BufferedJournal
+from hermes.memory.journal.held_copy import HeldCopy, runtime_folder
 from hermes.settings.load import LoadedSettings
 from hermes.sre.context import IncidentContext
 from hermes.sre.health import HealthSchedule
@@ -107,7 +108,7 @@ async def open_watch(
     ) as house:
         keeper = None
         if isinstance(house.journal, BufferedJournal):
-            keeper = JournalMonitor(house.journal)
+            keeper = JournalMonitor(house.journal, copy=HeldCopy(loaded.journal, runtime_folder()))
         await _claim_watch(house)
         here, policy = (
             house.agent_dependencies.environment,

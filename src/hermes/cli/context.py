@@ -11,6 +11,7 @@ import click
 
 from hermes.cli.output import note
 from hermes.core.errors import HermesError
+from hermes.memory.journal.held_copy import HeldCopy, JournalWithHeld, runtime_folder
 from hermes.memory.journal.runs import RunSummary
 from hermes.memory.store import (
     JournalStore,
@@ -51,6 +52,10 @@ READ_ONLY_JOURNAL_WARNING = (
     "hermes: the home directory cannot be written: what has happened since then is not shown here, "
     "only in notifications"
 )
+HELD = (
+    "hermes: the home directory cannot be written: what has happened since then is shown as the "
+    "watch held it in memory at {:%H:%M:%S} UTC"
+)
 MAX_RECENT_RUNS = 50
 
 
@@ -80,8 +85,19 @@ async def _query(
     async with open_journal(location, or_read_only=True) as journal:
         if isinstance(journal, ReadOnlyStore):
             # A watch goes on from memory meanwhile, and nothing of that is in the file.
-            click.echo(READ_ONLY_JOURNAL_WARNING, err=True)
+            return await query(_with_held(location, journal))
         return await query(journal)
+
+
+def _with_held(place: StoreLocation, journal: JournalStore) -> JournalStore:
+    """The journal with what a watch holds in memory, where it left a copy; says which it is."""
+    held = HeldCopy(place, runtime_folder()).read() if isinstance(place, Path) else None
+    if held is None:
+        click.echo(READ_ONLY_JOURNAL_WARNING, err=True)
+        return journal
+    written, records = held
+    click.echo(HELD.format(written), err=True)
+    return JournalWithHeld(journal, records)
 
 
 def has_content(run: RunSummary) -> bool:

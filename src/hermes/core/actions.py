@@ -36,6 +36,8 @@ class ConfinementProfile(Value, kw_only=True, frozen=True):
     special: tuple[str, ...] = ()
     """Further rights by name: interfaces, raw-sockets, devices, network-settings, processes,
     listens, attach, audit."""
+    own_secrets: bool = False
+    """Whether it may read the keys and tokens of Hermes itself."""
     may_signal: bool = False
     hard_links: bool = False
     """Whether it may change files that have further names."""

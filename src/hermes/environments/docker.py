@@ -15,7 +15,7 @@ from hermes.environments.cloud.environment import granted_variables
 from hermes.environments.open import EnvironmentOpening
 from hermes.environments.processes.process_tree import process_birth
 from hermes.environments.remote.client import ClientOutput, ClientProgram, find_program
-from hermes.environments.remote.environment import RemoteEnvironment
+from hermes.environments.remote.confined import ConfiningRemoteEnvironment
 from hermes.environments.remote.process_scripts import KEEP_ALIVE_SCRIPT
 from hermes.environments.settings import TerminalSettings
 
@@ -234,7 +234,7 @@ DOCKER_PROGRAMS = ("docker", "podman")
 _CHECK_TIMEOUT_S = 30.0
 
 
-def open_docker(opening: EnvironmentOpening) -> RemoteEnvironment:
+def open_docker(opening: EnvironmentOpening) -> ConfiningRemoteEnvironment:
     """`terminal.cwd` is a folder in the container; "." is the image's own. Raises `SettingsError`
     for one that cannot be, and `EnvironmentFailed` when neither docker nor podman is here."""
     settings = opening.settings
@@ -243,7 +243,7 @@ def open_docker(opening: EnvironmentOpening) -> RemoteEnvironment:
             f"terminal.cwd is {settings.cwd!r}: in a container it must be an absolute path, or "
             '"." for the image\'s own folder'
         )
-    return RemoteEnvironment(
+    return ConfiningRemoteEnvironment(
         "docker",
         settings.docker_image,
         DockerContainer(_docker_client(opening), settings),

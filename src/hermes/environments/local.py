@@ -39,6 +39,8 @@ from hermes.environments.sudo import PASSWORD_VARIABLE, SudoPasswordAgent, open_
 
 _SESSION_FOLDER_PREFIX = "hermes-shell-"
 _STALE_AFTER_S = 3600.0
+OWN_SECRETS = (".env", "audit.key", "exchange/signing.key")
+"""Files of our home folder that hold keys and tokens."""
 _MEMORY_FOLDER = "/dev/shm"
 
 
@@ -54,6 +56,7 @@ def open_local(opening: EnvironmentOpening) -> "LocalEnvironment":
         opening.variables,
         settings=opening.settings,
         processes=opening.home / "processes",
+        hidden=tuple(str(opening.home / name) for name in OWN_SECRETS),
         sudo=open_password_agent(opening.secrets.get(PASSWORD_VARIABLE, ""), owner=os.getpid()),
     )
 
@@ -70,7 +73,8 @@ class LocalEnvironment:
     """This machine, in one shell session that begins in `directory`.
 
     `variables` is all that commands get to see (`select_variables` chooses it). `processes` is the
-    folder in which background processes can be found again; without one they end with us.
+    folder in which background processes can be found again; without one they end with us. `hidden`
+    are files that confined commands find empty, unless they were judged to read secrets.
     """
 
     name = "local"
@@ -83,6 +87,7 @@ class LocalEnvironment:
         *,
         settings: TerminalSettings | None = None,
         processes: Path | None = None,
+        hidden: tuple[str, ...] = (),
         sudo: SudoPasswordAgent | None = None,
     ) -> None:
         self.target = socket.gethostname()
@@ -92,7 +97,7 @@ class LocalEnvironment:
         self._processes = processes
         self._sudo = sudo
         self._leftovers = LeftoverPipes()
-        self.server = ForkServerClient()
+        self.server = ForkServerClient(hidden)
         self._started: list[LocalProcess | PtyProcess] = []
         self._stack = contextlib.ExitStack()
         self._open: ShellSession | None = None

@@ -17,7 +17,7 @@ from hermes.core.errors import EnvironmentFailed, SettingsError
 from hermes.core.messages import Value
 from hermes.environments.open import EnvironmentOpening
 from hermes.environments.remote.client import ClientProgram, find_program
-from hermes.environments.remote.environment import RemoteEnvironment
+from hermes.environments.remote.confined import ConfiningRemoteEnvironment
 from hermes.environments.sudo import PASSWORD_VARIABLE, open_password_agent
 
 _OFFENDING_KEY = re.compile(r"Offending [\w-]+ key in (.+?):(\d+)")
@@ -253,12 +253,12 @@ _NO_HOST_MESSAGE = (
 )
 
 
-def open_ssh(opening: EnvironmentOpening) -> RemoteEnvironment:
+def open_ssh(opening: EnvironmentOpening) -> ConfiningRemoteEnvironment:
     """`terminal.cwd` is a folder over there; "." is the account's home. Raises `SettingsError` or
     `EnvironmentFailed` when something is missing on this side."""
     to = _destination(opening)
     cwd = opening.settings.cwd
-    return RemoteEnvironment(
+    return ConfiningRemoteEnvironment(
         "ssh",
         to.name,
         _open_connection(opening, to),

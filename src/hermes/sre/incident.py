@@ -333,7 +333,8 @@ def _after_status_event(incident: Incident, event: object) -> Incident:
 
 def _with_joined_alerts(incident: Incident, event: AlertsJoined) -> Incident:
     known = dict.fromkeys(incident.fingerprints)
-    parts = dict.fromkeys((*incident.parts, *(part.name for part in event.parts)))
+    others = (part.name for part in event.parts if part.name != incident.details.service)
+    parts = dict.fromkeys((*incident.parts, *others))
     return replace(
         incident,
         alerts=incident.alerts + event.count,

@@ -19,6 +19,12 @@ RESOLVED = {
     "rm /proc/self/root/etc/x": "/etc/x",
     "git -C /opt/x status; rm y": "/srv/app/y",
     "env -C /tmp rm x": "/tmp/x",
+    "ln -s ../x y/z": "/srv/app/x",
+    "ln -s x -t y": "/srv/app/y/x",
+    "ln -s a b y/": "/srv/app/y/b",
+    "ln -sT ../../x ../y": "/x",
+    "ln ../x y/z": "/srv/x",
+    "ln -sr ../x y/z": "/srv/x",
     'rm "$X/y"': "…/y",
     "cd $X; rm y": "…/y",
 }
@@ -29,7 +35,24 @@ def test_a_path_is_resolved_as_the_shell_would(command: str) -> None:
     assert RESOLVED[command] in read(command).changes
 
 
+def test_a_relative_link_is_not_judged_from_the_working_folder() -> None:
+    assert "/srv/x" not in read("ln -sT ../x y/z").changes
+    assert "secret-read" in effects("ln -s shadow /etc/x")
+    assert "self-change" in effects("ln -sT journal.db ~/.hermes/x")
+
+
 SECRETS = cases(r"""
+cat .env*
+cat config/id_*
+find / -type f | xargs cat
+find ~ -type f -newer x | xargs cat
+find ~ -type f -newer x -exec cat {} +
+find /etc -mtime -1 | xargs grep x
+find /home/other -maxdepth 3 -exec head {} +
+find / -name shadow -exec cat {} +
+find ~ -name 'id_*' -exec cat {} +
+xargs -a list cat
+xargs --arg-file=list grep x
 cat /etc/shadow
 cat /etc/shad*
 cat /etc/sha??w
@@ -100,6 +123,13 @@ grep /etc/shadow /var/log/audit.log
 grep -r foo /etc/nginx
 diff -ru /etc/nginx old
 cat /var/log/*.log
+find ~ -name '*.log' | xargs cat
+find ~ | xargs ls -l
+find /srv -type f -mtime -1 -exec cat {} +
+find . -type f | xargs cat
+git ls-files | xargs cat
+xargs -a list ls -l
+cat *.json conf*
 """)
 
 

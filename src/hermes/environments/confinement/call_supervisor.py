@@ -214,7 +214,7 @@ class ConnectionSupervisor:
         fd = call.descriptor(0)
         keep = False
         try:
-            family = _socket_option(fd, SO_DOMAIN)
+            family = socket_option(fd, SO_DOMAIN)
             if family == _socket.AF_UNIX:
                 self._connect_unix(call, fd, address)
             elif family in (_socket.AF_INET, _socket.AF_INET6):
@@ -249,7 +249,7 @@ class ConnectionSupervisor:
 
     def _connect_inet(self, call: NotifiedCall, fd: int, address: bytes) -> bool:
         """True when the connection is still being made; then the call is answered later."""
-        stream = _socket_option(fd, _socket.SO_TYPE) == _socket.SOCK_STREAM
+        stream = socket_option(fd, _socket.SO_TYPE) == _socket.SOCK_STREAM
         given, port = struct.unpack_from("=H", address)[0], int.from_bytes(address[2:4], "big")
         named = given in (_socket.AF_INET, _socket.AF_INET6)
         if stream and named and self.ports and port not in self.ports:
@@ -273,7 +273,7 @@ class ConnectionSupervisor:
     def _connected(self, fd: int) -> None:
         call = self._connecting.pop(fd)
         self._poll.unregister(fd)
-        error = _socket_option(fd, _socket.SO_ERROR)
+        error = socket_option(fd, _socket.SO_ERROR)
         os.close(fd)
         if error:
             call.refuse(error)
@@ -304,7 +304,7 @@ def _connect_or_wait(call: NotifiedCall, fd: int, address: bytes) -> None:
     return None
 
 
-def _socket_option(fd: int, name: int) -> int:
+def socket_option(fd: int, name: int) -> int:
     link = _socket.socket(fileno=os.dup(fd))
     try:
         return link.getsockopt(_socket.SOL_SOCKET, name)

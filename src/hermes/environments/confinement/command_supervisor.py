@@ -6,20 +6,24 @@ killed, the kernel refuses every such call.
 """
 
 import ctypes
+import fcntl
 import os
 import struct
 from errno import EACCES, EPERM
 
 from hermes.environments.confinement import kernel, landlock
 from hermes.environments.confinement.call_supervisor import (
+    SO_DOMAIN,
     TIOCGPTPEER,
     ConnectionSupervisor,
     NotifiedCall,
     OwnedTerminals,
     signed_int,
+    socket_option,
 )
 from hermes.environments.confinement.enforcement import CHANGE_CALLS, SIGNAL_CALLS
 from hermes.environments.confinement.messages import VerdictRules
+from hermes.environments.confinement.seccomp import AF_INET, AF_INET6
 from hermes.environments.confinement.supervised_changes import ChangeRefused, SupervisedChanges
 
 MAX_REPORTS = 32
@@ -67,6 +71,10 @@ class CommandSupervisor(ConnectionSupervisor):
             self._changes.decide(name, call)
         elif name == "connect":
             self.connect(call)
+        elif name == "flock":
+            self._lock(call)
+        elif name == "listen":
+            self._listen(call)
         elif name == "ioctl" and call.arguments[1] & 0xFFFFFFFF == TIOCGPTPEER:
             self._terminals.open_peer(call)
         elif name in SIGNAL_CALLS or name == "kill":
@@ -80,6 +88,33 @@ class CommandSupervisor(ConnectionSupervisor):
         else:
             self._say(call, "call", name)
             call.refuse(EPERM)
+
+    def _listen(self, call: NotifiedCall) -> None:
+        """Only on a unix socket, and on a copy of it: TCP would take a port that nobody named."""
+        fd = call.descriptor(0)
+        try:
+            if socket_option(fd, SO_DOMAIN) in (AF_INET, AF_INET6):
+                self._say(call, "socket", "a port to listen on")
+                return call.refuse(EACCES)
+            if kernel.libc().listen(fd, signed_int(call.arguments[1])):
+                raise OSError(ctypes.get_errno(), "")
+        finally:
+            os.close(fd)
+        return call.answer()
+
+    def _lock(self, call: NotifiedCall) -> None:
+        """An exclusive lock keeps others waiting, so only what may change can be locked.
+
+        It is taken on a copy of the descriptor, which has its locks in common with the original.
+        """
+        fd = call.descriptor(0)
+        try:
+            real = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
+            if not self._changes.covers(real):
+                raise ChangeRefused(real, kind="lock")
+            _lock_or_wait(call, fd)
+        finally:
+            os.close(fd)
 
     def _signal(self, call: NotifiedCall, name: str) -> None:
         """The kernel decides by Landlock from version 6 on; before that, or without, we do."""
@@ -134,6 +169,24 @@ class CommandSupervisor(ConnectionSupervisor):
             os.write(self._report, line[:1024])
         except OSError:
             return  # nobody reads it any more
+
+
+def _lock_or_wait(call: NotifiedCall, fd: int) -> None:
+    """Answers the call. A lock that another holds is waited for in a process of its own."""
+    operation = signed_int(call.arguments[1])
+    try:
+        fcntl.flock(fd, operation | fcntl.LOCK_NB)
+        return call.answer()
+    except BlockingIOError:
+        if operation & fcntl.LOCK_NB:
+            raise
+    if os.fork() == 0:
+        try:
+            fcntl.flock(fd, operation)
+            call.answer()
+        finally:
+            os._exit(0)
+    return None
 
 
 _SOCKET_FAMILY_NAMES = {

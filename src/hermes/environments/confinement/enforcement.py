@@ -65,10 +65,17 @@ CAP_SYS_PTRACE = 19
     25,
 )
 CAP_AUDIT_WRITE, CAP_AUDIT_CONTROL = 29, 30
+PERFORMANCE_MONITORING = 38
 NETLINK_AUDIT, MULTIPATH_TCP, NO_SUCH_PROTOCOL = 9, 262, 93
 AF_PACKET = 17
 NO_NEW_PRIVILEGES = 38
-CLONE_NEW_MOUNTS, MOUNT_RECURSIVE, MOUNT_PRIVATE, MOUNT_BIND = 0x20000, 0x4000, 0x40000, 0x1000
+CLONE_NEW_MOUNTS, MOUNT_RECURSIVE, MOUNT_PRIVATE, FOLLOWING, MOUNT_BIND = (
+    0x20000,
+    0x4000,
+    0x40000,
+    0x80000,
+    0x1000,
+)
 AT_RECURSIVE, MOUNT_READ_ONLY = 0x8000, 1
 CHANGE_IOCTLS = (
     *(0x40086602, 0x40046602, 0x401C5820, 0xC0185879, 0xC0045877, 0xC0045878),
@@ -76,6 +83,7 @@ CHANGE_IOCTLS = (
 )
 """Flags, projects and versions of a file, trimming and freezing of a file system: none of them
 needs the file to be open for writing."""
+LOCK_EXCLUSIVELY = 2
 KEY_AND_SHARED_MEMORY_CALLS = ("add_key", "request_key", "msgget", "semget", "shmget")
 NEW_NAMESPACES = 0x7E020000
 """Flags of `clone` that make a namespace, in which a command could regain rights."""
@@ -125,6 +133,8 @@ class VerdictEnforcer:
 
         Raises `OSError` naming the step that the kernel refused; then nothing may be run.
         """
+        if rules.hidden and self._privileged:
+            hide_files(rules.hidden)
         if rules.sees_processes:
             make_mounts_read_only(rules.trees)
         else:
@@ -216,15 +226,18 @@ def build_filter(rules: VerdictRules) -> list[CallRefusal]:
     if not rules.audit_control:
         audit = (ArgumentCondition(0, seccomp.AF_NETLINK), ArgumentCondition(2, NETLINK_AUDIT))
         found.append(CallRefusal("socket", *audit, error=NO_SUCH_PROTOCOL))
+    found.append(CallNotification("ioctl", ArgumentCondition(1, *CHANGE_IOCTLS)))
+    found.append(CallNotification("flock", any_bit(1, LOCK_EXCLUSIVELY)))
     if not rules.device_control:
-        found += [
-            CallNotification("ioctl", ArgumentCondition(1, *CHANGE_IOCTLS)),
+        found.append(
             CallRefusal(
                 "ioctl",
                 ArgumentCondition(1, BTRFS_IOCTL_TYPE << 8, mask=0xFF00),
                 error=NO_SUCH_IOCTL,
-            ),
-        ]
+            )
+        )
+    if rules.network and not rules.listens:
+        found.append(CallNotification("listen"))  # without `bind` it takes a port of its own
     if rules.sees_processes:
         # A descriptor of another process, the supervisor's among them, is a way out of all of this.
         attaching = () if rules.may_attach else ("ptrace", "process_vm_writev")
@@ -294,6 +307,20 @@ class _MountAttributes(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "namespace")]
 
 
+def hide_files(paths: tuple[str, ...]) -> None:
+    """Put an empty file over each, in a mount namespace of its own.
+
+    No verdict rests on it: where a container forbids to mount, the files stay as they are.
+    """
+    library = kernel.libc()
+    if library.unshare(CLONE_NEW_MOUNTS) or library.mount(
+        b"none", b"/", None, MOUNT_RECURSIVE | FOLLOWING, None
+    ):
+        return
+    for path in paths:
+        library.mount(b"/dev/null", os.fsencode(path), None, MOUNT_BIND, None)
+
+
 def make_mounts_read_only(trees: tuple[str, ...]) -> None:
     """A mount namespace in which only these folders can be written. Raises `OSError`."""
     kernel.system_call("unshare", CLONE_NEW_MOUNTS)
@@ -332,11 +359,17 @@ def has_capability(number: int) -> bool:
 
 
 def drop_capabilities(rules: VerdictRules) -> None:
-    """Those by which a change needs no file: clocks, modules, network interfaces, raw devices."""
+    """Those by which a change needs no file: clocks, modules, network interfaces, raw devices.
+
+    Also that of performance monitoring: it opens the memory and the environment of every process,
+    whatever Landlock hides.
+    """
     dropped = [CAP_SYS_MODULE, CAP_SYS_BOOT, CAP_SYS_TIME]
     dropped += [] if rules.network_control else [CAP_NET_ADMIN]
     dropped += [] if rules.audit_control else [CAP_AUDIT_WRITE, CAP_AUDIT_CONTROL]
-    dropped += [] if rules.device_control else [CAP_SYS_RAWIO, CAP_SYS_ADMIN]
+    dropped += (
+        [] if rules.device_control else [CAP_SYS_RAWIO, CAP_SYS_ADMIN, PERFORMANCE_MONITORING]
+    )
     found = _capabilities()
     if not any(found):
         return
@@ -347,7 +380,7 @@ def drop_capabilities(rules: VerdictRules) -> None:
             if error.errno != 1:  # not allowed to: then it cannot be regained by exec as root
                 raise
         for word in range(3):
-            found[word] &= ~(1 << number)
+            found[word + 3 * (number // 32)] &= ~(1 << number % 32)
     kernel.system_call(
         "capset", ctypes.byref(_CapabilityUserHeader(0x20080522, 0)), ctypes.byref(found)
     )

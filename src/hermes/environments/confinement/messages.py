@@ -121,6 +121,8 @@ class VerdictRules:
     """Paths that may change, with all below them. The supervisor carries these changes out."""
     repositories: tuple[str, ...] = ()
     """The same for git repositories, but for their configuration and hooks."""
+    rebases: bool = False
+    """Whether the steps of a rebase in these repositories may be written."""
     templates: tuple[str, ...] = ()
     """Names with X in them: mktemp may make new files of that form, to be used from then on."""
     beside: tuple[str, ...] = ()
@@ -129,6 +131,8 @@ class VerdictRules:
     """Devices, pipes and files of our own that may be opened for writing."""
     protected: tuple[str, ...] = ()
     """Beginnings of paths that stay as they are, even below a folder that may change."""
+    hidden: tuple[str, ...] = ()
+    """Files that are found empty, where the right to mount is there."""
     network: bool = False
     """Whether IPv4 and IPv6 sockets may be made."""
     ports: tuple[int, ...] = ()
@@ -165,7 +169,7 @@ class VerdictRules:
         kinds = (
             *(self.network, self.interfaces, self.raw_sockets),
             *(self.may_signal, self.sees_processes, self.may_attach, self.device_control),
-            self.audit_control,
+            *(self.audit_control, self.listens),
         )
         return bytes(kinds)
 

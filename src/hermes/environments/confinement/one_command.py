@@ -22,6 +22,7 @@ from hermes.environments.confinement.enforcement import (
     has_capability,
 )
 from hermes.environments.confinement.messages import VerdictRules
+from hermes.environments.confinement.replacement import replace_file
 from hermes.environments.confinement.verdict_paths import (
     PathTargetChanged,
     outside_reason,
@@ -76,14 +77,12 @@ def _real_prefix(path: str) -> str:
 
 
 def main() -> None:
-    """`support`, `writable ORDER PATH` or `run ORDER REPORT PROGRAM ARGUMENT...`"""
+    """`support`, `replace ORDER PATH SIZE` or `run ORDER REPORT PROGRAM ARGUMENT...`"""
     kind, *words = sys.argv[1:]
     if kind == "support":
         sys.stdout.write(describe_support())
-    elif kind == "writable":
-        order = ConfinedCommandOrder.unpack(words[0])
-        path = os.path.expanduser(words[1])  # noqa: PTH111
-        sys.stdout.write(outside_reason(path, order.profile["writable"]))  # type: ignore[arg-type]
+    elif kind == "replace":
+        sys.stdout.write(replace(ConfinedCommandOrder.unpack(words[0]), words[1], int(words[2])))
     else:
         run_confined(ConfinedCommandOrder.unpack(words[0]), words[1], words[2:])
 
@@ -99,6 +98,29 @@ def describe_support() -> str:
     return (
         f"{abi} {root} {'' if seccomp.is_available() else 'its kernel has no system-call filter'}"
     )
+
+
+def replace(order: ConfinedCommandOrder, path: str, size: int) -> str:
+    """Write the input to a file that the profile names; or why not, in words.
+
+    The path is looked up once and judged, and then followed without symlinks: a folder that becomes
+    a link after the check refuses the write.
+    """
+    path = os.path.expanduser(path)  # noqa: PTH111 - pathlib costs 8 ms
+    writable: tuple[str, ...] = order.profile["writable"]  # type: ignore[assignment]
+    try:
+        real = os.path.realpath(path)
+        if reason := outside_reason(path, writable) or outside_reason(real, writable):
+            return reason
+        if path.endswith("/"):
+            return "that names a folder"
+        data = sys.stdin.buffer.read()
+        if len(data) != size:  # a broken connection looks like the end of the data
+            return "not all of it arrived"
+        replace_file(real, data)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def run_confined(order: ConfinedCommandOrder, report: str, argv: "list[str]") -> None:

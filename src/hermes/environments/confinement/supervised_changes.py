@@ -41,6 +41,9 @@ class SupervisedChanges:
         else:
             self._entry(name, call)
 
+    def covers(self, real: str) -> bool:
+        return real.startswith(NON_FILE_PREFIXES) or bool(self._grant(real))
+
     def _grant(self, real: str, *, making_folder: bool = False) -> str:
         """Who carries a change of this path out: the kernel, or we; empty when neither may."""
         if real.startswith(self._rules.protected):
@@ -60,9 +63,8 @@ class SupervisedChanges:
         if making_folder and any(path.startswith(f"{real}/") for path in rules.exact):
             return GRANT_BY_SUPERVISOR
         if self._in_repository(real):
-            return (
-                "" if verdict_paths.is_repository_setting(real, self._made) else GRANT_BY_SUPERVISOR
-            )
+            setting = verdict_paths.is_repository_setting(real, self._made, rebases=rules.rebases)
+            return "" if setting else GRANT_BY_SUPERVISOR
         if self._is_unique(real):
             return GRANT_BY_SUPERVISOR
         if any(real.startswith(f"{made}/") for made in self._made):

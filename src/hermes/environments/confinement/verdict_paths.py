@@ -49,6 +49,7 @@ def resolve_rules(
             _add_path(rules, path)
         else:
             rules.repositories += (path,)
+    rules.rebases = profile.repository == "files"
     rules.templates = tuple(
         resolve_judged_path(os.path.normpath(path), []) for path in profile.templates
     )
@@ -174,14 +175,20 @@ _LINK_NAMES = frozenset({"commondir", "gitdir"})
 """Files that say where the rest of a repository is. A new worktree gets its own."""
 _CONTENT_FOLDERS = frozenset({"objects", "refs", "logs", "rr-cache", "lfs"})
 _NESTED_REPOSITORY_FOLDERS = frozenset({"modules", "worktrees"})
+_BORROWED = ("info/alternates", "info/http-alternates")
+"""Files below `objects` that name other folders of objects."""
+_STEPS = ("rebase-merge/git-rebase-todo", "rebase-apply/git-rebase-todo")
+"""Commands of a rebase, run when it goes on."""
 MAX_CONFIG_BYTES = 1 << 20
 _SECTION = re.compile(rb"[ \t]*\[")
 _BRANCH = re.compile(rb'\[branch "[\w./-]+"\]')
 _UPSTREAM = re.compile(rb"\t(?:remote = [\w.-]+|merge = refs/[\w./-]+|rebase = true)")
 
 
-def is_repository_setting(path: str, made: set[str]) -> bool:
-    """`made` are the files that the same command has made."""
+def is_repository_setting(path: str, made: set[str], *, rebases: bool = False) -> bool:
+    """`made` are the files that the same command has made; one that `rebases` plans its steps."""
+    if not rebases and path.endswith(_STEPS):
+        return True
     return any(_is_setting_below(inside, path, made) for inside in _names_in_repositories(path))
 
 
@@ -191,7 +198,7 @@ def _is_setting_below(inside: list[str], path: str, made: set[str]) -> bool:
     nested = inside[0] in _NESTED_REPOSITORY_FOLDERS
     for place, name in enumerate(inside if nested else inside[:1]):
         if name in _CONTENT_FOLDERS:
-            return False
+            return name == "objects" and "/".join(inside[place + 1 :]) in _BORROWED
         if name in _SETTING_NAMES or inside[place : place + 2] == ["info", "attributes"]:
             return True
         if name in _LINK_NAMES:
@@ -202,7 +209,8 @@ def _is_setting_below(inside: list[str], path: str, made: set[str]) -> bool:
 def may_hold_repository_settings(path: str) -> bool:
     """Whether a folder or link put here, or moved from here, could bring other settings."""
     return any(
-        not inside or inside[0] not in _CONTENT_FOLDERS for inside in _names_in_repositories(path)
+        len(inside) < 2 or inside[0] not in _CONTENT_FOLDERS or inside == ["objects", "info"]
+        for inside in _names_in_repositories(path)
     )
 
 

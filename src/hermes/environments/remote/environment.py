@@ -11,9 +11,8 @@ from typing import Self
 
 import anyio
 
-from hermes.core.actions import BlockedAccess, ConfinementProfile, KernelSupport
 from hermes.core.errors import EnvironmentFailed, ToolError
-from hermes.core.protocols import BackgroundProcess, CommandResult, ConfinedEnvironment
+from hermes.core.protocols import BackgroundProcess, CommandResult
 from hermes.environments.remote import background as remote_process
 from hermes.environments.remote import background as remote_terminal
 from hermes.environments.remote.background import RemoteProcess, RemoteTerminal
@@ -28,8 +27,7 @@ from hermes.environments.remote.scripts import (
     REPLACE_SCRIPT,
     ScriptVariables,
 )
-from hermes.environments.remote.session import RemoteConfinement, RemoteSession
-from hermes.environments.sandboxing.confined_commands import ConfinedProcess
+from hermes.environments.remote.session import FILE_TIMEOUT_S, RemoteConfinement, RemoteSession
 from hermes.environments.settings import TerminalSettings
 from hermes.environments.shell import (
     MAX_INLINE_COMMAND_BYTES,
@@ -39,11 +37,7 @@ from hermes.environments.shell import (
 )
 from hermes.environments.sudo import SudoPasswordAgent
 
-CONFINING_KINDS = ("ssh", "docker")
-"""Environments that hold commands to their verdict, where the far side can."""
 _OPEN_TIMEOUT_S = 60.0
-_FILE_TIMEOUT_S = 600.0
-"""Seconds for a file to come or go."""
 _CLOSE_TIMEOUT_S = 15.0
 
 
@@ -158,7 +152,7 @@ class RemoteEnvironment:
     async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
         words = self._file(path) | {"offset": max(0, offset)}
         words["limit"] = "" if limit is None else max(0, limit)
-        word, said = await self._lines.run_program(FETCH_SCRIPT, words, timeout=_FILE_TIMEOUT_S)
+        word, said = await self._lines.run_program(FETCH_SCRIPT, words, timeout=FILE_TIMEOUT_S)
         if word != "0":
             raise _refusal_error("read", path, said)
         return said
@@ -166,10 +160,14 @@ class RemoteEnvironment:
     async def write(self, path: str, data: bytes) -> None:
         words = self._file(path) | {"size": len(data), "id": new_tree_mark()}
         word, said = await self._lines.run_program(
-            REPLACE_SCRIPT, words, data, ends_itself=True, timeout=_FILE_TIMEOUT_S
+            REPLACE_SCRIPT, words, data, ends_itself=True, timeout=FILE_TIMEOUT_S
         )
         if word != "0":
             raise _refusal_error("write", path, said)
+
+    async def write_under(self, confinement: RemoteConfinement, path: str, data: bytes) -> None:
+        self._file(path)
+        await self.session.write(confinement, path, data)
 
     async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> BackgroundProcess:
         return await self.start_under(None, command, pty=pty, cwd=cwd)
@@ -224,14 +222,6 @@ class RemoteEnvironment:
         self._started.append(process)
         return process
 
-    async def kernel_support(self) -> KernelSupport:
-        if self.name not in CONFINING_KINDS:
-            return KernelSupport(reason=f"commands in {self.name} are not confined by the kernel")
-        return (await self.session.launcher()).support
-
-    def confined(self, profile: ConfinementProfile) -> ConfinedEnvironment:
-        return ConfinedRemoteEnvironment(self, profile)
-
     @property
     def folder(self) -> str:
         """Where the session is now; its first folder where the far side keeps the state."""
@@ -278,59 +268,6 @@ class RemoteEnvironment:
             for lines in (self._lines, *self._others.values()):
                 await lines.close()
                 await lines.client.close(spare=spare or lines is not self._lines)
-
-
-class ConfinedRemoteEnvironment:
-    """A `RemoteEnvironment` whose commands are held to a profile, in the same shell session."""
-
-    def __init__(self, place: RemoteEnvironment, profile: ConfinementProfile) -> None:
-        self.name, self.target, self.isolated = place.name, place.target, place.isolated
-        self._place, self._profile = place, profile
-        self._confinement = None if profile.unrestricted else RemoteConfinement(profile)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """What still runs goes on; the process itself reports its refusals."""
-
-    def collect(self) -> list[BlockedAccess]:
-        return self._confinement.blocked() if self._confinement is not None else []
-
-    async def run(
-        self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
-    ) -> CommandResult:
-        return await self._place.run_under(
-            self._confinement, command, timeout=timeout, stdin=stdin, cwd=cwd
-        )
-
-    async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
-        return await self._place.read(path, offset=offset, limit=limit)
-
-    async def write(self, path: str, data: bytes) -> None:
-        if self._confinement is not None:
-            await self._place.session.check_write(self._confinement, path)
-        await self._place.write(path, data)
-
-    async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> BackgroundProcess:
-        own = None if self._confinement is None else RemoteConfinement(self._profile)
-        process = await self._place.start_under(own, command, pty=pty, cwd=cwd)
-        if own is None:
-            return process
-        own.refusals = process.blocked
-        return ConfinedProcess(process, own)
-
-    async def find(self, handle: str) -> BackgroundProcess | None:
-        return await self._place.find(handle)
-
-    @property
-    def folder(self) -> str:
-        return self._place.folder
 
 
 def _is_long(command: str) -> bool:

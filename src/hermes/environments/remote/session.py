@@ -40,7 +40,7 @@ _CONFINEMENT_PACKAGE = "hermes.environments.confinement"
 _BUNDLED_MODULES = (
     *("kernel", "landlock", "privileges", "seccomp", "signals", "wire", "verdict_rules"),
     *("notified_call", "terminals", "repository_settings", "enforcement", "supervised_changes"),
-    *("connection_supervisor", "supervisor", "resolution", "one_command"),
+    *("connection_supervisor", "supervisor", "resolution", "replacement", "one_command"),
 )
 """In the order in which they can be loaded."""
 
@@ -115,8 +115,8 @@ class RemoteLauncher(msgspec.Struct, kw_only=True, frozen=True):
         given = ("-I", "-S", "-c", _LOADER_PROGRAM, f"{self.folder}/launcher", "run", order, report)
         return " ".join(map(quote_word, (self.python, *given)))
 
-    def check_words(self, profile: ConfinementProfile, path: str) -> str:
-        """Print why `path` must not be written under the profile; nothing when it may be."""
+    def replace_words(self, profile: ConfinementProfile, path: str, size: int) -> str:
+        """Write the input to `path`, or print why it must not or cannot be written."""
         order = self.order(profile, tree="", cwd="/")
         given = (
             "-I",
@@ -124,11 +124,11 @@ class RemoteLauncher(msgspec.Struct, kw_only=True, frozen=True):
             "-c",
             _LOADER_PROGRAM,
             f"{self.folder}/launcher",
-            "writable",
+            "replace",
             order,
             path,
         )
-        return " ".join(map(quote_word, (self.python, *given)))
+        return " ".join(map(quote_word, (self.python, *given, str(size))))
 
     def order(self, profile: ConfinementProfile, *, tree: str, cwd: str) -> str:
         order = ConfinedCommandOrder()
@@ -181,6 +181,7 @@ def _unsupported_launcher(folder: str, why: str) -> RemoteLauncher:
 
 
 START_TIMEOUT_S = 60.0
+FILE_TIMEOUT_S = 600.0
 LAUNCHER_MISSING = "uninstalled"
 """The last word of a command that found no launcher: its container was replaced."""
 
@@ -315,13 +316,20 @@ class RemoteSession:
             raise EnvironmentFailed(f"not run: the command could not be confined ({reason})")
         return True
 
-    async def check_write(self, confinement: RemoteConfinement, path: str) -> None:
-        """Raises `ToolError` for a file that the verdict does not let be written."""
+    async def write(self, confinement: RemoteConfinement, path: str, data: bytes) -> None:
+        """Raises `ToolError` for a file that cannot be, or that the verdict does not let be,
+        written."""
         launcher = await self.launcher()
+        if reason := launcher.support.reason:
+            raise EnvironmentFailed(f"not written: {reason}")
         full = path if path.startswith(("/", "~")) else f"{self.folder}/{path}"
-        word, said = await self._lines.run_program(launcher.check_words(confinement.profile, full))
+        body = launcher.replace_words(confinement.profile, full, len(data))
+        word, said = await self._lines.run_program(
+            body, stdin=data, ends_itself=True, timeout=FILE_TIMEOUT_S
+        )
         if word != "0" or said:
-            raise ToolError(said.decode("utf-8", "replace") or f"not written: {path}")
+            reason = said.decode("utf-8", "replace").strip()[-500:] or "it failed"
+            raise ToolError(f"cannot write {path}: {reason}")
 
     async def close(self) -> None:
         temporary = self._launcher.temporary if self._launcher else ""

@@ -52,9 +52,13 @@ READ_ONLY_VARIABLES: Mapping[str, str] = {
 
 
 class ForkServerClient:
-    """Starts confined commands from a warm process, which is started when it is first needed."""
+    """Starts confined commands from a warm process, which is started when it is first needed.
 
-    def __init__(self) -> None:
+    `hidden` are files that commands find empty, unless their verdict covers them.
+    """
+
+    def __init__(self, hidden: tuple[str, ...] = ()) -> None:
+        self.hidden = hidden
         self._line: LauncherClient | None = None
         self._support: KernelSupport | None = None
         self._lock = anyio.Lock()
@@ -202,6 +206,8 @@ class CommandConfinement:
             rules.trees += (str(self._temporary),)
             rules.files += own
             rules.mark = tree
+            if not self._profile.own_secrets:
+                rules.hidden = tuple(filter(os.path.isfile, self._server.hidden))
             request = LauncherRequest()
             request.argv = tuple(os.fsencode(each) for each in argv)
             request.variables = tuple(
@@ -297,6 +303,7 @@ _REFUSAL_TEXTS = {
     "times": "change times of {}",
     "attributes": "change extended attributes of {}",
     "flags": "change flags of {}",
+    "lock": "lock of {}",
     "signal": "signal to {}",
     "connect": "connection to {}",
     "socket": "use of {}",

@@ -105,6 +105,10 @@ class BufferedJournal:
         return len(self._held.entries) if self.outage is not None else 0
 
     @property
+    def held_records(self) -> tuple[JournalRecord, ...]:
+        return self._held.records if self.outage is not None else ()
+
+    @property
     def dropped_events(self) -> int:
         """Events that did not fit into memory, in this outage or in the last one."""
         return self._held.dropped_events

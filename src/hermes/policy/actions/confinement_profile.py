@@ -80,11 +80,16 @@ def build_profile(deed: ActionEffects, *, asked: bool = False) -> ConfinementPro
         sockets=_merged(part.sockets for part in parts),
         special=_special_access(deed, parts),
         optional=_merged(part.optional for part in parts),
+        own_secrets="secret-read" in deed.effects or _runs_ourselves(deed),
         may_signal=any(part.may_signal for part in parts),
         hard_links=asked,
         peers=_merged(part.peers for part in parts),
         gains_privileges=next((p.gains_privileges for p in parts if p.gains_privileges), ""),
     )
+
+
+def _runs_ourselves(deed: ActionEffects) -> bool:
+    return any(posixpath.basename(step.program) == "hermes" for step in deed.steps)
 
 
 def _special_access(deed: ActionEffects, parts: list[ConfinementProfile]) -> tuple[str, ...]:
@@ -222,7 +227,8 @@ def _sees_processes(program: str, step: ActionStep) -> bool:
         return any(_PROCESS_NAME_OPTION.fullmatch(word) for word in words)
     if program == "ps":
         return any(word.isalpha() and "e" in word for word in words[:1])
-    return any(_PROCESS_FILE.match(path) for path in step.paths)
+    # A word such as /proc/1/cwd is among the paths as the folder that it leads to.
+    return any(_PROCESS_FILE.match(path) for path in (*step.paths, *words))
 
 
 def _named_sockets(step: ActionStep) -> tuple[str, ...]:

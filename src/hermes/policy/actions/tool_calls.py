@@ -27,6 +27,8 @@ _DECLARED_EFFECTS_BY_RISK: Mapping[Risk, frozenset[str]] = {
 }
 _SHELL_PROGRAM = re.compile(r"\s*(?:/(?:usr/)?bin/)?(?:ba|da|z|k|a|fi)?sh(?:\s+-[il]+)*\s*")
 _CONTROL_CHARACTER = re.compile(r"[^\x20-\x7e\t\n\xa0-\U0010ffff]")
+_LIVE = re.compile(r"(\*+|\?|\[[\w!^.-]+\]|[{},])")
+"""What in a glob stands for other characters."""
 _DIFF_FILE_NAME = re.compile(r"^(?:---|\+\+\+) (.+?)\s*$", re.MULTILINE)
 
 
@@ -79,7 +81,18 @@ def _search_files_intent(arguments: Mapping[str, Any], home: str) -> ToolIntent:
     path = arguments.get("path", ".")
     if arguments.get("kind") == "names":
         return _file_intent("ls", "search", [path], home)
-    return _file_intent("grep -r x", "search", [path], home)
+    intent = _file_intent("grep -r x", "search", [path], home)
+    glob = arguments.get("glob") or ""
+    if not intent.command or not glob:
+        return intent
+    if not isinstance(glob, str):
+        return _invalid_intent("search")
+    # What the glob picks in any folder below is read, as by `cat` with the same wildcards.
+    below = "".join(
+        each if at % 2 or not each else quote(each) for at, each in enumerate(_LIVE.split(glob))
+    )
+    reads = f"cat -- {quote(_resolve_in(home, path).rstrip('/'))}/{below}"
+    return msgspec.structs.replace(intent, command=f"{intent.command}; {reads}")
 
 
 def _write_file_intent(arguments: Mapping[str, Any], home: str) -> ToolIntent:

@@ -31,6 +31,7 @@ _BLOCK_DEVICE = re.compile(
     r"|sr\d|st\d|mem\Z|kmem\Z|port\Z|root\Z|block/|bcache|drbd|vg|[a-z]+-vg/|VolGroup)"
 )
 _HERMES_SECRET_FILES = ("/audit.key", "/.env")
+_HOMES = re.compile(r"/(?:home|Users)(?:/[^/]+)?\Z")
 _NETWORK_PATH = re.compile(r"/dev/(?:tcp|udp)/|/inet[46]?/")
 _KERNEL_PATH = re.compile(r"/(?:proc|sys)/")
 _TEMPORARY_PATH = re.compile(
@@ -137,6 +138,8 @@ class PathPatternLists:
     secret: re.Pattern[str]
     public: re.Pattern[str]
     samples: tuple[str, ...]
+    names: tuple[tuple[str, str], ...]
+    """Names of secret files, each with the folder it is in; empty: in any folder."""
     system: re.Pattern[str]
     precious: tuple[str, ...]
     vital: re.Pattern[str]
@@ -157,6 +160,13 @@ def _one_level(glob: str) -> str:
     return re.escape(glob).replace(r"\*", "[^/]*") + r"\Z"
 
 
+def _name_of(glob: str, fill: str) -> tuple[str, str]:
+    folder, _, name = glob.rpartition("/")
+    if folder == "*":
+        return "", name.replace("*", fill)
+    return (folder.partition("*")[0] if folder[:1] == "/" else "*"), name.replace("*", fill)
+
+
 @lru_cache(maxsize=16)
 def path_pattern_lists(home: str) -> PathPatternLists:
     listed = path_lists()
@@ -165,6 +175,7 @@ def path_pattern_lists(home: str) -> PathPatternLists:
         secret=re.compile("|".join(map(translate, secrets))),
         public=re.compile("|".join(map(translate, listed["public"]))),
         samples=tuple(glob.replace("*", fill) for glob in secrets for fill in ("", "1")),
+        names=tuple(_name_of(glob, fill) for glob in secrets for fill in ("", "1")),
         system=re.compile("|".join(map(_one_level, [*listed["system"], home]))),
         precious=tuple(listed["precious"]),
         vital=re.compile("|".join(map(_one_level, listed["vital"]))),
@@ -203,10 +214,28 @@ class PathClassifier:
         return (path,) if real == path else (path, real)
 
     def is_secret(self, path: str) -> bool:
+        if self._aims_at_secret(path):
+            return True
         if LIVE_GLOB.search(path):
             return self._hides_secret(path)
         plain = literal_text(path)
         return bool(self._known.secret.match(plain)) and not self._known.public.match(plain)
+
+    def _aims_at_secret(self, path: str) -> bool:
+        """Whether files in folders that are not known, or a wildcard, include a secret by name."""
+        head, _, name = path.rpartition("/")
+        above, anywhere, _ = path.partition(SYSTEM_NAME)
+        if name in (SYSTEM_NAME, GLOB_STAR):  # all of a tree, as `find` lists it
+            return self.may_contain_secrets(head) and (name == SYSTEM_NAME or head in ("", "/"))
+        wild = LIVE_GLOB.search(name)
+        if not (wild or anywhere) or UNKNOWN_TEXT.search(name) or (wild and wild.start() < 2):
+            return False
+        pattern = _glob_pattern(name)
+        return any(
+            pattern.match(known) and (not folder or (anywhere and folder.startswith(above)))
+            for folder, known in self._known.names
+            if known
+        )
 
     def _hides_secret(self, path: str) -> bool:
         """Whether a wildcard reaches a secret by more than chance."""
@@ -232,7 +261,9 @@ class PathClassifier:
             own.startswith(f"{plain}/") for own in self.own if own.endswith(_HERMES_SECRET_FILES)
         ):
             return True
-        return plain in ("/", "/etc", "/home", "/root", "/proc", self.home, "/*", "/home/*")
+        return plain in ("/", "/etc", "/root", "/proc", self.home, "/*") or bool(
+            _HOMES.match(plain)
+        )
 
     def is_system_tree(self, path: str) -> bool:
         """The file system itself or one of its great trees, or a wildcard for all of it."""
@@ -277,6 +308,12 @@ class PathClassifier:
     def has_other_names(self, path: str) -> bool:
         """Whether a file has hard links, where there is somebody to ask."""
         return self.lookup is not None and is_known_path(path) and count_hard_links(path) > 1
+
+    def may_be_folder(self, path: str) -> bool:
+        """True as well where there is nobody to ask."""
+        if self.lookup is None or not is_known_path(path):
+            return True
+        return os.path.isdir(path)  # noqa: PTH112
 
     def is_socket(self, path: str) -> bool:
         if _SOCKET_PATH.search(path):

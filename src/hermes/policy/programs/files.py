@@ -2,7 +2,7 @@
 
 import re
 from itertools import pairwise
-from posixpath import basename
+from posixpath import basename, dirname
 
 from hermes.policy.commands import paths
 from hermes.policy.commands.calls import ProgramCall
@@ -161,18 +161,37 @@ def _gibibytes(size: str) -> float:
 
 def link(call: ProgramCall, entry: ProgramEntry) -> str:
     found = _parse_file_arguments(call, entry)
-    for word in found.words:
-        path = call.path(word)
-        if call.analyst.places.is_own_file(path, tree=True):
-            call.own(path)
-        if call.analyst.places.is_secret(path):
-            call.mark("secret-read", f"a second name for {display_text(path)}")
     target = found.value("-t", "--target-directory")
+    for word in found.words:
+        for path in _led_to(call, found, word):
+            if call.analyst.places.is_own_file(path, tree=True):
+                call.own(path)
+            if call.analyst.places.is_secret(path):
+                call.mark("secret-read", f"a second name for {display_text(path)}")
     call.writes(target or (found.words[-1] if found.words else ANY_WORD))
     for word in found.words if target else found.words[:-1]:
         # Whatever is done to the new name is done to the old one.
-        call.changes.append(call.names(word))
+        call.names(word)
+        call.changes += _led_to(call, found, word)
     return ""
+
+
+def _led_to(call: ProgramCall, found: ParsedArguments, word: str) -> list[str]:
+    """Where a link with this target leads: a relative symlink starts from its own folder."""
+    relative = not word.startswith(("/", "~")) and not UNTRUSTED_UNKNOWN.match(word[:1])
+    if not relative or not found.has("-s", "--symbolic") or found.has("-r", "--relative"):
+        return [call.path(word)]
+    if folder := found.value("-t", "--target-directory"):
+        return [call.path(f"{folder}/{word}")]
+    if len(found.words) < 2 or word is found.words[-1]:
+        return [call.path(word)]
+    name = found.words[-1]
+    inside, beside = call.path(f"{name}/{word}"), call.path(f"{dirname(name) or '.'}/{word}")
+    if found.has("-T", "--no-target-directory"):
+        return [beside]
+    if len(found.words) > 2 or name.endswith("/"):
+        return [inside]
+    return [beside, inside] if call.analyst.places.may_be_folder(call.path(name)) else [beside]
 
 
 def change_permissions(call: ProgramCall, entry: ProgramEntry) -> str:

@@ -86,6 +86,7 @@ DAEMON_ACCESS = ResourceAccess(
     ),
     network=True,
 )
+TERMINALS = ResourceAccess("the tmux server", ("/tmp/tmux-*/*", "/run/tmux-*/*", "/run/tmux/*/*"))
 REMOTE_SERVICE_ACCESS = ResourceAccess("the service it is configured for", network=True)
 REMOTE_HOST_ACCESS = ResourceAccess("the other host", _SSH_SOCKETS, network=True)
 
@@ -119,6 +120,7 @@ _ACCESS_GROUPS: tuple[tuple[ResourceAccess, str], ...] = (
         " squidclient multipathd iscsiadm gluster ceph rbd rados consul vault bao etcdctl"
         " ovs-vsctl ovs-ofctl ovs-appctl facter ohai salt-call puppet atq lpstat acpi",
     ),
+    (TERMINALS, "tmux"),
     (
         REMOTE_SERVICE_ACCESS,
         "aws awslocal gcloud bq az doctl linode-cli hcloud scw oci ibmcloud civo openstack flyctl"

@@ -347,7 +347,10 @@ def _value_is_configuration(call: ProgramCall, value: str, where: str) -> None:
 
 def _mark_recursive(call: ProgramCall, value: str, where: str) -> None:
     for word in call.argv[1:]:
-        if not word.startswith("-") and call.analyst.places.may_contain_secrets(call.path(word)):
+        if word.startswith("-"):
+            continue
+        places = call.analyst.places
+        if any(places.may_contain_secrets(path) for path in places.with_real_path(call.path(word))):
             call.mark("secret-read", f"reads all of {display_text(word)}, secrets included")
 
 

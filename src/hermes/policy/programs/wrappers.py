@@ -152,6 +152,8 @@ def xargs(call: ProgramCall, entry: ProgramEntry) -> str:
         mark = "{}"
     if mark:
         return call.run([word.replace(mark, " ".join(given)) for word in words], stdin="")
+    if found.has("-a", "--arg-file"):
+        call.run([*words, f"/{SYSTEM_NAME}"], stdin="")  # the list may name any file
     return call.run([*words, *given], stdin="")
 
 

@@ -61,7 +61,9 @@ def render_declared(incident: Incident, *, again: str = "", before: str = "") ->
 def render_joined(incident: Incident, event: AlertsJoined) -> NotificationText:
     """What became part of an incident that was about something else: each by name."""
     parts = sorted(event.parts, key=lambda part: part.severity)
-    names = list(dict.fromkeys(part.name for part in parts))
+    service = incident.details.service  # that it fails is known: what is new is how
+    shown = [part.title if part.name == service else part.name for part in parts]
+    names = list(dict.fromkeys(shown))
     lines = [(f"{part.severity} {part.name}", part.title) for part in parts[:MAX_TITLED_PARTS]]
     others = [part.name for part in parts[MAX_TITLED_PARTS:]]
     lines += [

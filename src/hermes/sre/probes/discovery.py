@@ -40,6 +40,8 @@ _CHANGING_PATHS = re.compile(
 )
 """Paths that may do more than read, by their names: nobody but users asks for them."""
 _MAX_PATHS = 3
+CERTIFICATE_INTERVAL_S = 20.0
+"""Between two looks at a certificate that is shown: one that has expired is an outage."""
 
 
 def web_probes(survey: HostScan, *, failing_too: bool = False) -> Iterator[Probe]:
@@ -68,7 +70,7 @@ def _tls_probe(port: int, name: str, service: str) -> Probe:
         kind="tls",
         what=f"127.0.0.1:{port}/{name}" if name else f"127.0.0.1:{port}",
         service=service,
-        interval=60.0,
+        interval=CERTIFICATE_INTERVAL_S,
     )
 
 
@@ -147,6 +149,8 @@ _CONFIG_OPTIONS = {
     "postgres": "-D",
 }
 """Servers whose configuration can be checked, and the option that names it."""
+LOG_INTERVAL_S, LOG_LINES_A_MINUTE = 12.0, 12.5
+"""The next look at a log confirms it: both fit into 30 s. Two new lines are within the limit."""
 _MAX_LOG_AGE_S = 3600.0
 """Seconds since somebody wrote to a log that is worth reading."""
 
@@ -389,6 +393,8 @@ def _log_probes(survey: HostScan) -> Iterator[Probe]:
             kind="log",
             what=path,
             service=service,
+            interval=LOG_INTERVAL_S,
+            limit=LOG_LINES_A_MINUTE,
             baseline=True,
             severity="P3",
         )

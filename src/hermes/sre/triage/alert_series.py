@@ -12,7 +12,7 @@ from hermes.core.messages import Value
 from hermes.sre.incident import ALERT_TEXT_FACT, WITHDRAWN_LABEL
 from hermes.sre.reports.times import ordinal
 from hermes.sre.settings import FlapSettings
-from hermes.sre.triage.severity import alert_problem
+from hermes.sre.triage.severity import alert_impact, alert_problem, is_silent
 from hermes.sre.triage.topology import AlertLocation, alert_location
 
 _DIGITS = re.compile(r"\d+")
@@ -167,6 +167,16 @@ class AlertSeries:
     @property
     def problem(self) -> str:
         return alert_problem(self.alert, self.alarm) if self.alert is not None else self.alarm
+
+    @property
+    def warns(self) -> bool:
+        """It says that nothing is hit yet."""
+        return self.alert is not None and alert_impact(self.alert).effect == "warning"
+
+    @property
+    def silent(self) -> bool:
+        """Its service gives no answer at all."""
+        return self.alert is not None and bool(self.place.service) and is_silent(self.alert)
 
     @property
     def label(self) -> str:

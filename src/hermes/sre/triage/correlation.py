@@ -41,16 +41,20 @@ class AlertCorrelation:
         return self._same_alarm(voice, now)
 
     def roots_first(self, voices: Iterable[AlertSeries]) -> list[AlertSeries]:
-        """Hosts, then what needs least of the others, then the gravest, then the first."""
+        """Hosts, then what needs least of the others, then the gravest, then the first.
+
+        A mere warning about a host comes last: it is no reason for what fails there.
+        """
         voices = list(voices)
         names = {each.place.service for each in voices}
         needs = {name: len(self._state.topology.dependencies_of(name) & names) for name in names}
 
-        def rank(voice: AlertSeries) -> tuple[bool, int, int, int]:
+        def rank(voice: AlertSeries) -> tuple[int, int, int, int]:
             effect = alert_impact(voice.alert).effect if voice.alert is not None else "warning"
             grave = SEVERITY_LEVELS.index(SEVERITY_BY_EFFECT[effect])
-            place = voice.place
-            return bool(place.service), needs[place.service], grave, voice.number
+            service = voice.place.service
+            order = 1 if service else 2 if voice.warns else 0
+            return order, needs[service], grave, voice.number
 
         return sorted(voices, key=rank)
 

@@ -110,6 +110,8 @@ class IncidentState:
         self.location = AlertLocation(event.service or place.service, place.host, place.namespace)
         alert = AlertRaised(run="", fingerprint="", title=event.title, labels=event.facts)
         self.problem = alert_problem(alert, self.alarm)
+        self.warns_of_host = not self.location.service and alert_impact(alert).effect == "warning"
+        """A warning such as a high load: nothing is hit, so no outage is part of it."""
         self.add_location(self.location)
 
     @property
@@ -139,6 +141,8 @@ class IncidentState:
             return True  # two commanders must not work on one service
         if self.accepts_own_problem_only:
             return self.same_problem(voice)
+        if self.warns_of_host and not voice.warns:
+            return False
         return by_service or self.phase not in LATE_PHASES
 
     def same_problem(self, voice: AlertSeries) -> bool:
@@ -150,9 +154,7 @@ class IncidentState:
 
     def is_side_warning(self, voice: AlertSeries) -> bool:
         """A warning about the host, such as its load, that joined a problem of something else."""
-        if voice.place.service or self.same_problem(voice) or voice.alert is None:
-            return False
-        return alert_impact(voice.alert).effect == "warning"
+        return not voice.place.service and not self.same_problem(voice) and voice.warns
 
     def was_worked_on(self, voice: AlertSeries) -> bool:
         """Its own check was among those that had failed when the work began."""
@@ -160,7 +162,8 @@ class IncidentState:
 
     def new_part(self, voice: AlertSeries) -> JoinedPart | None:
         """What this alert adds to what notifications have named; None when it adds nothing."""
-        if len(self.named_parts) >= MAX_PARTS or self._name(voice) in self.named_parts:
+        known = self._name(voice) in self.named_parts and not self._stopped_answering(voice)
+        if len(self.named_parts) >= MAX_PARTS or known:
             return None
         toll = IncidentImpact(self._weights)
         if voice.alert is not None:
@@ -179,6 +182,10 @@ class IncidentState:
         apart = self.acknowledged or is_early_warning(voice.alert)
         return f"{service}\n{voice.problem}" if apart else service
 
+    def _stopped_answering(self, voice: AlertSeries) -> bool:
+        """Its service was named for wrong answers, and now it gives none."""
+        return voice.silent and _silence_of(voice) not in self.named_parts
+
     def add_location(self, place: AlertLocation) -> None:
         for key in location_keys(place):
             known = key in self.locations
@@ -195,6 +202,7 @@ class IncidentState:
             if len(self.named_parts) < MAX_PARTS:
                 service = voice.place.service
                 self.named_parts.update((self._name(voice), service, f"{service}\n{voice.problem}"))
+                self.named_parts.update([_silence_of(voice)] if voice.silent else [])
         if voice.firing:
             self.quiet_since = None
 
@@ -233,6 +241,10 @@ class IncidentState:
         self.state, self.outcome, self.over_at, self.acted = "open", "", None, False
         self.acknowledged, self.phase, self.quiet_since = False, None, None
         self.checks.clear()
+
+
+def _silence_of(voice: AlertSeries) -> str:
+    return f"{voice.place.service}\nsilent"
 
 
 def location_keys(place: AlertLocation) -> list[str]:

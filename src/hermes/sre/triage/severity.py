@@ -44,11 +44,17 @@ SEPARATE_PROBLEM_KINDS = ("disk", "inodes", "tls", "certificate")
 """Kinds that keep a problem of their own however bad it is: a full disk is no dead service."""
 EARLY_WARNING_KINDS = ("config", "forecast", "tls", "certificate")
 """Kinds that warn of an outage to come: each is reported, whatever else its service has."""
+ANSWERED = ("port", "http", "postgres", "mysql", "redis", "tls", "command")
+"""Kinds of probes that a service answers, or does not."""
 DISK_FULL_PERCENT = 98.0
 """Percent of a disk in use at which nothing can be written any more."""
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*(?:%|percent)")
 _FAILURE_WORDS = re.compile(r"\b(?:fail\w*|errors?|5xx|50[0-4])\b", re.I)
 _LATENCY_WORDS = re.compile(r"took|slow|unusual|usual|latency", re.I)
+_SILENT = re.compile(
+    r"nothing answers|no (?:answer|response)|shows no certificate|not running|refused|timed out",
+    re.I,
+)
 _EXPIRED_WORDS = re.compile(r"\b(?:has expired|expired|is over)\b", re.I)
 _EFFECT_WORDS: tuple[tuple[re.Pattern[str], ImpactEffect], ...] = (
     (re.compile(r"data ?loss|corrupt|split.?brain|\blost (?:rows|writes|data)", re.I), "data"),
@@ -84,6 +90,8 @@ def alert_impact(alert: AlertRaised) -> AlertImpact:
 def alert_problem(alert: AlertRaised, alarm: str) -> str:
     """Which problem it is, beside its service: all that says that it is down is one problem."""
     labels = dict(alert.labels)
+    if is_silent(alert):
+        return "down"
     if labels.get("kind") in SEPARATE_PROBLEM_KINDS:
         return alarm
     return "down" if _alert_effect(alert, labels)[0] in ("data", "down") else alarm
@@ -94,9 +102,17 @@ def alert_question(alert: AlertRaised) -> str:
     return dict(alert.labels).get(QUESTION_LABEL, "") if alert.source == "probe" else ""
 
 
+def is_silent(alert: AlertRaised) -> bool:
+    """Whether a service gives a probe no answer at all, which is worse than a wrong one."""
+    answered = dict(alert.labels).get("kind") in ANSWERED
+    return answered and _SILENT.search(alert.title) is not None
+
+
 def is_early_warning(alert: AlertRaised | None) -> bool:
-    """Whether a probe of ours warns of an outage to come."""
-    return alert is not None and dict(alert.labels).get("kind") in EARLY_WARNING_KINDS
+    """Whether a probe of ours warns of an outage to come; without an answer it is there."""
+    if alert is None or is_silent(alert):
+        return False
+    return dict(alert.labels).get("kind") in EARLY_WARNING_KINDS
 
 
 def is_data_at_risk(alert: AlertRaised) -> bool:

@@ -321,18 +321,21 @@ class Triage:
             return None
         if any(not self._is_over(each, now) for each in voices):
             return None
+        seen = [each for each in voices if not each.withdrawn]
+        if any(not _proven(each, seen) for each in voices if each.withdrawn):
+            return None
         return IncidentRecovered(
             run=affair.id,
             at=now,
             incident=affair.id,
             recovered_at=calm_at,
-            how=f"{_resolved_by_text(voices)}; no failure for {span.total_seconds():g} s",
+            how=f"{_resolved_by_text(seen)}; no failure for {span.total_seconds():g} s",
             still_failing=tuple(each.label for each in apart),
         )
 
     def _is_over(self, voice: AlertSeries, now: datetime) -> bool:
         voice.end_flapping(now, self._settings.flapping)
-        return not (voice.firing or voice.flapping or voice.withdrawn)
+        return not (voice.firing or voice.flapping)
 
     def _is_question(self, voice: AlertSeries, alert: AlertRaised) -> bool:
         """Only while nothing else on that host fails: else it may well be the cause."""
@@ -355,6 +358,13 @@ class Triage:
             if voice.waiting:
                 answers += self._answer(voice, now, ripe=True)
         return answers
+
+
+def _proven(withdrawn: AlertSeries, seen: Sequence[AlertSeries]) -> bool:
+    """Whether others that are still watched say that the same problem of its service is over."""
+    service, problem = withdrawn.place.service, withdrawn.problem
+    same = (each for each in seen if each.place.service == service and each.problem == problem)
+    return bool(service) and any(same)
 
 
 def _join_reason(voice: AlertSeries) -> str:

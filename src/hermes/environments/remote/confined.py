@@ -1,0 +1,78 @@
+"""Places elsewhere that hold commands to their verdict, where the kernel over there can.
+
+A place that cannot is a plain `RemoteEnvironment`: who asks it by `core.protocols.ConfinesCommands`
+learns that it does not.
+"""
+
+from types import TracebackType
+from typing import Self
+
+from hermes.core.actions import BlockedAccess, ConfinementProfile, KernelSupport
+from hermes.core.protocols import BackgroundProcess, CommandResult, ConfinedEnvironment
+from hermes.environments.remote.environment import RemoteEnvironment
+from hermes.environments.remote.session import RemoteConfinement
+from hermes.environments.sandboxing.confined_commands import ConfinedProcess
+
+
+class ConfiningRemoteEnvironment(RemoteEnvironment):
+    """Sends the launcher of confined commands over when it is first asked for."""
+
+    async def kernel_support(self) -> KernelSupport:
+        return (await self.session.launcher()).support
+
+    def confined(self, profile: ConfinementProfile) -> ConfinedEnvironment:
+        return ConfinedRemote(self, profile)
+
+
+class ConfinedRemote:
+    """A `RemoteEnvironment` whose commands are held to a profile, in the same shell session."""
+
+    def __init__(self, place: RemoteEnvironment, profile: ConfinementProfile) -> None:
+        self.name, self.target, self.isolated = place.name, place.target, place.isolated
+        self._place, self._profile = place, profile
+        self._confinement = None if profile.unrestricted else RemoteConfinement(profile)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """What still runs goes on; the process itself reports its refusals."""
+
+    def collect(self) -> list[BlockedAccess]:
+        return self._confinement.blocked() if self._confinement is not None else []
+
+    async def run(
+        self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
+    ) -> CommandResult:
+        return await self._place.run_under(
+            self._confinement, command, timeout=timeout, stdin=stdin, cwd=cwd
+        )
+
+    async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
+        return await self._place.read(path, offset=offset, limit=limit)
+
+    async def write(self, path: str, data: bytes) -> None:
+        if self._confinement is None:
+            await self._place.write(path, data)
+        else:
+            await self._place.write_under(self._confinement, path, data)
+
+    async def start(self, command: str, *, pty: bool = False, cwd: str = "") -> BackgroundProcess:
+        own = None if self._confinement is None else RemoteConfinement(self._profile)
+        process = await self._place.start_under(own, command, pty=pty, cwd=cwd)
+        if own is None:
+            return process
+        own.refusals = process.blocked
+        return ConfinedProcess(process, own)
+
+    async def find(self, handle: str) -> BackgroundProcess | None:
+        return await self._place.find(handle)
+
+    @property
+    def folder(self) -> str:
+        return self._place.folder
