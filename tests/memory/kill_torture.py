@@ -18,6 +18,7 @@ from pathlib import Path
 import anyio
 import msgspec
 
+import hermes.memory.journal.sqlite_journal  # noqa: F401 - once here, not in each short process
 from hermes.core.events.runs import RunRenamed
 from hermes.memory.store import JournalStore, StoreLocation, export, open_journal, verify
 

@@ -217,7 +217,7 @@ async def test_a_read_only_filesystem_is_noticed_although_nobody_writes(disk: Pa
             await journal.append(named(2))
             assert not await journal.retry_write()
         assert await journal.retry_write()
-        assert not journal.rebuild.is_set()
+        assert not journal.rebuild_needed.is_set()
     assert titles(await stored(disk / "journal.db")) == ["1", "2"]
 
 

@@ -114,8 +114,7 @@ async def test_without_a_notice_from_the_kernel_a_change_is_still_found(tmp_path
 import os, resource, sys
 from pathlib import Path
 import anyio
-from hermes.memory.journal.sqlite_journal import SqliteJournal
-from hermes.memory.journal.sqlite_journal import Watch
+from hermes.memory.journal.sqlite_journal import CommitWatch, SqliteJournal
 
 async def main():
     path = Path(sys.argv[1])
@@ -127,8 +126,8 @@ async def main():
                 os.dup(0)
         except OSError:
             pass
-        with Watch(path, print) as watch:
-            assert watch.pause == 0.1, "the kernel gave a descriptor in spite of the limit"
+        with CommitWatch(path, print) as watch:
+            assert watch.poll_interval_s == 0.1, "the kernel gave a descriptor beyond the limit"
         print("ready", flush=True)
         await journal.changed(0)
 

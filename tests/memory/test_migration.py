@@ -17,9 +17,9 @@ LATER = (*MIGRATIONS, "ALTER TABLE event ADD COLUMN mood TEXT; CREATE TABLE mood
 MIGRATE = """
 import sys
 from pathlib import Path
-from hermes.memory.journal.sqlite_file import STEPS, prepare
+from hermes.memory.journal.sqlite_file import MIGRATIONS, open_for_writing
 
-prepare(Path(sys.argv[1]), steps=(*STEPS, sys.argv[2]))
+open_for_writing(Path(sys.argv[1]), migrations=(*MIGRATIONS, sys.argv[2]))
 """
 BROKEN = (*MIGRATIONS, "CREATE TABLE mood(name); CREATE TABLE mood(name)")
 

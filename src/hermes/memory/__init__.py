@@ -1,1 +1,1 @@
-"""Journal store, search, notes (MEMORY.md), recall."""
+"""The journal store, session search and recall, facts, and notes (MEMORY.md)."""

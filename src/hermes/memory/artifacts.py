@@ -1,4 +1,4 @@
-"""Long texts as files beside the journal, under names that hostile text cannot bend."""
+"""Stores long texts as files beside the journal, with names that are safe for hostile text."""
 
 import errno
 import os
@@ -19,14 +19,14 @@ _REFERENCE = re.compile(r"artifact://([a-z0-9][a-z0-9_.-]*)/([a-z0-9][a-z0-9_.-]
 
 
 class FileArtifacts:
-    """Fulfils `core.protocols.Artifacts`. What was saved once is never changed: a second text of
+    """Fulfils `core.protocols.ArtifactStore`. A stored text is never changed: a second text of
     the same name gets a reference of its own."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     async def save(self, run: str, name: str, text: str) -> str:
-        """Raises `StoreError` when it cannot be kept."""
+        """Raises `StoreError` when it cannot be stored."""
         return await anyio.to_thread.run_sync(self._save, run, name, text)
 
     async def load(self, reference: str) -> str:
@@ -63,7 +63,7 @@ class FileArtifacts:
 
 
 def delete_artifacts(folder: Path, runs: Iterable[str]) -> None:
-    """Take the texts of these runs off the disk. Raises `StoreError`."""
+    """Delete the texts of these runs from the disk. Raises `StoreError`."""
     for run in runs:
         try:
             shutil.rmtree(folder / _safe_file_name(run))
@@ -76,8 +76,8 @@ def delete_artifacts(folder: Path, runs: Iterable[str]) -> None:
 
 
 def _safe_file_name(name: str) -> str:
-    """A file name of one part. The dot marks those that were changed, with a hash that keeps
-    different names different, on file systems that fold case too."""
+    """A file name without folders. The dot marks changed names, with a hash that keeps different
+    names different, also on file systems that fold case."""
     if _SAFE_NAME.fullmatch(name):
         return name
     plain = re.sub(r"[^a-z0-9_-]+", "-", name.lower()[:60]).strip("-_") or "x"

@@ -1,4 +1,7 @@
-"""Which store it is: a file, or a database by its URL. PostgreSQL is loaded only when named."""
+"""Opens the journal store: a SQLite file, or a PostgreSQL database by its URL.
+
+The PostgreSQL modules are loaded only for a URL.
+"""
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -19,7 +22,7 @@ StoreLocation = Path | str
 
 
 class JournalStore(Journal, Protocol):
-    """What the house and the commands use of a journal, wherever it is kept."""
+    """What the application and the commands use of a journal, in a file or a database."""
 
     async def runs(
         self, *, limit: int = 50, parent: str | None = "", deleted: bool = False
@@ -32,7 +35,7 @@ class JournalStore(Journal, Protocol):
 
 @runtime_checkable
 class ReadOnlyStore(Protocol):
-    """A store that can only be asked, because its home cannot be written."""
+    """A store that can only be read, because its home cannot be written."""
 
     read_only: bool
 
@@ -49,21 +52,21 @@ class ClaimsRuns(Protocol):
 def open_journal(
     location: StoreLocation, *, timeout_s: float = 10.0, or_read_only: bool = False
 ) -> AbstractAsyncContextManager[JournalStore]:
-    """Make, migrate or just open it. Raises `StoreError` with what to do next.
+    """Create, migrate or open it. Raises `StoreError` with advice.
 
-    With `or_read_only`, a file that cannot be written can still be asked.
+    With `or_read_only`, a file that cannot be written is opened for reading.
     """
     opening: AbstractAsyncContextManager[JournalStore]
     if isinstance(location, Path):
         kind = import_module("hermes.memory.journal.sqlite_journal").SqliteJournal
-        opening = kind.open(location, patience=timeout_s, or_read_only=or_read_only)
+        opening = kind.open(location, timeout_s=timeout_s, or_read_only=or_read_only)
     else:
-        opening = _postgres_module("journal").PostgresJournal.open(location, patience=timeout_s)
+        opening = _postgres_module("journal").PostgresJournal.open(location, timeout_s=timeout_s)
     return opening
 
 
 def store_exists(location: StoreLocation) -> bool:
-    """A database is there, or says itself what is wrong; a file appears with the first words."""
+    """A database exists, or reports its own problem; a file is created with the first event."""
     return location.exists() if isinstance(location, Path) else True
 
 
@@ -71,14 +74,14 @@ def display_location(location: StoreLocation) -> str:
     """As it may be printed: without a password."""
     if isinstance(location, Path):
         return str(location)
-    return str(import_module("hermes.memory.postgres.url").shown(location))
+    return str(import_module("hermes.memory.postgres.url").without_password(location))
 
 
 def verify(
     location: StoreLocation, *, visitor: "EventVisitor | None" = None
 ) -> "VerificationReport":
     report: VerificationReport = _store_module(location, "verification").verify(
-        location, see=visitor
+        location, visitor=visitor
     )
     return report
 
@@ -88,27 +91,27 @@ def export_verifiable(
     kinds: Collection[str] | None = None,
     clean: "EventCleaner | None" = None,
 ) -> Iterator[bytes]:
-    """Lines of JSON that prove themselves; see `exported`."""
-    lines: Iterator[bytes] = _store_module(location, "exported").export_lines(
+    """Lines of JSON that can be verified; see `journal.verification`."""
+    lines: Iterator[bytes] = _store_module(location, "verification").export_lines(
         location, kinds, clean
     )
     return lines
 
 
 def export(location: StoreLocation, *, run: str | None = None) -> Iterator[bytes]:
-    """Lines of JSON; see `upkeep.export`."""
-    lines: Iterator[bytes] = _store_module(location, "upkeep").export(location, run=run)
+    """Lines of JSON; see `journal.maintenance.export`."""
+    lines: Iterator[bytes] = _store_module(location, "maintenance").export(location, run=run)
     return lines
 
 
 def compact(location: StoreLocation) -> "CompactionResult":
-    done: CompactionResult = _store_module(location, "upkeep").compact(location)
+    done: CompactionResult = _store_module(location, "maintenance").compact(location)
     return done
 
 
 def _store_module(location: StoreLocation, module: str) -> Any:
     if isinstance(location, Path):
-        return import_module(f"hermes.memory.{module}")
+        return import_module(f"hermes.memory.journal.{module}")
     return _postgres_module(module)
 
 

@@ -1,4 +1,4 @@
-"""A file and a database as the two ends of a move: rows go in under the numbers they had."""
+"""Copies a whole journal between a SQLite file and PostgreSQL; can be interrupted and repeated."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,10 +10,10 @@ import psycopg
 
 from hermes.core.errors import StoreCorrupt, StoreError
 from hermes.core.messages import Value
-from hermes.memory.journal import sqlite_file as file_schema
+from hermes.memory.journal import sqlite_file
 from hermes.memory.journal.reading import EVENT_COLUMNS_SQL, PURGED_SQL
 from hermes.memory.journal.rows import EventRow, compress_body
-from hermes.memory.journal.sqlite_errors import translate_errors as file_explained
+from hermes.memory.journal.sqlite_errors import translate_errors as translate_file_errors
 from hermes.memory.postgres import schema
 from hermes.memory.postgres.connection import connect, translate_errors
 from hermes.memory.postgres.reading import (
@@ -28,7 +28,7 @@ from hermes.memory.store import StoreLocation, verify
 
 SeqAndDigest = tuple[int, bytes] | None
 """Number and digest of the last event."""
-_TARGET_BUSY = "somebody writes to {}, the target of the move; end that process and move again"
+_TARGET_BUSY = "another process writes to {}, the target of the move; end it and move again"
 
 _COPY_EVENTS_SQL = (
     "COPY hermes.event(seq, at, run, kind, digest, body, hash) FROM STDIN (FORMAT binary)"
@@ -62,7 +62,7 @@ class SqliteEndpoint:
         self.name = str(path)
 
     def newest(self) -> SeqAndDigest:
-        return file_schema.last_seq_and_digest(self._connection)
+        return sqlite_file.last_seq_and_digest(self._connection)
 
     def count(self) -> tuple[int, int]:
         sql = f"SELECT count(*), coalesce(sum({PURGED_SQL}), 0) FROM event"
@@ -99,7 +99,7 @@ class SqliteEndpoint:
         return found
 
     def append_rows(self, rows: Sequence[StoredRow], after: int) -> None:
-        with _write_transaction(self._connection):
+        with sqlite_file.write_transaction(self._connection):
             newest = self.newest()
             if (newest[0] if newest else 0) != after:
                 raise StoreError(_TARGET_BUSY.format(self.name))
@@ -119,7 +119,7 @@ class SqliteEndpoint:
             )
 
     def finish(self, gaps: Sequence[tuple[int, int]], purged: Iterator[tuple[int, bytes]]) -> None:
-        with _write_transaction(self._connection):
+        with sqlite_file.write_transaction(self._connection):
             self._connection.executemany("INSERT OR REPLACE INTO gap VALUES(?, ?)", gaps)
             top = max((last for _, last in gaps), default=0)
             self._connection.execute("UPDATE sqlite_sequence SET seq = max(seq, ?)", (top,))
@@ -191,9 +191,9 @@ class PostgresEndpoint:
 
 @contextmanager
 def open_source(location: Path | str) -> Iterator[CopyEndpoint]:
-    """A store that is there, to be read."""
+    """An existing store, for reading."""
     if isinstance(location, Path):
-        with file_schema.open_existing(location) as connection:
+        with sqlite_file.open_existing(location) as connection:
             yield SqliteEndpoint(connection, location)
     else:
         with schema.open_existing(location) as server:
@@ -202,11 +202,11 @@ def open_source(location: Path | str) -> Iterator[CopyEndpoint]:
 
 @contextmanager
 def open_target(location: Path | str) -> Iterator[CopyEndpoint]:
-    """A store to be filled, made when it is not there."""
+    """A store to be filled, created when it does not exist."""
     if isinstance(location, Path):
-        connection = file_schema.open_for_writing(location).connection
+        connection = sqlite_file.open_for_writing(location).connection
         try:
-            with file_explained(location):
+            with translate_file_errors(location):
                 yield SqliteEndpoint(connection, location)
         finally:
             connection.close()
@@ -216,31 +216,19 @@ def open_target(location: Path | str) -> Iterator[CopyEndpoint]:
             yield PostgresEndpoint(server, location)
 
 
-@contextmanager
-def _write_transaction(connection: apsw.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
 CopyProgress = Callable[[int, int], None]
-"""Told after each page: the number that is safe in the target, and the one to reach."""
+"""Called after each page: the number that is safe in the target, and the one to reach."""
 
 
 class StoreCopyResult(Value, kw_only=True, frozen=True):
     source: str
     target: str
     copied: int
-    """Events of this move; an earlier one that was cut off had brought the others."""
+    """Events of this copy; an earlier one that was interrupted had copied the others."""
     events: int
     last: int
     digest: str
-    """Of the newest event, the same on both sides."""
+    """Digest of the newest event, the same on both sides."""
     purged: int = 0
 
 
@@ -251,7 +239,7 @@ def copy_store(
 ) -> StoreCopyResult:
     """Copy all events under their own numbers and compare. The source is only read.
 
-    Raises `StoreError` when the target holds another journal. Can be killed and run again.
+    Raises `StoreError` when the target has another journal. Can be killed and run again.
     """
     if _is_same_location(origin, destination):
         raise StoreError(f"{origin if isinstance(origin, Path) else 'it'} is the store already")
@@ -276,12 +264,12 @@ def _is_same_location(one: StoreLocation, other: StoreLocation) -> bool:
 
 
 def _copied_up_to(source: CopyEndpoint, target: CopyEndpoint) -> int:
-    """The number up to which the target already has what the source has."""
-    there = target.newest()
-    if there is None:
+    """The number up to which the target already equals the source."""
+    target_end = target.newest()
+    if target_end is None:
         return 0
-    if source.digest_at(there[0]) == there[1]:
-        return there[0]
+    if source.digest_at(target_end[0]) == target_end[1]:
+        return target_end[0]
     ours = source.newest()
     if ours is not None and target.digest_at(ours[0]) == ours[1]:
         raise StoreError(
@@ -311,14 +299,14 @@ def _copy_events(
 
 
 def _compare_stores(source: CopyEndpoint, target: CopyEndpoint, copied: int) -> StoreCopyResult:
-    here, there = source.newest(), target.newest()
-    if source.count() != target.count() or here != there:
+    source_end, target_end = source.newest(), target.newest()
+    if source.count() != target.count() or source_end != target_end:
         raise StoreError(
             f"{source.name} changed while it was compared with {target.name}; end the other Hermes "
-            "processes and move again, it goes on from here"
+            "processes and move again: it continues from here"
         )
     events, purged = target.count()
-    last, digest = there or (0, bytes(32))
+    last, digest = target_end or (0, bytes(32))
     return StoreCopyResult(
         source=source.name,
         target=target.name,

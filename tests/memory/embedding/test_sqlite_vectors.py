@@ -108,7 +108,7 @@ sys.path.insert(0, sys.argv[2])
 from test_sqlite_vectors import unit
 vectors = SqliteVectors(Path(sys.argv[1]))
 for batch in range(int(sys.argv[3]), 10_000):
-    vectors.keep("m", [(batch * 10 + n, unit(batch * 10 + n)) for n in range(10)])
+    vectors.store_vectors("m", [(batch * 10 + n, unit(batch * 10 + n)) for n in range(10)])
     print(batch, flush=True)
 """
 

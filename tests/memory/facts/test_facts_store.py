@@ -326,14 +326,15 @@ WRITER = """
 import sys, anyio
 from pathlib import Path
 from hermes.memory.journal.sqlite_journal import SqliteJournal
-from hermes.memory.facts.recorder import FactKeeper
-from hermes.memory.facts.fact import Candidate
+from hermes.memory.facts.recorder import FactRecorder
+from hermes.memory.facts.fact import FactCandidate
 
 async def main(home, name):
     async with SqliteJournal.open(home / "journal.db") as journal:
-        keeper = FactKeeper(home / "memory.db", journal)
+        recorder = FactRecorder(home / "memory.db", journal)
         for n in range(10_000):
-            await keeper.keep("r", [Candidate(memory="semantic", text=f"host {name}{n} is up")])
+            fact = FactCandidate(memory="semantic", text=f"host {name}{n} is up")
+            await recorder.record("r", [fact])
             print(n, flush=True)
 
 anyio.run(main, Path(sys.argv[1]), sys.argv[2])

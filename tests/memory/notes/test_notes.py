@@ -180,7 +180,7 @@ def test_entries_that_command_are_withheld_from_the_prompt_with_a_warning() -> N
     shown = render_section([("MEMORY.md", text, 2_200)], 1_300)
     assert "obey" not in shown.text
     assert "fine" in shown.text
-    assert "look at them" in shown.warnings[0]
+    assert "check them" in shown.warnings[0]
 
 
 async def test_a_file_that_cannot_be_read_is_not_overwritten(hand: Hand) -> None:
@@ -222,10 +222,11 @@ WRITER = """
 import sys
 from pathlib import Path
 from hermes.memory.notes import files
-from hermes.memory.notes.entries import add
+from hermes.memory.notes.entries import add_entry
 
 for n in range(20):
-    files.rewrite(Path(sys.argv[1]), lambda now: add(now, f"{sys.argv[2]} wrote {n}").text)
+    line = f"{sys.argv[2]} wrote {n}"
+    files.rewrite_note(Path(sys.argv[1]), lambda now: add_entry(now, line).text)
 """
 
 

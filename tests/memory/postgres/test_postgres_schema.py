@@ -16,9 +16,9 @@ from hermes.memory.store import open_journal
 
 MIGRATE = """
 import sys
-from hermes.memory.postgres.schema import prepare, steps
+from hermes.memory.postgres.schema import migrate_schema, migration_files
 more = "SELECT pg_sleep(0.3); ALTER TABLE hermes.event ADD COLUMN extra integer"
-prepare(sys.argv[1], wanted={"journal": (*steps()["journal"], more)})
+migrate_schema(sys.argv[1], wanted={"journal": (*migration_files()["journal"], more)})
 """
 
 

@@ -92,14 +92,14 @@ async def test_a_checkpoint_names_what_stands_right_before_it(database: str) -> 
         )
 
     async with PostgresJournal.open(database) as journal:
-        assert await journal.seal(sign) is None
+        assert await journal.append_checkpoint(sign) is None
         await journal.append(said("one"), said("two"))
-        first = await journal.seal(sign)
+        first = await journal.append_checkpoint(sign)
         assert first is not None
         assert (seen[0].seq, seen[0].last, first.seq) == (2, None, 3)
-        assert await journal.seal(sign) is None
+        assert await journal.append_checkpoint(sign) is None
         await journal.append(said("three"))
-        second = await journal.seal(sign)
+        second = await journal.append_checkpoint(sign)
         assert second is not None
         assert (seen[1].seq, second.seq) == (4, 5)
         assert seen[1].last == first.last

@@ -65,7 +65,7 @@ def test_an_index_that_is_not_right_is_made_anew_and_says_so(home: Home, harm: o
     harm(home.index)  # type: ignore[operator]
     home.reopen()
     assert home.texts("apple 499", limit=1) == ["apple number 499"]
-    told = any("made anew" in notice for notice in home.past.notices)
+    told = any("rebuilt" in notice for notice in home.past.notices)
     assert told or harm is Path.unlink
     home.reopen()
     assert home.texts("apple 499", limit=1) == ["apple number 499"]

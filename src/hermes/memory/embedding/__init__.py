@@ -1,1 +1,1 @@
-"""Turns texts into vectors offline, keeps them, and finds the nearest ones."""
+"""Turns texts into vectors offline, stores them, and finds the nearest ones."""

@@ -1,4 +1,4 @@
-"""The door to whatever turns texts into vectors."""
+"""The protocol of an embedder, how it is opened, and how missing vectors are computed."""
 
 from collections.abc import AsyncIterator, Sequence
 from importlib import import_module
@@ -18,7 +18,7 @@ class Embedder(Protocol):
     def dimensions(self) -> int: ...
 
     def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
-        """One normalised float32 vector (little endian) a text; takes milliseconds each."""
+        """One normalised float32 vector (little endian) per text; takes milliseconds each."""
         ...
 
 
@@ -34,13 +34,13 @@ def missing_packages() -> list[str]:
 def open_embedder() -> Embedder | None:
     if missing_packages():
         return None
-    # By name: plain start-up must not pay for onnxruntime, and without the extra it is not there.
+    # By name: the start of Hermes must not pay for onnxruntime, which may not be installed.
     module = import_module("hermes.memory.embedding.minilm")
     return cast("Embedder | None", module.open_minilm())
 
 
 EMBEDDING_BATCH_TEXTS = 64
-"""Texts a transaction: about a second of work is all that a crash can cost."""
+"""Texts per transaction: a crash costs about a second of work."""
 
 
 class VectorTarget(Protocol):
@@ -51,11 +51,11 @@ class VectorTarget(Protocol):
     async def texts_without_vector(
         self, model: str, after: int, limit: int
     ) -> Sequence[tuple[int, str]]:
-        """Numbers above `after`, rising, and texts that have no vector of this model yet."""
+        """Numbers above `after`, ascending, and texts that have no vector of this model yet."""
         ...
 
     async def store_vectors(self, model: str, vectors: Sequence[tuple[int, bytes]]) -> None:
-        """All of them or none; keeping one again replaces it."""
+        """All of them or none; storing one again replaces it."""
         ...
 
 
@@ -67,7 +67,7 @@ class EmbeddingProgress(NamedTuple):
 async def embed_missing(
     store: VectorTarget, embedder: Embedder, *, batch: int = EMBEDDING_BATCH_TEXTS
 ) -> AsyncIterator[EmbeddingProgress]:
-    """Works until nothing is left; what a batch kept stays kept whatever happens after."""
+    """Works until nothing is left; a stored batch stays stored whatever happens after."""
     total = await store.count_without_vector(embedder.model)
     done = after = 0
     yield EmbeddingProgress(done, total)

@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2 as int8 ONNX: loaded only when somebody embeds, never downloaded."""
+"""The embedder all-MiniLM-L6-v2 as int8 ONNX: loaded at the first use, never downloaded."""
 
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 MODEL_ID = "all-minilm-l6-v2-int8"
 DIMENSIONS = 384
 _MAX_TOKENS = 256
-"""Tokens: what the model was trained on. The rest of a text is not read."""
+"""Tokens that the model was trained on. The rest of a text is not read."""
 _BATCH_TEXTS = 16
 _MAX_TEXT_CHARS = 4_000
 """Cut before tokenizing: a text of megabytes would be split into tokens only to be dropped."""
@@ -39,9 +39,11 @@ class MiniLm:
         order = sorted(range(len(ids)), key=lambda at: len(ids[at]))
         found: list[bytes] = [b""] * len(ids)
         for start in range(0, len(order), _BATCH_TEXTS):
-            places = order[start : start + _BATCH_TEXTS]
-            for place, vector in zip(places, self._run([ids[at] for at in places]), strict=True):
-                found[place] = vector
+            positions = order[start : start + _BATCH_TEXTS]
+            for position, vector in zip(
+                positions, self._run([ids[at] for at in positions]), strict=True
+            ):
+                found[position] = vector
         return found
 
     def _run(self, ids: Sequence[Sequence[int]]) -> list[bytes]:
@@ -68,7 +70,7 @@ def open_minilm() -> MiniLm | None:
 
 
 def _find_package_file(package: str, pattern: str) -> Path | None:
-    """A file of an installed package; the package itself is never imported, only read."""
+    """A file of an installed package; the package itself is never imported."""
     spec = find_spec(package)
     folders = spec.submodule_search_locations if spec else None
     found = (path for folder in folders or () for path in sorted(Path(folder).glob(pattern)))

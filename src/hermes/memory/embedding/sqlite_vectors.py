@@ -1,4 +1,4 @@
-"""Vectors made small: eight bits a number to compare exactly, one bit to find candidates fast."""
+"""Vectors in SQLite: eight bits per number to compare exactly, one bit to find candidates fast."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,6 @@ from hermes.memory.journal.sqlite_errors import translate_errors
 from hermes.memory.journal.sqlite_file import LOCK_TIMEOUT_S, connect, create_file, enable_wal
 
 FloatVector = NDArray[np.float32]
-SignBits = NDArray[np.uint64]
 
 
 def decode_vector(vector: bytes) -> FloatVector:
@@ -19,7 +18,7 @@ def decode_vector(vector: bytes) -> FloatVector:
 
 
 def quantize(vector: bytes) -> tuple[float, bytes]:
-    """A scale and one signed byte a number; the cosine moves by less than 0.005."""
+    """A scale and one signed byte per number; the cosine changes by less than 0.005."""
     numbers = decode_vector(vector)
     scale = float(np.abs(numbers).max()) / 127 or 1.0
     return scale, np.round(numbers / scale).astype(np.int8).tobytes()
@@ -28,7 +27,7 @@ def quantize(vector: bytes) -> tuple[float, bytes]:
 def dot_products(
     query_vector: FloatVector, scales: Sequence[float], codes: Sequence[bytes]
 ) -> FloatVector:
-    """The products of one vector with many shrunk ones."""
+    """The products of one vector with many quantized ones."""
     if not codes:
         return np.zeros(0, np.float32)
     table = np.frombuffer(b"".join(codes), np.int8).reshape(len(codes), -1)
@@ -42,7 +41,7 @@ def sign_bits(vector: bytes) -> bytes:
 
 
 def count_differing_bits(query_signs: bytes, block: bytes) -> NDArray[np.uint16]:
-    """In how many signs each vector of a block differs from the asked one."""
+    """In how many signs each vector of a block differs from the given one."""
     one = np.frombuffer(query_signs, np.uint64)
     many = np.frombuffer(block, np.uint64).reshape(-1, len(one))
     each = np.bitwise_count(many ^ one)
@@ -54,9 +53,9 @@ def count_differing_bits(query_signs: bytes, block: bytes) -> NDArray[np.uint16]
 
 
 SIGNS_PER_BLOCK = 1024
-"""Signs a row: few rows to read, and little to write again when the last one grows."""
+"""Signs per row: few rows to read, and little to write again when the last one grows."""
 OVERSAMPLING_FACTOR = 8
-"""Candidates by sign for each neighbour that is wanted; they are then compared exactly."""
+"""Candidates by sign for each requested neighbour; they are then compared exactly."""
 MAX_EXACT_SCAN_VECTORS = 1000
 """A store of so few vectors is compared exactly as a whole."""
 _SCHEMA_SQL = """
@@ -98,7 +97,7 @@ class SqliteVectors:
             self._append_signs(known, [(seq, sign_bits(vector)) for seq, vector in vectors])
 
     def drop(self, seqs: Sequence[int]) -> None:
-        """Forget them in every model; their signs stay behind and lead nowhere."""
+        """Remove them from every model; their signs remain without effect."""
         with translate_errors(self._path), self._connection:
             self._connection.execute(
                 "DELETE FROM vector WHERE seq IN (SELECT value FROM json_each(?))",
@@ -113,7 +112,7 @@ class SqliteVectors:
     def nearest(
         self, vector: bytes, model: str, limit: int, among: Iterable[int] | None = None
     ) -> list[tuple[int, float]]:
-        """Numbers and cosines, the nearest first; `among` narrows it to those numbers."""
+        """Numbers and cosines, the nearest first; `among` limits it to those numbers."""
         with translate_errors(self._path):
             found = self._cosines(
                 vector,
@@ -179,7 +178,7 @@ class SqliteVectors:
         )
 
     def _model_id(self, name: str, *, make: bool = False) -> int:
-        """The model's number; 0, which nobody has, when it is not known."""
+        """The model's number; 0, which no model has, when it is not known."""
         if make:
             self._connection.execute(
                 "INSERT INTO vector_model(name) VALUES(?) ON CONFLICT DO NOTHING", (name,)

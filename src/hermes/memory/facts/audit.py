@@ -1,4 +1,4 @@
-"""Looks for what should not be in a memory: doubles, echoes, quotes nobody said, secrets, rust."""
+"""Audits facts: duplicates, echoes, quotes that were never said, secrets, outdated facts."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -50,17 +50,17 @@ def _problems_of_fact(
 ) -> Iterator[FactProblem]:
     own = [texts[seq] for seq in fact.sources if seq in texts]
     if any(text.startswith(RECALL_NOTE_PREFIX) for text in own):
-        said = "it rests on text that was itself recalled"
-        yield FactProblem(problem="recall loop", facts=(fact.id,), said=said)
+        detail = "it rests on text that was itself recalled"
+        yield FactProblem(problem="recall loop", facts=(fact.id,), said=detail)
     if why := _missing_support(fact, own):
         yield FactProblem(problem="unsupported", facts=(fact.id,), said=why)
     whole = f"{fact.text}\n{fact.quote}"
     if redact(whole) != whole:
-        said = f"holds a secret: hermes memory forget {fact.id}"
-        yield FactProblem(problem="secret", facts=(fact.id,), said=said)
+        detail = f"holds a secret: hermes memory forget {fact.id}"
+        yield FactProblem(problem="secret", facts=(fact.id,), said=detail)
     if fact.memory != "declarative" and now - fact.last_confirmed > STALE_AFTER:
-        said = f"last seen {fact.last_confirmed:%Y-%m-%d}, shown {fact.shown} times since noted"
-        yield FactProblem(problem="stale", facts=(fact.id,), said=said)
+        detail = f"last seen {fact.last_confirmed:%Y-%m-%d}, shown {fact.shown} times since noted"
+        yield FactProblem(problem="stale", facts=(fact.id,), said=detail)
 
 
 def _missing_support(fact: Fact, source_texts: Sequence[str]) -> str:
@@ -85,13 +85,13 @@ def _contradictions(facts: Sequence[Fact]) -> Iterator[FactProblem]:
             keyed.setdefault(fact.key, []).append(fact)
     for several in keyed.values():
         if len(several) > 1:
-            said = " / ".join(fact.text for fact in several)
+            detail = " / ".join(fact.text for fact in several)
             ids = tuple(fact.id for fact in several)
-            yield FactProblem(problem="contradiction", facts=ids, said=said)
+            yield FactProblem(problem="contradiction", facts=ids, said=detail)
 
 
 async def _source_texts(journal: Journal, seqs: set[int]) -> dict[int, str]:
-    """The words of these events, in one walk through the journal."""
+    """The texts of these events, in one pass over the journal."""
     texts: dict[int, str] = {}
     if not seqs:
         return texts
@@ -102,7 +102,7 @@ async def _source_texts(journal: Journal, seqs: set[int]) -> dict[int, str]:
 
 
 def event_text(event: object) -> str:
-    """What was said, asked for or printed in an event that a fact may rest on."""
+    """The text of an event that a fact may be based on."""
     match event:
         case MessageAdded(message=message):
             return message.text

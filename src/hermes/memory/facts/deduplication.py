@@ -1,4 +1,4 @@
-"""Decides what a candidate is: new, known already, or the end of something else."""
+"""Decides what a candidate is: a new fact, a known one, or the end of another."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -34,7 +34,7 @@ FactEvent = FactNoted | FactConfirmed | FactEnded
 async def resolve_candidates(
     store: FactStore, candidates: Iterable[FactCandidate], *, run: str, at: datetime
 ) -> list[FactEvent]:
-    """The events to be written. The store must have caught up with the journal."""
+    """The events to record. The store must have caught up with the journal."""
     events: list[FactEvent] = []
     new: dict[str, FactCandidate] = {}
     for candidate in candidates:
@@ -83,7 +83,7 @@ async def _similar_facts(store: FactStore, candidate: FactCandidate) -> Sequence
 async def _contradicted_facts(
     store: FactStore, candidate: FactCandidate, similar: Sequence[Fact]
 ) -> Sequence[Fact]:
-    """What cannot be true beside it, of those whom it may contradict."""
+    """Facts that contradict it, of those that it may end."""
     if candidate.trust == "quarantined":
         return []
     keyed = await store.find(FactQuery(key=candidate.key)) if candidate.key else []
@@ -95,10 +95,10 @@ async def _contradicted_facts(
 
 
 def says_the_same(fact: Fact, candidate: FactCandidate | Fact) -> bool:
-    """Whether both say one thing, perhaps in other words."""
+    """Whether both say the same, perhaps in other words."""
     mine, theirs = _content_words(candidate.text), _content_words(fact.text)
     if fact.trust == "quarantined" or candidate.trust == "quarantined":
-        return False  # what nobody vouches for confirms nothing
+        return False  # an untrusted fact confirms nothing
     if mine & _NEGATION_WORDS != theirs & _NEGATION_WORDS or _identifying_words(
         mine
     ) != _identifying_words(theirs):
@@ -122,14 +122,14 @@ def _content_words(text: str) -> set[str]:
 
 
 def _identifying_words(meaning: set[str]) -> set[str]:
-    """Names, numbers, addresses: other ones are other facts, however alike the sentence."""
+    """Names, numbers, addresses: if they differ the facts differ, however alike the sentence."""
     return {word for word in meaning if _IDENTIFIER_SIGN.search(word)}
 
 
 def _adds_nothing_new(fact: Fact, candidate: FactCandidate) -> bool:
-    """True when the candidate rests on what the fact rests on already."""
+    """True when the candidate has the same sources as the fact."""
     again = bool(candidate.sources) and set(candidate.sources) <= set(fact.sources)
-    return again or any(sighting.at == candidate.at for sighting in fact.seen)
+    return again or any(observation.at == candidate.at for observation in fact.seen)
 
 
 def _noted_event(

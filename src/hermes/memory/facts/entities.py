@@ -1,4 +1,4 @@
-"""Finds what a text is about (services, files, alerts), and what an error says in general."""
+"""Finds what a text is about (services, files, alerts), and the general form of an error."""
 
 import re
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ _SIGNATURE_REPLACEMENTS = (
 
 
 def error_signature(line: str, size: int = 160) -> str:
-    """What is the same in every occurrence of an error: numbers, paths, ids and times go."""
+    """The constant part of an error: numbers, paths, ids and times are removed."""
     line = line[:2_000]
     for pattern, mark in _SIGNATURE_REPLACEMENTS:
         line = pattern.sub(mark, line)
@@ -70,7 +70,7 @@ def error_signature(line: str, size: int = 160) -> str:
 
 
 def error_lines(text: str, max_lines: int = 3) -> Iterator[str]:
-    """The first lines that tell of an error, each kind once."""
+    """The first lines with an error, each kind once."""
     seen: set[str] = set()
     for line in text.splitlines():
         if len(seen) >= max_lines:
@@ -110,7 +110,7 @@ def alerts_in(text: str) -> list[str]:
 
 
 def time_in_line(line: str, now: datetime) -> datetime:
-    """When a log line says it happened, if it says so and that is past; else now."""
+    """The time in a log line, if there is one in the past; else now."""
     found = _TIMESTAMP.search(line[:200])
     if found is None:
         return now

@@ -1,4 +1,4 @@
-"""What was done in a run and what came of it: commands, edits, fixes that held or did not."""
+"""Extracts candidate facts from the events of a run: commands, edits, fixes and statements."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +34,7 @@ _WRITING_TOOLS = frozenset({"write_file", "patch"})
 
 
 class ExecutedCall(Value, kw_only=True, frozen=True):
-    """One tool call, from the wish to the result."""
+    """One tool call, from the request to the result."""
 
     tool: str
     command_line: str
@@ -50,23 +50,23 @@ class ExecutedCall(Value, kw_only=True, frozen=True):
 
 def executed_calls(records: Iterable[JournalRecord]) -> list[ExecutedCall]:
     """Calls that really ran, in the order in which they ended."""
-    wished: dict[str, tuple[int, ToolRequested]] = {}
+    requests: dict[str, tuple[int, ToolRequested]] = {}
     effects: dict[str, tuple[str, ...]] = {}
     started: set[str] = set()
     found: list[ExecutedCall] = []
     for recorded in records:
         match recorded.event:
             case ToolRequested() as event:
-                wished[event.call.id] = (recorded.seq, event)
+                requests[event.call.id] = (recorded.seq, event)
             case ToolDecided() as event:
                 effects[event.call_id] = event.effects
             case ToolStarted() as event:
                 started.add(event.call_id)
             case ToolFinished() as event if event.result.call_id in started:
-                wish = wished.get(event.result.call_id)
-                if wish is not None:
-                    told = effects.get(event.result.call_id, ())
-                    found.append(_executed_call(wish, recorded.seq, event, told))
+                request = requests.get(event.result.call_id)
+                if request is not None:
+                    call_effects = effects.get(event.result.call_id, ())
+                    found.append(_executed_call(request, recorded.seq, event, call_effects))
     return found
 
 
@@ -100,49 +100,49 @@ def _looks_like_change(command: str, effects: tuple[str, ...]) -> bool:
 
 
 def failure_facts(calls: Iterable[ExecutedCall]) -> Iterator[FactCandidate]:
-    """Commands that failed, and errors in what they and others printed."""
-    for deed in calls:
-        lines = list(error_lines(deed.output))
-        if deed.failed and deed.tool == "terminal":
+    """Commands that failed, and errors in the output of all commands."""
+    for call in calls:
+        lines = list(error_lines(call.output))
+        if call.failed and call.tool == "terminal":
             why = f": {error_signature(lines[0])}" if lines else ""
             yield FactCandidate(
                 memory="episodic",
-                text=f"`{deed.command_line}` exits {deed.exit_code}{why}",
+                text=f"`{call.command_line}` exits {call.exit_code}{why}",
                 quote=one_line(lines[0], 300) if lines else "",
-                sources=(deed.requested_seq, deed.finished_seq),
-                about=entities_in(f"{deed.command_line}\n{lines[0] if lines else ''}"),
+                sources=(call.requested_seq, call.finished_seq),
+                about=entities_in(f"{call.command_line}\n{lines[0] if lines else ''}"),
                 relation="command-failed",
-                at=deed.at,
+                at=call.at,
             )
         for line in lines:
             yield FactCandidate(
                 memory="episodic",
                 text=f"error: {error_signature(line)}",
                 quote=one_line(line, 300),
-                sources=(deed.finished_seq,),
-                about=entities_in(f"{line}\n{deed.command_line}"),
+                sources=(call.finished_seq,),
+                about=entities_in(f"{line}\n{call.command_line}"),
                 relation="error",
-                at=time_in_line(line, deed.at),
+                at=time_in_line(line, call.at),
             )
 
 
 def edit_facts(calls: Iterable[ExecutedCall]) -> Iterator[FactCandidate]:
-    """Files and objects that the agent edited: what keeps coming back is found by these."""
-    for deed in calls:
-        if deed.failed:
+    """Files and objects that the agent edited: recurring work is found by these."""
+    for call in calls:
+        if call.failed:
             continue
-        found = [deed.path] if deed.path else []
-        for match in _EDITED_FILE.finditer(deed.command_line):
+        found = [call.path] if call.path else []
+        for match in _EDITED_FILE.finditer(call.command_line):
             found.append(match["file"] or match["into"] or match["object"])
         for what in dict.fromkeys(found):
             yield FactCandidate(
                 memory="episodic",
                 text=f"{what} was edited by the agent",
-                quote=deed.command_line,
-                sources=(deed.requested_seq, deed.finished_seq),
+                quote=call.command_line,
+                sources=(call.requested_seq, call.finished_seq),
                 about=(what,),
                 relation="edited",
-                at=deed.at,
+                at=call.at,
             )
 
 
@@ -150,30 +150,30 @@ def fix_facts(calls: list[ExecutedCall]) -> Iterator[FactCandidate]:
     """A check that failed, a change, and the same check again: did the change help?"""
     failing: dict[str, ExecutedCall] = {}
     changed: list[ExecutedCall] = []
-    for deed in calls:
-        if deed.is_change:
-            if not deed.failed:
-                changed.append(deed)
+    for call in calls:
+        if call.is_change:
+            if not call.failed:
+                changed.append(call)
             continue
-        before = failing.get(deed.command_line)
+        before = failing.get(call.command_line)
         since = [
             change for change in changed if before and change.finished_seq > before.finished_seq
         ]
         if before is not None and since:
-            yield _fix_outcome(before, since[-1], deed)
-        if deed.failed:
-            failing[deed.command_line] = deed
+            yield _fix_outcome(before, since[-1], call)
+        if call.failed:
+            failing[call.command_line] = call
         else:
-            failing.pop(deed.command_line, None)
+            failing.pop(call.command_line, None)
 
 
 def _fix_outcome(before: ExecutedCall, change: ExecutedCall, after: ExecutedCall) -> FactCandidate:
     lines = list(error_lines(before.output, max_lines=1))
     why = f" ({error_signature(lines[0], 100)})" if lines else ""
-    said = "did not mend" if after.failed else "mended"
+    outcome = "did not mend" if after.failed else "mended"
     return FactCandidate(
         memory="episodic",
-        text=f"`{change.command_line}` {said} `{before.command_line}`{why}",
+        text=f"`{change.command_line}` {outcome} `{before.command_line}`{why}",
         quote=one_line(lines[0], 300) if lines else "",
         sources=(before.finished_seq, change.finished_seq, after.finished_seq),
         about=entities_in(
@@ -185,27 +185,27 @@ def _fix_outcome(before: ExecutedCall, change: ExecutedCall, after: ExecutedCall
 
 
 MAX_CANDIDATES = 60
-"""Candidates of one reading: a run that says more than that is a log, and logs are searched."""
+"""Candidates of one extraction: more would be a log, and logs are searched."""
 MAX_HOSTILE_LINES = 3
 MEMORY_TOOLS = frozenset({"memory", "recall", "session_search", "todo", "clarify"})
-"""Tools that answer with what is known already: learning from them is hearing an echo."""
+"""Tools that answer with what is known already: learning from them would be an echo."""
 PERSON_ORIGINS = ("cli", "python", "chat")
 
 
 def extract_candidates(records: Sequence[JournalRecord]) -> list[FactCandidate]:
-    deeds = [deed for deed in executed_calls(records) if deed.tool not in MEMORY_TOOLS]
+    calls = [call for call in executed_calls(records) if call.tool not in MEMORY_TOOLS]
     found = (
         *_stated_facts(records),
-        *fix_facts(deeds),
-        *edit_facts(deeds),
-        *_output_facts(deeds),
-        *failure_facts(deeds),
+        *fix_facts(calls),
+        *edit_facts(calls),
+        *_output_facts(calls),
+        *failure_facts(calls),
     )
     return list(islice(_without_duplicates(found), MAX_CANDIDATES))
 
 
 def _stated_facts(records: Sequence[JournalRecord]) -> Iterator[FactCandidate]:
-    """What people said, in runs in which it is people who speak."""
+    """What people said, in runs with a person."""
     begun = next((r.event for r in records if isinstance(r.event, RunStarted)), None)
     if begun is not None and (begun.parent or begun.origin not in PERSON_ORIGINS):
         return
@@ -226,21 +226,21 @@ def _stated_facts(records: Sequence[JournalRecord]) -> Iterator[FactCandidate]:
 
 
 def _output_facts(calls: Iterable[ExecutedCall]) -> Iterator[FactCandidate]:
-    """What outputs tell about the house they come from; what they ask for is only kept as such."""
-    for deed in calls:
-        lines = [line for line in deed.output.splitlines() if asks_to_be_remembered(line[:2_000])]
+    """What outputs say about the system they come from; requests in them are only kept as such."""
+    for call in calls:
+        lines = [line for line in call.output.splitlines() if asks_to_be_remembered(line[:2_000])]
         for line in lines[:MAX_HOSTILE_LINES]:
             yield FactCandidate(
                 memory="episodic",
-                text=f"`{deed.command_line}` printed: {one_line(line, 300)}",
+                text=f"`{call.command_line}` printed: {one_line(line, 300)}",
                 quote=one_line(line, 300),
-                sources=(deed.finished_seq,),
+                sources=(call.finished_seq,),
                 relation="asks-to-be-kept",
                 trust="quarantined",
-                at=deed.at,
+                at=call.at,
             )
         if not lines:
-            yield from dependency_facts(deed.output, deed.finished_seq, deed.at, "system")
+            yield from dependency_facts(call.output, call.finished_seq, call.at, "system")
 
 
 def _without_duplicates(found: Iterable[FactCandidate]) -> Iterator[FactCandidate]:

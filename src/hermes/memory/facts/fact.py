@@ -1,4 +1,4 @@
-"""A fact as it stands now, and one that is about to be noted."""
+"""Facts, queries for them, and how events change a fact."""
 
 import hashlib
 import re
@@ -19,14 +19,14 @@ from hermes.core.events.memory import (
 from hermes.core.messages import Value
 
 MAX_FACT_CHARS = 1_000
-"""Characters of a fact: a longer text is a document, and its place is the journal."""
+"""Characters of a fact: a longer text is a document, and belongs into the journal."""
 MAX_QUOTE_CHARS = 500
 MAX_OBSERVATIONS = 32
 MAX_SOURCES = 64
 
 FactState = Literal["current", "ended", "forgotten"]
 FactScope = Literal["own", "team"]
-"""team: told to those who subscribe to this home."""
+"""team: shared with the subscribers of this home."""
 
 _WORD = re.compile(r"[^\W_]+(?:[._:/@-]+[^\W_]+)*", re.UNICODE)
 TRUST_RANK: dict[FactTrust, int] = {
@@ -36,7 +36,7 @@ TRUST_RANK: dict[FactTrust, int] = {
     "imported": 1,
     "quarantined": 0,
 }
-"""Whose word ends whose: nobody ends a fact of somebody who is trusted more."""
+"""Which trust ends which: no fact is ended by a less trusted one."""
 
 
 class FactObservation(Value, frozen=True):
@@ -66,7 +66,7 @@ class Fact(Value, kw_only=True, frozen=True):
     confirmations: int = 0
     last_confirmed: datetime
     seen: tuple[FactObservation, ...] = ()
-    """The latest times it was seen, oldest first: what patterns are read from."""
+    """The latest times it was found, oldest first: patterns are derived from these."""
     shown: int = 0
     succeeded: int = 0
     """Turns that ended with an answer after it was shown in them."""
@@ -81,7 +81,7 @@ class Fact(Value, kw_only=True, frozen=True):
 
 
 class FactCandidate(Value, kw_only=True, frozen=True):
-    """Something that was seen in the journal and may be worth a fact."""
+    """Something found in the journal that may be worth a fact."""
 
     memory: MemoryKind
     text: str
@@ -102,9 +102,9 @@ class FactCandidate(Value, kw_only=True, frozen=True):
 
 
 def fact_id(memory: str, relation: str, text: str) -> str:
-    """The same words give the same id in every process, so that two cannot note a fact twice."""
-    said = "\x1f".join((memory, relation, " ".join(split_words(text))))
-    return f"fact-{hashlib.sha256(said.encode(errors='replace')).hexdigest()[:12]}"
+    """The same text gives the same id in every process, so that two cannot note a fact twice."""
+    content = "\x1f".join((memory, relation, " ".join(split_words(text))))
+    return f"fact-{hashlib.sha256(content.encode(errors='replace')).hexdigest()[:12]}"
 
 
 def split_words(text: str) -> list[str]:
@@ -112,7 +112,7 @@ def split_words(text: str) -> list[str]:
 
 
 def one_line(text: str, size: int = MAX_FACT_CHARS) -> str:
-    """On one line and no longer than `size`; only as much of a huge text is looked at as needed."""
+    """On one line and at most `size` long; reads only the needed part of a huge text."""
     line = " ".join(text[: size * 4].split())
     return line if len(line) <= size else f"{line[: size - 1]}…"
 
@@ -130,11 +130,11 @@ FACT_KINDS = (
     "turn.ended",
     "run.deleted",
 )
-"""Events a store of facts is made of, in the order of their numbers."""
+"""The events that a store of facts is built from, in the order of their numbers."""
 
 
 class FactQuery(Value, kw_only=True, frozen=True):
-    """Which facts; what is left empty does not matter."""
+    """A query for facts; empty fields match all."""
 
     state: FactState | None = "current"
     memory: MemoryKind | None = None
@@ -148,10 +148,10 @@ class FactQuery(Value, kw_only=True, frozen=True):
 
 
 class FactStore(Protocol):
-    """A projection of the journal: it may be thrown away at any time. Raises `StoreError`."""
+    """A projection of the journal: it may be deleted at any time. Raises `StoreError`."""
 
     async def catch_up(self) -> int:
-        """Read what the journal has and this store has not; the number it now stands at."""
+        """Read the events that this store lacks; returns the number it has reached."""
         ...
 
     async def get(self, id: str) -> Fact | None: ...
@@ -168,7 +168,8 @@ FactChange = FactNoted | FactConfirmed | FactEnded | FactForgotten
 
 
 def apply_event(fact: Fact | None, event: FactChange) -> Fact | None:
-    """The fact afterwards; None while it is not known: an event about nothing changes nothing."""
+    """The fact afterwards; None while it is unknown: an event about an unknown fact has no
+    effect."""
     if isinstance(event, FactNoted):
         return _apply_noted(fact, event)
     if fact is None or fact.forgotten:
@@ -186,7 +187,7 @@ def apply_event(fact: Fact | None, event: FactChange) -> Fact | None:
 
 
 def erase_fact(fact: Fact) -> Fact:
-    """Only the id stays, which says nothing and keeps rules from noting it again."""
+    """Only the id stays, which keeps rules from noting it again."""
     return replace(
         fact, forgotten=True, text="", quote="", about=(), key="", seen=(), sources=(), actor=""
     )
@@ -197,7 +198,7 @@ def _apply_noted(fact: Fact | None, event: FactNoted) -> Fact | None:
         return fact
     if fact is not None and not fact.forgotten:
         began = _valid_from(event)
-        if event.trust == "person":  # who may hear of it is for people to say, not for rules
+        if event.trust == "person":  # the scope is decided by people, not by rules
             fact = replace(fact, scope=event.scope)
         if fact.valid_to is None:
             return _apply_confirmed(fact, event.sources, began, event.run)
@@ -231,15 +232,15 @@ def _new_fact(event: FactNoted) -> Fact:
 
 
 def _valid_from(event: FactNoted) -> datetime:
-    """Never later than it was written down, whatever a clock or an import says."""
+    """Never later than it was recorded, whatever a clock or an import says."""
     return min(with_timezone(event.valid_from or event.at), with_timezone(event.at))
 
 
 def _apply_confirmed(fact: Fact, sources: tuple[int, ...], at: datetime, run: str) -> Fact:
     if sources and set(sources) <= set(fact.sources):
-        return fact  # the same evidence once more proves nothing new
+        return fact  # the same evidence again proves nothing new
     if any(sighting.at == at for sighting in fact.seen):
-        return fact  # one line of a log, read a second time
+        return fact  # the same line of a log, read a second time
     kept = tuple(dict.fromkeys((*fact.sources, *sources)))
     seen = sorted((*fact.seen, FactObservation(at, run)), key=lambda sighting: sighting.at)
     return replace(

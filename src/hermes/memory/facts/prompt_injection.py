@@ -1,11 +1,13 @@
-"""Tells text that wants to be obeyed from text that says something.
+"""Detects text that tries to give orders to its reader.
 
-What logs, files and pages hold is data. Some of it is written to be remembered as a rule; such
-text is kept as evidence, quarantined, and never shown to a model as something to go by.
+The content of logs, files and pages is data. Some of it is written to be remembered as a rule; such
+text is kept as evidence, quarantined, and never shown to a model as advice.
 """
 
 import re
 import unicodedata
+
+from hermes.core.foreign_text import strip_hidden_characters
 
 MAX_SEARCHED_CHARS = 50_000
 """Characters of a text that are searched at each end."""
@@ -33,12 +35,12 @@ _IMPERATIVE = re.compile(
 
 
 def is_takeover_attempt(text: str) -> bool:
-    """True for text that tries to take over whoever reads it."""
+    """True for text that tries to take over its reader."""
     return bool(_TAKEOVER.search(normalize_text(text)))
 
 
 def asks_to_be_remembered(line: str) -> bool:
-    """True for a line of data that asks to be remembered as something to go by."""
+    """True for a line of data that asks to be remembered as a rule."""
     line = normalize_text(line)
     return bool(
         _TAKEOVER.search(line) or (_ASKS_TO_BE_REMEMBERED.search(line) and _IMPERATIVE.search(line))
@@ -50,22 +52,8 @@ def is_imperative(text: str) -> bool:
 
 
 def normalize_text(text: str) -> str:
-    """As it would be read aloud: look-alike letters folded, what nobody sees left out."""
+    """The text with look-alike letters folded and invisible characters removed."""
     return strip_hidden_characters(unicodedata.normalize("NFKC", text[:MAX_SEARCHED_CHARS]))
-
-
-def strip_hidden_characters(text: str) -> str:
-    """Without characters that a person would not see but a model would."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(char for char in text if char in "\n\t" or not _is_hidden(char))
-
-
-def _is_hidden(char: str) -> bool:
-    return (
-        unicodedata.category(char) in ("Cc", "Cf", "Co", "Cn", "Cs")
-        or "\U000e0100" <= char <= "\U000e01ef"
-    )
 
 
 def head_and_tail(text: str) -> str:
@@ -76,9 +64,9 @@ def head_and_tail(text: str) -> str:
 
 
 def repeats_source(text: str, sources: str) -> bool:
-    """True when a stretch of five words of the text stands in the sources as well."""
-    said, known = _five_word_runs(text), _five_word_runs(head_and_tail(sources))
-    return bool(said & known)
+    """True when five consecutive words of the text are in the sources as well."""
+    own_runs, known = _five_word_runs(text), _five_word_runs(head_and_tail(sources))
+    return bool(own_runs & known)
 
 
 def _five_word_runs(text: str) -> set[tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""What only many sightings together tell: what comes back, when, and after what."""
+"""Records facts in the journal, and derives patterns: what recurs, when, and after what."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -25,20 +25,22 @@ _WEEKDAYS = ("Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Satur
 
 
 def find_patterns(facts: Iterable[Fact], now: datetime) -> Iterator[FactCandidate]:
-    """From facts that were seen again and again; each says on which events it rests."""
-    seen = [fact for fact in facts if fact.memory == "episodic" and len(fact.seen) >= MIN_OCCASIONS]
-    for fact in seen:
+    """From facts that were found repeatedly; each names the events it is based on."""
+    repeated = [
+        fact for fact in facts if fact.memory == "episodic" and len(fact.seen) >= MIN_OCCASIONS
+    ]
+    for fact in repeated:
         yield from _recurrence(fact, now)
         yield from _daily_time(fact)
-    for one, other in permutations(seen[:MAX_PAIRED_FACTS], 2):
+    for one, other in permutations(repeated[:MAX_PAIRED_FACTS], 2):
         yield from _correlation(one, other)
 
 
 def occasions(fact: Fact) -> list[datetime]:
-    """One time for each run and hour: three edits in one sitting are one occasion."""
+    """One time for each run and hour: three edits in one session are one occasion."""
     found: dict[tuple[str, str], datetime] = {}
-    for sighting in fact.seen:
-        found.setdefault((sighting.run, f"{sighting.at:%Y%m%d%H}"), sighting.at)
+    for observation in fact.seen:
+        found.setdefault((observation.run, f"{observation.at:%Y%m%d%H}"), observation.at)
     return sorted(found.values())
 
 
@@ -70,7 +72,7 @@ def _daily_time(fact: Fact) -> Iterator[FactCandidate]:
 
 
 def _correlation(one: Fact, other: Fact) -> Iterator[FactCandidate]:
-    """Whether the one usually comes shortly before the other."""
+    """Whether one usually comes shortly before the other."""
     later = occasions(other)
     gaps: list[timedelta] = []
     for before in occasions(one):
@@ -122,7 +124,7 @@ def utc_now() -> datetime:
 
 
 class FactRecorder:
-    """Opens the store when it is first needed. One writes at a time; other processes may too."""
+    """Opens the store at its first use. One write at a time; other processes may write too."""
 
     def __init__(
         self,
@@ -139,7 +141,7 @@ class FactRecorder:
         self._lock = anyio.Lock()
 
     async def record(self, run: str, candidates: Iterable[FactCandidate]) -> list[FactEvent]:
-        """Note, confirm or supersede; what was written down."""
+        """Note, confirm or supersede; returns the recorded events."""
         wanted = list(candidates)
         if not wanted:
             return []
@@ -152,7 +154,7 @@ class FactRecorder:
         records: Sequence[JournalRecord],
         more_candidates: Sequence[FactCandidate] = (),
     ) -> list[FactEvent]:
-        """Everything that rules find in these events, and `more` that somebody else found."""
+        """Everything that rules find in these events, and `more` candidates of the caller."""
         found = [*extract_candidates(records), *more_candidates]
         if not found:
             return []
@@ -161,8 +163,8 @@ class FactRecorder:
             if not written:
                 return []
             await self.facts.catch_up()
-            seen = FactQuery(memory="episodic", limit=MAX_PATTERN_FACTS)
-            repeated = find_patterns(await self.facts.find(seen), self._clock())
+            query = FactQuery(memory="episodic", limit=MAX_PATTERN_FACTS)
+            repeated = find_patterns(await self.facts.find(query), self._clock())
             return [*written, *await self._record(run, repeated)]
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Facts as lines of JSON, to be carried to another home: what arrives is believed less."""
+"""Exports and imports facts as lines of JSON: imported facts are trusted less."""
 
 from collections.abc import Iterable, Iterator
 
@@ -6,6 +6,7 @@ import msgspec
 
 from hermes.core.errors import HermesError
 from hermes.core.events.memory import FactNoted, FactTrust, MemoryKind
+from hermes.core.foreign_text import strip_hidden_characters
 from hermes.memory.facts.fact import (
     MAX_FACT_CHARS,
     MAX_QUOTE_CHARS,
@@ -14,7 +15,7 @@ from hermes.memory.facts.fact import (
     FactScope,
     one_line,
 )
-from hermes.memory.facts.prompt_injection import is_takeover_attempt, strip_hidden_characters
+from hermes.memory.facts.prompt_injection import is_takeover_attempt
 
 MAX_LINE_BYTES = 64 * 1024
 _decoder = msgspec.json.Decoder(Fact)
@@ -28,7 +29,7 @@ def export_facts(facts: Iterable[Fact], home: str) -> Iterator[bytes]:
 
 
 def read_exported_facts(lines: Iterable[bytes], origin: str) -> Iterator[FactCandidate]:
-    """Raises `HermesError` naming the first line that is no fact. Ended ones are passed over."""
+    """Raises `HermesError` naming the first line that is no fact. Ended facts are skipped."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -43,7 +44,7 @@ def read_exported_facts(lines: Iterable[bytes], origin: str) -> Iterator[FactCan
 
 
 def _imported_candidate(fact: Fact, origin: str) -> FactCandidate:
-    """Its event numbers are another journal's and stay behind."""
+    """Its event numbers belong to another journal and are dropped."""
     text = one_line(strip_hidden_characters(fact.text), MAX_FACT_CHARS)
     hostile = fact.trust == "quarantined" or is_takeover_attempt(text)
     trust: FactTrust = "quarantined" if hostile else "imported"
@@ -63,7 +64,7 @@ def _imported_candidate(fact: Fact, origin: str) -> FactCandidate:
 
 
 def scope_change(fact: Fact, scope: FactScope, *, run: str, actor: str) -> FactNoted:
-    """The event that changes its scope. It is no confirmation: nobody has seen it again."""
+    """The event that changes its scope. It is no confirmation."""
     return FactNoted(
         run=run,
         fact=fact.id,

@@ -1,4 +1,4 @@
-"""The facts of a home in `memory.db`: caught up from the journal, made anew when it is damaged."""
+"""The facts of a home in `memory.db`: updated from the journal, rebuilt when it is damaged."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -35,7 +35,7 @@ class SqliteFacts:
     def __init__(self, path: Path, journal: Journal) -> None:
         self.path = path
         self.rebuilt = False
-        """True when the file was damaged and had to be made anew."""
+        """True when the file was damaged and had to be rebuilt."""
         self._journal = journal
         self._connection: apsw.Connection | None = None
         self._inode = 0
@@ -44,7 +44,7 @@ class SqliteFacts:
     @classmethod
     @asynccontextmanager
     async def open(cls, path: Path, journal: Journal) -> AsyncGenerator["SqliteFacts", None]:
-        """Made if need be, and caught up."""
+        """Created if necessary, and caught up."""
         facts = cls(path, journal)
         try:
             await facts.catch_up()
@@ -73,7 +73,7 @@ class SqliteFacts:
         return await self._run(partial(sqlite_table.similar_facts, text=text[:20_000], limit=limit))
 
     async def ask(self, question: Callable[[apsw.Connection], Answer]) -> Answer:
-        """For others of this room that read the same file."""
+        """For other modules that read the same file."""
         return await self._run(question)
 
     def close(self) -> None:
@@ -97,7 +97,7 @@ class SqliteFacts:
         try:
             return await anyio.to_thread.run_sync(self._run_on_connection, work)
         except _DAMAGE_ERRORS as damage:
-            if self.rebuilt:  # twice in one life: the disk is at fault, not the file
+            if self.rebuilt:  # twice in one process: the disk is at fault, not the file
                 raise self._explain(damage) from damage
             self.rebuilt = True
             await anyio.to_thread.run_sync(self._move_damaged_file)
@@ -127,7 +127,7 @@ class SqliteFacts:
             if version > sqlite_table.FACTS_VERSION:
                 raise StoreTooNew(
                     f"{self.path} was written by a later Hermes; update this one, or delete the "
-                    "file: it is made anew from the journal"
+                    "file: it is rebuilt from the journal"
                 )
             if version < sqlite_table.FACTS_VERSION:
                 _create_tables(connection)
@@ -144,7 +144,7 @@ class SqliteFacts:
             self._connection = None
             with suppress(OSError):
                 if self.path.stat().st_ino != self._inode:
-                    return  # another process was faster, and what lies there now is new
+                    return  # another process was faster, and the file is new
             for ending in ("", "-wal", "-shm"):
                 with suppress(FileNotFoundError):
                     damaged = self.path.with_name(self.path.name + ending)
@@ -158,13 +158,13 @@ class SqliteFacts:
     def _explain(self, error: Exception) -> StoreError:
         return StoreError(
             f"the facts in {self.path} could not be read or written: {error}. Nothing is lost: "
-            "delete the file and they are made anew from the journal"
+            "delete the file and they are rebuilt from the journal"
         )
 
 
 def _create_tables(connection: apsw.Connection) -> None:
     if connection.pragma("application_id") != APPLICATION_ID and _table_names(connection):
-        raise apsw.NotADBError("it is a database of another program")  # put aside, not emptied
+        raise apsw.NotADBError("it is a database of another program")  # renamed, not emptied
     for name in _table_names(connection):
         connection.execute(f'DROP TABLE "{name}"')
     connection.execute(f"{sqlite_table.FACTS_SCHEMA_SQL} PRAGMA application_id={APPLICATION_ID};")
@@ -177,11 +177,11 @@ def _table_names(connection: apsw.Connection) -> list[str]:
 
 _MAX_COUNTED_FACTS = 10_000
 _MIN_CORPUS_FACTS = 1_000
-"""How rare a word is cannot be told from a handful of facts: they count as part of a larger lot."""
+"""A few facts do not show how rare a word is: they count as part of a larger collection."""
 
 
 class FactPassages:
-    """Fulfils `recall.store.RecallStore`, over text alone."""
+    """Fulfils `search.passages.RecallStore`, over text alone."""
 
     def __init__(self, facts: SqliteFacts) -> None:
         self._facts = facts
@@ -249,7 +249,7 @@ def _build_passage(number: int, fact: Fact) -> Passage:
         seq=number,
         source=fact.id,
         session="facts",
-        position=number * 10,  # apart, so that nobody takes two facts for a conversation
+        position=number * 10,  # apart, so that two facts are not taken for a conversation
         at=fact.valid_from,
         text=fact.text,
         kind=fact.memory,

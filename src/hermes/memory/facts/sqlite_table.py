@@ -1,4 +1,4 @@
-"""The table of facts in one SQLite file: its shape, and what is read from and written to it."""
+"""The table of facts in one SQLite file: its schema, queries and updates."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -19,6 +19,7 @@ from hermes.core.events.runs import RunDeleted, TurnEnded
 from hermes.core.protocols import JournalRecord
 from hermes.memory.facts.fact import Fact, FactQuery, apply_event, erase_fact, split_words
 from hermes.memory.journal.rows import to_micros
+from hermes.memory.journal.sqlite_file import write_transaction
 
 FACTS_VERSION = 1
 FACTS_SCHEMA_SQL = f"""
@@ -54,22 +55,16 @@ def read_progress(connection: apsw.Connection) -> int:
 def apply_records(
     connection: apsw.Connection, start: int, records: Sequence[JournalRecord], upto: int
 ) -> None:
-    """Take these events in, if nobody else was faster: each counts exactly once."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    """Apply these events, unless another process was faster: each counts exactly once."""
+    with write_transaction(connection):
         if read_progress(connection) == start:
             for recorded in records:
                 _apply_event(connection, recorded.event)
             connection.execute("UPDATE progress SET upto = ?", (upto,))
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def clear_facts(connection: apsw.Connection) -> None:
-    """Begin again: the journal is another one than before."""
+    """Start again: the journal is another one than before."""
     connection.execute(
         "BEGIN IMMEDIATE; DELETE FROM fact; DELETE FROM fact_text; DELETE FROM shown; "
         "UPDATE progress SET upto = 0; COMMIT"
@@ -83,12 +78,14 @@ def get_fact(connection: apsw.Connection, id: str) -> Fact | None:
 
 def find_facts(connection: apsw.Connection, wanted: FactQuery) -> list[Fact]:
     columns = ("state", "memory", "trust", "relation", "run", "key")
-    given = {name: value for name in columns if (value := getattr(wanted, name))}
-    where = " AND ".join(f"{name} = ?" for name in given) or "1"
-    # The few that are about something are picked afterwards: `about` holds several things.
+    filters = {name: value for name in columns if (value := getattr(wanted, name))}
+    where = " AND ".join(f"{name} = ?" for name in filters) or "1"
+    # Filtered by subject afterwards: `about` has several values.
     limit = wanted.limit if not wanted.about else -1
     sql = f"SELECT body FROM fact WHERE {where} ORDER BY confirmed DESC, number DESC LIMIT ?"
-    found = [_decoder.decode(body) for (body,) in connection.execute(sql, (*given.values(), limit))]
+    found = [
+        _decoder.decode(body) for (body,) in connection.execute(sql, (*filters.values(), limit))
+    ]
     if wanted.about:
         about = wanted.about.casefold()
         found = [fact for fact in found if about in map(str.casefold, fact.about)]
@@ -107,13 +104,13 @@ def similar_facts(connection: apsw.Connection, text: str, limit: int) -> list[Fa
 
 
 def match_any_query(terms: Iterable[str]) -> str:
-    """A query that finds whatever holds one of these, each taken literally."""
+    """A query that finds rows with any of these, each taken literally."""
     quoted = (separate_cjk_signs(term).replace('"', " ").strip() for term in terms)
     return " OR ".join(f'"{term}"' for term in dict.fromkeys(quoted) if term)
 
 
 def separate_cjk_signs(text: str) -> str:
-    """Chinese, Japanese and Korean without spaces would be one long word nobody ever finds."""
+    """Chinese, Japanese and Korean without spaces would be one long word that is never found."""
     return text if text.isascii() else _CJK_SIGN.sub(r" \1 ", text)
 
 
@@ -143,7 +140,7 @@ def _count_shown(connection: apsw.Connection, event: FactsShown) -> None:
 
 
 def _count_outcome(connection: apsw.Connection, event: TurnEnded) -> None:
-    """How a turn ended says something about what was shown in it; an interruption does not."""
+    """The outcome of a turn says something about what was shown in it; an interruption does not."""
     ids = connection.execute("SELECT fact FROM shown WHERE run = ?", (event.run,)).fetchall()
     if not ids:
         return
@@ -168,7 +165,7 @@ def _save_fact(connection: apsw.Connection, fact: Fact) -> None:
         (*row, to_micros(fact.last_confirmed), _encoder.encode(fact)),
     ).get
     connection.execute("DELETE FROM fact_text WHERE rowid = ?", (number,))
-    if fact.state == "current" and fact.trust != "quarantined":  # else nobody may find it
+    if fact.state == "current" and fact.trust != "quarantined":  # else it must not be found
         connection.execute(
             "INSERT INTO fact_text(rowid, body, about) VALUES(?, ?, ?)",
             (number, separate_cjk_signs(fact.text), separate_cjk_signs(" ".join(fact.about))),

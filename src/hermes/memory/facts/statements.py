@@ -1,6 +1,6 @@
 """What a person asked to be kept: "remember …", "never …", "always …", and their corrections.
 
-By rule, not by a model: it works without one, and it cannot be talked into anything.
+By rules, not by a model: it works without one, and it cannot be persuaded.
 """
 
 import re
@@ -45,9 +45,9 @@ _PRONOUN_START = re.compile(r"^(?:it|that|this|they|he|she|there)\b", re.IGNOREC
 def user_statements(
     text: str, seq: int, at: datetime, previous_answer: str = ""
 ) -> Iterator[FactCandidate]:
-    """Facts in what a person said; `before` is what the agent had said last."""
+    """Facts in what a person said; `before` is the last text of the agent."""
     spoken = _QUOTED_TEXT.sub("\n", text[:MAX_STATEMENT_CHARS])
-    # Whoever pastes hostile text vouches for none of it.
+    # A person who pastes hostile text does not confirm it.
     trust: FactTrust = "quarantined" if is_takeover_attempt(spoken) else "person"
     for sentence in _SENTENCE.split(spoken):
         sentence = one_line(sentence, MAX_QUOTE_CHARS)
@@ -96,13 +96,13 @@ def _rule_statement(rule: re.Match[str]) -> tuple[str, str, str]:
 
 
 def statement_key(statement: str) -> str:
-    """What a statement gives a value to, so that another value takes its place."""
+    """The subject of a statement with a value, so that another value replaces it."""
     found = _STATEMENT.match(statement.strip())
     if not found or _PRONOUN_START.match(statement):
         return ""
-    thing = " ".join(split_words(found["thing"]))
+    subject = " ".join(split_words(found["thing"]))
     verb = re.sub(r"^(?:is|are|was|should be)$", "is", found["verb"].casefold())
-    return f"{thing} | {verb}" if thing else ""
+    return f"{subject} | {verb}" if subject else ""
 
 
 _NAME_PATTERN = r"(/[\w./-]{2,80}|[A-Za-z][\w.-]{0,60}\w)"
@@ -130,18 +130,18 @@ _NON_NAMES = frozenset(
 def dependency_facts(
     text: str, seq: int, at: datetime, trust: FactTrust
 ) -> Iterator[FactCandidate]:
-    """Links in a text, each with the line that says so."""
+    """Dependencies in a text, each with its line."""
     seen: set[str] = set()
     for one, relation, other, quote in _find_links(text):
-        said = f"{one} {_RELATION_TEXT[relation]} {other}"
-        if {one.casefold(), other.casefold()} & _NON_NAMES or one == other or said in seen:
+        statement = f"{one} {_RELATION_TEXT[relation]} {other}"
+        if {one.casefold(), other.casefold()} & _NON_NAMES or one == other or statement in seen:
             continue
         if trust != "person" and not (_is_technical_name(one) or _is_technical_name(other)):
-            continue  # prose that happens to say so
-        seen.add(said)
+            continue  # prose with similar words
+        seen.add(statement)
         yield FactCandidate(
             memory="semantic",
-            text=said,
+            text=statement,
             quote=quote,
             sources=(seq,),
             about=(one, other.partition(":")[0]),

@@ -1,9 +1,9 @@
-"""A journal for the watch that goes on in memory while its file cannot be written.
+"""A journal for the watch that continues in memory while its file cannot be written.
 
 A full disk, a filesystem that became read-only, a home directory that was removed: events are held
 in memory under provisional numbers, readers see them at once, and they are appended in order when
-the file can be written again. What begins a change is refused meanwhile: a change that is not
-recorded before it is made must not be made (ADR 0018).
+the file can be written again. Events that begin a change are refused meanwhile: a change that is
+not recorded before it is made must not be made (ADR 0018).
 """
 
 from collections import deque
@@ -28,6 +28,7 @@ from hermes.core.messages import Value
 from hermes.core.protocols import JournalRecord
 from hermes.memory.journal.disk import DiskReserve, JournalFile
 from hermes.memory.journal.held_events import (
+    WATCH_RUN_ID,
     HeldEvents,
     begins_change,
     matches_filter,
@@ -38,9 +39,8 @@ from hermes.memory.journal.sqlite_file import LOCK_TIMEOUT_S
 from hermes.memory.journal.sqlite_journal import SqliteJournal
 from hermes.memory.journal.writer import JournalTip
 
-_WATCH_RUN_ID = "watch"
 MAX_RECENT_EVENTS = 1024
-"""Events of this process that are kept for readers who were behind when the file went away."""
+"""Events of this process kept for readers that were behind when the outage began."""
 _FATAL_ERRORS = (StoreCorrupt, StoreTooNew)
 """Waiting does not help against these: they are raised, and a person must act."""
 
@@ -54,7 +54,7 @@ class JournalOutage(Value, kw_only=True, frozen=True):
 
 
 class BufferedJournal:
-    """Fulfils `memory.opening.Store`. `check` and `try_again` must be called now and then."""
+    """Fulfils `memory.store.JournalStore`. Call `check` and `retry_write` regularly."""
 
     def __init__(
         self, path: Path, *, timeout_s: float = LOCK_TIMEOUT_S, reserve: DiskReserve | None = None
@@ -62,8 +62,8 @@ class BufferedJournal:
         self.reserve = reserve
         self.outage: JournalOutage | None = None
         self.rebuild_needed = anyio.Event()
-        """Set when events got other numbers than their readers know. Those who follow and write
-        wait from then on: everything built on this journal must be built anew."""
+        """Set when events got other numbers than their readers know. Followers and writers wait
+        from then on: everything that uses this journal must be opened again."""
         self.lost_events = 0
         """Events that could not be recorded before the journal was closed."""
         self._timeout_s = timeout_s
@@ -73,7 +73,7 @@ class BufferedJournal:
         self._recent: deque[JournalRecord] = deque(maxlen=MAX_RECENT_EVENTS)
         self._reserve_complete = True
         self._highest_seq = 0
-        """The highest number that anybody was given."""
+        """The highest number ever assigned."""
         self._writes_in_flight = 0
         self._writes_finished = anyio.Event()
         self._mode_lock = anyio.Lock()
@@ -85,7 +85,7 @@ class BufferedJournal:
     async def open(
         cls, path: Path, *, timeout_s: float = LOCK_TIMEOUT_S, reserve: DiskReserve | None = None
     ) -> AsyncGenerator["BufferedJournal", None]:
-        """Open the file; where that fails for want of space or rights, begin in memory."""
+        """Open the file; where that fails for lack of space or rights, begin in memory."""
         journal = cls(path, timeout_s=timeout_s, reserve=reserve)
         try:
             await journal._open()
@@ -114,7 +114,7 @@ class BufferedJournal:
         return self._held.dropped_events
 
     async def append(self, *events: Event) -> Sequence[int]:
-        """Raises `StoreError` for what begins a change while the file cannot be written."""
+        """Raises `StoreError` for an event that begins a change during an outage."""
         if not events:
             return range(0)
         await self._block_if_rebuild_needed()
@@ -127,7 +127,8 @@ class BufferedJournal:
             except StoreError as error:
                 failed = error
         numbers: Sequence[int] = ()
-        with anyio.CancelScope(shield=True):  # as with any journal: what was begun is kept
+        # as with any journal: an append that was begun is kept
+        with anyio.CancelScope(shield=True):
             async with self._mode_lock:
                 numbers = await self._append_or_hold(events, failed)
         return numbers
@@ -140,7 +141,7 @@ class BufferedJournal:
         kinds: Sequence[str] = (),
         since: datetime | None = None,
     ) -> AsyncIterator[JournalRecord]:
-        """Raises `StoreError` for the past while the file cannot be read; see `_from_memory`."""
+        """Raises `StoreError` for earlier events during an outage; see `_records_in_memory`."""
         if run is None and not kinds:
             await self._block_if_rebuild_needed()
         memory = self._held.records if self.outage is not None else ()
@@ -189,21 +190,23 @@ class BufferedJournal:
             return await self._store.runs(limit=limit, parent=parent, deleted=deleted)
         return fold_runs(list(self._held.records), limit, parent, deleted)
 
-    async def seal(self, sign: Callable[[JournalTip], CheckpointSigned]) -> JournalTip | None:
+    async def append_checkpoint(
+        self, sign: Callable[[JournalTip], CheckpointSigned]
+    ) -> JournalTip | None:
         """Raises `StoreError` while the file cannot be written."""
         if self.outage is not None:
             raise StoreError(f"no checkpoint can be signed now: {self.outage.reason}")
-        return await self._readable.seal(sign)
+        return await self._readable.append_checkpoint(sign)
 
     async def check(self) -> None:
-        """Notice that the file is gone or may not be written, although nobody writes now."""
+        """Notice that the file is gone or cannot be written, without writing to it."""
         if self.outage is None and (
             why := await anyio.to_thread.run_sync(self._file.write_problem)
         ):
             await self._handle_failure(StoreError(why))
 
     async def retry_write(self) -> bool:
-        """Open the file if need be and append what is held; True when there is no outage now."""
+        """Open the file and append the held events; True when there is no outage now."""
         with anyio.CancelScope(shield=True):
             async with self._mode_lock:
                 if self.outage is not None:
@@ -215,24 +218,22 @@ class BufferedJournal:
             await self._state_changed.wait()
 
     async def restore_reserve(self) -> None:
-        """Set the reserve aside if there is space. That it is in use or whole is recorded once."""
+        """Allocate the reserve if there is space. Its use and its restoration are recorded once."""
         reserve = self.reserve
         if reserve is None or self.outage is not None or self.rebuild_needed.is_set():
             return
-        whole = await anyio.to_thread.run_sync(reserve.ensure)
-        if whole == self._reserve_complete:
+        complete = await anyio.to_thread.run_sync(reserve.ensure)
+        if complete == self._reserve_complete:
             return
-        self._reserve_complete, left = whole, reserve.left_bytes
+        self._reserve_complete, left = complete, reserve.left_bytes
         wanted = reserve.wanted_bytes
-        if whole:
-            await self.append(ReserveRestored(run=_WATCH_RUN_ID, size_bytes=wanted))
+        if complete:
+            await self.append(ReserveRestored(run=WATCH_RUN_ID, size_bytes=wanted))
         else:
-            await self.append(
-                ReserveReleased(run=_WATCH_RUN_ID, left_bytes=left, size_bytes=wanted)
-            )
+            await self.append(ReserveReleased(run=WATCH_RUN_ID, left_bytes=left, size_bytes=wanted))
 
     async def close(self) -> None:
-        """Record what is held if that is possible now; else it is lost, and `lost` says so."""
+        """Record the held events if that is possible now; else they are lost and counted."""
         if self.outage is not None:
             await self.retry_write()
         self.lost_events, self._closed = self.held_events, True
@@ -285,7 +286,7 @@ class BufferedJournal:
         return numbers
 
     async def _release_reserve(self, error: StoreError) -> bool:
-        """Whether another try has a chance: the disk is full, and the reserve gave a step back."""
+        """Whether a retry has a chance: the disk is full, and the reserve freed some space."""
         if self.reserve is None or not isinstance(error, StoreFull):
             return False
         return bool(await anyio.to_thread.run_sync(self.reserve.release))
@@ -299,7 +300,7 @@ class BufferedJournal:
                     await self._begin_outage(error)
 
     async def _begin_outage(self, error: StoreError) -> None:
-        """From here on events are held. Their numbers are given once no write is under way."""
+        """From here on events are held. Their numbers are assigned once no write is under way."""
         while self._writes_in_flight:
             await self._writes_finished.wait()
         self._start_holding(error)
@@ -310,7 +311,7 @@ class BufferedJournal:
     def _start_holding(self, error: StoreError) -> None:
         now, reason = datetime.now(UTC), str(error)
         self._held = HeldEvents(self._highest_seq)
-        self._held.add([JournalInterrupted(run=_WATCH_RUN_ID, at=now, since=now, reason=reason)])
+        self._held.add([JournalInterrupted(run=WATCH_RUN_ID, at=now, since=now, reason=reason)])
         self.outage = JournalOutage(since=now, reason=reason, full=isinstance(error, StoreFull))
 
     async def _try_resume(self, outage: JournalOutage) -> None:
@@ -358,7 +359,7 @@ class BufferedJournal:
     async def _read_stored(
         self, after: int, run: str | None, kinds: Sequence[str], since: datetime | None
     ) -> AsyncGenerator[JournalRecord, None]:
-        """What is in the file; during an outage only what was there when it began."""
+        """Events of the file; during an outage only those from before it."""
         async for recorded in self._readable.read(after=after, run=run, kinds=kinds, since=since):
             if self.outage is not None and recorded.seq > self._held.base_seq:
                 return
@@ -368,7 +369,7 @@ class BufferedJournal:
     async def _records_in_memory(
         self, error: StoreError, run: str | None, kinds: Sequence[str]
     ) -> tuple[JournalRecord, ...]:
-        """For followers, and for runs that began in memory; the past is not to be had."""
+        """For followers, and for runs that began in memory; earlier events are not available."""
         if self.outage is None:
             await self._handle_failure(error)
         follows = run is None and not kinds
@@ -377,7 +378,7 @@ class BufferedJournal:
         return (*sorted(self._recent, key=lambda each: each.seq), *self._held.records)
 
     async def _wait_for_store_change(self, after: int, stirred: anyio.Event) -> bool:
-        """False when something happened to the journal itself: look again."""
+        """False when something happened to the journal itself: check again."""
         found = False
 
         async def follow() -> None:

@@ -1,8 +1,8 @@
-"""Space set aside on the disk of the journal, released in small steps when that disk is full.
+"""The journal's file on disk: its identity, free space, and a reserve for a full disk.
 
 A watch whose disk is full must record the incident about it, and record every change before making
-it. In small steps, because other programs take the space that is freed as well: each step gives the
-journal another chance to be first.
+it. The reserve is freed in small steps, because other programs take freed space as well: each step
+gives the journal another chance to be first.
 """
 
 import os
@@ -20,7 +20,7 @@ RESERVE_FILE_NAME = "reserve"
 
 
 class DiskReserve:
-    """A file of real blocks. Failures to make or shrink it are no errors: it is a precaution."""
+    """A file of real blocks. Failures to create or shrink it are no errors: it is a precaution."""
 
     def __init__(self, path: Path, *, size_bytes: int) -> None:
         self.path = path
@@ -35,7 +35,7 @@ class DiskReserve:
 
     @property
     def wanted_bytes(self) -> int:
-        """What it should be on this filesystem; 0 where there is none to speak of."""
+        """Its size on this filesystem; 0 where the filesystem is too small."""
         try:
             disk = os.statvfs(self.path.parent)
         except OSError:
@@ -44,7 +44,7 @@ class DiskReserve:
         return wanted - wanted % RELEASE_STEP_BYTES
 
     def ensure(self) -> bool:
-        """Make it whole, if as much as the whole stays free beside it. True when it is whole."""
+        """Allocate all of it, if as much again stays free. True when it is complete."""
         wanted, left = self.wanted_bytes, self.left_bytes
         if left < wanted and free_bytes(self.path.parent) < 2 * wanted - left:
             return False
@@ -54,7 +54,7 @@ class DiskReserve:
         return self.left_bytes >= wanted
 
     def release(self) -> int:
-        """Give one step back to the disk; returns the bytes, 0 when nothing is left."""
+        """Free one step of it; returns the bytes, 0 when nothing is left."""
         left = self.left_bytes
         if not left:
             return 0
@@ -76,7 +76,7 @@ class DiskReserve:
 
 
 def free_bytes(folder: Path) -> int:
-    """What a process without special rights may still write there; 0 when nobody can say."""
+    """What an ordinary process may still write there; 0 when unknown."""
     try:
         disk = os.statvfs(folder)
     except OSError:
@@ -98,7 +98,7 @@ def _allocate(file: int, size: int) -> None:
 
 
 MIN_FREE_BYTES_TO_RESUME = 512 * 1024
-"""So much must be free on a disk that was full before the journal is tried again."""
+"""Bytes that must be free on a disk that was full before the journal is tried again."""
 
 FileIdentity = tuple[int, int]
 
@@ -119,11 +119,11 @@ class JournalFile:
         return free_bytes(self.path.parent) >= MIN_FREE_BYTES_TO_RESUME
 
     def remember_identity(self) -> None:
-        """This file, as it is now, is the journal."""
+        """Use the file as it is now as the journal."""
         self._known_identity = self._identity()
 
     def write_problem(self) -> str:
-        """Why it cannot be written, as far as that shows without writing; empty: it can."""
+        """Why it cannot be written, as far as that is visible without writing; empty: it can."""
         try:
             found = self.path.stat()
             read_only = os.statvfs(self.path).f_flag & os.ST_RDONLY
@@ -139,7 +139,7 @@ class JournalFile:
         return ""
 
     def check_mounted(self) -> None:
-        """A new journal below an empty mount point would be hidden by the next mount.
+        """Refuse a new journal below an empty mount point: the next mount would hide it.
 
         Raises `StoreError` when the journal seems to be on a filesystem that is not mounted now.
         """

@@ -1,4 +1,4 @@
-"""Events that wait in memory for a journal that cannot be written: bounded, in order, numbered."""
+"""Events held in memory during an outage of the journal: bounded, ordered, and resumed later."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -30,13 +30,13 @@ IMPORTANT_KIND_PREFIXES = (
     "journal.",
     "approval.",
 )
-"""What the story of an incident is told from. Everything else is dropped before it."""
+"""Kinds from which an incident is reported. All other kinds are dropped before them."""
 UNIMPORTANT_KINDS = frozenset({"incident.checked", "notice.tried"})
-"""Parts of those that the story can do without."""
+"""Prefixes of such kinds that the report does not need."""
 _NOTICE_SEQ = re.compile(r"(?<=:)(declared|graver|part|resolved|escalated|missed):(\d+)$")
 
 SeqMapping = Callable[[int], int | None]
-"""The number that an event has in the journal, by the one it had in memory; None: it has none."""
+"""The number that an event has in the journal, by its number in memory; None: it has none."""
 
 
 class HeldEvent(NamedTuple):
@@ -46,7 +46,7 @@ class HeldEvent(NamedTuple):
 
 
 class HeldEvents:
-    """Numbers go on after `base`, the newest event that is in the journal."""
+    """Numbers continue after `base`, the newest event that is in the journal."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class HeldEvents:
 
     @property
     def complete(self) -> bool:
-        """Nothing was dropped, so the numbers have no holes."""
+        """Nothing was dropped, so the numbers have no gaps."""
         return not self.dropped_events
 
     def add(self, events: Sequence[Event]) -> range:
@@ -95,7 +95,7 @@ class HeldEvents:
         )
 
     def _drop(self) -> None:
-        """The oldest of what matters least."""
+        """Drop the oldest of the least important events."""
         count = max(len(self.entries) // DROP_DIVISOR, len(self.entries) - self._max_events)
         size = max(self._bytes // DROP_DIVISOR, self._bytes - self._max_bytes)
         gone: set[int] = set()
@@ -118,7 +118,7 @@ def _keep_priority(entry: HeldEvent) -> tuple[bool, int]:
 def matches_filter(
     recorded: JournalRecord, run: str | None, kinds: Sequence[str], since: datetime | None
 ) -> bool:
-    """Whether a reader who asked for these wants it."""
+    """Whether the event matches a reader's filter."""
     event = recorded.event
     return (
         run in (None, event.run)
@@ -136,12 +136,12 @@ def begins_change(event: Event) -> bool:
 
 
 def renumber_references(event: Event, new_seq: SeqMapping) -> Event:
-    """The event with every reference to another event under the number that one has now."""
+    """The event with every reference to another event changed to its new number."""
     changes: dict[str, Any] = {}
     for name in ("alerts", "evidence"):
-        given = getattr(event, name, ())
-        if isinstance(given, tuple) and given and isinstance(given[0], int):
-            known = (new_seq(seq) for seq in given)
+        references = getattr(event, name, ())
+        if isinstance(references, tuple) and references and isinstance(references[0], int):
+            known = (new_seq(seq) for seq in references)
             changes[name] = tuple(seq for seq in known if seq is not None)
     if up_to := getattr(event, "up_to", 0):
         changes["up_to"] = new_seq(up_to) or 0
@@ -153,7 +153,7 @@ def renumber_references(event: Event, new_seq: SeqMapping) -> Event:
 
 
 def _renumber_notice(notice: str, new_seq: SeqMapping) -> str:
-    """Notices are named after the event that they are about: `…:declared:57`."""
+    """Notifications are named after the event that they are about: `…:declared:57`."""
     return _NOTICE_SEQ.sub(lambda its: f"{its[1]}:{new_seq(int(its[2])) or its[2]}", notice)
 
 
@@ -174,7 +174,7 @@ async def resume_journal(
     since: datetime,
     same_file: bool,
 ) -> ResumeResult:
-    """Append what is held in one transaction, and the word that the journal goes on.
+    """Append the held events in one transaction, with an event that the journal has resumed.
 
     `recent` are the last events that were written before: a disk that failed may have lost some of
     them although they were acknowledged, and these are written again first. `same_file`: the file
@@ -190,11 +190,11 @@ async def resume_journal(
     waiting = [*held.entries[:1], *held.entries[1 + len(found) :]]
     first = newest + len(again) + 1
     known = held.entries[1 : 1 + len(found)]
-    places = {each.seq: seq for each, seq in zip(known, found, strict=True)}
-    places |= {each.seq: first + place for place, each in enumerate(waiting)}
+    new_seqs = {each.seq: seq for each, seq in zip(known, found, strict=True)}
+    new_seqs |= {each.seq: first + offset for offset, each in enumerate(waiting)}
 
     def number(seq: int) -> int | None:
-        return places.get(seq, seq if same and seq <= held.base_seq else None)
+        return new_seqs.get(seq, seq if same and seq <= held.base_seq else None)
 
     resumed = JournalResumed(
         run=WATCH_RUN_ID,
@@ -210,7 +210,7 @@ async def resume_journal(
 
 
 def _lost_events(newest: int, base: int, recent: Sequence[JournalRecord]) -> list[Event]:
-    """What was acknowledged and is not in the file; empty unless all of it is known."""
+    """Events that were acknowledged and are not in the file; empty unless all of them are known."""
     found = {each.seq: each.event for each in recent if newest < each.seq <= base}
     events = [event for _, event in sorted(found.items()) if not isinstance(event, UnknownEvent)]
     return events if len(events) == base - newest else []
@@ -219,7 +219,7 @@ def _lost_events(newest: int, base: int, recent: Sequence[JournalRecord]) -> lis
 async def _file_continues(
     store: SqliteJournal, at: int, base: int, recent: Sequence[JournalRecord], same_file: bool
 ) -> bool:
-    """Whether the file ends, or is at `at`, with what we know to be there."""
+    """Whether the file ends, or is at `at`, with the events we know to be there."""
     if not at:
         return True
     known = [each for each in recent if each.seq == at]
@@ -231,9 +231,9 @@ async def _file_continues(
 
 
 async def _seqs_already_written(store: SqliteJournal, held: HeldEvents) -> list[int]:
-    """Numbers of those that are in the file already: written, but nobody could say so.
+    """Numbers of events that are in the file already: written, but not acknowledged.
 
-    The first of the held events says that the journal was interrupted, and is not among them.
+    The first of the held events records the outage itself, and is not among them.
     """
     found: list[int] = []
     waiting = iter(held.entries[1:] if held.base_seq and held.complete else list[HeldEvent]())

@@ -1,4 +1,4 @@
-"""A journal for tests and throwaway runs: same contract as the SQLite one, same test suite."""
+"""A journal in memory for tests and temporary runs, with the contract of the SQLite journal."""
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Looking after a journal file: take its contents elsewhere, make it smaller."""
+"""Export, compaction and status of a journal file."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,12 @@ from hermes.memory.journal.reading import (
     scan_rows,
 )
 from hermes.memory.journal.rows import event_json, hash_text, read_event, row_from_event
-from hermes.memory.journal.sqlite_file import LOCK_TIMEOUT_S, open_existing, schema_version
+from hermes.memory.journal.sqlite_file import (
+    LOCK_TIMEOUT_S,
+    open_existing,
+    schema_version,
+    write_transaction,
+)
 from hermes.memory.journal.writer import insert_rows, notify_followers
 
 KINDS_KEPT_AFTER_DELETION = (
@@ -28,7 +33,7 @@ KINDS_KEPT_AFTER_DELETION = (
     *("approval.answered", "approval.settled", "grant.given", "grant.used", "action.stopped"),
     "audit.signed",
 )
-"""Kinds that outlive a deleted run: what was allowed, by whom, and what it cost."""
+"""Kinds kept of a deleted run: what was allowed, by whom, and what it cost."""
 _DELETED_RUNS_SQL = "SELECT DISTINCT run FROM event WHERE kind = 'run.deleted'"
 
 
@@ -36,25 +41,25 @@ class CompactionResult(Value, kw_only=True, frozen=True):
     bytes_before: int
     bytes_after: int
     purged: int = 0
-    """How many texts left the store."""
+    """How many texts were deleted from the store."""
     deleted: tuple[str, ...] = ()
-    """All runs that were ever deleted, so that what is kept of them elsewhere can go too."""
+    """All runs that were ever deleted, so that copies elsewhere can be deleted too."""
 
 
 def export(path: Path, *, run: str | None = None) -> Iterator[bytes]:
     """Every event, or those of one run, as lines of JSON: `seq`, `kind`, and the `event` itself,
-    or the hash it left behind when it was `purged`."""
+    or its hash when it was `purged`."""
     with open_existing(path) as connection:
         for seq, at, of, kind, purged, body in scan_rows(connection, EVENT_COLUMNS_SQL, run=run):
             rest: dict[str, Any] = {"run": of.decode(), "purged": body.hex()}
             if not purged:
-                read_event(seq, at, of, kind, body)  # what cannot be read is named, not passed on
+                read_event(seq, at, of, kind, body)  # raises for an event that cannot be read
                 rest = {"event": msgspec.Raw(event_json(at, of.decode(), kind.decode(), body))}
             yield msgspec.json.encode({"seq": seq, "kind": kind.decode(), **rest})
 
 
 def compact(path: Path, *, timeout_s: float = LOCK_TIMEOUT_S) -> CompactionResult:
-    """Drop the texts of deleted runs and the space they took, while others may go on working."""
+    """Delete the texts of deleted runs and free their space, while others may continue to work."""
     before = _file_bytes(path)
     with open_existing(path, timeout_s=timeout_s) as connection:
         purged = _purge_deleted_runs(connection)
@@ -76,8 +81,7 @@ def compact(path: Path, *, timeout_s: float = LOCK_TIMEOUT_S) -> CompactionResul
 def _purge_deleted_runs(connection: apsw.Connection) -> int:
     connection.create_scalar_function("hash_text", _hash_body_for_sql, 1, deterministic=True)
     connection.execute("PRAGMA secure_delete=ON")
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with write_transaction(connection):
         if orphans := _unmarked_subagent_runs(connection):
             insert_rows(connection, [row_from_event(RunDeleted(run=run)) for run in orphans])
         connection.execute(
@@ -86,13 +90,7 @@ def _purge_deleted_runs(connection: apsw.Connection) -> int:
             "AND run IN (SELECT run FROM event WHERE kind = 'run.deleted')",
             KINDS_KEPT_AFTER_DELETION,
         )
-        purged = connection.changes()
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-    return purged
+        return connection.changes()
 
 
 def _hash_body_for_sql(*values: Any) -> bytes:
@@ -102,7 +100,7 @@ def _hash_body_for_sql(*values: Any) -> bytes:
 def _unmarked_subagent_runs(connection: apsw.Connection) -> Sequence[str]:
     """Subagents of deleted runs, at any depth, that are not marked as deleted themselves.
 
-    They get their own mark: once the texts are gone nobody could tell whose children they were.
+    They get their own mark: without the texts their parent would be unknown.
     """
     children: dict[str, list[str]] = {}
     for run, parent in connection.execute(
@@ -140,23 +138,23 @@ class StoreStatus(Value, kw_only=True, frozen=True, omit_defaults=False):
 
 
 def read_status(location: Path | str) -> StoreStatus:
-    """Raises `StoreError` when it cannot be reached, or is not there."""
+    """Raises `StoreError` when it cannot be reached, or does not exist."""
     if isinstance(location, str):
-        found: StoreStatus = import_module("hermes.memory.postgres.maintenance").status(location)
+        postgres = import_module("hermes.memory.postgres.maintenance")
+        found: StoreStatus = postgres.read_status(location)
         return found
     started = time.perf_counter()
     with open_existing(location) as connection:
         last = connection.execute("SELECT coalesce(max(seq), 0) FROM event").get
-        away = time.perf_counter() - started
+        round_trip_s = time.perf_counter() - started
         events = connection.execute("SELECT count(*) FROM event").get
         version = schema_version(connection)
-    log = location.with_name(location.name + "-wal")
     return StoreStatus(
         kind="sqlite",
         place=str(location),
         version=version,
         events=events,
         last=last,
-        bytes=sum(file.stat().st_size for file in (location, log) if file.exists()),
-        round_trip_ms=round(away * 1000, 2),
+        bytes=_file_bytes(location),
+        round_trip_ms=round(round_trip_s * 1000, 2),
     )

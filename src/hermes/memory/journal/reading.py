@@ -1,4 +1,4 @@
-"""Reads events in pages: between two pages no transaction is open, so nobody is ever held up."""
+"""Reads events in pages: no transaction is open between two pages, so writers never wait."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from datetime import datetime
@@ -20,14 +20,14 @@ MAX_PAGE_BYTES = 1 << 20
 PURGED_SQL = "(typeof(body) = 'blob' AND length(body) = 32)"
 BODY_SQL = "plain(CAST(body AS BLOB))"
 BODY_JSON_SQL = f"CASE WHEN NOT {PURGED_SQL} THEN CAST({BODY_SQL} AS TEXT) END"
-"""For JSON functions, which choke on anything else."""
+"""For JSON functions, which fail on anything else."""
 
-# Everything as bytes: damaged text must come as far as here, where its number can be named.
+# Everything as bytes: damaged text must be read here, where its number can be reported.
 EVENT_COLUMNS_SQL = f"at, CAST(run AS BLOB), CAST(kind AS BLOB), {PURGED_SQL}, {BODY_SQL}"
 
 
 class EventFilter(NamedTuple):
-    """What a reader asked for."""
+    """The filter of a reader."""
 
     run: str | None = None
     kinds: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ def last_seq(connection: apsw.Connection) -> int:
 
 
 def skip_older(connection: apsw.Connection, after: int, since: int) -> int | None:
-    """The number before the first event that is young enough; None when there is none."""
+    """The number before the first event that is recent enough; None when there is none."""
     first = connection.execute("SELECT min(seq) FROM event WHERE at >= ?", (since,)).get
     return None if first is None else max(after, first - 1)
 
@@ -67,7 +67,8 @@ def fetch_page(connection: apsw.Connection, after: int, want: EventFilter) -> Ev
                 except StoreCorrupt:
                     if not records:
                         raise
-                    return EventPage(records, after)  # first what is whole; the next page says it
+                    # return the intact rows first; the next page raises
+                    return EventPage(records, after)
             after = seq
             count += 1
             size += len(body)
@@ -81,7 +82,8 @@ def fetch_page(connection: apsw.Connection, after: int, want: EventFilter) -> Ev
 def scan_rows(
     connection: apsw.Connection, columns: str, *, run: str | None = None
 ) -> Iterator[tuple[Any, ...]]:
-    """All rows in order, `seq` first; as with `fetch` no transaction lasts longer than a page."""
+    """All rows in order, `seq` first; as with `fetch_page` no transaction lasts longer than a
+    page."""
     after = 0
     where = "seq > ?" if run is None else "seq > ? AND run = ?"
     extra = () if run is None else (run,)
@@ -95,7 +97,7 @@ def scan_rows(
 
 
 def _page_query(after: int, want: EventFilter) -> tuple[str, tuple[Any, ...]]:
-    """One index each; left alone the planner may sort all matches anew for every page."""
+    """One index for each query; without a hint the planner may sort all matches for every page."""
     kinds = want.kinds
     if want.run is not None:
         among = f"AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
@@ -106,7 +108,8 @@ def _page_query(after: int, want: EventFilter) -> tuple[str, tuple[Any, ...]]:
         )
     if not kinds:
         return (
-            f"SELECT seq, {EVENT_COLUMNS_SQL} FROM event WHERE seq > ? ORDER BY seq LIMIT {PAGE_ROWS}",
+            f"SELECT seq, {EVENT_COLUMNS_SQL} FROM event WHERE seq > ? "
+            f"ORDER BY seq LIMIT {PAGE_ROWS}",
             (after,),
         )
     one = "SELECT seq FROM event INDEXED BY event_by_kind WHERE kind = ? AND seq > ?"
@@ -177,9 +180,9 @@ def _run_summary(connection: apsw.Connection, run: str, started: RunStarted) -> 
 def _first_user_text(connection: apsw.Connection, run: str) -> str:
     return str(
         connection.execute(
-            f"SELECT substr({BODY_JSON_SQL} ->> '$.message.text', 1, ?) FROM event INDEXED BY event_by_run "
-            f"WHERE run = ? AND kind = 'message.added' AND {BODY_JSON_SQL} ->> '$.message.role' = 'user' "
-            "ORDER BY seq LIMIT 1",
+            f"SELECT substr({BODY_JSON_SQL} ->> '$.message.text', 1, ?) "
+            "FROM event INDEXED BY event_by_run WHERE run = ? AND kind = 'message.added' "
+            f"AND {BODY_JSON_SQL} ->> '$.message.role' = 'user' ORDER BY seq LIMIT 1",
             (MAX_TASK_CHARS, run),
         ).get
         or ""
@@ -195,11 +198,11 @@ def _event_field(connection: apsw.Connection, seq: int | None, name: str) -> str
 
 
 RunQuery = Callable[[Callable[[Any], Any]], Awaitable[Any]]
-"""Puts a question to a store: it is called with a connection, and its answer comes back."""
+"""Runs a query on a store: it is called with a connection, and its result is returned."""
 
 
 class StoreQueries(NamedTuple):
-    """A store's own way to find out; each takes a connection first."""
+    """The queries of one kind of store; each takes a connection first."""
 
     last: Callable[..., Any]
     skip_older: Callable[..., Any]
@@ -222,7 +225,8 @@ class EventReader:
         kinds: Sequence[str] = (),
         since: datetime | None = None,
     ) -> AsyncIterator[JournalRecord]:
-        """Events in order. Those of a deleted run are left out once a compaction took its texts."""
+        """Events in order. Those of a deleted run are left out once a compaction deleted its
+        texts."""
         want = event_filter(run, kinds, since)
         _, skip_older, fetch, _ = self._queries
         start: int | None = after
@@ -247,8 +251,8 @@ class EventReader:
         return found
 
     async def wait_for_event_after(self, after: int, timeout_s: float) -> bool:
-        """Whether there is an event past `after`; a no comes only when it is time to look again."""
-        stirred = self._wake  # before the look: nothing can slip in between
+        """Whether there is an event after `after`; False only after the poll interval."""
+        stirred = self._wake  # before the query: no event can be missed in between
         if self._newest > after or await self.last() > after:
             return True
         with anyio.move_on_after(timeout_s):
@@ -261,6 +265,6 @@ class EventReader:
         self.wake_waiters()
 
     def wake_waiters(self) -> None:
-        """Let all who wait look again."""
+        """Make all waiting readers query again."""
         self._wake.set()
         self._wake = anyio.Event()

@@ -1,8 +1,8 @@
-"""Reads events straight out of the pages of a damaged file, without trusting what SQLite needs.
+"""Recovers events directly from the pages of a damaged SQLite file.
 
-A table row lies in a leaf page that says where its rows are, so rows can be found page by page
-when the header, the upper parts of the tree or half of the file are gone. What a row is, is told
-by its shape: six columns, the fifth of them a digest of 32 bytes. The format is documented at
+A table row lies in a leaf page that says where its rows are, so rows can be found page by page when
+the header, the upper parts of the tree or half of the file are gone. An event row is recognized by
+its shape: six columns, the fifth of them a digest of 32 bytes. The format is documented at
 sqlite.org/fileformat2.html.
 """
 
@@ -28,7 +28,7 @@ from hermes.memory.journal.sqlite_file import close_without_checkpoint, connect,
 
 _LEAF_PAGE_TYPE = 0x0D
 _VALID_PAGE_SIZES = {1 << power for power in range(9, 17)}
-_DIGEST_SERIAL_TYPE = 12 + 2 * 32  # how a record says "a blob of 32 bytes"
+_DIGEST_SERIAL_TYPE = 12 + 2 * 32  # the serial type of "a blob of 32 bytes"
 _BYTES_BY_INTEGER_TYPE = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8, 8: 0, 9: 0}
 
 
@@ -43,7 +43,7 @@ class RecoveredRow(NamedTuple):
 def recover_rows(path: Path) -> dict[int, RecoveredRow]:
     """All events that can still be read, by number.
 
-    No connection of this process may have the file open: closing the file here would drop the
+    No connection of this process may have the file open: closing the file here would release the
     locks of that connection.
     """
     raw = path.read_bytes() if path.exists() else b""
@@ -54,8 +54,8 @@ def recover_rows(path: Path) -> dict[int, RecoveredRow]:
     found = _rows_in_pages(pages)
     if not wal:
         return dict(sorted(found.items()))
-    # The log is looked at last, on top of the file: its pages are newer. Where one of them is
-    # damaged the older page in the file has had its say.
+    # The log is read last, over the file: its pages are newer. Where one of them is damaged, the
+    # older page in the file has been used.
     for seq, carved in _rows_in_pages(pages | _committed_wal_pages(wal, size)).items():
         if seq not in found or isinstance(carved.row.body, bytes):
             found[seq] = carved
@@ -63,8 +63,8 @@ def recover_rows(path: Path) -> dict[int, RecoveredRow]:
 
 
 def _page_size(raw: bytes, wal: bytes) -> int:
-    told = int.from_bytes(raw[16:18])
-    candidates = (65536 if told == 1 else told, int.from_bytes(wal[8:12]))
+    stored_size = int.from_bytes(raw[16:18])
+    candidates = (65536 if stored_size == 1 else stored_size, int.from_bytes(wal[8:12]))
     return next((size for size in candidates if size in _VALID_PAGE_SIZES), 4096)
 
 
@@ -75,7 +75,7 @@ def _committed_wal_pages(wal: bytes, size: int) -> dict[int, bytes]:
     committed: dict[int, bytes] = {}
     for at in range(32, len(wal) - size - 23, size + 24):
         if wal[at + 8 : at + 16] != salts:
-            break  # left over from an earlier round of the log
+            break  # left over from an earlier cycle of the log
         pages[int.from_bytes(wal[at : at + 4])] = wal[at + 24 : at + 24 + size]
         if int.from_bytes(wal[at + 4 : at + 8]):
             committed |= pages
@@ -109,7 +109,7 @@ def _leaf_cells(page: bytes, start: int, pages: Mapping[int, bytes]) -> Iterator
 def _read_payload(
     page: bytes, offset: int, length: int, pages: Mapping[int, bytes]
 ) -> bytes | None:
-    """The record, gathered from its overflow pages; None when a part is missing."""
+    """The record, collected from its overflow pages; None when a part is missing."""
     usable = len(page)
     if length <= usable - 35:
         return page[offset : offset + length]
@@ -175,7 +175,7 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 class SalvageResult(Value, kw_only=True, frozen=True):
     saved: int
     lost: tuple[tuple[int, int], ...] = ()
-    """First and last number of each stretch that could not be read."""
+    """First and last number of each range that could not be read."""
     doubtful: tuple[int, ...] = ()
     """Readable, and kept, but not what the chain says was written."""
     into: str
@@ -186,8 +186,8 @@ class SalvageResult(Value, kw_only=True, frozen=True):
 def salvage(path: Path, into: Path | None = None) -> SalvageResult:
     """Copy every readable event, under its own number, into a new file.
 
-    Without `into` the new file takes the place of the damaged one, which is kept beside it. All
-    processes that use the journal must have ended. The chain is made anew over what was saved.
+    Without `into` the new file replaces the damaged one, which is kept beside it. All processes
+    that use the journal must have ended. The chain is computed again over the recovered events.
     """
     target = into or path
     if target != path and target.exists():
@@ -214,12 +214,12 @@ def salvage(path: Path, into: Path | None = None) -> SalvageResult:
 
 
 def _highest_seq_given(path: Path) -> int:
-    """The highest number ever given, when the file still says so; refuses a file in use."""
+    """The highest number ever assigned, when the file still has it; refuses a file in use."""
     if not path.exists() or not path.stat().st_size:
         return 0  # SQLite would take an empty file for a new one and delete the log
     connection = connect(path, timeout_s=1.0)
     try:
-        # Exclusive: fails when any process has the file open. Writable schema: look in spite of
+        # Exclusive: fails when any process has the file open. Writable schema: read in spite of
         # damage.
         connection.execute("PRAGMA locking_mode=EXCLUSIVE; PRAGMA writable_schema=ON")
         return int(connection.execute("SELECT max(seq) FROM sqlite_sequence").get or 0)
@@ -257,7 +257,7 @@ def _write_journal(
                 (seq, row.at, row.run, row.kind, digest, body),
             )
         connection.executemany("INSERT INTO gap VALUES(?, ?)", lost)
-        # Numbers are never given twice, not even those of lost events.
+        # Numbers are never assigned twice, not even those of lost events.
         top = max((last for _, last in lost), default=0)
         connection.execute("UPDATE sqlite_sequence SET seq = max(seq, ?)", (top,))
         connection.execute("COMMIT")
@@ -267,12 +267,12 @@ def _write_journal(
 
 
 def _keep_damaged_file(path: Path) -> Path:
-    """Give the damaged file a second name; its own is then taken over in one step."""
+    """Give the damaged file a second name; its own name is then replaced atomically."""
     kept = path.with_name(f"{path.name}.damaged-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}")
     log = path.with_name(path.name + "-wal")
     if path.exists():
         os.link(path, kept)
-    if log.exists():  # beside a new file an old log would be taken for its own
+    if log.exists():  # an old log beside a new file would be taken for its own
         log.rename(kept.with_name(kept.name + "-wal"))
     path.with_name(path.name + "-shm").unlink(missing_ok=True)
     return kept
@@ -280,5 +280,5 @@ def _keep_damaged_file(path: Path) -> Path:
 
 def _breaks_chain(seq: int, event: RecoveredRow, events: Mapping[int, RecoveredRow]) -> bool:
     if seq > 1 and seq - 1 not in events:
-        return False  # nothing to hold it against
+        return False  # nothing to compare with
     return not event.follows(events.get(seq - 1))

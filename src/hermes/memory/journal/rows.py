@@ -1,10 +1,12 @@
-"""Each event carries a digest over all events before it: an edit, a hole or a swap is seen.
+"""Events as rows: columns, compressed bodies and the digest chain.
 
+Each event carries a digest over all events before it, so an edit, a gap or a swap is detected:
 digest = H(digest before ‖ H(body) ‖ kind, run, at). Only the hash of the body goes in, so the text
 of a deleted run can leave the store: its hash stays in its place and the chain still holds.
 
-Whoever can write the file can also compute a new chain, and a cut-off tail leaves a shorter chain
-that is whole. Only signed checkpoints (`sealing`) and a head kept elsewhere find that.
+Anyone who can write the file can also compute a new chain, and a truncated journal has a shorter
+chain that is valid. Only signed checkpoints (`writer.append_checkpoint`) and a head kept elsewhere
+detect that.
 """
 
 import zlib
@@ -20,7 +22,7 @@ from hermes.core.events.base import UnknownEvent
 from hermes.memory.journal.sqlite_errors import REPAIR_HINT
 
 GENESIS_DIGEST = bytes(32)
-"""Stands before the first event."""
+"""The digest before the first event."""
 
 
 def hash_text(text: bytes) -> bytes:
@@ -28,18 +30,18 @@ def hash_text(text: bytes) -> bytes:
 
 
 def chain_digest(previous_digest: bytes, body_hash: bytes, kind: str, run: str, at: int) -> bytes:
-    head = msgspec.json.encode((kind, run, at))  # says where each part ends
+    head = msgspec.json.encode((kind, run, at))  # marks where each part ends
     return sha256(previous_digest + body_hash + head).digest()
 
 
 PACKED_MARK = b"\x01"
 HASH_BYTES = 32
 MIN_PACKED_BYTES = 48
-"""Bytes below which packing costs more than it saves."""
+"""Bytes below which compression costs more than it saves."""
 _LARGE_BODY_BYTES = 1 << 13
 
-# What stands in nearly every body, the most common last. It is part of the format: files that are
-# out there were packed with it, so another one needs another mark.
+# Text that nearly every body contains, the most common last. It is part of the format: existing
+# files were compressed with it, so another one needs another mark.
 _ZLIB_DICTIONARY = (
     b"the and that this with from have not for are was you but all can one will error failed "
     b"timeout connection refused exit code service running restart systemctl status docker "
@@ -59,7 +61,7 @@ _ZLIB_DICTIONARY = (
 
 
 def compress_body(text: str) -> str | bytes:
-    """The body as it is stored: the text itself where packing would not help."""
+    """The body as it is stored: the text itself where compression would not help."""
     data = text.encode()
     if len(data) < MIN_PACKED_BYTES:
         return text
@@ -73,9 +75,9 @@ def compress_body(text: str) -> str | bytes:
 
 
 def decompress_body(*values: Any) -> bytes:
-    """The text of a stored body, as bytes; a hash stays one. Also a function of our SQL.
+    """The text of a stored body, as bytes; a hash stays a hash. Also a function of our SQL.
 
-    What cannot be unpacked is handed on as it is: it is the reader who can name its number.
+    A body that cannot be decompressed is returned as it is: the reader can report its number.
     """
     stored: bytes = values[0]
     if not stored.startswith(PACKED_MARK) or len(stored) == HASH_BYTES:
@@ -111,8 +113,8 @@ def row_from_event(event: Event) -> EventRow:
     try:
         return _build_row(event, fields)
     except UnicodeEncodeError:
-        # Half a surrogate pair, out of a cut or hostile text, has no UTF-8. Losing one character
-        # is better than a run that cannot be written down and so cannot go on.
+        # Half a surrogate pair, from a cut or hostile text, has no UTF-8. Losing one character is
+        # better than a run that cannot be recorded and so cannot continue.
         return _build_row(event, _replace_surrogates(fields))
 
 
@@ -128,7 +130,7 @@ def read_event(seq: int, at: int, run: bytes, kind: bytes, body: bytes) -> Event
 
 
 def event_json(at: int, run: str, kind: str, body: bytes) -> bytes:
-    """The event as JSON, put together again. Raises `ValueError` when the body cannot be one."""
+    """The event as JSON, assembled again. Raises `ValueError` when the body cannot be one."""
     if not body.startswith(b"{"):
         raise ValueError("its body is not a JSON object")
     head = msgspec.json.encode({"kind": kind, "run": run, "at": from_micros(at)})

@@ -1,4 +1,4 @@
-"""What a list of sessions shows of each run."""
+"""The summary of a run in a list of sessions."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -9,7 +9,7 @@ from hermes.core.messages import Value
 from hermes.core.protocols import JournalRecord
 
 MAX_TASK_CHARS = 200
-"""Characters of what was asked first."""
+"""Characters of the first request."""
 
 
 class RunSummary(Value, kw_only=True, frozen=True):
@@ -17,9 +17,9 @@ class RunSummary(Value, kw_only=True, frozen=True):
     origin: RunOrigin
     parent: str = ""
     task: str = ""
-    """What it is about: as it was begun for, else the first words somebody said in it."""
+    """Its task: as given at the start, else the first words of a person."""
     title: str = ""
-    """The last name somebody gave it."""
+    """The last name that it was given."""
     model: str = ""
     started_at: datetime
     last_at: datetime
@@ -54,8 +54,8 @@ def _summary_from_events(started: RunStarted, records: Sequence[JournalRecord]) 
     events = [recorded.event for recorded in records]
     titles = [event.title for event in events if isinstance(event, RunRenamed)]
     models = [event.model for event in events if isinstance(event, ModelSwitched)]
-    said = (event.message for event in events if isinstance(event, MessageAdded))
-    asked = next((message.text for message in said if message.role == "user"), "")
+    messages = (event.message for event in events if isinstance(event, MessageAdded))
+    asked = next((message.text for message in messages if message.role == "user"), "")
     return build_run_summary(
         started,
         task=started.task or asked[:MAX_TASK_CHARS],

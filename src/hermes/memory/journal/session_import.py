@@ -1,6 +1,6 @@
-"""Takes conversations that were held elsewhere into the journal: once, however often it is asked.
+"""Imports conversations from other programs into the journal; repeated imports add nothing.
 
-A message is known by its session and its id. What was appended before a crash is not appended
+A message is identified by its session and its id. What was appended before a crash is not appended
 again, so an import that was cut off is simply started again.
 """
 
@@ -38,10 +38,10 @@ class ImportLine(msgspec.Struct):
 class SessionImportResult(Value, kw_only=True, frozen=True, omit_defaults=False):
     added: int = 0
     known: int = 0
-    """Lines that were here already."""
+    """Lines that had been imported before."""
     rejected: int = 0
     mistakes: tuple[str, ...] = ()
-    """The first rejected lines, with their numbers and why."""
+    """The first rejected lines, with their numbers and reasons."""
     long: int = 0
     """Texts so long that only their beginning and end are indexed."""
     sessions: int = 0
@@ -122,28 +122,28 @@ class _SessionImporter:
 
     def _message(self, line: bytes) -> MessageImported:
         try:
-            given = self._read.decode(line)
+            parsed = self._read.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise ImportLineInvalid(f"{error}; {_LINE_FORMAT_HINT}") from error
-        session = str(given.session).strip()
-        if not session or not given.text.strip():
+        session = str(parsed.session).strip()
+        if not session or not parsed.text.strip():
             raise ImportLineInvalid(
                 f"the {'text' if session else 'session'} is empty; {_LINE_FORMAT_HINT}"
             )
-        own = str(given.id)
-        if not own:  # without an id the words themselves say whether it is known
-            key = msgspec.json.encode((given.speaker, given.at, given.text))
+        own = str(parsed.id)
+        if not own:  # without an id the text itself identifies the message
+            key = msgspec.json.encode((parsed.speaker, parsed.at, parsed.text))
             own = sha256(key).hexdigest()[:16]
         return MessageImported(
             run=session,
-            at=parse_message_time(given.at),
+            at=parse_message_time(parsed.at),
             id=own,
-            speaker=given.speaker,
-            text=given.text,
+            speaker=parsed.speaker,
+            text=parsed.text,
         )
 
     async def _known_message_ids(self, first: MessageImported) -> set[str]:
-        """The ids that are here already; a session that is new begins with its first message."""
+        """The ids that exist already; a new session begins with its first message."""
         await self.flush()
         known: set[str] = set()
         begun = False
@@ -163,7 +163,7 @@ async def _session_events(journal: Journal, run: str) -> AsyncIterator[object]:
 
 
 def parse_message_time(at: str | float | None) -> datetime:
-    """ISO 8601, seconds since 1970, or the way people write a date. Raises `ImportLineInvalid`."""
+    """ISO 8601, seconds since 1970, or common date formats. Raises `ImportLineInvalid`."""
     if at is None or at == "":
         return datetime.now(UTC)
     try:

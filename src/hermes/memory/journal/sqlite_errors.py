@@ -1,4 +1,4 @@
-"""Turns what SQLite and the disk say into our own errors, with what to do next."""
+"""Translates errors of SQLite and the disk into our own errors, with advice."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ _NO_SPACE_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 
 @contextmanager
 def translate_errors(path: Path) -> Iterator[None]:
-    """Errors of the block leave it as `StoreError`."""
+    """Errors of the block are raised as `StoreError`."""
     try:
         yield
     except (apsw.Error, OSError) as error:
@@ -52,9 +52,10 @@ def _store_full_error(path: Path) -> StoreFull:
 
 
 def _disk_is_full(path: Path) -> bool:
-    """A full disk also shows as a plain I/O error, as when the shared memory file cannot grow."""
+    """A full disk can also appear as a plain I/O error, as when the shared memory file cannot
+    grow."""
     try:
-        room = os.statvfs(path.parent)
+        filesystem = os.statvfs(path.parent)
     except OSError:
         return False
-    return room.f_bavail * room.f_frsize < 64 * 1024
+    return filesystem.f_bavail * filesystem.f_frsize < 64 * 1024

@@ -1,4 +1,4 @@
-"""Opens the file the way several processes can share it."""
+"""Opens, creates and migrates the journal file so that several processes can share it."""
 
 import os
 import random
@@ -22,9 +22,8 @@ LOCK_TIMEOUT_S = 10.0
 def connect(
     path: Path, *, timeout_s: float = LOCK_TIMEOUT_S, read_only: bool = False
 ) -> apsw.Connection:
-    """`read_only` leaves no trace: unless another process has the file open, SQLite is told that
-    it cannot change, and so makes neither a log nor a shared memory file beside it.
-    """
+    """`read_only` leaves no trace: unless another process has the file open, it is opened as
+    immutable, and so SQLite creates neither a log nor a shared memory file beside it."""
     name, flags = str(path), apsw.SQLITE_OPEN_READWRITE
     if read_only and not path.with_name(f"{path.name}-wal").exists():
         name, flags = f"{path.absolute().as_uri()}?immutable=1", apsw.SQLITE_OPEN_READONLY
@@ -50,7 +49,7 @@ def _busy_handler(timeout_s: float) -> Callable[[int], bool]:
 
 
 def close_without_checkpoint(connection: apsw.Connection) -> None:
-    """Without SQLite's tidying up: a file that may be damaged stays as it is."""
+    """Without SQLite's cleanup: a file that may be damaged is not changed."""
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     connection.close()
 
@@ -58,7 +57,7 @@ def close_without_checkpoint(connection: apsw.Connection) -> None:
 def check_wal(path: Path) -> None:
     wal = path.with_name(path.name + "-wal")
     if wal.exists() and wal.stat().st_size and (not path.exists() or not path.stat().st_size):
-        # SQLite would take the main file for a new one and throw the log away.
+        # SQLite would take the main file for a new one and delete the log.
         raise StoreCorrupt(
             f"the journal {path} is gone but its log {wal.name} is there; {REPAIR_HINT}"
         )
@@ -70,7 +69,7 @@ def create_file(path: Path) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         # O_EXCL: opening and closing a file that a connection of this process has open would
-        # drop that connection's locks.
+        # release that connection's locks.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:
         return
@@ -107,10 +106,10 @@ MIGRATIONS: Sequence[str] = (
     """,
     "",
 )
-"""Step n leads from version n to n + 1. A step that was released is never changed.
+"""Step n migrates from version n to n + 1. A released step is never changed.
 
-`body` is text, or the 32 bytes of its hash after a purge. `gap` names numbers that a salvage could
-not save. From version 2 on a body may also be packed; see `packing`.
+`body` is text, or the 32 bytes of its hash after a purge. `gap` has the numbers that a salvage
+could not recover. From version 2 on a body may also be compressed; see `rows`.
 """
 
 
@@ -124,7 +123,7 @@ class WritableJournalFile(NamedTuple):
 def open_for_writing(
     path: Path, *, migrations: Sequence[str] = MIGRATIONS, timeout_s: float = LOCK_TIMEOUT_S
 ) -> WritableJournalFile:
-    """Open the journal for writing, made or migrated as needed."""
+    """Open the journal for writing, created or migrated as needed."""
     with translate_errors(path):
         check_wal(path)
         create_file(path)
@@ -146,7 +145,7 @@ def open_for_writing(
 def open_existing(
     path: Path, *, timeout_s: float = LOCK_TIMEOUT_S, read_only: bool = False
 ) -> Iterator[apsw.Connection]:
-    """A connection for looking after a journal that is there; it is not made and not migrated."""
+    """A connection for maintenance of an existing journal; it is neither created nor migrated."""
     with translate_errors(path):
         check_wal(path)
         if not path.exists():
@@ -161,6 +160,19 @@ def open_existing(
             close_without_checkpoint(connection)
 
 
+@contextmanager
+def write_transaction(connection: apsw.Connection) -> Iterator[None]:
+    """Commits the block as one transaction, or rolls it back."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
 def schema_version(connection: apsw.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").get)
 
@@ -173,7 +185,7 @@ def last_seq_and_digest(connection: apsw.Connection) -> tuple[int, bytes] | None
 
 
 def unknown_schema_objects(connection: apsw.Connection) -> list[str]:
-    """Triggers, views, indexes and tables over ours that no step of ours made."""
+    """Triggers, views, indexes and tables on ours that no migration of ours created."""
     listing = "SELECT type || ' ' || name, coalesce(sql, '') FROM sqlite_schema"
     usual = apsw.Connection(":memory:")
     try:
@@ -193,22 +205,15 @@ def unknown_schema_objects(connection: apsw.Connection) -> list[str]:
 def _migrate(connection: apsw.Connection, path: Path, migrations: Sequence[str]) -> Path | None:
     if _checked_version(connection, path, migrations) == len(migrations):
         return None
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        version = _checked_version(
-            connection, path, migrations
-        )  # again: another process may have been faster
+    with write_transaction(connection):
+        # Again: another process may have been faster.
+        version = _checked_version(connection, path, migrations)
         backup = _back_up_file(path, version) if 0 < version < len(migrations) else None
         for step in migrations[version:]:
             connection.execute(step)
         connection.execute(
             f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={len(migrations)}"
         )
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
     return backup
 
 
@@ -226,7 +231,7 @@ def _checked_version(connection: apsw.Connection, path: Path, migrations: Sequen
 
 
 def _back_up_file(path: Path, version: int) -> Path:
-    """Copy the committed state; the caller holds the write lock, so nobody can change it."""
+    """Copy the committed state; the caller holds the write lock, so it cannot change."""
     backup = path.with_name(f"{path.name}.v{version}-{datetime.now(UTC):%Y%m%d-%H%M%S}")
     partial = backup.with_name(backup.name + ".partial")
     partial.unlink(missing_ok=True)

@@ -1,9 +1,9 @@
-"""Hears that another process has written to the journal, without asking all the time.
+"""The journal in a SQLite file, and the watch for commits of other processes.
 
-A writer touches the file's times after each commit, and the kernel tells us (inotify, Linux only).
-Watching the writes to the log itself would be no good: they come before the commit can be seen.
-A writer that dies between commit and touch, or a system without inotify, is noticed by looking
-again after `pause` seconds.
+A writer touches the file's times after each commit, and the kernel notifies us (inotify, Linux
+only). Watching the writes to the log itself would not work: they come before the commit is visible.
+A writer that dies between commit and touch, or a system without inotify, is handled by polling
+every `poll_interval_s` seconds.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ _INOTIFY_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC  # the same numbers as IN_NONBLOCK
 
 
 class CommitWatch:
-    """Inside its block `ring` is called, in the event loop, whenever somebody commits."""
+    """Inside its block the callback runs, in the event loop, whenever a process commits."""
 
     def __init__(self, path: Path, on_commit: Callable[[], None]) -> None:
         self._path = path
@@ -59,7 +59,7 @@ class CommitWatch:
 
     @property
     def poll_interval_s(self) -> float:
-        """Seconds after which a look at the file is due although nothing rang."""
+        """Seconds after which the file is checked although there was no notification."""
         return 0.1 if self._descriptor is None else 1.0
 
     def __enter__(self) -> "CommitWatch":
@@ -79,7 +79,7 @@ class CommitWatch:
     ) -> None:
         self._active_waits -= 1
         if self._active_waits == 0 and self._descriptor is not None:
-            # The descriptor stays open: the kernel folds what nobody reads into one event, while
+            # The descriptor stays open: the kernel merges unread notifications into one, while
             # closing and opening it for every wait costs more than the wait.
             self._loop.remove_reader(self._descriptor)
 
@@ -135,7 +135,7 @@ class SqliteJournal:
     async def open(
         cls, path: Path, *, timeout_s: float = LOCK_TIMEOUT_S, or_read_only: bool = False
     ) -> AsyncGenerator["SqliteJournal | ReadOnlyJournal", None]:
-        """Make, migrate or just open the file. `patience` bounds the wait for other writers.
+        """Create, migrate or open the file. `timeout_s` limits the wait for other writers.
 
         With `or_read_only`, a file that cannot be written is opened for reading only.
         """
@@ -155,34 +155,37 @@ class SqliteJournal:
     async def open_unmanaged(
         cls, path: Path, *, timeout_s: float = LOCK_TIMEOUT_S
     ) -> "SqliteJournal":
-        """Like `open`, for those who close it themselves."""
-        opened = await anyio.to_thread.run_sync(partial(open_for_writing, path, patience=timeout_s))
+        """Like `open`, but the caller closes it."""
+        opening = partial(open_for_writing, path, timeout_s=timeout_s)
+        opened = await anyio.to_thread.run_sync(opening)
         return cls(opened, timeout_s=timeout_s)
 
     async def append(self, *events: Event) -> Sequence[int]:
-        # The place in the order is taken before the first await. A caller that is cancelled while
-        # waiting does not know it, but its events are kept.
+        # The position in the order is taken before the first await. A caller that is cancelled
+        # while waiting does not know it, but its events are kept.
         if not events:
             return range(0)
         return await self._writer.submit([row_from_event(event) for event in events])
 
     async def changed(self, after: int) -> None:
-        with self._commit_watch:  # first the ear, then the look: nothing can slip in between
+        with self._commit_watch:  # watch first, then query: no commit can be missed in between
             while not await self._event_reader.wait_for_event_after(
                 after, self._commit_watch.poll_interval_s
             ):
                 pass
 
-    async def seal(self, sign: Callable[[JournalTip], CheckpointSigned]) -> JournalTip | None:
-        """Put a checkpoint behind everything that any process has written so far."""
-        question = partial(append_checkpoint, self.path, sign, patience=self._timeout_s)
-        sealed = await anyio.to_thread.run_sync(question, limiter=self._threads)
-        if sealed is not None:
-            self._event_reader.set_newest(sealed.seq)
-        return sealed
+    async def append_checkpoint(
+        self, sign: Callable[[JournalTip], CheckpointSigned]
+    ) -> JournalTip | None:
+        """Append a checkpoint after everything that any process has written so far."""
+        question = partial(append_checkpoint, self.path, sign, timeout_s=self._timeout_s)
+        tip = await anyio.to_thread.run_sync(question, limiter=self._threads)
+        if tip is not None:
+            self._event_reader.set_newest(tip.seq)
+        return tip
 
     async def close(self) -> None:
-        """Write what was appended, then let go of the file. Later calls raise `StoreError`."""
+        """Write what was appended, then close the file. Later calls raise `StoreError`."""
         if self._closed:
             return
         self._closed = True
@@ -201,7 +204,7 @@ class SqliteJournal:
 
 
 class ReadOnlyJournal:
-    """The journal of a home that cannot be written: it can be asked, not added to or followed."""
+    """The journal of a home that cannot be written: it can only be read."""
 
     read_only = True
 
@@ -225,7 +228,7 @@ class ReadOnlyJournal:
 
 
 class ReadConnectionPool:
-    """Connections that only read, as many as there were questions at the same time."""
+    """Read-only connections, as many as there were queries at the same time."""
 
     def __init__(self, path: Path, timeout_s: float, *, read_only: bool = False) -> None:
         self._path = path

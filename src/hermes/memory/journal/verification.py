@@ -1,4 +1,4 @@
-"""Is the journal whole? Structure, numbers, chain and every text."""
+"""Verifies a journal or an export: structure, numbers, chain and every text."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
@@ -30,7 +30,7 @@ MAX_LISTED_PROBLEMS = 20
 
 
 EventVisitor = Callable[[int, bytes, object], None]
-"""Is shown each event in order: its number, its digest, and itself, or None when it is purged."""
+"""Called with each event in order: its number, its digest, and itself, or None when purged."""
 
 
 class VerificationReport(Value, kw_only=True, frozen=True):
@@ -38,13 +38,13 @@ class VerificationReport(Value, kw_only=True, frozen=True):
     events: int = 0
     last: int = 0
     purged: int = 0
-    """Texts that left the store because their run was deleted."""
+    """Texts that were deleted because their run was deleted."""
     gaps: tuple[tuple[int, int], ...] = ()
-    """Numbers that an earlier salvage could not save; known, and so no fault."""
+    """Numbers that an earlier salvage could not recover; known, and so no fault."""
     problems: tuple[str, ...] = ()
     first_broken: int | None = None
     salvageable: int | None = None
-    """How many events a salvage would keep; counted only when something is wrong."""
+    """How many events a salvage would recover; counted only when something is wrong."""
 
     @property
     def ok(self) -> bool:
@@ -54,11 +54,11 @@ class VerificationReport(Value, kw_only=True, frozen=True):
 def verify(
     path: Path, *, visitor: EventVisitor | None = None, read_only: bool = False
 ) -> VerificationReport:
-    """Look at everything and change nothing. Raises `StoreError` only when it cannot look.
+    """Check everything and change nothing. Raises `StoreError` only when it cannot be read.
 
-    Others may go on writing meanwhile; see `carve` for what a damaged file asks of this process.
-    Whoever wants to `see` the events is not told what could be saved. `read_only` does not even
-    leave SQLite's companion files behind, but a writer that starts meanwhile can look like damage.
+    Others may continue to write; see `recover_rows` for the limits with a damaged file. With a
+    `visitor` the report does not count what could be recovered. `read_only` does not even create
+    SQLite's companion files, but a writer that starts meanwhile can look like damage.
     """
     try:
         with open_existing(path, read_only=read_only) as connection:
@@ -108,7 +108,7 @@ def _check_journal(
 class _CheckedRow(NamedTuple):
     seq: int
     has_unexpected_types: bool
-    """Not of the types we write: a query may pass it by although it reads the same."""
+    """Not of the types we write: a query may miss it although it reads the same."""
     digest: bytes
     at: int
     run: bytes
@@ -125,8 +125,8 @@ _UNEXPECTED_TYPES_SQL = (
 def _find_faults(
     connection: apsw.Connection, gaps: dict[int, int], visitor: EventVisitor | None
 ) -> Iterator[tuple[int, str]]:
-    # Asked before the walk: others may go on writing behind its end.
-    given = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'event'").get or 0
+    # Read before the rows: others may continue to append.
+    last_given = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'event'").get or 0
     if hidden := connection.execute("SELECT min(seq) FROM event WHERE seq < 1").get:
         yield hidden, f"there is an event with the number {hidden}, which is never given"
     deleted = set[str]()
@@ -147,8 +147,8 @@ def _find_faults(
         if visitor is not None:
             visitor(seq, stored.digest, event)
         before, expected = stored.digest, gaps.get(seq + 1, seq) + 1
-    if given >= expected:
-        yield expected, f"the newest events, {expected} to {given}, are missing"
+    if last_given >= expected:
+        yield expected, f"the newest events, {expected} to {last_given}, are missing"
 
 
 def _row_problems(
@@ -190,7 +190,7 @@ class ExportLine(Value, kw_only=True, frozen=True):
     run: str = ""
     at: int = 0
     hash: str = ""
-    """Of the text that is left out; then kind, run and time stand beside it."""
+    """Hash of the text that is left out; then kind, run and time are beside it."""
     shown: msgspec.Raw = NO_JSON
 
 
@@ -208,7 +208,7 @@ class ExportRow(NamedTuple):
 def export_lines(
     path: Path, kinds: Collection[str] | None = None, clean: EventCleaner | None = None
 ) -> Iterator[bytes]:
-    """Every event; of those of other kinds than `kinds` only the hash."""
+    """Every event; of other kinds than `kinds` only the hash."""
     with open_existing(path) as connection:
         for row in scan_rows(connection, f"digest, {EVENT_COLUMNS_SQL}"):
             yield export_line(ExportRow._make(row), kinds, clean)
@@ -241,7 +241,7 @@ def export_line(
 def verify_export_lines(
     lines: Iterable[bytes], *, name: str, visitor: EventVisitor
 ) -> VerificationReport:
-    """As `verification.verify` does with a journal."""
+    """Verifies an export as `verify` does a journal."""
     faults: list[tuple[int, str]] = []
     before, count, expected = GENESIS_DIGEST, 0, 1
     for number, text in enumerate(lines, start=1):
@@ -272,7 +272,7 @@ def verify_export_lines(
 
 
 def _chain_parts(line: ExportLine) -> tuple[tuple[bytes, str, str, int], object]:
-    """What the chain is made of, and the event if it is there."""
+    """The inputs of the chain, and the event if it is there."""
     if line.event == NO_JSON:
         hashed = bytes.fromhex(line.hash)
         if len(hashed) != 32:

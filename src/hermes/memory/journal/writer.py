@@ -1,4 +1,4 @@
-"""The one thread of a process that writes; what waits at the same time is committed together."""
+"""The writer thread of a process; appends that wait at the same time are committed together."""
 
 import asyncio
 import os
@@ -31,18 +31,19 @@ from hermes.memory.journal.sqlite_file import (
     last_seq_and_digest,
     open_existing,
     schema_version,
+    write_transaction,
 )
 
 MAX_TRANSACTION_EVENTS = 512
-"""Events that one transaction may hold before others get their turn."""
+"""Events that one transaction may contain before others get their turn."""
 
 MIN_SPARE_BYTES = 16 * 1024 * 1024
-"""With so much free space the log may grow to its usual size."""
+"""With this much free space the log may grow to its usual size."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PendingAppend:
-    """One `append` on its way: all of its rows are kept, or none."""
+    """One `append`: all of its rows are kept, or none."""
 
     rows: Sequence[EventRow]
     numbers: asyncio.Future[range]
@@ -59,13 +60,13 @@ class SqliteWriter:
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[PendingAppend | None] = SimpleQueue()
         self._closed = self._disk_was_full = False
-        # A daemon: a process that forgets to close still ends, and loses only what nobody was
-        # told is kept.
+        # A daemon: a process that forgets to close still ends, and loses only unacknowledged
+        # events.
         self._thread = Thread(target=self._write_loop, name="journal-writer", daemon=True)
         self._thread.start()
 
     def submit(self, rows: Sequence[EventRow]) -> asyncio.Future[range]:
-        """Take a place in the order of writing, at once."""
+        """Take a position in the order of writing, at once."""
         if self._closed:
             raise StoreError("the journal is closed; nothing more can be written")
         ticket = PendingAppend(rows, self._loop.create_future())
@@ -92,7 +93,7 @@ class SqliteWriter:
                 self._resolve_later(tickets, outcome)
         except BaseException as error:
             self._closed = True
-            while tickets:  # nobody may wait for ever
+            while tickets:  # no caller may wait forever
                 self._resolve_later(
                     tickets, StoreError(f"the journal's writer broke down: {error!r}")
                 )
@@ -121,22 +122,19 @@ class SqliteWriter:
         durable = any(row.kind in DURABLE_KINDS for row in rows)
         connection = self._connection
         connection.execute("PRAGMA synchronous=" + ("FULL" if durable else "NORMAL"))
-        connection.execute("BEGIN IMMEDIATE")
         try:
-            if schema_version(connection) != self._version:
-                raise StoreTooNew(f"a later Hermes has migrated {self._path}; start this one again")
-            first = insert_rows(connection, rows)
-            connection.execute("COMMIT")
-        except BaseException as error:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            self._disk_was_full = self._disk_was_full or isinstance(
-                error, apsw.FullError | apsw.IOError
-            )
+            with write_transaction(connection):
+                if schema_version(connection) != self._version:
+                    raise StoreTooNew(
+                        f"a later Hermes has migrated {self._path}; start this one again"
+                    )
+                first = insert_rows(connection, rows)
+        except (apsw.FullError, apsw.IOError):
+            self._disk_was_full = True
             raise
         if self._disk_was_full:
             self._save_space()
-        with suppress(OSError):  # it is committed: a failure here must not have it written again
+        with suppress(OSError):  # it is committed: a failure here must not cause a second write
             notify_followers(self._path)
         self._check_file_unchanged()
         numbers = []
@@ -146,8 +144,8 @@ class SqliteWriter:
         return numbers
 
     def _save_space(self) -> None:
-        """On a disk that was full a moment ago: the log begins anew after a checkpoint, in blocks
-        that it has already, instead of growing to several megabytes."""
+        """On a disk that was full a moment ago: the log restarts after a checkpoint, in blocks
+        that it already has, instead of growing to several megabytes."""
         with suppress(apsw.Error):
             self._connection.wal_checkpoint()
         with suppress(OSError):
@@ -155,12 +153,13 @@ class SqliteWriter:
             self._disk_was_full = disk.f_bavail * disk.f_frsize < MIN_SPARE_BYTES
 
     def _check_file_unchanged(self) -> None:
-        """What went into a file that was removed or replaced is not kept: do not acknowledge it."""
+        """Events in a file that was removed or replaced are lost: do not acknowledge them."""
         if _file_identity(self._path) != self._file:
             raise StoreError(f"the journal {self._path} was replaced while in use; start again")
 
     def _close(self) -> None:
-        """The last connection to leave removes the log by its name, which may be another's now."""
+        """The last connection to close removes the log by its name, which may be another file's
+        now."""
         try:
             ours = _file_identity(self._path) == self._file
         except OSError:
@@ -173,7 +172,7 @@ class SqliteWriter:
     def _resolve_later(
         self, tickets: Sequence[PendingAppend], outcome: list[range] | StoreError
     ) -> None:
-        with suppress(RuntimeError):  # the event loop is gone, and everyone who waited with it
+        with suppress(RuntimeError):  # the event loop is gone, and all waiting callers with it
             self._loop.call_soon_threadsafe(self._set_results, tickets, outcome)
 
     def _set_results(
@@ -193,7 +192,7 @@ class SqliteWriter:
 
 
 def insert_rows(connection: apsw.Connection, rows: Sequence[EventRow]) -> int:
-    """Append to the chain inside the caller's transaction; the first number is returned."""
+    """Append to the chain inside the caller's transaction; returns the first number."""
     newest = last_seq_and_digest(connection)
     digest = newest[1] if newest else GENESIS_DIGEST
     linked = []
@@ -208,7 +207,7 @@ def insert_rows(connection: apsw.Connection, rows: Sequence[EventRow]) -> int:
 
 
 def notify_followers(path: Path) -> None:
-    """After a commit: wake those who follow the journal in other processes; see `watch`."""
+    """After a commit: wake followers of the journal in other processes; see `CommitWatch`."""
     os.utime(path)
 
 
@@ -231,20 +230,14 @@ def append_checkpoint(
 ) -> JournalTip | None:
     """The new end, which is the checkpoint itself; None when there was nothing new to sign."""
     with open_existing(path, timeout_s=timeout_s) as connection:
-        # On the disk before anybody is told: a head that knows more than the journal after a
-        # power cut would look like a journal that was cut off.
+        # On the disk before it is reported: a head that knows more than the journal after a power
+        # cut would look like a truncated journal.
         connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            sealed = _append_checkpoint(connection, sign)
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-        if sealed is not None:
+        with write_transaction(connection):
+            tip = _append_checkpoint(connection, sign)
+        if tip is not None:
             notify_followers(path)
-        return sealed
+        return tip
 
 
 def _append_checkpoint(

@@ -1,1 +1,1 @@
-"""MEMORY.md and USER.md: the small core of memory that every session begins with."""
+"""MEMORY.md and USER.md: the short notes that every session begins with."""

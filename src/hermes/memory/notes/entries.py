@@ -1,4 +1,4 @@
-"""A note file as a person writes it, cut into entries and put together again without a loss."""
+"""Splits a note file into entries and joins them again without loss."""
 
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -18,7 +18,7 @@ class NoteBlock(Value, frozen=True):
 
     @property
     def entry(self) -> str:
-        """What it says; empty for headings and rules."""
+        """Its text; empty for headings and rules."""
         if _SEPARATOR.match(self.raw):
             return ""
         return " ".join(_ENTRY_START.sub("", self.raw.strip(), count=1).split())
@@ -66,7 +66,7 @@ class NoteEdit(Value, kw_only=True, frozen=True):
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     moved_out: tuple[str, ...] = ()
-    """Entries that had to make room."""
+    """Entries that were removed for lack of space."""
     message: str = ""
 
 
@@ -85,12 +85,12 @@ def replace_entry(current: str, last_seen: Sequence[str], old: str, entry: str) 
     meant = _find_entry(entry_texts(blocks), last_seen, old)
     if meant not in entry_texts(blocks):
         marked = f"{entry} {CONFLICT_MARK}"
-        said = (
+        message = (
             "a person changed or removed that entry meanwhile: theirs stays, yours was added "
             "beside it with a mark for them"
         )
         return NoteEdit(
-            text=render_blocks(append_entry(blocks, marked)), added=(marked,), message=said
+            text=render_blocks(append_entry(blocks, marked)), added=(marked,), message=message
         )
     new = [NoteBlock(f"- {entry}\n") if block.entry == meant else block for block in blocks]
     return NoteEdit(text=render_blocks(new), added=(entry,), removed=(meant,), message="replaced")
@@ -114,7 +114,7 @@ def fit_to_limit(
     agent_entries: Collection[str] = (),
     usefulness: Callable[[str], float] = lambda entry: 0.0,
 ) -> NoteEdit:
-    """Within the limit: the least useful entry makes room, the agent's own before a person's."""
+    """Within the limit: the least useful entry is removed, the agent's own before a person's."""
     blocks = list(parse_blocks(changed.text))
     moved: list[str] = []
     while len(render_blocks(blocks).strip()) > limit:
@@ -138,24 +138,24 @@ def fit_to_limit(
 
 
 def _has_entry(blocks: Sequence[NoteBlock], entry: str) -> bool:
-    said = split_words(entry)
-    return any(split_words(known) == said for known in entry_texts(blocks))
+    words = split_words(entry)
+    return any(split_words(known) == words for known in entry_texts(blocks))
 
 
 def _find_entry(current: Sequence[str], last_seen: Sequence[str], old: str) -> str:
-    """The one entry that holds these words, now or as the agent last saw it."""
+    """The one entry with these words, now or as the agent last saw it."""
     if not old.strip():
         raise ToolError("old_text is needed: some words of the entry that is meant")
     wanted = " ".join(old.split())
-    # What the agent saw comes first: in what a person made of it, its words may mean another.
+    # What the agent saw comes first: after a person's edit, the words may mean another entry.
     found = [entry for entry in last_seen if wanted in entry]
     found = found or [entry for entry in current if wanted in entry]
     if len(found) > 1:
         found = [entry for entry in found if entry in current] or found
     if not found:
-        there = "\n".join(f"- {entry}" for entry in current) or "(nothing)"
-        raise ToolError(f"no entry holds {old!r}; there are:\n{there}")
+        existing = "\n".join(f"- {entry}" for entry in current) or "(nothing)"
+        raise ToolError(f"no entry holds {old!r}; there are:\n{existing}")
     if len(found) > 1:
         listed = "\n".join(f"- {entry}" for entry in found)
-        raise ToolError(f"{old!r} stands in several entries; say more of it:\n{listed}")
+        raise ToolError(f"{old!r} occurs in several entries; give more of its text:\n{listed}")
     return found[0]

@@ -1,4 +1,4 @@
-"""Reads and writes a note file that a person may be editing at the very same time."""
+"""Reads and writes a note file that a person may be editing at the same time."""
 
 import fcntl
 import hashlib
@@ -19,11 +19,11 @@ _MAX_WRITE_ATTEMPTS = 20
 class NoteText(Value, frozen=True):
     text: str = ""
     problem: str = ""
-    """Why there is no text, for a person; empty also when there simply is no file."""
+    """Why there is no text, for a person; empty also when there is no file."""
 
 
 def read_note(path: Path) -> NoteText:
-    """Never raises and never waits: a start goes on without a file that cannot be read."""
+    """Never raises and never waits: a session starts without a file that cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -52,12 +52,12 @@ def note_digest(text: str) -> str:
 
 
 def rewrite_note(path: Path, change: Callable[[str], str]) -> tuple[str, str]:
-    """Replace the file by what `change` makes of it; its text before and after.
+    """Replace the file by the result of `change`; returns its text before and after.
 
-    Nobody who reads it sees half of it. When a person saves in between, `change` is asked again
-    about what they saved. Raises `StoreError`.
+    No reader sees half of it. When a person saves in between, `change` is called again with what
+    they saved. Raises `StoreError`.
     """
-    real = path.resolve()  # a link into a folder of dotfiles stays one
+    real = path.resolve()  # a link into a folder of dotfiles stays a link
     try:
         with _exclusive_lock(path):
             for _ in range(_MAX_WRITE_ATTEMPTS):
@@ -67,7 +67,7 @@ def rewrite_note(path: Path, change: Callable[[str], str]) -> tuple[str, str]:
                     return before, after
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror}") from error
-    raise StoreError(f"{path} is being changed all the time by somebody else; try again")
+    raise StoreError(f"{path} is being changed by another program all the time; try again")
 
 
 def _read_current(path: Path) -> str:
@@ -78,7 +78,7 @@ def _read_current(path: Path) -> str:
 
 
 def _replace_if_unchanged(path: Path, before: str, after: str) -> bool:
-    """False when somebody else wrote the file since it was read."""
+    """False when the file was written by others since it was read."""
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
     try:
@@ -97,7 +97,7 @@ def _replace_if_unchanged(path: Path, before: str, after: str) -> bool:
 
 @contextmanager
 def _exclusive_lock(path: Path) -> Iterator[None]:
-    """One Hermes at a time; a person's editor asks nobody, hence the look before the swap."""
+    """One Hermes at a time; a person's editor takes no lock, hence the check before the swap."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = path.with_name(f".{path.name}.lock")
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -1,4 +1,5 @@
-"""The agent's own hand on MEMORY.md and USER.md: within bounds, beside a person, nothing lost."""
+"""The agent's access to MEMORY.md and USER.md: within limits, and without losing a person's
+edits."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -10,6 +11,7 @@ import anyio.to_thread
 from hermes.core.errors import ToolError
 from hermes.core.events.memory import NoteChanged
 from hermes.core.events.tools import ToolFinished
+from hermes.core.foreign_text import strip_hidden_characters
 from hermes.core.knowledge import NoteAction, NoteTarget
 from hermes.core.protocols import Journal
 from hermes.memory.facts.fact import MAX_FACT_CHARS, FactCandidate, one_line
@@ -17,7 +19,6 @@ from hermes.memory.facts.prompt_injection import (
     is_imperative,
     is_takeover_attempt,
     repeats_source,
-    strip_hidden_characters,
 )
 from hermes.memory.facts.recorder import FactRecorder
 from hermes.memory.notes import entries, files
@@ -33,7 +34,7 @@ MAX_COMPARED_CHARS = 400_000
 
 
 class AgentNotes:
-    """Fulfils `core.remembering.KeepsNotes`."""
+    """Fulfils `core.knowledge.KeepsNotes`."""
 
     def __init__(
         self,
@@ -51,7 +52,7 @@ class AgentNotes:
         self._last_seen: dict[NoteTarget, list[str]] = {}
 
     def read(self, target: NoteTarget) -> files.NoteText:
-        """The file as it is; from now on that is what the agent has seen."""
+        """The file as it is now; from now on that is what the agent has seen."""
         note = files.read_note(self._home / NOTE_FILE_NAMES[target])
         self._last_seen[target] = entry_texts(parse_blocks(note.text))
         return note
@@ -71,16 +72,16 @@ class AgentNotes:
             self.read(target)
         changed = await self._rewrite(action, target, entry, old_text)
         await self._record(run, target, changed)
-        said = changed.message
+        message = changed.message
         if changed.moved_out:
             moved = "; ".join(changed.moved_out)
-            said += (
+            message += (
                 f". To make room these went to long-term memory, where recall finds them: {moved}"
             )
-        return self._render(target, changed.text, f"{said}:")
+        return self._render(target, changed.text, f"{message}:")
 
     async def _refusal(self, run: str, entry: str) -> str:
-        """Why an entry may not stand where every later session would go by it."""
+        """Why an entry may not be in the notes, which every later session follows."""
         if not entry:
             raise ToolError("content is needed: one short sentence worth knowing in every session")
         borrowed = is_imperative(entry) and repeats_source(entry, await self._tool_outputs(run))
@@ -99,7 +100,7 @@ class AgentNotes:
     async def _rewrite(
         self, action: NoteAction, target: NoteTarget, entry: str, old: str
     ) -> NoteEdit:
-        path, seen = self._home / NOTE_FILE_NAMES[target], self._last_seen[target]
+        path, last_seen = self._home / NOTE_FILE_NAMES[target], self._last_seen[target]
         own = await self._agent_entries(NOTE_FILE_NAMES[target])
         worth = await self._entry_usefulness(entry_texts(parse_blocks(files.read_note(path).text)))
         latest: list[NoteEdit] = []
@@ -108,9 +109,9 @@ class AgentNotes:
             if action == "add":
                 changed = entries.add_entry(current, entry)
             elif action == "replace":
-                changed = entries.replace_entry(current, seen, old, entry)
+                changed = entries.replace_entry(current, last_seen, old, entry)
             else:
-                changed = entries.remove_entry(current, seen, old)
+                changed = entries.remove_entry(current, last_seen, old)
             if changed.added:
                 limit = self._limits[target]
                 changed = entries.fit_to_limit(
@@ -158,7 +159,7 @@ class AgentNotes:
         return own
 
     async def _entry_usefulness(self, note_entries: list[str]) -> dict[str, float]:
-        """How much an entry was of use: how often what it says was seen or helped elsewhere."""
+        """How useful an entry was: how often its content was found or helped elsewhere."""
         worth: dict[str, float] = {}
         for entry in note_entries:
             for fact in await self._facts.facts.like(entry, limit=1):
@@ -175,5 +176,5 @@ class AgentNotes:
     def _render(self, target: NoteTarget, text: str, headline: str) -> str:
         size, limit = len(text.strip()), self._limits[target]
         listed = "\n".join(f"- {entry}" for entry in entry_texts(parse_blocks(text))) or "(empty)"
-        head = f"{headline}\n{NOTE_FILE_NAMES[target]} [{round(100 * size / limit)}% — {size:,}/{limit:,}]"
-        return f"{head}\n{listed}"
+        used = f"{round(100 * size / limit)}% — {size:,}/{limit:,}"
+        return f"{headline}\n{NOTE_FILE_NAMES[target]} [{used}]\n{listed}"

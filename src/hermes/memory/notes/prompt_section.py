@@ -1,10 +1,11 @@
-"""The notes as the prompt shows them: bounded, plainly marked, without what hides or commands."""
+"""The notes in the prompt: limited, marked, without hidden or commanding text."""
 
 from collections.abc import Sequence
 
+from hermes.core.foreign_text import strip_hidden_characters
 from hermes.core.knowledge import NOTES_HEADING as HEAD
 from hermes.core.messages import Value
-from hermes.memory.facts.prompt_injection import is_takeover_attempt, strip_hidden_characters
+from hermes.memory.facts.prompt_injection import is_takeover_attempt
 from hermes.memory.notes.entries import entry_texts, parse_blocks
 
 _FILE_TITLES = {"MEMORY.md": "MEMORY (what you noted)", "USER.md": "USER (about the person)"}
@@ -16,16 +17,16 @@ class NotesSection(Value, frozen=True):
 
 
 def render_section(notes: Sequence[tuple[str, str, int]], tokens: int) -> NotesSection:
-    """Name, text and limit of each file; nothing when none of them says anything."""
+    """Name, text and limit of each file; nothing when none of them has content."""
     parts: list[str] = []
     warnings: list[str] = []
     for name, text, limit in notes:
-        kept, told = _entries_within_limit(
+        kept, problems = _entries_within_limit(
             name, entry_texts(parse_blocks(strip_hidden_characters(text))), limit
         )
-        warnings += told
-        room = tokens - estimate_tokens("\n".join((HEAD, *parts)))
-        shown = _entries_within_tokens(kept, room - 30)
+        warnings += problems
+        left = tokens - estimate_tokens("\n".join((HEAD, *parts)))
+        shown = _entries_within_tokens(kept, left - 30)
         if len(shown) < len(kept):
             warnings.append(f"{name}: {len(kept) - len(shown)} entries are over the token budget")
         if shown:
@@ -37,7 +38,8 @@ def render_section(notes: Sequence[tuple[str, str, int]], tokens: int) -> NotesS
 
 
 def estimate_tokens(text: str) -> int:
-    """On the high side for every script: about three letters a token, one a wide character."""
+    """A high estimate for every script: about three letters per token, one wide character per
+    token."""
     plain = sum(char < "\u0250" for char in text)
     return round(plain / 3.2) + len(text) - plain
 
@@ -50,13 +52,13 @@ def _entries_within_limit(
     if len(calm) < len(found):
         warnings.append(
             f"{name}: {len(found) - len(calm)} entries try to give the agent orders over its "
-            "rules and are not shown to it; look at them"
+            "rules and are not shown to it; check them"
         )
     kept: list[str] = []
-    room = limit
+    remaining = limit
     for entry in calm:
-        room -= len(entry) + 3
-        if room < 0:
+        remaining -= len(entry) + 3
+        if remaining < 0:
             left = len(calm) - len(kept)
             warnings.append(f"{name}: {left} entries are over its {limit:,} characters; shorten it")
             break

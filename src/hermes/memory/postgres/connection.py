@@ -1,4 +1,4 @@
-"""Opens connections the way a store wants them: bounded waits, nothing half-written."""
+"""Opens connections with limited waits and nothing half-written, and translates errors."""
 
 import os
 import socket
@@ -20,17 +20,17 @@ SESSION_SETTINGS_SQL: LiteralString = (
     "SELECT set_config('lock_timeout', %(lock)s, false),"
     " set_config('statement_timeout', %(statement)s, false),"
     " set_config('idle_in_transaction_session_timeout', '60s', false),"
-    # Acknowledged means on disk, whatever the server does by default. With 'off' a crash of the
-    # server would take numbers back that others have already seen.
+    # Acknowledged means on disk, whatever the server's default is. With 'off' a crash of the server
+    # would take back numbers that others have already seen.
     " set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') ="
     " 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)"
 )
 
 
 def connection_parameters(url: str, timeout_s: float = SERVER_TIMEOUT_S) -> dict[str, Any]:
-    """What libpq is told. A host that died without a word is noticed by keep-alives."""
+    """The parameters for libpq. A dead host is noticed by keep-alives."""
     try:
-        given = conninfo_to_dict(libpq_url(url))
+        parameters = conninfo_to_dict(libpq_url(url))
     except psycopg.Error:  # its text may repeat the password
         raise SettingsError(
             "store.url (MEMORY_DB_URL) cannot be read: special characters in the password must be "
@@ -41,21 +41,21 @@ def connection_parameters(url: str, timeout_s: float = SERVER_TIMEOUT_S) -> dict
         "keepalives_idle": 20,
         "keepalives_interval": 5,
         "keepalives_count": 3,
-        **given,
+        **parameters,
         "client_encoding": "utf8",
         "application_name": f"hermes {socket.gethostname()}:{os.getpid()}"[:63],
     }
 
 
 def timeout_settings(timeout_s: float | None) -> dict[str, str]:
-    """For `GREETING`: the server gives up a little before we do, so that its words arrive."""
+    """The server gives up a little before we do, so that its error arrives."""
     if timeout_s is None:
         return {"lock": "10s", "statement": "0"}
     return {"lock": f"{timeout_s * 800:.0f}ms", "statement": f"{timeout_s * 900:.0f}ms"}
 
 
 def connect(url: str, *, timeout_s: float | None = None) -> psycopg.Connection[Any]:
-    """For looking after the store. Without `patience` a statement may take as long as it takes."""
+    """For maintenance. Without `timeout_s` a statement may take any time."""
     connection = psycopg.connect(
         **connection_parameters(url, timeout_s or SERVER_TIMEOUT_S), autocommit=True
     )
@@ -85,7 +85,7 @@ TOO_NEW_SQLSTATE = "HM001"
 
 @contextmanager
 def translate_errors(url: str) -> Iterator[None]:
-    """Errors of the block leave it as `StoreError`."""
+    """Errors of the block are raised as `StoreError`."""
     try:
         yield
     except psycopg.Error as error:
@@ -93,56 +93,58 @@ def translate_errors(url: str) -> Iterator[None]:
 
 
 def translate_error(error: BaseException, url: str) -> StoreError:
-    place = without_password(url)
+    location = without_password(url)
     match error:
         case errors.ReadOnlySqlTransaction():
             return read_only_error(url)
         case errors.DiskFull() | errors.OutOfMemory():
             return StoreFull(
-                f"no space left on the server of {place}; nothing that was acknowledged is lost, "
-                "free some space there and try again"
+                f"no space left on the server of {location}; nothing that was acknowledged is "
+                "lost, free some space there and try again"
             )
         case errors.DataCorrupted() | errors.IndexCorrupted():
             return StoreCorrupt(
-                f"the server says that {place} is damaged ({_first_line(error)}); restore it from a "
-                "backup of the database"
+                f"the server says that {location} is damaged ({_first_line(error)}); restore it "
+                "from a backup of the database"
             )
         case errors.LockNotAvailable():
             return StoreError(
-                f"another process kept the journal in {place} locked for too long; see "
+                f"another process kept the journal in {location} locked for too long; see "
                 "pg_stat_activity for who holds it, and try again"
             )
         case errors.QueryCanceled():
             return StoreError(
-                f"the server of {place} was too slow and the question was given up; raise "
+                f"the server of {location} was too slow and the question was given up; raise "
                 "store.patience, or see what keeps it busy"
             )
         case errors.InsufficientPrivilege():
             return StoreError(
-                f"this user may not do that in {place} ({_first_line(error)}); grant it, or let the "
-                "owner of the database run `hermes store status` once"
+                f"this user may not do that in {location} ({_first_line(error)}); grant it, or let "
+                "the owner of the database run `hermes store status` once"
             )
         case errors.UndefinedTable() | errors.InvalidSchemaName() | errors.UndefinedFunction():
-            return StoreError(f"the tables of Hermes are gone from {place}; start again")
+            return StoreError(f"the tables of Hermes are gone from {location}; start again")
         case psycopg.Error(sqlstate=sqlstate) if sqlstate == TOO_NEW_SQLSTATE:
-            return StoreTooNew(f"a later Hermes has migrated {place}; start this one again")
+            return StoreTooNew(f"a later Hermes has migrated {location}; start this one again")
         case psycopg.OperationalError() | psycopg.InterfaceError() | TimeoutError() | OSError():
             return server_unreachable_error(error, url)
-    return StoreError(f"the journal in {place} could not be read or written: {_first_line(error)}")
+    return StoreError(
+        f"the journal in {location} could not be read or written: {_first_line(error)}"
+    )
 
 
 def server_unreachable_error(error: BaseException, url: str) -> StoreError:
     return StoreError(
-        f"the PostgreSQL server at {host_and_port(url)} cannot be used: {_first_line(error)}. Nothing that was "
-        "acknowledged is lost; see that it runs and that store.url (MEMORY_DB_URL) names it, then "
-        "try again"
+        f"the PostgreSQL server at {host_and_port(url)} cannot be used: {_first_line(error)}. "
+        "Nothing that was acknowledged is lost; see that it runs and that store.url "
+        "(MEMORY_DB_URL) names it, then try again"
     )
 
 
 def read_only_error(url: str) -> StoreError:
     return StoreError(
-        f"the PostgreSQL server of {without_password(url)} is read-only, perhaps a standby; let store.url "
-        "(MEMORY_DB_URL) name the primary"
+        f"the PostgreSQL server of {without_password(url)} is read-only, perhaps a standby; let "
+        "store.url (MEMORY_DB_URL) name the primary"
     )
 
 
@@ -159,16 +161,16 @@ AsyncPgConnection = psycopg.AsyncConnection[Any]
 Answer = TypeVar("Answer")
 OnConnect = Callable[[AsyncPgConnection], Awaitable[None]]
 SERVER_REPLY_GRACE_S = 1.5
-"""Seconds past our patience in which the server's own word that it gave up may still arrive."""
+"""Seconds after our timeout in which the server's own timeout error may still arrive."""
 LOST_CONNECTION_ERRORS = (psycopg.OperationalError, psycopg.InterfaceError)
 
 
 async def do_nothing(connection: AsyncPgConnection) -> None:
-    """A fresh connection needs no words."""
+    """A new connection needs no setup."""
 
 
 class ReconnectingConnection:
-    """Questions take their turn. Each is shielded: libpq does not survive being cut off midway."""
+    """Runs one query at a time. Each is shielded: libpq does not survive a cancellation."""
 
     def __init__(self, url: str, timeout_s: float, on_connect: OnConnect = do_nothing) -> None:
         self._url = url
@@ -179,8 +181,8 @@ class ReconnectingConnection:
         self._closed = False
 
     async def ask(self, question: Callable[[AsyncPgConnection], Awaitable[Answer]]) -> Answer:
-        """The answer. On a lost connection the question is put again, so asking twice must do no
-        harm; after `patience` seconds it is given up with `StoreError`."""
+        """The result. On a lost connection the query is repeated, so running it twice must do no
+        harm; after `timeout_s` seconds it fails with `StoreError`."""
         with anyio.CancelScope(shield=True):
             async with self._lock:
                 answer = await self._ask_with_retry(question)
@@ -220,8 +222,8 @@ class ReconnectingConnection:
         return self._connection
 
     def _is_lost(self, error: Exception) -> bool:
-        """The connection, and not the question, was at fault."""
-        if isinstance(error, OSError):  # a time-out too: nobody knows where it stands
+        """The connection, and not the query, failed."""
+        if isinstance(error, OSError):  # a timeout too: the state of the connection is unknown
             return True
         return isinstance(error, LOST_CONNECTION_ERRORS) and (
             self._connection is None or self._connection.closed

@@ -1,4 +1,4 @@
-"""Hears that somebody has appended, on a connection of its own, without asking all the time."""
+"""The journal in PostgreSQL, and the listener for appends of other processes."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -29,13 +29,13 @@ from hermes.memory.postgres.writer import PostgresWriter, append_checkpoint
 
 NOTIFY_CHANNEL = "hermes_journal"
 POLL_INTERVAL_S = 5.0
-"""Seconds after which a look is due although nothing rang: a dead network says nothing."""
+"""Seconds after which the server is queried without a notification: a dead network sends none."""
 DISCONNECTED_POLL_INTERVAL_S = 0.5
 """The same while there is no connection."""
 
 
 class NotifyListener:
-    """Once open, `ring` is called in the event loop whenever any process commits."""
+    """Once open, the callback runs in the event loop whenever any process commits."""
 
     def __init__(self, url: str, timeout_s: float, on_notify: Callable[[], None]) -> None:
         self._url = url
@@ -50,7 +50,7 @@ class NotifyListener:
         return DISCONNECTED_POLL_INTERVAL_S if self._connection is None else POLL_INTERVAL_S
 
     async def open(self) -> None:
-        """Listen from now on. A server that cannot be reached is told by whoever asks it."""
+        """Start listening. An unreachable server is reported by the next query."""
         if self._connection is not None or self._opening:
             return
         self._opening = True
@@ -66,7 +66,7 @@ class NotifyListener:
         finally:
             self._opening = False
         self._connection = connection
-        # psycopg would want a task that waits; the loop can watch the socket for nothing.
+        # psycopg would need a waiting task; the event loop can watch the socket for free.
         self._socket = connection.pgconn.socket
         asyncio.get_running_loop().add_reader(self._socket, self._on_readable)
         self._on_notify()
@@ -111,8 +111,8 @@ class PostgresJournal:
     async def open(
         cls, url: str, *, timeout_s: float = SERVER_TIMEOUT_S
     ) -> AsyncGenerator["PostgresJournal", None]:
-        """Make, migrate or just find the tables. `patience` bounds every wait for the server."""
-        await anyio.to_thread.run_sync(partial(migrate_schema, url, patience=timeout_s))
+        """Create, migrate or find the tables. `timeout_s` limits every wait for the server."""
+        await anyio.to_thread.run_sync(partial(migrate_schema, url, timeout_s=timeout_s))
         journal = cls(url, timeout_s=timeout_s)
         try:
             yield journal
@@ -127,24 +127,26 @@ class PostgresJournal:
     async def changed(self, after: int) -> None:
         while True:
             if not self._closed:
-                await self._listener.open()  # first the ear, then the look
+                await self._listener.open()  # listen first, then query
             if await self._event_reader.wait_for_event_after(after, self._listener.poll_interval_s):
                 return
 
-    async def seal(self, sign: Callable[[JournalTip], CheckpointSigned]) -> JournalTip | None:
-        """Put a checkpoint behind everything that any process has written so far."""
-        question = partial(append_checkpoint, self._url, sign, patience=self._timeout_s)
-        sealed = await anyio.to_thread.run_sync(question)
-        if sealed is not None:
-            self._event_reader.set_newest(sealed.seq)
-        return sealed
+    async def append_checkpoint(
+        self, sign: Callable[[JournalTip], CheckpointSigned]
+    ) -> JournalTip | None:
+        """Append a checkpoint after everything that any process has written so far."""
+        question = partial(append_checkpoint, self._url, sign, timeout_s=self._timeout_s)
+        tip = await anyio.to_thread.run_sync(question)
+        if tip is not None:
+            self._event_reader.set_newest(tip.seq)
+        return tip
 
     async def claim(self, run: str) -> str:
-        """Work on a run alone, among all machines. Empty when it is ours, else who has it."""
+        """Lock a run among all machines. Empty when it is ours, else who has it."""
         return await self._writer.claim(run)
 
     async def close(self) -> None:
-        """Write what was appended, then let go. Later calls raise `StoreError`."""
+        """Write what was appended, then close. Later calls raise `StoreError`."""
         if self._closed:
             return
         self._closed = True
@@ -155,7 +157,7 @@ class PostgresJournal:
         self._event_reader.wake_waiters()
 
     async def ask(self, question: Callable[[AsyncPgConnection], Awaitable[Answer]]) -> Answer:
-        """Put a question that may be put twice, on the connection that only reads."""
+        """Run a repeatable query on the read-only connection."""
         if self._closed:
             raise StoreError("the journal is closed; nothing more can be read")
         return await self._read_connection.ask(question)

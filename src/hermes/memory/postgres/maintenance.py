@@ -1,4 +1,4 @@
-"""Looking after a journal in the database: take its contents elsewhere, make it smaller."""
+"""Export, compaction and status of a journal in PostgreSQL."""
 
 import time
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ _UNMARKED_SUBAGENT_RUNS_SQL = r"""
 
 def export(url: str, *, run: str | None = None) -> Iterator[bytes]:
     """Every event, or those of one run, as lines of JSON: `seq`, `kind`, and the `event` itself,
-    or the hash it left behind when it was `purged`."""
+    or its hash when it was `purged`."""
     with open_existing(url) as connection:
         for stored in chain.from_iterable(scan_pages(connection, run=run)):
             at, of, kind, body = stored.row
@@ -46,14 +46,14 @@ def export(url: str, *, run: str | None = None) -> Iterator[bytes]:
             if isinstance(body, bytes):
                 rest = {"run": of, "purged": body.hex()}
             else:
-                # What cannot be read is named, not passed on.
+                # Raises for an event that cannot be read.
                 read_event(stored.seq, at, of.encode(), kind.encode(), body.encode())
                 rest = {"event": msgspec.Raw(event_json(at, of, kind, body.encode()))}
             yield msgspec.json.encode({"seq": stored.seq, "kind": kind, **rest})
 
 
 def compact(url: str) -> CompactionResult:
-    """Drop the texts of deleted runs and the space they took, while others may go on working."""
+    """Delete the texts of deleted runs and free their space, while others may continue to work."""
     with open_existing(url) as connection:
         before = _query_int(connection, _SIZE_SQL)
         with connection.transaction():
@@ -66,14 +66,14 @@ def compact(url: str) -> CompactionResult:
                 (list(KINDS_KEPT_AFTER_DELETION),),
             ).rowcount
         deleted = tuple(run for (run,) in connection.execute(_DELETED_RUNS_SQL))
-        # Plain, not FULL: that one would lock everybody out. The space is used again.
+        # Plain, not FULL, which would lock out all others. The space is reused.
         connection.execute("VACUUM (ANALYZE) hermes.event")
         after = _query_int(connection, _SIZE_SQL)
     return CompactionResult(bytes_before=before, bytes_after=after, purged=purged, deleted=deleted)
 
 
 def _mark_subagent_runs_deleted(connection: psycopg.Connection[Any]) -> None:
-    """Once the texts are gone nobody could tell whose children they were."""
+    """Without the texts their parent would be unknown."""
     rows = [
         row_from_event(RunDeleted(run=run))
         for (run,) in connection.execute(_UNMARKED_SUBAGENT_RUNS_SQL)
@@ -102,7 +102,7 @@ def read_status(url: str) -> StoreStatus:
     with open_existing(url) as connection:
         started = time.perf_counter()
         connection.execute("SELECT 1")
-        away = time.perf_counter() - started
+        round_trip_s = time.perf_counter() - started
         found = connection.execute(_STATUS_SQL).fetchone() or (0, 0, 0, "", "", 0)
         version = component_versions(connection, url)["journal"]
     events, last, size, server, pgvector, processes = found
@@ -113,7 +113,7 @@ def read_status(url: str) -> StoreStatus:
         events=events,
         last=last,
         bytes=size,
-        round_trip_ms=round(away * 1000, 2),
+        round_trip_ms=round(round_trip_s * 1000, 2),
         server=server,
         pgvector=pgvector,
         processes=processes,

@@ -1,4 +1,4 @@
-"""What recall asks of a store, answered by the database."""
+"""The queries of recall, for PostgreSQL."""
 
 from collections.abc import Sequence
 
@@ -43,10 +43,10 @@ def matching(
     session: str | None,
     limit: int,
 ) -> Sequence[ScoredSeq]:
-    ways = [text_search.tsquery_term(one) for one in map(parse_term, terms) if one is not None]
+    tsqueries = [text_search.tsquery_term(one) for one in map(parse_term, terms) if one is not None]
     return [
         ScoredSeq(*each)
-        for each in lines_by_weight(connection, ways, session_condition(session), limit)
+        for each in lines_by_weight(connection, tsqueries, session_condition(session), limit)
     ]
 
 

@@ -1,4 +1,4 @@
-"""Reads events in pages of a bounded size, with no transaction open between two of them."""
+"""Reads events in pages of limited size, with no transaction open between two of them."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, LiteralString, NamedTuple
@@ -16,7 +16,7 @@ from hermes.memory.postgres.connection import AsyncPgConnection
 _EVENT_COLUMNS_SQL: LiteralString = (
     "seq, at, run, kind, body, octet_length(coalesce(body, '')) AS size"
 )
-# One page, cut where it becomes too large; the sizes are known without loading the texts.
+# One page, ended where it becomes too large; the sizes are known without loading the texts.
 _SIZED_PAGE_SQL: LiteralString = """
     SELECT seq, at, run, kind, body, rows FROM (
         SELECT *, count(*) OVER () AS rows, sum(size) OVER (ORDER BY seq) - size AS before
@@ -31,7 +31,7 @@ async def last_seq(connection: AsyncPgConnection) -> int:
 
 
 async def skip_older(connection: AsyncPgConnection, after: int, since: int) -> int | None:
-    """The number before the first event that is young enough; None when there is none."""
+    """The number before the first event that is recent enough; None when there is none."""
     # OFFSET 0 keeps the planner from walking the whole journal by number.
     sql = "SELECT min(seq) FROM (SELECT seq FROM hermes.event WHERE at >= %s OFFSET 0) AS young"
     (first,) = await (await connection.execute(sql, (since,))).fetchone() or (None,)
@@ -51,7 +51,8 @@ async def fetch_page(connection: AsyncPgConnection, after: int, want: EventFilte
             except StoreCorrupt:
                 if not records:
                     raise
-                return EventPage(records, after)  # first what is whole; the next page says it
+                # return the intact rows first; the next page raises
+                return EventPage(records, after)
             records.append(JournalRecord(seq, event))
         after = seq
     more = bool(found) and (found[0][5] > len(found) or len(found) == PAGE_ROWS)
@@ -59,7 +60,7 @@ async def fetch_page(connection: AsyncPgConnection, after: int, want: EventFilte
 
 
 def _page_query(after: int, want: EventFilter) -> tuple[LiteralString, Sequence[Any]]:
-    """One index each, in the order of the numbers, so that a page costs no more than a page."""
+    """One index for each query, in the order of the numbers, so that a page costs only a page."""
     start: LiteralString = f"SELECT {_EVENT_COLUMNS_SQL} FROM hermes.event WHERE "
     end: LiteralString = f" AND seq > %s ORDER BY seq LIMIT {PAGE_ROWS:d}"
     if want.run is not None:
@@ -74,7 +75,7 @@ def _page_query(after: int, want: EventFilter) -> tuple[LiteralString, Sequence[
     return f"SELECT * FROM ({merged}) AS merged ORDER BY seq LIMIT {PAGE_ROWS:d}", values
 
 
-# JSON functions choke on the escape of a NUL, which is a legal character in our texts.
+# JSON functions fail on the escape of a NUL, which is a legal character in our texts.
 _PARENT_CONDITION_SQL: LiteralString = (
     r"coalesce(replace(s.body, '\u0000', '\ufffd')::json ->> 'parent', '') = %(parent)s"
 )
@@ -137,8 +138,12 @@ def _run_summary(  # noqa: PLR0913 - the columns of one row
     assert isinstance(started, RunStarted)
     title = _event_from_columns(renamed, run, b"run.renamed")
     model = _event_from_columns(switched, run, b"model.switched")
-    said = None if started.task else _event_from_columns(asked, run, b"message.added")
-    words = said.message.text[:MAX_TASK_CHARS] if isinstance(said, MessageAdded) else ""
+    first_message = None if started.task else _event_from_columns(asked, run, b"message.added")
+    words = (
+        first_message.message.text[:MAX_TASK_CHARS]
+        if isinstance(first_message, MessageAdded)
+        else ""
+    )
     return build_run_summary(
         started,
         task=started.task or words,
@@ -170,7 +175,7 @@ _SCAN_PAGE_SQL = (
 
 
 class StoredRow(NamedTuple):
-    """An event as a store holds it, with its place in the chain."""
+    """An event as a store keeps it, with its digest in the chain."""
 
     seq: int
     digest: bytes

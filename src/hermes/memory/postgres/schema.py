@@ -1,4 +1,4 @@
-"""The shape of the tables, and how an older one is brought up to date by one process at a time."""
+"""Creates and migrates the tables, one process at a time."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,25 +19,25 @@ from hermes.memory.postgres.url import without_password
 
 MIGRATION_LOCK_ID = 0x4865726D  # "Herm": the advisory lock that migrations of one database share
 SERVER_START_WAIT_S = 3.0
-"""Seconds that a server which is just starting is given."""
+"""Seconds to wait for a server that is just starting."""
 
 MigrationFiles = Mapping[str, Sequence[str]]
 
 
 def migration_files() -> MigrationFiles:
-    """Step n of a part leads from version n to n + 1. A step that was released never changes."""
+    """Step n of a part migrates from version n to n + 1. A released step never changes."""
     return {"journal": ("journal-1.sql",), "search": ("search-1.sql",)}
 
 
 def vector_migration_files() -> MigrationFiles:
-    """Apart from the others: a server without pgvector still keeps journal and text search."""
+    """Separate from the others: a server without pgvector still keeps journal and text search."""
     return {"vectors": ("vectors-1.sql",)}
 
 
 def migrate_schema(
     url: str, *, wanted: MigrationFiles | None = None, timeout_s: float = SERVER_TIMEOUT_S
 ) -> None:
-    """Make or migrate the tables, or find that nothing is to be done."""
+    """Create or migrate the tables if necessary."""
     plan = wanted or migration_files()
     with translate_errors(url), _connect_with_retry(url, timeout_s) as connection:
         _check_server(connection, url)
@@ -46,8 +46,8 @@ def migrate_schema(
 
 
 def component_versions(connection: psycopg.Connection[Any], url: str) -> dict[str, int]:
-    """Part → version; empty when Hermes has never been here."""
-    # Asked of the catalogue: `to_regclass` may answer from a cache older than the lock we wait for.
+    """Part → version; empty when the database has no Hermes tables."""
+    # Read from the catalog: `to_regclass` may answer from a cache older than the lock we wait for.
     sql = "SELECT relname FROM pg_class WHERE relnamespace IN "
     sql += "(SELECT oid FROM pg_namespace WHERE nspname = 'hermes')"
     inside = {name for (name,) in connection.execute(sql.encode())}
@@ -55,14 +55,15 @@ def component_versions(connection: psycopg.Connection[Any], url: str) -> dict[st
         return dict(connection.execute("SELECT name, version FROM hermes.component").fetchall())
     if inside:
         raise StoreError(
-            f"the schema `hermes` in {without_password(url)} belongs to another program; use another database"
+            f"the schema `hermes` in {without_password(url)} belongs to another program; use "
+            "another database"
         )
     return {}
 
 
 @contextmanager
 def open_existing(url: str) -> Iterator[psycopg.Connection[Any]]:
-    """For looking after a store that is there; nothing is made and nothing migrated."""
+    """For maintenance of an existing store; nothing is created and nothing migrated."""
     with translate_errors(url), connect(url) as connection:
         found = component_versions(connection, url)
         if not found:
@@ -100,7 +101,8 @@ def _check_server(connection: psycopg.Connection[Any], url: str) -> None:
     encoding, locked = connection.execute(sql).fetchone() or ("", "")
     if encoding != "UTF8":
         raise StoreError(
-            f"{without_password(url)} stores texts as {encoding}; make a database with ENCODING 'UTF8'"
+            f"{without_password(url)} stores texts as {encoding}; make a database with ENCODING "
+            "'UTF8'"
         )
     if locked == "on":
         raise read_only_error(url)
@@ -111,14 +113,14 @@ def _needs_migration(connection: psycopg.Connection[Any], url: str, plan: Migrat
     for part, files_ in plan.items():
         if found.get(part, 0) > len(files_):
             raise StoreTooNew(
-                f"the {part} in {without_password(url)} has version {found[part]}, this Hermes knows "
-                f"{len(files_)}; update Hermes, or use another database"
+                f"the {part} in {without_password(url)} has version {found[part]}, this Hermes "
+                f"knows {len(files_)}; update Hermes, or use another database"
             )
     return any(found.get(part, 0) < len(files_) for part, files_ in plan.items())
 
 
 def _migrate(connection: psycopg.Connection[Any], url: str, plan: MigrationFiles) -> None:
-    # No bound on a migration: a large one, or the wait for another process's, may take its time.
+    # No timeout for a migration: a large one, or the wait for another process's, may take long.
     connection.execute("SET statement_timeout = 0; SET lock_timeout = 0")
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK_ID,))

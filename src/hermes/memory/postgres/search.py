@@ -1,4 +1,4 @@
-"""Finds the numbers of lines by their words, in bounded time however common a word is."""
+"""Session search in PostgreSQL: finds lines by their words, in limited time."""
 
 import heapq
 import json
@@ -39,7 +39,7 @@ NO_CONDITION: LineCondition = ("NOT gone", {})
 
 
 def session_condition(session: str | None) -> LineCondition:
-    """One run and the runs below it."""
+    """One run and its subagents."""
     return search_condition(SessionQuery(words="", session=session or ""))
 
 
@@ -60,7 +60,7 @@ def search_condition(wanted: SessionQuery) -> LineCondition:
 def newest_lines(
     connection: PgConnection, words: str, condition: LineCondition, limit: int
 ) -> list[int]:
-    """Numbers of the lines that fit, the newest first."""
+    """Numbers of the matching lines, the newest first."""
     where, values = condition
     match = "words @@ %(words)s::tsquery AND " if words else ""
     sql = f"SELECT seq FROM hermes.line WHERE {match}{where} ORDER BY seq DESC LIMIT %(limit)s"
@@ -71,14 +71,14 @@ def newest_lines(
 def count_lines(
     connection: PgConnection, words: str, condition: LineCondition = NO_CONDITION
 ) -> int:
-    """How many lines fit. Of a common word the planner's guess is taken: counting costs more."""
+    """How many lines match. For a common word the planner's estimate: counting costs more."""
     where, values = condition
     sql = f"SELECT 1 FROM hermes.line WHERE words @@ %(words)s::tsquery AND {where}"
     asked = {**values, "words": words}
     plan = connection.execute(f"EXPLAIN (FORMAT JSON) {sql}".encode(), asked).fetchone()
     assert plan is not None
-    told = plan[0] if isinstance(plan[0], list) else json.loads(plan[0])
-    guess = int(told[0]["Plan"]["Plan Rows"])
+    parsed = plan[0] if isinstance(plan[0], list) else json.loads(plan[0])
+    guess = int(parsed[0]["Plan"]["Plan Rows"])
     if guess >= MAX_COUNTED_LINES:
         return guess
     counted = f"SELECT count(*) FROM ({sql} LIMIT {MAX_COUNTED_LINES}) AS first"
@@ -98,24 +98,27 @@ def estimate_lines(connection: PgConnection, condition: LineCondition = NO_CONDI
 def lines_by_weight(
     connection: PgConnection, tsqueries: Sequence[str], condition: LineCondition, limit: int
 ) -> list[tuple[int, float]]:
-    """Lines that hold any of these, those with the most and rarest first.
+    """Lines with any of these words, those with the most and rarest first.
 
-    Words so common that they say nothing are only looked at as long as there is room.
+    Very common words are only used while there are few candidates.
     """
     lines = estimate_lines(connection)
     counted = sorted(
-        (count_lines(connection, way, condition), way) for way in dict.fromkeys(tsqueries)
+        (count_lines(connection, tsquery, condition), tsquery)
+        for tsquery in dict.fromkeys(tsqueries)
     )
     total: dict[int, float] = {}
-    room = MAX_POSTINGS
-    for found, way in counted:
-        if not found or (room < found and total):
+    postings_left = MAX_POSTINGS
+    for found, tsquery in counted:
+        if not found or (postings_left < found and total):
             continue
         weight = rarity_weight(found, lines)
-        postings = newest_lines(connection, way, condition, min(found, max(room, limit)))
+        postings = newest_lines(
+            connection, tsquery, condition, min(found, max(postings_left, limit))
+        )
         for seq in postings:
             total[seq] = total.get(seq, 0.0) + weight
-        room -= len(postings)
+        postings_left -= len(postings)
     best = heapq.nlargest(limit, ((score, seq) for seq, score in total.items()))
     return [(seq, score) for score, seq in best]
 
@@ -123,7 +126,7 @@ def lines_by_weight(
 def nearby_lines(
     connection: PgConnection, seqs: Sequence[int], reach: int
 ) -> dict[int, tuple[str, int, int | None]]:
-    """Run, position and last confirmation of those lines and of the ones near them."""
+    """Run, position and last confirmation of those lines and of the lines near them."""
     found = connection.execute(
         "SELECT DISTINCT near.seq, near.run, near.position, near.confirmed "
         "FROM hermes.line asked JOIN hermes.line near ON near.run = asked.run "
@@ -135,7 +138,7 @@ def nearby_lines(
 
 
 MAX_RANKED_LINES = 120
-"""Lines that hold all the words and are read to be ranked; the newest of them."""
+"""Lines with all the words that are read and ranked; the newest of them."""
 
 
 def search_lines(
@@ -150,7 +153,7 @@ def search_lines(
 
 
 def read_events(connection: PgConnection, seqs: Iterable[int]) -> dict[int, Event | UnknownEvent]:
-    """What is damaged, or no longer there, is left out."""
+    """Damaged or deleted events are left out."""
     rows = connection.execute(
         "SELECT seq, at, run, kind, body FROM hermes.event WHERE seq = ANY(%s) "
         "AND body IS NOT NULL",
@@ -179,7 +182,7 @@ def _lines_with_all_words(
     condition: LineCondition,
 ) -> RankedLines:
     words = text_search.tsquery(query, *extra_terms)
-    if not query.required:  # only filters: what happened there last
+    if not query.required:  # only filters: the newest lines
         if not extra_terms and condition == NO_CONDITION:
             return []
         seqs = newest_lines(connection, words, condition, MAX_HITS)
@@ -208,14 +211,14 @@ def _lines_with_some_words(
     limit: int,
 ) -> RankedLines:
     """Part of the words, or the same error with other numbers in it."""
-    ways = [text_search.tsquery_term(term, TEXT_WEIGHTS) for term in query.terms]
-    ways += [f"'{error_token(each)}'" for each in query.signatures]
+    tsqueries = [text_search.tsquery_term(term, TEXT_WEIGHTS) for term in query.terms]
+    tsqueries += [f"'{error_token(each)}'" for each in query.signatures]
     more = [
         *(text_search.tsquery_term(term) for term in extra_terms),
         *text_search.exclusions(query),
     ]
-    ways = [" & ".join([way, *more]) for way in ways]
-    found = lines_by_weight(connection, ways, condition, limit)
+    tsqueries = [" & ".join([tsquery, *more]) for tsquery in tsqueries]
+    found = lines_by_weight(connection, tsqueries, condition, limit)
     lines = read_lines(connection, [seq for seq, _ in found])
     return [(lines[seq], points) for seq, points in found if seq in lines]
 
@@ -233,11 +236,11 @@ def _neighbours(connection: PgConnection, seqs: Sequence[int]) -> NeighbourLines
 Answer = TypeVar("Answer")
 IndexQuery = Callable[[PgConnection, TextSearchSyntax], Answer]
 INDEX_TIMEOUT_S = 2.0
-"""Seconds that a question may wait for what is not indexed yet."""
+"""Seconds that a query may wait for events that are not indexed yet."""
 
 
 class PostgresSearch:
-    """Fulfils `core.recall.Searches`."""
+    """Fulfils `core.knowledge.SearchesSessions`."""
 
     def __init__(self, url: str, *, timeout_s: float = SERVER_TIMEOUT_S) -> None:
         self._url = url
@@ -283,11 +286,11 @@ class PostgresSearch:
             except psycopg.OperationalError:
                 if self._connection is not None and not self._connection.closed:
                     raise
-                self._connection = None  # lost since the last question: once more on a new one
+                self._connection = None  # lost since the last query: once more on a new one
                 return self._ask_connected(question, seconds, progress)
 
     def rebuild(self, progress: IndexProgress | None = None) -> None:
-        """Throw the index away and make it anew."""
+        """Delete the index and build it again."""
         self.ask_blocking(lambda connection, _: reset_index(connection), seconds=0)
         self.ask_blocking(_no_query, progress=progress)
 
@@ -311,4 +314,4 @@ class PostgresSearch:
 
 
 def _no_query(connection: PgConnection, text_search: TextSearchSyntax) -> None:
-    """For those who only want the index to be up to date."""
+    """For callers that only need the index to be up to date."""

@@ -1,4 +1,4 @@
-"""Words as PostgreSQL keeps and asks for them; cut and stemmed by us, so that both stores agree."""
+"""The text index in PostgreSQL; words are split and stemmed by us, so that both stores agree."""
 
 import re
 import time
@@ -33,12 +33,12 @@ from hermes.memory.search.text_analysis import (
 )
 
 TEXT_WEIGHTS = "AB"
-"""The weights of what was said, without dates and errors."""
+"""The weights of spoken text, without dates and errors."""
 _WORD = re.compile(r"[^\W_]+")
 _MAX_WORD_CHARS = 200
 """Letters of a word; PostgreSQL refuses one of two thousand."""
 _MAX_POSITIONS = 16_000
-"""Places that a tsvector can tell apart: phrases further behind are not found."""
+"""Positions that a tsvector can tell apart: later phrases are not found."""
 
 
 class TextSearchSyntax:
@@ -48,13 +48,13 @@ class TextSearchSyntax:
     def tsvector(self, line: TranscriptLine) -> str:
         """The literal of a tsvector: A the text, B identifiers and speaker, D dates and errors."""
         text = truncate_for_index(line.text)
-        said = [searchable_words(line.speaker), *split_compounds(text)]
-        places: dict[str, list[str]] = {}
-        last = self._add_positions(places, self._stems(searchable_words(text)), "A", 1)
-        last = self._add_positions(places, self._stems("\n".join(said)), "B", last + 2)
+        identifiers = [searchable_words(line.speaker), *split_compounds(text)]
+        positions: dict[str, list[str]] = {}
+        last = self._add_positions(positions, self._stems(searchable_words(text)), "A", 1)
+        last = self._add_positions(positions, self._stems("\n".join(identifiers)), "B", last + 2)
         about = [*self._stems(f"{line.at:%Y-%m-%d %B}"), *map(error_token, error_signatures(text))]
-        self._add_positions(places, about, "D", last + 2)
-        return " ".join(f"'{word}':{','.join(at[:250])}" for word, at in places.items())
+        self._add_positions(positions, about, "D", last + 2)
+        return " ".join(f"'{word}':{','.join(at[:250])}" for word, at in positions.items())
 
     def tsquery_term(self, term: QueryTerm, weights: str = "") -> str:
         """The text of a tsquery for one term."""
@@ -62,7 +62,7 @@ class TextSearchSyntax:
         return f"({own} | {self._phrase(term.alternative, weights)})" if term.alternative else own
 
     def tsquery(self, query: SearchQuery, *also: QueryTerm) -> str:
-        """All that is needed, nothing that is unwanted; empty when nothing is asked for."""
+        """All required terms and no excluded one; empty when nothing is required."""
         groups = [
             "(" + " | ".join(self.tsquery_term(term, TEXT_WEIGHTS) for term in group) + ")"
             for group in query.required
@@ -104,14 +104,14 @@ class TextSearchSyntax:
 
 
 def error_token(signature: str) -> str:
-    """A word that no text holds."""
+    """A word that no text contains."""
     return f"error={signature}"
 
 
 INDEX_BATCH_EVENTS = 1000
-"""Events of one transaction: others who index wait for it."""
+"""Events of one transaction: other indexing processes wait for it."""
 INDEX_VERSION = 1
-"""Of the words in the tables: whatever changes them raises it, and they are made anew."""
+"""Version of the words in the tables: a change of the rules raises it, and the index is rebuilt."""
 IndexProgress = Callable[[int, int], None]
 PgConnection = psycopg.Connection[Any]
 
@@ -123,7 +123,7 @@ def catch_up(
     seconds: float | None = None,
     progress: IndexProgress | None = None,
 ) -> int:
-    """Index what is new. Returns how many events are still missing when the time was over."""
+    """Index new events. Returns how many events are still missing when the time was over."""
     deadline = None if seconds is None else time.monotonic() + seconds
     newest = _query_int(connection, "SELECT last FROM hermes.head")
     while (upto := _query_int(connection, "SELECT upto FROM hermes.searched")) < newest:
@@ -162,7 +162,7 @@ def _index_batch(connection: PgConnection, text_search: TextSearchSyntax) -> Non
             (upto, INDEX_BATCH_EVENTS),
         ).fetchall()
         if not rows:
-            # Numbers behind a salvage's gap were given, and there is nothing to read.
+            # Numbers after a salvage's gap were assigned, and there is nothing to read.
             connection.execute("UPDATE hermes.searched SET upto = (SELECT last FROM hermes.head)")
             return
         batch = PostgresIndexBatch(connection, text_search)
@@ -177,12 +177,12 @@ def _index_batch(connection: PgConnection, text_search: TextSearchSyntax) -> Non
 
 @dataclass
 class PostgresIndexBatch:
-    """The lines of one transaction, gathered and then written at once."""
+    """The lines of one transaction, collected and then written at once."""
 
     connection: PgConnection
     text_search: TextSearchSyntax
     positions: dict[str, int | None] = field(default_factory=dict)
-    """Run → its next place; None when it was deleted."""
+    """Run → its next position; None when it was deleted."""
     lines: list[tuple[Any, ...]] = field(default_factory=list)
 
     def add_event(self, seq: int, at: int, run: str, kind: str, body: str) -> None:
@@ -191,9 +191,9 @@ class PostgresIndexBatch:
         try:
             event = read_event(seq, at, run.encode(), kind.encode(), body.encode())
         except StoreCorrupt:
-            return  # `hermes journal verify` names it; what is whole can still be found
+            return  # `hermes journal verify` reports it; intact events can still be found
         if kind in LINE_UPDATE_KINDS:
-            self.write()  # what it speaks of may be in this very batch
+            self.write()  # it may refer to an event in this batch
             apply_line_update(self.connection, event)
             self.positions.clear()
         else:
@@ -201,12 +201,12 @@ class PostgresIndexBatch:
 
     def _add_line(self, seq: int, at: int, event: Event | UnknownEvent) -> None:
         line = line_from_event(seq, event)
-        if line is None or (place := self._position(line.run)) is None:
+        if line is None or (position := self._position(line.run)) is None:
             return
         fact = event.fact if isinstance(event, FactNoted) else ""
         words = self.text_search.tsvector(line)
-        self.lines.append((seq, line.run, place, at, line.kind, line.role, fact, words))
-        self.positions[line.run] = place + 1
+        self.lines.append((seq, line.run, position, at, line.kind, line.role, fact, words))
+        self.positions[line.run] = position + 1
 
     def _position(self, run: str) -> int | None:
         if run not in self.positions:
@@ -228,7 +228,7 @@ class PostgresIndexBatch:
 
 
 def apply_line_update(connection: PgConnection, event: Event | UnknownEvent) -> None:
-    """What later events say about lines: deleted, forgotten, confirmed, ended."""
+    """Applies what later events say about lines: deleted, forgotten, confirmed, ended."""
     gone = b"UPDATE hermes.line SET gone = true, words = '' WHERE "
     match event:
         case RunDeleted(run=run):

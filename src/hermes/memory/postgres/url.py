@@ -1,4 +1,4 @@
-"""Where the database is: a URL to connect with, and one that may be shown."""
+"""PostgreSQL URLs: one to connect with, and one without the password. Needs no driver."""
 
 from urllib.parse import urlsplit
 
@@ -12,7 +12,7 @@ def is_postgres_url(text: str) -> bool:
 
 
 def libpq_url(text: str) -> str:
-    """The URL as libpq wants it; other tools write the driver's name into the scheme."""
+    """The URL as libpq expects it; other tools write the driver's name into the scheme."""
     if not is_postgres_url(text):
         raise SettingsError(
             "store.url (MEMORY_DB_URL) is not a PostgreSQL URL; it looks like "
@@ -24,8 +24,8 @@ def libpq_url(text: str) -> str:
 def without_password(url: str) -> str:
     """Without password and options."""
     rest = url.partition("://")[2].partition("?")[0]
-    login, at, place = rest.rpartition("@")
-    return f"postgresql://{login.partition(':')[0]}{at}{place}"
+    login, at, location = rest.rpartition("@")
+    return f"postgresql://{login.partition(':')[0]}{at}{location}"
 
 
 def host_and_port(url: str) -> str:

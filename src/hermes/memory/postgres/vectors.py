@@ -1,6 +1,6 @@
-"""Vectors beside the journal, in pgvector: an exact scan while they are few, HNSW when many.
+"""Vectors in pgvector: an exact scan while they are few, an HNSW index when there are many.
 
-Kept as half floats: a thousandth of the cosine for half of the memory.
+Stored as half floats: a thousandth of the cosine for half of the memory.
 """
 
 from array import array
@@ -19,17 +19,17 @@ from hermes.memory.postgres.text_index import PgConnection, TextSearchSyntax
 from hermes.memory.search.passages import ScoredSeq
 
 MIN_VECTORS_FOR_INDEX = 20_000
-"""Vectors of one model above which an index is worth its making."""
+"""Vectors of one model above which an index is worth building."""
 HNSW_LINKS_PER_NODE, HNSW_BUILD_CANDIDATES = 16, 64
-"""Of the HNSW graph: edges a node, and candidates looked at while building."""
+"""The HNSW graph: edges per node, and candidates considered while building."""
 MAX_EMBEDDED_CHARS = 1000
-"""Characters of a line that its vector stands for."""
+"""Characters of a line that its vector represents."""
 _MIN_NEW_VECTORS_FOR_INDEX = 1000
-"""Vectors kept in one life that make it a job of filling, worth an index at its end."""
+"""Vectors stored by one object that make it a bulk job, worth an index at its end."""
 
 
 class PostgresVectors:
-    """Fulfils `search.passages.Vectors` and `embedding.filling.Fillable`."""
+    """Fulfils `search.passages.LineVectorStore` and `embedding.embedder.VectorTarget`."""
 
     def __init__(self, search: PostgresSearch, url: str) -> None:
         self._search = search
@@ -44,7 +44,7 @@ class PostgresVectors:
         return self._usable
 
     async def has_vectors(self) -> bool:
-        """Somebody has made vectors here before."""
+        """Whether vectors were made here before."""
         return await self._search.ask(_has_vectors)
 
     async def nearest(
@@ -72,7 +72,7 @@ class PostgresVectors:
     async def texts_without_vector(
         self, model: str, after: int, limit: int
     ) -> Sequence[tuple[int, str]]:
-        """Numbers above `after`, rising, and texts that have no vector of this model yet."""
+        """Numbers above `after`, ascending, and texts that have no vector of this model yet."""
         if not await self.usable():
             return ()
         found = await self._search.ask(
@@ -84,7 +84,7 @@ class PostgresVectors:
         return found
 
     async def store_vectors(self, model: str, vectors: Sequence[tuple[int, bytes]]) -> None:
-        """All of them or none; keeping one again replaces it."""
+        """All of them or none; storing one again replaces it."""
         if not await self.usable():
             raise StoreError(
                 "the server has no pgvector, so it keeps no vectors; install the extension there"
@@ -93,9 +93,9 @@ class PostgresVectors:
         self._stored_vectors += len(vectors)
 
     async def create_index(self, model: str, *, min_vectors: int = MIN_VECTORS_FOR_INDEX) -> bool:
-        """Make the index of a model that has many vectors; True when it has one now.
+        """Build the index of a model with many vectors; True when it has one now.
 
-        Others go on writing meanwhile. A making that was cut off is begun anew.
+        Others continue to write meanwhile. An interrupted build is started again.
         """
         if not await self.usable():
             return False
@@ -140,8 +140,8 @@ def create_vector_index(url: str, model: str, min_vectors: int = MIN_VECTORS_FOR
 
 def _enable_pgvector(url: str) -> bool:
     with translate_errors(url), connect(url) as connection:
-        there = "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"
-        if connection.execute(there).fetchone() is None:
+        available = "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"
+        if connection.execute(available).fetchone() is None:
             return False
     try:
         migrate_schema(url, wanted=vector_migration_files())
@@ -153,8 +153,8 @@ def _enable_pgvector(url: str) -> bool:
 
 
 def _has_vectors(connection: PgConnection, _: TextSearchSyntax) -> bool:
-    there = "SELECT 1 FROM pg_tables WHERE schemaname = 'hermes' AND tablename = 'embedding'"
-    if connection.execute(there).fetchone() is None:
+    exists = "SELECT 1 FROM pg_tables WHERE schemaname = 'hermes' AND tablename = 'embedding'"
+    if connection.execute(exists).fetchone() is None:
         return False
     return connection.execute("SELECT 1 FROM hermes.embedding LIMIT 1").fetchone() is not None
 
@@ -196,7 +196,8 @@ def _texts_without_vector(
 def _nearest(
     connection: PgConnection, _: TextSearchSyntax, model: str, vector: bytes, limit: int
 ) -> Sequence[ScoredSeq]:
-    """Through the index when there is one: the model must be spelled out for that."""
+    """Through the index when there is one: the query must contain the model as a literal for
+    that."""
     distance = sql.SQL("(vector::halfvec({0}) <=> {1}::halfvec({0}))").format(
         sql.Literal(len(vector) // 4), sql.Literal(_vector_literal(vector))
     )
@@ -220,7 +221,7 @@ def _nearest_in_session(
     limit: int,
     session: str,
 ) -> Sequence[ScoredSeq]:
-    """Exact: of one session there are never many."""
+    """Exact: one session never has many."""
     where, values = session_condition(session)
     query = (
         "WITH own AS MATERIALIZED (SELECT seq, vector FROM hermes.line JOIN hermes.embedding "

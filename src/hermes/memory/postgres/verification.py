@@ -1,4 +1,4 @@
-"""Is the journal in the database whole? Numbers, chain and every text."""
+"""Verifies a journal in PostgreSQL: numbers, chain and every text."""
 
 from collections.abc import Collection, Iterator
 from itertools import chain, islice
@@ -22,22 +22,22 @@ from hermes.memory.postgres.schema import open_existing
 from hermes.memory.postgres.url import without_password
 
 LOWEST_SCANNED_SEQ = -(1 << 62)
-"""Numbers begin at 1; one below that is an intruder and must be seen."""
+"""Numbers begin at 1; a lower one was not written by us and must be reported."""
 
 
 def verify(url: str, *, visitor: EventVisitor | None = None) -> VerificationReport:
-    """Look at everything and change nothing. Raises `StoreError` only when it cannot look.
+    """Check everything and change nothing. Raises `StoreError` only when it cannot be read.
 
-    Others may go on writing meanwhile.
+    Others may continue to write.
     """
     with open_existing(url) as connection:
-        given, _ = last_seq_and_digest(
-            connection
-        )  # before the walk: others may write behind its end
+        last_given, _ = last_seq_and_digest(connection)  # before the rows: others may append
         known = dict(seq_gaps(connection))
         sql = "SELECT count(*), coalesce(max(seq), 0), count(hash) FROM hermes.event"
         events, last, purged = connection.execute(sql).fetchone() or (0, 0, 0)
-        faults = list(islice(_find_faults(connection, known, given, visitor), MAX_LISTED_PROBLEMS))
+        faults = list(
+            islice(_find_faults(connection, known, last_given, visitor), MAX_LISTED_PROBLEMS)
+        )
     return VerificationReport(
         path=without_password(url),
         events=events,
@@ -52,7 +52,7 @@ def verify(url: str, *, visitor: EventVisitor | None = None) -> VerificationRepo
 def _find_faults(
     connection: psycopg.Connection[Any],
     known_gaps: dict[int, int],
-    given: int,
+    last_given: int,
     visitor: EventVisitor | None,
 ) -> Iterator[tuple[int, str]]:
     sql = "SELECT DISTINCT run FROM hermes.event WHERE kind = 'run.deleted'"
@@ -72,8 +72,8 @@ def _find_faults(
         if visitor is not None:
             visitor(seq, stored.digest, event)
         before, expected = stored.digest, known_gaps.get(seq + 1, seq) + 1
-    if given >= expected:
-        yield expected, f"the newest events, {expected} to {given}, are missing"
+    if last_given >= expected:
+        yield expected, f"the newest events, {expected} to {last_given}, are missing"
 
 
 def _row_problems(stored: StoredRow, previous_digest: bytes, deleted: set[str]) -> Iterator[str]:
@@ -96,7 +96,7 @@ def _stored_event(stored: StoredRow) -> object:
 def export_lines(
     url: str, kinds: Collection[str] | None = None, clean: EventCleaner | None = None
 ) -> Iterator[bytes]:
-    """Every event; of those of other kinds than `kinds` only the hash."""
+    """Every event; of other kinds than `kinds` only the hash."""
     with open_existing(url) as connection:
         for stored in chain.from_iterable(scan_pages(connection)):
             at, run, kind, body = stored.row

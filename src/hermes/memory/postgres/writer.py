@@ -1,4 +1,4 @@
-"""How rows are handed to the append function of the database."""
+"""Appends rows with the append function of the database, in groups, and claims runs."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -31,7 +31,8 @@ APPEND_SQL = (
 
 
 def append_arguments(writer: UUID, ticket: int, rows: Sequence[EventRow]) -> Sequence[Any]:
-    """For `APPEND`. What the chain hashes beside the body is made here, as in `chain.link`."""
+    """The arguments of the append statement. The chain input beside the body is as in
+    `chain_digest`."""
     return (
         len(migration_files()["journal"]),
         writer,
@@ -59,7 +60,7 @@ _LOCK_HOLDER_SQL = """
 
 
 class RunClaims:
-    """Tied to the connection that writes: who lost it to another may not go on writing."""
+    """Tied to the connection that writes: a process that lost a run to another may not write."""
 
     def __init__(self) -> None:
         self._held: set[str] = set()
@@ -77,7 +78,7 @@ class RunClaims:
         return " ".join(filter(None, (name.removeprefix("hermes "), host))) or "unknown"
 
     async def claim_again(self, connection: AsyncPgConnection) -> None:
-        """On a fresh connection. What another process took meanwhile is lost."""
+        """On a new connection. A run that another process claimed meanwhile is lost."""
         for run in sorted(self._held):
             if not await _try_lock(connection, run):
                 self._held.discard(run)
@@ -119,7 +120,7 @@ def append_checkpoint(
         connect(url, timeout_s=timeout_s) as connection,
         connection.transaction(),
     ):
-        # Whoever signs at the same time waits here, and signs what comes behind us.
+        # Another signer waits here, and then signs what comes after us.
         connection.execute("SELECT 1 FROM hermes.head FOR UPDATE")
         last, digest = last_seq_and_digest(connection)
         seq, checkpoint = _newest_checkpoint(connection)
@@ -143,14 +144,14 @@ def _newest_checkpoint(connection: psycopg.Connection[Any]) -> tuple[int, Checkp
 
 
 MAX_TRANSACTION_EVENTS = 512
-"""Events that one transaction may hold before others get their turn."""
+"""Events that one transaction may contain before others get their turn."""
 MAX_TRANSACTION_BYTES = 16 << 20
 MAX_EVENT_CHARS = 256 << 20
 """Characters of one event; PostgreSQL itself ends at a gigabyte."""
 
 
 class QueuedAppend:
-    """One `append` on its way: all of its rows are kept, or none."""
+    """One `append`: all of its rows are kept, or none."""
 
     def __init__(self, rows: Sequence[EventRow]) -> None:
         self.rows = rows
@@ -175,7 +176,7 @@ class PostgresWriter:
         self._closed = False
 
     async def append(self, rows: Sequence[EventRow]) -> range:
-        """Takes its place in the order at once; whoever is first writes for all who wait."""
+        """Takes its position in the order at once; the first caller writes for all that wait."""
         if self._closed:
             raise StoreError("the journal is closed; nothing more can be written")
         _check_rows(rows)
@@ -194,7 +195,7 @@ class PostgresWriter:
     async def close(self) -> None:
         self._closed = True
         with anyio.CancelScope(shield=True):
-            async with self._lock:  # behind everyone who waits
+            async with self._lock:  # after all that wait
                 await self._connection.close()
 
     def _next_group(self) -> list[QueuedAppend]:
@@ -218,7 +219,7 @@ class PostgresWriter:
                 ticket.outcome.__cause__ = error.__cause__
             return
         except BaseException as error:
-            for ticket in tickets:  # nobody may wait for ever
+            for ticket in tickets:  # no caller may wait forever
                 ticket.outcome = StoreError(f"the journal's writer broke down: {error!r}")
             raise
         for ticket in tickets:
@@ -236,7 +237,7 @@ class PostgresWriter:
 
 
 def _check_rows(rows: Sequence[EventRow]) -> None:
-    """What the server could not take must not fail the others of its group."""
+    """What the server would refuse must not fail the others of its group."""
     for row in rows:
         if "\x00" in row.run:
             raise StoreError("the id of a run holds a NUL character; use another id")

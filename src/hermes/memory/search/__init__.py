@@ -1,1 +1,1 @@
-"""Every word of every session, findable: a projection of the journal in a file of its own."""
+"""Full-text search and recall over all sessions: an index built from the journal."""

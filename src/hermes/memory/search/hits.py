@@ -1,4 +1,4 @@
-"""The part of a text that answers, and where in it the words stand."""
+"""Ranks found lines, and builds hits with snippets and neighbours."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -18,28 +18,28 @@ MarkSpans = tuple[tuple[int, int], ...]
 
 def term_pattern(terms: Sequence[QueryTerm]) -> re.Pattern[str] | None:
     """Finds the words in any of their forms: nearly what the stemmer takes for the same."""
-    ways = dict.fromkeys(way for term in terms for way in _term_patterns(term))
-    if not ways:
+    patterns = dict.fromkeys(pattern for term in terms for pattern in _term_patterns(term))
+    if not patterns:
         return None
-    return re.compile("|".join(f"(?:{way})" for way in ways), re.IGNORECASE)
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.IGNORECASE)
 
 
 def make_snippet(
     text: str, words: re.Pattern[str] | None, width: int = SNIPPET_CHARS
 ) -> tuple[str, MarkSpans]:
-    """One line of about `width` characters around the place with most of the words."""
+    """One line of about `width` characters around the position with most of the words."""
     found = [] if words is None else _first_matches(words, text)
     start = _best_start(found, width) if found else 0
     start = max(0, min(start - width // 6, len(text) - width))
     if start:
         start = text.find(" ", start, start + 20) + 1 or start
-    piece = _SPACE.sub(" ", text[start : start + width]).strip()
+    snippet = _SPACE.sub(" ", text[start : start + width]).strip()
     if start:
-        piece = f"…{piece}"
+        snippet = f"…{snippet}"
     if start + width < len(text):
-        piece = f"{piece}…"
-    marks = () if words is None else tuple(each.span() for each in words.finditer(piece))
-    return piece, marks
+        snippet = f"{snippet}…"
+    marks = () if words is None else tuple(each.span() for each in words.finditer(snippet))
+    return snippet, marks
 
 
 @lru_cache(maxsize=1024)
@@ -57,16 +57,16 @@ def _term_patterns(term: QueryTerm) -> list[str]:
     if not term.words[-1].isascii():
         return [re.escape(term.words[0][0]) if term.is_prefix else _join_cjk_pairs(term.words)]
     end = r"\w*" if term.is_prefix else r"\w{0,4}\b"
-    ways = [r"\b" + r"\w{0,4}[\W_]+".join(own) + end]
+    patterns = [r"\b" + r"\w{0,4}[\W_]+".join(own) + end]
     if len(own) > 1:
-        ways.append(r"\w{0,4}[\W_]*".join(own) + end)  # the same, grown together
+        patterns.append(r"\w{0,4}[\W_]*".join(own) + end)  # the same, joined
     if term.alternative:
-        ways.append(r"[\W_]*".join(map(re.escape, term.alternative)) + r"\w*")
-    return ways
+        patterns.append(r"[\W_]*".join(map(re.escape, term.alternative)) + r"\w*")
+    return patterns
 
 
 def _join_cjk_pairs(words: Sequence[str]) -> str:
-    """Pairs of signs, put together again."""
+    """Pairs of signs, joined again."""
     return re.escape("".join(word[0] for word in words[:-1]) + words[-1])
 
 
@@ -82,10 +82,10 @@ def _first_matches(
 
 
 def _best_start(matches: Sequence[tuple[int, str]], width: int) -> int:
-    """Where the most different words stand within one width; the first such place."""
+    """The first position with the most different words within one width."""
     best, start = 0, matches[0][0]
     for at, _ in matches:
-        kinds = len({word for place, word in matches if at <= place < at + width * 3 // 4})
+        kinds = len({word for position, word in matches if at <= position < at + width * 3 // 4})
         if kinds > best:
             best, start = kinds, at
     return start
@@ -96,7 +96,7 @@ _TYPICAL_LINE_CHARS = 600
 _TERM_SATURATION = 1.2
 _HALF_LIFE_DAYS = 30.0
 _MAX_RANKED_CHARS = 20_000
-"""Characters of a text that are looked at."""
+"""Characters of a text that are examined."""
 
 
 def score_line(line: TranscriptLine, weights: Mapping[QueryTerm, float], now: datetime) -> float:
@@ -113,12 +113,12 @@ def score_line(line: TranscriptLine, weights: Mapping[QueryTerm, float], now: da
 
 
 def _count_term(text: str, term: QueryTerm) -> int:
-    """How often its rarest part occurs; once at least, since the index says that it does."""
+    """How often its rarest part occurs; once at least, since the index found it."""
     return max(1, min(text.count(strip_ending(word)) for word in term.words))
 
 
 def _stand_together(text: str, terms: Sequence[QueryTerm]) -> bool:
-    """The words stand close to each other, in this order."""
+    """The words are close to each other, in this order."""
     first, second = strip_ending(terms[0].words[0]), strip_ending(terms[1].words[0])
     at = text.find(first)
     return at >= 0 and text.find(second, at, at + len(first) + len(second) + 12) >= 0
@@ -139,7 +139,7 @@ def build_hits(
     find_partial: Callable[[int], RankedLines],
     find_neighbours: Callable[[Sequence[int]], NeighbourLines],
 ) -> SearchResults:
-    """`ranked` holds all the words; `some` finds at most so many lines that hold a part of them."""
+    """`ranked` has all the words; `some` finds at most so many lines with a part of them."""
     limit = max(1, min(limit, MAX_HITS))
     ranked = ranked[:limit]
     relaxed: RankedLines = []
@@ -151,13 +151,13 @@ def build_hits(
     words, near = term_pattern(query.terms), find_neighbours([line.seq for line, _ in shown])
     hits = []
     for line, points in shown:
-        piece, marks = make_snippet(line.text, words)
+        snippet, marks = make_snippet(line.text, words)
         before, after = map(_shorten_line, near.get(line.seq, (None, None)))
         hits.append(
             SearchHit(
                 line=line,
                 score=round(points, 4),
-                snippet=piece,
+                snippet=snippet,
                 marks=marks,
                 before=before,
                 after=after,
@@ -167,5 +167,5 @@ def build_hits(
 
 
 def _shorten_line(line: TranscriptLine | None) -> TranscriptLine | None:
-    """A neighbour is there to be recognised, not to be read in full."""
+    """A neighbour is only shown as context."""
     return None if line is None else replace(line, text=make_snippet(line.text, None)[0])

@@ -1,6 +1,6 @@
-"""The file of the index: made, recognised, and thrown away when it is not what it should be.
+"""The file of the index: created, checked, and deleted when it is unusable.
 
-It is never the only copy of anything: whatever is wrong with it, the journal makes a new one.
+It is never the only copy of anything: it can always be rebuilt from the journal.
 """
 
 import fcntl
@@ -12,10 +12,16 @@ from typing import NamedTuple
 
 import apsw
 
-from hermes.memory.journal.sqlite_file import LOCK_TIMEOUT_S, connect, create_file, enable_wal
+from hermes.memory.journal.sqlite_file import (
+    LOCK_TIMEOUT_S,
+    connect,
+    create_file,
+    enable_wal,
+    write_transaction,
+)
 
 INDEX_VERSION = 1
-"""Of tables and of analysis: whatever changes what stands in the index raises it."""
+"""Version of tables and analysis: every change of the index content raises it."""
 INDEX_APPLICATION_ID = 0x48657278
 
 _SCHEMA_SQL = f"""
@@ -36,15 +42,15 @@ PRAGMA application_id={INDEX_APPLICATION_ID};
 PRAGMA user_version={INDEX_VERSION};
 """
 # `body` is the text, `facts` the parts of its identifiers and its speaker, `about` our own marks
-# and the date. `line` says what stands where: `at` in seconds, `position` in its session. `gone`
-# are lines that nobody wants found; their words leave the file when it is made anew. `day` bounds
-# the numbers of each day's lines: clocks jump, so numbers and times need not agree.
+# and the date. `line` has the positions: `at` in seconds, `position` in its session. `gone` are
+# lines that must not be found; their words leave the file when it is rebuilt. `day` has the range
+# of numbers of each day's lines: clocks jump, so numbers and times need not agree.
 
 
 class IndexConnection(NamedTuple):
     connection: apsw.Connection
     notices: tuple[str, ...] = ()
-    """What the person should know: made anew, or only in memory."""
+    """What the person should know: rebuilt, or only in memory."""
     in_memory: bool = False
 
 
@@ -55,7 +61,7 @@ def open_index(path: Path) -> IndexConnection:
         try:
             return IndexConnection(_open_file(path), tuple(notices))
         except (apsw.CorruptError, apsw.NotADBError, IndexUnusable) as error:
-            notices.append(f"the search index was made anew: {error}")
+            notices.append(f"the search index was rebuilt: {error}")
             delete_index(path)
         except (apsw.Error, OSError) as error:
             return open_index_in_memory(path, str(error))
@@ -67,7 +73,7 @@ class IndexUnusable(Exception):
 
 
 def open_index_in_memory(path: Path, why: str) -> IndexConnection:
-    """A copy that may be brought up to date without a place to write."""
+    """A copy that can be updated where nothing can be written."""
     connection = apsw.Connection(":memory:")
     notice = f"the search index {path} cannot be written ({why}); searching in memory"
     try:
@@ -86,7 +92,7 @@ def open_index_in_memory(path: Path, why: str) -> IndexConnection:
 
 
 def delete_index(path: Path) -> None:
-    """Throw the file away, once, whoever of several processes comes first."""
+    """Delete the file, once, whichever of several processes comes first."""
     before = file_identity(path)
     with _exclusive_lock(path):
         if file_identity(path) == before:
@@ -95,7 +101,7 @@ def delete_index(path: Path) -> None:
 
 
 def connect_read_only(path: Path) -> apsw.Connection:
-    """Where nothing can be written SQLite must be told that nobody else writes either."""
+    """Where nothing can be written, SQLite must be told that the file is immutable."""
     uri = f"{path.absolute().as_uri()}?immutable=1"
     return apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
@@ -118,15 +124,9 @@ def _open_file(path: Path) -> apsw.Connection:
 
 
 def _create_tables(connection: apsw.Connection) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with write_transaction(connection):
         if connection.pragma("user_version") == 0:  # another process may have been faster
             connection.execute(_SCHEMA_SQL)
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def _check_version(connection: apsw.Connection) -> None:

@@ -1,4 +1,4 @@
-"""Which events say something worth finding, and what: the words, who said them, what they are."""
+"""Which events are indexed, and with which text, speaker and kind."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -34,7 +34,7 @@ INDEXED_KINDS = frozenset(
     }
 )
 INDEXED_KIND_PREFIXES = ("incident.", "alert.", "skill.")
-"""Beginnings of kinds whose every word is found, whatever their fields are."""
+"""Prefixes of kinds whose every string field is indexed."""
 _AGENT_SPEAKERS = frozenset({"assistant", "hermes", "ai", "bot"})
 
 
@@ -66,7 +66,7 @@ def line_from_event(seq: int, event: Event | UnknownEvent) -> TranscriptLine | N
 def _line_parts(event: Event | UnknownEvent) -> tuple[SearchHitKind, SpeakerRole, str, str] | None:
     match event:
         case MessageAdded(message=message) if message.text.startswith(RECALL_NOTE_PREFIX):
-            return None  # the past shown again: found once is enough
+            return None  # earlier text shown again: found once is enough
         case MessageAdded(message=message) if message.role in ("user", "assistant"):
             role: SpeakerRole = "user" if message.role == "user" else "assistant"
             return "message", role, "", message.text

@@ -1,4 +1,4 @@
-"""What later events say about lines that stand in the index: deleted, forgotten, confirmed."""
+"""Indexes new events, and updates lines that later events delete, forget or confirm."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -20,6 +20,7 @@ from hermes.core.events.memory import (
 from hermes.core.events.runs import RunDeleted
 from hermes.memory.journal.reading import PURGED_SQL
 from hermes.memory.journal.rows import decompress_body, read_event, to_micros
+from hermes.memory.journal.sqlite_file import write_transaction
 from hermes.memory.search.index_file import IndexUnusable
 from hermes.memory.search.indexable_text import is_indexed_kind, line_from_event
 from hermes.memory.search.text_analysis import index_columns, quoted_mark
@@ -38,7 +39,7 @@ LINE_UPDATE_KINDS = frozenset(
 def apply_line_update(index: apsw.Connection, event: Event | UnknownEvent) -> None:
     match event:
         case RunDeleted(run=run):
-            # Kept as a session without lines: what is still written in it is not found either.
+            # Kept as a session without lines: later events in it are not found either.
             index.execute(
                 "INSERT INTO session(run, lines, gone) VALUES(?, 0, 1) "
                 "ON CONFLICT(run) DO UPDATE SET gone = 1",
@@ -79,9 +80,9 @@ def _fact_lines(index: apsw.Connection, fact: str) -> list[int]:
 
 
 INDEX_BATCH_EVENTS = 1000
-"""Events of one transaction: others who index wait for it."""
+"""Events of one transaction: other indexing processes wait for it."""
 IndexProgress = Callable[[int, int], None]
-"""Told how far it is, and how far it has to go."""
+"""Called with how much is done, and how much there is to do."""
 
 
 def catch_up(
@@ -91,7 +92,7 @@ def catch_up(
     seconds: float | None = None,
     progress: IndexProgress | None = None,
 ) -> int:
-    """Index what is new. Returns how many events are still missing when the time was over.
+    """Index new events. Returns how many events are still missing when the time was over.
 
     Raises `IndexUnusable` when it was made from another journal.
     """
@@ -121,12 +122,12 @@ def _check_same_journal(index: apsw.Connection, journal: apsw.Connection) -> Non
 
 
 def _index_batch(index: apsw.Connection, journal: apsw.Connection) -> None:
-    index.execute("BEGIN IMMEDIATE")
-    try:
+    with write_transaction(index):
         upto = indexed_up_to(index)  # again: another process may have been faster
         rows: list[Any] = journal.execute(
-            f"SELECT seq, at, CAST(run AS BLOB), CAST(kind AS BLOB), {PURGED_SQL}, CAST(body AS BLOB), "
-            f"CAST(digest AS BLOB) FROM event WHERE seq > ? ORDER BY seq LIMIT {INDEX_BATCH_EVENTS}",
+            f"SELECT seq, at, CAST(run AS BLOB), CAST(kind AS BLOB), {PURGED_SQL}, "
+            "CAST(body AS BLOB), CAST(digest AS BLOB) "
+            f"FROM event WHERE seq > ? ORDER BY seq LIMIT {INDEX_BATCH_EVENTS}",
             (upto,),
         ).fetchall()
         if rows:
@@ -136,11 +137,6 @@ def _index_batch(index: apsw.Connection, journal: apsw.Connection) -> None:
                     batch.add_event(seq, at, run, kind, body)
             batch.write()
             index.execute("UPDATE state SET upto = ?, digest = ?", (rows[-1][0], rows[-1][-1]))
-        index.execute("COMMIT")
-    except BaseException:
-        if index.in_transaction:
-            index.execute("ROLLBACK")
-        raise
 
 
 @dataclass
@@ -152,7 +148,7 @@ class IndexedSession:
 
 @dataclass
 class SqliteIndexBatch:
-    """The lines of one transaction, gathered and then written table by table."""
+    """The lines of one transaction, collected and then written table by table."""
 
     index: apsw.Connection
     sessions: dict[str, IndexedSession] = field(default_factory=dict)
@@ -167,9 +163,9 @@ class SqliteIndexBatch:
         try:
             event = read_event(seq, at, run, kind, decompress_body(body))
         except StoreCorrupt:
-            return  # `hermes journal verify` names it; what is whole can still be found
+            return  # `hermes journal verify` reports it; intact events can still be found
         if name in LINE_UPDATE_KINDS:
-            self.write()  # what it speaks of may be in this very batch
+            self.write()  # it may refer to an event in this batch
             apply_line_update(self.index, event)
             self.sessions.clear()
         else:

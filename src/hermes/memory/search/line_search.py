@@ -1,7 +1,7 @@
-"""Finds the numbers of lines by their words, in bounded time however common a word is.
+"""Finds lines by their words, in limited time however common a word is.
 
-Where more lines fit than anybody will read, the newest are taken: the index hands them out in that
-order and stops. Ranking by rarity is done over the postings of the rarest words.
+Where too many lines match, the newest are taken: the index returns them in that order and stops.
+Ranking by rarity uses the postings of the rarest words.
 """
 
 import heapq
@@ -25,9 +25,9 @@ from hermes.memory.search.query import QueryTerm, SearchQuery, parse_query, pars
 from hermes.memory.search.text_analysis import filter_marks, quoted_mark
 
 MAX_COUNTED_LINES = 10_000
-"""Where counting how common a word is ends."""
+"""The number at which counting the lines of a word ends."""
 MAX_POSTINGS = 20_000
-"""Entries of the index that one ranking may look at."""
+"""Entries of the index that one ranking may read."""
 
 
 class TimeBounds(NamedTuple):
@@ -62,7 +62,7 @@ def time_bounds(
 def newest_lines(
     index: apsw.Connection, expression: str, time_range: TimeBounds = NO_TIME_BOUNDS, *, limit: int
 ) -> list[int]:
-    """Numbers of the lines that fit, the newest first."""
+    """Numbers of the matching lines, the newest first."""
     sql, values = _bounds_condition(time_range)
     found = index.execute(
         f"SELECT rowid FROM words WHERE words MATCH ? {sql} ORDER BY rowid DESC LIMIT ?",
@@ -72,15 +72,15 @@ def newest_lines(
 
 
 def count_lines(index: apsw.Connection, expression: str) -> int:
-    """How many lines fit; counting ends at `COUNTED`."""
+    """How many lines match, counted up to the limit."""
     sql = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
     return int(index.execute(sql, (expression, MAX_COUNTED_LINES)).get)
 
 
 def rarity_weight(holding_lines: int, total_lines: int) -> float:
-    """The weight of a word that stands in so many of so many lines."""
+    """The weight of a word that occurs in so many of so many lines."""
     if holding_lines >= MAX_COUNTED_LINES:
-        holding_lines = max(holding_lines, total_lines // 5)  # nobody counted further; it is common
+        holding_lines = max(holding_lines, total_lines // 5)  # not counted further; it is common
     return math.log(1 + (total_lines + 0.5) / (holding_lines + 0.5))
 
 
@@ -92,27 +92,28 @@ def lines_by_weight(
     filters: Iterable[str] = (),
     limit: int,
 ) -> list[tuple[int, float]]:
-    """Lines that hold any of these, those with the most and rarest first.
+    """Lines with any of these words, those with the most and rarest first.
 
-    `also` narrows all of them down. Words so common that they say nothing are only looked at as
-    long as there is room.
+    `also` restricts all of them. Very common words are only used while there are few candidates.
     """
     lines = int(index.execute("SELECT lines FROM state").get)
     narrow = "".join(f" AND {each}" for each in filters)
     counted = [(count_lines(index, f"{each}{narrow}"), each) for each in expressions]
     total: dict[int, float] = {}
-    room = MAX_POSTINGS
+    postings_left = MAX_POSTINGS
     for found, each in sorted(counted):
         enough = len(total) >= limit and found >= MAX_COUNTED_LINES
-        if not found or (total and (enough or room < found)):
+        if not found or (total and (enough or postings_left < found)):
             continue
         weight = rarity_weight(found, lines)
-        # A word that common sets nobody apart: as many as can be shown are enough of it.
-        most = limit if found >= MAX_COUNTED_LINES else min(found, max(room, limit))
-        postings = newest_lines(index, f"{each}{narrow}", time_range, limit=most)
+        # So common a word distinguishes nothing: as many as can be shown are enough.
+        max_postings = (
+            limit if found >= MAX_COUNTED_LINES else min(found, max(postings_left, limit))
+        )
+        postings = newest_lines(index, f"{each}{narrow}", time_range, limit=max_postings)
         for seq in postings:
             total[seq] = total.get(seq, 0.0) + weight
-        room -= len(postings)
+        postings_left -= len(postings)
     best = heapq.nlargest(limit, ((score, seq) for seq, score in total.items()))
     return [(seq, score) for score, seq in best]
 
@@ -134,12 +135,13 @@ _MAX_SQL_VARIABLES = 500
 
 
 def read_events(journal: apsw.Connection, seqs: Iterable[int]) -> dict[int, Event | UnknownEvent]:
-    """What is damaged, or no longer there, is left out."""
+    """Damaged or deleted events are left out."""
     found: dict[int, Event | UnknownEvent] = {}
     wanted = sorted(set(seqs))
     for at in range(0, len(wanted), _MAX_SQL_VARIABLES):
         part = wanted[at : at + _MAX_SQL_VARIABLES]
-        sql = f"SELECT seq, {EVENT_COLUMNS_SQL} FROM event WHERE seq IN ({', '.join('?' * len(part))})"
+        marks = ", ".join("?" * len(part))
+        sql = f"SELECT seq, {EVENT_COLUMNS_SQL} FROM event WHERE seq IN ({marks})"
         for seq, when, run, kind, purged, body in journal.execute(sql, part):
             if not purged:
                 try:
@@ -170,7 +172,7 @@ def neighbour_seqs(
 
 
 MAX_RANKED_LINES = 100
-"""Lines that hold all the words and are read to be ranked; the newest of them."""
+"""Lines with all the words that are read and ranked; the newest of them."""
 TEXT_COLUMNS = "{body facts} : "
 
 
@@ -201,7 +203,7 @@ def _lines_with_all_words(
 ) -> RankedLines:
     if not query.required and not filters:
         return []
-    if not query.required:  # only filters: what happened there last
+    if not query.required:  # only filters: the newest lines
         seqs = newest_lines(
             index, query.excluding(" AND ".join(filters)), time_range, limit=MAX_HITS
         )
@@ -224,11 +226,11 @@ def _lines_with_some_words(
     limit: int,
 ) -> RankedLines:
     """Part of the words, or the same error with other numbers in it."""
-    ways = [f"{TEXT_COLUMNS}{term.expression}" for term in query.terms]
-    ways += [quoted_mark("error", each) for each in query.signatures]
+    expressions = [f"{TEXT_COLUMNS}{term.expression}" for term in query.terms]
+    expressions += [quoted_mark("error", each) for each in query.signatures]
     unwanted = reduce(lambda so_far, term: f"{so_far} NOT {term.expression}", query.excluded, "")
     also = [*filters[:-1], filters[-1] + unwanted] if filters else []
-    found = lines_by_weight(index, ways, time_range, filters=also, limit=limit)
+    found = lines_by_weight(index, expressions, time_range, filters=also, limit=limit)
     lines = read_lines(journal, [seq for seq, _ in found])
     if query.excluded and not filters:
         without = {seq for term in query.excluded for seq in _lines_holding(index, term, lines)}

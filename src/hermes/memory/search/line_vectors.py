@@ -1,6 +1,6 @@
-"""The vectors of a home's lines: found by nearness, and made for the lines that have none yet.
+"""The vectors of a home's lines: finds the nearest, and stores missing ones.
 
-They lie in a file of their own, since they cost far more to make than the index does.
+They are in a file of their own, since they cost far more to make than the index.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from hermes.memory.embedding.sqlite_vectors import SqliteVectors
 
 MAX_EMBEDDED_CHARS = 1000
-"""Characters of a line that its vector stands for."""
+"""Characters of a line that its vector represents."""
 _SCAN_ROWS = 2000
 
 
 class LineVectors:
-    """Fulfils `passages.Vectors` and `filling.Fillable`."""
+    """Fulfils `passages.LineVectorStore` and `embedding.embedder.VectorTarget`."""
 
     def __init__(self, search: SessionSearch, vectors: "SqliteVectors", path: Path) -> None:
         self._search = search

@@ -1,4 +1,4 @@
-"""What recall asks of a store, answered by the index and the journal of a home."""
+"""The queries of recall, for the SQLite index and journal."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -44,18 +44,20 @@ def matching(
 def around(
     index: apsw.Connection, journal: apsw.Connection, *, seqs: Sequence[int], reach: int
 ) -> Sequence[Passage]:
-    places = _nearby_lines(index, seqs, reach)
-    events = read_events(journal, places)
-    told = (
-        build_passage(seq, events[seq], *place) for seq, place in places.items() if seq in events
+    positions = _nearby_lines(index, seqs, reach)
+    events = read_events(journal, positions)
+    passages = (
+        build_passage(seq, events[seq], *position)
+        for seq, position in positions.items()
+        if seq in events
     )
-    return [each for each in told if each is not None]
+    return [each for each in passages if each is not None]
 
 
 def _nearby_lines(
     index: apsw.Connection, seqs: Sequence[int], reach: int
 ) -> dict[int, tuple[int, datetime | None]]:
-    """Position and last confirmation of those lines and of the ones near them, by number."""
+    """Position and last confirmation of those lines and of the lines near them, by number."""
     asked = ", ".join(str(int(seq)) for seq in seqs)
     found = index.execute(
         "WITH asked AS (SELECT session, position FROM line WHERE seq IN (" + asked + ")) "

@@ -1,4 +1,4 @@
-"""What recall asks of a store: candidates and their neighbours. SQLite and PostgreSQL give it."""
+"""Passages, and what recall needs of a store: candidates and their neighbours."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -20,7 +20,7 @@ class Passage(Value, frozen=True, kw_only=True):
     seq: int
     """The store's own number."""
     source: str
-    """Id of the message it came from: what a person opens."""
+    """Id of the message it came from: a person opens the source with it."""
     session: str
     position: int
     """Order inside its session: neighbours have consecutive positions."""
@@ -29,20 +29,20 @@ class Passage(Value, frozen=True, kw_only=True):
     text: str = ""
     kind: PassageKind = "episodic"
     confirmed: datetime | None = None
-    """When it was last found to hold; without it `at` counts."""
+    """When it was last confirmed; without it `at` counts."""
 
 
 class ScoredSeq(NamedTuple):
     seq: int
     score: float
-    """Higher is better: turned bm25, or the cosine."""
+    """Higher is better: negated bm25, or the cosine."""
 
 
 class RecallStore(Protocol):
-    """Raises `StoreError` when it cannot be read. `session=None` means everywhere."""
+    """Raises `StoreError` when it cannot be read. `session=None` means all sessions."""
 
     async def size(self, session: str | None) -> int:
-        """Passages in the scope; an estimate will do."""
+        """Passages in the scope; may be an estimate."""
         ...
 
     async def frequencies(self, terms: Sequence[str], session: str | None) -> Sequence[int]:
@@ -55,7 +55,7 @@ class RecallStore(Protocol):
     async def matching(
         self, terms: Sequence[str], *, session: str | None, limit: int
     ) -> Sequence[ScoredSeq]:
-        """Passages that hold any of the terms, the best first."""
+        """Passages with any of the terms, the best first."""
         ...
 
     async def nearest(
@@ -77,17 +77,17 @@ class RecallStore(Protocol):
 
 Answer = TypeVar("Answer")
 MAX_PASSAGE_CHARS = 4000
-"""Characters of a passage that recall looks at."""
+"""Characters of a passage that recall reads."""
 
 
 class IndexReader(Protocol):
-    """Brings its index up to date, then puts a question to it and to what goes with it."""
+    """Brings its index up to date, then runs a query."""
 
     async def ask(self, question: Callable[[Any, Any], Answer]) -> Answer: ...
 
 
 class PassageQueries(Protocol):
-    """The questions of `RecallStore`, as functions that each store has in a module of its own."""
+    """The queries of `RecallStore`, as functions that each store has in a module of its own."""
 
     def size(self, index: Any, other: Any, /, *, session: str | None) -> int: ...
     def frequencies(
@@ -102,7 +102,7 @@ class PassageQueries(Protocol):
 
 
 class LineVectorStore(Protocol):
-    """Where the vectors of lines are kept, by number."""
+    """The store of the vectors of lines, by number."""
 
     async def nearest(
         self, vector: bytes, model: str, *, session: str | None, limit: int
@@ -113,7 +113,7 @@ class LineVectorStore(Protocol):
 
 
 class IndexedPassages:
-    """Fulfils `RecallStore`; without `vectors` it knows only words."""
+    """Fulfils `RecallStore`; without `vectors` it finds words only."""
 
     def __init__(
         self, search: IndexReader, queries: PassageQueries, vectors: LineVectorStore | None = None

@@ -1,4 +1,4 @@
-"""What a person typed, as a question to the index. Nothing they type is an error."""
+"""Parses what a person typed into a query of the index. No input is an error."""
 
 import re
 
@@ -83,21 +83,21 @@ _WORD = re.compile(r"[^\W_]+")
 _COMMAND_OPTION = re.compile(r"-\S*|\S{1,2}|\d+|\S+=\S*")
 """What follows the dash in `--force`, `-rf`, `-100`, `-n=3`: options of commands, no exclusions."""
 _MIN_PREFIX_CHARS = 2
-"""Letters that a beginning must have: `a*` would be half of the index."""
+"""Letters that a prefix must have: `a*` would match half of the index."""
 
 
 class QueryTerm(Value, frozen=True):
-    """One word, or several that stand in this order."""
+    """One word, or several in this order."""
 
     words: tuple[str, ...]
     is_prefix: bool = False
-    """The last word may go on."""
+    """The last word is a prefix."""
     alternative: tuple[str, ...] = ()
-    """Another way to write it: the parts of a word that is grown together."""
+    """Another spelling: the parts of a compound word."""
 
     @property
     def expression(self) -> str:
-        """As FTS5 reads it: only letters and digits inside quotes, so nothing can go wrong."""
+        """As FTS5 reads it: only letters and digits inside quotes, so it is always valid."""
         phrase = f'"{" ".join(self.words)}"' + (" *" if self.is_prefix else "")
         return f'({phrase} OR "{" ".join(self.alternative)}")' if self.alternative else phrase
 
@@ -107,7 +107,7 @@ class SearchQuery(Value, frozen=True):
     """One of each group must occur."""
     excluded: tuple[QueryTerm, ...] = ()
     signatures: tuple[str, ...] = ()
-    """Of the errors that the question itself tells of."""
+    """Of the errors in the question itself."""
 
     @property
     def terms(self) -> tuple[QueryTerm, ...]:

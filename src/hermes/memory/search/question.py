@@ -1,6 +1,6 @@
-"""Words that operators use for one thing: `etcd` is a key-value store, a 502 is a bad gateway.
+"""Analyses a question for recall: terms, identifiers, names, and synonyms of operators' words.
 
-Small embedders were never taught these; people ask in one word what the log says in the other.
+Small embedders do not know such synonyms: `etcd` is a key-value store, a 502 is a bad gateway.
 """
 
 import re
@@ -53,7 +53,7 @@ lost dropped missing vanished
 
 
 class Synonyms:
-    """The groups as one stemmer sees them: `disks` and `disk` are one word."""
+    """The groups in stemmed form: `disks` and `disk` are one word."""
 
     def __init__(self, stem: Callable[[str], str]) -> None:
         self._synonyms: dict[str, set[str]] = {}
@@ -89,7 +89,7 @@ class QuestionTerm(NamedTuple):
     stems: tuple[str, ...]
     """More than one when the tokenizer splits it."""
     exact: bool
-    """An identifier, number, path or quoted text: only the very same string counts in full."""
+    """An identifier, number, path or quoted text: only an exact match counts in full."""
     synonyms: frozenset[str] = frozenset()
     """Stems of other words for the same thing."""
 
@@ -109,7 +109,7 @@ def parse_question(text: str, stemmer: Stemmer) -> RecallQuestion:
         parts = split_words(word)
         if parts and (exact or not all(part in STOP_WORDS for part in parts)):
             stems = tuple(stemmer.stem(part) for part in parts)
-            # Joined, since `write-ahead` and `key-value` are one word to those who use them.
+            # Joined, since `write-ahead` and `key-value` are used as one word.
             others = jargon.synonyms_of(stemmer.stem("".join(parts)))
             terms.setdefault(stems, QuestionTerm(word, stems, exact, others))
     return RecallQuestion(
@@ -121,7 +121,7 @@ def parse_question(text: str, stemmer: Stemmer) -> RecallQuestion:
 
 
 def is_contentless(text: str) -> bool:
-    """True for requests such as "please continue": whatever is recalled for them is unrelated."""
+    """True for requests such as "please continue": anything recalled for them is unrelated."""
     return all(word in CONTENTLESS_WORDS for word in split_words(text))
 
 
@@ -136,7 +136,7 @@ def is_identifier(word: str) -> bool:
 
 
 def named_speakers(question: RecallQuestion, speakers: Collection[str]) -> Sequence[str]:
-    """The speakers whom the question names, by the whole name or its first word."""
+    """The speakers that the question names, by the whole name or its first word."""
     asked = set(split_words(question.text))
     found = []
     for speaker in speakers:
@@ -147,7 +147,7 @@ def named_speakers(question: RecallQuestion, speakers: Collection[str]) -> Seque
 
 
 def without_names(question: RecallQuestion, names: Collection[str]) -> str:
-    """The question for the vectors: names pull in greetings instead of what was said."""
+    """The question for the vectors: names match greetings instead of content."""
     text = question.text
     for name in names:
         first = split_words(name)[0]

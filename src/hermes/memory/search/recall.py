@@ -1,4 +1,7 @@
-"""How age lowers a score: a tie-break by default, counted from the last confirmation."""
+"""Recall: finds passages for a question by words, meaning and names, and ranks them.
+
+Age lowers a score: only between equals by default, counted from the last confirmation.
+"""
 
 import math
 import re
@@ -32,12 +35,12 @@ from hermes.memory.search.stemming import STOP_WORDS, Stemmer, split_words
 from hermes.memory.settings import RecallSettings
 
 MIN_DECAY_FACTOR = 0.9
-"""A half-life of 30 days without this floor cuts evidence recall from 63 to 39 of 100."""
+"""A half-life of 30 days without this minimum cuts evidence recall from 63 to 39 of 100."""
 _DAY_S = 86_400.0
 
 
 def decay_factor(passage: Passage, now: datetime, settings: RecallSettings) -> float:
-    """Factor for a passage's score; clocks that jumped never make it more than one."""
+    """Factor for a passage's score; never more than one, even if the clock jumped."""
     half_life = _half_life_days(passage.kind, settings)
     if half_life <= 0:
         return 1.0
@@ -61,11 +64,11 @@ def _half_life_days(kind: PassageKind, settings: RecallSettings) -> float:
 
 
 NEIGHBOUR_PENALTY = 0.05
-"""Taken, on the scale of the words found, from the neighbours of a pick."""
+"""Subtracted from the neighbours of a pick, on the scale of the words found."""
 
 
 def rank_passages(weighed: Sequence[ScoredPassage]) -> list[ScoredPassage]:
-    """Best first; of equals the newer one, then the lower number: the order never wavers."""
+    """Best first; of equals the newer one, then the lower number: the order is stable."""
     return sorted(
         weighed, key=lambda one: (-one.score, -one.passage.at.timestamp(), one.passage.seq)
     )
@@ -95,9 +98,9 @@ MAX_PASSAGES_FOLLOWED = 3
 """Passages whose names are followed."""
 MAX_NAMES_FOLLOWED = 3
 HOP_WEIGHT = 0.5
-"""What a passage is worth against the one that led to it: direct answers stay ahead."""
+"""The value of a passage relative to the one that led to it: direct answers stay ahead."""
 MAX_RARE_SHARE = 0.002
-"""A name in a greater share of the passages than this leads nowhere in particular."""
+"""A name in a greater share of the passages than this is too common to follow."""
 MIN_RARE_LIMIT = 5
 _NAME = re.compile(r"[A-Z][\w-]{2,}|#?\w[\w./:@-]*\w")
 
@@ -105,7 +108,7 @@ _NAME = re.compile(r"[A-Z][\w-]{2,}|#?\w[\w./:@-]*\w")
 def names_to_follow(
     question: RecallQuestion, ranked: Sequence[ScoredPassage], speakers: Collection[str]
 ) -> dict[str, ScoredPassage]:
-    """Identifiers and proper names of the best passages, each with the passage that has it."""
+    """Identifiers and proper names of the best passages, each with its passage."""
     known = {part for text in (question.text, *speakers) for part in split_words(text)}
     found: dict[str, ScoredPassage] = {}
     for one in ranked[:MAX_PASSAGES_FOLLOWED]:
@@ -121,16 +124,16 @@ def names_to_follow(
 def rare_names(
     names: Mapping[str, ScoredPassage], counts: Sequence[int], size: int
 ) -> dict[str, ScoredPassage]:
-    """Those that somebody else holds too, but few."""
-    most = max(MIN_RARE_LIMIT, MAX_RARE_SHARE * size)
+    """Names that other passages have too, but few."""
+    max_passages = max(MIN_RARE_LIMIT, MAX_RARE_SHARE * size)
     pairs = zip(names.items(), counts, strict=True)
-    return {name: source for (name, source), count in pairs if 1 < count <= most}
+    return {name: source for (name, source), count in pairs if 1 < count <= max_passages}
 
 
 def follow_names(
     ranked: Sequence[ScoredPassage], linked: Iterable[Passage], names: Mapping[str, ScoredPassage]
 ) -> list[ScoredPassage]:
-    """Every passage that a name leads to is worth half of where the name stands."""
+    """Every passage that a name leads to gets half the score of the passage with the name."""
     scored = {one.passage.seq: one for one in ranked}
     for passage in linked:
         for name, source in names.items():
@@ -143,7 +146,7 @@ def follow_names(
 
 
 def _is_followable_name(match: re.Match[str], text: str) -> bool:
-    """A capital in the middle of a sentence, or a string that nobody would paraphrase."""
+    """A capital in the middle of a sentence, or a string that is never paraphrased."""
     name = match.group()
     if is_identifier(name):
         return True
@@ -158,7 +161,7 @@ def _passage_holds(passage: Passage, name: str) -> bool:
 MAX_LINKED_PASSAGES = 30
 """Passages that names may lead to."""
 MIN_FLOOR_SHARE = 0.25
-"""Share of the floor that every single passage must reach."""
+"""Share of the minimum score that every single passage must reach."""
 
 
 class RecalledPassage(Value, frozen=True, kw_only=True):
@@ -190,7 +193,7 @@ async def recall(
     names = named_speakers(question, {passage.speaker for passage in asked.pool})
     near = await asked.find_by_meaning(question, names, embedder) if embedder else {}
     fused = await asked.score(question, names, near)
-    # Before age is looked at: old and right is still an answer.
+    # Before age is applied: an old correct passage is still an answer.
     if max((one.score for one in fused), default=0.0) < asked.settings.floor:
         return []
     ranked = rank_passages(
@@ -200,14 +203,14 @@ async def recall(
         ]
     )
     ranked = await asked.follow_names(question, ranked)
-    # One floor for the whole answer: of a question with several answers the last ones are weak.
+    # One minimum for the whole answer: the last of several answers are weak.
     good = [one for one in ranked if one.score >= asked.settings.floor * MIN_FLOOR_SHARE]
     picked = pick_passages(good, asked.pool, limit, spread=question.wants_several)
     return [_recalled_passage(one) for one in picked]
 
 
 class _RecallRun:
-    """One question under way: its candidates grow in steps."""
+    """One recall in progress: its candidates grow in steps."""
 
     def __init__(self, store: RecallStore, session: str | None, settings: RecallSettings) -> None:
         self.settings = settings
@@ -255,7 +258,7 @@ class _RecallRun:
         self, question: RecallQuestion, ranked: list[ScoredPassage]
     ) -> list[ScoredPassage]:
         if ranked[0].text_score.exact > 0.5:
-            return ranked  # whoever gives the very string wants that passage
+            return ranked  # an exact string is a request for that passage
         names = names_to_follow(question, ranked, {passage.speaker for passage in self.pool})
         if not names:
             return ranked

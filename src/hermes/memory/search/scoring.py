@@ -1,4 +1,4 @@
-"""The candidates of one question, with their neighbours and the words that each holds."""
+"""Scores candidate passages by text, vectors and neighbours."""
 
 import math
 import re
@@ -11,9 +11,9 @@ from hermes.memory.search.question import QuestionTerm, RecallQuestion
 from hermes.memory.search.stemming import Stemmer, split_words
 
 MAX_CONVERSATION_GAP = timedelta(hours=6)
-"""Neighbours further apart in time belong to different talks."""
+"""Neighbours further apart in time belong to different conversations."""
 NEIGHBOUR_REACH = 2
-"""Places before and after a passage that count for it."""
+"""Positions before and after a passage that count for it."""
 MAX_SCORED_CHARS = 4_000
 """Characters of a passage that are scored: a log of megabytes must not stall the question."""
 
@@ -41,35 +41,35 @@ class CandidatePool:
         return len(self._passages)
 
     def neighbours(self, passage: Passage) -> list[tuple[int, int]]:
-        """Passages of the same talk within reach, each with its distance."""
+        """Passages of the same conversation within reach, each with its distance."""
         found = []
-        for way in (-1, 1):
-            here = passage
+        for direction in (-1, 1):
+            current = passage
             for distance in range(1, NEIGHBOUR_REACH + 1):
                 seq = self._seq_by_position.get(
-                    (passage.session, passage.position + way * distance)
+                    (passage.session, passage.position + direction * distance)
                 )
                 if seq is None:
                     break
-                there = self._passages[seq]
-                # Each step must be somebody else's turn: notes of one author stand for themselves.
+                neighbour = self._passages[seq]
+                # Each step must be a turn of another speaker: notes of one author are independent.
                 if (
-                    there.speaker == here.speaker
-                    or abs(there.at - passage.at) > MAX_CONVERSATION_GAP
+                    neighbour.speaker == current.speaker
+                    or abs(neighbour.at - passage.at) > MAX_CONVERSATION_GAP
                 ):
                     break
                 found.append((seq, distance))
-                here = there
+                current = neighbour
         return found
 
 
 def find_stems(
     passages: Iterable[Passage], wanted: frozenset[str], stemmer: Stemmer
 ) -> Mapping[int, frozenset[str]]:
-    """Which of the wanted stems each passage holds.
+    """Which of the wanted stems each passage has.
 
-    This is the hot place of a recall: only words that begin as a wanted stem does are stemmed (the
-    stemmer never touches the first two letters), each once, and the rest is set arithmetic.
+    This is the hot path of a recall: only words that begin like a wanted stem are stemmed (the
+    stemmer never changes the first two letters), each once, and the rest is set arithmetic.
     """
     heads = {stem[:2] for stem in wanted}
     held = {passage.seq: set(split_words(passage.text[:MAX_SCORED_CHARS])) for passage in passages}
@@ -95,24 +95,24 @@ def mentions_time(text: str) -> bool:
 
 
 NEIGHBOUR_TEXT_WEIGHTS = (0.6, 0.3)
-"""What a word counts for one and two places away: an answer often leaves out the question's words.
+"""The weight of a word one and two positions away: an answer often omits the question's words.
 
 Measured: without neighbours evidence recall falls by twelve points; 0.5 to 0.7 are alike.
 """
 PARTIAL_IDENTIFIER_WEIGHT = 0.5
-"""What an identifier counts when only its parts are there, as `db-orders-3` for `db-orders-2`."""
+"""The weight of an identifier when only its parts are there, as `db-orders-3` for `db-orders-2`."""
 SYNONYM_WEIGHT = 0.5
-"""What another word for the same thing counts."""
+"""The weight of another word for the same thing."""
 
 TermShares = Mapping[int, float]
-"""Place of a term in the question → how much of it is there; absent terms are left out."""
+"""Index of a term in the question → how much of it is there; absent terms are left out."""
 
 
 class TextScore(NamedTuple):
     covered: float
     """Share of the question's weight, 0 to 1."""
     exact: float
-    """Share of the weight that exact strings found in this very passage hold, 0 to 1."""
+    """Share of the weight of exact strings found in this passage itself, 0 to 1."""
     words: tuple[str, ...]
 
 
@@ -189,7 +189,7 @@ def _literal_pattern(raw: str) -> re.Pattern[str]:
 
 
 NEIGHBOUR_VECTOR_WEIGHTS = (0.3, 0.1)
-"""Weight of neighbours one and two places away: "yes, last summer" means little alone."""
+"""Weight of neighbours one and two positions away: "yes, last summer" means little alone."""
 
 
 def score_vectors(pool: CandidatePool, similarities: Mapping[int, float]) -> Mapping[int, float]:
@@ -211,20 +211,20 @@ def score_vectors(pool: CandidatePool, similarities: Mapping[int, float]) -> Map
 VECTOR_WEIGHT = 1.5
 """Weight of the cosine against the share of words found; 1 to 2 measure alike."""
 TEXT_TRUST_RANGE = (0.2, 0.4)
-"""When no passage holds more than the first share of the question's weight, its words are taken
-for another wording of the same thing and count little; from the second share on they count in
-full. This is what lets one scoring serve exact and paraphrased questions."""
+"""When no passage has more than the first share of the question's weight, its words are taken
+for a paraphrase and count little; from the second share on they count in full. So one scoring
+works for exact and paraphrased questions."""
 MIN_TEXT_TRUST = 0.2
 EXACT_MATCH_BONUS = 0.5
-"""More for an identifier or error string that stands in the passage itself."""
+"""Added for an identifier or error string in the passage itself."""
 QUESTION_PENALTY = 0.15
-"""Less for a passage that ends in a question: the answer stands next to it."""
+"""Subtracted for a passage that ends in a question: the answer is next to it."""
 SPEAKER_BONUS = 0.15
-"""More for what the person named in the question said."""
+"""Added for what the person named in the question said."""
 SPEAKER_BONUS_SEVERAL = 0.25
-"""The same when the answer lies in several places, where each holds few of the words."""
+"""The same when the answer lies in several places, where each has few of the words."""
 TIME_BONUS = 0.1
-"""More for a passage that speaks of time when the question asks for one."""
+"""Added for a passage that mentions a time when the question asks for one."""
 
 
 class ScoredPassage(NamedTuple):
@@ -242,7 +242,7 @@ def combine_scores(
     meaning: Mapping[int, float],
     names: Collection[str],
 ) -> list[ScoredPassage]:
-    """Scores from about 0 to 1, so that one floor serves with and without vectors."""
+    """Scores from about 0 to 1, so that one minimum works with and without vectors."""
     scale = 1 + (VECTOR_WEIGHT if meaning else 0)
     said_by = SPEAKER_BONUS_SEVERAL if question.wants_several else SPEAKER_BONUS
     trust = _text_trust(text) if meaning else 1.0
@@ -263,7 +263,7 @@ def combine_scores(
 
 
 def _text_trust(text: Mapping[int, TextScore]) -> float:
-    """How much the words found may say, by the best that any passage holds."""
+    """How much the words found may count, by the best share of any passage."""
     best = max((one.covered for one in text.values()), default=0.0)
     low, high = TEXT_TRUST_RANGE
     return min(1.0, max(MIN_TEXT_TRUST, (best - low) / (high - low)))

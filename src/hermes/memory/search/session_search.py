@@ -1,4 +1,4 @@
-"""The search of one home: its index and its journal side by side, opened when first asked."""
+"""The search of one home: its index and its journal, opened at the first use."""
 
 import time
 from collections.abc import Callable
@@ -31,9 +31,9 @@ from hermes.memory.search.line_search import search_lines
 
 Answer = TypeVar("Answer")
 IndexQuery = Callable[[apsw.Connection, apsw.Connection], Answer]
-"""Asked with the index and the journal."""
+"""Called with the index and the journal."""
 INDEX_TIMEOUT_S = 2.0
-"""Seconds that a question may wait for what is not indexed yet."""
+"""Seconds that a query may wait for events that are not indexed yet."""
 _RETRY_PAUSE_S = 60.0
 """Seconds after which a file that could not be written is tried again."""
 _DAMAGE_ERRORS = (apsw.CorruptError, apsw.NotADBError, IndexUnusable)
@@ -41,7 +41,8 @@ _NOT_WRITABLE_ERRORS = (apsw.FullError, apsw.ReadOnlyError, apsw.IOError, apsw.C
 
 
 class SessionSearch:
-    """Fulfils `core.recall.Searches`. What is in the journal when it is asked can be found."""
+    """Fulfils `core.knowledge.SearchesSessions`. Finds everything that is in the journal at that
+    time."""
 
     def __init__(self, journal: Path, index: Path) -> None:
         self.path = index
@@ -68,20 +69,20 @@ class SessionSearch:
         *,
         seconds: float | None = None,
         progress: IndexProgress | None = None,
-        let_go: bool = False,
+        close_after: bool = False,
     ) -> None:
-        """`let_go` closes the files after it: who only indexes now and then holds no memory."""
+        """`close_after` closes the files afterwards: occasional indexing then holds no memory."""
 
         def work() -> None:
             self.ask_blocking(_no_query, seconds=seconds, progress=progress)
-            if let_go:
+            if close_after:
                 self.close()
 
         await anyio.to_thread.run_sync(work)
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What the person should know about the index, each said once."""
+        """What the person should know about the index, each once."""
         return tuple(dict.fromkeys(self._notices))
 
     def ask_blocking(
@@ -106,7 +107,7 @@ class SessionSearch:
             raise StoreError(f"the search index {self.path} cannot be made; is the disk in order?")
 
     def rebuild(self, progress: IndexProgress | None = None) -> None:
-        """Throw the index away and make it anew."""
+        """Delete the index and build it again."""
         with self._lock:
             self._close_index()
             delete_index(self.path)
@@ -118,7 +119,7 @@ class SessionSearch:
 
     def _connections(self) -> tuple[apsw.Connection, apsw.Connection]:
         if self._index is not None and self._identity not in (None, file_identity(self.path)):
-            self._close_index()  # another process has made it anew
+            self._close_index()  # another process has rebuilt it
         if self._retry_at is not None and time.monotonic() > self._retry_at:
             self._close()
             self._notices.clear()
@@ -156,7 +157,7 @@ class SessionSearch:
     def _discard_index(self, why: str) -> None:
         self._close_index()
         delete_index(self.path)
-        self._notices.append(f"the search index was made anew: {why}")
+        self._notices.append(f"the search index was rebuilt: {why}")
 
     def _use_memory_index(self, error: apsw.Error) -> None:
         self._close_index()
@@ -183,4 +184,4 @@ class SessionSearch:
 
 
 def _no_query(index: apsw.Connection, journal: apsw.Connection) -> None:
-    """For those who only want the index to be up to date."""
+    """For callers that only need the index to be up to date."""

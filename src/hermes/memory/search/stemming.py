@@ -1,4 +1,4 @@
-"""Splits text into stems, as the full-text index does, and knows which words say nothing."""
+"""Splits text into stems, as the full-text index does, and has the lists of stop words."""
 
 import re
 
@@ -18,7 +18,7 @@ _CONVERSATIONAL_WORDS_TEXT = """
     now just let lets do it think works agreed done wait stop further up back
 """
 CONTENTLESS_WORDS = STOP_WORDS | frozenset(_CONVERSATIONAL_WORDS_TEXT.split())
-"""Words of requests such as "please continue" that name nothing one could remember."""
+"""Words of requests such as "please continue" that name nothing to remember."""
 _WORD = re.compile(r"\w+")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
 

@@ -1,8 +1,8 @@
-"""What of a text can be found: its words, the parts of its identifiers, the errors it tells of.
+"""Prepares text for the index: its words, the parts of its identifiers, and its errors.
 
 The index's tokenizer takes letters and digits for words and everything else for a gap, so
-`api-7f9c`, `10.0.0.3` and `max_connections` are found by their parts and, as a phrase, whole. What
-it cannot do is done here: signs that are written without gaps, and words grown together.
+`api-7f9c`, `10.0.0.3` and `max_connections` are found by their parts and, as a phrase, whole.
+Scripts that are written without gaps, and compound words, are handled here.
 """
 
 import re
@@ -14,7 +14,7 @@ from functools import lru_cache
 from hermes.core.knowledge import SessionQuery, TranscriptLine
 
 MARK_START, MARK_END = "\ue000", "\ue001"
-"""Around a token of ours: letters that no text uses, and that keep the stemmer's hands off."""
+"""Around a token of ours: letters that no text uses, and that the stemmer does not change."""
 MAX_INDEXED_CHARS = 100_000
 """Characters of one text that are indexed; of a longer one, its beginning and its end."""
 _INDEXED_TAIL_CHARS = 20_000
@@ -39,10 +39,10 @@ _MAX_ERROR_SIGNATURES = 5
 
 
 def searchable_words(text: str, *, for_query: bool = False) -> str:
-    """The text with every sign that has to be found as a word standing alone.
+    """The text with every sign that has to be found as a word separated.
 
-    A stretch of Chinese, Japanese or Korean signs becomes each sign with its follower, and the
-    last alone; where it is `asked` for, the last is left out, since the text may go on.
+    A run of Chinese, Japanese or Korean signs becomes each sign with its follower, and the last
+    alone; in a query (`asked`) the last is left out, since the text may continue.
     """
     if text.isascii():
         return text
@@ -53,7 +53,7 @@ def searchable_words(text: str, *, for_query: bool = False) -> str:
 
 
 def is_single_cjk_sign(word: str) -> bool:
-    """One such sign: only the beginnings of pairs tell where it stands."""
+    """One such sign: only pairs that begin with it show where it is."""
     return len(word) == 1 and _CJK.match(word) is not None
 
 
@@ -66,7 +66,7 @@ def truncate_for_index(text: str) -> str:
 
 
 def split_compounds(text: str) -> list[str]:
-    """`getUserName` → `get User Name`, in the order in which they stand."""
+    """`getUserName` → `get User Name`, in their order."""
     if _CASE_CHANGE.search(text) is None:
         return []
     return [" ".join(compound_parts(word)) for word in dict.fromkeys(_COMPOUND_WORD.findall(text))]
@@ -79,9 +79,9 @@ def compound_parts(word: str) -> list[str]:
 def error_signatures(text: str) -> list[str]:
     """The same error with other numbers, names and paths has the same signature."""
     lowered = text.lower()
-    places = sorted(at for word in _ERROR_WORDS if (at := lowered.find(word)) >= 0)
+    positions = sorted(at for word in _ERROR_WORDS if (at := lowered.find(word)) >= 0)
     found: dict[str, None] = {}
-    for at in places[:_MAX_ERROR_SIGNATURES]:
+    for at in positions[:_MAX_ERROR_SIGNATURES]:
         start = max(text.rfind("\n", 0, at) + 1, at - _ERROR_CONTEXT_CHARS)
         end = text.find("\n", at)
         found[
@@ -103,7 +103,7 @@ def _fold(value: str) -> str:
 
 
 def mark_token(name: str, value: str) -> str:
-    """A token that says something about a text rather than standing in it."""
+    """A token that describes a text and is not part of it."""
     return f"{MARK_START}{name}{MARK_START}{_fold(value)}{MARK_END}"
 
 
@@ -113,7 +113,7 @@ def _cjk_pairs(run: str, for_query: bool) -> str:
 
 
 def index_columns(line: TranscriptLine, *, fact: str = "") -> tuple[str, str, str]:
-    """Body, facts and about of one line, as the index takes them."""
+    """Body, facts and about of one line, as the index stores them."""
     text = truncate_for_index(line.text)
     body = searchable_words(text)
     facts = [*split_compounds(text), searchable_words(line.speaker)]
@@ -130,7 +130,7 @@ def index_columns(line: TranscriptLine, *, fact: str = "") -> tuple[str, str, st
 
 
 def filter_marks(wanted: SessionQuery) -> list[str]:
-    """The marks that a hit must bear, as FTS5 reads them."""
+    """The marks that a hit must have, as FTS5 reads them."""
     found = []
     if wanted.session:
         found.append(session_mark(wanted.session))

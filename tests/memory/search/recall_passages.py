@@ -2,7 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-from hermes.memory.search.in_memory_recall import InMemoryRecallStore
+from in_memory_recall import InMemoryRecallStore
+
 from hermes.memory.search.passages import Passage
 
 START = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)

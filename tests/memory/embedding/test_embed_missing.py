@@ -38,15 +38,17 @@ class Texts:
     def _known(self, model: str) -> set[int]:
         return set(self.vectors.similarities(_unit(0), model, list(self.texts)))
 
-    async def count_without(self, model: str) -> int:
+    async def count_without_vector(self, model: str) -> int:
         return len(self.texts) - len(self._known(model))
 
-    async def without(self, model: str, after: int, limit: int) -> Sequence[tuple[int, str]]:
+    async def texts_without_vector(
+        self, model: str, after: int, limit: int
+    ) -> Sequence[tuple[int, str]]:
         known = self._known(model)
         left = [(s, t) for s, t in self.texts.items() if s > after and s not in known]
         return left[:limit]
 
-    async def keep(self, model: str, vectors: Sequence[tuple[int, bytes]]) -> None:
+    async def store_vectors(self, model: str, vectors: Sequence[tuple[int, bytes]]) -> None:
         self.vectors.store_vectors(model, vectors)
 
 

@@ -19,15 +19,15 @@ from hermes.memory.store_copy import copy_store
 MOVE = """
 import sys
 from pathlib import Path
-from hermes.memory.store_copy import move
+from hermes.memory.store_copy import copy_store
 
-def place(text):
+def location(text):
     return text if "://" in text else Path(text)
 
-def tell(safe, all_):
+def report(safe, total):
     print(safe, flush=True)
 
-move(place(sys.argv[1]), place(sys.argv[2]), tell)
+copy_store(location(sys.argv[1]), location(sys.argv[2]), report)
 """
 Ways = Callable[[], tuple[StoreLocation, StoreLocation]]
 

@@ -1,4 +1,4 @@
-"""A recall store for tests and measuring: everything in lists, exact and slow."""
+"""A recall store for tests and measurements: everything in lists, exact and slow."""
 
 import math
 from array import array
@@ -13,7 +13,7 @@ _K1, _B = 1.2, 0.75
 
 
 class InMemoryRecallStore:
-    """Give passages in the order of their sessions; vectors by `keep`."""
+    """Pass passages in the order of their sessions; add vectors with `add_vector`."""
 
     def __init__(self, passages: Iterable[Passage]) -> None:
         self._stemmer = Stemmer()
@@ -84,10 +84,10 @@ class InMemoryRecallStore:
 
     def _at_distance(self, seq: int, distance: int) -> list[int]:
         passage = self._passages[seq]
-        places = {passage.position - distance, passage.position + distance}
+        positions = {passage.position - distance, passage.position + distance}
         return [
             s
-            for at in places
+            for at in positions
             if (s := self._seq_by_position.get((passage.session, at))) is not None
         ]
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
-from recall_talk import NOW, passages, store
+from in_memory_recall import InMemoryRecallStore
+from recall_passages import NOW, passages, store
 
-from hermes.memory.search.in_memory_recall import InMemoryRecallStore
 from hermes.memory.search.passages import Passage
 from hermes.memory.search.recall import recall
 from hermes.memory.settings import RecallSettings
