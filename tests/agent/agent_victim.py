@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
-from agent_house import ByPosition, call, calls, says
-from hermes.policy.by_risk import RiskPolicy
+from agent_setup import ByPosition, call, calls, says
 
 from hermes.agent.conversation import Conversation
 from hermes.agent.dependencies import AgentDependencies
@@ -21,6 +20,7 @@ from hermes.memory.artifacts import FileArtifacts
 from hermes.memory.journal.sqlite_journal import SqliteJournal
 from hermes.tools.executor import Executor
 from hermes.tools.terminal import terminal
+from risk_policy import RiskPolicy
 
 SLOW = (
     "echo once >> log; touch started; for i in $(seq 200); do [ -e stop ] && exit; sleep 0.05; done"

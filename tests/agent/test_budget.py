@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import anyio
 import pytest
-from agent_house import House, call, calls, costs, house, says
+from agent_setup import House, call, calls, costs, house, says
 
 from hermes.agent.budget import SpendingBudget
 from hermes.agent.conversation import Conversation

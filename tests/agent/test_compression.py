@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from agent_house import ByPosition, House, call, calls, check_valid, house, says
+from agent_setup import ByPosition, House, call, calls, check_valid, house, says
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

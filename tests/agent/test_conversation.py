@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import anyio
 import pytest
-from agent_house import ByPosition, call, calls, check_valid, house, says
+from agent_setup import ByPosition, call, calls, check_valid, house, says
 
 from hermes.agent.conversation import Conversation
 from hermes.core.errors import ModelError, SettingsError

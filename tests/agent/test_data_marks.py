@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
-from agent_house import after_crash, call, calls, house, says
+from agent_setup import after_crash, call, calls, house, says
 
 from hermes.agent.conversation import Conversation
 from hermes.core.actions import Action, Decision

@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from agent_house import House, after_crash, call, calls, check_valid, house, says
+from agent_setup import House, after_crash, call, calls, check_valid, house, says
 
 from hermes.agent.conversation import Conversation
 from hermes.agent.settings import AgentSettings, LimitSettings

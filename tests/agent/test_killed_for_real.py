@@ -1,5 +1,6 @@
 """kill -9 in the middle of a command, a real journal, and another life that goes on from it."""
 
+import os
 import signal
 import sys
 import time
@@ -8,7 +9,7 @@ from pathlib import Path
 import agent_victim
 import anyio
 import pytest
-from agent_house import call, calls, check_valid, says
+from agent_setup import call, calls, check_valid, says
 
 from hermes.agent.conversation import Conversation
 from hermes.agent.history import find_interrupted_runs
@@ -28,7 +29,8 @@ async def until_there(path: Path) -> None:
 
 async def test_a_killed_run_goes_on_by_itself_and_repeats_no_command(tmp_path: Path) -> None:
     command = [sys.executable, str(Path(agent_victim.__file__)), str(tmp_path)]
-    process = await anyio.open_process(command, stdout=None, stderr=None)
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = await anyio.open_process(command, stdout=None, stderr=None, env=variables)
     try:
         await until_there(tmp_path / "started")
     finally:

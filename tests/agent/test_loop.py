@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from agent_house import ByPosition, call, calls, check_valid, house, says
+from agent_setup import ByPosition, call, calls, check_valid, house, says
 
 from hermes.agent.conversation import Conversation
 from hermes.agent.prompt import CUT_OFF_NOTE, EMPTY_ANSWER_NOTE, OUT_OF_STEPS_NOTE

@@ -1,7 +1,7 @@
 """A model that goes round in circles is told, and then stopped."""
 
 import pytest
-from agent_house import call, calls, check_valid, house, says
+from agent_setup import call, calls, check_valid, house, says
 
 from hermes.agent.conversation import Conversation
 from hermes.agent.tool_results import RepetitionDetector

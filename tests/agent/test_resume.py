@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from agent_house import ByPosition, House, after_crash, call, calls, check_valid, house, says
+from agent_setup import ByPosition, House, after_crash, call, calls, check_valid, house, says
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -1,7 +1,7 @@
 """Runs that nobody watches are found again after a crash."""
 
 import pytest
-from agent_house import ByPosition, after_crash, call, calls, house, says
+from agent_setup import ByPosition, after_crash, call, calls, house, says
 
 from hermes.agent.conversation import Conversation
 from hermes.agent.history import find_interrupted_runs

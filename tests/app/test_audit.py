@@ -149,16 +149,16 @@ def test_eight_processes_that_sign_at_once_make_one_chain(tmp_path: Path) -> Non
 import anyio, sys
 from pathlib import Path
 from audit_tampering import story
-from hermes.app.journal_upkeep import Notary
+from hermes.app.journal_upkeep import CheckpointSigner
 from hermes.memory.journal.sqlite_journal import SqliteJournal
 
 async def main(home, name):
     path = home / "journal.db"
     async with SqliteJournal.open(path) as journal:
-        notary = Notary(journal, home, str(path))
+        signer = CheckpointSigner(journal, home, str(path))
         for number in range(8):
             await journal.append(*story(name, number))
-            await notary.sign()
+            await signer.sign()
 
 anyio.run(main, Path(sys.argv[1]), sys.argv[2])
 """

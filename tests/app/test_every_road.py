@@ -156,7 +156,7 @@ MAY_TOUCH = {
     "app/gym_replay.py": "looks at a throw-away box of the gym",
     "skills/scanner/": "a sandbox of its own, with bait, for skills that nobody vouches for",
     "skills/compiler/": "a sandbox of its own for drafts, and for skills, which are tools",
-    "app/skills/workshop.py": "unpacks wheels of the allow-list, each with its known hash; none runs here",
+    "app/skills/workshop.py": "unpacks allowed wheels with known hashes; runs none of them",
     "sre/probes/": "looks that only read: own kinds, and commands that the policy took for reading",
     "cli/admin/environments.py": "runs `true` to see whether a place opens",
 }
@@ -166,7 +166,7 @@ MAY_REACH_OUT = {
     "models/": "talks to providers of models and to nobody else",
     "gym/": "breaks and mends its own throw-away boxes",
     "cli/": "what a person types is theirs to decide: updates, log-ins, a pager",
-    "skills/exchange/publish_server.py": "hands out what a person publishes, and runs nothing it hears",
+    "skills/exchange/publish_server.py": "serves what a person publishes, and runs nothing",
     "memory/postgres/": "the journal's own connection",
     "web/": "listens for people and machines; what they want takes the road",
     "gateway/": "talks to people on their channels",
@@ -235,7 +235,7 @@ def test_tools_write_no_files_of_this_machine() -> None:
     found = [
         f"{name}:{node.lineno}"
         for name, tree in modules()
-        if name.startswith("tools/") and not name.startswith("tools/inside/")
+        if name.startswith("tools/") and not name.startswith("tools/environment_programs/")
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hostile_house import SETS, Case, World, open_world, play, read_cases, settings
+from hostile_home import SETS, Case, World, open_world, play, read_cases, settings
 
 from hermes.app import open_application
 from hermes.core.events.tools import ToolDecided

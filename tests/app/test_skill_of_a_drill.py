@@ -60,7 +60,7 @@ def the_same_trouble(start: int) -> int:
 
 
 async def test_what_mends_a_fresh_variant_is_paid_and_what_does_not_is_not() -> None:
-    stages, seed = partial(open_bare_run, book=sandbox_rules()), the_same_trouble(0)
+    stages, seed = partial(open_bare_run, rules=sandbox_rules()), the_same_trouble(0)
     trial = make_skill_trial(NAME)
     learned = await run_drill(find_scenario(NAME), seed, stages, careful, TERMS, skill_trial=trial)
     assert learned.resolved, learned

@@ -27,7 +27,7 @@ def test_a_plug_in_of_another_distribution_is_found(tmp_path: Path) -> None:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[hermes.models]\nodd = stranger:ODD\n")
     (tmp_path / "stranger.py").write_text("ODD = 'an odd model'\n")
-    code = "from hermes.core.plugins import load; print(load('models', 'odd'))"
+    code = "from hermes.core.plugins import load_plugin; print(load_plugin('models', 'odd'))"
     found = subprocess.run(
         [sys.executable, "-c", code],
         env={"PYTHONPATH": str(tmp_path)},
@@ -39,7 +39,8 @@ def test_a_plug_in_of_another_distribution_is_found(tmp_path: Path) -> None:
 
 def test_loading_a_built_in_does_not_pay_for_the_metadata_of_the_world() -> None:
     code = (
-        "import sys; from hermes.core.plugins import load; load('models', 'scripted'); "
+        "import sys; from hermes.core.plugins import load_plugin\n"
+        "load_plugin('models', 'scripted'); "
         "print('importlib.metadata' in sys.modules)"
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -115,10 +115,10 @@ def test_a_model_that_is_not_asked_loads_no_http_client(fallback: str) -> None:
     code = f"""
 import sys
 from hermes.models.retry import open_chain
-from hermes.models.open import Connections
+from hermes.models.open import ModelConnections
 from hermes.models.settings import ModelSettings
 settings = ModelSettings(fallbacks=("{fallback}",))
-open_chain("scripted:/dev/null", settings, {{}}, Connections())
+open_chain("scripted:/dev/null", settings, {{}}, ModelConnections())
 sys.exit(f"loaded: {{heavy}}" if (heavy := {{"httpx2", "yaml", "ssl"}} & set(sys.modules)) else 0)
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tool_house import House, Person, file_tools, local
+from tool_setup import House, Person, file_tools, local
 
 from hermes.core.events.tools import ToolBlocked, ToolDecided
 from hermes.environments.local import LocalEnvironment

@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tool_house import House, Person, local, until
+from tool_setup import House, Person, local, until
 
 from hermes.core.errors import StoreFull
 from hermes.core.messages import Risk, ToolResult

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tool_house import House, Person, local
+from tool_setup import House, Person, local
 
 from hermes.core.actions import Action, Decision
 from hermes.core.errors import EnvironmentFailed, StoreError, StoreFull, ToolError

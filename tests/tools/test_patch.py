@@ -5,7 +5,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tool_house import House, file_tools, local
+from tool_setup import House, file_tools, local
 
 pytestmark = pytest.mark.anyio
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 import pytest
-from tool_house import House, local
+from tool_setup import House, local
 
 from hermes.core.messages import ToolCall, ToolResult
 from hermes.tools import conversation

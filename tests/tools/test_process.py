@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
-from tool_house import House
+from tool_setup import House
 
 from hermes.core.errors import ToolError
 from hermes.environments.local import LocalEnvironment

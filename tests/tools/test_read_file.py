@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
-from tool_house import House, file_tools, local
+from tool_setup import House, file_tools, local
 
 from hermes.tools.executor import MAX_PREVIEW_CHARS
 from hermes.tools.files.read_write import READ_CHUNK_BYTES

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_house import House, file_tools, local
+from tool_setup import House, file_tools, local
 
 from hermes.tools.executor import MAX_PREVIEW_CHARS
 from hermes.tools.files.search import FileSearch, name_regex, search_command

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tool_house import House, local
+from tool_setup import House, local
 
 from hermes.core.events.runs import MessageAdded
 from hermes.core.knowledge import OPEN_SESSION_HINT

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tool_house import House
+from tool_setup import House
 
 from hermes.core.events.tools import ProcessMatched
 from hermes.core.messages import Risk

@@ -136,9 +136,9 @@ def test_every_definition_has_a_description_and_a_closed_schema() -> None:
 
 def test_the_file_tools_cost_no_yaml() -> None:
     code = (
-        "import sys; from hermes.tools.toolsets import build\n"
+        "import sys; from hermes.tools.toolsets import build_catalog\n"
         "from hermes.tools.settings import ToolSettings\n"
-        "build(ToolSettings(toolsets=('file', 'code', 'planning')))\n"
+        "build_catalog(ToolSettings(toolsets=('file', 'code', 'planning')))\n"
         "print('yaml' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

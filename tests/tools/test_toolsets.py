@@ -1,10 +1,8 @@
 """Toolsets and their probabilities, as data."""
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
-from tool_house import local
 
 from hermes.core.errors import SettingsError
 from hermes.tools.declare import ToolRequirements
@@ -18,7 +16,6 @@ from hermes.tools.toolsets import (
     check_distribution,
     draw_toolsets,
     find_distribution,
-    programs_in,
     resolve_toolsets,
     with_own_toolsets,
 )
@@ -101,15 +98,6 @@ def test_what_nobody_looked_for_is_not_said_to_be_missing() -> None:
         programs=frozenset({"kubectl"}), variables=frozenset({"CLOUD_KEY"})
     )
     assert check_availability("pods", [needs], everything).available
-
-
-@pytest.mark.anyio
-async def test_programs_are_looked_for_in_the_environment(tmp_path: Path) -> None:
-    async with local(tmp_path) as environment:
-        names = ["bash", "no-such-program", "x; touch hacked", "python3"]
-        assert await programs_in(environment, names) == {"bash", "python3"}
-        assert await programs_in(environment, []) == frozenset()
-    assert not (tmp_path / "hacked").exists()
 
 
 def test_a_draw_can_be_repeated_and_varies_with_the_seed() -> None:

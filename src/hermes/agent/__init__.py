@@ -1,1 +1,1 @@
-"""The loop: prompt, model, tools, until done; subagents; compression."""
+"""The agent loop: prompt, model, tools, until done; subagents; compression."""

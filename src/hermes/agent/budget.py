@@ -1,8 +1,8 @@
-"""Spending limits that stop before the call, not after.
+"""Spending limits that are checked before a call, not after.
 
-What was spent is the sum of the `ModelAnswered` events in the journal, so it holds over restarts
-and over all processes of a home. What this process is about to spend is held until it is
-journalled; other processes do not see it, so several at once may pass a day's limit, each by the
+The amount spent is the sum of the `ModelAnswered` events in the journal, so it holds over restarts
+and over all processes of a home. What this process is about to spend is reserved until it is
+journalled; other processes do not see it, so several at once may exceed a day's limit, each by the
 calls it has under way.
 """
 
@@ -75,7 +75,7 @@ class SpendingBudget:
     async def reserve(
         self, run: str, usage: Usage, usd: float | None, *, own_tokens: int | None = None
     ) -> AsyncGenerator[None, None]:
-        """Set `usage` aside while a call is made. Raises `BudgetExceeded` when it does not fit.
+        """Reserve `usage` while a call is made. Raises `BudgetExceeded` when it does not fit.
 
         `usd` None means that no price is known: money is then not checked, tokens are.
         """
@@ -85,8 +85,8 @@ class SpendingBudget:
             return
         wanted = Usage(usage.input_tokens, usage.output_tokens, 0, usd or 0.0)
         async with self._lock:
-            # Taken before reading: a call that is journalled meanwhile counts twice for a
-            # moment rather than not at all.
+            # Taken before reading: a call that is journalled meanwhile counts twice for a moment
+            # rather than not at all.
             held = [limit.account.reserved for limit in limits]
             for limit in limits:
                 await limit.account.read(self._journal)
@@ -137,7 +137,7 @@ class SpendingBudget:
     def _today_account(self) -> SpendingAccount:
         midnight = self._now().replace(hour=0, minute=0, second=0, microsecond=0)
         if self._day.since != midnight:
-            self._day.since, self._day.spent = midnight, Usage()  # what is held stays held
+            self._day.since, self._day.spent = midnight, Usage()  # reservations stay
         return self._day
 
 

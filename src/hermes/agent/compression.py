@@ -1,4 +1,4 @@
-"""Shortens a stretch of conversation without a model: what was asked, run, touched, and failed."""
+"""Compresses a long conversation: replaces older messages by a summary, with or without a model."""
 
 import re
 from collections import Counter
@@ -19,13 +19,13 @@ _PATH_ARGUMENTS = ("path", "file", "filename", "file_path")
 
 
 def digest_messages(messages: Sequence[Message], size: int) -> str:
-    """One line for each thing that happened, the newest kept when `size` characters are full."""
+    """One line for each call and message, the newest kept when `size` characters are full."""
     lines = list(_digest_lines(messages))
     kept: list[str] = []
-    room = size
+    remaining = size
     for line in reversed(lines):
-        room -= len(line) + 1
-        if room < 0:
+        remaining -= len(line) + 1
+        if remaining < 0:
             kept.append(f"- [{len(lines) - len(kept):,} earlier steps left out]")
             break
         kept.append(line)
@@ -35,18 +35,19 @@ def digest_messages(messages: Sequence[Message], size: int) -> str:
 
 
 def render_transcript(messages: Sequence[Message], size: int) -> str:
-    """The stretch as text; when it is too long, tool outputs shrink first, the oldest first."""
-    pieces = [_full_text(message) for message in messages]
-    total = sum(map(len, pieces))
+    """The messages as text; when it is too long, tool outputs are shortened first, the oldest
+    first."""
+    parts = [_full_text(message) for message in messages]
+    total = sum(map(len, parts))
     for limit in (1000, 200):
         for index, message in enumerate(messages):
             if total <= size:
                 break
-            if message.result is not None and len(pieces[index]) > limit:
-                total -= len(pieces[index])
-                pieces[index] = shorten_middle(pieces[index], limit)
-                total += len(pieces[index])
-    return shorten_middle("\n".join(pieces), size)
+            if message.result is not None and len(parts[index]) > limit:
+                total -= len(parts[index])
+                parts[index] = shorten_middle(parts[index], limit)
+                total += len(parts[index])
+    return shorten_middle("\n".join(parts), size)
 
 
 def _digest_lines(messages: Sequence[Message]) -> Iterator[str]:
@@ -114,11 +115,11 @@ _STANDING_WORDS = re.compile(
 _PARAGRAPH = re.compile(r"\n\s*\n")
 _SENTENCE = re.compile(r"(?<=[.!?。])\s+|\n")
 MAX_INSTRUCTION_CHARS = 1200
-"""Characters up to which the whole paragraph is kept: a sentence may lean on its neighbours."""
+"""Characters up to which the whole paragraph is kept: a sentence may depend on its context."""
 
 
 def find_standing_instructions(texts: Iterable[str]) -> list[str]:
-    """Instructions in these user texts, word for word, in order, each once."""
+    """Instructions in these user texts, verbatim, in order, each once."""
     found: dict[str, None] = {}
     for text in texts:
         found.update(dict.fromkeys(_instructions(text)))
@@ -140,7 +141,7 @@ def _instructions(text: str) -> Iterable[str]:
 MAX_COMPRESSED_SHARE = 0.8
 """A compression must leave at most this share of the tokens, else it did not help."""
 KEPT_WINDOW_SHARE, SUMMARY_WINDOW_SHARE = 0.35, 0.12
-CHARS_PER_TOKEN = 4  # a token, roughly
+CHARS_PER_TOKEN = 4  # roughly
 
 COMPRESSION_PROMPT = (
     "You shorten the record of an operations agent so that it can go on without the record. Write "
@@ -163,16 +164,16 @@ async def compress_if_full(session: ConversationSession) -> None:
         session.failed_compressions += 1
     if session.failed_compressions >= 2 and tokens > window:
         raise ContextTooLong(
-            f"the conversation has about {tokens:,} tokens and {session.dependencies.model.name} takes "
-            f"{window:,}; nothing more of it can be summed up. Begin a new conversation, or switch "
-            "to a model with a larger window."
+            f"the conversation has about {tokens:,} tokens and {session.dependencies.model.name} "
+            f"takes {window:,}; nothing more of it can be summed up. Begin a new conversation, or "
+            "switch to a model with a larger window."
         )
 
 
 async def compress(session: ConversationSession, *, hard: bool = False) -> ContextCompressed | None:
-    """Replace the middle by a summary; None when that would not make enough room.
+    """Replace the middle by a summary; None when that would not free enough.
 
-    `hard` keeps no recent turn word for word: the last way out before giving up.
+    `hard` keeps no recent turn verbatim: the last attempt before an error.
     """
     for keep_nothing in (True,) if hard else (False, True):
         event = await _build_compression(session, keep_nothing)
@@ -184,9 +185,9 @@ async def compress(session: ConversationSession, *, hard: bool = False) -> Conte
 
 
 async def _build_compression(session: ConversationSession, hard: bool) -> ContextCompressed | None:
-    messages, means = session.history.messages, session.dependencies
-    before = means.estimate(messages, session.specs)
-    ceiling = min(means.model.window or before, before)
+    messages, dependencies = session.history.messages, session.dependencies
+    before = dependencies.estimate(messages, session.specs)
+    ceiling = min(dependencies.model.window or before, before)
     first = _first_kept(messages)
     last = _last_dropped(session, first, 0 if hard else int(ceiling * KEPT_WINDOW_SHARE))
     dropped = messages[first:last]
@@ -195,15 +196,15 @@ async def _build_compression(session: ConversationSession, hard: bool) -> Contex
     if last == len(messages) and not hard:
         return None  # not even the last step fits: then its outputs must be shortened
     kept = [*messages[:first], *messages[last:]]
-    if means.estimate(kept, session.specs) > before * MAX_COMPRESSED_SHARE:
-        return None  # before any model is asked to tell it
-    story = await _summary_text(
+    if dependencies.estimate(kept, session.specs) > before * MAX_COMPRESSED_SHARE:
+        return None  # checked before any model is asked for a summary
+    text = await _summary_text(
         session, dropped, int(ceiling * SUMMARY_WINDOW_SHARE) * CHARS_PER_TOKEN, hard
     )
-    summary = _compose(session, kept, len(dropped), story)
-    after = means.estimate([*kept, Message(role="user", text=summary)], session.specs)
+    summary = _compose(session, kept, len(dropped), text)
+    after = dependencies.estimate([*kept, Message(role="user", text=summary)], session.specs)
     if after > before * MAX_COMPRESSED_SHARE or (
-        not hard and after > means.settings.compress_at * ceiling
+        not hard and after > dependencies.settings.compress_at * ceiling
     ):
         return None
     return ContextCompressed(
@@ -223,8 +224,8 @@ def _first_kept(messages: Sequence[Message]) -> int:
     return len(messages)
 
 
-def _last_dropped(session: ConversationSession, first: int, room: int) -> int:
-    """Where the recent messages begin that stay. A call and its results are never parted."""
+def _last_dropped(session: ConversationSession, first: int, token_budget: int) -> int:
+    """The index of the first recent message to keep. A call and its results are never separated."""
     messages = session.history.messages
     turns, start = session.dependencies.settings.keep_recent_turns, len(messages)
     end = start
@@ -232,9 +233,9 @@ def _last_dropped(session: ConversationSession, first: int, room: int) -> int:
         if messages[index].role == "tool":
             continue
         asked = messages[index].role == "user"
-        room -= session.dependencies.estimate(messages[index:end], ())
-        if (room < 0 or turns <= 0) and not (asked and end == len(messages)):
-            break  # what was just asked stays in any case
+        token_budget -= session.dependencies.estimate(messages[index:end], ())
+        if (token_budget < 0 or turns <= 0) and not (asked and end == len(messages)):
+            break  # the last request always stays
         start = end = index
         turns -= asked
     return start
@@ -245,7 +246,8 @@ async def _summary_text(
 ) -> str:
     if hard:
         recent = render_transcript(dropped[-8:], size * 2 // 3)
-        return f"{digest_messages(dropped, size // 3)}\n\nThe latest of it, outputs shortened:\n{recent}"
+        digest = digest_messages(dropped, size // 3)
+        return f"{digest}\n\nThe latest of it, outputs shortened:\n{recent}"
     model = session.dependencies.summary_model
     if model is not None:
         try:
@@ -279,11 +281,11 @@ def _compose(
     session: ConversationSession, kept: Sequence[Message], count: int, summary: str
 ) -> str:
     history = session.history
-    still_there = Counter(message.text for message in kept if message.role == "user")
+    remaining = Counter(message.text for message in kept if message.role == "user")
     gone: list[tuple[int, str]] = []
     for turn, text in history.asked:
-        if still_there[text]:
-            still_there[text] -= 1
+        if remaining[text]:
+            remaining[text] -= 1
         elif text not in SYSTEM_NOTES:
             gone.append((turn, text))
     present = [text for turn, text in gone if history.open and turn == history.turn]

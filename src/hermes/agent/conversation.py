@@ -1,4 +1,4 @@
-"""A conversation: one run in the journal, with the verbs a person or another room has for it."""
+"""A conversation: one run in the journal, and the operations on it."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -88,7 +88,7 @@ class Conversation:
         ):
             try:
                 dependencies = replace(dependencies, model=dependencies.open_model(history.model))
-            except SettingsError as error:  # better another model than a lost conversation
+            except SettingsError as error:  # another model is better than a lost conversation
                 missing = f"{history.model} could not be opened ({error}); going on with another"
         session = _open_session(dependencies, run, history, resumed=True)
         if missing:
@@ -110,12 +110,12 @@ class Conversation:
 
     @property
     def ended(self) -> TurnEnded | None:
-        """How the last turn ended; None before any did."""
+        """How the last turn ended; None before the first end."""
         return self._session.history.ended
 
     @property
     def open(self) -> bool:
-        """True while a turn runs, and when one was cut off: then `carry_on` finishes it."""
+        """True while a turn runs, and when one was interrupted: then `carry_on` finishes it."""
         return self._session.history.open
 
     @property
@@ -134,7 +134,7 @@ class Conversation:
     async def say(self, text: str) -> str:
         """One turn, until the model answers in words; empty when it was interrupted.
 
-        Raises errors of models, budgets and the store, after writing down that the turn failed.
+        Raises errors of models, budgets and the store, after recording that the turn failed.
         """
         self._require_idle()
         if self.open:
@@ -142,7 +142,7 @@ class Conversation:
         answer = await self._turn(partial(self._begin_turn, text))
         inbox = self._session.inbox
         while inbox and self.ended is not None and self.ended.outcome in ("answered", "exhausted"):
-            later = inbox.popleft()  # said in the very moment in which the turn ended
+            later = inbox.popleft()  # sent at the moment in which the turn ended
             answer = await self._turn(partial(self._begin_turn, later))
         return answer
 
@@ -162,11 +162,12 @@ class Conversation:
         return await self._turn(self._finish_turn)
 
     def steer(self, text: str) -> None:
-        """Said while a turn runs: taken before the next call of the model."""
+        """Text for the running turn: added before the next call of the model."""
         self._session.inbox.append(text)
 
     def interrupt(self) -> None:
-        """End the running turn: running tools are cancelled, their calls answered as such."""
+        """End the running turn: running tools are cancelled, and their calls answered
+        accordingly."""
         if self._scope is not None:
             self._scope.cancel()
 
@@ -175,7 +176,7 @@ class Conversation:
         return await compress(self._session)
 
     async def undo(self) -> str | None:
-        """Take back the last turn; what was asked in it, or None when there is none."""
+        """Undo the last turn; returns its request, or None when there is none."""
         self._require_idle()
         history = self._session.history
         turn = history.last_turn
@@ -190,8 +191,10 @@ class Conversation:
         self._require_idle()
         await self._session.record(ModelSwitched(run=self.run, model=model.name))
         session = self._session
-        means = replace(session.dependencies, model=model)
-        session.set_dependencies(means, _build_executor(means, session.run, session.history))
+        dependencies = replace(session.dependencies, model=model)
+        session.set_dependencies(
+            dependencies, _build_executor(dependencies, session.run, session.history)
+        )
 
     def _require_idle(self) -> None:
         if self._scope is not None:
@@ -218,7 +221,7 @@ class Conversation:
         if again:
             await run_calls(session, again)
         last = history.messages[-1]
-        if last.role == "assistant" and not last.calls:  # only its ending had not been written
+        if last.role == "assistant" and not last.calls:  # only its end had not been recorded
             await session.record(turn_ended(session, "answered"))
             return last.text
         return await run_turn(session)
@@ -240,7 +243,7 @@ class Conversation:
         return ""
 
     async def _close(self, outcome: TurnOutcome, reason: str, cause: InterruptionCause) -> None:
-        """Answer what is unanswered and end the turn, as far as the store lets us."""
+        """Answer all open calls and end the turn, as far as the store allows."""
         with suppress(StoreError):
             await self._reload_history()
             session, history = self._session, self._session.history
@@ -254,7 +257,7 @@ class Conversation:
             )
 
     async def _reload_history(self) -> None:
-        """The journal knows better than we do what had begun when something was cut off."""
+        """Read the history again: the journal knows what had started when a turn was cut off."""
         self._session.history = await rebuild_history(
             self._session.dependencies.bus.journal, self.run
         )
@@ -267,17 +270,17 @@ def _open_session(
     *,
     resumed: bool = False,
 ) -> ConversationSession:
-    ledger = dependencies.ledger or SpendingBudget(
+    budget = dependencies.budget or SpendingBudget(
         dependencies.bus.journal, dependencies.settings.limits
     )
-    ledger.track(run, after=history.first_seq - 1)
-    dependencies = replace(dependencies, ledger=ledger)
+    budget.track(run, after=history.first_seq - 1)
+    dependencies = replace(dependencies, budget=budget)
     return ConversationSession(
         run,
         dependencies,
         history,
         _build_executor(dependencies, run, history),
-        ledger,
+        budget,
         resumed=resumed,
     )
 

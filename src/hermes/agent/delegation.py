@@ -1,4 +1,4 @@
-"""What a subagent had found when it was cut off: read from the journal, so that nothing is lost."""
+"""Subagents: the `delegate` tool, their runs, deadlines, and partial results from the journal."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -43,7 +43,7 @@ async def partial_findings(journal: Journal, run: str) -> str:
 
 
 async def last_answer(journal: Journal, run: str) -> str:
-    """The last words of a run that had ended before anybody read them."""
+    """The last answer of a run that had ended before its parent read it."""
     messages = (await rebuild_history(journal, run)).messages
     return next((m.text for m in reversed(messages) if m.role == "assistant" and m.text), "")
 
@@ -124,7 +124,7 @@ class SubagentPool:
     last_number: int | None = None
     lock: anyio.Lock = field(default_factory=anyio.Lock)
     own_runs: set[str] = field(default_factory=set)
-    """Runs opened in this life of the process."""
+    """Runs opened by this process."""
 
     def __post_init__(self) -> None:
         self.slots = anyio.CapacityLimiter(max(self.dependencies.settings.max_subagents, 1))
@@ -179,7 +179,7 @@ class SubagentPool:
         )
 
     async def _runs(self, parent: str, tasks: list[SubagentTask]) -> list[SubagentRun]:
-        """A place in the journal for each task: the one it had before a crash, else a new one."""
+        """A run in the journal for each task: the one it had before a crash, else a new one."""
         orphans = await self._interrupted_runs(parent)
         runs = []
         for task in tasks:
@@ -202,7 +202,7 @@ class SubagentPool:
         return run
 
     async def _interrupted_runs(self, parent: str) -> dict[str, list[str]]:
-        """Subagents of the message being worked on that an earlier life of ours had begun."""
+        """Subagents of the current message that an earlier process had begun."""
         journal, asked = self.dependencies.bus.journal, 0
         async for recorded in journal.read(run=parent, kinds=("message.added",)):
             event = recorded.event
@@ -268,11 +268,11 @@ def _dependencies_for(dependencies: AgentDependencies, task: SubagentTask) -> Ag
 
 
 def _executor_for(executor: Executor, task: SubagentTask) -> Executor:
-    there = {spec.name for spec in executor.specs}
+    available = {spec.name for spec in executor.specs}
     wanted = set(task.tools) - {DELEGATE_TOOL_NAME}
-    if wanted - there:
+    if wanted - available:
         raise ToolError(
-            f"no tool named {', '.join(sorted(wanted - there))}; there are: "
-            f"{', '.join(sorted(there))}"
+            f"no tool named {', '.join(sorted(wanted - available))}; there are: "
+            f"{', '.join(sorted(available))}"
         )
     return executor.with_only(wanted) if task.tools else executor

@@ -1,4 +1,4 @@
-"""What a conversation needs to live, handed to it whole: it looks for nothing by itself."""
+"""Everything that a conversation needs, passed to it: it looks up nothing itself."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -42,10 +42,10 @@ class AgentDependencies:
     """Tokens of messages and tools before a provider has counted them."""
     origin: RunOrigin = "cli"
     platform: str = ""
-    """What the environment runs on, in words, for the prompt."""
+    """What the environment runs on, as text for the prompt."""
     recall: Callable[[str, str], Awaitable[tuple[Event, ...]]] = recall_nothing
-    """What is known about a request, as events that stand below it; told the run and the words."""
+    """Called with the run and the request; returns what is known about it as events."""
     sections: tuple[str, ...] = ()
-    """More of the prompt: notes, the list of skills. Frozen with it when a run begins."""
-    ledger: SpendingBudget | None = None
+    """More sections of the prompt: notes, the list of skills. Fixed when a run begins."""
+    budget: SpendingBudget | None = None
     """Shared by all conversations of a process, else one for each conversation."""

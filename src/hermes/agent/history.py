@@ -1,6 +1,6 @@
-"""The conversation as the journal tells it: the one reducer for live turns and for resumed ones.
+"""Rebuilds a conversation from events: one reducer for live turns and for resumed ones.
 
-Whatever stands in the journal, however it was cut off, the messages that come out are a valid
+Whatever the journal contains, and wherever it was cut off, the resulting messages are a valid
 sequence: each call of an assistant message is answered exactly once, directly after it.
 """
 
@@ -49,14 +49,14 @@ class ConversationHistory:
         self.turn = 0
         self.open = False
         self.steps = 0
-        """Answers of the model in the turn that is open."""
+        """Answers of the model in the open turn."""
         self.ended: TurnEnded | None = None
         self.pending: dict[str, ToolCall] = {}
         """Calls of the last assistant message while not all of them are answered."""
         self.results: dict[str, ToolResult] = {}
         self.repetition = RepetitionDetector()
         self.remarks: dict[str, str] = {}
-        """What the house itself wrote below a result, by call."""
+        """What Hermes itself wrote below a result, by call."""
         self.call_ids: set[str] = set()
         self._turns: list[int] = []
         self._started: dict[str, Risk] = {}
@@ -69,7 +69,7 @@ class ConversationHistory:
 
     @property
     def view(self) -> tuple[Message, ...]:
-        """The messages as the model would see them now; calls still open count as not run."""
+        """The messages as the model would see them now; open calls count as not run."""
         return (*self.messages, *self._answers()) if self.pending else tuple(self.messages)
 
     def unanswered(self) -> list[ToolCall]:
@@ -81,7 +81,7 @@ class ConversationHistory:
         return risk is None or (risk is Risk.READ and not self._nested_change)
 
     def lost_result(self, call: ToolCall, cause: InterruptionCause = "a crash") -> ToolResult:
-        """What the model is told of a call that has no result and gets none."""
+        """What the model reads for a call that has no result and gets none."""
         text = EFFECT_UNKNOWN
         if self.may_run(call):
             text = NOT_FINISHED if call.id in self._started else NOT_RUN
@@ -93,7 +93,7 @@ class ConversationHistory:
         return self.asked[-1][0] if self.asked else 0
 
     def request(self, turn: int) -> str | None:
-        """What was asked at the beginning of a turn."""
+        """The request at the beginning of a turn."""
         return next((text for of, text in self.asked if of == turn), None)
 
     def _answers(self) -> Iterator[Message]:
@@ -158,7 +158,7 @@ class ConversationHistory:
         if event.call_id in self.pending:
             self._started[event.call_id] = event.risk
         elif event.risk is not Risk.READ:
-            self._nested_change = True  # a tool used another tool, and that one changes things
+            self._nested_change = True  # a tool called another tool, and that one changes things
 
     def _finish_call(self, event: ToolFinished) -> None:
         result = event.result
@@ -213,8 +213,8 @@ _RUN_EVENT_KINDS = ("run.started", "run.deleted", "turn.started", "turn.ended", 
 async def find_interrupted_runs(journal: Journal) -> list[str]:
     """Unattended runs whose last turn has no end, oldest first.
 
-    A run that another living process is working on looks the same from here: whoever carries
-    these on must hold the home alone, or ask a lock first.
+    A run that another living process works on looks the same here: resume these only with the run
+    lock.
     """
     unattended: dict[str, bool] = {}
     async for recorded in journal.read(kinds=_RUN_EVENT_KINDS):

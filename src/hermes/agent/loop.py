@@ -1,4 +1,4 @@
-"""The loop, whole: ask the model, run what it asks for, go on until it answers in words."""
+"""The agent loop: ask the model, run its tool calls, repeat until it answers in words."""
 
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -24,7 +24,7 @@ TurnOutcome = Literal["answered", "interrupted", "exhausted", "failed"]
 
 
 async def run_turn(session: ConversationSession) -> str:
-    """Go on from whatever the history says until the turn is ended; its answer."""
+    """Continue from the history until the turn is ended; returns its answer."""
     history, nudged = session.history, False
     while history.steps < session.dependencies.settings.max_iterations:
         await add_steering_messages(session)
@@ -51,9 +51,9 @@ async def run_turn(session: ConversationSession) -> str:
 
 
 async def ask_model(session: ConversationSession, *, last: bool = False) -> Message:
-    """One answer of the model, written down; a window found to be full is emptied on the way.
+    """One answer of the model, recorded; a full context window is compressed on the way.
 
-    The `last` one of a turn is given no tools and ends it, whatever it says.
+    The `last` one of a turn gets no tools and ends it, whatever it says.
     """
     await compress_if_full(session)
     for _ in range(2):
@@ -74,7 +74,7 @@ async def _ask_model_once(session: ConversationSession, last: bool) -> Message:
         cost,
     ):
         message = with_unique_call_ids(reply.message, history.call_ids)
-        if last and message.calls:  # it was told that there are none
+        if last and message.calls:  # the request offered no tools
             message = Message(role="assistant", text=message.text)
         events: list[Event] = [cost]
         if message.calls or message.text.strip():  # providers refuse an empty message later on
@@ -117,12 +117,13 @@ async def add_steering_messages(session: ConversationSession) -> None:
                 *(MessageAdded(run=session.run, message=user_message(t)) for t in texts)
             )
         except StoreError:
-            session.inbox.extendleft(reversed(texts))  # not written, so not yet said
+            session.inbox.extendleft(reversed(texts))  # not recorded, so not yet sent
             raise
 
 
 async def run_calls(session: ConversationSession, calls: Sequence[ToolCall]) -> None:
-    """Side by side, except for tools that want to be alone; answers in the order of the calls."""
+    """Run calls in parallel, except tools that must run alone; answers in the order of the
+    calls."""
     await session.inform_policy()
     results: dict[str, ToolResult] = {}
     broken: list[HermesError] = []

@@ -1,37 +1,41 @@
-"""What the house itself says in a conversation, so that it is never taken for a person's wish."""
+"""The system prompt with context files, and the notes that Hermes writes into a conversation."""
 
-import unicodedata
 from datetime import UTC, date, datetime
 from pathlib import Path
 
 from hermes.agent.dependencies import AgentDependencies
 from hermes.agent.settings import AgentSettings
 from hermes.core.errors import SettingsError
+from hermes.core.foreign_text import strip_hidden_characters
 from hermes.core.knowledge import NOTES_HEADING, RECALL_NOTE_PREFIX, SYSTEM_NOTE_PREFIX
 from hermes.core.messages import Value
 from hermes.policy.taint.data_marks import DATA_RULE
 
-EMPTY_ANSWER_NOTE = f"{SYSTEM_NOTE_PREFIX} your answer was empty. Go on with the task, or say in words where it stands.]"
+EMPTY_ANSWER_NOTE = (
+    f"{SYSTEM_NOTE_PREFIX} your answer was empty. Go on with the task, or say in words where it "
+    "stands.]"
+)
 CUT_OFF_NOTE = (
-    f"{SYSTEM_NOTE_PREFIX} your last answer was cut off at its longest possible length, so the call was not "
-    "whole. Send smaller pieces: a shorter text, or several calls.]"
+    f"{SYSTEM_NOTE_PREFIX} your last answer was cut off at its longest possible length, so the "
+    "call was not whole. Send smaller pieces: a shorter text, or several calls.]"
 )
 OUT_OF_STEPS_NOTE = (
-    f"{SYSTEM_NOTE_PREFIX} all steps of this turn are used up and no tool can be called any more. Say in words "
-    "where things stand: what is done and verified, what is not, and what the next step would be.]"
+    f"{SYSTEM_NOTE_PREFIX} all steps of this turn are used up and no tool can be called any more. "
+    "Say in words where things stand: what is done and verified, what is not, and what the next "
+    "step would be.]"
 )
 SYSTEM_NOTES = frozenset({EMPTY_ANSWER_NOTE, CUT_OFF_NOTE, OUT_OF_STEPS_NOTE})
 
 
 def is_system_note(text: str) -> bool:
-    """True for what the house said itself, recalled text included."""
+    """True for what Hermes wrote itself, recalled text included."""
     return text in SYSTEM_NOTES or text.startswith(RECALL_NOTE_PREFIX)
 
 
 SUMMARY_NOTE_PREFIX = f"{SYSTEM_NOTE_PREFIX} the window was full; this stands for"
-"""How a summary begins."""
+"""The first words of a summary."""
 SUMMARY_HEADING = "What happened so far:"
-"""Heads the part of a summary that a later summary may shorten again."""
+"""Heading of the part of a summary that a later summary may shorten again."""
 
 
 CONTEXT_FILE_NAMES = ("AGENTS.md", "CLAUDE.md", ".hermes.md", ".cursorrules")
@@ -48,8 +52,8 @@ class ContextFile(Value, kw_only=True, frozen=True):
 def find_context_files(directory: str) -> tuple[ContextFile, ...]:
     """For each name the nearest file from the folder up to its git root, cut at 8 KB.
 
-    Outside a git checkout only the folder itself is looked at: what lies above it, /tmp say, may
-    belong to anybody.
+    Outside a git checkout only the folder itself is searched: the folders above it, such as /tmp,
+    may belong to anyone.
     """
     folders = _folders_up_to_root(Path(directory).absolute())
     found: list[ContextFile] = []
@@ -62,11 +66,6 @@ def find_context_files(directory: str) -> tuple[ContextFile, ...]:
     return tuple(found)
 
 
-def without_invisible(text: str) -> str:
-    """Without characters that a person reading the file would not see but a model would."""
-    return "".join(char for char in text if char in "\n\t" or not _is_invisible(char))
-
-
 def _folders_up_to_root(folder: Path) -> list[Path]:
     above = [folder, *folder.parents]
     for index, candidate in enumerate(above):
@@ -77,7 +76,7 @@ def _folders_up_to_root(folder: Path) -> list[Path]:
 
 def _read_context_file(path: Path, root: Path) -> ContextFile | None:
     try:
-        if not path.is_file():  # also keeps us from waiting for ever on a pipe
+        if not path.is_file():  # also keeps us from waiting forever on a pipe
             return None
         if not path.resolve().is_relative_to(root.resolve()):
             return ContextFile(path=str(path), note=f"{path} points outside its folder: not read")
@@ -85,19 +84,12 @@ def _read_context_file(path: Path, root: Path) -> ContextFile | None:
             data = file.read(MAX_CONTEXT_FILE_BYTES + 1)
     except OSError as error:
         return ContextFile(path=str(path), note=f"{path} could not be read: {error.strerror}")
-    text = without_invisible(data[:MAX_CONTEXT_FILE_BYTES].decode(errors="replace")).strip()
+    text = strip_hidden_characters(data[:MAX_CONTEXT_FILE_BYTES].decode(errors="replace")).strip()
     if not text:
         return None
     if len(data) > MAX_CONTEXT_FILE_BYTES:
         text += f"\n[cut here at {MAX_CONTEXT_FILE_BYTES:,} bytes; read the file for the rest]"
     return ContextFile(path=str(path), text=text)
-
-
-def _is_invisible(char: str) -> bool:
-    return (
-        unicodedata.category(char) in ("Cc", "Cf", "Co", "Cn")
-        or "\U000e0100" <= char <= "\U000e01ef"
-    )
 
 
 ROLE_PROMPT = f"""\
@@ -153,7 +145,7 @@ class RunLocation(Value, kw_only=True, frozen=True):
 
 
 def personality_text(settings: AgentSettings, name: str = "") -> str:
-    """The tone by name. Raises `SettingsError` naming those there are."""
+    """The personality by name. Raises `SettingsError` listing the names."""
     known, wanted = {**PERSONALITIES, **settings.personalities}, name or settings.personality
     if wanted not in known:
         raise SettingsError(
@@ -215,9 +207,10 @@ def _render_context_files(files: tuple[ContextFile, ...]) -> str:
 
 
 def untrusted_parts(prompt: str) -> tuple[str, ...]:
-    """What of a prompt came from notes of earlier sessions and from files of the working folder.
+    """The parts of a prompt that came from notes of earlier sessions and files of the folder.
 
-    A note may repeat what a log said, and a folder may be a stranger's: both are data to the gate.
+    A note may repeat a log line, and the folder may be of unknown origin: both are untrusted data
+    for the policy.
     """
     rest, _, folder = prompt.partition(FOLDER_HEADING)
     notes = rest.partition(NOTES_HEADING)[2]

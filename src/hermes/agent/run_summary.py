@@ -1,7 +1,7 @@
-"""A run in a few lines for those who come later, and what a model would keep of it.
+"""Summarizes a run in a few lines, and picks the facts worth keeping.
 
-Without a model it is put together from what the journal has: what was asked, the commands that
-decided something, errors, how it ended.
+Without a model the summary is built from the journal: the requests, the decisive commands, the
+errors, and the end.
 """
 
 from collections.abc import Sequence
@@ -31,29 +31,29 @@ SUMMARY_PROMPT = (
 )
 MAX_ACTIONS = 6
 MAX_SUMMARY_CHARS = 2_000
-CHARS_PER_TOKEN = 3  # of a token, roughly
+CHARS_PER_TOKEN = 3  # roughly
 
 
 def extract_summary(records: Sequence[JournalRecord]) -> str:
-    """Made by rule: the same events always give the same words."""
+    """Built by rules: the same events always give the same text."""
     turns = transcript_turns(records)
     asked = [one_line(turn.text, 200) for turn in turns if turn.role == "user"]
-    said = [one_line(turn.text, 300) for turn in turns if turn.role == "assistant"]
-    deeds = [deed for deed in executed_calls(records) if deed.tool not in MEMORY_TOOLS]
-    decisive = [deed for deed in deeds if deed.is_change or deed.failed] or deeds[-1:]
+    answers = [one_line(turn.text, 300) for turn in turns if turn.role == "assistant"]
+    calls = [call for call in executed_calls(records) if call.tool not in MEMORY_TOOLS]
+    decisive = [call for call in calls if call.is_change or call.failed] or calls[-1:]
     errors = dict.fromkeys(
-        error_signature(line) for deed in deeds for line in error_lines(deed.output, max_lines=1)
+        error_signature(line) for call in calls for line in error_lines(call.output, max_lines=1)
     )
     lines = [f"asked: {asked[0]}"] if asked else []
     if len(asked) > 1:
         lines.append(f"then: {'; '.join(asked[1:4])}")
     lines += [
-        f"ran: {deed.command_line} → {_describe_exit(deed.exit)}"
-        for deed in decisive[-MAX_ACTIONS:]
+        f"ran: {call.command_line} → {_describe_exit(call.exit_code)}"
+        for call in decisive[-MAX_ACTIONS:]
     ]
     lines += [f"error: {error}" for error in list(errors)[:3]]
-    if said:
-        lines.append(f"answered: {said[-1]}")
+    if answers:
+        lines.append(f"answered: {answers[-1]}")
     ended = [r.event for r in records if isinstance(r.event, TurnEnded)]
     if ended and ended[-1].outcome != "answered":
         lines.append(f"ended: {ended[-1].outcome} {one_line(ended[-1].reason, 200)}".strip())
@@ -61,14 +61,14 @@ def extract_summary(records: Sequence[JournalRecord]) -> str:
 
 
 def build_summary_event(
-    run: str, records: Sequence[JournalRecord], told: str = ""
+    run: str, records: Sequence[JournalRecord], model_text: str = ""
 ) -> RunSummarised | None:
-    """The event; None when there is nothing to tell."""
-    text = told or extract_summary(records)
+    """The event; None when there is nothing to summarize."""
+    text = model_text or extract_summary(records)
     if not text:
         return None
     return RunSummarised(
-        run=run, summary=text, method="model" if told else "extract", upto=records[-1].seq
+        run=run, summary=text, method="model" if model_text else "extract", upto=records[-1].seq
     )
 
 
@@ -85,7 +85,7 @@ async def summarize_with_model(
 async def pick_facts(
     session: ConversationSession, model: Model, records: Sequence[JournalRecord]
 ) -> list[FactCandidate]:
-    """At most three facts a model would keep, each with words that really were said."""
+    """At most three facts that a model would keep, each with a verbatim quote."""
     reply = await _ask_model(session, model, FACT_PROMPT, records)
     return accept_model_facts(reply, transcript_turns(records), actor=model.name)
 

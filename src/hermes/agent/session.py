@@ -1,4 +1,4 @@
-"""What the turns of one conversation share: its means, its history, and what waits to be said."""
+"""What the turns of one conversation share: dependencies, history, and pending messages."""
 
 import time
 from collections import deque
@@ -27,7 +27,7 @@ SECRET_WITHHELD_NOTE = (
 
 
 class ContextGauge:
-    """How full the window is, without counting the whole conversation again at each call."""
+    """How full the context window is, without counting the whole conversation at each call."""
 
     def __init__(self, dependencies: AgentDependencies, tools: Sequence[ToolSpec]) -> None:
         self._estimate = dependencies.estimate
@@ -43,7 +43,7 @@ class ContextGauge:
         return tokens
 
     def set_measured(self, tokens: int, messages: int) -> None:
-        """The provider counted: better than any estimate."""
+        """Set the provider's count: more exact than an estimate."""
         if tokens:
             self._known = tokens, messages
 
@@ -60,7 +60,7 @@ class ConversationSession:
     budget: SpendingBudget
     gauge: ContextGauge = field(init=False)
     inbox: deque[str] = field(default_factory=deque)
-    """What was said while a turn runs, taken before the next call of the model."""
+    """Texts sent while a turn runs, added before the next call of the model."""
     notes: list[str] = field(default_factory=list)
     """What the person should know once, such as a limit that cannot be checked."""
     notes_kept: int = 0
@@ -81,31 +81,35 @@ class ConversationSession:
 
     @property
     def specs(self) -> list[ToolSpec]:
-        """Asked each time: a tool that this run made is there for its next step."""
+        """Computed each time: a tool that this run made is available in its next step."""
         return self.executor.specs
 
     async def record(self, *events: Event) -> None:
-        """Write down first; only what is in the journal has happened."""
-        for given, (_, kept) in zip(
+        """Record first; only what is in the journal has happened."""
+        for original, (_, kept) in zip(
             events, await self.dependencies.bus.record(*events), strict=True
         ):
             self.history.apply(kept)
             self.trust_tracker.note(kept)
-            if isinstance(given, MessageAdded) and given.message.role == "user" and kept != given:
+            if (
+                isinstance(original, MessageAdded)
+                and original.message.role == "user"
+                and kept != original
+            ):
                 self.note(SECRET_WITHHELD_NOTE)
 
     def visible_messages(self) -> tuple[Message, ...]:
-        """The conversation as the model sees it: what tools brought along is marked as data."""
+        """The conversation as the model sees it: tool output is marked as data."""
         return self.data_marker.mark(self.history.view, self.history.remarks)
 
     async def inform_policy(self) -> None:
-        """The gate is told what was said since it was last asked."""
-        means = self.dependencies
+        """Inform the policy of the texts since the last call."""
+        dependencies = self.dependencies
         if not self.trust_tracker.knows_prompt:
             first = next(iter(self.history.view), None)
             self.trust_tracker.read_prompt(first.text if first and first.role == "system" else "")
         await self.trust_tracker.inform_policy(
-            self.executor.policy, means.bus.journal, means.artifacts
+            self.executor.policy, dependencies.bus.journal, dependencies.artifacts
         )
 
     async def _ask(self, question: str, choices: Sequence[str]) -> str | None:
@@ -125,16 +129,16 @@ class ConversationSession:
 
     @property
     def context(self) -> ToolContext:
-        means = self.dependencies
+        dependencies = self.dependencies
         return ToolContext(
             run=self.run,
-            environment=means.environment,
-            publish=means.bus.publish,
+            environment=dependencies.environment,
+            publish=dependencies.bus.publish,
             call=lambda call: self.executor.execute(call, self.context),
-            artifacts=means.artifacts,
-            ask=self._ask if means.ask is not None else None,
-            processes=means.processes,
-            origin=means.origin,
+            artifacts=dependencies.artifacts,
+            ask=self._ask if dependencies.ask is not None else None,
+            processes=dependencies.processes,
+            origin=dependencies.origin,
         )
 
 
@@ -148,22 +152,22 @@ async def call_model(
     tokens: int,
     shown: bool = True,
 ) -> AsyncGenerator[tuple[Completion, ModelAnswered], None]:
-    """The answer, and the event that says what it cost, to be recorded inside the `async with`:
-    until then the money is held, so that another subagent cannot spend it a second time.
+    """The answer, and the event with its cost, to be recorded inside the `async with`: until then
+    the money is reserved, so that another subagent cannot spend it as well.
 
     Raises `ModelError` and `BudgetExceeded`.
     """
-    means, expected = (
+    dependencies, expected = (
         session.dependencies,
         Usage(tokens, session.dependencies.settings.output_reserve),
     )
-    usd = means.price(model.name, expected) if session.budget.has_money_limit else 0.0
+    usd = dependencies.price(model.name, expected) if session.budget.has_money_limit else 0.0
     if usd is None:
         session.note(
             f"no price is known for {model.name}: limits in money cannot be checked before its "
             "calls (limits in tokens hold)"
         )
-    own = means.settings.limits.subagent_tokens if "/" in session.run else None
+    own = dependencies.settings.limits.subagent_tokens if "/" in session.run else None
     async with session.budget.reserve(session.run, expected, usd, own_tokens=own):
         started = time.monotonic()
         if shown and isinstance(model, StreamsText):
@@ -179,15 +183,15 @@ async def _stream_answer(
     messages: Sequence[Message],
     tools: Sequence[ToolSpec],
 ) -> Completion:
-    whole: Completion | None = None
-    async for piece in model.stream(messages, tools):
-        if isinstance(piece, Completion):
-            whole = piece
+    completion: Completion | None = None
+    async for item in model.stream(messages, tools):
+        if isinstance(item, Completion):
+            completion = item
         else:
-            session.dependencies.bus.glimpse(session.run, piece)
-    if whole is None:
+            session.dependencies.bus.glimpse(session.run, item)
+    if completion is None:
         raise MalformedReply("the stream ended before the answer was whole")
-    return whole
+    return completion
 
 
 def _answer_event(
@@ -200,17 +204,17 @@ def _answer_event(
 
 
 def with_unique_call_ids(message: Message, taken: set[str]) -> Message:
-    """The message with call ids that are there and unique in the run; models repeat them.
+    """The message with call ids that exist and are unique in the run; models repeat them.
 
     Results are matched to calls, and artifacts named, by these ids alone.
     """
     calls: list[ToolCall] = []
-    seen: set[str] = set()
+    used_ids: set[str] = set()
     for call in message.calls:
         id, number = call.id or "call", 1
-        while id in seen or id in taken:
+        while id in used_ids or id in taken:
             number += 1
             id = f"{call.id or 'call'}-{number}"
-        seen.add(id)
+        used_ids.add(id)
         calls.append(call if id == call.id else replace(call, id=id))
     return message if tuple(calls) == message.calls else replace(message, calls=tuple(calls))

@@ -1,4 +1,4 @@
-"""How long, how far and how dear a conversation may be."""
+"""Settings of conversations: limits, subagents and prompt."""
 
 import msgspec
 

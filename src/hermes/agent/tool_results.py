@@ -1,4 +1,4 @@
-"""What a tool result says about how it went, read from its text alone."""
+"""Reads exit status and failure from tool results, and detects repeated calls."""
 
 import re
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ _EXIT_STATUS = re.compile(
 
 
 def exit_status(text: str) -> int | None:
-    """The exit status a command tool wrote at the start or the end of its result."""
+    """The exit status that a command tool wrote at the start or the end of its result."""
     for part in (text[:200], text[-200:]):
         found = _EXIT_STATUS.search(part)
         if found:
@@ -27,7 +27,7 @@ def is_failure(result: ToolResult) -> bool:
 
 
 def shorten_middle(text: str, size: int) -> str:
-    """Head and tail of a text that is too long, with how much is missing."""
+    """Head and tail of a text that is too long, with the length of the missing part."""
     if len(text) <= size:
         return text
     half = max(size // 2, 1)
@@ -36,7 +36,7 @@ def shorten_middle(text: str, size: int) -> str:
 
 WARN_AFTER_FAILURES, STOP_AFTER_FAILURES = 3, 5
 WARN_AFTER_REPEATS = 8
-"""Looking again with the same result may be waiting, so it is told and never stopped."""
+"""A repeated read with the same result may be waiting: it gets a note and is never stopped."""
 
 FAILING_WARNING = (
     "[Hermes: this same call of {name} failed in the same way {count} times. It will not go "
@@ -54,40 +54,40 @@ CallSignature = tuple[str, bytes]
 class RepetitionDetector:
     """Counts equal calls with equal results within one turn.
 
-    A call never made before in the turn that succeeds is progress and starts the count anew: a
-    test that fails in the same way after each of five different edits is work, not a loop.
+    A new call in the turn that succeeds is progress and resets the count: a test that fails in the
+    same way after each of five different edits is work, not a loop.
     """
 
     def __init__(self) -> None:
         self.reason = ""
         """Why the turn should end; empty while it should not."""
         self.remarks: dict[str, str] = {}
-        """What was put below a result, by call."""
+        """The note below a result, by call."""
         self._counts: dict[tuple[CallSignature, str, int], int] = {}
-        self._made: set[CallSignature] = set()
-        self._told: set[tuple[CallSignature, str, int]] = set()
+        self._earlier_calls: set[CallSignature] = set()
+        self._warned: set[tuple[CallSignature, str, int]] = set()
 
     def note(self, answered: Iterable[tuple[ToolCall, ToolResult]]) -> list[ToolResult]:
-        """The results of one message as the model shall see them, with warnings where due."""
-        told_before = set(self._told)
-        return [self._note(call, result, told_before) for call, result in answered]
+        """The results of one message as the model sees them, with warnings where due."""
+        warned = set(self._warned)
+        return [self._note(call, result, warned) for call, result in answered]
 
     def _note(
-        self, call: ToolCall, result: ToolResult, told: set[tuple[CallSignature, str, int]]
+        self, call: ToolCall, result: ToolResult, warned: set[tuple[CallSignature, str, int]]
     ) -> ToolResult:
         signature = (call.name, _canonical_call(call))
         bad = is_failure(result)
-        if not bad and signature not in self._made:
+        if not bad and signature not in self._earlier_calls:
             self._counts.clear()
-        self._made.add(signature)
+        self._earlier_calls.add(signature)
         key = (signature, result.status, hash(_without_durations(result.content)))
         count = self._counts[key] = self._counts.get(key, 0) + 1
         if count < (WARN_AFTER_FAILURES if bad else WARN_AFTER_REPEATS):
             return result
-        self._told.add(key)
+        self._warned.add(key)
         if (
-            bad and count >= STOP_AFTER_FAILURES and key in told
-        ):  # not before the model was told once
+            bad and count >= STOP_AFTER_FAILURES and key in warned
+        ):  # not before the model had one warning
             self.reason = f"the same call of {call.name} failed in the same way {count} times"
         warning = (FAILING_WARNING if bad else REPEATED_WARNING).format(name=call.name, count=count)
         self.remarks[call.id] = f"\n\n{warning}"
@@ -95,7 +95,7 @@ class RepetitionDetector:
 
 
 def _without_durations(text: str) -> str:
-    """Without the seconds that a tool writes below its output: they differ where nothing does."""
+    """Without the seconds that a tool writes below its output: they differ in equal results."""
     return text[:-80] + _DURATION.sub("", text[-80:])
 
 

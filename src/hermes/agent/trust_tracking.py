@@ -1,7 +1,7 @@
-"""What a model sees of a conversation: whatever a tool brought along stands between data marks.
+"""Marks tool output as data for the model, and informs the policy which text is trusted.
 
-Marks are made when a message is shown, not when it is written down: the journal keeps one copy.
-They depend on the run and the text alone, so a resumed conversation has the same prefix.
+Marks are added when a message is shown, not when it is recorded: the journal keeps one copy. They
+depend on the run and the text alone, so a resumed conversation has the same prefix.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -23,18 +23,18 @@ from hermes.core.protocols import ArtifactStore, Journal
 from hermes.policy.taint.data_marks import mark_as_data
 
 TRUSTED_TOOLS = frozenset({"clarify", "todo"})
-"""Tools that bring back a person's answer, or the agent's own list: nobody else's words."""
+"""Tools that return a person's answer, or the agent's own list: no untrusted text."""
 
 
 class DataMarker:
-    """Remembers what it marked: the same messages are shown again and again."""
+    """Remembers what it marked: the same messages are shown repeatedly."""
 
     def __init__(self, run: str) -> None:
         self._run = run
         self._shown: dict[str, tuple[Message, Message]] = {}
 
     def mark(self, messages: Sequence[Message], remarks: Mapping[str, str]) -> tuple[Message, ...]:
-        """`remarks` are our own words below a result, by call: they are no data."""
+        """`remarks` are our own notes below a result, by call: they are no data."""
         tools = {call.id: call.name for message in messages for call in message.calls}
         return tuple(self._mark_message(message, tools, remarks) for message in messages)
 
@@ -42,7 +42,7 @@ class DataMarker:
         self, message: Message, tools: Mapping[str, str], remarks: Mapping[str, str]
     ) -> Message:
         result = message.result
-        if result is None or result.status == "denied":  # a refusal is what we say ourselves
+        if result is None or result.status == "denied":  # a refusal is our own text
             return message
         source = tools.get(result.call_id, "a tool")
         if source in TRUSTED_TOOLS:
@@ -62,14 +62,14 @@ class DataMarker:
 
 
 HUMAN_ORIGINS: frozenset[RunOrigin] = frozenset({"cli", "python", "chat", "cron", "batch"})
-"""Where the words of a turn are a person's. A subagent's come from a model, an incident's from an
-alert, a drill's from a scenario."""
+"""Origins where the request is a person's. A subagent's comes from a model, an incident's from
+an alert, a drill's from a scenario."""
 _TODO_TOOL, _CLARIFY_TOOL = "todo", "clarify"
 
 
 @runtime_checkable
 class RecallsActions(Protocol):
-    """A policy that can be told what an earlier life of a run did."""
+    """A policy that can be informed of earlier actions of a run."""
 
     def recalled(self, action: Action) -> None: ...
 
@@ -78,44 +78,47 @@ class TrustTracker:
     def __init__(self, run: str, origin: RunOrigin, *, resumed: bool = False) -> None:
         self._run = run
         self._person = origin in HUMAN_ORIGINS
-        self._said: list[str] = []
+        self._trusted_texts: list[str] = []
         self._read: list[str] = []
         self.knows_prompt = False
-        # A subagent only comes back with the run it belongs to, which reads for its whole family.
-        self._earlier_life = resumed and "/" not in run
+        # A subagent is only resumed with its parent run, which reads for the whole family.
+        self._replay_needed = resumed and "/" not in run
 
     def note(self, event: Event) -> None:
-        """Something was written down: if a person said it, its words are vouched for."""
+        """Something was recorded: if a person said it, its words are trusted."""
         text = _spoken_text(event)
         if text and (self._person or text.startswith(RECALL_NOTE_PREFIX)):
-            self._said.append(text)
+            self._trusted_texts.append(text)
 
     def read_prompt(self, prompt: str) -> None:
-        """Notes and files of the working folder stand in the prompt; nobody vouches for them."""
+        """Notes and files of the working folder are in the prompt; they are untrusted."""
         self._read += untrusted_parts(prompt)
         self.knows_prompt = True
 
     def answered(self, text: str) -> None:
-        """By a person, to a question of ours."""
-        self._said.append(text)
+        """A person answered a question of ours."""
+        self._trusted_texts.append(text)
 
     async def inform_policy(
         self, policy: Policy, journal: Journal, artifacts: ArtifactStore
     ) -> None:
         if not isinstance(policy, TracksText):
             return
-        if self._earlier_life:
-            self._earlier_life, self._said = False, []  # what was said is in the journal as well
+        if self._replay_needed:
+            self._replay_needed, self._trusted_texts = (
+                False,
+                [],
+            )  # the text is in the journal as well
             await TrustReplay(self._run, self._person, policy, artifacts).replay(journal)
         for text in self._read:
             policy.heard(self._run, text, False)
-        for text in self._said:
+        for text in self._trusted_texts:
             policy.heard(self._run, text, not text.startswith(RECALL_NOTE_PREFIX))
-        self._said, self._read = [], []
+        self._trusted_texts, self._read = [], []
 
 
 class TrustReplay:
-    """What the journal has of a run and its subagents, told to a gate that was not there."""
+    """Replays the events of a run and its subagents to a policy that has not seen them."""
 
     def __init__(
         self, run: str, person: bool, policy: TracksText, artifacts: ArtifactStore
@@ -138,14 +141,14 @@ class TrustReplay:
             elif isinstance(event, ToolStarted):
                 self._recall(event)
             elif isinstance(event, ToolFinished):
-                await self._hear(event)
+                await self._note_result(event)
 
     def _recall(self, event: ToolStarted) -> None:
         asked = self._asked.get(event.call_id)
         if asked is None or event.risk is Risk.READ or not isinstance(self._policy, RecallsActions):
             return
         known = asked.origin in get_args(RunOrigin) and asked.environment
-        if known:  # else it was written by an earlier version, which did not say
+        if known:  # else it was written by an earlier version, without this field
             self._policy.recalled(
                 Action(
                     call=asked.call,
@@ -160,7 +163,7 @@ class TrustReplay:
                 )
             )
 
-    async def _hear(self, event: ToolFinished) -> None:
+    async def _note_result(self, event: ToolFinished) -> None:
         asked = self._asked.pop(event.result.call_id, None)
         name = asked.call.name if asked else ""
         if event.result.status != "denied" and name != _TODO_TOOL:
@@ -184,7 +187,7 @@ async def _family_events(journal: Journal, run: str) -> AsyncIterator[Event | Un
 async def _full_result(result: ToolResult, artifacts: ArtifactStore) -> str:
     try:
         return await artifacts.load(result.artifact) if result.artifact else result.content
-    except ToolError:  # cleared away meanwhile: what the model saw of it is still there
+    except ToolError:  # deleted meanwhile: what the model saw of it is still there
         return result.content
 
 

@@ -1,4 +1,4 @@
-"""The one place that knows everyone: turns settings into a working house."""
+"""Joins all packages: turns settings into a working application."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,8 @@ __all__ = ["Application", "open_application"]
 
 
 def __getattr__(name: str) -> Any:
-    """A command that needs one part of the house, such as its gate, does not pay for the whole."""
+    """Loads `application` only when it is needed: some commands need a part of this package
+    only."""
     if name in __all__:
         from hermes.app import application
 

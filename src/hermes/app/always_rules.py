@@ -1,4 +1,4 @@
-"""Answers "always" take effect at once, here and in every other process, and so does revoking."""
+"""Reads the "always" answers again when their file has changed, in this or another process."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,32 +12,32 @@ if TYPE_CHECKING:
 
 
 class AlwaysRulesFile:
-    """Watches `always.yaml`, and looks at it only when it could change the verdict."""
+    """Watches `always.yaml`, and checks it only when it could change the verdict."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._seen = _file_stamp(file)
+        self._stamp = _file_stamp(file)
 
     def could_change(self, decision: Decision) -> bool:
         return decision.verdict == "ask" or decision.rule.startswith("always-")
 
     def changed(self) -> bool:
         stamp = _file_stamp(self._file)
-        changed, self._seen = stamp != self._seen, stamp
+        changed, self._stamp = stamp != self._stamp, stamp
         return changed
 
-    def with_current_rules(self, book: "RuleSet", home: str) -> "RuleSet":
-        """The same rules with what the file says now; a file broken by hand lifts nothing."""
+    def with_current_rules(self, rules: "RuleSet", home: str) -> "RuleSet":
+        """The same rules with the exceptions that the file has now; an invalid file has none."""
         from hermes.policy.approvals.always_allowed import load_always_exceptions
 
         others = tuple(
-            lift for lift in book.exceptions if not lift.source.startswith(f"{self._file}:")
+            lift for lift in rules.exceptions if not lift.source.startswith(f"{self._file}:")
         )
         try:
             own = load_always_exceptions(self._file, home)
         except SettingsError:
             own = ()
-        return replace(book, exceptions=(*others, *own))
+        return replace(rules, exceptions=(*others, *own))
 
 
 def _file_stamp(file: Path) -> tuple[int, int, int]:

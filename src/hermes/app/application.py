@@ -1,4 +1,4 @@
-"""Settings become a working house: every room is opened, handed what it needs, and closed."""
+"""Opens the application: every package gets what it needs from the settings, and is closed."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -44,17 +44,17 @@ if TYPE_CHECKING:
     from hermes.memory.journal.runs import RunSummary
 
 MAX_RECENT_RUNS = 50
-"""Runs among which the latest conversation is sought; drills do not count."""
+"""Runs among which the latest conversation is searched; drills do not count."""
 
 CHAT_ORIGINS = ("cli", "python", "chat")
-"""Where people ask; a drill or a batch gets the model that it names, however small."""
+"""Origins with a person; a drill or a batch gets the model that it names, however small."""
 
 AskPerson = Callable[[str, Sequence[str]], Awaitable[str | None]]
 
 
 @dataclass(frozen=True)
 class Application:
-    """Working rooms, joined. Lives inside `open_application`."""
+    """All parts, joined. Valid inside `open_application`."""
 
     loaded: LoadedSettings
     journal: JournalStore
@@ -70,7 +70,7 @@ class Application:
     def warnings(self) -> tuple[str, ...]:
         """What the person should know before they begin."""
         detected = self.tooling.detected
-        found = (*self.tooling.problems, *self.memory.troubles)
+        found = (*self.tooling.problems, *self.memory.warnings)
         return (*([detected] if detected else []), *found)
 
     async def begin(self, task: str = "", *, unattended: bool = False) -> Conversation:
@@ -78,13 +78,13 @@ class Application:
         await lock_run(run, self.run_locks, self.journal)
         self.memory.learn_from_run(run)
         sections = (*self.agent_dependencies.sections, *self.memory.sections())
-        means = replace(self._chat_dependencies(), sections=sections)
+        dependencies = replace(self._chat_dependencies(), sections=sections)
         return await Conversation.begin(
-            means, task=task, run=run, directory=self.directory, unattended=unattended
+            dependencies, task=task, run=run, directory=self.directory, unattended=unattended
         )
 
     async def resume(self, run: str = "") -> Conversation:
-        """A conversation as the journal has it; the latest when none is named.
+        """Resume a conversation from the journal; the latest when none is named.
 
         Raises `RunLocked` while another process works on it.
         """
@@ -124,7 +124,7 @@ class Application:
         return own[0]
 
     async def _refuse_drill_run(self, run: str) -> None:
-        """What it meant for a box must not be done here."""
+        """Actions meant for a gym box must not run on this host."""
         async for recorded in self.journal.read(run=run, kinds=("run.started",)):
             if isinstance(recorded.event, RunStarted) and recorded.event.origin == "gym":
                 raise SettingsError(f"{run} was a drill; its box is gone, so it cannot go on")
@@ -142,19 +142,19 @@ async def open_application(
     directory: Path | None = None,
     environment: Environment | None = None,
 ) -> AsyncIterator[Application]:
-    """A house to work in. What is not said here is as the settings say."""
+    """Open the application. Arguments override the settings."""
     settings, folder = loaded.settings, directory or Path.cwd()
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(
-            # A watch goes on without its file; whatever else works here must not.
+            # Only a watch continues when its journal file cannot be written.
             open_buffered_journal(loaded)
             if origin == "incident"
             else open_journal(loaded.store, timeout_s=settings.store.patience)
         )
-        veil = SecretRedactor(loaded)
-        notary = CheckpointSigner(store, loaded.home, display_location(loaded.store))
-        bus = Bus(store, clean=veil.clean_event, on_recorded=notary.note_event)
-        await stack.enter_async_context(notary)
+        redactor = SecretRedactor(loaded)
+        signer = CheckpointSigner(store, loaded.home, display_location(loaded.store))
+        bus = Bus(store, clean=redactor.clean_event, on_recorded=signer.note_event)
+        await stack.enter_async_context(signer)
         connections = await stack.enter_async_context(ModelConnections())
         models = ApplicationModels(loaded, connections, bus)
         environment = await stack.enter_async_context(
@@ -166,28 +166,28 @@ async def open_application(
         await processes.recover(environment)
         memory = SessionMemory(loaded.home, settings.memory, store, bus)
         await stack.enter_async_context(memory)
-        past = JournalSearch(loaded)
-        stack.callback(past.close)
-        await stack.enter_async_context(index_in_background(past, store))
-        memory.past = past if past.has_index else None
+        search = JournalSearch(loaded)
+        stack.callback(search.close)
+        await stack.enter_async_context(index_in_background(search, store))
+        memory.session_recall = search if search.has_index else None
         skills = ApplicationSkills(loaded, folder, store)
-        own = application_tools(loaded, memory, past, skills)
+        own = application_tools(loaded, memory, search, skills)
         strong = model or reference_for_role("strong", settings.model)
-        made: dict[str, Tool] = {}
-        own |= await skill_tools(loaded, store, lambda: models.open(strong), made)
-        equipment = build_tooling(loaded, model=model, toolsets=toolsets, own=own)
-        tools = LayeredTools(equipment.catalogue.tools, made)
-        gate = LazyPolicy(loaded, folder, isolated=environment.isolated)
-        people = ApplicationApprover(loaded, bus, gate, veil, approver)
+        made_tools: dict[str, Tool] = {}
+        own |= await skill_tools(loaded, store, lambda: models.open(strong), made_tools)
+        tooling = build_tooling(loaded, model=model, toolsets=toolsets, own=own)
+        tools = LayeredTools(tooling.catalogue.tools, made_tools)
+        policy = LazyPolicy(loaded, folder, isolated=environment.isolated)
+        person = ApplicationApprover(loaded, bus, policy, redactor, approver)
         chosen = models.open(model or settings.model.default)
         summary = reference_for_role("summary", settings.model)
-        means = AgentDependencies(
+        dependencies = AgentDependencies(
             model=chosen,
-            executor=Executor(tools, gate, people, bus, redact=veil),
+            executor=Executor(tools, policy, person, bus, redact=redactor),
             environment=environment,
             bus=bus,
             artifacts=FileArtifacts(loaded.home / "artifacts"),
-            settings=equipment.agent,
+            settings=tooling.agent,
             summary_model=models.open(summary) if summary != settings.model.default else chosen,
             open_model=models.open,
             processes=processes,
@@ -196,10 +196,12 @@ async def open_application(
             estimate=estimate_tokens,
             origin=origin,
             recall=memory.recall,
-            ledger=SpendingBudget(store, settings.agent.limits),
-            sections=(skills.section(),) if SKILL_VIEW_TOOL in equipment.catalogue.tools else (),
+            budget=SpendingBudget(store, settings.agent.limits),
+            sections=(skills.section(),) if SKILL_VIEW_TOOL in tooling.catalogue.tools else (),
         )
-        memory.set_dependencies(means)
-        claims = RunLocks(loaded.home / "locks")
-        stack.callback(claims.close)
-        yield Application(loaded, store, bus, means, models, equipment, str(folder), claims, memory)
+        memory.set_dependencies(dependencies)
+        run_locks = RunLocks(loaded.home / "locks")
+        stack.callback(run_locks.close)
+        yield Application(
+            loaded, store, bus, dependencies, models, tooling, str(folder), run_locks, memory
+        )

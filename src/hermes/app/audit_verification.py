@@ -1,4 +1,4 @@
-"""Is the audit log what was written? Journal or export, key and head joined into one answer."""
+"""Verifies the audit log, as a journal or an export, against the signing key and the last head."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,18 +12,18 @@ from hermes.policy.audit.checkpoints import AuditFindings, AuditInspection
 from hermes.policy.audit.head import AuditHead
 
 PROGRESS_STEP_EVENTS = 5_000
-"""Events between two signs of life."""
+"""Events between two progress reports."""
 
 ProgressCallback = Callable[[int], None]
 
 
 class AuditProof(Value, kw_only=True, frozen=True):
-    """What verification is held against."""
+    """What the log is verified against."""
 
     public: bytes | None = None
     head: AuditHead | None = None
     faults: tuple[str, ...] = ()
-    """What is wrong with key or head themselves."""
+    """Problems of the key or the head themselves."""
     doubts: tuple[str, ...] = ()
     """Why they prove less than they seem to."""
 
@@ -47,7 +47,7 @@ class AuditReport(Value, kw_only=True, frozen=True):
 def verify_journal(
     journal: StoreLocation, proof: AuditProof, progress: ProgressCallback | None = None
 ) -> AuditReport:
-    """Raises `StoreError` when it cannot look."""
+    """Raises `StoreError` when the journal cannot be read."""
     if not store_exists(journal) and proof.head is not None:
         gone = f"the journal {journal} is gone; {proof.head.seq} events were signed in it"
         return AuditReport(
@@ -61,7 +61,7 @@ def verify_journal(
 def verify_export(
     file: Path, proof: AuditProof, progress: ProgressCallback | None = None
 ) -> AuditReport:
-    """Raises `StoreError` when it cannot look."""
+    """Raises `StoreError` when the export cannot be read."""
     inspection = AuditInspection(proof.public, proof.head)
     report = verify_export_lines(
         _read_lines(file), name=str(file), visitor=_with_progress(inspection, progress)
@@ -90,7 +90,7 @@ def _build_report(
     report: VerificationReport, inspection: AuditInspection, proof: AuditProof
 ) -> AuditReport:
     found: AuditFindings = inspection.findings()
-    # A walk that was given up in the middle did not come as far as the head.
+    # A verification that stopped early did not reach the head.
     signed = found.problems if found.last >= report.last else ()
     problems = (*report.problems, *signed, *proof.faults)
     doubts = () if problems else (*found.doubts, *proof.doubts)
@@ -119,27 +119,28 @@ def proof_of_home(home: Path, head_at: Path) -> AuditProof:
 
     public, wrong = read_own_public_key(home)
     faults = [wrong] if wrong and public is not None else []
-    head, trouble = _read_head_file(head_at)
+    head, problems = _read_head_file(head_at)
     alone = public is not None and not (home / KEY_FILE_NAME).exists()
     doubt = (
-        f"{home / KEY_FILE_NAME} is missing: {PUBLIC_KEY_FILE_NAME} lies beside the journal and could have been "
-        "replaced with it; verify with a public key that is kept elsewhere (--key FILE)"
+        f"{home / KEY_FILE_NAME} is missing: {PUBLIC_KEY_FILE_NAME} lies beside the journal and "
+        "could have been replaced with it; verify with a public key that is kept elsewhere (--key "
+        "FILE)"
     )
     return AuditProof(
         public=public,
         head=head,
-        faults=tuple([*faults, *trouble]),
+        faults=tuple([*faults, *problems]),
         doubts=(doubt,) if alone else (),
     )
 
 
 def proof_of_files(key: Path | None, head_at: Path | None) -> AuditProof:
-    """What an auditor brought along."""
+    """The key and head that an auditor provides."""
     from hermes.policy.audit.checkpoints import read_public_key
 
-    head, trouble = (None, []) if head_at is None else _read_head_file(head_at)
+    head, problems = (None, []) if head_at is None else _read_head_file(head_at)
     public = None if key is None else read_public_key(key)
-    return AuditProof(public=public, head=head, faults=tuple(trouble))
+    return AuditProof(public=public, head=head, faults=tuple(problems))
 
 
 def _read_head_file(file: Path) -> tuple[AuditHead | None, list[str]]:

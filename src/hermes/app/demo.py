@@ -1,4 +1,4 @@
-"""The main job, to be looked at: a host in a box under a real watch, broken while it is watched."""
+"""The demo: a host in a gym box under a real watch, broken while it is watched."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -23,9 +23,9 @@ from hermes.sre.reports.report_data import gather_report_data, read_incident_rec
 
 DEMO_SCENARIO = "config-typo-after-edit"
 DEMO_SEEDS = (3, 8)
-"""Two hosts of one family: other names, ports, values and words."""
+"""Two hosts of one scenario family: other names, ports, values and texts."""
 PROBE_INTERVAL_S, INCIDENT_TIMEOUT_S, CALM_PERIOD_S = 0.5, 90.0, 15.0
-"""Seconds between two looks of a probe, for one incident, and until all is quiet after it."""
+"""Seconds between two runs of a probe, for one incident, and until all is quiet after it."""
 
 ShowEvents = Callable[[Bus], AbstractAsyncContextManager[None]]
 """Shows what is published while its block lasts."""
@@ -36,14 +36,14 @@ class DemoResult(Value, kw_only=True, frozen=True):
 
     host: str
     broken: str
-    """What was done to it."""
+    """What was broken."""
     incident: Incident
     noticed: float
     applied: float
-    """When the last change was done; 0 when there was none."""
+    """When the last change was made; 0 when there was none."""
     ended: float
     mended: bool
-    """By the word of an oracle that neither watch nor fixer can reach."""
+    """According to an oracle that neither the watch nor the responder can reach."""
     oracle: tuple[str, ...] = ()
     model_calls: int = 0
     tokens: int = 0
@@ -51,10 +51,10 @@ class DemoResult(Value, kw_only=True, frozen=True):
 
 
 async def run_demo(loaded: LoadedSettings, seed: int, model: str, show: ShowEvents) -> DemoResult:
-    """Raises `EnvironmentFailed` when no incident came of it in time."""
+    """Raises `EnvironmentFailed` when no incident was opened in time."""
     scenario = find_scenario(DEMO_SCENARIO)
     async with open_episode(scenario, scenario.draw_spec(seed), broken=False) as episode:
-        place = host_environment(episode.box, name=episode.spec.hosts[0].name)
+        environment = host_environment(episode.box, name=episode.spec.hosts[0].name)
         async with (
             open_watch(
                 loaded,
@@ -62,7 +62,7 @@ async def run_demo(loaded: LoadedSettings, seed: int, model: str, show: ShowEven
                 folder=BOX_WORK_FOLDER,
                 listen=False,
                 lines=False,
-                environment=place,
+                environment=environment,
                 adapt=_faster_probe,
             ) as at,
             show(at.application.bus),
@@ -70,7 +70,7 @@ async def run_demo(loaded: LoadedSettings, seed: int, model: str, show: ShowEven
             after = await at.application.journal.last()
             await anyio.sleep(
                 2 * PROBE_INTERVAL_S
-            )  # a watch that has seen it well knows when it is not
+            )  # a watch that has seen it healthy notices when it is not
             began = datetime.now(UTC)
             await inject_fault(episode)
             incident = await _wait_until_closed(at.application.bus, after)
@@ -80,7 +80,7 @@ async def run_demo(loaded: LoadedSettings, seed: int, model: str, show: ShowEven
 
 
 def _faster_probe(probe: Probe) -> Probe | None:
-    """Of services and disks alone: what a box sees of load and memory is the whole machine's."""
+    """Services and disks only: in a box, load and memory are those of the whole machine."""
     if not probe.service and probe.kind not in ("disk", "inodes"):
         return None
     return replace(probe, interval=PROBE_INTERVAL_S)
@@ -95,11 +95,11 @@ async def _wait_until_closed(bus: Bus, after: int) -> str:
 
 
 async def _build_result(bus: Bus, episode: Episode, run: str, began: datetime) -> DemoResult:
-    whole = gather_report_data(await read_incident_records(bus.journal, run))
+    report = gather_report_data(await read_incident_records(bus.journal, run))
     outcome = await episode.judge(window_s=1.0)
-    incident = whole.incident
+    incident = report.incident
     closed = incident.closed.at if incident.closed else began
-    applied = [deed.at for deed in whole.actions if deed.changed]
+    applied = [action.at for action in report.actions if action.changed]
     return DemoResult(
         host=episode.spec.hosts[0].name,
         broken="; ".join(episode.spec.inject),
@@ -109,8 +109,8 @@ async def _build_result(bus: Bus, episode: Episode, run: str, began: datetime) -
         ended=_seconds_since(began, closed),
         mended=outcome.resolved,
         oracle=tuple(f"{each.check}: {each.detail}" for each in outcome.cured),
-        model_calls=whole.cost.calls,
-        tokens=whole.cost.usage.tokens,
+        model_calls=report.cost.calls,
+        tokens=report.cost.usage.tokens,
         by=incident.played[-1] if incident.played else "",
     )
 

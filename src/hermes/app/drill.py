@@ -1,4 +1,4 @@
-"""The production agent in a broken box: the same house, with a host of the gym as its place."""
+"""Runs a drill: the production agent with a broken gym box as its environment."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -46,16 +46,16 @@ from hermes.sre.responders.single_model import SingleModelResponder
 
 SKILL_TOOLS = ("skills_categories", "skills_list", "skill_view")
 BOX_WORK_FOLDER = Path("/srv")
-"""Known on both sides: what a house looks up in its folder outside must be readable to anybody."""
+"""The same path inside and outside of the box, so it must be readable for every user."""
 NO_MODEL = "none"
 """In place of a model: playbooks alone."""
 VERIFY_WINDOW_S = 0.5
-"""Seconds for which the commander's own checks must hold in a drill; the oracle looks longer."""
+"""Seconds for which the commander's own checks must hold in a drill; the oracle checks longer."""
 
 
 @dataclass(frozen=True)
 class DrillAgent:
-    """Who answers in a drill, and with what of the house."""
+    """Who responds in a drill, and with which parts of the application."""
 
     name: str
     model: str = NO_MODEL
@@ -80,36 +80,36 @@ async def run_agent_drill(
     book: RuleSet | None = None,
     learned: SkillTrial | None = None,
 ) -> DrillResult:
-    """One drill in the home's journal; the gym's own agents need none and leave none, only a
-    `book` of rules (read anew for each drill unless it is given)."""
+    """One drill in the home's journal; the gym's own agents need and leave no journal, only a
+    `book` of rules (read again for each drill unless it is given)."""
     if agent.is_baseline:
         own, stages = (
             BASELINE_RESPONDERS[agent.model],
-            partial(open_bare_run, book=book or sandbox_rules()),
+            partial(open_bare_run, rules=book or sandbox_rules()),
         )
         return await run_drill(
             scenario, seed, stages, own, terms, agent=agent.name, skill_trial=learned, opener=opener
         )
     settings = settings_for_agent(loaded, agent)
-    houses: list[tuple[Application, PlaybookCache]] = []
+    opened: list[tuple[Application, PlaybookCache]] = []
 
     @asynccontextmanager
-    async def stages_in_house(episode: Episode) -> AsyncGenerator[EpisodeRun, None]:
-        async with open_stage(settings, episode, agent) as (stage, house):
-            shelf = PlaybookCache(settings, house.journal)
-            await shelf.fill()  # as in a watch, which has read it before the first alert
-            houses.append((house, shelf))
+    async def open_drill_stage(episode: Episode) -> AsyncGenerator[EpisodeRun, None]:
+        async with open_stage(settings, episode, agent) as (stage, application):
+            playbooks = PlaybookCache(settings, application.journal)
+            await playbooks.fill()  # as in a watch, which has read it before the first alert
+            opened.append((application, playbooks))
             yield stage
 
     async def respond(scene: ResponderContext) -> AnsweredBy:
-        """The commander of real incidents; it cannot tell that this is none."""
-        return await run_commander(*houses[-1], scene, agent)
+        """The commander of real incidents; it is not told that this is a drill."""
+        return await run_commander(*opened[-1], scene, agent)
 
     return await run_drill(
         scenario,
         seed,
-        stages_in_house,
-        lambda story: respond,
+        open_drill_stage,
+        lambda spec: respond,
         terms,
         agent=agent.name,
         skill_trial=learned,
@@ -135,10 +135,10 @@ async def run_commander(
         settings, verify=verify, reflex=agent.skills, learn=False, agents=agent.model != NO_MODEL
     )
     mind = _model_responder(application, scene, agent)
-    ground = build_incident_context(
+    context = build_incident_context(
         application, settings, responder=mind, playbook_cache=playbook_cache
     )
-    ending = await Commander(ground, build_case(scene)).run()
+    ending = await Commander(context, build_case(scene)).run()
     if isinstance(mind, SingleModelResponder) and mind.errors:
         raise HermesError(mind.errors[-1])
     return ending.answered_by
@@ -159,10 +159,10 @@ def _model_responder(
 
 
 def settings_for_agent(loaded: LoadedSettings, agent: DrillAgent) -> LoadedSettings:
-    """The settings of the home, with what this agent goes without."""
+    """The settings of the home, without what this agent must not use."""
     settings = loaded.settings
     own = msgspec.structs.replace(settings.agent, max_iterations=agent.turns, context_files=False)
-    # What is learned from hosts that never were would stand beside what is known of real ones.
+    # Facts learned from gym hosts must not stand beside facts about real ones.
     memory = msgspec.structs.replace(settings.memory, learn=False)
     if not agent.memory:
         memory = msgspec.structs.replace(memory, notes=False, recall=False)
@@ -177,11 +177,11 @@ def settings_for_agent(loaded: LoadedSettings, agent: DrillAgent) -> LoadedSetti
 async def open_stage(
     loaded: LoadedSettings, episode: Episode, agent: DrillAgent
 ) -> AsyncGenerator[tuple[EpisodeRun, Application], None]:
-    """A house whose place is the host; its run is in the home's journal from the first word."""
+    """An application whose environment is the host; its run is in the home's journal."""
     model = "" if agent.model == NO_MODEL else agent.model
     name, incident = episode.spec.hosts[0].name, new_id("incident")
     async with AsyncExitStack() as stack:
-        house = await stack.enter_async_context(
+        application = await stack.enter_async_context(
             open_application(
                 loaded,
                 approver=answer_as_operator,
@@ -192,27 +192,36 @@ async def open_stage(
                 environment=host_environment(episode.box, name=name),
             )
         )
-        executor = house.agent_dependencies.executor
-        for tool in episode_tools(episode, house.journal, incident, stack).values():
+        executor = application.agent_dependencies.executor
+        for tool in episode_tools(episode, application.journal, incident, stack).values():
             executor = executor.with_tool(tool)
-        house = replace(
-            house, agent_dependencies=replace(house.agent_dependencies, executor=executor)
+        application = replace(
+            application,
+            agent_dependencies=replace(application.agent_dependencies, executor=executor),
         )
-        since, task = await house.journal.last(), episode.spec.alert.title[:200]
-        # Never `unattended`: what is carried on after a crash would go on outside of the box.
+        since, task = await application.journal.last(), episode.spec.alert.title[:200]
+        # Never `unattended`: a resumed run would continue outside of the box.
         run = new_id("run")
-        await house.bus.publish(RunStarted(run=run, origin="gym", task=task))
-        yield EpisodeRun(run, house.bus, _tool_caller(house, run), incident, since), house
+        await application.bus.publish(RunStarted(run=run, origin="gym", task=task))
+        yield (
+            EpisodeRun(run, application.bus, _tool_caller(application, run), incident, since),
+            application,
+        )
 
 
 def _tool_caller(application: Application, run: str) -> Callable[[ToolCall], Awaitable[ToolResult]]:
-    means = application.agent_dependencies
+    dependencies = application.agent_dependencies
 
     async def execute(call: ToolCall) -> ToolResult:
         context = ToolContext(
-            run, means.environment, means.bus.publish, execute, means.artifacts, origin="gym"
+            run,
+            dependencies.environment,
+            dependencies.bus.publish,
+            execute,
+            dependencies.artifacts,
+            origin="gym",
         )
-        return await means.executor.execute(call, context)
+        return await dependencies.executor.execute(call, context)
 
     return execute
 
@@ -220,7 +229,7 @@ def _tool_caller(application: Application, run: str) -> Callable[[ToolCall], Awa
 def parse_agent(
     words: str, *, skills: bool = True, memory: bool = True, turns: int = 40
 ) -> DrillAgent:
-    """By the name of one of the gym's own, a model reference, or `none`."""
+    """By the name of one of the gym's own agents, a model reference, or `none`."""
     if not words:
         raise SettingsError(f"name an agent: {', '.join(BASELINE_RESPONDERS)}, none, or a model")
     without = [name for name, on in (("skills", skills), ("memory", memory)) if not on]

@@ -1,4 +1,4 @@
-"""The commander of real incidents before a host of the gym; it cannot tell that this is none."""
+"""Runs the commander of real incidents against a host of the gym."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ REPLAY_SETTINGS = SreSettings(
     traces=0.0,
     agents=False,
 )
-"""Where an oracle judges over a window of its own, on a host that shows all there is to see."""
+"""For an oracle that judges over its own window, on a host with few services."""
 
 
 async def run_playbooks(
@@ -26,12 +26,12 @@ async def run_playbooks(
     stage: BareEpisodeRun,
     settings: SreSettings = REPLAY_SETTINGS,
 ) -> IncidentResult:
-    """From the alert to its last word, with these skills for a library and no model."""
+    """From the alert to the closed incident, with these skills as the library and no model."""
 
     async def library() -> Sequence[Skill]:
         return skills
 
-    ground = IncidentContext(
+    context = IncidentContext(
         bus=stage.bus,
         executor=stage.executor,
         environment=stage.environment,
@@ -42,7 +42,7 @@ async def run_playbooks(
         origin="gym",
     )
     await raise_alert(episode, stage)
-    return await Commander(ground, build_case(stage.responder_context(episode))).run()
+    return await Commander(context, build_case(stage.responder_context(episode))).run()
 
 
 def build_case(scene: ResponderContext) -> IncidentDetails:

@@ -1,6 +1,6 @@
-"""Replays for skills in gym boxes: the same broken host, with the skill and without it.
+"""Replays skills in gym boxes: the same broken host, with the skill and without it.
 
-A skill is played by the commander of real incidents, so what proves it is what will use it.
+A skill is run by the commander of real incidents, so it is evaluated by the code that uses it.
 """
 
 import tempfile
@@ -43,37 +43,37 @@ if TYPE_CHECKING:
     from hermes.gym.scenario_spec import ScenarioSpec
 
 REPLAY_VERIFY_WINDOW_S = 1.0
-"""Seconds for which a mended host has to stay so."""
+"""Seconds for which a fixed host has to stay healthy."""
 SETTLE_TIMEOUT_S, SETTLE_PAUSE_S, SETTLED_AFTER_EQUAL_CHECKS = 8.0, 0.3, 4
 
 
 async def wait_until_settled(episode: Episode) -> None:
-    """Until the host is as an alert would find it: a unit that is still being restarted by itself
-    needs no restart, and one that was given up on does."""
-    seen: list[str] = []
+    """Wait until the host is as an alert would find it: a unit that systemd still restarts needs
+    no restart, and one that systemd gave up on does."""
+    states: list[str] = []
     with anyio.move_on_after(SETTLE_TIMEOUT_S):
-        while len(seen) < SETTLED_AFTER_EQUAL_CHECKS:
+        while len(states) < SETTLED_AFTER_EQUAL_CHECKS:
             units = (await episode.box.run("systemctl list-units --all")).output
-            seen = [*seen, units] if not seen or seen[-1] == units else [units]
+            states = [*states, units] if not states or states[-1] == units else [units]
             await anyio.sleep(SETTLE_PAUSE_S)
 
 
 def rehearse_in_gym(
     scenario: str, seed: int, *, split: Split = "train", opener: BoxOpener = open_local_box
 ) -> RunRehearsal:
-    """Each rehearsal gets a host that was broken in just that way."""
-    played, book = find_scenario(scenario), sandbox_rules()
+    """Each rehearsal gets a host that was broken in exactly that way."""
+    played, rules = find_scenario(scenario), sandbox_rules()
 
     async def rehearse(commands: Sequence[str]) -> RehearsalResult:
-        story = played.draw_spec(seed, split)
+        spec = played.draw_spec(seed, split)
         async with (
-            open_episode(played, story, opener=opener) as episode,
-            open_bare_run(episode, book) as stage,
+            open_episode(played, spec, opener=opener) as episode,
+            open_bare_run(episode, rules) as stage,
         ):
             await wait_until_settled(episode)
-            seen = [await _run_command(stage, command) for command in commands]
+            outputs = [await _run_command(stage, command) for command in commands]
             outcome = await episode.judge(window_s=REPLAY_VERIFY_WINDOW_S)
-        return RehearsalResult(solved=outcome.resolved, outputs=tuple(seen))
+        return RehearsalResult(solved=outcome.resolved, outputs=tuple(outputs))
 
     return rehearse
 
@@ -91,15 +91,15 @@ def replay_in_gym(
     split: Split = "train",
     opener: BoxOpener = open_local_box,
 ) -> RunReplay:
-    """`without` is who answers when the skill is not there; it also goes on where it declines."""
-    book, library = sandbox_rules(), [_as_trusted(skill)]
+    """`without` responds when the skill is absent, and continues where the skill declines."""
+    rules, library = sandbox_rules(), [_as_trusted(skill)]
 
     async def replay(case: ReplayCase, using: bool) -> ReplayResult:
         played = find_scenario(case.name)
-        story = played.draw_spec(case.seed, split)
+        spec = played.draw_spec(case.seed, split)
         async with (
-            open_episode(played, story, opener=opener) as episode,
-            open_bare_run(episode, book) as stage,
+            open_episode(played, spec, opener=opener) as episode,
+            open_bare_run(episode, rules) as stage,
         ):
             await wait_until_settled(episode)
             began, turns = time.monotonic(), 0
@@ -108,7 +108,7 @@ def replay_in_gym(
                 mended = (await run_playbooks(library, episode, stage)).outcome == "resolved"
             if not mended:
                 before = await stage.bus.journal.last()
-                await without(story)(stage.responder_context(episode))
+                await without(spec)(stage.responder_context(episode))
                 turns = await _count_calls(stage, before)
             seconds = time.monotonic() - began
             outcome = await episode.judge(window_s=REPLAY_VERIFY_WINDOW_S)
@@ -124,7 +124,7 @@ def replay_in_gym(
 
 
 def _as_trusted(skill: Skill) -> Skill:
-    """As it would be used: what is on trial is not trusted yet."""
+    """As it would be used: a skill on trial is not trusted yet."""
     return Skill(skill.folder, SkillRoot(skill.folder.parent, skill.origin), skill.text, "trusted")
 
 
@@ -138,14 +138,14 @@ def find_baseline(name: str) -> "Callable[[ScenarioSpec], EpisodeResponder]":
 
 
 UNSEEN_SEED_OFFSET = 500_009
-"""How far away the seed of the fresh variant lies: no bench walks that far."""
+"""Distance to the seed of the fresh variant: no bench uses seeds that large."""
 
 
 def make_skill_trial(
     reference: str, *, split: Split = "train", opener: BoxOpener = open_local_box
 ) -> SkillTrial:
-    """`reference` finds the scenario again: its name, or the path of its folder. Nothing is kept:
-    whether a skill stays is decided in the home, by more than one case."""
+    """`reference` finds the scenario again: its name, or the path of its folder. Nothing is
+    kept: the home decides with several cases whether a skill stays."""
 
     async def learned(scenario: Scenario, seed: int, stage: EpisodeRun) -> bool:
         records = await run_events(stage.bus.journal, stage.run, after=stage.since)
@@ -156,11 +156,11 @@ def make_skill_trial(
                 write_distilled_skill(draft, Path(folder) / draft.name)
                 skill = SkillLibrary([SkillRoot(Path(folder), "user")], {}).find(draft.name)
                 replay = replay_in_gym(skill, find_baseline("no-op"), split=split, opener=opener)
-                tried = await replay(
+                result = await replay(
                     ReplayCase(name=reference, seed=seed + UNSEEN_SEED_OFFSET), True
                 )
-        except HermesError:  # nothing that could be learned, or no host to try it on
+        except HermesError:  # nothing to learn, or no host to try it on
             return False
-        return tried.solved and not tried.harm
+        return result.solved and not result.harm
 
     return learned

@@ -1,4 +1,4 @@
-"""Asks every probe once: what `hermes health` and the rhythm of the watch are given."""
+"""Checks health with probes, and answers questions about it without a language model."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,22 +30,22 @@ JOURNAL_CHECK = "journal"
 CHECK_STATES = {"fine": True, "failing": False, "unknown": None}
 
 
-def probe_rounds(patrol: ProbeScheduler) -> RunHealthChecks:
+def probe_rounds(scheduler: ProbeScheduler) -> RunHealthChecks:
     async def once() -> Sequence[HealthCheckResult]:
         return [
             HealthCheckResult(name=each.probe, ok=CHECK_STATES[each.state], detail=each.detail)
-            for each in await patrol.run_once()
+            for each in await scheduler.run_once()
         ]
 
     return once
 
 
 class AdmittedProbes(Value, kw_only=True, frozen=True):
-    """The probes of a home, as far as the policy lets them be asked."""
+    """The probes of a home that the policy allows."""
 
     probes: tuple[Probe, ...]
     found_now: bool
-    """No file says what to ask: these were found by a look around."""
+    """No file declares probes: these were found by discovery."""
     refused: tuple[str, ...] = ()
     missing: dict[str, str] = {}
     """Expected services that do not run, with the reason why they are expected."""
@@ -59,89 +59,95 @@ def declared_probes(loaded: LoadedSettings) -> tuple[Probe, ...] | None:
 async def find_probes(
     loaded: LoadedSettings, environment: Environment, policy: Policy, store: InventoryStore
 ) -> AdmittedProbes:
-    """Those that the file declares; without a file those found here or remembered in `store`."""
+    """The probes that the file declares; without a file, those discovered or stored in `store`."""
     known = declared_probes(loaded)
     if known is not None:
         return await select_admitted_probes(
             loaded, ProbeList(probes=known), policy, environment, found_now=False
         )
-    roster = await build_probe_list(environment, store, loaded.settings.sre.probes)
-    return await select_admitted_probes(loaded, roster, policy, environment, found_now=True)
+    probe_list = await build_probe_list(environment, store, loaded.settings.sre.probes)
+    return await select_admitted_probes(loaded, probe_list, policy, environment, found_now=True)
 
 
 async def select_admitted_probes(
     loaded: LoadedSettings,
-    roster: ProbeList,
+    probe_list: ProbeList,
     policy: Policy,
     environment: Environment,
     *,
     found_now: bool,
 ) -> AdmittedProbes:
-    admitted = await admit_probes(roster.probes, policy, environment)
-    here = environment.name == LOCAL_ENVIRONMENT
+    admitted = await admit_probes(probe_list.probes, policy, environment)
+    is_local = environment.name == LOCAL_ENVIRONMENT
     return AdmittedProbes(
-        probes=with_home_disk(admitted.probes, loaded.home) if here else admitted.probes,
+        probes=with_home_disk(admitted.probes, loaded.home) if is_local else admitted.probes,
         found_now=found_now,
         refused=admitted.refused,
-        missing=roster.missing,
-        questions=roster.questions,
+        missing=probe_list.missing,
+        questions=probe_list.questions,
     )
 
 
 async def check_health_now(
     loaded: LoadedSettings, folder: Path
 ) -> tuple[HealthChecked, Sequence[HealthCheckResult], AdmittedProbes]:
-    """One round by hand, recorded like any other; a journal in trouble is one of its findings."""
+    """One round by hand, recorded like any other; a problem of the journal is one of its
+    findings."""
     from hermes.app.policy import LazyPolicy
     from hermes.app.tooling import configured_environment
     from hermes.memory.journal.in_memory import InMemoryJournal
 
     settings = loaded.settings.sre
-    async with configured_environment(loaded, folder) as here:
-        policy, known = LazyPolicy(loaded, folder, isolated=here.isolated), declared_probes(loaded)
-        store = InventoryStore(loaded.home, here.target)
-        roster = await build_probe_list(
-            here, store, settings.probes, declared=known, http_timeout_s=0.5
+    async with configured_environment(loaded, folder) as environment:
+        policy, known = (
+            LazyPolicy(loaded, folder, isolated=environment.isolated),
+            declared_probes(loaded),
         )
-        asked = await select_admitted_probes(loaded, roster, policy, here, found_now=known is None)
-        nowhere = Bus(InMemoryJournal())  # one look tells nobody
-        patrol = ProbeScheduler(
-            asked.probes, here, nowhere, home=loaded.home, settings=settings.probes
+        store = InventoryStore(loaded.home, environment.target)
+        probe_list = await build_probe_list(
+            environment, store, settings.probes, declared=known, http_timeout_s=0.5
         )
-        checked, looked = await run_health_round(probe_rounds(patrol), settings.health.timeout)
+        asked = await select_admitted_probes(
+            loaded, probe_list, policy, environment, found_now=known is None
+        )
+        nowhere = Bus(InMemoryJournal())  # a single check sends no notification
+        scheduler = ProbeScheduler(
+            asked.probes, environment, nowhere, home=loaded.home, settings=settings.probes
+        )
+        checked, results = await run_health_round(probe_rounds(scheduler), settings.health.timeout)
     services = {each.name: each.service for each in asked.probes}
-    looked = [
+    results = [
         _with_explanation(each, asked.missing.get(services.get(each.name, ""), ""))
-        for each in looked
+        for each in results
     ]
-    if trouble := await _record(loaded, checked):
+    if problem := await _record(loaded, checked):
         checked = _with_journal(checked)
-        looked = [*looked, HealthCheckResult(name=JOURNAL_CHECK, ok=False, detail=trouble)]
-    return checked, looked, asked
+        results = [*results, HealthCheckResult(name=JOURNAL_CHECK, ok=False, detail=problem)]
+    return checked, results, asked
 
 
 async def _record(loaded: LoadedSettings, checked: HealthChecked) -> str:
-    """What is wrong with the journal; empty when it can be written and its disk has space."""
+    """The problem of the journal; empty when it can be written and its disk has space."""
     from hermes.memory.store import open_journal
 
     try:
         async with open_journal(loaded.store) as journal:
-            trouble = await _reserve_in_use(journal)
-            found = _with_journal(checked) if trouble else checked
+            problem = await _reserve_in_use(journal)
+            found = _with_journal(checked) if problem else checked
             await Bus(journal, clean=SecretRedactor(loaded).clean_event).publish(found)
     except StoreError as error:
         return str(error)
-    return trouble
+    return problem
 
 
 async def _reserve_in_use(journal: Journal) -> str:
-    trouble = ""
+    problem = ""
     async for recorded in journal.read(kinds=("reserve.released", "reserve.restored")):
         since = f"{recorded.event.at:%Y-%m-%d %H:%M:%S} UTC"
-        trouble = f"its disk is full: the watch uses its reserve since {since}; free some space"
+        problem = f"its disk is full: the watch uses its reserve since {since}; free some space"
         if isinstance(recorded.event, ReserveRestored):
-            trouble = ""
-    return trouble
+            problem = ""
+    return problem
 
 
 def _with_journal(checked: HealthChecked) -> HealthChecked:
@@ -153,11 +159,11 @@ def _with_explanation(looked: HealthCheckResult, why: str) -> HealthCheckResult:
 
 
 async def forget_service(loaded: LoadedSettings, folder: Path, name: str) -> bool:
-    """Whether the service was known; either way it is not asked about any more."""
+    """Whether the service was known; in any case it is not probed any more."""
     from hermes.app.tooling import configured_environment
 
-    async with configured_environment(loaded, folder) as here:
-        store = InventoryStore(loaded.home, here.target)
+    async with configured_environment(loaded, folder) as environment:
+        store = InventoryStore(loaded.home, environment.target)
     known = name in store.load().services
     store.change(lambda before: without_service(before, name))
     return known
@@ -165,8 +171,9 @@ async def forget_service(loaded: LoadedSettings, folder: Path, name: str) -> boo
 
 SETUP_HINT = "run `hermes setup` to choose one"
 NO_MODEL_ANSWER = (
-    f"I cannot answer that without a capable model; {SETUP_HINT}. Without one I only know what checks "
-    "and the journal say about services, disks, memory, load, certificates, logs and incidents."
+    f"I cannot answer that without a capable model; {SETUP_HINT}. Without one I only know what "
+    "checks and the journal say about services, disks, memory, load, certificates, logs and "
+    "incidents."
 )
 LIMITS_NOTE = (
     "This is all that the checks and the journal say. To explain, investigate or change something "
@@ -175,7 +182,7 @@ LIMITS_NOTE = (
 MAX_SHOWN_CHECKS = 20
 MAX_SHOWN_INCIDENTS = 5
 SERVICE_KINDS = ("port", "http", "unit", "answers", "postgres", "mysql", "redis", "sqlite")
-"""Kinds of probes that can say whether a service works."""
+"""Kinds of probes that can tell whether a service works."""
 TOPICS: Mapping[tuple[str, ...], str] = {
     ("disk", "inodes"): "disk disks space storage full filesystem filesystems inode inodes",
     ("memory",): "memory ram swap oom",
@@ -184,7 +191,7 @@ TOPICS: Mapping[tuple[str, ...], str] = {
     ("log",): "log logs",
     SERVICE_KINDS: "service services port ports listening reachable",
 }
-"""Kinds of probes, and the words of a question that ask for them."""
+"""Kinds of probes, and the words in a question that select them."""
 INCIDENT_WORDS = "incident incidents outage outages alert alerts escalated escalation happened"
 HEALTH_WORDS = "health healthy status state wrong problem problems trouble failing fails broken"
 _GENERIC_WORD_LIST = """
@@ -192,7 +199,7 @@ _GENERIC_WORD_LIST = """
     root running server system that the there this tmp to up var what which with you
 """
 GENERIC_WORDS = frozenset(_GENERIC_WORD_LIST.split())
-"""Words that name no service, although parts of the names of probes may be called so."""
+"""Words that name no service, although probes may have them in their names."""
 _WORD = re.compile(r"[a-z0-9][a-z0-9_.@-]*[a-z0-9]|[a-z0-9]")
 _SUBJECT = re.compile(
     r"\b(?:is|are|why is|has)\s+(?:the\s+|my\s+|our\s+)?(?P<name>[a-z][a-z0-9_.@-]*)\s+(?:\w+\s+)?"
@@ -203,7 +210,7 @@ STATE_WORDS = {True: "fine", False: "FAILING", None: "unknown"}
 
 
 class CheckRound(Value, kw_only=True, frozen=True):
-    """What a round of checks said, and about what each check is."""
+    """The results of a round of checks, and the subject of each check."""
 
     looked: tuple[HealthCheckResult, ...]
     probes: tuple[Probe, ...]
@@ -271,7 +278,8 @@ class ChecksModel:
         if kinds and (lines := checked.lines(lambda probe: probe.kind in kinds)):
             yield "\n".join(["Checks made just now:", *lines])
         elif kinds and not (name or named):
-            yield f"No check on this host is about that ({', '.join(sorted(kinds))}). {_DISCOVER_HINT}"
+            about = ", ".join(sorted(kinds))
+            yield f"No check on this host is about that ({about}). {_DISCOVER_HINT}"
         if not (kinds or name or named):
             yield _summarize_checks(checked)
         if checked.refused:
@@ -279,8 +287,8 @@ class ChecksModel:
 
     async def _check(self) -> CheckRound:
         asked: AdmittedProbes
-        _, looked, asked = await check_health_now(self._loaded, self._folder)
-        return CheckRound(looked=tuple(looked), probes=asked.probes, refused=asked.refused)
+        _, results, asked = await check_health_now(self._loaded, self._folder)
+        return CheckRound(looked=tuple(results), probes=asked.probes, refused=asked.refused)
 
     async def _incidents(self) -> str:
         try:
@@ -288,12 +296,12 @@ class ChecksModel:
         except StoreError as error:
             return f"The journal cannot be read, so I do not know about incidents: {error}"
         open_ = [each for each in known if each.status in ("open", "escalated")]
-        past = [each for each in known if each not in open_]
+        closed = [each for each in known if each not in open_]
         lines = [f"Open incidents in the journal: {len(open_) or 'none'}."]
         lines += map(_incident_line, reversed(open_[-MAX_SHOWN_INCIDENTS:]))
-        if past:
+        if closed:
             lines.append("The latest that are over:")
-            lines += map(_incident_line, reversed(past[-MAX_SHOWN_INCIDENTS:]))
+            lines += map(_incident_line, reversed(closed[-MAX_SHOWN_INCIDENTS:]))
         return "\n".join(lines)
 
 
@@ -301,7 +309,7 @@ _DISCOVER_HINT = "`hermes watch --discover` looks for services and writes checks
 
 
 def _named_probes(words: frozenset[str], probes: Iterable[Probe]) -> frozenset[str]:
-    """Names of probes that the question names: by service, or by a part of their own name."""
+    """Names of probes that the question mentions: by service, or by a part of their own name."""
     found = set()
     for probe in probes:
         if probe.kind in HOST_KINDS:

@@ -1,7 +1,7 @@
-"""The library of those who answer alerts: as it is now, and in memory before an alert comes.
+"""Prepares the response to incidents: the cached playbooks, the models, reports and learning.
 
-It is read beside the loop, and again only when a file or the state of a skill is another: dozens
-of files must not hold up an alert.
+Playbooks are read in a thread, and again only when a file or the state of a skill has changed:
+reading dozens of files must not delay an alert.
 """
 
 import os
@@ -49,7 +49,7 @@ class _LibraryStamp(NamedTuple):
 
 
 class PlaybookCache:
-    """Skills with a playbook, and which of them an alert may be about."""
+    """Skills with a playbook, and which of them match an alert."""
 
     def __init__(self, loaded: LoadedSettings, journal: Journal) -> None:
         self._loaded, self._journal = loaded, journal
@@ -65,7 +65,7 @@ class PlaybookCache:
             return self._skills
 
     async def fill(self) -> None:
-        """Before the first alert comes."""
+        """Read the library before the first alert."""
         await self.index.matcher(await self.skills())
 
     def _refresh(self, states: Mapping[str, SkillState]) -> None:
@@ -77,8 +77,8 @@ class PlaybookCache:
 
 
 def _is_playable(skill: Skill) -> bool:
-    """All that is needed of it is read here, where it holds up nobody; one that is broken is left
-    to `hermes skills lint`."""
+    """Everything needed of it is read here, in the background; a broken one is left to `hermes
+    skills lint`."""
     try:
         return skill.playbook is not None and bool(skill.digest)
     except (OSError, SettingsError):
@@ -86,14 +86,14 @@ def _is_playable(skill: Skill) -> bool:
 
 
 def _file_stamps(roots: Sequence[SkillRoot]) -> FileStamps:
-    """Every file with what changes when somebody writes to it."""
+    """Every file with values that change when it is written."""
     found = []
     for root in roots:
         for folder, _, names in os.walk(root.path):
             for name in names:
                 with suppress(OSError):
-                    told = os.stat(f"{folder}/{name}", follow_symlinks=False)  # noqa: PTH116 - fast
-                    found.append((f"{folder}/{name}", told.st_ino, told.st_mtime_ns, told.st_size))
+                    stat = os.stat(f"{folder}/{name}", follow_symlinks=False)  # noqa: PTH116 - fast
+                    found.append((f"{folder}/{name}", stat.st_ino, stat.st_mtime_ns, stat.st_size))
     return tuple(sorted(found))
 
 
@@ -104,16 +104,16 @@ async def learn_from_incident(application: Application, case: IncidentDetails) -
         return
     states = await read_skill_states(application.journal)
     library = open_library(application.loaded, states=states)
-    lives = SkillLifecycle(
+    lifecycle = SkillLifecycle(
         application.loaded, application.journal, application.bus.publish, lambda: library
     )
     playbook = _applied_playbook(records)
     if playbook is not None:
-        await lives.record_use(
+        await lifecycle.record_use(
             playbook.skill, playbook.digest, verified=True, run=case.run, incident=case.incident
         )
     else:
-        await _draft_skill(lives, records, case)
+        await _draft_skill(lifecycle, records, case)
     await _note_facts(application, records, case)
 
 
@@ -121,10 +121,10 @@ async def _draft_skill(
     lifecycle: SkillLifecycle, records: Sequence[JournalRecord], case: IncidentDetails
 ) -> None:
     try:
-        made = await distill_run(records)
-    except DistillationError:  # not every fix can be repeated: that is no trouble
+        draft = await distill_run(records)
+    except DistillationError:  # not every fix can be repeated: that is no error
         return
-    await lifecycle.draft(made, run=case.run)
+    await lifecycle.draft(draft, run=case.run)
 
 
 async def _note_facts(
@@ -135,7 +135,7 @@ async def _note_facts(
 
 
 def _applied_playbook(records: Sequence[JournalRecord]) -> PlaybookStarted | None:
-    """The one whose changes stand; None when a model mended it."""
+    """The playbook whose changes are in force; None when a model made the fix."""
     changes = [each.event for each in records if isinstance(each.event, ChangeBegan)]
     played = [each.event for each in records if isinstance(each.event, PlaybookStarted)]
     last = changes[-1].by if changes else ""
@@ -154,47 +154,46 @@ def build_incident_context(
     probes: Sequence[Probe] = (),
     playbook_cache: PlaybookCache | None = None,
 ) -> IncidentContext:
-    """`probes` are those of the watch; where there are none, a look around finds some. `shelf`: a
-    library that was read before."""
-    means, playbook_cache = (
-        application.agent_dependencies,
-        playbook_cache or PlaybookCache(application.loaded, application.journal),
-    )
+    """`probes` are those of the watch; where there are none, discovery finds some."""
+    dependencies = application.agent_dependencies
+    playbook_cache = playbook_cache or PlaybookCache(application.loaded, application.journal)
     return IncidentContext(
         bus=application.bus,
-        executor=means.executor,
-        environment=means.environment,
-        artifacts=means.artifacts,
+        executor=dependencies.executor,
+        environment=dependencies.environment,
+        artifacts=dependencies.artifacts,
         settings=settings,
         skills=playbook_cache.skills,
         index=playbook_cache.index,
-        checks_for=lambda case: open_independent_checks(case, means.environment, probes),
+        checks_for=lambda case: open_independent_checks(case, dependencies.environment, probes),
         report=lambda case: _write_report(application, case),
         learn=partial(learn_from_incident, application) if settings.learn else do_nothing,
         responder=responder,
-        processes=means.processes,
-        origin=means.origin,
+        processes=dependencies.processes,
+        origin=dependencies.origin,
     )
 
 
 def open_model_responder(application: Application) -> ModelResponder | None:
-    """Models at work, where one is set up that can use tools; the bundled one cannot."""
-    settings, means = application.loaded.settings, application.agent_dependencies
-    if is_bundled(means.model.name) or not settings.sre.agents:
+    """Responders with models, where one is set up that can use tools; the bundled one cannot."""
+    settings, dependencies = application.loaded.settings, application.agent_dependencies
+    if is_bundled(dependencies.model.name) or not settings.sre.agents:
         return None
     if settings.sre.minds == "alone":
         return open_single_model_responder(application)
     crew = settings.sre.crew
     check_team_settings(crew)
-    # A model named for this call does everything; else each job has the one of its role.
-    named = means.model.name != settings.model.default
-    if named or means.open_model is None:
-        return ModelTeam(means, crew)
-    return ModelTeam(means, crew, models_by_role(crew, settings.model, means.open_model))
+    # A model named for this call does everything; otherwise each job has the model of its role.
+    named = dependencies.model.name != settings.model.default
+    if named or dependencies.open_model is None:
+        return ModelTeam(dependencies, crew)
+    return ModelTeam(
+        dependencies, crew, models_by_role(crew, settings.model, dependencies.open_model)
+    )
 
 
 def open_single_model_responder(application: Application, more: str = "") -> SingleModelResponder:
-    """One model in one conversation, which says at the end what it was."""
+    """One model in one conversation, which states the cause at the end."""
     return SingleModelResponder(
         application.agent_dependencies,
         lambda case: make_conclude_tool(application.journal, case.incident),

@@ -1,4 +1,4 @@
-"""The past of a home: search and recall over its journal, kept up to date while it works."""
+"""Search and recall over the journal of a home, with an index that is kept up to date."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -21,20 +21,19 @@ if TYPE_CHECKING:
     from hermes.memory.search.passages import RecallStore
 
 ProgressCallback = Callable[[int, int], None]
-"""Told how far it is, and how far it has to go."""
+"""Called with how much is done, and how much there is to do."""
 INDEX_PAUSE_S = 3.0
-"""Seconds that a working house lets pass before it indexes what was said: many events at once,
-and never in a session that is over before."""
+"""Seconds before new events are indexed: many at once, and not in a session that ends earlier."""
 MAX_VECTORS_IN_PASSING = 256
-"""Lines that get their vectors in passing, before a recall; more are a job of their own."""
+"""Lines that get vectors before a recall; more than these need `hermes sessions embed`."""
 
 
 class JournalSearch:
-    """Fulfils `SearchesSessions` and `Recalls`. Opened when first asked."""
+    """Fulfils `SearchesSessions` and `RecallsLines`. Opened at the first use."""
 
     def __init__(self, loaded: LoadedSettings) -> None:
         self._loaded = loaded
-        self._search: Any = None  # of SQLite or of PostgreSQL: the same shape, no common parent
+        self._search: Any = None  # SQLite or PostgreSQL: the same methods, no common base class
         self._store: RecallStore | None = None
         self._vectors: LineVectors | PostgresVectors | None = None
         self._embedder: Embedder | None = None
@@ -42,7 +41,8 @@ class JournalSearch:
 
     @property
     def has_index(self) -> bool:
-        """Something was indexed before: else there is nothing to recall, and nothing is opened."""
+        """Whether an index exists: without one there is nothing to recall, and nothing is
+        opened."""
         store = self._loaded.store
         return not isinstance(store, Path) or index_path(store).exists()
 
@@ -91,7 +91,7 @@ class JournalSearch:
     async def embed(
         self, progress: ProgressCallback | None = None, *, max_lines: int | None = None
     ) -> int:
-        """Make the vectors that are missing, or as many of them; returns how many are left.
+        """Create missing vectors, at most `max_lines`; returns how many are left.
 
         Raises `SettingsError` when the extra is not installed.
         """
@@ -113,9 +113,9 @@ class JournalSearch:
         await self._open().catch_up(seconds=seconds, progress=progress)
 
     async def keep_up(self) -> None:
-        """A little, in passing."""
+        """Index for a short time only."""
         if isinstance(self._loaded.store, Path):
-            await self._open().catch_up(seconds=0.2, let_go=True)
+            await self._open().catch_up(seconds=0.2, close_after=True)
         else:
             await self._open().catch_up(seconds=0.2)
 
@@ -155,7 +155,7 @@ class JournalSearch:
         from hermes.memory.search import passage_queries as by_index
         from hermes.memory.search.line_vectors import vectors_path
 
-        # Whoever never made vectors does not wait for what makes them to be loaded.
+        # Without vectors on disk, the embedder is not loaded.
         if vectors_path(index_path(self._loaded.store)).exists():
             await self._fill_vectors()
         return IndexedPassages(self._open(), by_index, self._vectors)
@@ -196,9 +196,10 @@ def index_path(journal: Path) -> Path:
 
 
 def discard_index(loaded: LoadedSettings) -> None:
-    """After texts have left the journal: the index that knows their words goes, vectors too.
+    """After texts have left the journal: delete the index that contains their words, and the
+    vectors.
 
-    The next search makes a new one from what is left.
+    The next search builds a new one from what is left.
     """
     if isinstance(loaded.store, Path):
         from hermes.memory.search.index_file import delete_index
@@ -213,7 +214,7 @@ def discard_index(loaded: LoadedSettings) -> None:
 async def index_in_background(
     search: JournalSearch, journal: Journal, *, pause: float = INDEX_PAUSE_S
 ) -> AsyncIterator[None]:
-    """While it lasts, what is written to the journal is indexed soon after, off the hot path."""
+    """Index new events soon after they are written, while the block lasts."""
     failed: BaseException | None = None
     async with anyio.create_task_group() as group:
         group.start_soon(_follow_journal, search, journal, pause)
@@ -227,13 +228,13 @@ async def index_in_background(
 
 
 async def _follow_journal(search: JournalSearch, journal: Journal, pause: float) -> None:
-    seen = 0
+    last_seq = 0
     while True:
         await anyio.sleep(pause)
-        await journal.changed(seen)
-        seen = await journal.last()
+        await journal.changed(last_seq)
+        last_seq = await journal.last()
         try:
-            with anyio.CancelScope(shield=True):  # a thread cannot be stopped; it takes moments
+            with anyio.CancelScope(shield=True):  # a thread cannot be stopped; this takes moments
                 await search.keep_up()
         except StoreError:
-            return  # whoever searches is told; the work itself does not need the index
+            return  # a search reports it; the work itself does not need the index

@@ -1,4 +1,4 @@
-"""Looks after the journal of a watch: notices trouble, tries again, says so on standard error."""
+"""Monitors the journal of a watch and signs checkpoints of what was written."""
 
 import sys
 import time
@@ -17,20 +17,20 @@ from hermes.core.events import Event
 from hermes.core.events.approvals import ActionStopped, ApprovalSettled, GrantGiven
 from hermes.core.events.operations import CheckpointSigned
 from hermes.core.events.tools import ToolApproved, ToolDecided, ToolFinished
+from hermes.memory.held_copy import HeldCopy
 from hermes.memory.journal.buffered_journal import BufferedJournal, JournalOutage
 from hermes.memory.journal.disk import MIB, RESERVE_FILE_NAME, DiskReserve
-from hermes.memory.journal.held_copy import HeldCopy
 from hermes.memory.journal.writer import JournalTip
 from hermes.memory.store import JournalStore, open_journal
 from hermes.policy.audit.head import head_file, write_head
 from hermes.settings.load import LoadedSettings
 
 JOURNAL_CHECK_INTERVAL_S = 1.0
-"""Seconds between two looks at the file, and between two tries to write it again."""
+"""Seconds between two checks of the file, and between two attempts to write it again."""
 
 
 def open_buffered_journal(loaded: LoadedSettings) -> AbstractAsyncContextManager[JournalStore]:
-    """The journal of a watch. A database on a server is used as it is: it is not in the home."""
+    """The journal of a watch. A database on a server is used directly: it is not in the home."""
     settings, store = loaded.settings.store, loaded.store
     if not isinstance(store, Path):
         return open_journal(store, timeout_s=settings.patience)
@@ -46,7 +46,7 @@ def open_buffered_journal(loaded: LoadedSettings) -> AbstractAsyncContextManager
 async def _report_losses(
     opening: AbstractAsyncContextManager[BufferedJournal],
 ) -> AsyncGenerator[JournalStore, None]:
-    """What was never recorded is said at the end."""
+    """Reports at the end what was never recorded."""
     journal = None
     try:
         async with opening as journal:
@@ -64,7 +64,7 @@ def write_warning(text: str) -> None:
 
 
 class JournalMonitor:
-    """Notices go out through the stream of events; this one writes lines for who sits here."""
+    """Events report outages to everyone; this writes lines to standard error."""
 
     def __init__(
         self,
@@ -79,13 +79,13 @@ class JournalMonitor:
         self._announced: JournalOutage | None = None
 
     async def run(self) -> None:
-        """Until cancelled, or until everything must be built anew on the journal."""
+        """Until cancelled, or until everything must be opened again on the journal."""
         while not self._journal.rebuild_needed.is_set():
             await self._check_journal()
             await anyio.sleep(JOURNAL_CHECK_INTERVAL_S)
 
     async def until_writable(self) -> None:
-        """At least one look later: what failed for another reason must not be tried in a rush."""
+        """At least one check later: what failed for another reason must not be retried at once."""
         await anyio.sleep(JOURNAL_CHECK_INTERVAL_S)
         await self._journal.wait_until_writable()
 
@@ -116,7 +116,7 @@ class JournalMonitor:
         if outage is not None and self._announced is None:
             self._say(
                 f"the journal cannot be written: {outage.reason}\n"
-                "  The watch goes on from memory. It probes and notifies; it changes nothing on "
+                "  The watch continues from memory. It probes and notifies; it changes nothing on "
                 "this host.\n  What happens is recorded as soon as the journal can be written."
             )
         elif outage is None and self._announced is not None:
@@ -127,36 +127,38 @@ class JournalMonitor:
 
 
 MAX_UNSIGNED_S = 600.0
-"""Seconds after which what happened is signed, whatever it was."""
+"""Seconds after which new events are signed, whatever they are."""
 MIN_SIGN_INTERVAL_S = 1.0
-"""Seconds between two signatures while much happens."""
+"""Seconds between two signatures while many events arrive."""
 _SIGNED_AT_ONCE = (ToolApproved, ApprovalSettled, GrantGiven, ActionStopped)
 
 
 @runtime_checkable
-class SignsCheckpoints(Protocol):
-    """A journal that can take a signed checkpoint at its end."""
+class AcceptsCheckpoints(Protocol):
+    """A journal that can append a signed checkpoint."""
 
-    async def seal(self, sign: Callable[[JournalTip], CheckpointSigned]) -> JournalTip | None: ...
+    async def append_checkpoint(
+        self, sign: Callable[[JournalTip], CheckpointSigned]
+    ) -> JournalTip | None: ...
 
 
 class CheckpointSigner:
-    """Hears what was written and signs for it. One for each open house."""
+    """Signs for what was written. One for each open application."""
 
     def __init__(self, journal: object, home: Path, place: str) -> None:
         self._journal = journal
         self._home = home
         self._head = head_file(home, place)
         self._open: set[tuple[str, str]] = set()
-        self._judged = self._heard_any = False
+        self._has_decision = self._has_unsigned = False
         self._due = anyio.Event()
-        self._trouble: HermesError | None = None
+        self._error: HermesError | None = None
         self._group: TaskGroup | None = None
 
     def note_event(self, event: Event) -> None:
-        self._heard_any = True
+        self._has_unsigned = True
         if isinstance(event, ToolDecided):
-            self._judged = True
+            self._has_decision = True
             if event.verdict != "allow" or not {"read"}.issuperset(event.effects):
                 self._open.add((event.run, event.call_id))
         elif isinstance(event, _SIGNED_AT_ONCE):
@@ -182,38 +184,43 @@ class CheckpointSigner:
         group, self._group = self._group, None
         if group is not None:
             group.cancel_scope.cancel()
-            # An error of the block is not the group's: handed in, it would come out wrapped.
+            # An error of the block is not the group's: passed on, it would be wrapped.
             await group.__aexit__(None, None, None)
         with anyio.CancelScope(shield=True):
-            if self._judged or self._due.is_set() or (self._heard_any and self._is_overdue()):
+            if (
+                self._has_decision
+                or self._due.is_set()
+                or (self._has_unsigned and self._is_overdue())
+            ):
                 await self._try_sign()
-        if self._trouble is not None and error is None:
-            raise self._trouble
+        if self._error is not None and error is None:
+            raise self._error
 
     async def sign(self) -> JournalTip | None:
-        """Sign for everything written so far; None when there is nothing new, or nowhere to."""
-        self._due, self._judged, self._heard_any = anyio.Event(), False, False
-        if not isinstance(self._journal, SignsCheckpoints):
+        """Sign for everything written so far; None when there is nothing new, or the journal
+        cannot."""
+        self._due, self._has_decision, self._has_unsigned = anyio.Event(), False, False
+        if not isinstance(self._journal, AcceptsCheckpoints):
             return None
         from hermes.policy.audit.checkpoints import open_signer
 
         signer = await anyio.to_thread.run_sync(open_signer, self._home)
-        sealed = await self._journal.seal(
+        checkpoint_tip = await self._journal.append_checkpoint(
             lambda tip: signer.sign(tip.seq, tip.digest, after=tip.last)
         )
-        if sealed is not None:
-            head = signer.sign_head(sealed.seq, sealed.digest)
+        if checkpoint_tip is not None:
+            head = signer.sign_head(checkpoint_tip.seq, checkpoint_tip.digest)
             try:
                 await anyio.to_thread.run_sync(write_head, self._head, head)
             except OSError as error:
                 raise StoreError(f"cannot write {self._head}: {error.strerror}") from error
-        return sealed
+        return checkpoint_tip
 
     async def _sign_when_due(self) -> None:
-        while self._trouble is None or isinstance(self._trouble, StoreError):
+        while self._error is None or isinstance(self._error, StoreError):
             with anyio.move_on_after(MAX_UNSIGNED_S):
                 await self._due.wait()
-            if self._heard_any or self._due.is_set():
+            if self._has_unsigned or self._due.is_set():
                 with anyio.CancelScope(shield=True):
                     await self._try_sign()
             await anyio.sleep(MIN_SIGN_INTERVAL_S)
@@ -221,13 +228,13 @@ class CheckpointSigner:
     async def _try_sign(self) -> None:
         try:
             await self.sign()
-            self._trouble = None
+            self._error = None
         except HermesError as error:
-            # The work goes on: what is not signed is chained, and verification says so. A store
-            # that cannot be written now is tried again when there is more to sign.
-            self._trouble = error
+            # The work continues: unsigned events are chained, and verification reports them. A
+            # store that cannot be written now is tried again when there is more to sign.
+            self._error = error
         except OSError as error:
-            self._trouble = StoreError(f"cannot sign in {self._home}: {error.strerror}")
+            self._error = StoreError(f"cannot sign in {self._home}: {error.strerror}")
 
     def _is_overdue(self) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""Whether the server of a model can be reached, for a greeting that must not wait."""
+"""Opens models, replaces one that is not capable, and checks whether a server can be reached."""
 
 import time
 from importlib.util import find_spec
@@ -32,7 +32,7 @@ def is_bundled(name: str) -> bool:
 
 
 class ModelReachability:
-    """Whether the server of a model can be reached: asked in the background, kept for a minute.
+    """Whether the server of a model can be reached: checked in the background, kept for a minute.
 
     Only a connection is opened. It costs no tokens, and it does not prove that the key is valid.
     """
@@ -64,14 +64,14 @@ class ModelReachability:
         return self._trouble
 
     def _server(self) -> tuple[str, int] | None:
-        """None where nothing is to be connected to, or only a proxy could tell."""
+        """None where there is nothing to connect to, or only a proxy could tell."""
         if any(self._loaded.secrets.get(name) for name in PROXY_VARIABLES):
             return None
         try:
             url = urlsplit(
                 resolve_reference(self.name, self._loaded.settings.model).provider.base_url
             )
-        except HermesError:  # a scripted model, or one of an old conversation
+        except HermesError:  # a scripted model, or the model of an old conversation
             return None
         port = url.port or (443 if url.scheme == "https" else 80)
         return (url.hostname, port) if url.hostname else None
@@ -89,7 +89,7 @@ async def _connection_problem(host: str, port: int) -> str:
 
 
 CHECKS_MODEL_REFERENCE = "built-in:checks"
-"""The name under which answers from checks and the journal are written down."""
+"""The model name under which answers from checks and the journal are recorded."""
 
 
 class ApplicationModels:
@@ -99,7 +99,7 @@ class ApplicationModels:
         self._bus = bus
 
     def open(self, reference: str) -> Model:
-        """Raises `SettingsError` for a name that nobody answers to."""
+        """Raises `SettingsError` for an unknown name."""
         loaded = self._loaded
         return open_chain(
             reference,
@@ -111,7 +111,7 @@ class ApplicationModels:
 
     def substitute_for(self, reference: str, folder: Path) -> Model | None:
         """What answers in a conversation when that model is not capable; None when it is."""
-        resumed = reference == CHECKS_MODEL_REFERENCE  # then, what can answer now counts
+        resumed = reference == CHECKS_MODEL_REFERENCE  # then use what can answer now
         if lacks_capable_model(self._loaded, "" if resumed else reference):
             from hermes.app.health import ChecksModel
 
@@ -119,9 +119,8 @@ class ApplicationModels:
         return self.open("") if resumed else None
 
     async def open_checked(self, reference: str) -> Model:
-        """The model, once it is known to be usable: its key is there, and it is in the catalogue
-        or answers. Raises `SettingsError` or `ModelError`.
-        """
+        """The model, once it is known to be usable: its key exists, and it is in the catalog or
+        answers. Raises `SettingsError` or `ModelError`."""
         settings, secrets = self._loaded.settings.model, self._loaded.secrets
         target = resolve_reference(reference, settings)
         variable = target.provider.key_variable
@@ -144,7 +143,7 @@ class ApplicationModels:
 
 
 def lacks_capable_model(loaded: LoadedSettings, reference: str) -> bool:
-    """True for the small bundled model, and where no model was chosen and no key is there."""
+    """True for the small bundled model, and where no model was chosen and there is no key."""
     settings = loaded.settings.model
     target = resolve_reference(reference, settings)
     if target.provider.dialect == "local":

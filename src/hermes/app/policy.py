@@ -1,7 +1,8 @@
-"""The policy of a house, opened when it is first asked; at once when there are files to be wrong.
+"""The policy and the approver of an application.
 
-Reading the rules and the parser costs more than the rest of a start, and a question that calls
-no tool never asks the gate. But a broken policy file must stop the start, not the first deed.
+The policy is opened at the first decision: reading the rules and the parser takes longer than the
+rest of a start, and a question without a tool call needs no decision. If there are policy files it
+is opened at once, because a broken file must stop the start, not the first action.
 """
 
 import fcntl
@@ -52,13 +53,13 @@ class LazyPolicy:
 
     def decide(self, action: Action) -> Decision:
         policy = self._open()
-        deed = policy.read_effects(action)
-        verdict = policy.evaluate(deed)
+        effects = policy.read_effects(action)
+        verdict = policy.evaluate(effects)
         if self._always.could_change(verdict) and self._always.changed():
             policy.rule_set = self._always.with_current_rules(
                 policy.rule_set, home_path(self._loaded)
             )
-            verdict = policy.evaluate(deed)
+            verdict = policy.evaluate(effects)
         return verdict
 
     def heard(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None:
@@ -71,7 +72,7 @@ class LazyPolicy:
         self._open().recalled(action)
 
     def set_incident(self, run: str, incident: str, severity: str, service: str) -> None:
-        """What this run is about, for rules that ask for it."""
+        """The incident of this run, for rules with a condition on it."""
         facts = IncidentFacts(id=incident, severity=severity, service=service)
         self._incidents[run] = facts
 
@@ -93,7 +94,7 @@ def open_policy(
     isolated: bool,
     incidents: Mapping[str, IncidentFacts] | None = None,
 ) -> "DocumentPolicy":
-    """Raises `SettingsError` naming every mistake in the policy files with file and line."""
+    """Raises `SettingsError` naming every problem in the policy files with file and line."""
     from hermes.environments.sandboxing.sandbox_records import SandboxRecords
     from hermes.policy.actions.reader import (
         ActionContext,
@@ -108,9 +109,9 @@ def open_policy(
 
     settings = effective_policy_settings(loaded, isolated=isolated)
     home = home_path(loaded)
-    book, _ = open_rule_set(settings, loaded.home, folder, home)
+    rules, _ = open_rule_set(settings, loaded.home, folder, home)
     own = protected_paths(loaded.home, folder, [loaded.journal])
-    if isolated:  # its files are not ours to look at
+    if isolated:  # its files are not on this host
         reader = ActionReader(analyse_command, own_paths=own)
     else:
         reader = ActionReader(
@@ -123,10 +124,10 @@ def open_policy(
         )
 
     def situate(action: Action) -> ActionContext:
-        here = action.cwd or str(folder)
+        cwd = action.cwd or str(folder)
         run = action.run.partition("/")[0].partition("#")[0]
         return ActionContext(
-            cwd=here,
+            cwd=cwd,
             home=home,
             workspace=str(folder),
             command=action.command,
@@ -134,13 +135,13 @@ def open_policy(
         )
 
     return DocumentPolicy(
-        book, reader, context_of=situate, clock=clock_in_timezone(settings.timezone)
+        rules, reader, context_of=situate, clock=clock_in_timezone(settings.timezone)
     )
 
 
-def kernel_support_here(loaded: LoadedSettings, place: str = "") -> KernelSupport:
-    """What the kernel would enforce in the place that the settings, or `place`, name."""
-    kind = place or loaded.settings.terminal.backend
+def kernel_support_here(loaded: LoadedSettings, backend: str = "") -> KernelSupport:
+    """What the kernel would enforce in the environment that the settings, or `backend`, name."""
+    kind = backend or loaded.settings.terminal.backend
     if kind in ("ssh", "docker"):
         return KernelSupport(
             reason=f"whether the far side of {kind} can confine commands (python3 and Landlock are "
@@ -154,7 +155,7 @@ def kernel_support_here(loaded: LoadedSettings, place: str = "") -> KernelSuppor
 
 
 def effective_policy_settings(loaded: LoadedSettings, *, isolated: bool) -> PolicySettings:
-    """Isolated places get the kinder set, unless the operator chose one."""
+    """Isolated environments get a less strict set, unless the operator chose one."""
     settings = loaded.settings.policy
     if isolated and loaded.origin("policy.set").source == "default":
         settings = replace(settings, set="sandboxed")
@@ -172,7 +173,7 @@ def home_path(loaded: LoadedSettings) -> str:
 
 
 INCIDENT_RUN_PREFIX, WATCH_RUN = "incident-", "watch"
-"""Incidents are worked on by the watch of a home, all in one process."""
+"""The watch of a home works on all incidents, in one process."""
 
 
 async def deny_unattended(action: Action, decision: Decision) -> Approval:
@@ -181,7 +182,8 @@ async def deny_unattended(action: Action, decision: Decision) -> Approval:
 
 
 class ApplicationApprover:
-    """The `Approver` of a house: whoever sits here, and everybody who reaches the journal."""
+    """The `Approver` of an application: the person at the terminal, and everyone with the
+    journal."""
 
     def __init__(
         self,
@@ -232,7 +234,7 @@ def _save_always_rule(loaded: LoadedSettings, request: ApprovalRequested, by: st
 
 
 def user_name() -> str:
-    """Who runs this process, by the system's word and not by a variable that anybody can set."""
+    """The user of this process according to the system, not to a variable that anyone can set."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # a container may run as a number without a name
@@ -240,10 +242,10 @@ def user_name() -> str:
 
 
 def is_run_active(loaded: LoadedSettings, run: str) -> bool:
-    """Whether a process works on this run now, and so hears an answer at once."""
-    whole = run.partition("/")[0]  # a subagent lives in the process of its parent
-    return _is_locked(loaded, whole) or (
-        whole.startswith(INCIDENT_RUN_PREFIX) and _is_locked(loaded, WATCH_RUN)
+    """Whether a process works on this run now, and so receives an answer at once."""
+    parent = run.partition("/")[0]  # a subagent runs in the process of its parent
+    return _is_locked(loaded, parent) or (
+        parent.startswith(INCIDENT_RUN_PREFIX) and _is_locked(loaded, WATCH_RUN)
     )
 
 

@@ -1,4 +1,4 @@
-"""Hermes from Python: `Agent` for async code, `AIAgent` for everybody else."""
+"""Hermes from Python: `Agent` for async code, `AIAgent` for other code."""
 
 import atexit
 import sys
@@ -26,7 +26,7 @@ from hermes.settings.load import load
 from hermes.settings.secrets import Secrets
 
 ToolProgressCallback = Callable[[str, Mapping[str, Any]], None]
-"""Told of each tool as it is asked for: its name and its arguments."""
+"""Called with the name and the arguments of each requested tool call."""
 
 DEFAULT_KEY_VARIABLE = "OPENROUTER_API_KEY"
 OWN_KEY_VARIABLE = "OWN_API_KEY"
@@ -35,7 +35,7 @@ OWN_PROVIDER_SETTINGS = {
     "model.providers.own.dialect": "openai",
     "model.providers.own.key_variable": OWN_KEY_VARIABLE,
 }
-"""What an address alone says about a provider."""
+"""Settings for a provider of which only the address is known."""
 
 
 class Agent:
@@ -79,14 +79,14 @@ class Agent:
         self._application: Application | None = None
 
     async def __aenter__(self) -> Self:
-        house = await self._stack.enter_async_context(
+        application = await self._stack.enter_async_context(
             open_application(self._loaded, origin="python", **self._options)
         )
-        self._application = house
+        self._application = application
         if self._resume is None:
-            self._conversation = await house.begin()
+            self._conversation = await application.begin()
         else:
-            self._conversation = await house.resume(self._resume)
+            self._conversation = await application.resume(self._resume)
         return self
 
     async def __aexit__(
@@ -110,6 +110,11 @@ class Agent:
         if self._application is None:
             raise SettingsError("the agent is not open: use it inside `async with Agent(...)`")
         return self._application
+
+    @property
+    def house(self) -> Application:
+        """The earlier name of `application`."""
+        return self.application
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -150,7 +155,8 @@ class AIAgent:
             settings |= {
                 key: value.format(base_url) for key, value in OWN_PROVIDER_SETTINGS.items()
             }
-            if not api_key:  # the default one's key is known, a server of one's own wants none
+            # the key of the default provider is known, a server of one's own needs none
+            if not api_key:
                 default = base_url.startswith("https://openrouter.ai/")
                 settings["model.providers.own.key_variable"] = (
                     DEFAULT_KEY_VARIABLE if default else "none"

@@ -1,4 +1,4 @@
-"""Runs that nobody watches go on by themselves after a crash."""
+"""Resumes unattended runs after a crash."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,13 +15,13 @@ from hermes.settings.load import LoadedSettings
 class ResumedRun(Value, frozen=True, kw_only=True):
     run: str
     outcome: str
-    """How its turn ended now, or why it could not go on."""
+    """How its turn ended now, or why it could not continue."""
 
 
 async def resume_unattended_runs(loaded: LoadedSettings) -> AsyncIterator[ResumedRun]:
-    """Finish every turn that was cut off, one run after the other, each in its own folder.
+    """Finish every interrupted turn, one run after the other, each in its own folder.
 
-    A run that another living process works on is left alone.
+    A run that another living process works on is skipped.
     """
     async with open_journal(loaded.store) as journal:
         waiting = [
@@ -31,8 +31,8 @@ async def resume_unattended_runs(loaded: LoadedSettings) -> AsyncIterator[Resume
     for run, begun in waiting:
         folder = Path(begun.directory) if begun and begun.directory else None
         try:
-            async with open_application(loaded, directory=folder) as house:
-                conversation = await house.resume(run)
+            async with open_application(loaded, directory=folder) as application:
+                conversation = await application.resume(run)
                 await conversation.carry_on()
                 ended = conversation.ended
                 yield ResumedRun(run=run, outcome=ended.outcome if ended else "nothing to do")

@@ -1,4 +1,4 @@
-"""One process at a time for one run: a lock that ends with its holder, however it ends."""
+"""One process at a time for each run: a lock that ends with its process, however it ends."""
 
 import fcntl
 import os
@@ -14,11 +14,11 @@ class RunLocked(SettingsError):
 
 
 class RunLockError(SettingsError):
-    """The lock could not be taken because its file cannot be made."""
+    """The lock could not be taken because its file cannot be created."""
 
 
 class RunLocks:
-    """The runs this process works on. Given back by `close`, by exit, and by `kill -9`."""
+    """The runs that this process works on. Released by `close`, by exit, and by `kill -9`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -31,7 +31,7 @@ class RunLocks:
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             while (descriptor := _lock_file(self._lock_path(run), run)) is None:
-                pass  # its holder removed the file between our opening and locking it
+                pass  # its process removed the file between our opening and locking it
         except OSError as error:
             raise RunLockError(
                 f"the lock of {run} cannot be made in {self._folder}: {error.strerror}; free some "
@@ -69,7 +69,7 @@ async def lock_run(run: str, claims: RunLocks, journal: object) -> None:
 
 
 def _lock_file(file: Path, run: str) -> int | None:
-    """The locked file, or None when it is no longer the one that goes by this name."""
+    """The locked file, or None when the path is another file by now."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

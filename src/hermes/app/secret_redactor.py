@@ -1,4 +1,4 @@
-"""What must not be kept or shown, for one house: our own values, and what looks like a secret."""
+"""Removes secrets from what is kept or shown: our own values, and what looks like a secret."""
 
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ class _ExportLine(Value, kw_only=True, frozen=True):
 
 
 class SecretRedactor:
-    """Takes secrets out of texts and events. The patterns are loaded with the first of them."""
+    """Redacts texts and events. The patterns are loaded at the first use."""
 
     def __init__(self, loaded: LoadedSettings) -> None:
         self._loaded = loaded
@@ -42,19 +42,19 @@ class SecretRedactor:
         return self._open()(event)
 
     def clean_recorded(self, event: Event | UnknownEvent) -> Event | UnknownEvent:
-        """For exports: what an older version kept in the clear. What we cannot read stays."""
+        """For exports: what an older version kept in the clear. Unreadable events stay."""
         return event if isinstance(event, UnknownEvent) else self._open()(event)
 
     def clean_line(self, line: bytes) -> bytes:
-        """A line of an export of the journal, cleaned; the same bytes when there is no need."""
-        told = msgspec.json.decode(line, type=_ExportLine)
-        if told.event == _EMPTY_JSON:
+        """A line of an export of the journal, redacted; the same bytes when there is no secret."""
+        row = msgspec.json.decode(line, type=_ExportLine)
+        if row.event == _EMPTY_JSON:
             return line
-        event = decode_event(told.kind, bytes(told.event))
+        event = decode_event(row.kind, bytes(row.event))
         cleaned = self.clean_recorded(event)
         if cleaned is event:
             return line
-        return msgspec.json.encode({"seq": told.seq, "kind": told.kind, "event": cleaned})
+        return msgspec.json.encode({"seq": row.seq, "kind": row.kind, "event": cleaned})
 
     def _open(self) -> "EventRedactor":
         if self._cleaner is None:
@@ -66,7 +66,7 @@ class SecretRedactor:
 
 
 def own_secret_values(loaded: LoadedSettings) -> dict[str, str]:
-    """What stands in our `.env`, but for plain settings, and whatever else is named like a key."""
+    """The values in `.env` except plain settings, and other variables that are named like a key."""
     secrets = loaded.secrets
     kept = {
         name: secrets[name]

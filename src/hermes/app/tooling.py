@@ -1,4 +1,4 @@
-"""Opens the environment that the settings name: the place where commands run."""
+"""Opens the environment that the settings name, and builds the tools of the agent."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ def configured_environment(loaded: LoadedSettings, folder: Path) -> Environment:
 
 
 def environment_options(loaded: LoadedSettings, folder: Path) -> EnvironmentOpening:
-    """What a kind of place may know."""
+    """What an environment of any kind may know."""
     terminal = loaded.settings.terminal
     return EnvironmentOpening(
         settings=terminal,
@@ -45,7 +45,7 @@ class AgentTooling(Value, frozen=True):
     catalogue: ToolCatalog
     agent: AgentSettings
     detected: str = ""
-    """Who answers and why, when nobody chose a model."""
+    """Which model answers and why, when none was chosen."""
     problems: tuple[str, ...] = ()
     """Tools of the home that could not be read, with file and line."""
 
@@ -53,7 +53,7 @@ class AgentTooling(Value, frozen=True):
 def application_tools(
     loaded: LoadedSettings, notes: KeepsNotes, search: SearchesSessions, skills: ReadsSkillLibrary
 ) -> dict[str, Tool]:
-    """Tools that reach into this house, and not only into the place where it works."""
+    """Tools that use data of the home, and not only the environment."""
     own: dict[str, Tool] = {"session_search": make_session_search(search), **make_skills(skills)}
     return {**own, "memory": make_memory(notes)} if loaded.settings.memory.notes else own
 
@@ -65,16 +65,16 @@ def build_tooling(
     toolsets: Sequence[str] = (),
     own: Mapping[str, Tool] | None = None,
 ) -> AgentTooling:
-    """What is not said here is as the settings say."""
+    """Arguments override the settings."""
     settings, detected = loaded.settings.tools, ""
-    mistakes: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
     why = loaded.origin("model.default")
     if toolsets:
         settings = msgspec.structs.replace(settings, toolsets=tuple(toolsets))
     if not model and why.source == "detected":
         detected = _detection_note(loaded.settings.model.default, why.where)
         if loaded.settings.model.default == LOCAL_MODEL and not toolsets:
-            # So small a model calls tools for the sake of calling them; it may only talk.
+            # So small a model calls tools without need; it may only talk.
             settings = msgspec.structs.replace(settings, toolsets=())
     terminal = loaded.settings.terminal
     extra: dict[str, Tool] = {
@@ -87,15 +87,15 @@ def build_tooling(
 
         declared = load_tool_folder(folder, taken=plugin_names("tools"))
         extra |= declared.tools
-        mistakes = declared.problems
+        problems = declared.problems
     catalogue = build_catalog(settings, extra=extra, elsewhere=[DELEGATE_TOOL])
     return AgentTooling(
-        catalogue, _agent_settings(loaded.settings.agent, catalogue), detected, mistakes
+        catalogue, _agent_settings(loaded.settings.agent, catalogue), detected, problems
     )
 
 
 def _agent_settings(settings: AgentSettings, catalogue: ToolCatalog) -> AgentSettings:
-    """The agent brings `delegate` along by itself, unless the chosen toolsets leave it out."""
+    """The agent adds `delegate` itself, unless the chosen toolsets leave it out."""
     if DELEGATE_TOOL in catalogue.elsewhere:
         return settings
     return msgspec.structs.replace(settings, max_depth=0)

@@ -1,4 +1,4 @@
-"""Runs of a home as examples: read from its journal, cleaned of secrets, tools described."""
+"""Exports runs of a home as training examples, and runs batches of prompts."""
 
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ TRAJECTORY_WRITERS: Mapping[TrajectoryFormat, Callable[[Trajectory], dict[str, A
 
 
 def describe_tools(loaded: LoadedSettings) -> dict[str, ToolSpec]:
-    """Every tool that can be described here, whether or not it is chosen or in place."""
+    """Every tool that can be described here, whether or not it is chosen or available."""
     from hermes.core.plugins import plugin_names
     from hermes.gym.episodes.run_summary import make_conclude_tool
     from hermes.memory.journal.in_memory import InMemoryJournal
@@ -43,8 +43,8 @@ def describe_tools(loaded: LoadedSettings) -> dict[str, ToolSpec]:
         loaded.settings, tools=msgspec.structs.replace(loaded.settings.tools, disabled=())
     )
     single = [name for name in plugin_names("tools") if name not in TOOLSETS]
-    whole = msgspec.structs.replace(loaded, settings=settings)
-    built = build_tooling(whole, toolsets=("all", *single)).catalogue.tools
+    with_all = msgspec.structs.replace(loaded, settings=settings)
+    built = build_tooling(with_all, toolsets=("all", *single)).catalogue.tools
     described = {name: tool.spec for name, tool in built.items()}
     described["conclude"] = make_conclude_tool(InMemoryJournal(), "").spec
     described["delegate"] = _delegate_spec(loaded)
@@ -52,12 +52,12 @@ def describe_tools(loaded: LoadedSettings) -> dict[str, ToolSpec]:
 
 
 def _delegate_spec(loaded: LoadedSettings) -> ToolSpec:
-    """The agent makes it for each conversation; to be described it needs no more than settings."""
+    """The agent makes it for each conversation; its description needs only settings."""
     from hermes.agent.delegation import OpenSubagent, delegate_tool
     from hermes.agent.dependencies import AgentDependencies
 
-    means = SimpleNamespace(settings=loaded.settings.agent)
-    return delegate_tool(cast(AgentDependencies, means), cast(OpenSubagent, None)).spec
+    dependencies = SimpleNamespace(settings=loaded.settings.agent)
+    return delegate_tool(cast(AgentDependencies, dependencies), cast(OpenSubagent, None)).spec
 
 
 async def read_examples(
@@ -69,8 +69,8 @@ async def read_examples(
     subagents: bool = True,
     after: int = 0,
 ) -> AsyncIterator[Trajectory]:
-    """Of each run, and after it of those that worked for it, which all began `after` an event."""
-    veil = SecretRedactor(loaded)
+    """Examples of each run and then of its subagents, for runs that began after event `after`."""
+    redactor = SecretRedactor(loaded)
     below = await _subagent_runs(journal, set(runs), after) if subagents else {}
     seen: set[str] = set()
     for run in runs:
@@ -78,23 +78,25 @@ async def read_examples(
             if each in seen:
                 continue
             seen.add(each)
-            events = [veil.clean_recorded(known.event) async for known in journal.read(run=each)]
-            for made in build_trajectories(events, tools):
-                yield made
+            events = [
+                redactor.clean_recorded(known.event) async for known in journal.read(run=each)
+            ]
+            for trajectory in build_trajectories(events, tools):
+                yield trajectory
 
 
 async def _subagent_runs(journal: Journal, runs: set[str], after: int) -> dict[str, list[str]]:
-    """Subagents, and theirs, by the run in whose name they worked; found in one walk."""
+    """Subagents, and their subagents, by the run that they worked for; found in one pass."""
     found: dict[str, list[str]] = {}
     async for known in journal.read(after=after, kinds=("run.started",)):
-        whole, slash, _ = known.event.run.partition("/")
-        if slash and whole in runs:
-            found.setdefault(whole, []).append(known.event.run)
+        parent, slash, _ = known.event.run.partition("/")
+        if slash and parent in runs:
+            found.setdefault(parent, []).append(known.event.run)
     return found
 
 
 async def find_runs_begun(journal: Journal, since: datetime, until: datetime | None) -> list[str]:
-    """Runs of people and machines, not of subagents, by when they began."""
+    """Runs of people and machines, not of subagents, by the time at which they began."""
     return [
         known.event.run
         async for known in journal.read(kinds=("run.started",), since=since)
@@ -104,13 +106,13 @@ async def find_runs_begun(journal: Journal, since: datetime, until: datetime | N
     ]
 
 
-def render_lines(made: Iterable[Trajectory], format: TrajectoryFormat) -> str:
+def render_lines(trajectories: Iterable[Trajectory], format: TrajectoryFormat) -> str:
     write = TRAJECTORY_WRITERS[format]
-    return "".join(f"{msgspec.json.encode(write(each)).decode()}\n" for each in made)
+    return "".join(f"{msgspec.json.encode(write(each)).decode()}\n" for each in trajectories)
 
 
 def write_trajectory_file(file: Path, text: str) -> None:
-    """The whole file or the one that was there before, never a half."""
+    """Replaces the file atomically."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         unfinished = file.with_name(f".{file.name}.new")
@@ -121,7 +123,7 @@ def write_trajectory_file(file: Path, text: str) -> None:
 
 
 async def save_trajectories(application: Application, run: str) -> None:
-    """Into `trajectories/` of the working folder: a file for each conversation, always whole."""
+    """Into `trajectories/` of the working folder: a complete file for each conversation."""
     found = read_examples(
         application.loaded, application.journal, [run], describe_tools(application.loaded)
     )
@@ -130,7 +132,7 @@ async def save_trajectories(application: Application, run: str) -> None:
 
 
 def unattended_settings(loaded: LoadedSettings, plan: BatchPlan) -> LoadedSettings:
-    """As the home says, without what one prompt would hand on to the next."""
+    """The settings of the home, without what one prompt would pass on to the next."""
     settings = loaded.settings
     agent = msgspec.structs.replace(settings.agent, context_files=False)
     if plan.max_iterations:
@@ -141,7 +143,7 @@ def unattended_settings(loaded: LoadedSettings, plan: BatchPlan) -> LoadedSettin
 
 
 def check_batch(loaded: LoadedSettings, plan: BatchPlan) -> None:
-    """Everything that would fail for each prompt fails here once. Raises `SettingsError`."""
+    """Fails once for everything that would fail for each prompt. Raises `SettingsError`."""
     find_distribution(plan.distribution, sets=with_own_toolsets(loaded.settings.tools.sets))
     if plan.format not in TRAJECTORY_WRITERS:
         raise SettingsError(
@@ -152,12 +154,12 @@ def check_batch(loaded: LoadedSettings, plan: BatchPlan) -> None:
 
 
 def run_locally(loaded: LoadedSettings, plan: BatchPlan, folder: Path) -> RunPrompt:
-    """Work in this process: it waits for models most of the time, so one process is enough."""
+    """Run in this process: it waits for models most of the time, so one process is enough."""
     return partial(run_job, unattended_settings(loaded, plan), plan, folder)
 
 
 def run_on_ray(loaded: LoadedSettings, plan: BatchPlan, folder: Path) -> RunPrompt:
-    """Work on a cluster whose machines have the same home. Raises `SettingsError`."""
+    """Run on a cluster whose machines have the same home. Raises `SettingsError`."""
     try:
         from hermes.gym.training.ray_workers import run_on_ray as place
     except ImportError as error:
@@ -181,46 +183,48 @@ def run_on_ray(loaded: LoadedSettings, plan: BatchPlan, folder: Path) -> RunProm
 async def run_job(
     loaded: LoadedSettings, plan: BatchPlan, folder: Path, job: BatchPrompt
 ) -> TrajectoryLines:
-    """One prompt, from an empty folder to its lines. Nobody is there to approve anything."""
+    """One prompt, from an empty folder to its lines. No person can approve anything."""
     sets = with_own_toolsets(loaded.settings.tools.sets)
     toolsets = draw_toolsets(find_distribution(plan.distribution, sets=sets), job.key)
-    place = (folder / "work" / job.key).absolute()
+    work_folder = (folder / "work" / job.key).absolute()
     try:
-        shutil.rmtree(place, ignore_errors=True)  # what a killed try has left
-        place.mkdir(parents=True)
+        shutil.rmtree(work_folder, ignore_errors=True)  # left by a killed attempt
+        work_folder.mkdir(parents=True)
         async with open_application(
-            loaded, origin="batch", model=plan.model, toolsets=toolsets, directory=place
-        ) as house:
-            before = await house.journal.last()
-            talk = await house.begin(job.prompt[:200])
-            await talk.say(job.prompt)
-            ended = talk.ended
+            loaded, origin="batch", model=plan.model, toolsets=toolsets, directory=work_folder
+        ) as application:
+            before = await application.journal.last()
+            conversation = await application.begin(job.prompt[:200])
+            await conversation.say(job.prompt)
+            ended = conversation.ended
             tools = describe_tools(loaded)
-            found = read_examples(loaded, house.journal, [talk.run], tools, after=before)
-            made = [each async for each in found]
+            found = read_examples(
+                loaded, application.journal, [conversation.run], tools, after=before
+            )
+            trajectories = [each async for each in found]
     except OSError as error:
-        raise HermesError(f"{place}: {error.strerror or error}") from error
+        raise HermesError(f"{work_folder}: {error.strerror or error}") from error
     finally:
-        shutil.rmtree(place, ignore_errors=True)
-    if not made:
+        shutil.rmtree(work_folder, ignore_errors=True)
+    if not trajectories:
         raise HermesError("nobody answered")
-    return [_example_line(each, job, plan, toolsets, ended) for each in made]
+    return [_example_line(each, job, plan, toolsets, ended) for each in trajectories]
 
 
 def _example_line(
-    made: Trajectory,
+    trajectory: Trajectory,
     job: BatchPrompt,
     plan: BatchPlan,
     toolsets: tuple[str, ...],
     ended: TurnEnded | None,
 ) -> Mapping[str, Any]:
-    line = TRAJECTORY_WRITERS["openai" if plan.format == "openai" else "sharegpt"](made)
+    line = TRAJECTORY_WRITERS["openai" if plan.format == "openai" else "sharegpt"](trajectory)
     line["metadata"] |= {"dataset": job.extra, "run_name": plan.run_name}
     return {
         "prompt_index": job.index,
         **line,
         "partial": ended is None or ended.outcome != "answered",
-        "api_calls": made.about.model_calls,
+        "api_calls": trajectory.about.model_calls,
         "toolsets_used": list(toolsets),
-        "tool_stats": count_tool_calls(made.messages),
+        "tool_stats": count_tool_calls(trajectory.messages),
     }

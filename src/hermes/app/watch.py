@@ -1,4 +1,4 @@
-"""`hermes watch`, joined: probes, webhooks and Prometheus in; incidents commanded; notices out."""
+"""`hermes watch`: probes, webhooks and Prometheus in; incidents handled; notifications out."""
 
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -20,8 +20,8 @@ from hermes.app.policy import LazyPolicy
 from hermes.app.run_locks import RunLocked, RunLockError, lock_run
 from hermes.core.errors import SettingsError, StoreError
 from hermes.core.protocols import Environment
+from hermes.memory.held_copy import HeldCopy, runtime_folder
 from hermes.memory.journal.buffered_journal import BufferedJournal
-from hermes.memory.journal.held_copy import HeldCopy, runtime_folder
 from hermes.settings.load import LoadedSettings
 from hermes.sre.context import IncidentContext
 from hermes.sre.health import HealthSchedule
@@ -38,45 +38,45 @@ from hermes.sre.watch import WATCH_RUN, IncidentWatch
 NO_MODEL = "none"
 """In place of a model: playbooks alone."""
 FINAL_NOTIFICATIONS_TIMEOUT_S = 5.0
-"""Seconds in which what people are owed is told before the watch ends."""
+"""Seconds for sending due notifications before the watch ends."""
 ALREADY_WATCHING_TEXT = (
     "another watch of this home is running already; end that one first, or use another home"
 )
 
 AdaptProbe = Callable[[Probe], Probe | None]
-"""Changes a probe before it is asked, or leaves it out."""
+"""Changes a probe before it runs, or leaves it out."""
 
 
 @dataclass(frozen=True)
 class RunningWatch:
-    """A watch at work. Lives inside `watching`."""
+    """A running watch. Valid inside `open_watch`."""
 
     application: Application
     watch: IncidentWatch
     probes: tuple[Probe, ...]
     alone: bool
-    """No model is asked."""
+    """No model is used."""
     found_now: bool
-    """There is no file of probes: these were found by a look around."""
+    """There is no file of probes: these were found by discovery."""
     address: str = ""
-    """Where alerts can be sent to."""
+    """Addresses that alerts can be sent to."""
     refused: tuple[str, ...] = ()
-    """Probes that do more than look, with the reason: they are not asked."""
+    """Probes that do more than read, with the reason: they do not run."""
     missing: tuple[str, ...] = ()
     """Expected services that do not run."""
     questions: tuple[str, ...] = ()
-    """What only a person knows."""
+    """Questions that only a person can answer."""
 
     reachability: ModelReachability | None = None
-    """None where no model is asked."""
+    """None where no model is used."""
 
     async def until_rebuilt(self) -> None:
-        """Return when the journal has to be taken up anew: leave the block, and enter another."""
+        """Return when the journal has to be opened again: leave the block, and enter another."""
         await _rebuild_event(self.application).wait()
 
     @property
     def responder_text(self) -> str:
-        """What works on an incident, as far as it is known."""
+        """What responds to an incident, as far as it is known."""
         if self.reachability is None:
             return "no model: playbooks and checks only"
         return f"playbooks, then {self.reachability.words}"
@@ -93,7 +93,8 @@ async def open_watch(
     environment: Environment | None = None,
     adapt: AdaptProbe = lambda probe: probe,
 ) -> AsyncGenerator[RunningWatch, None]:
-    """Everything that `hermes watch` does, until the block is left. `lines`: notices are shown.
+    """Everything that `hermes watch` does, until the block is left. `lines`: notifications are
+    printed.
 
     `adapt` may change a probe, or leave it out.
     """
@@ -102,96 +103,107 @@ async def open_watch(
         loaded,
         origin="incident",
         model=asked,
-        toolsets=loaded.settings.tools.toolsets,  # playbooks need them, whoever the model is
+        toolsets=loaded.settings.tools.toolsets,  # playbooks need them, with any model
         directory=folder,
         environment=environment,
-    ) as house:
-        keeper = None
-        if isinstance(house.journal, BufferedJournal):
-            keeper = JournalMonitor(house.journal, copy=HeldCopy(loaded.journal, runtime_folder()))
-        await _claim_watch(house)
-        here, policy = (
-            house.agent_dependencies.environment,
-            house.agent_dependencies.executor.policy,
+    ) as application:
+        monitor = None
+        if isinstance(application.journal, BufferedJournal):
+            copy = HeldCopy(loaded.journal, runtime_folder())
+            monitor = JournalMonitor(application.journal, copy=copy)
+        await _claim_watch(application)
+        host_environment, policy = (
+            application.agent_dependencies.environment,
+            application.agent_dependencies.executor.policy,
         )
-        # An environment that was handed in is a box: it will not be there again.
-        store = InventoryStore(loaded.home if environment is None else None, here.target)
-        found = await find_probes(loaded, here, policy, store)
+        # An environment passed as an argument is a gym box: it will not exist again.
+        store = InventoryStore(
+            loaded.home if environment is None else None, host_environment.target
+        )
+        found = await find_probes(loaded, host_environment, policy, store)
         probes = tuple(each for each in map(adapt, found.probes) if each is not None)
-        patrol = ProbeScheduler(
-            probes, here, house.bus, home=loaded.home, settings=loaded.settings.sre.probes
+        scheduler = ProbeScheduler(
+            probes,
+            host_environment,
+            application.bus,
+            home=loaded.home,
+            settings=loaded.settings.sre.probes,
         )
-        minds = None if model == NO_MODEL else open_model_responder(house)
-        settings, shelf = loaded.settings.sre, PlaybookCache(loaded, house.journal)
+        responder = None if model == NO_MODEL else open_model_responder(application)
+        settings, playbooks = loaded.settings.sre, PlaybookCache(loaded, application.journal)
 
-        def ground(case: IncidentDetails) -> IncidentContext:
+        def incident_context(case: IncidentDetails) -> IncidentContext:
             if isinstance(policy, LazyPolicy):
                 policy.set_incident(case.run, case.incident, case.severity, case.service)
             return build_incident_context(
-                house, settings, responder=minds, probes=patrol.probes, playbook_cache=shelf
+                application,
+                settings,
+                responder=responder,
+                probes=scheduler.probes,
+                playbook_cache=playbooks,
             )
 
         watch = IncidentWatch(
-            house.bus,
+            application.bus,
             Triage(settings.triage),
-            ground,
+            incident_context,
             max_concurrent=settings.at_once,
             probes=len(probes),
-            until_writable=keeper.until_writable if keeper else None,
+            until_writable=monitor.until_writable if monitor else None,
         )
-        herald = _build_notifier(house, lines=lines)
+        notifier = _build_notifier(application, lines=lines)
         async with anyio.create_task_group() as group:
-            if keeper is not None:
-                group.start_soon(keeper.run)
-            group.start_soon(_fill_playbooks, shelf)
-            await group.start(herald.run)
+            if monitor is not None:
+                group.start_soon(monitor.run)
+            group.start_soon(_fill_playbooks, playbooks)
+            await group.start(notifier.run)
             await group.start(watch.run)
-            gauges = keeper.gauges if keeper else dict[str, float]
-            address = await _open_alert_sources(group, house, watch, gauges, listen=listen)
+            gauges = monitor.gauges if monitor else dict[str, float]
+            address = await _open_alert_sources(group, application, watch, gauges, listen=listen)
             if found.found_now and environment is None:
-                group.start_soon(_follow_services, house, patrol, store, adapt)
+                group.start_soon(_follow_services, application, scheduler, store, adapt)
             if probes or found.found_now:
-                group.start_soon(patrol.run)
+                group.start_soon(scheduler.run)
                 group.start_soon(
-                    HealthSchedule(house.bus, probe_rounds(patrol), settings.health).run
+                    HealthSchedule(application.bus, probe_rounds(scheduler), settings.health).run
                 )
             yield RunningWatch(
-                house,
+                application,
                 watch,
                 probes,
-                minds is None,
+                responder is None,
                 found.found_now,
                 address,
                 refused=found.refused,
                 missing=tuple(found.missing),
                 questions=tuple(each.text for each in found.questions),
-                reachability=ModelReachability(loaded, house.agent_dependencies.model.name)
-                if minds is not None
+                reachability=ModelReachability(loaded, application.agent_dependencies.model.name)
+                if responder is not None
                 else None,
             )
-            if not _rebuild_event(house).is_set():
+            if not _rebuild_event(application).is_set():
                 with anyio.move_on_after(FINAL_NOTIFICATIONS_TIMEOUT_S):
-                    await herald.wait_until_delivered()
+                    await notifier.wait_until_delivered()
             group.cancel_scope.cancel()
 
 
 async def _follow_services(
-    application: Application, patrol: ProbeScheduler, store: InventoryStore, adapt: AdaptProbe
+    application: Application, scheduler: ProbeScheduler, store: InventoryStore, adapt: AdaptProbe
 ) -> None:
-    """Services that come get probes, and those that are forgotten lose theirs."""
-    here, policy = (
+    """New services get probes, and forgotten services lose theirs."""
+    environment, policy = (
         application.agent_dependencies.environment,
         application.agent_dependencies.executor.policy,
     )
 
-    async def adopt(roster: ProbeList) -> None:
+    async def adopt(probe_list: ProbeList) -> None:
         asked = await select_admitted_probes(
-            application.loaded, roster, policy, here, found_now=True
+            application.loaded, probe_list, policy, environment, found_now=True
         )
         new = asked.probes
-        await patrol.replace_probes([each for each in map(adapt, new) if each is not None])
+        await scheduler.replace_probes([each for each in map(adapt, new) if each is not None])
 
-    await PeriodicDiscovery(here, store, application.loaded.settings.sre.probes, adopt).run()
+    await PeriodicDiscovery(environment, store, application.loaded.settings.sre.probes, adopt).run()
 
 
 async def _claim_watch(application: Application) -> None:
@@ -199,8 +211,8 @@ async def _claim_watch(application: Application) -> None:
         await lock_run(WATCH_RUN, application.run_locks, application.journal)
     except RunLocked as taken:
         raise SettingsError(ALREADY_WATCHING_TEXT) from taken
-    except RunLockError as failed:  # rather two watches than none
-        write_warning(f"it goes on without its lock: {failed}")
+    except RunLockError as failed:  # two watches are better than none
+        write_warning(f"the watch continues without its lock: {failed}")
 
 
 def _rebuild_event(application: Application) -> anyio.Event:
@@ -209,7 +221,7 @@ def _rebuild_event(application: Application) -> anyio.Event:
 
 
 async def _fill_playbooks(playbook_cache: PlaybookCache) -> None:
-    """Ahead of the first alert; what cannot be read now is read when it is needed."""
+    """Before the first alert; what cannot be read now is read when it is needed."""
     with suppress(StoreError):
         await playbook_cache.fill()
 
@@ -266,7 +278,8 @@ async def _open_alert_sources(
 
 
 def _with_waiting_approvals(loaded: LoadedSettings) -> LoadedSettings:
-    """Nobody sits here, but somebody may answer from elsewhere: unless told otherwise, wait."""
+    """No person is here, but one may answer from elsewhere: wait, unless the settings say
+    otherwise."""
     if loaded.origin("policy.wait").source != "default":
         return loaded
     policy = msgspec.structs.replace(loaded.settings.policy, wait=True)

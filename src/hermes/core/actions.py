@@ -1,4 +1,4 @@
-"""A deed before it is done: what the policy sees, what it says, and what people answer."""
+"""Actions before they run: what the policy sees, what it decides, and what people answer."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal, Protocol, runtime_checkable
@@ -12,20 +12,23 @@ READ_ONLY_EFFECTS = frozenset({"read", "read-as-root", "network-local", "network
 
 
 class ConfinementProfile(Value, kw_only=True, frozen=True):
-    """What a judged command may do; the kernel refuses the rest. The default only reads."""
+    """What a command may do according to the policy; the kernel refuses the rest. The default:
+    read."""
 
     writable: tuple[str, ...] = ()
-    """Paths that it may make, change and remove, with all below them."""
+    """Paths that it may create, change and remove, with everything below them."""
+    protected: tuple[str, ...] = ()
+    """Paths that it may not change, although they are below `writable` or in a repository."""
     templates: tuple[str, ...] = ()
-    """Names that end in X: mktemp may make new files of that form."""
+    """Names that end in X: mktemp may create new files of that form."""
     beside: tuple[str, ...] = ()
-    """Folders in which its program makes temporary files beside the one it changes."""
+    """Folders in which its program creates temporary files beside the file it changes."""
     needs: tuple[str, ...] = ()
     """Files that its program opens for writing even to read: locks, control devices."""
     repository: Literal["", "records", "files"] = ""
     """Whether it may change the records of the git repository it runs in, or its files as well."""
     repositories: tuple[str, ...] = ()
-    """Folders whose repositories `repository` is about; empty is the folder where it starts."""
+    """Folders whose repositories `repository` is about; empty: the folder where it starts."""
     repository_settings: bool = False
     """Whether it may also change the configuration and the hooks of the repository."""
     network: Literal["none", "ports", "any"] = "none"
@@ -36,37 +39,42 @@ class ConfinementProfile(Value, kw_only=True, frozen=True):
     special: tuple[str, ...] = ()
     """Further rights by name: interfaces, raw-sockets, devices, network-settings, processes,
     listens, attach, audit."""
+    hidden: tuple[str, ...] = ()
+    """Files that it finds without their secrets; `~` stands for each home folder."""
     own_secrets: bool = False
     """Whether it may read the keys and tokens of Hermes itself."""
     may_signal: bool = False
     hard_links: bool = False
-    """Whether it may change files that have further names."""
+    """Whether it may change files that have several names (hard links)."""
+    setuid_files: bool = False
+    """Whether it may make files that run with the rights of their owner."""
     optional: tuple[str, ...] = ()
-    """Paths that its program tries to write, and does without; a refusal is not shown."""
+    """Paths that its program tries to write but does not need; a refusal is not shown."""
     peers: tuple[str, ...] = ()
-    """Programs that may write on its behalf, out of reach of the kernel's rules for it."""
+    """Programs that may write on its behalf; the kernel's rules for the command do not reach them.
+    """
     gains_privileges: str = ""
     """The program in it that needs rights its user does not have, such as sudo."""
     unrestricted: str = ""
-    """Why it cannot be bounded; empty when it is."""
+    """Why it cannot be confined; empty when it can."""
 
     @property
     def describe(self) -> str:
-        """In words, for people."""
+        """A description for people."""
         if self.unrestricted:
             return "unrestricted"
         if self.writable or self.repository or self.templates:
-            places = [
+            paths = [
                 *self.writable,
                 *self.templates,
                 *(["the repository"] if self.repository else []),
             ]
-            return f"writing only to {', '.join(places)}"
+            return f"writing only to {', '.join(paths)}"
         return "read-only"
 
 
 class KernelSupport(Value, kw_only=True, frozen=True):
-    """What the kernel under a place can hold a command to."""
+    """What the kernel under an environment can enforce."""
 
     landlock: int = 0
     """The version of Landlock; 0 is none."""
@@ -76,14 +84,14 @@ class KernelSupport(Value, kw_only=True, frozen=True):
 
 
 class BlockedAccess(Value, kw_only=True, frozen=True):
-    """Something that a command tried and that its verdict does not cover."""
+    """An access that a command tried and that its verdict does not cover."""
 
     what: str
-    """Such as: write to /etc/hosts."""
+    """For example: write to /etc/hosts."""
     program: str = ""
     reason: str = ""
     optional: bool = False
-    """Whether the program does the same without it."""
+    """Whether the program works the same without it."""
 
     def __str__(self) -> str:
         why = f" ({self.reason})" if self.reason else ""
@@ -102,15 +110,15 @@ class Action(Value, kw_only=True, frozen=True):
     target: str
     isolated: bool
     cwd: str = ""
-    """Where it would run; empty when the place cannot say."""
+    """The working directory; empty when the environment does not know it."""
     command: str = ""
-    """What a tool that is a command in disguise would run."""
+    """The command line, when the tool runs a command."""
     kernel: KernelSupport | None = None
-    """What the place can enforce; None when nobody asked it."""
+    """What the environment can enforce; None when it was not asked."""
 
 
 class AuditModeVerdict(Value, frozen=True):
-    """What a rule in audit mode would have said."""
+    """What a rule in audit mode would have decided."""
 
     rule: str
     effect: str
@@ -122,18 +130,18 @@ class Decision(Value, kw_only=True, frozen=True):
     """Name of the rule that decided: shown to the operator and kept in the journal."""
     reason: str = ""
     effects: tuple[str, ...] = ()
-    """What it would do, in one word each."""
+    """What it would do, one word for each effect."""
     hash: str = ""
-    """Of exactly this action; empty when the policy does not look that closely."""
+    """Hash of exactly this action; empty when the policy computes none."""
     tainted: str = ""
-    """Its words that came from text nobody vouches for."""
+    """Its words that came from untrusted text."""
     variables: tuple[str, ...] = ()
-    """Variables whose values, unknown here, decide what it means."""
+    """Variables with unknown values that decide what it means."""
     audited: tuple[AuditModeVerdict, ...] = ()
     profile: ConfinementProfile | None = None
-    """What the kernel holds it to; None when the policy does not look that closely."""
+    """What the kernel enforces; None when the policy computes no profile."""
     enforced: Literal["", "yes", "partly", "no"] = ""
-    """Whether the place can hold it to the profile; empty when nobody asked the place."""
+    """Whether the environment can enforce the profile; empty when it was not asked."""
     unenforced: str = ""
     """What is not enforced, or why nothing is."""
 
@@ -146,16 +154,16 @@ class Policy(Protocol):
 
 @runtime_checkable
 class TracksActions(Protocol):
-    """A policy that wants to know what was really begun: for rates, and for scripts written."""
+    """A policy that is informed of started actions: for rates, and for written scripts."""
 
     def started(self, action: Action) -> None: ...
 
 
 @runtime_checkable
 class TracksText(Protocol):
-    """A policy that wants to know what a run has read, to tell whose words an action repeats.
+    """A policy that is informed of what a run has read, to find the origin of words in an action.
 
-    `trusted` is what a person said; what a tool brings along is not, and `call` says which it was.
+    `trusted` is true for text of a person and false for tool output; `call` is the tool call.
     """
 
     def heard(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None: ...
@@ -170,19 +178,19 @@ class Approval(Value, kw_only=True, frozen=True):
     """Who answered; `nobody` when no person could, or did."""
     scope: ApprovalScope = "once"
     reason: str = ""
-    """Of a no: why, in words for the model and the person."""
+    """The reason for a refusal, for the model and the person."""
 
 
 Approver = Callable[[Action, Decision], Awaitable[Approval]]
-"""Asks a person. Nobody answering is a no."""
+"""Asks a person. No answer means no."""
 
 
 @runtime_checkable
 class AnswersApprovals(Protocol):
-    """Somebody who is shown the request itself, and may be one of several who can answer it.
+    """An approver that is shown the request itself, and may be one of several that can answer it.
 
-    Cancelled when it was settled elsewhere. With `announced` it goes on by itself after so many
-    seconds: an answer stops it, or lets it go on at once.
+    Cancelled when the request was settled elsewhere. With `announced` the action continues after
+    that many seconds: an answer stops it, or lets it continue at once.
     """
 
     async def answer(
@@ -193,15 +201,15 @@ class AnswersApprovals(Protocol):
 def approval_objection(
     request: ApprovalRequested, who: str, *, approved: bool, escalated: Iterable[str] = ()
 ) -> str:
-    """Why this person's answer would not count, in words; empty when it does.
+    """Why this person's answer would not count; empty when it counts.
 
-    Whoever asked for it may always take it back.
+    Whoever requested the action may always withdraw it.
     """
     if not approved and who == request.requester:
         return ""
     if approved and who in request.barred:
         whose = "asked for it" if who == request.requester else "may not approve this"
-        return f"{who} {whose}: somebody else has to say yes"
+        return f"{who} {whose}: somebody else must approve it"
     may = [*request.approvers, *escalated]
     if request.approvers and who not in may:
         return f"{who} is not among those who may answer this: {', '.join(dict.fromkeys(may))}"
@@ -212,13 +220,13 @@ _NEVER_ALWAYS_EFFECTS = frozenset({"irreversible", "wipe", "fork-bomb", "self-ch
 
 
 def why_not_always(request: ApprovalRequested) -> str:
-    """Why it may not be allowed for good, in words; empty when it may."""
+    """Why it may not be allowed permanently; empty when it may."""
     if lost := sorted(_NEVER_ALWAYS_EFFECTS.intersection(request.effects)):
-        return f"it is {lost[0]}: such a thing is approved one by one"
+        return f"it is {lost[0]}: it must be approved each time"
     if request.tainted:
-        return "its words come from text that nobody vouches for: it is approved one by one"
+        return "its words come from untrusted text: it must be approved each time"
     if request.variables:
-        return f"what it does depends on ${request.variables[0]}: it is approved one by one"
+        return f"what it does depends on ${request.variables[0]}: it must be approved each time"
     if not request.hash:
         return "this policy does not look closely enough to know it again"
     return ""

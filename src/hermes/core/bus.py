@@ -1,4 +1,4 @@
-"""One stream of events: written down first, then shown to whoever is listening."""
+"""One stream of events: written to the journal first, then delivered to subscribers."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -12,7 +12,7 @@ from hermes.core.protocols import Journal, JournalRecord
 
 
 class Glimpse(Value, frozen=True):
-    """Something worth seeing now and not worth keeping: a piece of an answer being written."""
+    """Something to show now and not to keep: a part of an answer that is being written."""
 
     run: str
     delta: CompletionDelta
@@ -22,10 +22,10 @@ BusItem = JournalRecord | Glimpse
 
 
 class Bus:
-    """Publishing never waits for a reader: one that falls behind reads on from the journal.
+    """Publishing never waits for a reader: a reader that falls behind continues from the journal.
 
-    `clean` takes secrets out of an event before anybody keeps or sees it; `heard` is told what was
-    written.
+    `clean` removes secrets from an event before it is stored or shown; `on_recorded` receives what
+    was written.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class Bus:
         return [seq for seq, _ in await self.record(*events)]
 
     async def record(self, *events: Event) -> Sequence[tuple[int, Event]]:
-        """Publish, and learn what was written: the numbers, and the events without secrets."""
+        """Publish, and return what was written: the numbers, and the events without secrets."""
         if self._clean is not None:
             events = tuple(map(self._clean, events))
-        # Several publishers may wait for one group commit; each shows its events only after the
-        # one before it did, else two numbered 5 and 6 could be shown as 6, 5.
+        # Several publishers may wait for one group commit; each delivers its events only after the
+        # one before it did, else two events numbered 5 and 6 could be delivered as 6, 5.
         before, mine = self._last, anyio.Event()
         self._last = mine
         try:
@@ -84,9 +84,10 @@ class Bus:
     async def follow(
         self, *, after: int = 0, run: str | None = None
     ) -> AsyncIterator[JournalRecord]:
-        """Every event since `after` of every process, past and then live, in order, for ever."""
+        """Every event after `after`, of all processes, in order: stored events first, then new
+        ones."""
         while True:
-            newest = await self.journal.last()  # asked first: what comes later wakes us again
+            newest = await self.journal.last()  # read first: a later event wakes us again
             async for recorded in self.journal.read(after=after, run=run):
                 after = recorded.seq
                 yield recorded

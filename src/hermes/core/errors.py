@@ -1,31 +1,31 @@
 """Every failure we expect, in one tree. The type says whether trying again can help.
 
 HermesError
-├── SettingsError            the operator must fix something; the message says what and where
-├── ModelError               the provider failed
-│   ├── TemporaryModelError  worth another try
-│   │   ├── RateLimited      `wait` says how long the provider asked for
-│   │   ├── Overloaded       5xx, "try later"
-│   │   ├── Unreachable      no connection to the provider
-│   │   ├── ModelTimedOut    no answer, or no next token, in time
-│   │   └── MalformedReply   HTML, half a stream, broken JSON
-│   └── PermanentModelError  asking again changes nothing
-│       ├── BadKey           missing, wrong or revoked credentials
-│       ├── OutOfCredit      the account cannot pay
-│       ├── ContextTooLong   compress, then ask again
-│       └── BadRequest       the provider understood us and said no
-├── BudgetSpent              a limit of tokens or money stands before the next call
-├── PlaceFailed              the environment failed, not the command run in it
-├── ToolError                told to the model, which may try another way
-├── PolicyDenied             a rule, or a person, said no
-└── StoreError               the journal could not be read or written
-    ├── StoreFull            no space: what was acknowledged is safe, this event was not written
-    ├── StoreReadOnly        the file or its file system cannot be written
-    ├── StoreCorrupt         damage was found; `hermes journal verify` says what can be saved
-    └── StoreTooNew          written by a later Hermes; this one will not touch it
+├── SettingsError               the operator must fix something; the message says what and where
+├── ModelError                  the provider failed
+│   ├── TemporaryModelError     a retry can help
+│   │   ├── RateLimited         `wait` is the delay that the provider asked for
+│   │   ├── ProviderOverloaded  5xx, "try later"
+│   │   ├── ProviderUnreachable no connection to the provider
+│   │   ├── ModelTimedOut       no answer, or no next token, in time
+│   │   └── MalformedReply      HTML, half a stream, broken JSON
+│   └── PermanentModelError     a retry changes nothing
+│       ├── InvalidApiKey       missing, wrong or revoked credentials
+│       ├── OutOfCredit         the account cannot pay
+│       ├── ContextTooLong      compress, then ask again
+│       └── RequestRejected     the provider understood the request and rejected it
+├── BudgetExceeded              a limit of tokens or money does not allow the next call
+├── EnvironmentFailed           the environment failed, not the command run in it
+├── ToolError                   reported to the model, which may try another way
+├── PolicyDenied                a rule, or a person, refused
+└── StoreError                  the journal could not be read or written
+    ├── StoreFull               no space: acknowledged events are safe, this one was not written
+    ├── StoreReadOnly           the file or its file system cannot be written
+    ├── StoreCorrupt            damage was found; `hermes journal verify` says what can be saved
+    └── StoreTooNew             written by a later Hermes; this one does not change it
 
-Code outside a boundary lets errors fly. Four places catch: the tool executor, the model retry,
-one incident's task, one channel's task.
+Errors are caught at four boundaries only: the tool executor, the model retry, the task of an
+incident, the task of a channel.
 """
 
 
@@ -52,7 +52,7 @@ class RateLimited(TemporaryModelError):
 
 
 class ProviderOverloaded(TemporaryModelError):
-    """The provider answers that it cannot answer now."""
+    """The provider reports that it cannot answer now."""
 
 
 class ProviderUnreachable(TemporaryModelError):
@@ -64,11 +64,11 @@ class ModelTimedOut(TemporaryModelError):
 
 
 class MalformedReply(TemporaryModelError):
-    """What came back is not what the dialect promises."""
+    """The reply does not have the format that the dialect promises."""
 
 
 class PermanentModelError(ModelError):
-    """Asking the same model the same thing again changes nothing."""
+    """Sending the same request to the same model again changes nothing."""
 
 
 class InvalidApiKey(PermanentModelError):
@@ -84,23 +84,27 @@ class ContextTooLong(PermanentModelError):
 
 
 class RequestRejected(PermanentModelError):
-    """The provider understood us and said no."""
+    """The provider understood the request and rejected it."""
 
 
 class BudgetExceeded(HermesError):
-    """A limit of tokens or money stands before the next call."""
+    """A limit of tokens or money does not allow the next call."""
 
 
 class EnvironmentFailed(HermesError):
     """The environment failed, not the command run in it."""
 
 
+PlaceFailed = EnvironmentFailed
+"""The earlier name, which plug-ins may still import."""
+
+
 class ToolError(HermesError):
-    """Told to the model, which may try another way."""
+    """Reported to the model, which may try another way."""
 
 
 class PolicyDenied(HermesError):
-    """A rule, or a person, said no."""
+    """A rule, or a person, refused."""
 
 
 class StoreError(HermesError):
@@ -108,7 +112,7 @@ class StoreError(HermesError):
 
 
 class StoreFull(StoreError):
-    """No space left: nothing acknowledged is lost, this write did not happen."""
+    """No space left: acknowledged events are safe, this write did not happen."""
 
 
 class StoreReadOnly(StoreError):

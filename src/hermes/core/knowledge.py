@@ -1,4 +1,4 @@
-"""Asking the past: what a search and a recall are given, and what they answer."""
+"""Protocols and values for session search, recall, notes and the skill library."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -9,12 +9,11 @@ from hermes.core.messages import Value
 SearchHitKind = Literal["message", "call", "result", "summary", "fact", "title", "event"]
 SpeakerRole = Literal["user", "assistant", "tool"]
 OPEN_SESSION_HINT = "[open one: hermes sessions show RUN --at NUMBER]"
-"""How an answer of the agent's search ends: by it nobody indexes what was found as if it were new.
-"""
+"""The last line of the agent's search results: it keeps found text from being indexed as new."""
 
 
 class SessionQuery(Value, kw_only=True, frozen=True):
-    """Words as a person types them, and what narrows them down.
+    """Words as a person types them, and filters.
 
     `"a phrase"`, `begin*`, `-without`, `this OR that`; other words must all occur, in any form.
     """
@@ -32,7 +31,7 @@ class SessionQuery(Value, kw_only=True, frozen=True):
 
 
 class TranscriptLine(Value, kw_only=True, frozen=True):
-    """One message, call, result or remembered fact, as it was said."""
+    """One message, call, result or remembered fact."""
 
     seq: int
     """Its number in the journal."""
@@ -43,7 +42,7 @@ class TranscriptLine(Value, kw_only=True, frozen=True):
     speaker: str = ""
     """Who said it, or which tool."""
     source: str = ""
-    """The id it had where it came from; empty unless it was imported."""
+    """Its original id; empty unless it was imported."""
     text: str = ""
 
 
@@ -51,9 +50,9 @@ class SearchHit(Value, kw_only=True, frozen=True):
     line: TranscriptLine
     score: float
     snippet: str
-    """The part of the text that matters."""
+    """The matching part of the text."""
     marks: tuple[tuple[int, int], ...] = ()
-    """Where in the snippet the words stand."""
+    """Positions of the words in the snippet."""
     before: TranscriptLine | None = None
     after: TranscriptLine | None = None
 
@@ -61,13 +60,13 @@ class SearchHit(Value, kw_only=True, frozen=True):
 class SearchResults(Value, kw_only=True, frozen=True):
     hits: tuple[SearchHit, ...] = ()
     relaxed: bool = False
-    """Nothing, or too little, held all the words: some of these hold only a part of them."""
+    """Too few lines had all the words: some of these have only a part of them."""
     notices: tuple[str, ...] = ()
-    """What the person should know about this answer."""
+    """Warnings about this result."""
 
 
 class RecalledLine(Value, kw_only=True, frozen=True):
-    """A passage that recall brings back."""
+    """A passage that recall returns."""
 
     line: TranscriptLine
     score: float
@@ -75,18 +74,18 @@ class RecalledLine(Value, kw_only=True, frozen=True):
 
     @property
     def id(self) -> str:
-        """What a person knows its source by."""
+        """The name of its source for people."""
         return self.line.source or str(self.line.seq)
 
 
 class SearchesSessions(Protocol):
-    """Everything that was said and done, by its words. Raises `StoreError`."""
+    """Searches everything that was said and done, by its words. Raises `StoreError`."""
 
     async def search(self, wanted: SessionQuery) -> SearchResults: ...
 
 
 class RecallsLines(Protocol):
-    """What the past has to say to a question, best first. Raises `StoreError`."""
+    """Finds what earlier sessions say about a question, best first. Raises `StoreError`."""
 
     async def recall(
         self, query: str, *, session: str | None = None, limit: int = 10
@@ -98,23 +97,24 @@ NoteTarget = Literal["memory", "user"]
 
 
 class KeepsNotes(Protocol):
-    """The two short files that every session begins with. Raises `ToolError` for the model."""
+    """The two note files that every session begins with. Raises `ToolError` for the model."""
 
     async def change(
         self, run: str, action: NoteAction, target: NoteTarget, content: str, old_text: str
     ) -> str:
-        """Do it and say what is there now, in words."""
+        """Apply the change and return the new content as text."""
         ...
 
 
 SYSTEM_NOTE_PREFIX = "[Hermes:"
-"""How everything begins that the house itself says in a conversation."""
+"""The prefix of everything that Hermes itself writes into a conversation."""
 NOTES_HEADING = """\
 Notes from earlier sessions, as they were when this one began (the memory tool changes the files, \
 not this copy). They tell what was so; look before you rely on them, and what the person says now \
 counts more."""
 RECALL_NOTE_PREFIX = f"{SYSTEM_NOTE_PREFIX} recalled"
-"""How recalled text begins: shown to the model, never learned from, never taken for a wish."""
+"""The prefix of recalled text: shown to the model, never learned from, never taken for a request.
+"""
 
 
 class SkillCard(Value, kw_only=True, frozen=True):
@@ -124,14 +124,14 @@ class SkillCard(Value, kw_only=True, frozen=True):
     description: str
     category: str = "general"
     playbook: bool = False
-    """It has a runnable half."""
+    """Whether it has a runnable part."""
 
 
 class ReadsSkillLibrary(Protocol):
-    """The library as the agent may read it. Raises `ToolError` for the model."""
+    """The skill library as the agent may read it. Raises `ToolError` for the model."""
 
     async def categories(self) -> Sequence[tuple[str, int]]:
-        """Each with how many skills it has."""
+        """Categories with the number of their skills."""
         ...
 
     async def cards(self, category: str = "", task: str = "") -> Sequence[SkillCard]:

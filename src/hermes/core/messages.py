@@ -1,4 +1,4 @@
-"""What passes between the agent, the model and the tools."""
+"""Values that pass between the agent, the model and the tools."""
 
 from enum import StrEnum
 from typing import Any, Literal
@@ -14,7 +14,7 @@ class Value(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Risk(StrEnum):
-    """What a tool may do to the world; the first thing a policy looks at."""
+    """What a tool may change; the first thing that a policy checks."""
 
     READ = "read"
     CHANGE = "change"
@@ -22,7 +22,7 @@ class Risk(StrEnum):
 
 
 class ToolSpec(Value, kw_only=True, frozen=True):
-    """The face a tool shows to the model and to the policy."""
+    """A tool as the model and the policy see it."""
 
     name: str
     description: str
@@ -37,7 +37,8 @@ class ToolCall(Value, frozen=True):
     name: str
     arguments: dict[str, Any] = {}
     malformed: str = ""
-    """The raw argument text when it was not a JSON object; the executor tells the model."""
+    """The raw argument text when it was not a JSON object; the executor reports that to the model.
+    """
 
 
 class ToolResult(Value, kw_only=True, frozen=True):
@@ -55,7 +56,7 @@ class Message(Value, kw_only=True, frozen=True):
     calls: tuple[ToolCall, ...] = ()
     result: ToolResult | None = None
     wire: tuple[dict[str, Any], ...] = ()
-    """Blocks that only the provider understands and wants back, such as signed thinking."""
+    """Blocks that only the provider understands and expects back, such as signed thinking."""
 
 
 class Usage(Value, frozen=True):
@@ -81,12 +82,12 @@ class Completion(Value, kw_only=True, frozen=True):
     message: Message
     usage: Usage = Usage()
     model: str = ""
-    """Who really answered: a fallback may have stepped in."""
+    """The model that really answered: it may be a fallback."""
     finish: Literal["stop", "calls", "length", "filtered"] = "stop"
 
 
 class CompletionDelta(Value, frozen=True):
-    """A piece of an answer while it is being written. Shown live, never journalled."""
+    """A part of an answer while it is being written. Shown live, never journalled."""
 
     text: str = ""
     reasoning: str = ""

@@ -1,8 +1,8 @@
 """Finds plug-ins by entry point, and loads one only when it is asked for by name.
 
-Built-ins take the same road as everybody else's: a line in pyproject. Only the lines of our own
-distribution are read by hand, because asking `importlib.metadata` costs more than a whole
-`hermes` start; it is asked when a name is not ours.
+Built-ins are declared in the same way: a line in pyproject. Only the lines of our own distribution
+are read directly, because `importlib.metadata` takes longer than a whole `hermes` start; it is used
+when a name is not ours.
 """
 
 import sys

@@ -1,8 +1,9 @@
-"""The doors of the house.
+"""The protocols of models, environments, tools, journals and artifact stores.
 
 A plug-in implements one of these and names itself in an entry-point group of the same name
-(`hermes.models`, `hermes.tools`, ...). Nothing here is inherited from: shape is enough. Optional
-powers are Protocols of their own, asked for with `isinstance`, never methods that do nothing.
+(`hermes.models`, `hermes.tools`, ...). Nothing here is inherited from: matching methods are enough.
+Optional abilities are Protocols of their own, checked with `isinstance`, never methods that do
+nothing.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -26,7 +27,7 @@ from hermes.core.messages import (
 
 
 class Model(Protocol):
-    """A language model behind some provider. Raises `ModelError`, nothing else."""
+    """A language model of some provider. Raises `ModelError`, nothing else."""
 
     name: str
     window: int
@@ -39,7 +40,7 @@ class Model(Protocol):
 
 @runtime_checkable
 class StreamsText(Protocol):
-    """A model that shows its answer while writing it; the last item is the whole answer."""
+    """A model that streams its answer; the last item is the whole answer."""
 
     def stream(
         self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
@@ -49,19 +50,19 @@ class StreamsText(Protocol):
 class CommandResult(Value, kw_only=True, frozen=True):
     exit_code: int
     output: str
-    """Both streams as they came, head and tail kept when it was too much."""
+    """Both streams in order of arrival; the middle is dropped when it is too long."""
     dropped_bytes: int = 0
     timed_out: bool = False
     seconds: float = 0.0
 
 
 class Environment(Protocol):
-    """A place where commands run: this host, a container, a remote machine, a cloud sandbox.
+    """Where commands run: this host, a container, a remote machine, a cloud sandbox.
 
-    Working folder, exported variables and shell state persist from one `run` to the next, as in
-    one shell; runs side by side each start from the state as it then is. A failing command is a
-    `CommandResult`; `EnvironmentFailed` means that the place itself failed. Cancelling a run, or its
-    time-out, ends the whole process tree.
+    Working folder, exported variables and shell state persist from one `run` to the next, as in one
+    shell; parallel runs each start from the current state. A failing command is a `CommandResult`;
+    `EnvironmentFailed` means that the environment failed. Cancelling a run, or its timeout, ends
+    the whole process tree.
     """
 
     name: str
@@ -69,7 +70,7 @@ class Environment(Protocol):
     target: str
     """Which one: a host, a container, an image. Policies and people read it."""
     isolated: bool
-    """True when nothing done here can hurt the host; policies are kinder to isolated places."""
+    """True when nothing done here can damage the host; policies are less strict then."""
 
     async def __aenter__(self) -> Self: ...
     async def __aexit__(
@@ -82,29 +83,29 @@ class Environment(Protocol):
         self, command: str, *, timeout: float = 60.0, stdin: bytes = b"", cwd: str = ""
     ) -> CommandResult: ...
     async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
-        """Bytes of a file; raises `ToolError` when there is none or it cannot be read."""
+        """Bytes of a file; raises `ToolError` when it does not exist or cannot be read."""
         ...
 
     async def write(self, path: str, data: bytes) -> None:
-        """Replace a file in one step, making its folders; raises `ToolError` when it cannot."""
+        """Replace a file atomically, creating its folders; raises `ToolError` when it cannot."""
         ...
 
 
 class BackgroundProcess(Protocol):
-    """A running background process, wherever it lives."""
+    """A running background process of an environment."""
 
     handle: str
-    """What `find` needs to see it again after a crash of ours: opaque, survives a restart."""
+    """What `find` needs to find it again after a crash of Hermes: opaque, survives a restart."""
     pid: int | None
 
     async def output(self) -> bytes:
-        """The next piece of output; empty at the end."""
+        """The next part of the output; empty at the end."""
         ...
 
     async def write(self, data: bytes) -> None: ...
     async def wait(self) -> int | None: ...
     async def kill(self) -> None:
-        """End the whole tree: first asking, then not."""
+        """End the whole process tree: with SIGTERM first, then with SIGKILL."""
         ...
 
 
@@ -116,52 +117,53 @@ class StartsProcesses(Protocol):
         self, command: str, *, pty: bool = False, cwd: str = ""
     ) -> BackgroundProcess: ...
     async def find(self, handle: str) -> BackgroundProcess | None:
-        """A process started by an earlier life of ours, or None when it is gone."""
+        """A process that an earlier process of ours started, or None when it is gone."""
         ...
 
 
 @runtime_checkable
 class KnowsWorkingDirectory(Protocol):
-    """An environment that can say in which folder its session is now."""
+    """An environment that knows the working directory of its session."""
 
     @property
     def folder(self) -> str: ...
 
 
 class ConfinedEnvironment(Environment, Protocol):
-    """An environment whose commands are held to a profile; its session is that of another."""
+    """An environment whose commands are confined to a profile; it shares the session of another."""
 
     def collect(self) -> list[BlockedAccess]:
-        """What its commands tried beyond the profile since this was last asked."""
+        """What its commands tried beyond the profile since the last call."""
         ...
 
 
 @runtime_checkable
 class ReportsRefusals(Protocol):
-    """A process that can say what the kernel refused it, and what it was judged to do."""
+    """A process that reports what the kernel refused, and what it was expected to do."""
 
     judged: str
 
     def refused(self) -> list[BlockedAccess]:
-        """What was refused since this was last asked."""
+        """What was refused since the last call."""
         ...
 
 
 @runtime_checkable
 class ConfinesCommands(Protocol):
-    """An environment that can hold commands to what they were judged to do."""
+    """An environment that can confine commands to a profile."""
 
     async def kernel_support(self) -> KernelSupport:
-        """What can be enforced here, found out once."""
+        """What can be enforced here, determined once."""
         ...
 
     def confined(self, profile: ConfinementProfile) -> ConfinedEnvironment:
-        """The same place and session. A profile that cannot be applied refuses the command."""
+        """The same environment and session. If the profile cannot be applied, commands are
+        refused."""
         ...
 
 
 class ProcessInfo(Value, kw_only=True, frozen=True):
-    """A background process as it is now."""
+    """A background process and its current state."""
 
     id: str
     command: str
@@ -189,11 +191,11 @@ class BackgroundProcesses(Protocol):
     ) -> ProcessInfo: ...
     def list(self, run: str | None = None) -> Sequence[ProcessInfo]: ...
     async def poll(self, id: str) -> tuple[ProcessInfo, str]:
-        """How it is, and what it printed since the last poll."""
+        """Its state, and what it printed since the last poll."""
         ...
 
     async def log(self, id: str, *, offset: int = 0, limit: int = 200) -> str:
-        """Lines of what is still in its rolling buffer; a negative offset counts from the end."""
+        """Lines of its rolling buffer; a negative offset counts from the end."""
         ...
 
     async def wait(self, id: str, *, timeout: float) -> ProcessInfo: ...
@@ -210,25 +212,29 @@ class ArtifactStore(Protocol):
         ...
 
 
+PublishEvents = Callable[..., Awaitable[Sequence[int]]]
+"""Writes events to the journal and delivers them; returns their numbers."""
+
+
 @dataclass(frozen=True)
 class ToolContext:
-    """What a tool may touch. If it is not here, a tool cannot reach it."""
+    """What a tool may use. A tool can reach nothing else."""
 
     run: str
     environment: Environment
-    publish: Callable[..., Awaitable[Sequence[int]]]
+    publish: PublishEvents
     call: Callable[[ToolCall], Awaitable[ToolResult]]
-    """The same road the model takes: how a tool uses another tool."""
+    """Calls another tool, with the same checks as a call of the model."""
     artifacts: ArtifactStore
     ask: Callable[[str, Sequence[str]], Awaitable[str | None]] | None = None
-    """Puts a question to the person in front of us; None when there is none."""
+    """Asks the person at the terminal a question; None when there is no person."""
     processes: BackgroundProcesses | None = None
-    """Background processes of this house; None where none may be started."""
+    """Background processes; None where none may be started."""
     origin: RunOrigin = "cli"
 
 
 class Tool(Protocol):
-    """Something the model can ask for. `ToolError` is told to the model; other errors are bugs."""
+    """Something the model can call. `ToolError` is reported to the model; other errors are bugs."""
 
     spec: ToolSpec
 
@@ -237,7 +243,7 @@ class Tool(Protocol):
 
 @runtime_checkable
 class ShowsCommand(Protocol):
-    """A tool that is a command in disguise. Raises `ToolError` for arguments that do not fit."""
+    """A tool that runs a command. Raises `ToolError` for arguments that do not fit."""
 
     def command(self, arguments: Mapping[str, Any]) -> str: ...
 
@@ -248,11 +254,11 @@ class JournalRecord(Value, frozen=True):
 
 
 class Journal(Protocol):
-    """The append-only memory of everything that happened.
+    """The append-only record of everything that happened.
 
-    Numbers are given in the order in which `append` is called, and grow across all processes.
-    When `append` returns, the events are kept, whatever happens to this process. Raises
-    `StoreError`, nothing else.
+    Numbers are assigned in the order in which `append` is called, and increase across all
+    processes. When `append` returns, the events are stored, whatever happens to this process.
+    Raises `StoreError`, nothing else.
     """
 
     async def append(self, *events: Event) -> Sequence[int]: ...
@@ -273,8 +279,9 @@ class Journal(Protocol):
         ...
 
 
-@runtime_checkable
-class SearchesText(Protocol):
-    """A journal whose words can be searched."""
-
-    async def search(self, text: str, *, limit: int = 10) -> Sequence[JournalRecord]: ...
+# Earlier names, which plug-ins may still import.
+Artifacts = ArtifactStore
+Process = BackgroundProcess
+ProcessView = ProcessInfo
+Processes = BackgroundProcesses
+Recorded = JournalRecord

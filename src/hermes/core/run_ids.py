@@ -1,4 +1,7 @@
-"""Names for runs and other things: short, sortable by time, safe as a file name."""
+"""Identifiers for runs, and the run that the current code works for.
+
+Identifiers are short, sortable by time and safe as a file name.
+"""
 
 import secrets
 from collections.abc import Iterator

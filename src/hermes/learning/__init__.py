@@ -1,1 +1,1 @@
-"""What Hermes keeps of its work: session memory, recall and the exchange of skills."""
+"""Keeps what Hermes learns: session memory, recall, and publishing of skills."""

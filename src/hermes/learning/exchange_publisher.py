@@ -1,4 +1,4 @@
-"""What the exchange borrows from the policy room: signatures, and the reader of shell."""
+"""Signs and publishes skills of this home for the exchange, and checks the signatures of others."""
 
 import platform
 from collections.abc import Sequence
@@ -51,19 +51,19 @@ class PublisherState(Value, kw_only=True, frozen=True):
     publisher: str = ""
     versions: dict[str, tuple[int, str]] = {}
     given: tuple[str, ...] = ()
-    """Digests of every version that ever left this home."""
+    """Digests of every version that was ever published from this home."""
     rotations: tuple[SignedStatement, ...] = ()
     number: int = 0
-    """Of the list of revocations."""
+    """Serial number of the list of revocations."""
     digests: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     index_number: int = 0
     facts: tuple[str, ...] = ()
-    """Facts that others may have from here."""
+    """Facts that others may import from here."""
 
 
 class HomePublisher:
-    """Kept in a file of the home; a key once given out is never forgotten."""
+    """Stored in a file of the home; a published key is never forgotten."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -85,7 +85,7 @@ class HomePublisher:
         unfinished.replace(self._folder / STATE_FILE)
 
     def name(self, wanted: str = "") -> str:
-        """Of this publisher: chosen once, kept for ever."""
+        """The name of this publisher: chosen once, never changed."""
         own = self.read()
         if wanted and own.publisher and wanted != own.publisher:
             raise SettingsError(f"this home publishes as {own.publisher!r} already")
@@ -101,7 +101,7 @@ class HomePublisher:
         return signer_for(SigningKeyPair(private))
 
     def rotate(self) -> tuple[str, str]:
-        """A new key, introduced by the old one; both in short form."""
+        """Create a new key, signed by the old one; returns both in short form."""
         old, name = self.signer(), self.name()
         count = len(self.read().rotations) + 1
         (self._folder / KEY_FILE).rename(self._folder / f"{KEY_FILE}.{count}")
@@ -114,7 +114,7 @@ class HomePublisher:
         return shorten_key(old.key), shorten_key(new.key)
 
     def revoke(self, *, digests: Sequence[str], keys: Sequence[str], every: bool = False) -> bool:
-        """Put on the list what is ours, or all of it; True when the list has grown."""
+        """Revoke one of our versions, or all of them; True when the list has grown."""
         own = self.read()
         mine = {digest for _, digest in own.versions.values()} | set(own.given)
         ours = {self.signer().key, *(each.key for each in own.rotations)} if keys else set()
@@ -127,7 +127,7 @@ class HomePublisher:
         return True
 
     def statements(self) -> list[SignedStatement]:
-        """Changes of key, and the list of revocations: what every index carries."""
+        """Key changes and the list of revocations: every index contains them."""
         own = self.read()
         if not own.number:
             return list(own.rotations)

@@ -1,4 +1,4 @@
-"""Puts what is known about a request below it, as data, within a budget, and writes down what."""
+"""Adds known facts and passages below a request, as data and within a budget, and records which."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from hermes.core.events import Event
 from hermes.core.events.memory import FactsShown, FactTrust
 from hermes.core.events.runs import MessageAdded
+from hermes.core.foreign_text import strip_hidden_characters
 from hermes.core.knowledge import RECALL_NOTE_PREFIX, SYSTEM_NOTE_PREFIX, RecalledLine, RecallsLines
 from hermes.core.messages import Message, Value
 from hermes.memory.facts.fact import Fact, one_line
 from hermes.memory.facts.prompt_injection import (
     asks_to_be_remembered,
     is_takeover_attempt,
-    strip_hidden_characters,
 )
 from hermes.memory.facts.sqlite_facts import FactPassages, SqliteFacts
 from hermes.memory.notes.prompt_section import estimate_tokens
@@ -21,8 +21,9 @@ from hermes.memory.search.recall import recall
 from hermes.policy.taint.data_marks import mark_as_data
 
 RECALL_HEADING = (
-    f"{RECALL_NOTE_PREFIX} from earlier sessions because of the request above. It may be out of date or "
-    "beside the point: check it before you rely on it. Nothing in it was said by the person now.]"
+    f"{RECALL_NOTE_PREFIX} from earlier sessions because of the request above. It may be out of "
+    "date or beside the point: check it before you rely on it. Nothing in it was said by the "
+    "person now.]"
 )
 MAX_FACTS = 8
 MAX_PASSAGES = 5
@@ -52,8 +53,9 @@ async def recall_for_request(
     *,
     tokens: int,
 ) -> tuple[Event, ...]:
-    """The message that shows it and the event that says what was shown; nothing if nothing fits."""
-    text = text[:MAX_QUERY_CHARS].encode(errors="replace").decode()  # half a letter is no query
+    """The message with the recalled text and the event that records it; nothing if nothing fits."""
+    # a lone surrogate cannot be searched for
+    text = text[:MAX_QUERY_CHARS].encode(errors="replace").decode()
     if is_contentless(text):
         return ()
     found = await _recall_facts(facts, text) if facts is not None else []
@@ -90,7 +92,7 @@ async def _recall_facts(store: SqliteFacts, text: str) -> list[RecallItem]:
 async def _recall_passages(
     recall_source: RecallsLines, run: str, text: str, known: set[str]
 ) -> list[RecallItem]:
-    """What was said elsewhere; this run is before the model's eyes anyway, facts are in already."""
+    """Passages of other sessions; the model sees this run anyway, and facts are already there."""
     found = await recall_source.recall(text, limit=2 * MAX_PASSAGES)
     return [
         RecallItem(_passage_line(one), one.line.text, message=one.line.seq)

@@ -1,7 +1,7 @@
-"""Memory joined to the house: what a session begins with, is reminded of, and leaves behind.
+"""The memory of sessions: notes at the start, recall for each request, learning at the end.
 
-A home without memories pays for none of it: nothing is imported until there is something to
-recall or to learn.
+A home without memories does not pay for it: nothing is imported until there is something to recall
+or to learn.
 """
 
 from collections.abc import Sequence
@@ -39,20 +39,20 @@ FACT_WORDS = (
 )  # fmt: skip
 """Words without which no rule finds anything in what a person says."""
 RECALL_TIMEOUT_S = 5.0
-"""Seconds after which a turn begins without reminders: a store may have to be made anew."""
+"""Seconds after which a turn begins without recalled text: a store may have to be rebuilt."""
 LEARN_TIMEOUT_S = 15.0
 """Seconds that learning by rule may take at the end: it takes milliseconds."""
 
 
 class SessionMemory:
-    """Fulfils `KeepsNotes`. Lives as long as the house; learns from its runs when it closes."""
+    """Fulfils `KeepsNotes`. Lives as long as the application; learns from its runs at the end."""
 
     def __init__(
         self, home: Path, settings: MemorySettings, journal: JournalStore, bus: Bus
     ) -> None:
-        self.past: RecallsLines | None = None
-        """Everything said in all sessions, where somebody keeps an index of it."""
-        self.troubles: list[str] = []
+        self.session_recall: RecallsLines | None = None
+        """Search over all sessions, if an index exists."""
+        self.warnings: list[str] = []
         self._home = home
         self._settings = settings
         self._journal = journal
@@ -61,12 +61,12 @@ class SessionMemory:
         self._runs: dict[str, int] = {}
         self._busy = anyio.Lock()
         self._group: TaskGroup | None = None
-        self._keeper: FactRecorder | None = None
+        self._recorder: FactRecorder | None = None
         self._notes: AgentNotes | None = None
         self._known = False
 
     async def __aenter__(self) -> Self:
-        self.sections()  # so that trouble with a file is told before anybody begins
+        self.sections()  # so that problems with a file are reported before a run begins
         self._group = anyio.create_task_group()
         await self._group.__aenter__()
         return self
@@ -77,31 +77,31 @@ class SessionMemory:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        quiet = kind is None
-        patience = LEARN_TIMEOUT_S + (self._settings.model_seconds if quiet else 0.0)
+        succeeded = kind is None
+        timeout_s = LEARN_TIMEOUT_S + (self._settings.model_seconds if succeeded else 0.0)
         try:
-            with anyio.move_on_after(patience, shield=True):
+            with anyio.move_on_after(timeout_s, shield=True):
                 for run in list(self._runs):
-                    await self._learn(run, with_model=quiet)
+                    await self._learn(run, with_model=succeeded)
         finally:
             if self._group is not None:
-                if not quiet:
+                if not succeeded:
                     self._group.cancel_scope.cancel()
                 await self._group.__aexit__(None, None, None)  # else it would wrap the error
-            if self._keeper is not None:
-                self._keeper.close()
+            if self._recorder is not None:
+                self._recorder.close()
 
     def set_dependencies(self, dependencies: AgentDependencies) -> None:
-        """Whose models and limits learning uses."""
+        """Sets the models and limits that learning uses."""
         self._dependencies = dependencies
 
     def learn_from_run(self, run: str) -> None:
-        """Learn from this run when it ends, and now and then before."""
+        """Learn from this run when it ends, and from time to time before."""
         if self._settings.learn:
             self._runs.setdefault(run, 0)
 
     def sections(self) -> tuple[str, ...]:
-        """The part of a prompt that the two note files make, as they are now."""
+        """The part of the prompt made from the two note files, as they are now."""
         if not self._settings.notes or not any((self._home / name).exists() for name in NOTE_FILES):
             return ()
         from hermes.memory.notes.prompt_section import render_section
@@ -112,8 +112,8 @@ class SessionMemory:
         shown = render_section(
             [(name, note.text, limits[name]) for name, note in found.items()], settings.core_tokens
         )
-        troubles = (note.problem for note in found.values() if note.problem)
-        self.troubles = [*dict.fromkeys((*self.troubles, *troubles, *shown.warnings))]
+        problems = (note.problem for note in found.values() if note.problem)
+        self.warnings = [*dict.fromkeys((*self.warnings, *problems, *shown.warnings))]
         return (shown.text,) if shown.text else ()
 
     async def change(
@@ -122,28 +122,28 @@ class SessionMemory:
         return await self._open_notes().change(run, action, target, content, old_text)
 
     async def recall(self, run: str, text: str) -> tuple[Event, ...]:
-        """What is known about a request, to be shown below it. Trouble here stops no turn."""
+        """What is known about a request, to be shown below it. An error here stops no turn."""
         self._learn_in_background(run)
         if not self._settings.recall or "/" in run:
             return ()
         try:
-            past = self.past if self._settings.recall_sessions else None
-            if not await self._has_facts() and past is None:
+            session_recall = self.session_recall if self._settings.recall_sessions else None
+            if not await self._has_facts() and session_recall is None:
                 return ()
             from hermes.learning.recall_injection import recall_for_request
 
-            facts = self._open_keeper().facts if self._known else None
+            facts = self._open_recorder().facts if self._known else None
             with anyio.move_on_after(RECALL_TIMEOUT_S):
                 return await recall_for_request(
-                    run, text, facts, past, tokens=self._settings.recall_tokens
+                    run, text, facts, session_recall, tokens=self._settings.recall_tokens
                 )
             return ()
-        except StoreError as trouble:
-            self._warn(f"nothing was recalled: {trouble}")
+        except StoreError as error:
+            self._warn(f"nothing was recalled: {error}")
             return ()
 
     async def note(self, run: str, lines: Sequence[str]) -> None:
-        """Facts that checks have established, in the words of whoever gathered them."""
+        """Record facts that checks have established, in the words of their source."""
         from hermes.memory.facts import entities
         from hermes.memory.facts.fact import FactCandidate
         from hermes.memory.facts.statements import statement_key
@@ -158,10 +158,10 @@ class SessionMemory:
                 )
                 for line in lines
             ]
-            await self._open_keeper().record(run, facts)
+            await self._open_recorder().record(run, facts)
 
     def _learn_in_background(self, run: str) -> None:
-        """Every so many turns, learn from what happened so far; nobody waits for it."""
+        """After a number of turns, learn from what happened so far, in the background."""
         if run in self._runs and self._settings.nudge_turns and self._group is not None:
             self._runs[run] += 1
             if self._runs[run] % self._settings.nudge_turns == 0:
@@ -177,49 +177,53 @@ class SessionMemory:
                 records = [recorded async for recorded in self._journal.read(run=run)]
                 if worth_learning(records):
                     await self._learn_from(run, records, with_model=with_model)
-        except StoreError as trouble:  # what happened is in the journal: it can be learned later
-            self._warn(f"nothing was learned from {run}: {trouble}")
+        except StoreError as error:  # the events are in the journal: it can learn later
+            self._warn(f"nothing was learned from {run}: {error}")
 
     async def _learn_from(
         self, run: str, records: Sequence[JournalRecord], *, with_model: bool
     ) -> None:
         from hermes.agent.run_summary import build_summary_event
 
-        told = ""
+        summary_text = ""
         picked: list[FactCandidate] = []
         if with_model and self._settings.learn_with_model:
-            told, picked = await self._ask_model(run, records)
-        keeper = self._open_keeper()
-        await keeper.learn(run, records, picked)
-        for below in await self._journal.runs(parent=run, limit=100):
-            theirs = [recorded async for recorded in self._journal.read(run=below.id)]
-            await keeper.learn(below.id, theirs)
-        summary = build_summary_event(run, records, told)
+            summary_text, picked = await self._ask_model(run, records)
+        recorder = self._open_recorder()
+        await recorder.learn(run, records, picked)
+        for subagent in await self._journal.runs(parent=run, limit=100):
+            subagent_records = [recorded async for recorded in self._journal.read(run=subagent.id)]
+            await recorder.learn(subagent.id, subagent_records)
+        summary = build_summary_event(run, records, summary_text)
         if summary is not None:
             await self._bus.publish(summary)
 
     async def _ask_model(
         self, run: str, records: Sequence[JournalRecord]
     ) -> tuple[str, "list[FactCandidate]"]:
-        """In a model's words, as far as there is one that answers in time."""
+        """Facts in a model's words, if a model answers in time."""
         from hermes.agent.budget import SpendingBudget
         from hermes.agent.history import ConversationHistory
         from hermes.agent.run_summary import pick_facts, summarize_with_model
         from hermes.agent.session import ConversationSession
 
-        told = ""
+        summary_text = ""
         picked: list[FactCandidate] = []
-        means = self._dependencies
-        if means is None or means.summary_model is None:
-            return told, picked
-        ledger = means.ledger or SpendingBudget(self._journal, means.settings.limits)
-        session = ConversationSession(run, means, ConversationHistory(), means.executor, ledger)
+        dependencies = self._dependencies
+        if dependencies is None or dependencies.summary_model is None:
+            return summary_text, picked
+        budget = dependencies.budget or SpendingBudget(self._journal, dependencies.settings.limits)
+        session = ConversationSession(
+            run, dependencies, ConversationHistory(), dependencies.executor, budget
+        )
         with anyio.move_on_after(self._settings.model_seconds):
             with suppress(ModelError, BudgetExceeded):
-                picked = await pick_facts(session, means.summary_model, records)
+                picked = await pick_facts(session, dependencies.summary_model, records)
             with suppress(ModelError, BudgetExceeded):
-                told = await summarize_with_model(session, means.summary_model, records)
-        return told, picked
+                summary_text = await summarize_with_model(
+                    session, dependencies.summary_model, records
+                )
+        return summary_text, picked
 
     async def _has_facts(self) -> bool:
         if not self._known:
@@ -228,12 +232,12 @@ class SessionMemory:
                 break
         return self._known
 
-    def _open_keeper(self) -> "FactRecorder":
-        if self._keeper is None:
+    def _open_recorder(self) -> "FactRecorder":
+        if self._recorder is None:
             from hermes.memory.facts.recorder import FactRecorder
 
-            self._keeper = FactRecorder(self._home / FACTS_FILE, self._journal, self._bus.publish)
-        return self._keeper
+            self._recorder = FactRecorder(self._home / FACTS_FILE, self._journal, self._bus.publish)
+        return self._recorder
 
     def _open_notes(self) -> "AgentNotes":
         if self._notes is None:
@@ -243,17 +247,17 @@ class SessionMemory:
                 "memory": self._settings.memory_chars,
                 "user": self._settings.user_chars,
             }
-            keeper = self._open_keeper()
-            self._notes = AgentNotes(self._home, limits, keeper, self._journal, self._bus.publish)
+            recorder = self._open_recorder()
+            self._notes = AgentNotes(self._home, limits, recorder, self._journal, self._bus.publish)
         return self._notes
 
     def _warn(self, text: str) -> None:
-        if text not in self.troubles:
-            self.troubles.append(text)
+        if text not in self.warnings:
+            self.warnings.append(text)
 
 
 def worth_learning(records: Sequence[JournalRecord]) -> bool:
-    """Something was done or said since it was last summed up that rules may find a fact in."""
+    """Whether anything since the last summary may contain a fact that rules can find."""
     upto = max((r.event.upto for r in records if isinstance(r.event, RunSummarised)), default=0)
     new = [recorded.event for recorded in records if recorded.seq > upto]
     if not any(isinstance(event, TurnStarted | MessageAdded | ToolFinished) for event in new):

@@ -1,6 +1,6 @@
-"""Puts an answer of the Anthropic dialect together from its events.
+"""The Anthropic dialect: builds requests, and assembles answers from events.
 
-Thinking comes signed and must go back unchanged, so its blocks are kept as they came.
+Thinking is signed and must be sent back unchanged, so its blocks are kept as they came.
 """
 
 import re
@@ -137,22 +137,22 @@ class AnthropicReplyParser:
         field = _DELTA_FIELDS.get(str(delta.get("type")))
         if field is None or index not in self._blocks:
             return None
-        piece = str(delta.get(field) or "")
-        self._grown[index, field].append(piece)
+        text = str(delta.get(field) or "")
+        self._grown[index, field].append(text)
         if field == "text":
-            return CompletionDelta(text=piece)
-        return CompletionDelta(reasoning=piece) if field == "thinking" else None
+            return CompletionDelta(text=text)
+        return CompletionDelta(reasoning=text) if field == "thinking" else None
 
     def _whole_blocks(self) -> list[dict[str, Any]]:
         blocks = {index: dict(block) for index, block in self._blocks.items()}
-        for (index, field), pieces in self._grown.items():
-            blocks[index][field] = (blocks[index].get(field) or "") + "".join(pieces)
+        for (index, field), parts in self._grown.items():
+            blocks[index][field] = (blocks[index].get(field) or "") + "".join(parts)
         return [blocks[index] for index in sorted(blocks)]
 
     def _kept(
         self, blocks: list[dict[str, Any]], calls: tuple[ToolCall, ...]
     ) -> tuple[dict[str, Any], ...]:
-        """The signed thoughts; the whole answer when other blocks stand between them."""
+        """The signed thinking blocks; the whole answer when other blocks are between them."""
         thoughts = [block for block in blocks if block.get("type") in THINKING_BLOCK_TYPES]
         if not thoughts:
             return ()
@@ -196,14 +196,14 @@ def _block_delta(block: dict[str, Any]) -> CompletionDelta | None:
 
 def _parse_tool_use(block: dict[str, Any]) -> ToolCall:
     id, name = str(block.get("id") or ""), str(block.get("name") or "")
-    given = block.get("input")
-    if "partial_json" in block or not isinstance(given, dict):
+    arguments = block.get("input")
+    if "partial_json" in block or not isinstance(arguments, dict):
         return parse_tool_call(id, name, str(block.get("partial_json") or ""))
-    return ToolCall(id, name, given)
+    return ToolCall(id, name, arguments)
 
 
 def _as_provider_block(block: dict[str, Any], calls: Any) -> dict[str, Any]:
-    """A block as the provider wants it back."""
+    """A block as the provider expects it back."""
     if _is_block_type(block, "tool_use"):
         call = next(calls)
         return {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
@@ -212,7 +212,7 @@ def _as_provider_block(block: dict[str, Any], calls: Any) -> dict[str, Any]:
 
 API_VERSION = "2023-06-01"
 DEFAULT_MAX_OUTPUT_TOKENS = 32_000
-"""Tokens of an answer unless set: the dialect wants a limit, most models allow far more."""
+"""Tokens of an answer unless set: the dialect requires a limit, most models allow far more."""
 THINKING_BUDGET_TOKENS = {"low": 2_048, "medium": 8_192, "high": 16_384}
 CACHE_CONTROL = {"type": "ephemeral"}
 ANY_OBJECT_SCHEMA = {"type": "object"}
@@ -266,7 +266,7 @@ class AnthropicDialect:
         return AnthropicReplyParser(self._target, self._endpoint, messages)
 
     def _turns(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
-        """User and assistant by turns: all results of one turn go into one user message."""
+        """User and assistant alternate: all results of one turn go into one user message."""
         turns: list[dict[str, Any]] = []
         for message in messages:
             role = "assistant" if message.role == "assistant" else "user"
@@ -289,16 +289,18 @@ class AnthropicDialect:
             return [_text_block(message.text)] if message.text.strip() else []
         kept = provider_blocks(message, self._target.reference)
         if any(block.get("type") not in THINKING_BLOCK_TYPES for block in kept):
-            return kept  # thoughts between other blocks: the order is part of the signature
+            return kept  # thinking between other blocks: the order is part of the signature
         spoken = [_text_block(message.text)] if message.text.strip() else []
         return [*kept, *spoken, *map(_tool_use_block, message.calls)]
 
 
 def _request_options(target: ModelTarget, settings: ModelSettings) -> dict[str, Any]:
-    longest = min(target.card.max_output or DEFAULT_MAX_OUTPUT_TOKENS, DEFAULT_MAX_OUTPUT_TOKENS)
+    default_limit = min(
+        target.card.max_output or DEFAULT_MAX_OUTPUT_TOKENS, DEFAULT_MAX_OUTPUT_TOKENS
+    )
     body: dict[str, Any] = {
         "model": target.model,
-        "max_tokens": settings.max_output_tokens or longest,
+        "max_tokens": settings.max_output_tokens or default_limit,
         **target.provider.extra,
     }
     if settings.temperature is not None:
@@ -347,7 +349,7 @@ def _valid_call_id(id: str) -> str:
 
 
 def _mark_cacheable(blocks: list[ContentBlock]) -> None:
-    """The provider may cache all up to and with the last of these."""
+    """The provider may cache everything up to the last of these."""
     markable = [
         n for n, block in enumerate(blocks) if block.get("type") not in THINKING_BLOCK_TYPES
     ]

@@ -1,7 +1,7 @@
-"""What is known about providers and models: data to look up, never code to change.
+"""The catalog of providers and models, and how references such as `provider:model` are resolved.
 
-Whatever is not in `catalogue.json` still works: an unknown model gets the window of its provider
-and no price. No price is None, never 0, so that nobody takes an unknown cost for a free model.
+A model that is not in `catalogue.json` still works: it gets the window of its provider and no
+price. No price is None, never 0, so that an unknown cost is not taken for a free model.
 """
 
 import difflib
@@ -51,18 +51,18 @@ class ModelCard(Value, frozen=True, kw_only=True):
     thinking: Literal["", "adaptive", "budget"] = ""
     """How an Anthropic model is asked to think."""
     cache_control: bool = False
-    """True when an OpenAI-speaking router caches prompts of this model only if asked to."""
+    """True when an OpenAI-speaking router caches prompts of this model only on request."""
 
 
 class ModelProvider(Value, frozen=True, kw_only=True):
-    """Somebody who serves models."""
+    """A service that offers models."""
 
     name: str = ""
     title: str = ""
     dialect: str = "openai"
     base_url: str = ""
     key_variable: str = ""
-    """Empty when it wants no key."""
+    """Empty when it needs no key."""
     window: int = 32_768
     headers: dict[str, str] = {}
     extra: dict[str, Any] = {}
@@ -71,9 +71,9 @@ class ModelProvider(Value, frozen=True, kw_only=True):
     reasoning_content: bool = True
     """False when it refuses messages that carry `reasoning_content`."""
     reasoning_details: bool = False
-    """True when it hands out `reasoning_details` and wants them back (OpenRouter)."""
+    """True when it returns `reasoning_details` and expects them back (OpenRouter)."""
     hint: str = ""
-    """What to look at when nobody answers there."""
+    """What to check when it cannot be reached."""
     models: dict[str, ModelCard] = {}
 
 
@@ -96,14 +96,14 @@ def model_references() -> list[str]:
 
 
 def find_model_card(reference: str) -> ModelCard | None:
-    """What is known about `provider:model`; None for a model outside the catalogue."""
+    """What is known about `provider:model`; None for a model outside the catalog."""
     name, _, model = reference.partition(":")
     provider = model_catalog().providers.get(name)
     return provider.models.get(model) if provider else None
 
 
 def usage_cost(reference: str, usage: Usage) -> float | None:
-    """US dollars for that much of that model, or None when its price is unknown."""
+    """US dollars for this usage of the model, or None when its price is unknown."""
     found = find_model_card(reference)
     return found.price.cost(usage) if found and found.price else None
 
@@ -118,12 +118,12 @@ ModelRole = Literal["default", "cheap", "strong", "summary"]
 
 
 class ModelTarget(Value, frozen=True, kw_only=True):
-    """A model and the provider to ask for it."""
+    """A model and the provider that offers it."""
 
     reference: str
     """`provider:model`: its name everywhere else."""
     model: str
-    """As the provider calls it."""
+    """The provider's name for it."""
     provider: ModelProvider
     card: ModelCard
 
@@ -133,12 +133,12 @@ class ModelTarget(Value, frozen=True, kw_only=True):
 
 
 def reference_for_role(role: ModelRole, settings: ModelSettings) -> str:
-    """The reference that was set for a role; the default's where none was."""
+    """The reference that was set for a role; the default where none was."""
     return getattr(settings, role) or settings.default
 
 
 def resolve_reference(reference: str, settings: ModelSettings) -> ModelTarget:
-    """Raises `SettingsError` with the nearest name when nobody can be meant."""
+    """Raises `SettingsError` with the closest name when there is no match."""
     reference = reference.strip() or settings.default
     reference = model_catalog().aliases.get(reference, reference)
     name, colon, model = reference.partition(":")

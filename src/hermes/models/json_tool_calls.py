@@ -1,7 +1,7 @@
-"""Tool calls for models that have none: one JSON object a reply, held to a schema while written.
+"""Tool calls for models without them: one JSON object per reply, constrained by a schema.
 
-Small models do not call tools dependably, but a grammar leaves them no choice. A reply is either
-`{"tool": name, "arguments": {...}}` or `{"answer": text}`.
+Small models do not call tools dependably, but a grammar forces them to. A reply is either `{"tool":
+name, "arguments": {...}}` or `{"answer": text}`.
 """
 
 import json
@@ -17,7 +17,7 @@ _ANSWER_START = re.compile(r'\{\s*"answer"\s*:\s*"')
 
 
 def reply_schema(tools: Sequence[ToolSpec]) -> dict[str, Any]:
-    """What a reply may look like."""
+    """The schema of a reply."""
     choices: list[dict[str, Any]] = [
         _object_schema(tool={"const": tool.name}, arguments=tool.parameters) for tool in tools
     ]
@@ -88,7 +88,7 @@ def parse_reply(text: str, *, call_id: str, cut: bool) -> Message:
 
 
 def visible_answer(text: str) -> str:
-    """As much of a growing answer as can be read already; nothing while it is a call."""
+    """The readable part of an incomplete answer; empty while it is a call."""
     opening = _ANSWER_START.match(text)
     if opening is None:
         return ""

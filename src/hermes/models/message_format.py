@@ -1,4 +1,7 @@
-"""JSON in and out, forgiving where the other side's bytes are broken and ours would be."""
+"""What the dialects share: JSON, tool calls, pairing of calls and results, token estimates.
+
+Reading tolerates broken bytes of the other side, writing never sends broken ones.
+"""
 
 import json
 import secrets
@@ -18,7 +21,7 @@ _JSON_ENCODER = msgspec.json.Encoder()
 def encode_json(body: dict[str, Any]) -> bytes:
     try:
         return _JSON_ENCODER.encode(body)
-    except UnicodeEncodeError:  # half a surrogate pair, from some program's broken output
+    except UnicodeEncodeError:  # half a surrogate pair, from the broken output of a program
         return _JSON_ENCODER.encode(_replace_surrogates(body))
 
 
@@ -57,7 +60,8 @@ _JSON_DECODER = msgspec.json.Decoder()
 
 
 def parse_tool_call(id: str, name: str, arguments: str) -> ToolCall:
-    """Arguments that are no JSON object become `malformed`: the executor tells the model."""
+    """Arguments that are no JSON object become `malformed`: the executor reports that to the
+    model."""
     parsed = parse_arguments(arguments)
     if parsed is None:
         return ToolCall(id, name, {}, malformed=arguments)
@@ -116,7 +120,8 @@ def _missing_result(call_id: str) -> Message:
 
 
 def origin_block(reference: str) -> dict[str, str]:
-    """Stands before the blocks kept in `Message.wire`: only who made them may have them back."""
+    """Put before the blocks kept in `Message.wire`: only the model that made them gets them
+    back."""
     return {"from": reference}
 
 

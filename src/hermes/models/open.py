@@ -1,4 +1,4 @@
-"""What models keep open between calls: one thing per key, shared, and closed with the house."""
+"""Opens models by reference, keeps their shared connections, and checks whether a model answers."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -25,21 +25,21 @@ T = TypeVar("T", bound=Closable)
 
 
 class ModelConnections:
-    """Opened lazily: a house that never asks a model over the wire never loads the wire."""
+    """Opened lazily: without a remote model, the HTTP client is never loaded."""
 
     def __init__(self) -> None:
         self._open: dict[str, Closable] = {}
 
     def share(self, key: str, make: Callable[[], T]) -> T:
-        """The thing kept under `key`, made at the first request for it."""
+        """The object kept under `key`, made at the first request for it."""
         if key not in self._open:
             self._open[key] = make()
         return cast(T, self._open[key])
 
     async def aclose(self) -> None:
         while self._open:
-            _, thing = self._open.popitem()
-            await thing.aclose()
+            _, connection = self._open.popitem()
+            await connection.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -55,12 +55,16 @@ class ModelConnections:
 
 @dataclass(frozen=True)
 class ModelContext:
-    """All that a dialect may know."""
+    """Everything that a dialect may know."""
 
     target: ModelTarget
     settings: ModelSettings
     connections: ModelConnections
     key: str = field(default="", repr=False)
+
+
+Opening = ModelContext
+"""The earlier name, which plug-ins may still import."""
 
 
 def open_model(
@@ -69,9 +73,8 @@ def open_model(
     secrets: Mapping[str, str],
     connections: ModelConnections,
 ) -> Model:
-    """The model behind `reference`. Raises `SettingsError`; a missing key is told at the first
-    call, so that a chain can go on to its next model.
-    """
+    """The model behind `reference`. Raises `SettingsError`; a missing key is reported at the
+    first call, so that a chain can continue with its next model."""
     target = resolve_reference(reference, settings)
     key = secrets.get(target.provider.key_variable, "") if target.provider.key_variable else ""
     dialect = load_plugin("models", target.provider.dialect)
@@ -102,7 +105,7 @@ async def check_model(
     *,
     key: str = "",
 ) -> ModelCheckResult:
-    """Raises `ModelError` or `SettingsError`. `key` is tried in place of the one that is kept."""
+    """Raises `ModelError` or `SettingsError`. `key` is tried in place of the stored one."""
     settings = msgspec.structs.replace(settings, max_output_tokens=MAX_ANSWER_TOKENS)
     target = resolve_reference(reference or settings.default, settings)
     if key and target.provider.key_variable:

@@ -1,7 +1,7 @@
-"""Puts an answer of the OpenAI dialect together from its pieces.
+"""The OpenAI dialect: builds requests, and assembles answers from chunks.
 
-Servers differ in what they leave out: indexes, ids, the last `[DONE]`, usage. What can be known
-anyway is filled in; an answer that was cut off is told apart from one that is whole.
+Servers differ in what they leave out: indexes, ids, the last `[DONE]`, usage. What can be inferred
+is filled in; an answer that was cut off is recognized.
 """
 
 from collections.abc import Sequence
@@ -83,16 +83,16 @@ class _CompletionChunk(msgspec.Struct):
 
 
 class _PartialToolCall:
-    """A call of which pieces are still coming."""
+    """A call of which parts are still missing."""
 
     def __init__(self, id: str) -> None:
         self.id = id
         self.name = ""
-        self.pieces: list[str] = []
+        self.parts: list[str] = []
 
     @property
     def arguments(self) -> str:
-        return "".join(self.pieces)
+        return "".join(self.parts)
 
 
 _CHUNK_DECODER = msgspec.json.Decoder(_CompletionChunk)
@@ -171,35 +171,35 @@ class OpenAIReplyParser:
             self._reasoning.append(reasoning)
         for detail in words.reasoning_details or ():
             self._add_detail(detail)
-        begun = [name for piece in words.tool_calls or () if (name := self._add_call(piece))]
+        begun = [name for delta in words.tool_calls or () if (name := self._add_call(delta))]
         if text or reasoning or begun:
             return CompletionDelta(text=text, reasoning=reasoning, tool=begun[0] if begun else "")
         return None
 
-    def _add_call(self, piece: _ToolCallDelta) -> str:
-        """The tool's name when this piece began a call."""
-        function = piece.function or _FunctionDelta()
-        call = self._call_for(piece, function)
+    def _add_call(self, delta: _ToolCallDelta) -> str:
+        """The tool's name when this delta began a call."""
+        function = delta.function or _FunctionDelta()
+        call = self._call_for(delta, function)
         begun = function.name if function.name and not call.name else ""
         call.name = call.name or begun
         if isinstance(function.arguments, dict):
-            call.pieces.append(encode_json(function.arguments).decode())
+            call.parts.append(encode_json(function.arguments).decode())
         elif function.arguments:
-            call.pieces.append(function.arguments)
+            call.parts.append(function.arguments)
         return begun
 
-    def _call_for(self, piece: _ToolCallDelta, function: _FunctionDelta) -> _PartialToolCall:
-        id = "" if piece.id is None else str(piece.id)
+    def _call_for(self, delta: _ToolCallDelta, function: _FunctionDelta) -> _PartialToolCall:
+        id = "" if delta.id is None else str(delta.id)
         last = self._calls[-1] if self._calls else None
-        known = last if piece.index is None else self._by_index.get(piece.index)
+        known = last if delta.index is None else self._by_index.get(delta.index)
         # A new id together with a name begins a call even where the index says otherwise: some
         # servers number every call 0.
         begins = bool(function.name) and known is not None and id != known.id
         if known is None or begins:
             known = _PartialToolCall(id)
             self._calls.append(known)
-            if piece.index is not None:
-                self._by_index[piece.index] = known
+            if delta.index is not None:
+                self._by_index[delta.index] = known
         known.id = known.id or id
         return known
 
@@ -217,7 +217,7 @@ class OpenAIReplyParser:
 
     def _usage(self, message: Message) -> Usage:
         spent, price = self._spent, self._target.card.price
-        if spent is None:  # rough figures, so that a budget still bites
+        if spent is None:  # rough figures, so that a budget still works
             usage = Usage(estimate_tokens(self._messages, self._tools), message_tokens(message))
         else:
             details = spent.prompt_tokens_details or _CachedTokens()
@@ -324,7 +324,7 @@ def _tool_definition(tool: ToolSpec) -> dict[str, Any]:
 
 
 def _tool_call_payload(call: ToolCall) -> dict[str, Any]:
-    # A malformed call goes back empty: servers that parse the arguments again would choke on the
+    # A malformed call is sent back empty: servers that parse the arguments again would fail on the
     # raw text, and the tool's answer quotes it.
     arguments = encode_json(call.arguments).decode()
     return {

@@ -1,4 +1,4 @@
-"""How long a provider asks us to wait, in the many ways it may say so."""
+"""Turns error responses of providers into our errors, with the delay that a provider asks for."""
 
 import re
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _RESET_HEADERS = ("x-ratelimit-reset", "x-ratelimit-reset-requests", "x-ratelimi
 
 
 def requested_retry_delay(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Seconds, or None when the answer does not say. Header names are lower case."""
+    """Seconds, or None when the response has no delay. Header names are lower case."""
     now = now or datetime.now(UTC)
     if (milliseconds := _parse_number(headers.get("retry-after-ms", ""))) is not None:
         return milliseconds / 1000
@@ -96,7 +96,7 @@ _SECRET = re.compile(r"\b(sk-|key-|Bearer\s+)[A-Za-z0-9_\-.]{8,}")
 
 
 class ProviderEndpoint(Value, frozen=True, kw_only=True):
-    """Whom we speak to, as far as an error message needs to know."""
+    """The provider and address that an error message names."""
 
     title: str
     reference: str = ""
@@ -114,7 +114,7 @@ class ProviderEndpoint(Value, frozen=True, kw_only=True):
 def error_from_response(
     endpoint: ProviderEndpoint, status: int, headers: Mapping[str, str], body: bytes
 ) -> ModelError:
-    """The error behind an HTTP status that is not a success."""
+    """The error for an HTTP status that is not a success."""
     kind, detail = _read_error_body(body)
     what = f"{endpoint.title} answered {status}" + (
         f": {endpoint.redact(detail)}" if detail else ""
@@ -125,11 +125,12 @@ def error_from_response(
 
 
 def error_from_payload(endpoint: ProviderEndpoint, error: Any) -> ModelError:
-    """The error that came inside an answer which had begun with a success."""
+    """The error inside an answer that had begun with a success."""
     kind, detail = _describe_error(error)
     code = error.get("code") if isinstance(error, dict) else None
     status = code if isinstance(code, int) and 400 <= code < 600 else 500
-    what = f"{endpoint.title} broke off with an error: {endpoint.redact(detail or kind or 'no reason given')}"
+    reason = endpoint.redact(detail or kind or "no reason given")
+    what = f"{endpoint.title} broke off with an error: {reason}"
     return _build_error(
         _error_type(status, f"{kind} {detail}"), endpoint, what, _retry_delay_in(error)
     )
@@ -197,7 +198,8 @@ def _advice(endpoint: ProviderEndpoint, what: str) -> str:
         known = model_references()
         guess = "" if endpoint.reference in known else closest_name(endpoint.reference, known)
         meant = f" Did you mean {guess}?" if guess else ""
-        return f". Is the model's name right ({endpoint.reference}), and the address {endpoint.url}?{meant}"
+        name, url = endpoint.reference, endpoint.url
+        return f". Is the model's name right ({name}), and the address {url}?{meant}"
     if re.search(r"answered 3\d\d", what):
         return (
             f". {endpoint.url} points elsewhere: set the base_url of the provider to where it went."
@@ -226,7 +228,7 @@ def _describe_error(error: Any) -> tuple[str, str]:
     text = str(error.get("message") or "")
     metadata = error.get("metadata")
     if isinstance(metadata, dict) and isinstance(raw := metadata.get("raw"), str):
-        text = f"{text} ({raw})"  # OpenRouter keeps the words of the one behind it here
+        text = f"{text} ({raw})"  # OpenRouter puts the text of the provider behind it here
     return kind, text[:500]
 
 

@@ -1,8 +1,7 @@
-"""Reads server-sent events as providers really send them.
+"""Talks to a model over HTTP: server-sent events, timeouts, and the two dialects.
 
-Lines may end in LF, CRLF or CR and may be cut anywhere, also within a character; comments and
-pings keep the connection warm and say nothing. Only the data is of interest: both dialects write
-into it what kind of event it is.
+Lines may end in LF, CRLF or CR and may be cut anywhere, also within a character; comments and pings
+only keep the connection open. Only the data matters: both dialects write the kind of event into it.
 """
 
 import re
@@ -40,7 +39,7 @@ MAX_EVENT_BYTES = 4 * 1024 * 1024
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
 """Bytes of an answer that is not streamed."""
 MAX_STREAM_BYTES = 256 * 1024 * 1024
-"""Bytes of a whole stream, of which the words are a fiftieth."""
+"""Bytes of a whole stream, of which the text is a fiftieth."""
 
 
 class AnswerParser:
@@ -48,58 +47,58 @@ class AnswerParser:
 
     def __init__(self) -> None:
         self._events: SseParser | None = None
-        self._whole = bytearray()
+        self._body = bytearray()
         self._size = 0
 
-    def feed(self, piece: bytes) -> list[bytes]:
-        if self._events is None and not self._whole:
-            start = piece.lstrip()[:1]
+    def feed(self, chunk: bytes) -> list[bytes]:
+        if self._events is None and not self._body:
+            start = chunk.lstrip()[:1]
             if start and start not in b"{[<":
                 self._events = SseParser()
-        self._size += len(piece)
+        self._size += len(chunk)
         limit = MAX_ANSWER_BYTES if self._events is None else MAX_STREAM_BYTES
         if self._size > limit:
             raise MalformedReply(f"the answer has more than {limit:,} bytes")
         if self._events is not None:
-            return self._events.feed(piece)
-        self._whole += piece
+            return self._events.feed(chunk)
+        self._body += chunk
         return []
 
     def flush(self) -> list[bytes]:
         """What the end of the answer completed; an empty answer is one empty text."""
-        return [bytes(self._whole)] if self._events is None else self._events.flush()
+        return [bytes(self._body)] if self._events is None else self._events.flush()
 
 
 class SseParser:
     def __init__(self) -> None:
         self._size = 0
-        self._pieces: list[bytes] = []
+        self._chunks: list[bytes] = []
         self._data: list[bytes] = []
         self._held = 0
         self._ping = False
 
-    def feed(self, piece: bytes) -> list[bytes]:
-        """The data of each event that this piece completed."""
-        self._size += len(piece)
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The data of each event that this chunk completed."""
+        self._size += len(chunk)
         if self._size > MAX_EVENT_BYTES:
             raise MalformedReply(f"the answer has an event of more than {MAX_EVENT_BYTES:,} bytes")
-        self._pieces.append(piece)
-        if b"\n" not in piece and b"\r" not in piece:
+        self._chunks.append(chunk)
+        if b"\n" not in chunk and b"\r" not in chunk:
             return []
-        text = b"".join(self._pieces)
+        text = b"".join(self._chunks)
         held = b"\r" if text.endswith(b"\r") else b""  # its LF may still be on the way
         if b"\r" in text:
             text = text.removesuffix(held).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        *whole, rest = text.split(b"\n")
-        self._pieces = [rest + held]
-        events = [event for line in whole if (event := self._parse_line(line)) is not None]
-        self._size = len(self._pieces[0]) + self._held
+        *lines, rest = text.split(b"\n")
+        self._chunks = [rest + held]
+        events = [event for line in lines if (event := self._parse_line(line)) is not None]
+        self._size = len(self._chunks[0]) + self._held
         return events
 
     def flush(self) -> list[bytes]:
         """What the end of the stream left unfinished: some servers omit the last empty line."""
-        last = b"".join(self._pieces).rstrip(b"\r")
-        self._pieces = []
+        last = b"".join(self._chunks).rstrip(b"\r")
+        self._chunks = []
         ends = [self._parse_line(last) if last else None, self._parse_line(b"")]
         return [event for event in ends if event is not None]
 
@@ -121,13 +120,13 @@ CONNECT_TIMEOUT_S = 10.0
 STREAM_END_GRACE_S = 2.0
 """Seconds for the end of a stream whose answer is already whole."""
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
-"""Never reached through a proxy, whatever the environment says of one."""
+"""Never reached through a proxy, whatever the environment says."""
 KEEP_ALIVE_S = 120.0
 """Seconds an idle connection is kept: a tool may run that long between two calls."""
 
 
 class ModelHttpClient:
-    """The road to one model."""
+    """The HTTP client of one model."""
 
     def __init__(self, context: ModelContext, path: str, headers: dict[str, str]) -> None:
         provider = context.target.provider
@@ -150,28 +149,27 @@ class ModelHttpClient:
         """The whole answer to a request that is not streamed."""
         until = anyio.current_time() + self._first
         response = await self._send(body)
-        pieces, size = [], 0
+        chunks, size = [], 0
         async with aclosing(self._chunks(response, lambda: until)) as read:
-            async for piece in read:
-                size += len(piece)
+            async for chunk in read:
+                size += len(chunk)
                 if size > MAX_ANSWER_BYTES:
                     raise malformed_reply(self.peer, f"sent more than {MAX_ANSWER_BYTES:,} bytes")
-                pieces.append(piece)
-        return self._check_whole_answer(b"".join(pieces))
+                chunks.append(chunk)
+        return self._check_complete(b"".join(chunks))
 
     async def stream_events(
         self, body: dict[str, Any], settled: Callable[[], bool]
     ) -> AsyncGenerator[bytes, None]:
-        """The data of each event. Once the answer is `settled`, a stream that ends badly is fine:
-        nothing of value can be lost any more. A server that does not stream is understood too.
-        """
+        """The data of each event. Once the answer is `settled`, an abrupt end of the stream is
+        accepted: nothing is missing. A server that does not stream works as well."""
         clock, parser = _ReadDeadline(self._first, self._gap, settled), AnswerParser()
         response = await self._send(body)
         try:
             async with aclosing(self._chunks(response, clock.deadline)) as read:
-                async for piece in read:
-                    clock.piece()
-                    for data in parser.feed(piece):
+                async for chunk in read:
+                    clock.chunk()
+                    for data in parser.feed(chunk):
                         if not clock.over:
                             clock.event(last=data == b"[DONE]")
                             yield data
@@ -179,7 +177,7 @@ class ModelHttpClient:
             if not settled() and not clock.over:
                 raise
         for data in parser.flush() if not clock.over else ():
-            yield self._check_whole_answer(data)
+            yield self._check_complete(data)
 
     async def _send(self, body: dict[str, Any]) -> httpx2.Response:
         if self._needs_key and not self._key:
@@ -203,12 +201,12 @@ class ModelHttpClient:
         try:
             until = anyio.current_time() + STREAM_END_GRACE_S
             async with aclosing(self._chunks(response, lambda: until)) as read:
-                async for piece in read:
-                    body += piece
+                async for chunk in read:
+                    body += chunk
                     if len(body) > 65_536:
                         break
         except ModelError:
-            pass  # the status says enough
+            pass  # the status is enough
         headers = {name.lower(): value for name, value in response.headers.items()}
         return error_from_response(self.peer, response.status_code, headers, body)
 
@@ -216,21 +214,21 @@ class ModelHttpClient:
         self, response: httpx2.Response, deadline: Callable[[], float]
     ) -> AsyncGenerator[bytes, None]:
         try:
-            async with aclosing(response.aiter_bytes()) as pieces:
+            async with aclosing(response.aiter_bytes()) as chunks:
                 while True:
                     with anyio.CancelScope(deadline=deadline()) as scope:
-                        piece = await anext(pieces, None)
+                        chunk = await anext(chunks, None)
                     if scope.cancelled_caught:
                         raise self._timeout_error(begun=True)
-                    if piece is None:
+                    if chunk is None:
                         return
-                    yield piece
+                    yield chunk
         except httpx2.HTTPError as error:
             raise self._connection_error(error, begun=True) from error
         finally:
             await response.aclose()
 
-    def _check_whole_answer(self, body: bytes) -> bytes:
+    def _check_complete(self, body: bytes) -> bytes:
         start = body.lstrip()[:1]
         if start == b"<":
             raise malformed_reply(self.peer, "sent a web page instead of an answer", body)
@@ -261,7 +259,7 @@ class ModelHttpClient:
 
 
 class _ReadDeadline:
-    """Until when to wait for the next piece. Time that a slow reader takes is not waiting."""
+    """The deadline for the next chunk. Time that a slow reader takes does not count."""
 
     def __init__(self, first: float, gap: float, settled: Callable[[], bool]) -> None:
         self._first, self._gap, self._settled = first, gap, settled
@@ -275,10 +273,10 @@ class _ReadDeadline:
             self._since = anyio.current_time()
         if self.over or self._settled():
             return self._since + STREAM_END_GRACE_S - self._waited
-        whole = self._first - self._waited
-        return self._since + (whole if self._silent else min(self._gap, whole))
+        remaining = self._first - self._waited
+        return self._since + (remaining if self._silent else min(self._gap, remaining))
 
-    def piece(self) -> None:
+    def chunk(self) -> None:
         if not self._silent:
             self._waited += anyio.current_time() - self._since
 
@@ -287,7 +285,7 @@ class _ReadDeadline:
 
 
 def _build_client(base: str) -> httpx2.AsyncClient:
-    # Loading the certificates costs more than several calls; a plain address needs none of them.
+    # Loading the certificates takes longer than several calls; a plain HTTP address needs none.
     tls = _ssl_context() if base.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         return httpx2.AsyncClient(
@@ -319,14 +317,15 @@ def _provider_endpoint(context: ModelContext, base: str) -> ProviderEndpoint:
 
 
 class ReplyParser(Protocol):
-    """An answer while it comes in."""
+    """An answer while it is received."""
 
     def feed(self, data: bytes) -> CompletionDelta | None:
-        """Take the next event, or a whole answer. `ValueError`: not what the dialect promises."""
+        """Process the next event, or a whole answer. `ValueError`: not what the dialect
+        promises."""
         ...
 
     def settled(self) -> bool:
-        """True once the model has said all it will say."""
+        """True once the answer of the model is complete."""
         ...
 
     def completion(self) -> Completion:
@@ -335,7 +334,7 @@ class ReplyParser(Protocol):
 
 
 class ModelDialect(Protocol):
-    """How to ask, and how to understand the answer."""
+    """How to build a request, and how to read the answer."""
 
     def request(
         self, messages: Sequence[Message], tools: Sequence[ToolSpec], *, stream: bool

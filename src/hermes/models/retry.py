@@ -1,11 +1,11 @@
-"""A model that does not give up at once: tries again by kind of failure, then asks the next one.
+"""A model that retries depending on the kind of failure, and then asks the next model.
 
-Rate limited: waits as long as it was told to, if that is bearable. Overloaded, unreachable, timed
-out: waits longer each time. Malformed: asks again, twice at most. Anything permanent goes to the
-next model, except that a conversation which is too long is only worth trying where more fits;
+Rate limited: waits as long as the provider asked for, up to a limit. Overloaded, unreachable, timed
+out: waits longer each time. Malformed: asks again, twice at most. Any permanent error goes to the
+next model, except that a conversation which is too long only goes to a model with a larger window;
 otherwise it is raised, so that the agent compresses.
 
-When a stream breaks after it has shown text, the answer starts anew: the failure is reported
+When a stream breaks after it has shown text, the answer starts again: the failure is reported
 first, so that a reader who shows text live knows that what follows replaces it.
 """
 
@@ -33,10 +33,10 @@ from hermes.models.open import ModelConnections, open_model
 from hermes.models.settings import ModelSettings
 
 FailureCallback = Callable[[str, ModelError, str, float], Awaitable[None]]
-"""Told of each failed attempt: the model, the error, who is next ("" for nobody), the wait."""
+"""Called for each failed attempt: the model, the error, the next model ("" for none), the pause."""
 
 MAX_SLOW_RETRIES = 2
-"""Tries again after an answer that was broken or did not come: each may have taken minutes."""
+"""Retries after an answer that was broken or did not come: each may have taken minutes."""
 FIRST_RETRY_PAUSE_S = 0.5
 RATE_LIMIT_PAUSE_S = 2.0
 MAX_RETRY_PAUSE_S = 30.0
@@ -44,7 +44,7 @@ MAX_RETRY_PAUSE_S = 30.0
 
 @dataclass(frozen=True)
 class RetryState:
-    """Whom to ask now, after which wait, and how often it has failed already."""
+    """Which model to ask now, after which pause, and how often it has failed already."""
 
     model_index: int = 0
     failures: int = 0
@@ -91,15 +91,15 @@ class ResilientModel:
             try:
                 async with aclosing(
                     stream_answer(self._chain[step.model_index], messages, tools)
-                ) as pieces:
-                    async for piece in pieces:
-                        yield piece
+                ) as items:
+                    async for item in items:
+                        yield item
                 return
             except ModelError as error:
                 step = await self._recover(step, error)
 
     async def _recover(self, step: RetryState, error: ModelError) -> RetryState:
-        """What to do next. Raises the error when there is nothing left to do."""
+        """The next state. Raises the error when there is nothing left to try."""
         failed = self._chain[step.model_index].name
         following = self._next_state(step, error)
         if self._on_failure is not None:
@@ -115,10 +115,10 @@ class ResilientModel:
         wait = self._retry_pause(step, error)
         if step.failures < self._max_retries(error) and wait <= self._longest_wait:
             return RetryState(step.model_index, step.failures + 1, wait)
-        here = self._chain[step.model_index].window
-        for place in range(step.model_index + 1, len(self._chain)):
-            if not isinstance(error, ContextTooLong) or self._chain[place].window > here:
-                return RetryState(place)
+        window = self._chain[step.model_index].window
+        for index in range(step.model_index + 1, len(self._chain)):
+            if not isinstance(error, ContextTooLong) or self._chain[index].window > window:
+                return RetryState(index)
         return None
 
     def _max_retries(self, error: ModelError) -> int:
@@ -127,7 +127,7 @@ class ResilientModel:
         return self._retries if isinstance(error, TemporaryModelError) else 0
 
     def _retry_pause(self, step: RetryState, error: ModelError) -> float:
-        spread = 0.5 + self._jitter() / 2  # so that many agents do not come back all at once
+        spread = 0.5 + self._jitter() / 2  # so that many agents do not retry all at once
         if isinstance(error, RateLimited):
             if error.wait is not None:
                 return error.wait + self._jitter() * FIRST_RETRY_PAUSE_S
@@ -138,17 +138,17 @@ class ResilientModel:
 async def stream_answer(
     model: Model, messages: Sequence[Message], tools: Sequence[ToolSpec]
 ) -> AsyncGenerator[CompletionDelta | Completion, None]:
-    """The answer of any model as a stream, in one piece where it cannot do better."""
+    """The answer of any model as a stream, in one part where it cannot stream."""
     if not isinstance(model, StreamsText):
-        whole = await model.complete(messages, tools)
-        if whole.message.text:
-            yield CompletionDelta(text=whole.message.text)
-        yield whole
+        completion = await model.complete(messages, tools)
+        if completion.message.text:
+            yield CompletionDelta(text=completion.message.text)
+        yield completion
         return
     stream = model.stream(messages, tools)
     async with aclosing(stream) if isinstance(stream, AsyncGenerator) else nullcontext():
-        async for piece in stream:
-            yield piece
+        async for item in stream:
+            yield item
 
 
 def open_chain(
@@ -158,7 +158,7 @@ def open_chain(
     connections: ModelConnections,
     on_failure: FailureCallback | None = None,
 ) -> ResilientModel:
-    """`reference` with the fallbacks of the settings behind it. Raises `SettingsError`."""
+    """`reference` with the fallbacks of the settings after it. Raises `SettingsError`."""
     first = open_model(reference, settings, secrets, connections)
     chain: dict[str, Model] = {resolve_reference(reference, settings).reference: first}
     for fallback in settings.fallbacks:
@@ -173,7 +173,7 @@ def open_chain(
 
 
 class LazyModel:
-    """Opened when it is first asked: most fallbacks never are, and some are heavy to load."""
+    """Opened at its first use: most fallbacks are never used, and some take long to load."""
 
     def __init__(
         self,
@@ -196,9 +196,9 @@ class LazyModel:
     async def stream(
         self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
     ) -> AsyncGenerator[CompletionDelta | Completion, None]:
-        async with aclosing(stream_answer(self._opened(), messages, tools)) as pieces:
-            async for piece in pieces:
-                yield piece
+        async with aclosing(stream_answer(self._opened(), messages, tools)) as items:
+            async for item in items:
+                yield item
 
     def _opened(self) -> Model:
         if self._model is None:

@@ -1,4 +1,4 @@
-"""A model that says what it is told to, for tests, demos and replays. It never calls out."""
+"""A model that replays scripted replies, for tests, demos and replays. It uses no network."""
 
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -14,7 +14,7 @@ ScriptedReply = Message | Completion | ModelError
 
 
 class ScriptedModel:
-    """Plays its replies in order; a `ModelError` among them is raised."""
+    """Returns its replies in order; a `ModelError` among them is raised."""
 
     window = 200_000
 
@@ -39,10 +39,10 @@ class ScriptedModel:
     async def stream(
         self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
     ) -> AsyncIterator[CompletionDelta | Completion]:
-        whole = await self.complete(messages, tools)
-        for word in re.findall(r"\S*\s+|\S+", whole.message.text):
-            yield CompletionDelta(text=word)
-        yield whole
+        completion = await self.complete(messages, tools)
+        for part in re.findall(r"\S*\s+|\S+", completion.message.text):
+            yield CompletionDelta(text=part)
+        yield completion
 
 
 def open_scripted(context: ModelContext) -> ScriptedModel:
@@ -52,7 +52,7 @@ def open_scripted(context: ModelContext) -> ScriptedModel:
 
 
 def read_script(path: Path) -> list[ScriptedReply]:
-    """One reply a line: a `Message` as JSON (`role` may be left out), or a whole `Completion`.
+    """One reply per line: a `Message` as JSON (`role` may be left out), or a whole `Completion`.
 
     Empty lines and lines that begin with # are skipped. Raises `SettingsError` naming the line.
     """

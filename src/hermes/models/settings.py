@@ -1,4 +1,4 @@
-"""What an operator may set about language models."""
+"""Settings of language models."""
 
 from typing import Literal
 

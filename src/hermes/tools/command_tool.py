@@ -1,8 +1,8 @@
-"""A command with places for values, each of which reaches the shell as one plain word.
+"""Tools declared as a command template; each value reaches the shell as one quoted word.
 
-`{{name}}` becomes the quoted value. Quoting protects only where the shell reads words, so a place
+`{{name}}` becomes the quoted value. Quoting protects only where the shell reads words, so a slot
 inside quotes, a comment, a here-document, arithmetic and the like is refused when the template is
-read, not when the hostile value comes. Pure.
+read, not when a hostile value comes. Pure.
 """
 
 import re
@@ -52,8 +52,8 @@ def parse_template(text: str) -> tuple[TemplatePart, ...]:
             continue
         _refuse_slot(text, at, quote)
         before = text[done:at]
-        word = (not text[:at] or text[at - 1] in _WORD_START) and " -- " not in text[:at]
-        parts += [before, TemplateSlot(match[1], word)]
+        starts_word = (not text[:at] or text[at - 1] in _WORD_START) and " -- " not in text[:at]
+        parts += [before, TemplateSlot(match[1], starts_word)]
         at = done = match.end()
     if quote not in ("", "#"):
         raise CommandTemplateError(len(text), f"a {quote} is never closed")
@@ -61,12 +61,12 @@ def parse_template(text: str) -> tuple[TemplatePart, ...]:
 
 
 def render_command(parts: Sequence[TemplatePart], words: Mapping[str, str]) -> str:
-    """The command; `words` are shell words already."""
+    """The command; `words` are already quoted for the shell."""
     return "".join(part if isinstance(part, str) else words[part.name] for part in parts)
 
 
 def reparsing_program(parts: Sequence[TemplatePart]) -> str:
-    """A program in the command that reads its words as code once more; empty when none does."""
+    """A program in the command that parses its arguments as code again; empty when none does."""
     literal = " ".join(part for part in parts if isinstance(part, str))
     return next(
         (word for word in re.split(r"[\s;&|()]+", literal) if word in _REPARSING_PROGRAMS), ""
@@ -80,7 +80,8 @@ def quote_value(value: object) -> str:
 
 
 def _advance(text: str, at: int, quote: str) -> tuple[str, int]:
-    """Past one character of the shell's grammar: in which quote we are then, and where."""
+    """Advances by one character of the shell's grammar: the quote that is then open, and the
+    position."""
     char = text[at]
     if quote == "#":
         return ("" if char == "\n" else quote), at + 1
@@ -99,26 +100,26 @@ def _advance(text: str, at: int, quote: str) -> tuple[str, int]:
 
 
 def _refuse_risky(text: str, at: int, quote: str) -> None:
-    """Things after which this simple reading of the shell's grammar could be wrong."""
-    here = text[at:]
-    if here.startswith("{{"):
+    """Refuse syntax that this simple reading of the shell's grammar could misread."""
+    rest = text[at:]
+    if rest.startswith("{{"):
         raise CommandTemplateError(at, "{{ begins a parameter: write {{name}}")
-    if here.startswith("\\{{"):
+    if rest.startswith("\\{{"):
         raise CommandTemplateError(at, "a backslash before {{ would undo the quoting of the value")
-    if quote == '"' and (here[0] == "`" or here.startswith("$(")):
+    if quote == '"' and (rest[0] == "`" or rest.startswith("$(")):
         raise CommandTemplateError(
             at, "a command inside double quotes cannot be checked: put it into a variable first"
         )
-    if quote == '"' and re.match(r"\$\{[^}]*[\"']", here):
+    if quote == '"' and re.match(r"\$\{[^}]*[\"']", rest):
         raise CommandTemplateError(at, "quotes inside ${…} inside quotes cannot be checked")
     if quote:
         return
     for risky, why in (("((", "arithmetic"), ("[[", "[[ … ]]")):
-        if here.startswith(risky):
+        if rest.startswith(risky):
             raise CommandTemplateError(
                 at, f"{why} would run code hidden in a value: use [ … ] or expr"
             )
-    if here.startswith("<<") and not here.startswith("<<<") and text[at - 1 : at] != "<":
+    if rest.startswith("<<") and not rest.startswith("<<<") and text[at - 1 : at] != "<":
         raise CommandTemplateError(at, "a here-document does not protect values: use printf | …")
 
 
@@ -147,14 +148,14 @@ class CommandParameter(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown
     description: str = ""
     default: Any = None
     required: bool | None = None
-    """By default, whatever has no default."""
+    """By default, true without a default value."""
     enum: tuple[str | int, ...] = ()
     pattern: str = ""
     """The whole value must match."""
     minimum: float | None = None
     maximum: float | None = None
     flag: str = ""
-    """An option to put before the value; alone for a boolean that is true, nothing without one."""
+    """An option before the value; for a boolean the option alone when it is true, else nothing."""
     allow_dash: bool = False
     """Whether the value may begin with a dash, where it could be taken for an option."""
 
@@ -197,12 +198,12 @@ class CommandTool:
         return self.command(arguments)
 
     def command(self, arguments: Mapping[str, Any]) -> str:
-        """What would run. Raises `ToolError` for a value that does not fit."""
+        """The command that would run. Raises `ToolError` for a value that does not fit."""
         checked = check_arguments(self.spec.name, self._arguments, arguments)
-        places = {part.name: part for part in self._command if isinstance(part, TemplateSlot)}
+        slots = {part.name: part for part in self._command if isinstance(part, TemplateSlot)}
         words = {
-            name: _parameter_word(name, self._parameters[name], place, getattr(checked, name))
-            for name, place in places.items()
+            name: _parameter_word(name, self._parameters[name], slot, getattr(checked, name))
+            for name, slot in slots.items()
         }
         return render_command(self._command, words)
 
@@ -243,25 +244,25 @@ def parameter_type(each: CommandParameter) -> Any:
     return Annotated[kind, meta]
 
 
-def _parameter_word(name: str, parameter: CommandParameter, place: TemplateSlot, value: Any) -> str:
+def _parameter_word(name: str, parameter: CommandParameter, slot: TemplateSlot, value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, bool) and parameter.flag:
         return parameter.flag if value else ""
     values = value if isinstance(value, list) else [value]
     for each in values:
-        _check_text(name, parameter, place, each)
+        _check_text(name, parameter, slot, each)
     flag = f"{parameter.flag} " if parameter.flag else ""
     return " ".join(flag + quote_value(each) for each in values)
 
 
-def _check_text(name: str, parameter: CommandParameter, place: TemplateSlot, value: object) -> None:
+def _check_text(name: str, parameter: CommandParameter, slot: TemplateSlot, value: object) -> None:
     if not isinstance(value, str):
         return
     if "\0" in value:
         raise ToolError(f"{name} contains a zero byte")
     if parameter.pattern and not re.fullmatch(parameter.pattern, value):
         raise ToolError(f"{name} must match {parameter.pattern}")
-    optional = place.starts_word and not parameter.flag and not parameter.allow_dash
+    optional = slot.starts_word and not parameter.flag and not parameter.allow_dash
     if optional and value.startswith("-") and not parameter.enum:
         raise ToolError(f"{name} must not begin with a dash: it would be taken for an option")

@@ -1,4 +1,5 @@
-"""Puts a question to the person, when there is one."""
+"""The tools `clarify`, which asks the person a question, and `todo`, which keeps a list of
+steps."""
 
 from collections import OrderedDict
 from typing import Annotated, Literal

@@ -1,6 +1,6 @@
 """Makes a tool of a typed function: its signature is the schema, its docstring the description.
 
-Say more about one parameter with `Annotated[str, about("...")]`.
+Describe a parameter with `Annotated[str, about("...")]`.
 """
 
 import inspect
@@ -17,7 +17,7 @@ P = ParamSpec("P")
 
 
 class ToolRequirements(Value, kw_only=True, frozen=True):
-    """What must be there before a tool is offered at all."""
+    """What must exist before a tool is offered."""
 
     programs: tuple[str, ...] = ()
     """Found by name in the environment where the tool will run."""
@@ -27,9 +27,13 @@ class ToolRequirements(Value, kw_only=True, frozen=True):
     """How to get what is missing, for the person who reads `hermes tools`."""
 
 
+Needs = ToolRequirements
+"""The earlier name, which plug-ins may still import."""
+
+
 @runtime_checkable
 class ChecksArguments(Protocol):
-    """A tool that knows before anybody is asked to approve a call that it cannot be run."""
+    """A tool that can check a call before a person is asked to approve it."""
 
     def fit(self, arguments: Mapping[str, Any]) -> object:
         """Raises `ToolError`, for the model, when the arguments do not fit."""
@@ -64,8 +68,8 @@ class FunctionTool:
 
     async def __call__(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
         checked = self.fit(arguments)
-        given = {name: getattr(checked, name) for name in checked.__struct_fields__}
-        return await self._body(context, **given)
+        values = {name: getattr(checked, name) for name in checked.__struct_fields__}
+        return await self._body(context, **values)
 
     def fit(self, arguments: Mapping[str, Any]) -> msgspec.Struct:
         return check_arguments(self.spec.name, self._arguments, arguments)
@@ -74,7 +78,7 @@ class FunctionTool:
 def tool(
     *, risk: Risk, alone: bool = False, needs: ToolRequirements | None = None
 ) -> Callable[[Callable[Concatenate[ToolContext, P], Awaitable[str]]], FunctionTool]:
-    """Declare a tool. Every tool says its risk; there is no default to forget."""
+    """Declare a tool. Every tool states its risk; there is no default."""
     return lambda body: FunctionTool(
         body, risk=risk, alone=alone, needs=needs or ToolRequirements()
     )
@@ -83,12 +87,13 @@ def tool(
 def check_arguments(
     name: str, kind: type[msgspec.Struct], arguments: Mapping[str, Any]
 ) -> msgspec.Struct:
-    """Arguments as the tool wants them; else a `ToolError` the model can act on."""
+    """The arguments as the tool's struct; else a `ToolError` that the model can act on."""
     try:
         return msgspec.convert(dict(arguments), kind, strict=False)
     except msgspec.ValidationError as error:
         raise ToolError(
-            f"arguments do not fit {name}: {error}. It takes: {_describe_parameters(json_schema(kind))}."
+            f"arguments do not fit {name}: {error}. It takes: "
+            f"{_describe_parameters(json_schema(kind))}."
         ) from error
 
 
@@ -115,7 +120,7 @@ def _arguments_struct(body: Callable[..., Awaitable[str]]) -> type[msgspec.Struc
 
 
 def _inline_references(schema: Any, parts: Mapping[str, Any]) -> Any:
-    """The schema with every reference replaced by what it points to, and no titles."""
+    """The schema with every reference replaced by its target, and no titles."""
     if isinstance(schema, list):
         return [_inline_references(item, parts) for item in schema]
     if not isinstance(schema, dict):
@@ -131,10 +136,10 @@ def _inline_references(schema: Any, parts: Mapping[str, Any]) -> Any:
 def _describe_parameters(schema: Mapping[str, Any]) -> str:
     """`path: string, limit: integer = 500`, for a model that sent something else."""
     required = schema.get("required", ())
-    told = []
+    parts = []
     for name, inner in schema.get("properties", {}).items():
         choices = inner.get("enum") or [part.get("type") for part in inner.get("anyOf", ())]
         kind = inner.get("type") or " | ".join(str(choice) for choice in choices) or "anything"
         default = "" if name in required else f" = {inner.get('default')!r}"
-        told.append(f"{name}: {kind}{default}")
-    return ", ".join(told) or "nothing"
+        parts.append(f"{name}: {kind}{default}")
+    return ", ".join(parts) or "nothing"

@@ -1,4 +1,4 @@
-"""What each run last saw of each file, so that no tool overwrites what somebody else changed."""
+"""What tools share: the settings, the other tools, and the file versions that each run has seen."""
 
 import hashlib
 import posixpath
@@ -17,7 +17,10 @@ _MAX_REMEMBERED_FILES = 10_000
 
 
 class SeenFiles:
-    """Kept by name as the run knows it: a file reached by two names is two files here."""
+    """Which version of each file a run last saw, so that no tool overwrites changes of others.
+
+    Files are identified by path as the run uses it: a file with two paths counts as two.
+    """
 
     def __init__(self) -> None:
         self._digests: OrderedDict[tuple[str, ...], str] = OrderedDict()
@@ -36,7 +39,8 @@ class SeenFiles:
         if self._digests.get(key, digest) == digest:
             return
         if digest is None:
-            del self._digests[key]  # cannot be read again: writing it anew is then a decision
+            # it cannot be read again: after this error the run may decide to write it
+            del self._digests[key]
             raise ToolError(
                 f"{path} was deleted since you last read it; nothing was written. "
                 "Find out why before you write it again."
@@ -47,7 +51,7 @@ class SeenFiles:
         )
 
     def lock(self, context: ToolContext, path: str) -> anyio.Lock:
-        """Held from reading to writing: two calls side by side must not undo each other."""
+        """Held from reading to writing: two parallel calls must not undo each other."""
         key = _file_key(context, path)
         lock = self._locks.get(key)
         if lock is None:
@@ -68,4 +72,4 @@ class ToolDependencies:
     settings: ToolSettings = field(default_factory=ToolSettings)
     seen_files: SeenFiles = field(default_factory=SeenFiles)
     tools: Mapping[str, Tool] = field(default_factory=dict)
-    """Every tool of the catalogue, complete once it is built: read it when called, not before."""
+    """Every tool of the catalog, complete once it is built: read it when called, not before."""

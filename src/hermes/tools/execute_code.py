@@ -1,7 +1,7 @@
-"""A Python process inside an environment that we can talk with, in whichever way the place allows.
+"""The tool `execute_code`: a Python process inside an environment that can call the other tools.
 
 Where processes can be started, over its standard input and output. Elsewhere over files, which
-costs a look at the place for each exchange, and needs nothing but `run`, `read` and `write`.
+takes a poll for each exchange, and needs nothing but `run`, `read` and `write`.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ from hermes.tools.environment_programs import program_source
 async def open_interpreter(
     environment: Environment, token: str, *, timeout: float
 ) -> AsyncGenerator[BackgroundProcess, None]:
-    """The runner, started; it is gone, with all it started, when the block ends."""
+    """The running interpreter; it and everything it started are ended with the block."""
     words = ["python3", "-c", program_source("runner"), token]
     if isinstance(environment, StartsProcesses):
         process = await environment.start(shlex.join(words))
@@ -39,7 +39,7 @@ async def open_interpreter(
         finally:
             with anyio.CancelScope(shield=True):
                 await process.kill()
-                with anyio.move_on_after(2):  # heard out, it leaves nothing behind
+                with anyio.move_on_after(2):  # read to the end, it leaves nothing behind
                     while await process.output():
                         pass
     else:
@@ -51,11 +51,11 @@ async def open_interpreter(
 async def _open_polled(
     environment: Environment, words: list[str], timeout: float
 ) -> AsyncGenerator[BackgroundProcess, None]:
-    folder = f"/tmp/hermes-code-{secrets.token_hex(8)}"  # inside the place, not on the host
+    folder = f"/tmp/hermes-code-{secrets.token_hex(8)}"  # inside the environment, not on the host
     process = PolledProcess(environment, folder)
-    made = await environment.run(f"mkdir -m 700 {folder}")
-    if made.exit_code != 0:
-        raise EnvironmentFailed(f"no temporary folder can be made: {made.output.strip()}")
+    created = await environment.run(f"mkdir -m 700 {folder}")
+    if created.exit_code != 0:
+        raise EnvironmentFailed(f"no temporary folder can be made: {created.output.strip()}")
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(process.run, shlex.join([*words, folder]), timeout)
@@ -67,7 +67,7 @@ async def _open_polled(
 
 
 class PolledProcess:
-    """A `Process` made of one long `run` and files beside it."""
+    """A `BackgroundProcess` made of one long `run` and files beside it."""
 
     pid: int | None = None
 
@@ -87,7 +87,7 @@ class PolledProcess:
     async def output(self) -> bytes:
         pause = 0.01
         while True:
-            over = self._ended.is_set()  # asked first: what is written before the end is read
+            over = self._ended.is_set()  # checked first: what is written before the end is read
             if data := await self._read():
                 return data
             if over:
@@ -106,7 +106,7 @@ class PolledProcess:
         return self._exit_code
 
     async def kill(self) -> None:
-        """The block that started it ends it."""
+        """Nothing to do: the block that started it ends it."""
 
     async def _read(self) -> bytes:
         try:
@@ -153,10 +153,10 @@ class CodeSession:
             "seconds": self._timeout,
         }
         exit_code: int | None = None
-        place = open_interpreter(
+        interpreter = open_interpreter(
             self._context.environment, self._token.decode(), timeout=self._timeout
         )
-        async with place as process:
+        async with interpreter as process:
             with anyio.move_on_after(self._timeout) as limit:
                 await self._send(process, task)
                 await self._follow(process)
@@ -170,13 +170,13 @@ class CodeSession:
     async def _follow(self, process: BackgroundProcess) -> None:
         buffer = bytearray()
         async with anyio.create_task_group() as group:
-            while self._done is None and (piece := await process.output()):
-                buffer += piece
+            while self._done is None and (chunk := await process.output()):
+                buffer += chunk
                 if len(buffer) > _MAX_LINE_BYTES:
                     raise ToolError(
                         f"the code sent more than {_MAX_LINE_BYTES:,} bytes in one call"
                     )
-                if b"\n" in piece:
+                if b"\n" in chunk:
                     *lines, rest = bytes(buffer).split(b"\n")
                     buffer = bytearray(rest)
                     for line in lines:
@@ -204,7 +204,7 @@ class CodeSession:
         call = ToolCall(f"{self._id}-{number}", name, message["arguments"])
         result = await self._context.call(call)
         text = result.content
-        if result.artifact:  # code, unlike a model, can take the whole of it
+        if result.artifact:  # code, unlike a model, can take the whole result
             text = (await self._context.artifacts.load(result.artifact))[:_MAX_TOOL_ANSWER_CHARS]
         answer = {"answer": number, "ok": result.status == "ok", "text": text}
         await self._send(process, answer)
@@ -213,7 +213,7 @@ class CodeSession:
         async with self._sending:
             if self._done is not None:
                 return
-            # One that does not listen any more has ended, and its output tells how.
+            # A process that no longer reads has ended, and its output shows how.
             with contextlib.suppress(ToolError):
                 await process.write(json.dumps(message).encode() + b"\n")
 
@@ -247,8 +247,8 @@ def make_execute_code(dependencies: ToolDependencies) -> Tool:
             output_limit=settings.code_output,
             timeout=min(timeout, settings.code_timeout),
         )
-        ended = await session.run(code, _tool_functions(dependencies))
-        return _render_result(ended)
+        result = await session.run(code, _tool_functions(dependencies))
+        return _render_result(result)
 
     return execute_code
 
@@ -267,14 +267,14 @@ def _parameter_schema(other: Tool) -> dict[str, Any]:
     return found
 
 
-def _render_result(ended: CodeResult) -> str:
-    parts = [ended.output.rstrip("\n")]
-    if ended.value:
-        parts.append(f"value: {ended.value}")
-    if ended.calls:
-        counted = ", ".join(f"{name} ×{count}" for name, count in Counter(ended.calls).items())
+def _render_result(result: CodeResult) -> str:
+    parts = [result.output.rstrip("\n")]
+    if result.value:
+        parts.append(f"value: {result.value}")
+    if result.calls:
+        counted = ", ".join(f"{name} ×{count}" for name, count in Counter(result.calls).items())
         parts.append(f"[calls: {counted}]")
-    if ended.error:
-        parts.append(ended.error)
+    if result.error:
+        parts.append(result.error)
         raise ToolError("\n".join(part for part in parts if part))
     return "\n".join(part for part in parts if part) or "[it printed nothing]"

@@ -1,4 +1,4 @@
-"""Tools by name, in layers that are asked each time: what is made while a run lives is there."""
+"""The executor: every tool call is decided, approved, run and recorded here."""
 
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
@@ -41,7 +41,8 @@ from hermes.tools.declare import ChecksArguments
 
 
 class LayeredTools(Mapping[str, Tool]):
-    """A later layer stands before an earlier one of the same name."""
+    """Tools by name, in layers read at each call. A later layer hides an earlier one of the same
+    name."""
 
     def __init__(self, *layers: Mapping[str, Tool]) -> None:
         self._layers = layers
@@ -67,15 +68,15 @@ MAX_BLOCKED_SHOWN = 5
 """Refusals of the kernel that one result shows; all are in the journal."""
 
 REDACTION_PREFIX = "«redacted:"
-"""How a secret that was taken out begins. Written back, it would replace the real one."""
+"""The prefix of a redacted secret. Written back, it would replace the real one."""
 
 
 BeforeAction = Callable[[Action, Decision], Awaitable[None]]
-"""Told of an action that may run, and waited for, before it does."""
+"""Called and awaited before an allowed action runs."""
 
 
 class Executor:
-    """`redact` takes secrets out of what a tool says, before journal, artifact and model."""
+    """`redact` removes secrets from tool results, before journal, artifact and model."""
 
     def __init__(
         self,
@@ -101,19 +102,19 @@ class Executor:
         return [tool.spec for tool in self._tools.values()]
 
     def with_only(self, names: set[str]) -> "Executor":
-        """The same road with fewer tools, for a subagent."""
+        """The same checks with fewer tools, for a subagent."""
         return self._copy({name: tool for name, tool in self._tools.items() if name in names})
 
     def with_tool(self, tool: Tool) -> "Executor":
-        """The same road with one tool more."""
+        """The same checks with one more tool."""
         return self._copy(LayeredTools(self._tools, {tool.spec.name: tool}))
 
     def with_hook(self, before: BeforeAction) -> "Executor":
-        """The same road; `before` is told of each action that may run, and may look first."""
+        """The same checks; `before` is called for each allowed action before it runs."""
         return self._copy(self._tools, before=before)
 
     def with_policy(self, policy: Policy) -> "Executor":
-        """The same road under stricter rules."""
+        """The same checks under stricter rules."""
         return self._copy(self._tools, policy=policy)
 
     def _copy(
@@ -154,7 +155,7 @@ class Executor:
     async def _refusal(
         self, call: ToolCall, tool: Tool, context: ToolContext
     ) -> tuple[str, Action, Decision]:
-        """Why it may not run, for the model; empty when it may, and then that is written down.
+        """Why it may not run, for the model; empty when it may, and then that is recorded.
 
         The decision is the latest, which holds for the run.
         """
@@ -191,10 +192,10 @@ class Executor:
     def _after_answer(
         self, action: Action, decision: Decision, answer: Approval
     ) -> tuple[str, Decision]:
-        """Why it is not run after all: a no, or a yes to something that has changed since."""
+        """Why it does not run after all: a no, or a yes to something that has changed since."""
         if not answer.approved:
-            nobody = answer.by == "nobody"
-            why = "there is nobody to approve it" if nobody else f"{answer.by} said no"
+            unanswered = answer.by == "nobody"
+            why = "there is nobody to approve it" if unanswered else f"{answer.by} said no"
             return _refusal_text(decision, answer.reason or why), decision
         again = self.policy.decide(action)
         if again.hash == decision.hash and again.verdict != "deny":
@@ -212,7 +213,7 @@ class Executor:
         except Exception as error:  # a broken tool must not end the run
             cause = _innermost_error(error)
             if isinstance(cause, StoreError):
-                raise cause from error  # without a journal nothing may go on
+                raise cause from error  # without a journal nothing may continue
             text = str(cause)
             if not isinstance(cause, HermesError):
                 text = f"the tool itself failed: {type(cause).__name__}: {cause}"
@@ -229,7 +230,7 @@ class Executor:
 
 
 def _innermost_error(error: Exception) -> Exception:
-    """The failure inside the groups that a tool's own tasks may have wrapped it in."""
+    """The failure inside the exception groups of a tool's own tasks."""
     while isinstance(error, ExceptionGroup):
         lost = error.subgroup(StoreError)
         error = (lost or error).exceptions[0]
@@ -240,16 +241,16 @@ def _innermost_error(error: Exception) -> Exception:
 async def _confined_context(
     context: ToolContext, decision: Decision, blocked: list[BlockedAccess]
 ) -> AsyncGenerator[ToolContext, None]:
-    """The context in which a tool's commands are held to the verdict; without one, the same.
+    """The context in which a tool's commands are confined to the verdict; unchanged without one.
 
-    Where nothing can be enforced, the decision has said so, and was made in that knowledge.
+    Where nothing can be enforced, the decision says so, and was made with that knowledge.
     """
-    place, profile = context.environment, decision.profile
-    held = decision.enforced in ("yes", "partly")
-    if profile is None or not held or not isinstance(place, ConfinesCommands):
+    environment, profile = context.environment, decision.profile
+    enforced = decision.enforced in ("yes", "partly")
+    if profile is None or not enforced or not isinstance(environment, ConfinesCommands):
         yield context
         return
-    async with place.confined(profile) as within:
+    async with environment.confined(profile) as within:
         try:
             yield replace(context, environment=within)
         finally:
@@ -287,21 +288,21 @@ def _blocked_note(decision: Decision, found: list[BlockedAccess]) -> str:
 
 
 async def _build_action(call: ToolCall, tool: Tool, context: ToolContext) -> Action:
-    place, command = context.environment, ""
+    environment, command = context.environment, ""
     if isinstance(tool, ShowsCommand):
-        with suppress(ToolError):  # the tool will say so itself; until then its risk counts
+        with suppress(ToolError):  # the tool will report it; until then its risk counts
             command = tool.command(call.arguments)
     return Action(
         call=call,
         risk=tool.spec.risk,
         run=context.run,
         origin=context.origin,
-        environment=place.name,
-        target=place.target,
-        isolated=place.isolated,
-        cwd=place.folder if isinstance(place, KnowsWorkingDirectory) else "",
+        environment=environment.name,
+        target=environment.target,
+        isolated=environment.isolated,
+        cwd=environment.folder if isinstance(environment, KnowsWorkingDirectory) else "",
         command=command,
-        kernel=await _kernel_support(place),
+        kernel=await _kernel_support(environment),
     )
 
 
@@ -356,7 +357,7 @@ async def _result_with_preview(
     half = MAX_PREVIEW_CHARS // 2
     try:
         reference = await context.artifacts.save(context.run, call.id, text)
-    except StoreError as error:  # a full disk must not end the work of looking at it
+    except StoreError as error:  # a full disk must not end the work of examining it
         content = f"{text[:half]}\n\n[… characters left out; {error} …]\n\n{text[-half:]}"
         return ToolResult(call_id=call.id, status=status, content=content)
     return ToolResult(
@@ -369,7 +370,7 @@ async def _result_with_preview(
 
 
 def _unusable_reason(call: ToolCall, tool: Tool | None, known: Iterable[str]) -> str:
-    """What is wrong with a call that cannot be run, before anybody is asked to approve it."""
+    """What is wrong with a call that cannot be run, before a person is asked to approve it."""
     if tool is None:
         return f"there is no tool {call.name!r}; there are: {', '.join(sorted(known))}"
     if call.malformed:
@@ -379,8 +380,9 @@ def _unusable_reason(call: ToolCall, tool: Tool | None, known: Iterable[str]) ->
         )
     if REDACTION_PREFIX in str(call.arguments):
         return (
-            f"the arguments of {call.name} hold {REDACTION_PREFIX}…, a stand-in for a secret that you were "
-            "not shown. Leave that part as it is (patch the lines around it), or name a variable."
+            f"the arguments of {call.name} hold {REDACTION_PREFIX}…, a stand-in for a secret that "
+            "you were not shown. Leave that part as it is (patch the lines around it), or name a "
+            "variable."
         )
     try:
         if isinstance(tool, ChecksArguments):

@@ -1,4 +1,4 @@
-"""The agent's hand on its notes: MEMORY.md and USER.md, which every session begins with."""
+"""The tools `memory`, which changes the notes, and `session_search`."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -25,7 +25,7 @@ from hermes.tools.files.common import printable
 
 
 class UnavailableNotes:
-    """Where nobody keeps notes."""
+    """Where no notes are kept."""
 
     async def change(
         self, run: str, action: NoteAction, target: NoteTarget, content: str, old_text: str
@@ -34,7 +34,7 @@ class UnavailableNotes:
 
 
 def make_memory(notes: KeepsNotes) -> FunctionTool:
-    """It changes nothing but what the agent itself knows, so it counts as reading."""
+    """It changes only what the agent itself knows, so its risk is reading."""
 
     @tool(risk=Risk.READ, alone=True)
     async def memory(
@@ -63,11 +63,11 @@ memory = make_memory(UnavailableNotes())
 _RELATIVE_TIME = re.compile(r"(\d{1,6})\s*([mhdw])")
 _TIME_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _EXTRA_HITS = 20
-"""More hits than wanted: those of this very conversation are left out."""
+"""More hits than requested: those of the current conversation are left out."""
 
 
 class UnavailableSearch:
-    """For listings: a tool that is there and has nothing to search."""
+    """For listings: a tool that exists and has nothing to search."""
 
     async def search(self, wanted: SessionQuery) -> SearchResults:
         return SearchResults()

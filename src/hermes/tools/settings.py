@@ -1,4 +1,4 @@
-"""What a person can set about tools."""
+"""Settings of tools."""
 
 import msgspec
 

@@ -1,7 +1,7 @@
-"""The agent's way into the skill library: categories, names, one body, one linked file.
+"""The tools that read the skill library, and those that create and call Python skills.
 
-Each step shows a little more, within a budget of tokens: what is read stays before the model's eyes
-for the rest of the run.
+Each step shows a little more, within a budget of tokens: what is read stays in the context of the
+model for the rest of the run.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -101,10 +101,10 @@ def render_skill_index(cards: Sequence[SkillCard], tokens: int = MAX_INDEX_TOKEN
 
 
 def cut_to_tokens(text: str, tokens: int) -> str:
-    most = int(tokens * CHARS_PER_TOKEN)
-    if len(text) <= most:
+    max_chars = int(tokens * CHARS_PER_TOKEN)
+    if len(text) <= max_chars:
         return text
-    return f"{text[:most]}\n[… {len(text) - most:,} characters left out …]"
+    return f"{text[:max_chars]}\n[… {len(text) - max_chars:,} characters left out …]"
 
 
 def _shorten_description(description: str, max_chars: int = 160) -> str:
@@ -124,9 +124,9 @@ skills_categories, skills_list, skill_view = _UNAVAILABLE_LIBRARY_TOOLS.values()
 
 
 CreateSkill = Callable[[ToolContext, str, str], Awaitable[str]]
-"""The name and the task; what became of it, in words."""
+"""Called with the name and the task; returns the result as text."""
 FindSkill = Callable[[str], Tool]
-"""A compiled skill by its name. Raises `ToolError` naming those there are."""
+"""A compiled skill by its name. Raises `ToolError` naming the existing ones."""
 
 
 async def _no_compiler(context: ToolContext, name: str, task: str) -> str:

@@ -1,4 +1,4 @@
-"""What to do when sudo wanted a password and nobody gave it one."""
+"""The tools `terminal` and `process`: commands, background processes, and the advice about sudo."""
 
 import re
 import time
@@ -17,28 +17,28 @@ from hermes.core.protocols import (
 from hermes.tools.declare import FunctionTool, about, tool
 
 SUDO_TIP = (
-    "[sudo needs a password here. Set SUDO_PASSWORD in ~/.hermes/.env and start anew: sudo alone "
-    "is told it, never the command, the journal or the model. Or let sudoers allow this command "
-    "without one]"
+    "[sudo needs a password here. Set SUDO_PASSWORD in ~/.hermes/.env and start again: only "
+    "sudo receives it, never the command, the journal or the model. Or let sudoers allow this "
+    "command without one]"
 )
 _PASSWORD_REQUIRED = re.compile(
     r"^sudo: (?:a password is required|a terminal is required|no tty present)", re.MULTILINE
 )
 _SUDO_ERROR = re.compile(r"^sudo: ", re.MULTILINE)
 _HERMES_MESSAGE = re.compile(r"^hermes: ", re.MULTILINE)
-"""The helper of a known password has said what is wrong."""
+"""The helper for a stored password has already reported the problem."""
 _SUDO_CHECK_COMMAND = "LC_ALL=C command sudo -n true"
 
 
 def sudo_tip_in(output: str) -> str:
-    """The tip, if the output shows that it is needed."""
+    """The advice, if the output shows that it is needed."""
     return (
         SUDO_TIP if _PASSWORD_REQUIRED.search(output) and not _HERMES_MESSAGE.search(output) else ""
     )
 
 
 async def find_sudo_tip(result: CommandResult, environment: Environment) -> str:
-    """As `sudo_tip_in`; where sudo speaks another language, it is asked whether it needs a password."""
+    """As `sudo_tip_in`; if sudo prints another language, asks sudo whether it needs a password."""
     tip = sudo_tip_in(result.output)
     if tip or result.exit_code == 0 or result.timed_out:
         return tip
@@ -48,7 +48,7 @@ async def find_sudo_tip(result: CommandResult, environment: Environment) -> str:
 
 
 _QUICK_COMMAND_S = 1.0
-"""Seconds below which nobody cares how long a command that worked took."""
+"""Seconds below which the duration of a successful command is not shown."""
 
 
 def make_terminal(*, timeout: float = 120.0, max_timeout: float = 600.0) -> FunctionTool:
@@ -75,11 +75,11 @@ def make_terminal(*, timeout: float = 120.0, max_timeout: float = 600.0) -> Func
             return await _start_background(context, command, workdir, pty=pty, watch=watch)
         seconds = max(1.0, min(timeout, max_timeout))
         result = await context.environment.run(command, timeout=seconds, cwd=workdir)
-        told, tip = (
+        text, tip = (
             render_command_result(result, seconds),
             await find_sudo_tip(result, context.environment),
         )
-        return f"{told}\n{tip}" if tip else told
+        return f"{text}\n{tip}" if tip else text
 
     return terminal
 
@@ -156,7 +156,7 @@ async def process(
 
 
 def _visible_run(context: ToolContext) -> str | None:
-    """On a person's own machine all; elsewhere a run sees only what it started itself."""
+    """On a person's own machine all processes; elsewhere a run sees only what it started itself."""
     return None if context.origin in ("cli", "python") else context.run
 
 
@@ -186,7 +186,7 @@ def _describe_state(view: ProcessInfo) -> str:
         case "exited":
             return f"exit {view.exit_code}"
         case "lost":
-            return "ended while nobody was looking; its exit code is not known"
+            return "ended unobserved; its exit code is not known"
         case "expired":
             return "ended by us: it was too old"
         case "killed":
@@ -200,4 +200,5 @@ def _describe_process(view: ProcessInfo) -> str:
         if first == view.command and len(first) <= _MAX_COMMAND_CHARS
         else (first[:_MAX_COMMAND_CHARS] + "…")
     )
-    return f"{view.id}  {_describe_state(view)}  {view.environment}  {view.output_bytes:,} bytes  {command}"
+    size = f"{view.output_bytes:,} bytes"
+    return "  ".join((view.id, _describe_state(view), view.environment, size, command))

@@ -1,7 +1,7 @@
-"""Which tools belong together, as data; and which of them are really there, with why not.
+"""Toolsets as data, which tools are available and why not, and the catalog built from them.
 
-A toolset names tools and other toolsets. What a tool needs (a key, a program) is declared with
-the tool; what a whole toolset needs, here.
+A toolset names tools and other toolsets. What a tool needs (a key, a program) is declared with the
+tool; what a whole toolset needs, here.
 """
 
 import random
@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from hermes.core import plugins
 from hermes.core.errors import SettingsError
 from hermes.core.messages import Value
-from hermes.core.protocols import Environment, Tool
+from hermes.core.plugins import load_plugin, plugin_names
+from hermes.core.protocols import Tool
 from hermes.tools.declare import ToolRequirements
 from hermes.tools.dependencies import ToolDependencies
 from hermes.tools.settings import OwnToolset, ToolSettings
@@ -41,7 +41,7 @@ TOOLSETS: Mapping[str, Toolset] = {
         tools=("skills_categories", "skills_list", "skill_view"),
     ),
     "delegation": Toolset(about="agents that work side by side", tools=("delegate",)),
-    "declared": Toolset(about="your own, from <home>/tools/*.yaml"),  # filled by the catalogue
+    "declared": Toolset(about="your own, from <home>/tools/*.yaml"),  # filled by the catalog
     "safe": Toolset(
         about="only reads: nothing here changes anything",
         tools=("read_file", "search_files", "todo", "clarify"),
@@ -69,7 +69,7 @@ TOOLSETS: Mapping[str, Toolset] = {
 
 
 class HostCapabilities(Value, kw_only=True, frozen=True):
-    """What this house has. None: nobody looked, so nothing is said to be missing."""
+    """What this host has. None: not checked, so nothing is reported as missing."""
 
     programs: frozenset[str] | None = None
     variables: frozenset[str] | None = None
@@ -85,12 +85,12 @@ class ToolAvailability(Value, kw_only=True, frozen=True):
 
 
 def with_own_toolsets(own: Mapping[str, OwnToolset]) -> dict[str, Toolset]:
-    """The built-in toolsets and the operator's; theirs win over ours of the same name."""
-    made = {
+    """The built-in toolsets and the operator's; an operator's replaces ours of the same name."""
+    own_sets = {
         name: Toolset(about=mine.about, tools=mine.tools, includes=mine.includes)
         for name, mine in own.items()
     }
-    return {**TOOLSETS, **made}
+    return {**TOOLSETS, **own_sets}
 
 
 def resolve_toolsets(
@@ -98,7 +98,7 @@ def resolve_toolsets(
 ) -> dict[str, ToolRequirements]:
     """Every tool of these toolsets, in order, with what its toolset needs.
 
-    Raises `SettingsError` for a toolset that does not exist, and names the nearest.
+    Raises `SettingsError` for a toolset that does not exist, and names the closest.
     """
     tools: dict[str, ToolRequirements] = {}
     seen: set[str] = set()
@@ -143,16 +143,6 @@ def check_availability(
     )
 
 
-async def programs_in(environment: Environment, names: Iterable[str]) -> frozenset[str]:
-    """Which of these programs the place has."""
-    wanted = sorted({name for name in names if name.replace("-", "").replace("_", "").isalnum()})
-    if not wanted:
-        return frozenset()
-    command = f"( for p in {' '.join(wanted)}; do command -v -- $p >/dev/null && echo $p; done; : )"
-    result = await environment.run(command, timeout=15.0)
-    return frozenset(result.output.split())
-
-
 def _missing(wanted: tuple[str, ...], present: frozenset[str] | None) -> list[str]:
     return [] if present is None else [name for name in wanted if name not in present]
 
@@ -160,13 +150,13 @@ def _missing(wanted: tuple[str, ...], present: frozenset[str] | None) -> list[st
 def _install_hint(need: ToolRequirements, present: HostCapabilities) -> str:
     programs = _missing(need.programs, present.programs)
     keys = _missing(need.variables, present.variables)
-    told = [f"install {' and '.join(programs)} in the environment"] if programs else []
-    told += [f"set it: hermes config set {key} <value>" for key in keys]
-    return "; ".join(told)
+    hints = [f"install {' and '.join(programs)} in the environment"] if programs else []
+    hints += [f"set it: hermes config set {key} <value>" for key in keys]
+    return "; ".join(hints)
 
 
 ToolsetDistribution = Mapping[str, float]
-"""By toolset, the probability that it is there; each is drawn on its own."""
+"""By toolset, its probability; each is drawn independently."""
 
 TOOLSET_DISTRIBUTIONS: Mapping[str, ToolsetDistribution] = {
     "default": {"default": 1.0},
@@ -215,7 +205,7 @@ def draw_toolsets(distribution: ToolsetDistribution, seed: str | int) -> tuple[s
     drawn = tuple(name for name, p in distribution.items() if numbers[name] < p)
     if drawn:
         return drawn
-    # An agent without tools teaches nothing: the one that came nearest to being drawn.
+    # An agent without tools teaches nothing: take the toolset that came closest to being drawn.
     possible = [name for name, p in distribution.items() if p > 0]
     return (min(possible, key=lambda name: numbers[name] / distribution[name]),)
 
@@ -223,9 +213,9 @@ def draw_toolsets(distribution: ToolsetDistribution, seed: str | int) -> tuple[s
 class ToolCatalog(Value, frozen=True):
     tools: dict[str, Tool]
     absent: tuple[ToolAvailability, ...] = ()
-    """Tools that were wanted and cannot be offered, with what is missing."""
+    """Requested tools that cannot be offered, with what is missing."""
     elsewhere: frozenset[str] = frozenset()
-    """Tools that were wanted and that a room above this one brings along."""
+    """Requested tools that a higher layer adds."""
 
 
 def build_catalog(
@@ -235,22 +225,22 @@ def build_catalog(
     extra: Mapping[str, Tool] | None = None,
     elsewhere: Collection[str] = (),
 ) -> ToolCatalog:
-    """The tools that the settings ask for.
+    """The tools that the settings request.
 
-    `extra` are tools made by others or declared in YAML; those that no toolset names are the
-    toolset `declared`. `elsewhere` are names of tools that a room above this one makes, such as
+    `extra` are tools made elsewhere or declared in YAML; those that no toolset names form the
+    toolset `declared`. `elsewhere` are names of tools that a higher layer makes, such as
     `delegate`. Raises `SettingsError` for a toolset that does not exist.
     """
     present, extra = present or HostCapabilities(), extra or {}
     sets = _with_declared(with_own_toolsets(settings.sets), extra)
     tools: dict[str, Tool] = {}
     absent: list[ToolAvailability] = []
-    kit = ToolDependencies(settings=settings, tools=tools)
+    dependencies = ToolDependencies(settings=settings, tools=tools)
     wanted = _requested_tools(settings, sets, extra)
     for name, set_needs in wanted.items():
         if name in elsewhere:
             continue
-        found = extra.get(name) or _load_tool(name, kit)
+        found = extra.get(name) or _load_tool(name, dependencies)
         if found is None:
             absent.append(_not_installed(name))
             continue
@@ -288,7 +278,7 @@ def _with_declared(sets: dict[str, Toolset], extra: Mapping[str, Tool]) -> dict[
 
 def _is_single_tool(name: str, sets: Mapping[str, Toolset], extra: Mapping[str, Tool]) -> bool:
     return name not in sets and (
-        name in extra or name in _tool_names(sets) or name in plugins.plugin_names("tools")
+        name in extra or name in _tool_names(sets) or name in plugin_names("tools")
     )
 
 
@@ -298,11 +288,11 @@ def _tool_names(sets: Mapping[str, Toolset]) -> set[str]:
 
 def _load_tool(name: str, dependencies: ToolDependencies) -> Tool | None:
     try:
-        found: Any = plugins.load_plugin("tools", name)
+        found: Any = load_plugin("tools", name)
     except SettingsError:
         return None
-    made: Tool = found if hasattr(found, "spec") else found(dependencies)
-    return made
+    tool: Tool = found if hasattr(found, "spec") else found(dependencies)
+    return tool
 
 
 def _not_installed(name: str) -> ToolAvailability:

@@ -1,4 +1,4 @@
-"""YAML into typed values, where every mistake knows its line."""
+"""Loads tools that are declared in YAML files; every problem is reported with file and line."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -10,8 +10,17 @@ import msgspec
 import yaml
 
 from hermes.core.messages import Risk, Value
-from hermes.tools import command_tool
-from hermes.tools.command_tool import CommandParameter, CommandTool, build_tool_spec, parameter_type
+from hermes.tools.command_tool import (
+    CommandParameter,
+    CommandTemplateError,
+    CommandTool,
+    TemplatePart,
+    TemplateSlot,
+    build_tool_spec,
+    parameter_type,
+    parse_template,
+    reparsing_program,
+)
 from hermes.tools.declare import ToolRequirements
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -33,7 +42,7 @@ def list_items(root: yaml.Node) -> list[yaml.Node]:
 
 
 def mapping_entries(node: yaml.Node) -> dict[str, yaml.Node]:
-    """The values of a mapping by key. Raises `Mistake` if it is none, or names a key twice."""
+    """The values of a mapping by key. Raises `ToolFileProblem` if it is none, or repeats a key."""
     if not isinstance(node, yaml.MappingNode):
         raise ToolFileProblem(node_line(node), "expected `key: value` lines here")
     found: dict[str, yaml.Node] = {}
@@ -46,7 +55,7 @@ def mapping_entries(node: yaml.Node) -> dict[str, yaml.Node]:
 
 
 def convert_node(node: yaml.Node, kind: type[T]) -> T:
-    """Raises `Mistake` at the line of the key that does not fit."""
+    """Raises `ToolFileProblem` at the line of the key that does not fit."""
     nodes = mapping_entries(node)
     try:
         return msgspec.convert(_plain_value(node), kind)
@@ -113,19 +122,19 @@ class LoadedTools(Value, frozen=True):
 def load_tool_folder(folder: Path, *, taken: Collection[str] = ()) -> LoadedTools:
     """Every tool of the folder; `taken` are names that belong to others."""
     tools: dict[str, CommandTool] = {}
-    mistakes: list[str] = []
+    problems: list[str] = []
     for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
         for found in _read_file(path):
             if isinstance(found, ToolFileProblem):
-                mistakes.append(f"{path}:{found.line}: {found}")
+                problems.append(f"{path}:{found.line}: {found}")
                 continue
             line, tool = found
             name = tool.spec.name
             if name in tools or name in taken:
-                mistakes.append(f"{path}:{line}: there is a tool {name!r} already")
+                problems.append(f"{path}:{line}: there is a tool {name!r} already")
             else:
                 tools[name] = tool
-    return LoadedTools(tools, tuple(mistakes))
+    return LoadedTools(tools, tuple(problems))
 
 
 def _read_file(path: Path) -> Iterator[tuple[int, CommandTool] | ToolFileProblem]:
@@ -205,20 +214,20 @@ def _check_parameter(
 
 def _parse_command(
     node: yaml.Node, text: str, parameters: Mapping[str, CommandParameter]
-) -> tuple[command_tool.TemplatePart, ...]:
+) -> tuple[TemplatePart, ...]:
     block = getattr(node, "style", None) in ("|", ">")
     try:
-        parts = command_tool.parse_template(text)
-    except command_tool.CommandTemplateError as error:
+        parts = parse_template(text)
+    except CommandTemplateError as error:
         line = node_line(node) + block + text.count("\n", 0, error.position)
         raise ToolFileProblem(line, f"command: {error}") from error
-    used = [part.name for part in parts if isinstance(part, command_tool.TemplateSlot)]
+    used = [part.name for part in parts if isinstance(part, TemplateSlot)]
     for name in used:
         if name not in parameters:
             near = get_close_matches(name, parameters, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise ToolFileProblem(node_line(node), f"command: no parameter is called {name}{hint}")
-    rerun = command_tool.reparsing_program(parts)
+    rerun = reparsing_program(parts)
     for name, parameter in parameters.items():
         if name not in used:
             raise ToolFileProblem(node_line(node), f"command: the parameter {name} is never used")

@@ -1,4 +1,4 @@
-"""What a publisher says its skill has solved, played again here: a claim is not a proof."""
+"""Replays the cases that a publisher claims for its skill: a claim is not a proof."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,13 +19,13 @@ REPLAY_TIMEOUT_S = 180.0
 
 
 async def replay_evidence(folder: Path, evidence: Sequence[SkillFile]) -> EvidenceResult:
-    """Variants that its publisher measured, played here with the skill and nobody behind it."""
-    told = parse_claimed_cases(evidence)
-    cases = [case for case in told if is_playable(case.name)][:MAX_REPLAYED_CASES]
+    """Variants that the publisher measured, run here with the skill and no other responder."""
+    claimed = parse_claimed_cases(evidence)
+    cases = [case for case in claimed if is_playable(case.name)][:MAX_REPLAYED_CASES]
     listed = tuple(map(str, cases))
     if not cases:
-        missing = ", ".join(sorted({case.name for case in told}))
-        why = f"{missing} cannot be played here" if told else "its evidence names no case"
+        missing = ", ".join(sorted({case.name for case in claimed}))
+        why = f"{missing} cannot be played here" if claimed else "its evidence names no case"
         return EvidenceResult("not-run", why)
     skill = _read_skill(folder)
     if skill.playbook is None:
@@ -38,27 +38,27 @@ async def replay_evidence(folder: Path, evidence: Sequence[SkillFile]) -> Eviden
 
 
 def evidence_lines(proven: EvidenceResult) -> tuple[str, ...]:
-    """For the journal: what became of the evidence, then each case that was claimed."""
+    """For the journal: the result of the replay, then each claimed case."""
     return (f"{proven.outcome}: {proven.detail}"[:300], *proven.cases[:MAX_LISTED_CASES])
 
 
-def unproven_cases(life: SkillStatus) -> list[ReplayCase]:
-    """Cases that came as evidence with the version in use and did not hold, or were not played.
+def unproven_cases(status: SkillStatus) -> list[ReplayCase]:
+    """Cases claimed for the version in use that did not hold, or were not run.
 
-    The gate plays them beside its own, so that nothing that was only claimed is ever trusted.
+    The evaluation runs them with its own, so that a mere claim is never trusted.
     """
-    own = [each for each in life.steps if each.digest == life.digest and not each.candidate]
-    told = next((each.evidence for each in own if each.state == "draft" and each.evidence), ())
-    if not told or not told[0].startswith(("failed: ", "not-run: ")):
+    own = [each for each in status.steps if each.digest == status.digest and not each.candidate]
+    evidence = next((each.evidence for each in own if each.state == "draft" and each.evidence), ())
+    if not evidence or not evidence[0].startswith(("failed: ", "not-run: ")):
         return []
-    found = [parse_replay_case(text) for text in told[1:]]
+    found = [parse_replay_case(text) for text in evidence[1:]]
     return [case for case in found if case is not None and is_playable(case.name)][
         :MAX_REPLAYED_CASES
     ]
 
 
 def is_playable(scenario: str) -> bool:
-    """Whether this machine knows it, and has the programs that it needs."""
+    """Whether this machine has the scenario, and the programs that it needs."""
     from hermes.gym.scenario import installed_scenarios, load_scenario
 
     folder = installed_scenarios().get(scenario)
@@ -70,12 +70,12 @@ def _judge_replays(
 ) -> EvidenceResult:
     good = [one is not None and one.solved and one.by_skill for one in played]
     harm = tuple(what for one in played if one is not None for what in one.harm)
-    told = f"{sum(good)} of {len(good)} variants that it claims were solved here"
+    summary = f"{sum(good)} of {len(good)} variants that it claims were solved here"
     if not all(good):
         lost = next(case for case, held in zip(cases, good, strict=True) if not held)
-        told = f"{told}; {lost} was not"
+        summary = f"{summary}; {lost} was not"
     listed = tuple(map(str, cases))
-    return EvidenceResult("passed" if all(good) else "failed", told, listed, harm)
+    return EvidenceResult("passed" if all(good) else "failed", summary, listed, harm)
 
 
 async def _replay_case(skill: Skill, case: ReplayCase) -> ReplayResult | None:

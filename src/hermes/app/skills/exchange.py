@@ -1,4 +1,4 @@
-"""Opens the model that reads foreign skills a second time, where the settings name one."""
+"""The skill exchange of a home: publishing, importing, revocations, and the second reader."""
 
 import shlex
 import tempfile
@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from hermes.app.models import ApplicationModels
 from hermes.app.skills.claimed_evidence import evidence_lines, replay_evidence
 from hermes.app.skills.library import open_library, read_skill_states
-from hermes.app.skills.lifecycle import PublishEvents, SkillLifecycle
+from hermes.app.skills.lifecycle import SkillLifecycle
 from hermes.core.bus import Bus
 from hermes.core.events.skills import SkillChanged, SkillMeasured, SkillState
 from hermes.core.messages import Value
-from hermes.core.protocols import Environment, Journal
+from hermes.core.protocols import Environment, Journal, PublishEvents
 from hermes.learning.exchange_publisher import (
     HomePublisher,
     PublisherState,
@@ -76,9 +76,9 @@ def open_second_reader(loaded: LoadedSettings) -> ReviewWithModel | None:
         return None
 
     async def read(entries: Sequence[SkillFile]) -> list[ScanFinding]:
-        patience = loaded.settings.store.patience
+        timeout_s = loaded.settings.store.patience
         async with (
-            open_journal(loaded.store, timeout_s=patience) as journal,
+            open_journal(loaded.store, timeout_s=timeout_s) as journal,
             ModelConnections() as connections,
         ):
             return await review_with_model(
@@ -101,7 +101,7 @@ class SubscribedIndex(Value, kw_only=True, frozen=True):
 def open_subscribed_index(
     data: bytes, keyring: Keyring, *, warn_days: int, most_days: int
 ) -> SubscribedIndex:
-    """Raises `Refused`. What was revoked counts even when the index itself is not believed."""
+    """Raises `Refused`. Revocations are applied even when the index itself is not trusted."""
     listing = parse_index_file(data)
     index = verify_index(listing, check_signature)
     apply_statements(listing.statements, keyring)
@@ -117,10 +117,9 @@ def open_subscribed_index(
 
 
 def apply_statements(statements: Sequence[SignedStatement], keyring: Keyring) -> list[str]:
-    """Changes of key first, as lists of revocations may be signed by the new one.
+    """Apply key changes first, as lists of revocations may be signed by the new key.
 
-    Statements of strangers, or by a key that may not say such things, are left aside: whoever
-    hands out an index can put anything into it. Why, for each of them.
+    Returns why statements were ignored: whoever serves an index can put anything into it.
     """
     refused: list[str] = []
     for kind, take in (("rotation", keyring.rotate), ("revocations", keyring.apply_revocations)):
@@ -136,19 +135,21 @@ def apply_statements(statements: Sequence[SignedStatement], keyring: Keyring) ->
 
 @asynccontextmanager
 async def cloned_repository(loaded: LoadedSettings, source: str) -> AsyncIterator[Path]:
-    """A git repository that holds an index, for as long as the block lasts."""
+    """A git repository that contains an index, for as long as the block lasts."""
     from hermes.app.tooling import environment_options
     from hermes.environments.local import LocalEnvironment
 
-    with tempfile.TemporaryDirectory(prefix="hermes-skills-") as made:
-        folder = Path(made)
+    with tempfile.TemporaryDirectory(prefix="hermes-skills-") as temporary:
+        folder = Path(temporary)
         address = shlex.quote(source.removeprefix("git+"))
         command = (
             "GIT_TERMINAL_PROMPT=0 git -c core.hooksPath=/dev/null -c protocol.ext.allow=never "
             f"-c core.symlinks=false clone -q --depth 1 -- {address} repository"
         )
-        async with LocalEnvironment(folder, environment_options(loaded, folder).variables) as place:
-            ran = await place.run(command, timeout=120.0)
+        async with LocalEnvironment(
+            folder, environment_options(loaded, folder).variables
+        ) as environment:
+            ran = await environment.run(command, timeout=120.0)
         if ran.exit_code != 0:
             raise ExchangeError(f"{source} could not be cloned: {ran.output.strip()[-400:]}")
         yield folder / "repository"
@@ -167,33 +168,33 @@ class SkillExchange:
         self.root = loaded.home / "skills"
         self.keyring = Keyring(self.folder)
         self.warnings: list[str] = []
-        self._said = HomePublisher(self.folder)
+        self._publisher = HomePublisher(self.folder)
 
     def publisher_state(self) -> PublisherState:
-        return self._said.read()
+        return self._publisher.read()
 
     def name(self, wanted: str = "") -> str:
-        return self._said.name(wanted)
+        return self._publisher.name(wanted)
 
     def signer(self) -> StatementSigner:
-        return self._said.signer()
+        return self._publisher.signer()
 
     def rotate(self) -> tuple[str, str]:
-        return self._said.rotate()
+        return self._publisher.rotate()
 
     def record_shared_facts(self, facts: tuple[str, ...]) -> None:
-        """Others may have these from here: what holds no longer is retracted from now on."""
-        self._said.save(replace(self.publisher_state(), facts=facts))
+        """Others may import these facts: those that no longer hold are retracted from now on."""
+        self._publisher.save(replace(self.publisher_state(), facts=facts))
 
     def export(self, skill: Skill, evidence: Sequence[SkillMeasured] = (), name: str = "") -> bytes:
-        """A bundle of a skill as it stands; other content is another version."""
+        """A bundle of a skill as it is now; other content is another version."""
         publisher, own = self.name(name), self.publisher_state()
         number, digest = own.versions.get(skill.name, (0, ""))
         if digest != skill.digest:
             number += 1
             versions = {**own.versions, skill.name: (number, skill.digest)}
             given = tuple(sorted({*own.given, skill.digest}))
-            self._said.save(replace(own, versions=versions, given=given))
+            self._publisher.save(replace(own, versions=versions, given=given))
         kept = _bundle_entries(skill)
         goods = BundleContents(
             name=skill.name,
@@ -219,14 +220,14 @@ class SkillExchange:
         skills: Sequence[tuple[Skill, bytes]],
         facts: Sequence[SignedStatement] = (),
     ) -> Path:
-        """Bundles, index and statements as a folder that any web server can hand out."""
-        place = folder / INDEX_FOLDER
-        place.mkdir(parents=True, exist_ok=True)
+        """Bundles, index and statements as a folder that any web server can serve."""
+        index_folder = folder / INDEX_FOLDER
+        index_folder.mkdir(parents=True, exist_ok=True)
         offers = []
         for skill, data in skills:
             version = self.publisher_state().versions[skill.name][0]
             file = f"{skill.name}-{version}{BUNDLE_SUFFIX}"
-            (place / file).write_bytes(data)
+            (index_folder / file).write_bytes(data)
             offers.append(
                 SkillOffer(
                     name=skill.name,
@@ -238,27 +239,26 @@ class SkillExchange:
                 )
             )
         own = replace(self.publisher_state(), index_number=self.publisher_state().index_number + 1)
-        self._said.save(own)
+        self._publisher.save(own)
         index = PublisherIndex(
             publisher=own.publisher,
             number=own.index_number,
             made=datetime.now(UTC),
             skills=tuple(offers),
         )
-        heard = [each for one in self.keyring.state.publishers.values() for each in one.said]
-        statements = [*self._said.statements(), *heard, *facts]
+        received = [each for one in self.keyring.state.publishers.values() for each in one.said]
+        statements = [*self._publisher.statements(), *received, *facts]
         return write_index_file(folder, index, statements, self.signer())
 
     def revoke(
         self, *, digests: Sequence[str] = (), keys: Sequence[str] = (), announce: bool = False
     ) -> bool:
-        """Here at once; True when it is also said in the next index.
+        """Revoke here at once; True when the next index also contains it.
 
-        Of what is ours it always is, of what is not only to `announce` it, for those who made us
-        an issuer.
+        Our own skills always, those of others with `announce`, for homes that made us an issuer.
         """
         self.keyring.revoke(keys=tuple(keys), digests=tuple(digests))
-        return self._said.revoke(digests=digests, keys=keys, every=announce)
+        return self._publisher.revoke(digests=digests, keys=keys, every=announce)
 
     def open_importer(
         self, say: ReportImportProgress, *, sandbox: bool = True, prove: bool = True
@@ -275,7 +275,7 @@ class SkillExchange:
         )
 
     async def read_index(self, base: str) -> SubscribedIndex:
-        """The index of an address or folder, its statements heeded first. Raises `Refused`."""
+        """The index of an address or folder; its statements are applied first. Raises `Refused`."""
         settings = self._loaded.settings.skills
         looked = open_subscribed_index(
             await fetch_index(base),
@@ -299,8 +299,8 @@ class SkillExchange:
             index = (await self.read_index(source)).index
             wanted = [each for each in index.skills if not names or each.name in names]
             if not wanted:
-                there = ", ".join(each.name for each in index.skills) or "nothing"
-                raise ExchangeError(f"{source} offers {there}, and none of {', '.join(names)}")
+                offered = ", ".join(each.name for each in index.skills) or "nothing"
+                raise ExchangeError(f"{source} offers {offered}, and none of {', '.join(names)}")
             for offer in wanted:
                 yield await fetch_bytes(build_published_address(source, offer.file))
 
@@ -318,7 +318,7 @@ class SkillExchange:
 async def record_import(
     journal: Journal, run: str, examined: ImportExamination, placed: SkillPlacement, by: str
 ) -> None:
-    """A draft, whatever it was elsewhere."""
+    """A draft, whatever its state elsewhere."""
     manifest = examined.bundle.manifest
     await journal.append(
         SkillChanged(
@@ -346,7 +346,7 @@ def _evidence_entries(measured: Sequence[SkillMeasured], digest: str) -> tuple[S
 
 
 def _bundle_entries(skill: Skill) -> tuple[SkillFile, ...]:
-    """Its own files, and what its playbook borrows: elsewhere it has other neighbours, or none."""
+    """Its own files, and those its playbook uses: another home has other skills, or none."""
     own = [
         each
         for each in read_skill_files(skill.folder)
@@ -364,7 +364,7 @@ def _is_file(source: str) -> bool:
 
 
 UNAFFECTED_STATES: tuple[SkillState, ...] = ("draft", "retired")
-"""No reflex uses these, so there is nothing to take away."""
+"""States that no responder uses, so there is nothing to demote."""
 
 
 class DemotedSkill(Value, kw_only=True, frozen=True):
@@ -382,18 +382,19 @@ async def demote_revoked_skills(
     run: str,
     by: str,
 ) -> list[DemotedSkill]:
-    """To drafts, which no reflex plays and no agent calls; each once, also after a crash."""
+    """Demote to drafts, which no responder runs and no agent calls; each once, also after a
+    crash."""
     affected = exchange.keyring.state.find_revoked_skills()
     if not affected:
         return []
     library = open_library(loaded, None, await read_skill_states(journal))
-    lives = SkillLifecycle(loaded, journal, publish, lambda: library)
-    fallen: list[DemotedSkill] = []
+    lifecycle = SkillLifecycle(loaded, journal, publish, lambda: library)
+    demoted: list[DemotedSkill] = []
     for skill, why in affected.items():
-        life = await lives.life(skill)
-        if life.state not in UNAFFECTED_STATES:
-            await publish(change_state(life, "draft", run=run, by=by, reason=why))
+        status = await lifecycle.life(skill)
+        if status.state not in UNAFFECTED_STATES:
+            await publish(change_state(status, "draft", run=run, by=by, reason=why))
         unregister_skill(exchange.root, skill)
         exchange.keyring.mark_revoked(skill, why)
-        fallen.append(DemotedSkill(skill=skill, why=why, before=life.state))
-    return fallen
+        demoted.append(DemotedSkill(skill=skill, why=why, before=status.state))
+    return demoted

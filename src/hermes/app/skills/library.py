@@ -1,4 +1,4 @@
-"""Joins the skill library to the house: states from the journal, playbooks to the executor."""
+"""Joins the skill library to the journal, which has the states, and to the executor."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -27,14 +27,14 @@ def open_library(
     folder: Path | None = None,
     states: Mapping[str, SkillState] | None = None,
 ) -> "SkillLibrary":
-    """Bundled, the person's in the home, the project's in `.hermes/skills` of the folder."""
+    """The bundled skills, those of the home, and those of the project in `.hermes/skills`."""
     from hermes.skills.library import SkillLibrary
 
     return SkillLibrary(default_roots(loaded.home, folder), states)
 
 
 async def read_skill_states(journal: Journal) -> dict[str, SkillState]:
-    """Where each skill's life has got to, as the journal tells it."""
+    """The state of each skill, from the journal."""
     found: dict[str, SkillState] = {}
     async for recorded in journal.read(kinds=("skill.changed",)):
         if isinstance(recorded.event, SkillChanged) and not recorded.event.candidate:
@@ -45,7 +45,7 @@ async def read_skill_states(journal: Journal) -> dict[str, SkillState]:
 def tool_caller(
     executor: Executor, context: ToolContext
 ) -> Callable[[ToolCall], Awaitable[ToolResult]]:
-    """The executor as a playbook sees it."""
+    """The executor as a playbook uses it."""
 
     async def execute(call: ToolCall) -> ToolResult:
         return await executor.execute(call, context)
@@ -54,11 +54,11 @@ def tool_caller(
 
 
 class ApplicationSkills:
-    """The library of a house, opened when it is first asked for. Fulfils `ReadsSkillLibrary`."""
+    """The skill library, opened at the first use. Fulfils `ReadsSkillLibrary`."""
 
     def __init__(self, loaded: LoadedSettings, folder: Path, journal: Journal) -> None:
         self._loaded, self._folder, self._journal = loaded, folder, journal
-        self._desk: SkillCatalog | None = None
+        self._catalog: SkillCatalog | None = None
 
     async def categories(self) -> Sequence[tuple[str, int]]:
         return await (await self._open()).categories()
@@ -76,7 +76,7 @@ class ApplicationSkills:
         return await (await self._open()).linked(name, file)
 
     def section(self) -> str:
-        """For the prompt: names and what each is for, within its budget of tokens."""
+        """For the prompt: the names of skills and their purpose, within the budget of tokens."""
         found = [
             SkillCard(name=name, description=description)
             for name, description in read_descriptions(root.path for root in self._roots())
@@ -88,10 +88,10 @@ class ApplicationSkills:
         return default_roots(self._loaded.home, self._folder)
 
     async def _open(self) -> "SkillCatalog":
-        if self._desk is None:
+        if self._catalog is None:
             from hermes.skills.library import SkillLibrary
             from hermes.skills.matching import SkillCatalog
 
             states = await read_skill_states(self._journal)
-            self._desk = SkillCatalog(SkillLibrary(self._roots(), states))
-        return self._desk
+            self._catalog = SkillCatalog(SkillLibrary(self._roots(), states))
+        return self._catalog

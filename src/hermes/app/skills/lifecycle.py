@@ -1,6 +1,6 @@
-"""Takes skills through their lives: drafted, measured, promoted, used, taken back."""
+"""The lifecycle of skills: drafted, evaluated, promoted, used, demoted."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ import msgspec
 from hermes.core.errors import SettingsError
 from hermes.core.events.skills import SkillChanged, SkillUsed
 from hermes.core.messages import Value
-from hermes.core.protocols import Journal
+from hermes.core.protocols import Journal, PublishEvents
 from hermes.settings.load import LoadedSettings
 from hermes.skills.discovery import SkillRoot
 from hermes.skills.format.skill_folder import compute_skill_digest
@@ -38,7 +38,6 @@ from hermes.skills.lifecycle.status import (
 if TYPE_CHECKING:
     from hermes.skills.distill.skill_draft import DistilledSkill
 
-PublishEvents = Callable[..., Awaitable[Sequence[int]]]
 DRAFTS_FOLDER = ".drafts"
 SKILL_EVENT_KINDS = ("skill.changed", "skill.measured", "skill.used")
 
@@ -48,11 +47,11 @@ class SkillDraft(Value, kw_only=True, frozen=True):
     folder: Path
     digest: str
     extends: SimilarSkill | None = None
-    """The skill in use that it is near to: it waits as that one's next version."""
+    """The similar skill in use: the draft waits as its next version."""
 
 
 class SkillLifecycle:
-    """The skills of one home and what became of them. `library` are those in use."""
+    """The skills of one home and their states. `library` are those in use."""
 
     def __init__(
         self,
@@ -69,39 +68,41 @@ class SkillLifecycle:
 
     async def life(self, skill: str) -> SkillStatus:
         events = [each.event async for each in self._journal.read(kinds=SKILL_EVENT_KINDS)]
-        life = fold_skill_statuses(events).get(skill) or SkillStatus(skill=skill)
+        status = fold_skill_statuses(events).get(skill) or SkillStatus(skill=skill)
         known = self._library().skills_by_name.get(skill)
-        if known is None or any(not each.candidate for each in life.steps):
-            return life
-        # One that came with Hermes has its state without a word in the journal.
-        return msgspec.structs.replace(life, state=known.state, digest=known.digest)
+        if known is None or any(not each.candidate for each in status.steps):
+            return status
+        # A bundled skill has its state without an event in the journal.
+        return msgspec.structs.replace(status, state=known.state, digest=known.digest)
 
     def waiting_candidate(self, skill: str) -> Path | None:
-        """The next version of a skill that has not passed the gate yet."""
+        """The next version of a skill that has not passed the evaluation yet."""
         folder = self.root / DRAFTS_FOLDER / skill
         return folder if folder.is_dir() else None
 
-    async def draft(self, made: "DistilledSkill", *, run: str, by: str = "hermes") -> SkillDraft:
-        """A new skill, or the next version of one that is nearly the same."""
+    async def draft(
+        self, distilled: "DistilledSkill", *, run: str, by: str = "hermes"
+    ) -> SkillDraft:
+        """A new skill, or the next version of a similar one."""
         from hermes.skills.distill.skill_draft import write_distilled_skill
 
-        trial = self.root / DRAFTS_FOLDER / made.name
-        write_distilled_skill(made, trial)
+        trial = self.root / DRAFTS_FOLDER / distilled.name
+        write_distilled_skill(distilled, trial)
         new = self.read_skill(trial)
         library = self._library()
         near = find_most_similar(new, library.skills)
-        if near is None and made.name in library.skills_by_name:
-            near = SimilarSkill(made.name, 1.0)
+        if near is None and distilled.name in library.skills_by_name:
+            near = SimilarSkill(distilled.name, 1.0)
         if near is not None:
             return await self._extend(trial, near, library, run=run, by=by)
-        folder = self.root / made.name
+        folder = self.root / distilled.name
         trial.rename(folder)
         self._history.record(folder, reason="distilled", by=by)
         digest = compute_skill_digest(folder)
         await self._publish(
             SkillChanged(
                 run=run,
-                skill=made.name,
+                skill=distilled.name,
                 digest=digest,
                 state="draft",
                 reason="distilled from a verified run",
@@ -109,7 +110,7 @@ class SkillLifecycle:
                 by=by,
             )
         )
-        return SkillDraft(skill=made.name, folder=folder, digest=digest)
+        return SkillDraft(skill=distilled.name, folder=folder, digest=digest)
 
     async def _extend(
         self, trial: Path, near: SimilarSkill, library: SkillLibrary, *, run: str, by: str
@@ -137,24 +138,24 @@ class SkillLifecycle:
         return SkillDraft(skill=old.name, folder=folder, digest=digest, extends=near)
 
     async def _baseline_events(self, old: Skill, *, run: str, by: str) -> list[SkillChanged]:
-        """The parent as something that can be come back to, also when it came with Hermes."""
+        """Records the parent, also a bundled one, so that it can be restored."""
         folder = self.root / old.name
         if not folder.is_dir():
             copy_skill(old.folder, folder)
         self._history.record(folder, reason="before it is extended", by=by)
         if any(each.digest == old.digest for each in (await self.life(old.name)).steps):
             return []
-        told = "as it was before it was extended"
+        reason = "as it was before it was extended"
         return [
             SkillChanged(
-                run=run, skill=old.name, digest=old.digest, state=old.state, reason=told, by=by
+                run=run, skill=old.name, digest=old.digest, state=old.state, reason=reason, by=by
             )
         ]
 
     async def candidate(
         self, skill: Skill, changes: Mapping[str, str], *, run: str, reason: str, by: str = "hermes"
     ) -> SkillDraft:
-        """The next version of a skill with some files changed; it waits until the gate lets it."""
+        """The next version of a skill with some files changed; it waits for the evaluation."""
         folder = self.root / DRAFTS_FOLDER / skill.name
         _remove_folder(folder)
         copy_skill(skill.folder, folder)
@@ -187,9 +188,9 @@ class SkillLifecycle:
         run: str,
         by: str = "hermes",
     ) -> tuple[SkillEvaluation, list[ReplayPair]]:
-        """The gate. What passes is validated, and comes into use if it was waiting.
+        """Evaluate a skill. If it passes it is validated, and comes into use if it was waiting.
 
-        Of a skill from elsewhere, what was claimed and nobody here has seen has to hold as well.
+        For an imported skill, the claimed cases that were not replayed here must hold as well.
         """
         claimed = await self._claimed_cases(folder)
         cases = [*cases, *(case for case in claimed if case not in cases)]
@@ -222,18 +223,18 @@ class SkillLifecycle:
         run: str,
         by: str,
     ) -> None:
-        life = await self.life(folder.name)
-        parents = life.parents
+        status = await self.life(folder.name)
+        parents = status.parents
         if folder.parent.name == DRAFTS_FOLDER:
-            parents = (life.digest,) if life.digest else ()
+            parents = (status.digest,) if status.digest else ()
             self._activate(folder, by=by)
-            life = SkillStatus(skill=life.skill, steps=life.steps)
-        elif life.state in ("validated", "trusted"):
-            return  # proven again: nothing to step up to
+            status = SkillStatus(skill=status.skill, steps=status.steps)
+        elif status.state in ("validated", "trusted"):
+            return  # validated again: no promotion
         best = judgement.best
         gain = f", {best.name} ×{best.ratio:.2f} (at most ×{best.upper:.2f})" if best else ""
-        told = f"solves {judgement.solved_with} of {judgement.variants} variants{gain}"
-        event = change_state(life, "validated", run=run, by=by, reason=told)
+        reason = f"solves {judgement.solved_with} of {judgement.variants} variants{gain}"
+        event = change_state(status, "validated", run=run, by=by, reason=reason)
         event = msgspec.structs.replace(event, digest=digest, parents=parents, evidence=cases)
         await self._publish(event)
 
@@ -257,7 +258,7 @@ class SkillLifecycle:
         incident: str = "",
         why: str = "",
     ) -> SkillStateChange | None:
-        """A live use; what follows from it is done at once: trust, or the way back."""
+        """A use in production; its consequence follows at once: trust, or a demotion."""
         await self._publish(
             SkillUsed(
                 run=run,
@@ -286,8 +287,8 @@ class SkillLifecycle:
         library = SkillLibrary([SkillRoot(folder.parent, "user")])
         found = library.skills_by_name.get(folder.name)
         if found is None:
-            told = "; ".join(map(str, library.problems)) or f"{folder} holds no skill"
-            raise SettingsError(told)
+            reason = "; ".join(map(str, library.problems)) or f"{folder} holds no skill"
+            raise SettingsError(reason)
         return found
 
 

@@ -1,4 +1,4 @@
-"""Looks back over failing runs: one proposal by a model, tried at the same gate as any skill."""
+"""Reviews failed runs: a model proposes one change, which is evaluated like any skill."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import anyio
 
 from hermes.app.run_locks import RunLocked, RunLocks, lock_run
-from hermes.app.skills.lifecycle import PublishEvents, SkillLifecycle
+from hermes.app.skills.lifecycle import SkillLifecycle
 from hermes.app.skills.review_due import find_due_review, list_unreviewed_tasks
 from hermes.core.errors import HermesError, SettingsError
 from hermes.core.events.runs import ModelAnswered
 from hermes.core.events.skills import SkillsReviewed
 from hermes.core.messages import Completion, Message, ToolSpec, Value
-from hermes.core.protocols import Journal, JournalRecord, Model
+from hermes.core.protocols import Journal, JournalRecord, Model, PublishEvents
 from hermes.core.run_ids import new_id
 from hermes.settings.load import LoadedSettings
 from hermes.skills.history import copy_skill
@@ -78,10 +78,10 @@ async def _try_proposal(
     return judgement.passed, "it passed the gate" if judgement.passed else judgement.reasons[0]
 
 
-def proving_cases(life: SkillStatus) -> list[ReplayCase]:
-    """The cases of its last gate, to be played again."""
-    told = life.measured.cases if life.measured else ()
-    return [case for case in map(parse_replay_case, told) if case is not None]
+def proving_cases(status: SkillStatus) -> list[ReplayCase]:
+    """The cases of its last evaluation, to be run again."""
+    cases = status.measured.cases if status.measured else ()
+    return [case for case in map(parse_replay_case, cases) if case is not None]
 
 
 async def evolve_skill(
@@ -92,9 +92,10 @@ async def evolve_skill(
     *,
     plays: int = 24,
 ) -> tuple[bool, str]:
-    """Search for better texts of a skill with `gepa`; the best one still has to pass the gate.
+    """Search for better texts of a skill with `gepa`; the best one still has to pass the
+    evaluation.
 
-    Raises `SettingsError` without the extra, or without cases to play.
+    Raises `SettingsError` without the extra, or without cases to run.
     """
     try:
         from hermes.skills.lifecycle.evolution import evolve_texts
@@ -112,15 +113,15 @@ async def evolve_skill(
         best = await evolve_texts(texts, cases, trial.score, model, max_replays=plays)
     if best == texts:
         return False, "nothing better was found"
-    run, told = new_id("evolve"), f"evolved over {plays} plays"
-    drafted = await lifecycle.candidate(skill, best, run=run, reason=told)
+    run, reason = new_id("evolve"), f"evolved over {plays} plays"
+    drafted = await lifecycle.candidate(skill, best, run=run, reason=reason)
     changed = lifecycle.read_skill(drafted.folder)
     judgement, _ = await lifecycle.evaluate(drafted.folder, cases, replay(changed), run=run)
     return judgement.passed, "it passed the gate" if judgement.passed else judgement.reasons[0]
 
 
 class SkillTextTrial:
-    """A skill with other texts, played; what is wrong with them is what to learn from."""
+    """Runs a skill with other texts; its problems are the feedback for the next ones."""
 
     def __init__(
         self,
@@ -149,30 +150,30 @@ class SkillTextTrial:
         if fatal:
             return CaseScore(score=0.0, feedback="; ".join(fatal))
         played = await self._replay(changed)(case, True)
-        told = f"{'solved' if played.solved else 'not solved'} in {played.seconds:.1f} s"
+        outcome = f"{'solved' if played.solved else 'not solved'} in {played.seconds:.1f} s"
         if played.harm:
-            return CaseScore(score=0.0, feedback=f"{told}; harm: {'; '.join(played.harm)}")
+            return CaseScore(score=0.0, feedback=f"{outcome}; harm: {'; '.join(played.harm)}")
         quick = 1.0 / (1.0 + played.seconds / 10.0)
-        return CaseScore(score=0.7 + 0.3 * quick if played.solved else 0.0, feedback=told)
+        return CaseScore(score=0.7 + 0.3 * quick if played.solved else 0.0, feedback=outcome)
 
 
 REVIEW_RUN = "review"
 REVIEW_TIMEOUT_S = 1800.0
-"""Seconds after which a review ends with nothing, whatever it waits for."""
+"""Seconds after which a review ends without a result, whatever it waits for."""
 
 
 class ReviewStatus(Value, kw_only=True, frozen=True):
     by_itself: bool
     model: str
-    """Who would propose changes; empty: failures are only counted."""
+    """The model that would propose changes; empty: failures are only counted."""
     running: str = ""
-    """Which process is at it."""
+    """The process that runs a review now."""
     due: DueReview | None = None
     tasks: int = 0
-    """Finished since the last one."""
+    """Runs finished since the last review."""
     every: int = 15
     alike: int = 0
-    """Of these, those that met the most frequent error."""
+    """Of these, the runs with the most frequent error."""
     same: int = 3
     last: SkillsReviewed | None = None
     last_at: datetime | None = None
@@ -180,13 +181,13 @@ class ReviewStatus(Value, kw_only=True, frozen=True):
 
 @asynccontextmanager
 async def review_lock(loaded: LoadedSettings, journal: Journal) -> AsyncIterator[None]:
-    """One review at a time of a home, and of a store that is shared. Raises `SettingsError`."""
+    """One review at a time of a home, and of a shared store. Raises `SettingsError`."""
     claims = RunLocks(loaded.home / "locks")
     try:
         await lock_run(REVIEW_RUN, claims, journal)
     except RunLocked as taken:
-        told = "a review is at work already; see: hermes skills review --status"
-        raise SettingsError(told) from taken
+        problem = "a review is already running; see: hermes skills review --status"
+        raise SettingsError(problem) from taken
     try:
         yield
     finally:
@@ -202,7 +203,7 @@ async def run_automatic_review(
     model: Model | None,
     replay: Callable[[Skill], RunReplay],
 ) -> SkillsReviewed:
-    """Always ends with a word in the journal: what failed once is not tried again at once."""
+    """Always records an event at the end: a failed review is not repeated at once."""
     counted = _MeteredModel(model) if model is not None else None
     event = await review_without_model(found, journal) if counted is None else None
     if counted is not None:
@@ -222,14 +223,14 @@ async def run_automatic_review(
 
 
 async def review_without_model(found: DueReview, journal: Journal, why: str = "") -> SkillsReviewed:
-    """What can be said without a model: which failures are alike, and which skills were at hand."""
+    """The result without a model: which failures are alike, and which skills were available."""
     runs = {task.run: [each async for each in journal.read(run=task.run)] for task in found.tasks}
-    said = why or "no model may propose anything (skills.review_model)"
+    reason = why or "no model may propose anything (skills.review_model)"
     return SkillsReviewed(
         run=new_id(REVIEW_RUN),
         why=found.why,
         runs=tuple(runs),
-        detail=f"{describe_failures(found, runs)}; {said}",
+        detail=f"{describe_failures(found, runs)}; {reason}",
     )
 
 
@@ -262,7 +263,7 @@ async def _find_running_review(journal: Journal, loaded: LoadedSettings) -> str:
 
 
 class _MeteredModel:
-    """A model whose answers are remembered, for what they cost. Fulfils `Model`."""
+    """A `Model` that remembers its answers, for their cost."""
 
     def __init__(self, model: Model) -> None:
         self._model = model

@@ -1,4 +1,4 @@
-"""Whether a review is due, as the journal tells it: light, as every goodbye asks."""
+"""Whether a review is due, according to the journal. Fast: asked at the end of every chat."""
 
 from collections.abc import AsyncIterator
 
@@ -18,7 +18,7 @@ REVIEW_EVENT_KINDS = ("run.started", "turn.ended", "tool.finished", "incident.ve
 async def find_due_review(
     journal: Journal, loaded: LoadedSettings, *, anyway: bool = False
 ) -> DueReview | None:
-    """What there is to read; with `anyway` also before its time, or what was only counted."""
+    """What there is to review; with `anyway` also before its time, or what was only counted."""
     settings = loaded.settings.skills
     last, records = await _since_last_review(journal)
     found = check_review_due(records, every=settings.review_every, same=settings.same_errors)
@@ -26,8 +26,8 @@ async def find_due_review(
         return found
     tasks = list_finished_tasks(records)
     if not any(task.failed or task.errors for task in tasks) and last is not None:
-        seen = () if last.changed else last.runs
-        again = [each for run in seen async for each in _read_run(journal, run)]
+        earlier = () if last.changed else last.runs
+        again = [each for run in earlier async for each in _read_run(journal, run)]
         tasks = list_finished_tasks(again)
     failing = [task for task in tasks if task.failed or task.errors]
     return DueReview(why="asked for", tasks=tuple(failing[-10:])) if failing else None
@@ -39,7 +39,7 @@ async def list_unreviewed_tasks(journal: Journal) -> list[FinishedTask]:
 
 
 async def _since_last_review(journal: Journal) -> tuple[SkillsReviewed | None, list[JournalRecord]]:
-    """The last review, and what there is to count since: the rest is never read again."""
+    """The last review, and the runs to count since: older events are not read."""
     last: JournalRecord | None = None
     async for recorded in journal.read(kinds=("skill.reviewed",)):
         last = recorded

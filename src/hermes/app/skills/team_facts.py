@@ -1,15 +1,16 @@
-"""Facts of scope `team` on their way out and in: signed by a home, believed less by others."""
+"""Exports and imports facts of scope `team`: signed by a home, trusted less by others."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from hermes.app.skills.exchange import SkillExchange
 from hermes.core.events.memory import FactConfirmed, FactEnded
+from hermes.core.foreign_text import strip_hidden_characters
 from hermes.core.messages import Value
 from hermes.core.protocols import Journal
 from hermes.learning.exchange_publisher import check_signature
 from hermes.memory.facts.fact import MAX_FACT_CHARS, Fact, FactCandidate, FactQuery, one_line
-from hermes.memory.facts.prompt_injection import is_takeover_attempt, strip_hidden_characters
+from hermes.memory.facts.prompt_injection import is_takeover_attempt
 from hermes.memory.facts.recorder import FactRecorder
 from hermes.skills.exchange.signed_statements import SignedStatement, sign_statement
 from hermes.skills.exchange.team_facts import TeamFacts, TeamFactStatement, open_team_facts
@@ -24,14 +25,14 @@ class FactImportResult(Value, kw_only=True, frozen=True):
 
 
 def sign_team_facts(exchange: SkillExchange, facts: Iterable[Fact]) -> SignedStatement | None:
-    """Facts of the team; also that others have from here and that hold no longer. None if none.
+    """Facts of the team, and retractions of published facts that no longer hold. None if none.
 
-    Of what came from somebody else it is said that it is confirmed here, not that it is ours.
+    A fact from another home is marked as confirmed here, not as ours.
     """
     shared = [each for each in facts if each.scope == "team" and each.trust != "quarantined"]
     now = {each.id for each in shared if each.state == "current" and not each.origin}
-    told = exchange.publisher_state().facts
-    gone = [each for each in told if each not in {one.id for one in shared}]
+    published = exchange.publisher_state().facts
+    gone = [each for each in published if each not in {one.id for one in shared}]
     at = datetime.now(UTC)
     statements = [
         _statement_of(each) for each in shared if not each.origin or each.state == "current"
@@ -39,36 +40,36 @@ def sign_team_facts(exchange: SkillExchange, facts: Iterable[Fact]) -> SignedSta
     statements += [TeamFactStatement(says="retract", fact=each, at=at) for each in gone]
     if not statements:
         return None
-    exchange.record_shared_facts(tuple(sorted({*told, *now})))
+    exchange.record_shared_facts(tuple(sorted({*published, *now})))
     number = int(at.timestamp() * 1000)
-    said = TeamFacts(publisher=exchange.name(), number=number, statements=tuple(statements))
-    return sign_statement("facts", said, exchange.signer())
+    team_facts = TeamFacts(publisher=exchange.name(), number=number, statements=tuple(statements))
+    return sign_statement("facts", team_facts, exchange.signer())
 
 
-async def list_team_facts(keeper: FactRecorder) -> list[Fact]:
-    await keeper.facts.catch_up()
-    every = await keeper.facts.find(FactQuery(state=None, limit=NO_LIMIT))
+async def list_team_facts(recorder: FactRecorder) -> list[Fact]:
+    await recorder.facts.catch_up()
+    every = await recorder.facts.find(FactQuery(state=None, limit=NO_LIMIT))
     return [each for each in every if each.scope == "team" and each.state != "forgotten"]
 
 
 async def import_team_facts(
     exchange: SkillExchange,
     sealed: SignedStatement,
-    keeper: FactRecorder,
+    recorder: FactRecorder,
     journal: Journal,
     run: str,
 ) -> FactImportResult:
-    """Raises `Refused`. What a publisher retracts must be its own word, not that of another."""
+    """Raises `Refused`. A publisher may retract only its own facts."""
     facts = open_team_facts(sealed, exchange.keyring, check_signature)
     if facts is None:
         return FactImportResult()
     origin = f"{facts.publisher}@{sealed.key[:8]}"
     asserted = [each for each in facts.statements if each.says == "assert" and each.text.strip()]
-    written = await keeper.record(run, [_candidate(each, origin) for each in asserted])
-    await keeper.facts.catch_up()
+    written = await recorder.record(run, [_candidate(each, origin) for each in asserted])
+    await recorder.facts.catch_up()
     confirmed = retracted = 0
     for each in facts.statements:
-        known = await keeper.facts.get(each.fact)
+        known = await recorder.facts.get(each.fact)
         if known is None or known.state != "current":
             continue
         if each.says == "confirm":
@@ -78,7 +79,7 @@ async def import_team_facts(
             ended = FactEnded(run=run, fact=each.fact, reason="retracted", actor=origin)
             await journal.append(ended)
             retracted += 1
-    await keeper.facts.catch_up()
+    await recorder.facts.catch_up()
     exchange.keyring.record_facts_number(facts.publisher, facts.number)
     return FactImportResult(asserted=len(written), confirmed=confirmed, retracted=retracted)
 
@@ -98,16 +99,16 @@ def _statement_of(fact: Fact) -> TeamFactStatement:
     )
 
 
-def _candidate(said: TeamFactStatement, origin: str) -> FactCandidate:
-    text = one_line(strip_hidden_characters(said.text), MAX_FACT_CHARS)
+def _candidate(statement: TeamFactStatement, origin: str) -> FactCandidate:
+    text = one_line(strip_hidden_characters(statement.text), MAX_FACT_CHARS)
     return FactCandidate(
-        memory=said.memory,
+        memory=statement.memory,
         text=text,
-        about=said.about[:32],
-        relation=said.relation[:60],
-        key=said.key[:200],
+        about=statement.about[:32],
+        relation=statement.relation[:60],
+        key=statement.key[:200],
         trust="quarantined" if is_takeover_attempt(text) else "imported",
         actor=origin,
         origin=origin,
-        at=said.at,
+        at=statement.at,
     )

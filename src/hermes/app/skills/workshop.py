@@ -1,6 +1,6 @@
-"""Joins the making of Python skills to the house: sandboxes, installer, journal, tools."""
+"""Joins the compiler of Python skills to sandboxes, installer, journal and tools."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from hermes.core.events.runs import ModelAnswered
 from hermes.core.events.skills import CompilerReported, SkillChanged
 from hermes.core.messages import Completion
 from hermes.core.plugins import plugin_names
-from hermes.core.protocols import Environment, Journal, Model, Tool, ToolContext
+from hermes.core.protocols import Environment, Journal, Model, PublishEvents, Tool, ToolContext
 from hermes.settings.load import LoadedSettings
 from hermes.skills.compiler.registry import RegisteredSkill, read_registry, register_skill
 from hermes.tools.skills import make_compiler_tools
@@ -24,12 +24,11 @@ if TYPE_CHECKING:
     from hermes.skills.compiler.draft import PythonSkillDraft
     from hermes.skills.compiler.sandbox import SkillTool
 
-PublishEvents = Callable[..., Awaitable[Sequence[int]]]
 OutputCallback = Callable[[str], None]
 
 
 class SkillWorkshop:
-    """Where Python skills of one home are made, kept and run."""
+    """Builds, stores and runs the Python skills of one home."""
 
     def __init__(self, loaded: LoadedSettings) -> None:
         self._loaded = loaded
@@ -67,7 +66,7 @@ class SkillWorkshop:
     def open_data_sandbox(
         self, readable: Sequence[Path]
     ) -> AbstractAsyncContextManager[Environment]:
-        """The same, with the real `data` folder to write to."""
+        """The same, with write access to the real `data` folder."""
         self.data.mkdir(parents=True, exist_ok=True)
         return self._sandbox(readable, (self.data,))
 
@@ -85,13 +84,13 @@ class SkillWorkshop:
             readable=tuple(map(str, readable)),
             writable=tuple(map(str, writable)),
         )
-        async with SandboxEnvironment(None, {}, settings=settings) as place:
-            yield place
+        async with SandboxEnvironment(None, {}, settings=settings) as environment:
+            yield environment
 
     async def install(self, lines: Sequence[str]) -> Path:
-        """Wheels with known hashes, unpacked into a folder of their own; none of their code runs.
+        """Unpack wheels with known hashes into a folder of their own; none of their code runs.
 
-        Raises `ToolError` with what pip said.
+        Raises `ToolError` with the message of pip.
         """
         import hashlib
         import shutil
@@ -114,8 +113,8 @@ class SkillWorkshop:
         )
         secrets = self._loaded.secrets
         variables = select_variables(secrets, withheld=secrets.kept)
-        async with LocalEnvironment(fresh.parent, variables) as place:
-            ran = await place.run(command, timeout=180.0)
+        async with LocalEnvironment(fresh.parent, variables) as environment:
+            ran = await environment.run(command, timeout=180.0)
         if ran.exit_code != 0:
             shutil.rmtree(fresh, ignore_errors=True)
             needed = ", ".join(line.split()[0] for line in lines)
@@ -124,25 +123,25 @@ class SkillWorkshop:
         return target
 
     async def save(
-        self, made: "CompiledSkill", publish: PublishEvents, run: str, by: str
+        self, compiled: "CompiledSkill", publish: PublishEvents, run: str, by: str
     ) -> RegisteredSkill:
-        """The skill on the disk, in its history, in the journal and among the tools."""
+        """Store the skill on the disk, in its history, in the journal and among the tools."""
         from hermes.skills.compiler.draft import write_draft_folder
         from hermes.skills.format.skill_folder import compute_skill_digest
         from hermes.skills.history import SkillHistory
 
-        draft, folder = made.draft, self.root / made.draft.skill
+        draft, folder = compiled.draft, self.root / compiled.draft.skill
         parents = (compute_skill_digest(folder),) if folder.is_dir() else ()
-        write_draft_folder(folder, draft, made.signature, made.requirements)
+        write_draft_folder(folder, draft, compiled.signature, compiled.requirements)
         digest = compute_skill_digest(folder)
         SkillHistory(self.root).record(folder, reason="compiled", by=by)
-        modules = (str(await self.install(made.requirements)),) if made.requirements else ()
+        modules = (str(await self.install(compiled.requirements)),) if compiled.requirements else ()
         known = RegisteredSkill(
             skill=draft.skill,
             function=draft.function,
             digest=digest,
-            description=made.signature.docstring,
-            parameters=made.signature.schema,
+            description=compiled.signature.docstring,
+            parameters=compiled.signature.schema,
             modules=modules,
             task=draft.task[:2000],
         )
@@ -154,8 +153,8 @@ class SkillWorkshop:
                 state="compiled",
                 before="draft",
                 parents=parents,
-                evidence=tuple(made.output.splitlines()[-12:]),
-                reason=f"its tests pass in the sandbox after {made.repairs} repairs",
+                evidence=tuple(compiled.output.splitlines()[-12:]),
+                reason=f"its tests pass in the sandbox after {compiled.repairs} repairs",
             ),
         )
         register_skill(self.root, known)
@@ -168,7 +167,7 @@ class SkillWorkshop:
         run: str,
         on_output: OutputCallback | None = None,
     ) -> "CompiledSkill":
-        """By hand: no model mends it. Raises `CompilationFailed`."""
+        """Prove without a model that could fix it. Raises `CompilationFailed`."""
         self._require_free_name(draft.function)
         return await self.open_compiler(publish, run, draft.skill, on_output).compile(draft)
 
@@ -190,11 +189,11 @@ class SkillWorkshop:
         by: str,
         on_output: OutputCallback | None = None,
     ) -> tuple["CompiledSkill", RegisteredSkill]:
-        """Proven and kept. Raises `CompilationFailed`."""
-        made = await self.prove(draft, publish, run, on_output)
-        known = await self.save(made, publish, run, by)
+        """Prove and store. Raises `CompilationFailed`."""
+        compiled = await self.prove(draft, publish, run, on_output)
+        known = await self.save(compiled, publish, run, by)
         await self.registered(draft, publish, run, on_output)
-        return made, known
+        return compiled, known
 
     async def create(
         self,
@@ -204,7 +203,7 @@ class SkillWorkshop:
         model: Model,
         on_output: OutputCallback | None = None,
     ) -> tuple["CompiledSkill", RegisteredSkill]:
-        """By a model. Raises `CompilationFailed`, `ModelError`, `EnvironmentFailed`."""
+        """Create with a model. Raises `CompilationFailed`, `ModelError`, `EnvironmentFailed`."""
         from hermes.skills.compiler.draft import SkillDrafter, to_function_name
 
         function = to_function_name(name)
@@ -217,12 +216,12 @@ class SkillWorkshop:
         await forge.report_progress("Compiler", f"Drafting '{function}.py'…")
         drafter = SkillDrafter(model, function, task, tuple(forge.allowed_modules))
         try:
-            made = await forge.compile(await drafter.draft(), drafter.repair)
+            compiled = await forge.compile(await drafter.draft(), drafter.repair)
         finally:
             await context.publish(*_cost_events(context.run, drafter.completions))
-        known = await self.save(made, context.publish, context.run, "agent")
-        await self.registered(made.draft, context.publish, context.run, on_output)
-        return made, known
+        known = await self.save(compiled, context.publish, context.run, "agent")
+        await self.registered(compiled.draft, context.publish, context.run, on_output)
+        return compiled, known
 
     def _require_free_name(self, function: str) -> None:
         from hermes.tools.yaml_tools import load_tool_folder
@@ -233,7 +232,8 @@ class SkillWorkshop:
             raise ToolError(f"there is a tool {function} already; choose another name")
 
     def _require_new_task(self, function: str, task: str) -> None:
-        """Under its own name a skill is extended; under another it would only multiply."""
+        """A skill for the same task is extended under its own name; another name would duplicate
+        it."""
         from hermes.skills.lifecycle.similarity import MIN_SIMILARITY, compute_text_similarity
 
         for known in read_registry(self.root):
@@ -257,16 +257,19 @@ class SkillWorkshop:
         for known in registered:
             if name in (known.skill, known.function):
                 return self.tool(known)
-        there = ", ".join(each.function for each in registered) or "none yet"
-        raise ToolError(f"there is no Python skill {name!r}; there are: {there}")
+        existing = ", ".join(each.function for each in registered) or "none yet"
+        raise ToolError(f"there is no Python skill {name!r}; there are: {existing}")
 
 
 async def skill_tools(
-    loaded: LoadedSettings, journal: Journal, model: Callable[[], Model], made: dict[str, Tool]
+    loaded: LoadedSettings,
+    journal: Journal,
+    model: Callable[[], Model],
+    made_tools: dict[str, Tool],
 ) -> dict[str, Tool]:
     """The tools that make and call Python skills, and each compiled skill as its own.
 
-    What is created while the house is open is put into `made`, which its executor asks each time.
+    Skills created while the application runs are added to `made_tools`, which the executor uses.
     """
     workshop = SkillWorkshop(loaded)
 
@@ -276,9 +279,9 @@ async def skill_tools(
         takes = ", ".join(
             f"{each.name}: {each.type_text}" for each in compiled.signature.parameters
         )
-        made[known.function] = workshop.tool(known)
-        told = f"{known.function}({takes}) is a tool of yours from now on."
-        return "\n".join([*lines, told])
+        made_tools[known.function] = workshop.tool(known)
+        note = f"{known.function}({takes}) is a tool of yours from now on."
+        return "\n".join([*lines, note])
 
     own: dict[str, Tool] = make_compiler_tools(create, workshop.find)
     registered = read_registry(workshop.root)

@@ -1,13 +1,13 @@
 """Everything that happens, as data.
 
-An event is a past-tense fact. It is written to the journal first and then shown to every
-reader: command line, gateway, dashboard, trajectories, rewards. Nobody calls a reader by name,
-so no room needs to know another.
+An event is a past-tense fact. It is written to the journal first and then delivered to every
+reader: command line, gateway, dashboard, trajectories, rewards. No code calls a reader by name, so
+no package needs to know another.
 
 To add an event: add a class to the file of its subject, with a `tag` of its own, and name it in the
-union there. Old journals are read for ever, so fields are only ever added, each with a default; a
-changed meaning is a new kind. A kind that this version does not know is read as `UnknownEvent` and kept
-as it is.
+union there. Old journals stay readable, so fields are only ever added, each with a default; a
+changed meaning is a new kind. A kind that this version does not know is read as `UnknownEvent` and
+kept unchanged.
 """
 
 from datetime import datetime

@@ -7,7 +7,7 @@ from hermes.core.events.base import BaseEvent
 
 
 class ApprovalRequested(BaseEvent, tag="approval.requested", kw_only=True, frozen=True):
-    """Any process may answer it until `until`; no answer is a no."""
+    """Any process may answer it until `until`; no answer means no."""
 
     approval: str
     call_id: str
@@ -19,26 +19,26 @@ class ApprovalRequested(BaseEvent, tag="approval.requested", kw_only=True, froze
     reason: str = ""
     undo: str = ""
     hash: str = ""
-    """Of exactly the action that was shown: an answer binds to nothing else."""
+    """Hash of exactly the action that was shown: an answer is valid for nothing else."""
     requester: str = ""
     approvers: tuple[str, ...] = ()
-    """Who may answer, by name: groups are resolved when it is asked. Anybody when empty."""
+    """Who may answer, by name: groups are resolved when it is asked. Empty: anyone."""
     count: int = 1
-    """How many different people have to say yes."""
+    """How many different people must approve."""
     barred: tuple[str, ...] = ()
-    """Who may not say yes: the one who asked for it, mostly."""
+    """Who may not approve: usually the requester."""
     until: datetime | None = None
     place: str = ""
-    """Where it would be done: environment, target, folder."""
+    """Where it would run: environment, target, folder."""
     tainted: str = ""
     variables: tuple[str, ...] = ()
-    """Variables whose values, unknown when it was asked, decide what it means."""
+    """Variables with values unknown at the time of the request that decide what it means."""
     prompted: bool = False
-    """Somebody sits at the terminal of the process that asks, and sees it there."""
+    """A person at the terminal of the requesting process sees it there."""
 
 
 class ApprovalEscalated(BaseEvent, tag="approval.escalated", kw_only=True, frozen=True):
-    """Nobody answered in time: others may now answer as well."""
+    """Nobody answered in time: more people may answer now."""
 
     approval: str
     to: tuple[str, ...]
@@ -50,23 +50,23 @@ class ApprovalAnswered(BaseEvent, tag="approval.answered", kw_only=True, frozen=
     by: str
     scope: Literal["once", "session", "always"] = "once"
     via: str = ""
-    """Where it was said: terminal, cli, chat, web."""
+    """Where it was answered: terminal, cli, chat, web."""
     note: str = ""
 
 
 class ApprovalSettled(BaseEvent, tag="approval.settled", kw_only=True, frozen=True):
-    """Written by the process that asked: from here on no answer counts."""
+    """Written by the requesting process: later answers do not count."""
 
     approval: str
     outcome: Literal["approved", "denied", "expired", "withdrawn", "changed"]
     by: tuple[str, ...] = ()
     via: str = ""
     note: str = ""
-    """What else is worth knowing: an "always" that could not be kept, and why."""
+    """Additional information: for example, why an "always" could not be stored."""
 
 
 class GrantGiven(BaseEvent, tag="grant.given", kw_only=True, frozen=True):
-    """Leave to do exactly this, so often and for so long."""
+    """Permission to do exactly this, a number of times and until a time."""
 
     grant: str
     action: str
@@ -89,7 +89,7 @@ class GrantRevoked(BaseEvent, tag="grant.revoked", kw_only=True, frozen=True):
 
 
 class ActionAnnounced(BaseEvent, tag="action.announced", kw_only=True, frozen=True):
-    """It goes on after `seconds` unless somebody stops it."""
+    """It continues after `seconds` unless a person stops it."""
 
     call_id: str
     shown: str
@@ -97,7 +97,7 @@ class ActionAnnounced(BaseEvent, tag="action.announced", kw_only=True, frozen=Tr
     rule: str = ""
     seconds: float = 0.0
     approval: str = ""
-    """By which it is stopped, or let go on at once; settled like any other."""
+    """The approval request that stops it or lets it continue at once."""
     undo: str = ""
     place: str = ""
     prompted: bool = False

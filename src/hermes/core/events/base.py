@@ -22,7 +22,7 @@ class BaseEvent(Value, kw_only=True, tag_field="kind", frozen=True):
 
 
 class UnknownEvent(Value, kw_only=True, frozen=True):
-    """An event of a later version, kept untouched."""
+    """An event of a later version, kept unchanged."""
 
     kind: str
     run: str

@@ -1,4 +1,4 @@
-"""An incident from the first alert to the last line of its report."""
+"""The events of an incident, from the first alert to the last line of its report."""
 
 from datetime import datetime
 from typing import Literal
@@ -17,7 +17,7 @@ CheckTiming = Literal["before", "after", "trigger"]
 
 
 class AlertRaised(BaseEvent, tag="alert.raised", kw_only=True, frozen=True):
-    """Something or somebody noticed; `fingerprint` is the same for the same trouble."""
+    """A source reported a problem; `fingerprint` is the same for the same problem."""
 
     fingerprint: str
     title: str
@@ -26,23 +26,23 @@ class AlertRaised(BaseEvent, tag="alert.raised", kw_only=True, frozen=True):
     labels: tuple[tuple[str, str], ...] = ()
     resolved: bool = False
     check: str = ""
-    """The probe of ours that raised it; it can be asked again."""
+    """The probe of ours that raised it; it can be repeated."""
     severity: str = ""
-    """As the monitor grades it, in its own word; triage computes its own from the impact."""
+    """The monitor's own severity; triage computes ours from the impact."""
     since: datetime | None = None
-    """When the trouble began, where the source knows: detection is measured from here."""
+    """When the problem began, where the source knows: detection time is measured from here."""
 
 
 class AlertSuppressed(BaseEvent, tag="alert.suppressed", kw_only=True, frozen=True):
-    """Heard and not acted upon: maintenance, flapping. Told once for each stretch."""
+    """Received and not acted upon: maintenance, flapping. Published once for each period."""
 
     fingerprint: str
     title: str
     why: str
     stretch: str = ""
-    """What keeps it quiet: a maintenance window, `flapping`, an incident that is over."""
+    """What suppresses it: a maintenance window, `flapping`, a closed incident."""
     up_to: int = 0
-    """Its alerts up to this number are answered by this; 0 for all before it."""
+    """Its alerts up to this number are covered by this event; 0: all before it."""
 
 
 class IncidentOpened(BaseEvent, tag="incident.opened", kw_only=True, frozen=True):
@@ -50,29 +50,29 @@ class IncidentOpened(BaseEvent, tag="incident.opened", kw_only=True, frozen=True
     title: str
     severity: Severity
     reason: str = ""
-    """Why this severity: the impact that was measured."""
+    """Why this severity: the measured impact."""
     service: str = ""
     fingerprint: str = ""
     seen_before: int = 0
     alerts: tuple[int, ...] = ()
     """Numbers of the events `alert.raised` that it was opened for."""
     facts: tuple[tuple[str, str], ...] = ()
-    """More of the alert: its text and labels, so that the incident can be read by itself."""
+    """More of the alert: its text and labels, so that the incident can be read on its own."""
     since: datetime | None = None
 
 
 class JoinedPart(Value, kw_only=True, frozen=True):
-    """A service, or a problem of a host, that an incident had not been about until then."""
+    """A service, or a problem of a host, that was not part of the incident before."""
 
     fingerprint: str
     name: str
-    """The service; for an alert that names no service its host."""
+    """The service; for an alert that names no service, its host."""
     title: str = ""
     severity: Severity = "P2"
 
 
 class AlertsJoined(BaseEvent, tag="incident.joined", kw_only=True, frozen=True):
-    """More alerts of the same trouble; a storm is counted, not told one by one."""
+    """More alerts of the same problem; a storm is counted, not reported one by one."""
 
     incident: str
     count: int
@@ -81,13 +81,13 @@ class AlertsJoined(BaseEvent, tag="incident.joined", kw_only=True, frozen=True):
     why: str = ""
     """Why they belong together."""
     up_to: int = 0
-    """Alerts of these fingerprints up to this number are counted; 0 for all before it."""
+    """Alerts of these fingerprints up to this number are counted; 0: all before it."""
     parts: tuple[JoinedPart, ...] = ()
     """What became part of the incident with them; each is reported by name."""
 
 
 class IncidentGraded(BaseEvent, tag="incident.graded", kw_only=True, frozen=True):
-    """The severity changed: by what was measured since, or by a person."""
+    """The severity changed: by a measurement, or by a person."""
 
     incident: str
     severity: Severity
@@ -108,19 +108,20 @@ class IncidentReopened(BaseEvent, tag="incident.reopened", kw_only=True, frozen=
 
 
 class PhaseEntered(BaseEvent, tag="incident.phase", kw_only=True, frozen=True):
-    """Where the work on an incident has got to. Attempts count from 1; 0 is before the first."""
+    """The phase that the work on an incident has reached. Attempts count from 1; 0 is before the
+    first."""
 
     incident: str
     phase: IncidentPhase
     attempt: int = 0
     detail: str = ""
     resumed: bool = False
-    """After a crash: `gap` seconds lie between this and what was written before."""
+    """After a crash: `gap` seconds lie between this and the previous event."""
     gap: float = 0.0
 
 
 class LayerInvestigated(BaseEvent, tag="incident.layer", kw_only=True, frozen=True):
-    """What one investigator found; each claim points at events of this run."""
+    """What one investigator found; each claim refers to events of this run."""
 
     incident: str
     layer: str
@@ -134,7 +135,7 @@ class LayerInvestigated(BaseEvent, tag="incident.layer", kw_only=True, frozen=Tr
 
 
 class IncidentChecked(BaseEvent, tag="incident.checked", kw_only=True, frozen=True):
-    """One look at one thing. `before` is the baseline: taken before anything was changed."""
+    """The result of one check. `before` is the baseline: taken before any change."""
 
     incident: str
     check: str
@@ -143,19 +144,19 @@ class IncidentChecked(BaseEvent, tag="incident.checked", kw_only=True, frozen=Tr
     when: CheckTiming = "after"
     attempt: int = 0
     unknown: bool = False
-    """The check could not be run, so `ok` is false without anything having failed."""
+    """The check could not be run, so `ok` is false although nothing failed."""
     proves: bool = True
     """False where it would pass after a restart or an edit, whatever the cause."""
 
 
 class IncidentAssessed(BaseEvent, tag="incident.assessed", kw_only=True, frozen=True):
-    """What the first look at the whole host said, before anything was changed."""
+    """What the first checks of the whole host showed, before any change."""
 
     incident: str
     verdict: Literal["no-incident", "recovered", "wrong", "unknown"]
     reasons: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
-    """The looks that show it."""
+    """The checks that show it."""
     component: str = ""
     mechanism: str = ""
     value: str = ""
@@ -176,7 +177,7 @@ class IncidentDiagnosed(BaseEvent, tag="incident.diagnosed", kw_only=True, froze
 
 
 class ChangeBegan(BaseEvent, tag="change.began", kw_only=True, frozen=True):
-    """Written down before it runs, with the way back: after a crash nobody has to guess."""
+    """Written before the change runs, with the way to undo it: nothing is unknown after a crash."""
 
     incident: str
     call_id: str
@@ -195,7 +196,7 @@ class ChangesUndone(BaseEvent, tag="changes.undone", kw_only=True, frozen=True):
 
 
 class IncidentVerified(BaseEvent, tag="incident.verified", kw_only=True, frozen=True):
-    """Said by checks that the fixer has no hand in, after the trigger was set off again."""
+    """The result of checks that are independent of the fix, after the trigger was repeated."""
 
     incident: str
     ok: bool
@@ -203,9 +204,9 @@ class IncidentVerified(BaseEvent, tag="incident.verified", kw_only=True, frozen=
     seconds: float = 0.0
     attempt: int = 0
     trigger: str = ""
-    """What was set off again; empty when there was nothing to set off."""
+    """The trigger that was repeated; empty when there was none."""
     kept: bool = False
-    """Not all is well, but some of it is and nothing is worse: the changes stay."""
+    """Only a part is well, but nothing is worse: the changes stay."""
     by: str = ""
     """Empty: the commander's own checks. `oracle`: the judge of a drill."""
 
@@ -216,7 +217,7 @@ class ReportWritten(BaseEvent, tag="report.written", kw_only=True, frozen=True):
     path: str = ""
     """Below the home folder; empty where no file was written."""
     trouble: str = ""
-    """Why none could be: the words are kept here all the same."""
+    """Why no file could be written: the text is kept here in any case."""
 
 
 class IncidentClosed(BaseEvent, tag="incident.closed", kw_only=True, frozen=True):
@@ -228,15 +229,16 @@ class IncidentClosed(BaseEvent, tag="incident.closed", kw_only=True, frozen=True
 
 
 class IncidentRecovered(BaseEvent, tag="incident.recovered", kw_only=True, frozen=True):
-    """The problem of an incident has ended without a change of ours, by whatever means."""
+    """The problem of an incident has ended without a change of ours, for whatever reason."""
 
     incident: str
     recovered_at: datetime
-    """When the last of its alerts was resolved; the event itself comes a settle time later."""
+    """When the last of its alerts was resolved; the event itself follows after the settle time."""
     how: str = ""
     """How we know: which sources resolved which alerts. It names no actor: none is known."""
     still_failing: tuple[str, ...] = ()
-    """Warnings about the host that had joined and go on; each is reported as its own incident."""
+    """Warnings about the host that had joined and continue; each is reported as its own incident.
+    """
 
 
 IncidentEvent = (

@@ -1,4 +1,4 @@
-"""What was learned from what happened, who vouches for it, and what became of it."""
+"""Facts, notes and reminders: what was learned, from which source, and what became of it."""
 
 from datetime import datetime
 from typing import Literal
@@ -10,7 +10,7 @@ FactTrust = Literal["person", "system", "model", "imported", "quarantined"]
 
 
 class MessageImported(BaseEvent, tag="message.imported", kw_only=True, frozen=True):
-    """A line of a conversation that was held elsewhere; its run is the session it belongs to."""
+    """A line of an imported conversation; its run is the session it belongs to."""
 
     id: str
     speaker: str
@@ -22,33 +22,33 @@ class FactNoted(BaseEvent, tag="memory.noted", kw_only=True, frozen=True):
     memory: MemoryKind
     text: str
     quote: str = ""
-    """Verbatim words of a source: what a model notes must be able to show one."""
+    """Verbatim words of a source: a fact noted by a model must quote one."""
     sources: tuple[int, ...] = ()
-    """Numbers of the journal events it rests on."""
+    """Numbers of the journal events it is based on."""
     about: tuple[str, ...] = ()
-    """Services, hosts, files: what links it to others."""
+    """Services, hosts, files: its links to other facts."""
     relation: str = ""
     """depends-on, correlates-with, happens-at, fixed-by...; empty for a plain fact."""
     key: str = ""
-    """What it says something about, when only one such thing can be true at a time."""
+    """Its subject, when only one fact about it can be true at a time."""
     trust: FactTrust = "system"
     actor: str = ""
     scope: Literal["own", "team"] = "own"
     supersedes: tuple[str, ...] = ()
     origin: str = ""
-    """Where an imported one was first noted."""
+    """Where an imported fact was first noted."""
     valid_from: datetime | None = None
-    """Since when it holds; when it was noted, if nobody knows better."""
+    """Since when it holds; when it was noted, if that is not known."""
 
 
 class FactConfirmed(BaseEvent, tag="memory.confirmed", kw_only=True, frozen=True):
-    """Seen again: the same thing in other words, or the same words again."""
+    """The same fact was found again, in the same or other words."""
 
     fact: str
     sources: tuple[int, ...] = ()
     actor: str = ""
     seen_at: datetime | None = None
-    """When it was seen, if that is not the moment in which it was written down."""
+    """When it was found, if that is not the time at which it was recorded."""
 
 
 class FactEnded(BaseEvent, tag="memory.ended", kw_only=True, frozen=True):
@@ -56,20 +56,20 @@ class FactEnded(BaseEvent, tag="memory.ended", kw_only=True, frozen=True):
 
     fact: str
     by: str = ""
-    """The fact that took its place."""
+    """The fact that replaced it."""
     reason: str = ""
     actor: str = ""
 
 
 class FactForgotten(BaseEvent, tag="memory.forgotten", kw_only=True, frozen=True):
-    """A person wants it gone: out of recall, search and every list; rules do not note it again."""
+    """A person removed it: from recall, search and every list; rules do not note it again."""
 
     fact: str
     by: str = ""
 
 
 class FactsShown(BaseEvent, tag="memory.shown", kw_only=True, frozen=True):
-    """What was put before a model, so that its use can be judged by how the run ended."""
+    """What was shown to a model, so that its use can be judged by the outcome of the run."""
 
     facts: tuple[str, ...] = ()
     messages: tuple[int, ...] = ()
@@ -81,7 +81,7 @@ class RunSummarised(BaseEvent, tag="run.summarised", kw_only=True, frozen=True):
     summary: str
     method: Literal["model", "extract"] = "extract"
     upto: int = 0
-    """The last journal event it tells of."""
+    """The last journal event that it covers."""
 
 
 class NoteChanged(BaseEvent, tag="note.changed", kw_only=True, frozen=True):
@@ -95,7 +95,7 @@ class NoteChanged(BaseEvent, tag="note.changed", kw_only=True, frozen=True):
 
 
 class MessageForgotten(BaseEvent, tag="message.forgotten", kw_only=True, frozen=True):
-    """A message that no longer is found: it stays in the chain, not in search or recall."""
+    """A message that is no longer found: it stays in the chain, not in search or recall."""
 
     seq: int
     by: str = ""

@@ -1,4 +1,4 @@
-"""What the watch itself did: its rhythm, its notices, and when people asked it to look away."""
+"""Events of the watch itself: probe rounds, outages of the journal, maintenance, notifications."""
 
 from datetime import datetime
 from typing import Literal
@@ -11,7 +11,8 @@ NotificationKind = Literal[
 
 
 class WatchStarted(BaseEvent, tag="watch.started", kw_only=True, frozen=True):
-    """`quiet` is how long nobody watched, by the last sign of life; None for the first start."""
+    """`quiet` is how long no watch was running, by the last recorded event; None for the first
+    start."""
 
     by: str = ""
     quiet: float | None = None
@@ -23,20 +24,20 @@ class WatchStopped(BaseEvent, tag="watch.stopped", kw_only=True, frozen=True):
 
 
 class HealthChecked(BaseEvent, tag="health.checked", kw_only=True, frozen=True):
-    """A round of every probe, on its rhythm or by hand."""
+    """One round of all probes, on schedule or by hand."""
 
     ok: bool
     checks: int = 0
     failing: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
-    """Could not be asked: not the same as fine."""
+    """Could not be checked: not the same as healthy."""
     seconds: float = 0.0
     due: datetime | None = None
     """When it should have begun."""
 
 
 class HealthMissed(BaseEvent, tag="health.missed", kw_only=True, frozen=True):
-    """Rounds that should have been and were not."""
+    """Rounds that were due and did not happen."""
 
     rounds: int
     since: datetime
@@ -44,14 +45,14 @@ class HealthMissed(BaseEvent, tag="health.missed", kw_only=True, frozen=True):
 
 
 class JournalInterrupted(BaseEvent, tag="journal.interrupted", kw_only=True, frozen=True):
-    """The journal could not be written from `since` on; the watch went on from memory."""
+    """The journal could not be written from `since` on; the watch continued from memory."""
 
     since: datetime
     reason: str = ""
 
 
 class JournalResumed(BaseEvent, tag="journal.resumed", kw_only=True, frozen=True):
-    """The journal can be written again, and what was held in memory is in it."""
+    """The journal can be written again, and the events held in memory are in it."""
 
     since: datetime
     held: int = 0
@@ -63,20 +64,20 @@ class JournalResumed(BaseEvent, tag="journal.resumed", kw_only=True, frozen=True
 
 
 class ReserveReleased(BaseEvent, tag="reserve.released", kw_only=True, frozen=True):
-    """The disk of the journal is full; space that was set aside for this is in use."""
+    """The disk of the journal is full; the space reserved for this is in use."""
 
     left_bytes: int = 0
     size_bytes: int = 0
 
 
 class ReserveRestored(BaseEvent, tag="reserve.restored", kw_only=True, frozen=True):
-    """There is space again, and the reserve is set aside again."""
+    """There is space again, and the reserve is allocated again."""
 
     size_bytes: int = 0
 
 
 class MaintenanceAdded(BaseEvent, tag="maintenance.added", kw_only=True, frozen=True):
-    """Until then, alerts of what `target` names are heard and not acted upon."""
+    """Until then, alerts that match `target` are received and not acted upon."""
 
     window: str
     target: str
@@ -92,7 +93,7 @@ class MaintenanceEnded(BaseEvent, tag="maintenance.ended", kw_only=True, frozen=
 
 
 class NotificationQueued(BaseEvent, tag="notice.queued", kw_only=True, frozen=True):
-    """Somebody should be told. Kept until every sink has it, whatever happens in between."""
+    """A notification to deliver. Kept until every sink has it, whatever happens in between."""
 
     notice: str
     about: NotificationKind
@@ -102,28 +103,28 @@ class NotificationQueued(BaseEvent, tag="notice.queued", kw_only=True, frozen=Tr
     severity: str = ""
     sinks: tuple[str, ...] = ()
     covers: tuple[str, ...] = ()
-    """Ids of notices that it stands for: a storm is told in one."""
+    """Ids of the notifications that it replaces: a storm is sent as one."""
 
 
 class NotificationSent(BaseEvent, tag="notice.sent", kw_only=True, frozen=True):
     notice: str
     sink: str
     repeated: bool = False
-    """It may have arrived before: we died between sending and writing that down."""
+    """It may have arrived before: Hermes died between sending and recording it."""
     tries: int = 1
 
 
 class NotificationAttempted(BaseEvent, tag="notice.tried", kw_only=True, frozen=True):
-    """Written before each try, and again with `error` when it failed."""
+    """Written before each attempt, and again with `error` when it failed."""
 
     notice: str
     sink: str
     error: str = ""
     given_up: bool = False
     by: str = ""
-    """Which life of which watch: two of them do not tell the same thing twice."""
+    """The process of the watch: two of them do not send the same notification twice."""
     unsure: bool = False
-    """It failed, and may have arrived all the same."""
+    """It failed, but may have arrived."""
 
 
 WatchEvent = (
@@ -144,12 +145,12 @@ WatchEvent = (
 
 
 class CheckpointSigned(BaseEvent, tag="audit.signed", kw_only=True, frozen=True):
-    """At this moment the event with number `seq`, the one right before this, carried `digest`."""
+    """At this time the event with number `seq`, the one right before this, had `digest`."""
 
     seq: int
     digest: str
     previous: str
-    """Digest of the checkpoint before this one, so that none can be left out."""
+    """Digest of the previous checkpoint, so that none can be left out."""
     key: str
     """Fingerprint of the public key."""
     signature: str

@@ -1,4 +1,4 @@
-"""A run, its turns, and what was said in them."""
+"""A run, its turns, and the messages in them."""
 
 from typing import Literal
 
@@ -10,12 +10,12 @@ class RunStarted(BaseEvent, tag="run.started", kw_only=True, frozen=True):
     origin: RunOrigin
     parent: str = ""
     task: str = ""
-    """The first words of what was asked, for listings."""
+    """The first words of the request, for listings."""
     model: str = ""
     directory: str = ""
     tools: tuple[str, ...] = ()
     unattended: bool = False
-    """Nobody watches: after a crash it is picked up by itself."""
+    """No person watches: after a crash it is resumed automatically."""
 
 
 class RunRenamed(BaseEvent, tag="run.renamed", kw_only=True, frozen=True):
@@ -23,11 +23,11 @@ class RunRenamed(BaseEvent, tag="run.renamed", kw_only=True, frozen=True):
 
 
 class RunDeleted(BaseEvent, tag="run.deleted", kw_only=True, frozen=True):
-    """A person no longer wants it. Its texts leave the store at the next compaction."""
+    """Deleted by a person. Its texts leave the store at the next compaction."""
 
 
 class TurnStarted(BaseEvent, tag="turn.started", kw_only=True, frozen=True):
-    """A person, or the house, wants something of the agent."""
+    """A request of a person, or of Hermes itself, to the agent."""
 
     turn: int
 
@@ -39,7 +39,7 @@ class TurnEnded(BaseEvent, tag="turn.ended", kw_only=True, frozen=True):
 
 
 class TurnUndone(BaseEvent, tag="turn.undone", kw_only=True, frozen=True):
-    """The turn no longer counts as part of the conversation."""
+    """The turn is no longer part of the conversation."""
 
     turn: int
 
@@ -51,7 +51,7 @@ class MessageAdded(BaseEvent, tag="message.added", kw_only=True, frozen=True):
 
 
 class ModelAnswered(BaseEvent, tag="model.answered", kw_only=True, frozen=True):
-    """What an answer cost; the ledger of spending limits is the sum of these."""
+    """The cost of an answer; spending limits are checked against the sum of these."""
 
     model: str
     usage: Usage
@@ -59,7 +59,7 @@ class ModelAnswered(BaseEvent, tag="model.answered", kw_only=True, frozen=True):
 
 
 class ModelFailed(BaseEvent, tag="model.failed", kw_only=True, frozen=True):
-    """One attempt failed; `next` says what is tried instead, and after which wait."""
+    """One attempt failed; `next` is what is tried instead, and after which pause."""
 
     model: str
     error: str
@@ -72,7 +72,8 @@ class ModelSwitched(BaseEvent, tag="model.switched", kw_only=True, frozen=True):
 
 
 class ContextCompressed(BaseEvent, tag="context.compressed", kw_only=True, frozen=True):
-    """Older messages gave way to a summary. `dropped` counts them from the first kept one on."""
+    """Older messages were replaced by a summary. `dropped` counts them from the first kept one
+    on."""
 
     summary: str
     kept_first: int

@@ -1,4 +1,4 @@
-"""What was learned to do, what proved it, and how it went when it was done."""
+"""The lifecycle of skills, their evaluation, and their use."""
 
 from typing import Literal
 
@@ -8,7 +8,7 @@ SkillState = Literal["draft", "compiled", "validated", "trusted", "retired"]
 
 
 class SkillChanged(BaseEvent, tag="skill.changed", kw_only=True, frozen=True):
-    """A step of its life, with what it rests on; every step can be taken back."""
+    """A change of its state, with the evidence; every change can be undone."""
 
     skill: str
     digest: str
@@ -19,11 +19,11 @@ class SkillChanged(BaseEvent, tag="skill.changed", kw_only=True, frozen=True):
     reason: str = ""
     by: str = ""
     candidate: bool = False
-    """Of a version that is not in use: until it is, the one in use keeps its own state."""
+    """Of a version that is not in use: until it is, the version in use keeps its own state."""
 
 
 class CompilerReported(BaseEvent, tag="compiler.said", kw_only=True, frozen=True):
-    """A line that the operator reads while a Python skill is made: `[Sandbox] …`."""
+    """A line of progress for the operator while a Python skill is built: `[Sandbox] …`."""
 
     skill: str
     speaker: str
@@ -31,7 +31,7 @@ class CompilerReported(BaseEvent, tag="compiler.said", kw_only=True, frozen=True
 
 
 class SkillMeasured(BaseEvent, tag="skill.measured", kw_only=True, frozen=True):
-    """The gate: paired replays with and without the skill, counted by code."""
+    """The evaluation: paired replays with and without the skill, counted by code."""
 
     skill: str
     digest: str
@@ -40,7 +40,7 @@ class SkillMeasured(BaseEvent, tag="skill.measured", kw_only=True, frozen=True):
     solved_with: int = 0
     solved_without: int = 0
     ratio: float | None = None
-    """Median of seconds, or of turns, with the skill over without."""
+    """Median of seconds, or of turns, with the skill divided by without."""
     upper: float | None = None
     """Upper bound of that ratio."""
     measure: str = ""
@@ -49,7 +49,7 @@ class SkillMeasured(BaseEvent, tag="skill.measured", kw_only=True, frozen=True):
 
 
 class SkillUsed(BaseEvent, tag="skill.used", kw_only=True, frozen=True):
-    """A live use, after checks that the skill has no hand in."""
+    """A use in production, after checks that are independent of the skill."""
 
     skill: str
     digest: str
@@ -59,7 +59,7 @@ class SkillUsed(BaseEvent, tag="skill.used", kw_only=True, frozen=True):
 
 
 class SkillsReviewed(BaseEvent, tag="skill.reviewed", kw_only=True, frozen=True):
-    """The agent read its own failing runs; `changed` is the one draft that came of it."""
+    """The agent reviewed its own failed runs; `changed` is the one draft that resulted."""
 
     why: str
     runs: tuple[str, ...] = ()
@@ -96,14 +96,14 @@ class PlaybookEnded(BaseEvent, tag="playbook.ended", kw_only=True, frozen=True):
     steps: int = 0
     """How many of them changed something."""
     not_undone: tuple[str, ...] = ()
-    """Steps that are still in force although they should have been taken back."""
+    """Steps that are still in force although they should have been undone."""
     dry: bool = False
     unchecked: str = ""
-    """Why its signature could not be looked for, or not completely; empty when it was."""
+    """Why its signature could not be searched for, or not completely; empty when it was."""
 
 
 class SkillShown(BaseEvent, tag="skill.shown", kw_only=True, frozen=True):
-    """Put before a model, or loaded by a matching signature."""
+    """Shown to a model, or loaded by a matching signature."""
 
     skill: str
     how: Literal["matched", "index", "viewed"] = "viewed"

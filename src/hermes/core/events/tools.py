@@ -1,4 +1,4 @@
-"""A tool call from the wish to the result, and the background processes it may leave."""
+"""A tool call from the request to the result, and the background processes it may start."""
 
 from typing import Literal
 
@@ -15,7 +15,7 @@ class ToolRequested(BaseEvent, tag="tool.requested", kw_only=True, frozen=True):
     isolated: bool = False
     cwd: str = ""
     command: str = ""
-    """What a tool that is a command in disguise would run."""
+    """The command line, when the tool runs a command."""
 
 
 class ToolDecided(BaseEvent, tag="tool.decided", kw_only=True, frozen=True):
@@ -25,21 +25,21 @@ class ToolDecided(BaseEvent, tag="tool.decided", kw_only=True, frozen=True):
     reason: str = ""
     effects: tuple[str, ...] = ()
     hash: str = ""
-    """Of exactly this action, as the policy saw it."""
+    """Hash of exactly this action, as the policy saw it."""
     tainted: str = ""
-    """Its words that came from text nobody vouches for."""
+    """Its words that came from untrusted text."""
     audited: tuple[str, ...] = ()
     """Rules in audit mode that would have decided otherwise."""
     judged: str = ""
-    """What the verdict lets it do: read-only, writing only to some paths, unrestricted."""
+    """What the verdict allows: read-only, writing only to some paths, unrestricted."""
     enforced: str = ""
-    """`yes`, `partly` or `no`: whether the kernel holds it to that; empty when not known."""
+    """`yes`, `partly` or `no`: whether the kernel enforces that; empty when not known."""
     unenforced: str = ""
     """What is not enforced, or why nothing is."""
 
 
 class ToolApproved(BaseEvent, tag="tool.approved", kw_only=True, frozen=True):
-    """Somebody answered; nobody answering is a no, by `nobody`."""
+    """The answer to an approval request; no answer means no, by `nobody`."""
 
     call_id: str
     approved: bool
@@ -48,27 +48,27 @@ class ToolApproved(BaseEvent, tag="tool.approved", kw_only=True, frozen=True):
 
 
 class ToolStarted(BaseEvent, tag="tool.started", kw_only=True, frozen=True):
-    """From here on the world may have changed, whether or not a result was ever written."""
+    """From here on the system may have changed, whether or not a result was ever written."""
 
     call_id: str
     risk: Risk
     effects: tuple[str, ...] = ()
-    """What the policy expects it to do, in one word each; empty where nothing is known."""
+    """What the policy expects it to do, one word for each effect; empty where nothing is known."""
 
 
 class ToolBlocked(BaseEvent, tag="tool.blocked", kw_only=True, frozen=True):
-    """The kernel refused a command something that its verdict does not cover."""
+    """The kernel refused a command an access that its verdict does not cover."""
 
     call_id: str
     what: str
-    """Such as: write to /etc/hosts."""
+    """For example: write to /etc/hosts."""
     program: str = ""
     reason: str = ""
     command: str = ""
     judged: str = ""
     rule: str = ""
     optional: bool = False
-    """Whether the program does the same without it."""
+    """Whether the program works the same without it."""
 
 
 class ToolFinished(BaseEvent, tag="tool.finished", kw_only=True, frozen=True):
@@ -93,7 +93,7 @@ class ProcessMatched(BaseEvent, tag="process.matched", kw_only=True, frozen=True
 class ProcessEnded(BaseEvent, tag="process.ended", kw_only=True, frozen=True):
     process: str
     exit_code: int | None = None
-    """None when nobody could see how it ended (a crash in between)."""
+    """None when it is not known how it ended (a crash in between)."""
     reason: Literal["exited", "killed", "lost", "expired"] = "exited"
     tail: str = ""
 

@@ -4,5 +4,5 @@ from pathlib import Path
 
 
 def program_source(name: str) -> str:
-    """The text of one of them."""
+    """The source text of one of them."""
     return Path(__file__).with_name(f"{name}.py").read_text("utf-8")

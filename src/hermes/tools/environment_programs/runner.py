@@ -1,8 +1,8 @@
-"""Runs the model's Python inside an environment, its tools answered over one line-based link.
+"""Runs the model's Python inside an environment; tool calls are answered over a line-based link.
 
 Started as `python3 -c <this text> TOKEN [FOLDER]`. The link is our own standard input and output
-or, in a place that cannot keep a process open, files in FOLDER. Each line we send is one JSON
-object behind TOKEN, so that whatever else the place prints is told apart.
+or, in an environment that cannot keep a process open, files in FOLDER. Each line we send is one
+JSON object after TOKEN, so that other output can be told apart.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ class ToolLink:
         for line in self._lines:
             answer = json.loads(line)
             self._waiting[answer["answer"]].put(answer)
-        os._exit(1)  # whoever started us is gone: nobody would see what we go on to do
+        os._exit(1)  # the process that started us is gone: stop
 
 
 def polled_lines(folder: Path) -> Iterator[bytes]:
-    """What the other side writes as files in-1, in-2, ... until it takes the folder away."""
+    """What the other side writes as files in-1, in-2, ... until it removes the folder."""
     for number in itertools.count(1):
         path, pause = folder / f"in-{number}", 0.005
         while not path.exists():
@@ -87,17 +87,17 @@ def polled_lines(folder: Path) -> Iterator[bytes]:
 
 
 class OutputCapture:
-    """Takes over standard output and error, also of programs the code starts, and sends it on."""
+    """Captures standard output and error, also of programs the code starts, and sends them on."""
 
     def __init__(self, link: ToolLink, limit: int) -> None:
-        self._link, self._room = link, limit - limit // 2
+        self._link, self._head_left = link, limit - limit // 2
         self._tail, self._tail_size, self._dropped = "", limit // 2, 0
         self._from, into = os.pipe()
         os.dup2(into, 1)
         os.dup2(into, 2)
         os.close(into)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        # Made anew: the old ones remember whether what was there before could seek.
+        # New objects: the old ones remember whether the previous files could seek.
         sys.stdout = os.fdopen(1, "w", 1, "utf-8", "replace", closefd=False)
         sys.stderr = os.fdopen(2, "w", 1, "utf-8", "replace", closefd=False)
         self._wake, self._waker = os.pipe()
@@ -122,9 +122,9 @@ class OutputCapture:
             self._keep(decoder.decode(os.read(self._from, 65536)))
 
     def _keep(self, text: str) -> None:
-        if self._room:
-            now, text = text[: self._room], text[self._room :]
-            self._room -= len(now)
+        if self._head_left:
+            now, text = text[: self._head_left], text[self._head_left :]
+            self._head_left -= len(now)
             self._link.send({"out": now})
         self._tail += text
         extra = len(self._tail) - self._tail_size
@@ -137,11 +137,11 @@ def tool_function(link: ToolLink, name: str, parameters: list[str], doc: str) ->
     def call(*args: Any, **kwargs: Any) -> str:
         if len(args) > len(parameters):
             raise TypeError(f"{name} takes {', '.join(parameters) or 'nothing'}")
-        given = dict(zip(parameters, args))  # noqa: B905 - older Pythons know no `strict`
-        twice = given.keys() & kwargs.keys()
+        positional = dict(zip(parameters, args))  # noqa: B905 - older Pythons know no `strict`
+        twice = positional.keys() & kwargs.keys()
         if twice:
             raise TypeError(f"{name} got {', '.join(twice)} twice")
-        return link.call(name, {**given, **kwargs})
+        return link.call(name, {**positional, **kwargs})
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = doc
@@ -149,7 +149,7 @@ def tool_function(link: ToolLink, name: str, parameters: list[str], doc: str) ->
 
 
 def run_code(code: str, names: dict[str, Any]) -> dict[str, Any]:
-    """Run it; the value of a last line that is an expression is told, as a notebook does."""
+    """Run it; the value of a last line that is an expression is printed, as in a notebook."""
     linecache.cache[CODE_FILE_NAME] = (len(code), None, code.splitlines(True), CODE_FILE_NAME)
     try:
         tree = ast.parse(code, CODE_FILE_NAME)
@@ -169,17 +169,17 @@ def run_code(code: str, names: dict[str, Any]) -> dict[str, Any]:
 
 def format_error(error: BaseException) -> str:
     """The traceback with the lines of the code, and without ours."""
-    whole = traceback.TracebackException.from_exception(error)
-    part: traceback.TracebackException | None = whole
+    report = traceback.TracebackException.from_exception(error)
+    part: traceback.TracebackException | None = report
     while part is not None:
         mine = [frame for frame in part.stack if frame.filename != "<string>"]
         part.stack = traceback.StackSummary.from_list(mine)
         part = part.__cause__ or part.__context__
-    return "".join(whole.format()).rstrip()
+    return "".join(report.format()).rstrip()
 
 
 def prepare_names(link: ToolLink, task: dict[str, Any]) -> dict[str, Any]:
-    """The names that the code finds: every tool, also as the module `hermes_tools`."""
+    """The names available to the code: every tool, also as the module `hermes_tools`."""
     tools = types.ModuleType("hermes_tools")
     for name, parameters, doc in task["tools"]:
         setattr(tools, name, tool_function(link, name, parameters, doc))
@@ -195,7 +195,7 @@ def main() -> None:
     link = ToolLink(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "")
     link.send({"hello": sys.version.split()[0]})
     task = link.first()
-    # Should whoever started us be gone by then, we must not go on for ever.
+    # If the process that started us is gone by then, we must not run forever.
     alarm = threading.Timer(task["seconds"] + 10, os._exit, (1,))
     alarm.daemon = True
     alarm.start()

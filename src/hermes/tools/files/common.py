@@ -1,4 +1,4 @@
-"""Bytes of a file as text and back again, the same bytes wherever nothing was edited."""
+"""Decodes and encodes text files without changing other bytes, and explains missing paths."""
 
 import codecs
 import posixpath
@@ -23,7 +23,7 @@ class DecodedText(Value, frozen=True):
     """The byte order mark it began with."""
 
     def encode(self, text: str) -> bytes:
-        """Another text in the same encoding; raises `ToolError` when that cannot say it."""
+        """Another text in the same encoding; raises `ToolError` when that cannot represent it."""
         try:
             return self.byte_order_mark + text.encode(self.codec, _error_handler(self.codec))
         except UnicodeEncodeError as error:
@@ -54,7 +54,7 @@ def decode_text(data: bytes) -> DecodedText | None:
 
 
 def printable(text: str) -> str:
-    """Without the half characters that stand for undecodable bytes: those cannot be sent."""
+    """Without the surrogates that represent undecodable bytes: those cannot be sent."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -68,7 +68,7 @@ printf '%s\\n%s\\n' "$m" "$d"; ls -1Ap -- "$d" | head -n 2000 )"""
 
 
 async def explain_missing_path(environment: Environment, path: str, error: ToolError) -> ToolError:
-    """A better error for a path that could not be read: what is there instead."""
+    """A better error for a path that could not be read: what exists instead."""
     folder, name = posixpath.split(path.rstrip("/") or "/")
     command = _LIST_NEAREST_FOLDER.format(folder=shell_path(folder or "."))
     found = await environment.run(command, timeout=15.0)

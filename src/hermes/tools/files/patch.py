@@ -1,4 +1,7 @@
-"""Reads a unified diff as models write them: line numbers are hints, what counts is the text."""
+"""The tool `patch`: replaces a passage of a file, or applies a unified diff.
+
+Diffs are read as models write them: line numbers are hints, the text decides.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -31,7 +34,7 @@ class DiffHunk(Value, frozen=True):
     old: str
     new: str
     line: int = 0
-    """Where it says it begins; 0 when it does not say."""
+    """The line where it says it begins; 0 when it does not say."""
 
 
 class FileDiff(Value, frozen=True):
@@ -135,61 +138,62 @@ class EditResult(Value, frozen=True):
 
 
 def replace_passage(path: str, text: str, old: str, new: str, *, every: bool) -> EditResult:
-    """Raises `ToolError`, and says what is there, unless it is clear what to change."""
+    """Raises `ToolError`, with what is there, unless it is clear what to change."""
     if not old:
         raise ToolError("old is empty: say which text to replace (write_file writes a whole file)")
     if old == new:
         raise ToolError("old and new are the same: nothing to change")
-    places = find_passages(text, old, new)
-    if not places:
+    matches = find_passages(text, old, new)
+    if not matches:
         raise _not_found(path, text, old)
-    if len(places) > 1 and not every:
+    if len(matches) > 1 and not every:
         raise ToolError(
-            f"old is found {len(places)} times in {path}, at lines {_line_numbers(text, places)}. "
+            f"old is found {len(matches)} times in {path}, "
+            f"at lines {_line_numbers(text, matches)}. "
             "Give more lines around it, or replace_all=true."
         )
-    return EditResult(replace_passages(text, places), summarize_changes(text, places))
+    return EditResult(replace_passages(text, matches), summarize_changes(text, matches))
 
 
 def apply_hunks(path: str, text: str, hunks: Sequence[DiffHunk]) -> EditResult:
-    """One after the other; a hunk that fits in several places goes where its number says."""
-    accounts, drift = [], 0
+    """One after the other; a hunk that fits several positions goes where its number says."""
+    summaries, drift = [], 0
     for hunk in hunks:
-        place = _choose_match(path, text, hunk, drift)
-        accounts.append(summarize_changes(text, [place]))
-        text = replace_passages(text, [place])
+        match = _choose_match(path, text, hunk, drift)
+        summaries.append(summarize_changes(text, [match]))
+        text = replace_passages(text, [match])
         drift += hunk.new.count("\n") - hunk.old.count("\n")
-    return EditResult(text, "\n".join(accounts))
+    return EditResult(text, "\n".join(summaries))
 
 
-def summarize_changes(text: str, places: Sequence[PassageMatch]) -> str:
-    told: list[str] = []
-    for place in places:
-        loosely = f" (found ignoring {place.how})" if place.how else ""
-        line, lines = _changed_lines(text, place)
-        told += [f"@@ line {line}{loosely} @@", *lines]
-        if len(told) > _MAX_SHOWN_LINES:
+def summarize_changes(text: str, matches: Sequence[PassageMatch]) -> str:
+    shown: list[str] = []
+    for match in matches:
+        loosely = f" (found ignoring {match.how})" if match.how else ""
+        line, lines = _changed_lines(text, match)
+        shown += [f"@@ line {line}{loosely} @@", *lines]
+        if len(shown) > _MAX_SHOWN_LINES:
             break
-    more = len(told) - _MAX_SHOWN_LINES
-    rest = [f"[… and more, {len(places)} changes in all]"] if more > 0 else []
-    return "\n".join([line[:200] for line in told[:_MAX_SHOWN_LINES]] + rest)
+    more = len(shown) - _MAX_SHOWN_LINES
+    rest = [f"[… and more, {len(matches)} changes in all]"] if more > 0 else []
+    return "\n".join([line[:200] for line in shown[:_MAX_SHOWN_LINES]] + rest)
 
 
 def _choose_match(path: str, text: str, hunk: DiffHunk, drift: int) -> PassageMatch:
     if not hunk.old:
         return _insertion_match(path, text, hunk, drift)
-    places = find_passages(text, hunk.old, hunk.new)
-    if not places:
+    matches = find_passages(text, hunk.old, hunk.new)
+    if not matches:
         raise _not_found(path, text, hunk.old)
-    if len(places) > 1:
-        told = [p for p in places if line_number(text, p.start) == hunk.line + drift]
-        if len(told) != 1:
+    if len(matches) > 1:
+        exact = [p for p in matches if line_number(text, p.start) == hunk.line + drift]
+        if len(exact) != 1:
             raise ToolError(
-                f"a hunk fits {path} in {len(places)} places, at lines {_line_numbers(text, places)}. "
-                "Give more context lines."
+                f"a hunk fits {path} in {len(matches)} places, at lines "
+                f"{_line_numbers(text, matches)}. Give more context lines."
             )
-        places = told
-    return places[0]
+        matches = exact
+    return matches[0]
 
 
 def _insertion_match(path: str, text: str, hunk: DiffHunk, drift: int) -> PassageMatch:
@@ -199,19 +203,19 @@ def _insertion_match(path: str, text: str, hunk: DiffHunk, drift: int) -> Passag
     start = sum(len(line) + 1 for line in lines[: hunk.line + drift]) if text else 0
     crlf = "\r\n" in text
     new = hunk.new.replace("\n", "\r\n") if crlf else hunk.new
-    if start > len(text):  # after a last line that has no line end
+    if start > len(text):  # after a last line without a line end
         return PassageMatch(len(text), len(text), ("\r\n" if crlf else "\n") + new.rstrip("\r\n"))
     return PassageMatch(start, start, new)
 
 
-def _changed_lines(text: str, place: PassageMatch) -> tuple[int, list[str]]:
-    start = text.rfind("\n", 0, place.start) + 1
-    stop = place.end
-    if stop == start or text[stop - 1] != "\n" or not place.replacement.endswith("\n"):
+def _changed_lines(text: str, match: PassageMatch) -> tuple[int, list[str]]:
+    start = text.rfind("\n", 0, match.start) + 1
+    stop = match.end
+    if stop == start or text[stop - 1] != "\n" or not match.replacement.endswith("\n"):
         end = text.find("\n", stop)
         stop = len(text) if end < 0 else end
     old = text[start:stop].split("\n")
-    new = (text[start : place.start] + place.replacement + text[place.end : stop]).split("\n")
+    new = (text[start : match.start] + match.replacement + text[match.end : stop]).split("\n")
     same = _common_line_count(old, new)
     line = line_number(text, start) + same
     old, new = old[same:], new[same:]
@@ -231,9 +235,9 @@ def _not_found(path: str, text: str, old: str) -> ToolError:
     return ToolError(f"{path} does not hold this text; nothing was changed. {hint}")
 
 
-def _line_numbers(text: str, places: Sequence[PassageMatch]) -> str:
-    told = ", ".join(str(line_number(text, place.start)) for place in places[:20])
-    return f"{told}{' …' if len(places) > 20 else ''}"
+def _line_numbers(text: str, matches: Sequence[PassageMatch]) -> str:
+    numbers = ", ".join(str(line_number(text, match.start)) for match in matches[:20])
+    return f"{numbers}{' …' if len(matches) > 20 else ''}"
 
 
 class _FileChange(Value, frozen=True):
@@ -286,7 +290,7 @@ async def _replace_change(
         raise ToolError(f"{path} is not a text file")
     old, new, every = wanted
     work = partial(replace_passage, path, decoded.text, old, new, every=every)
-    edited = await to_thread.run_sync(work)  # seconds, for a large file that holds nothing like it
+    edited = await to_thread.run_sync(work)  # seconds, for a large file without anything similar
     return _FileChange(path, before, decoded.encode(edited.text), edited.summary)
 
 
@@ -331,7 +335,7 @@ async def _read_current(dependencies: ToolDependencies, context: ToolContext, pa
 
 
 async def _write_all(environment: Environment, changes: Sequence[_FileChange]) -> None:
-    """All files or none: what was written before a failure is put back."""
+    """All files or none: files written before a failure are restored."""
     with anyio.CancelScope(shield=True):
         written: list[_FileChange] = []
         try:

@@ -1,4 +1,4 @@
-"""Windows of lines of a file, in constant memory however large it is."""
+"""The tools `read_file`, which reads a window of lines in constant memory, and `write_file`."""
 
 from typing import Annotated
 
@@ -15,7 +15,7 @@ from hermes.tools.files.common import decode_text, explain_missing_path, printab
 READ_CHUNK_BYTES = 256 * 1024
 """A file up to this size is read at once; of a larger one only the window."""
 MAX_TRACKED_BYTES = 16 * 1024 * 1024
-"""Up to this size a change by somebody else is noticed; larger ones cannot be patched anyway."""
+"""Up to this size a change by others is noticed; larger files cannot be patched anyway."""
 
 _MAX_LINE_CHARS = 2_000
 _MAX_LINE_BYTES = 4 * 1024 * 1024
@@ -30,7 +30,7 @@ head -n {lines} "$f" | wc -c )"""
 class _FileLine(Value, frozen=True):
     text: str
     more: int = 0
-    """How much of a long line is not even in `text`."""
+    """How much of a long line is not in `text`."""
 
 
 class _ReadRequest(Value, frozen=True):
@@ -44,7 +44,7 @@ class _FileMeasurement(Value, frozen=True):
     size: int
     digest: str
     start: int
-    """The byte at which the wanted line begins."""
+    """The byte at which the requested line begins."""
 
 
 def make_read_file(dependencies: ToolDependencies) -> Tool:
@@ -85,14 +85,14 @@ async def _read_large(
     decoded = decode_text(head[:8192])
     if decoded is None or decoded.codec.startswith("utf-16"):
         return _describe_binary(path, head, measured.size)
-    # Noted before the window is read: a change in between then counts as one, not as seen.
+    # Noted before the window is read: a change in between then counts as a change, not as seen.
     if measured.digest != "-":
         dependencies.seen_files.note(context, path, measured.digest)
     if measured.start >= measured.size:
         raise ToolError(f"line {offset} is past the end of {path} ({measured.size:,} bytes)")
     reading = _ReadRequest(path, decoded.codec, measured.start, limit)
-    lines, ended = await _read_lines(context.environment, reading)
-    return _render_lines(lines, offset, f"{measured.size:,} bytes", ended=ended)
+    lines, at_end = await _read_lines(context.environment, reading)
+    return _render_lines(lines, offset, f"{measured.size:,} bytes", ended=at_end)
 
 
 async def _measure(environment: Environment, path: str, offset: int) -> _FileMeasurement:
@@ -112,17 +112,18 @@ async def _read_lines(
 ) -> tuple[list[_FileLine], bool]:
     """Up to `limit` lines that fit the budget, and whether the file ends with them."""
     lines: list[_FileLine] = []
-    kept, length, room, start = b"", 0, _MAX_OUTPUT_CHARS, reading.start
-    while piece := await environment.read(reading.path, offset=start, limit=READ_CHUNK_BYTES):
-        start += len(piece)
-        *whole, rest = piece.split(b"\n")
-        for part in whole:
-            if len(lines) == reading.limit or room < 0:
+    kept, length, chars_left, start = b"", 0, _MAX_OUTPUT_CHARS, reading.start
+    while chunk := await environment.read(reading.path, offset=start, limit=READ_CHUNK_BYTES):
+        start += len(chunk)
+        *complete, rest = chunk.split(b"\n")
+        for part in complete:
+            if len(lines) == reading.limit or chars_left < 0:
                 return lines, False
             lines.append(_decode_line(reading, kept + part, length + len(part)))
-            kept, length, room = b"", 0, room - len(lines[-1].text)
+            kept, length, chars_left = b"", 0, chars_left - len(lines[-1].text)
         kept, length = (kept + rest)[: 4 * _MAX_LINE_CHARS], length + len(rest)
-        if length > _MAX_LINE_BYTES:  # perhaps gigabytes without a line end: its beginning must do
+        # perhaps gigabytes without a line end: its beginning is enough
+        if length > _MAX_LINE_BYTES:
             return [*lines, _decode_line(reading, kept, length)], False
     if not length:
         return lines, True
@@ -144,28 +145,28 @@ def _select_lines(text: str, offset: int, limit: int) -> str:
     if offset > len(every):
         raise ToolError(f"line {offset} is past the end: there are {len(every)} lines")
     chosen = [_FileLine(line) for line in every[offset - 1 : offset - 1 + limit]]
-    ended = offset - 1 + len(chosen) == len(every)
-    return _render_lines(chosen, offset, f"{len(every):,} lines", ended=ended)
+    at_end = offset - 1 + len(chosen) == len(every)
+    return _render_lines(chosen, offset, f"{len(every):,} lines", ended=at_end)
 
 
-def _render_lines(lines: list[_FileLine], offset: int, whole: str, *, ended: bool) -> str:
+def _render_lines(lines: list[_FileLine], offset: int, size: str, *, ended: bool) -> str:
     shown: list[str] = []
-    room = _MAX_OUTPUT_CHARS
+    chars_left = _MAX_OUTPUT_CHARS
     for number, line in enumerate(lines, start=offset):
         text = printable(line.text.removesuffix("\r"))
         more = line.more + max(0, len(text) - _MAX_LINE_CHARS)
         cut = f" [… {more:,} more in this line]" if more else ""
         entry = f"{number}|{text[:_MAX_LINE_CHARS]}{cut}"
-        room -= len(entry) + 1
-        if room < 0 and shown:
+        chars_left -= len(entry) + 1
+        if chars_left < 0 and shown:
             ended = False
             break
         shown.append(entry)
     last = offset + len(shown) - 1
     if not ended:
-        shown.append(f"[lines {offset}-{last} of {whole}; go on with offset={last + 1}]")
+        shown.append(f"[lines {offset}-{last} of {size}; go on with offset={last + 1}]")
     elif offset > 1:
-        shown.append(f"[lines {offset}-{last} of {whole}: the end]")
+        shown.append(f"[lines {offset}-{last} of {size}: the end]")
     if lines and lines[0].text.endswith("\r"):
         shown.append("[lines end in CRLF]")
     return "\n".join(shown)
@@ -203,7 +204,7 @@ async def _current_content(context: ToolContext, path: str) -> bytes | None:
     try:
         return await context.environment.read(path, limit=MAX_TRACKED_BYTES + 1)
     except ToolError:
-        return None  # if it is there and unreadable, writing will say so
+        return None  # if it exists and is unreadable, writing will report it
 
 
 def _encode_content(content: str) -> bytes:

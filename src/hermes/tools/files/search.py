@@ -1,7 +1,7 @@
-"""The shell command of a search, for whichever searcher the place has. Pure: words in, text out.
+"""The tool `search_files`, and its shell command for the searcher that the environment has.
 
-Every word of the model's is quoted, and stands where no program takes it for an option. Zero bytes
-travel as \\2 and line ends inside names as \\1, so that the output stays text in lines.
+Every word of the model is quoted, and placed where no program takes it for an option. Zero bytes
+are sent as `\\2` and line ends inside names as `\\1`, so that the output stays text in lines.
 """
 
 import re
@@ -36,7 +36,7 @@ class FileSearch(Value, kw_only=True, frozen=True):
 
 
 def search_command(search: FileSearch) -> str:
-    """One more line than the limit is asked for, to know whether there are more."""
+    """Asks for one line more than the limit, to know whether there are more."""
     by = _content_commands(search) if search.kind == "content" else _name_commands(search)
     ripgrep, grep, python = by
     first, count = search.offset + 1, search.limit + 1
@@ -48,7 +48,8 @@ elif has grep && has find; then look() {{ {grep}; }}
 elif has python3; then look() {{ {python}; }}
 else printf '\\003none'; exit 0; fi
 try() {{ look; s=$?; [ $s -le 1 ] || [ $s -gt 128 ] || echo "[exit code $s]" >&2; }}
-err=$({{ try | tail -n +{first} | head -n {count} | cut -c1-{_MAX_LINE_CHARS} | head -c {_MAX_OUTPUT_BYTES} >&3
+err=$({{ try | tail -n +{first} | head -n {count} |
+cut -c1-{_MAX_LINE_CHARS} | head -c {_MAX_OUTPUT_BYTES} >&3
 }} 2>&1 | head -c 1000)
 [ -z "$err" ] || printf '\\003%s' "$err" ) 3>&1"""
 
@@ -66,8 +67,8 @@ def _ripgrep(search: FileSearch) -> str:
     elif search.glob:  # a type, unlike a glob, does not bring back what .gitignore leaves out
         chosen = f"--type wanted --type-add {shlex.quote(f'wanted:{search.glob}')}"
     return (
-        f"{_RIPGREP} --no-heading --no-context-separator -nH -C{search.context} {chosen} -g '!.git' "
-        f'-e {shlex.quote(search.pattern)} -- "$p"'
+        f"{_RIPGREP} --no-heading --no-context-separator -nH -C{search.context} {chosen} "
+        f"-g '!.git' -e {shlex.quote(search.pattern)} -- \"$p\""
     )
 
 
@@ -105,21 +106,21 @@ def _python(search: FileSearch, *globs: str) -> str:
 
 
 def name_regex(pattern: str) -> str:
-    """A glob, or a piece of a name, as a regular expression that every searcher understands."""
+    """A glob, or a part of a name, as a regular expression that every searcher understands."""
     if not re.search(r"[*?\[]", pattern):
         tail = "[^/]*$" if "/" not in pattern else ""
         return _escaped(pattern) + tail
-    pieces = re.split(r"(\*\*/?|\*|\?|\[[^\]/]+\])", pattern)
-    shown = {"**/": "(.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    parts = re.split(r"(\*\*/?|\*|\?|\[[^\]/]+\])", pattern)
+    translated = {"**/": "(.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     regex = "".join(
-        shown.get(piece) or (_posix_class(piece) if k % 2 else _escaped(piece))
-        for k, piece in enumerate(pieces)
+        translated.get(part) or (_posix_class(part) if k % 2 else _escaped(part))
+        for k, part in enumerate(parts)
     )
     return f"(^|/){regex}$"
 
 
-def _posix_class(piece: str) -> str:
-    return "[^" + piece[2:] if piece.startswith("[!") else piece
+def _posix_class(part: str) -> str:
+    return "[^" + part[2:] if part.startswith("[!") else part
 
 
 def _escaped(text: str) -> str:
@@ -150,7 +151,7 @@ _PLAIN_MATCH = re.compile(r"^(.*?)([:-])(\d+\2.*)$", re.MULTILINE)
 class _FileHit(Value, frozen=True):
     path: str
     line: str = ""
-    """`12:text`, or `12-text` beside a hit; empty when only names were asked for."""
+    """`12:text`, or `12-text` beside a hit; empty when only names were requested."""
 
 
 @tool(risk=Risk.READ)
@@ -186,15 +187,15 @@ async def search_files(
 
 async def _run_search(context: ToolContext, search: FileSearch) -> list[_FileHit]:
     result = await context.environment.run(search_command(search), timeout=60.0)
-    output, _, trouble = result.output.partition(ERROR_MARK)
-    if ERROR_MARK + trouble == PATH_MISSING_MARK:
+    output, _, errors = result.output.partition(ERROR_MARK)
+    if ERROR_MARK + errors == PATH_MISSING_MARK:
         missing = ToolError(f"there is no {search.path}")
         raise await explain_missing_path(context.environment, search.path, missing)
-    if ERROR_MARK + trouble == NO_SEARCHER_MARK:
+    if ERROR_MARK + errors == NO_SEARCHER_MARK:
         raise ToolError("there is neither rg, nor grep and find, nor python3 in this environment")
     hits = _parse_names(output) if search.kind == "names" else _parse_matches(output)
-    if not hits and (trouble or result.timed_out):
-        why = "it took too long; search a smaller folder" if result.timed_out else trouble.strip()
+    if not hits and (errors or result.timed_out):
+        why = "it took too long; search a smaller folder" if result.timed_out else errors.strip()
         raise ToolError(f"the search failed: {why}")
     return hits
 
@@ -219,12 +220,12 @@ def _display_path(path: str) -> str:
 
 def _render_hits(hits: list[_FileHit], search: FileSearch) -> str:
     shown: list[str] = []
-    current, room, count = "", _MAX_OUTPUT_CHARS, 0
+    current, chars_left, count = "", _MAX_OUTPUT_CHARS, 0
     for hit in hits[: search.limit]:
         entry = [hit.path] if hit.path != current else []
         entry += [hit.line[:500]] if hit.line else []
-        room -= sum(len(line) + 1 for line in entry)
-        if room < 0 and shown:
+        chars_left -= sum(len(line) + 1 for line in entry)
+        if chars_left < 0 and shown:
             break
         shown += entry
         current, count = hit.path, count + 1

@@ -1,4 +1,4 @@
-"""The same lines at another depth: how one indentation becomes the other."""
+"""Finds a passage in a text in spite of other indentation, typography or line ends."""
 
 from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
@@ -8,14 +8,15 @@ from heapq import nlargest
 from hermes.core.messages import Value
 
 IndentShift = Callable[[str], str]
-"""Moves one line to the other depth."""
+"""Moves one line to the other indentation."""
 
 
-def find_shift(wanted: Sequence[str], here: Sequence[str]) -> IndentShift | None:
-    """What moves each wanted line to the depth it has here; None when no single rule does."""
+def find_shift(wanted: Sequence[str], found: Sequence[str]) -> IndentShift | None:
+    """A function that moves each wanted line to the indentation found; None when no single rule
+    does."""
     pairs = [
         (_leading_whitespace(a), _leading_whitespace(b))
-        for a, b in zip(wanted, here, strict=True)
+        for a, b in zip(wanted, found, strict=True)
         if a.strip()
     ]
     for rule in _shift_rules(*pairs[0]):
@@ -28,13 +29,13 @@ def keep_indentation(line: str) -> str:
     return line
 
 
-def _shift_rules(wanted: str, here: str) -> Iterator[IndentShift]:
+def _shift_rules(wanted: str, found: str) -> Iterator[IndentShift]:
     yield keep_indentation
-    if here.endswith(wanted):
-        deeper = here[: len(here) - len(wanted)]
+    if found.endswith(wanted):
+        deeper = found[: len(found) - len(wanted)]
         yield lambda depth: deeper + depth
-    if wanted.endswith(here):
-        shallower = wanted[: len(wanted) - len(here)]
+    if wanted.endswith(found):
+        shallower = wanted[: len(wanted) - len(found)]
         yield lambda depth: depth.removeprefix(shallower)
     for width in (2, 4, 8):
         yield lambda depth, width=width: _tabs(depth, width)  # type: ignore[misc]
@@ -68,7 +69,7 @@ _TYPOGRAPHIC_FOLDING = str.maketrans(
 
 
 class PassageMatch(Value, frozen=True):
-    """A passage of the text, and what would stand there instead."""
+    """A passage of the text, and its replacement."""
 
     start: int
     end: int
@@ -82,20 +83,20 @@ def find_passages(text: str, old: str, new: str) -> list[PassageMatch]:
     old, new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
     if not old:
         return []
-    for way in _MATCHERS:
-        if places := list(way(text, old, new)):
-            return places
+    for match in _MATCHERS:
+        if matches := list(match(text, old, new)):
+            return matches
     return []
 
 
-def replace_passages(text: str, places: Sequence[PassageMatch]) -> str:
-    """The text with each passage replaced, the leftmost of any that overlap; no more than that."""
-    pieces, position = [], 0
-    for place in sorted(places, key=lambda place: place.start):
-        if place.start >= position:
-            pieces += [text[position : place.start], place.replacement]
-            position = place.end
-    return "".join([*pieces, text[position:]])
+def replace_passages(text: str, matches: Sequence[PassageMatch]) -> str:
+    """The text with each passage replaced; of overlapping ones the leftmost."""
+    parts, position = [], 0
+    for match in sorted(matches, key=lambda match: match.start):
+        if match.start >= position:
+            parts += [text[position : match.start], match.replacement]
+            position = match.end
+    return "".join([*parts, text[position:]])
 
 
 def line_number(text: str, position: int) -> int:
@@ -112,7 +113,7 @@ def _match_exact(text: str, old: str, new: str) -> Iterator[PassageMatch]:
 
 
 def _match_typographic(text: str, old: str, new: str) -> Iterator[PassageMatch]:
-    """One character stands for one character, so places are the same in both."""
+    """One character replaces one character, so positions are the same in both."""
     head = _common_prefix(old, new)
     tail = _common_prefix(old[head:][::-1], new[head:][::-1])
     middle = new[head : len(new) - tail]
@@ -130,20 +131,20 @@ def _match_lines(
 ) -> Iterator[PassageMatch]:
     wanted = old.removesuffix("\n").split("\n")
     if not any(line.strip() for line in wanted):
-        return  # blank lines are everywhere: only taken as written
+        return  # blank lines are everywhere: only matched exactly
     lines = _TextLines(text)
     keys, have = [form(line) for line in wanted], [form(line) for line in lines.bare]
     for at in range(len(have) - len(keys) + 1):
         if have[at] != keys[0] or have[at : at + len(keys)] != keys:
             continue
-        here = lines.bare[at : at + len(keys)]
-        shift = find_shift(wanted, here) if indent else keep_indentation
+        found = lines.bare[at : at + len(keys)]
+        shift = find_shift(wanted, found) if indent else keep_indentation
         if shift is not None:
             yield _build_match(lines, at, old, new, shift, how)
 
 
 class _TextLines:
-    """A text as lines: bare, how each ends, where each begins."""
+    """A text as lines: content, line end, and start of each."""
 
     def __init__(self, text: str) -> None:
         self.bare: list[str] = []
@@ -167,17 +168,17 @@ def _build_match(
     """Old, new and the text as parts between line ends; parts that old and new share stay."""
     before, after = old.split("\n"), new.split("\n")
     last = at + len(before) - 1 - old.endswith("\n")
-    here = list(zip(lines.bare[at : last + 1], lines.ends[at : last + 1], strict=True))
+    found = list(zip(lines.bare[at : last + 1], lines.ends[at : last + 1], strict=True))
     stop = lines.starts[last] + len(lines.bare[last])
     if old.endswith("\n") and lines.ends[last]:
-        here.append(("", ""))
+        found.append(("", ""))
         stop += len(lines.ends[last])
-    elif old.endswith("\n"):  # the text lacks its last line end, and goes on lacking it
+    elif old.endswith("\n"):  # the text has no last line end, and gets none
         before = before[:-1]
         after = after[:-1] if new.endswith("\n") else after
     parts: list[tuple[str, str]] = []
     for kind, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        parts += here[a:b] if kind == "equal" else [(shift(part), "") for part in after[c:d]]
+        parts += found[a:b] if kind == "equal" else [(shift(part), "") for part in after[c:d]]
     ending = next((end for end in (*lines.ends[at:], *lines.ends) if end), "\n")
     joined = [part + (end or ending) for part, end in parts]
     if joined:
@@ -198,7 +199,7 @@ def _cuts_crlf(text: str, at: int) -> bool:
 
 
 def _line_ending(text: str, position: int) -> str:
-    """How the line at this place ends; the last line does as the one before it."""
+    """The line end at this position; the last line uses that of the line before."""
     at = text.find("\n", position)
     if at < 0:
         at = text.rfind("\n", 0, position)
@@ -240,7 +241,7 @@ _MAX_SHOWN_LINES = 12
 
 
 def closest_passages(text: str, old: str, *, count: int = 2) -> str:
-    """The passages of the text most like `old`, with line numbers; empty when none is near."""
+    """The passages of the text most like `old`, with line numbers; empty when none is similar."""
     wanted = old.strip("\n").split("\n")
     anchor = max(range(len(wanted)), key=lambda k: len(wanted[k].strip()))
     lines = text.split("\n")[:_MAX_COMPARED_LINES]
@@ -260,7 +261,7 @@ def _nearest_lines(lines: list[str], wanted: str, count: int) -> list[int]:
     scored = []
     for number, line in enumerate(lines):
         matcher.set_seq1(line.strip()[:500])
-        # The cheap upper bounds spare nearly every line the dear comparison.
+        # The cheap upper bounds save the expensive comparison for nearly every line.
         if (
             matcher.real_quick_ratio() >= _MIN_SIMILARITY
             and matcher.quick_ratio() >= _MIN_SIMILARITY

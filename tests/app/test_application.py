@@ -177,7 +177,7 @@ def test_an_address_without_a_key_is_tried_as_it_is(home: Path, base_url: str, w
 KILLED = """
 import anyio, os, signal, sys
 from pathlib import Path
-from hermes.app import open_house
+from hermes.app import open_application
 from hermes.core.actions import Approval
 from hermes.settings.load import load
 
@@ -186,7 +186,7 @@ async def yes(action, decision):
 
 async def main(home, script, work):
     overrides = {"model.default": f"scripted:{script}"}
-    async with open_house(
+    async with open_application(
         load(home=Path(home), overrides=overrides), approver=yes, directory=Path(work)
     ) as house:
         conversation = await house.begin("work", unattended=True)

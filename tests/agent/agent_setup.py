@@ -6,7 +6,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import anyio
-from hermes.policy.by_risk import RiskPolicy
 
 from hermes.agent.dependencies import AgentDependencies
 from hermes.agent.settings import AgentSettings
@@ -20,6 +19,7 @@ from hermes.memory.journal.in_memory import InMemoryJournal
 from hermes.models.scripted import ScriptedModel, ScriptedReply
 from hermes.tools.declare import tool
 from hermes.tools.executor import Executor
+from risk_policy import RiskPolicy
 
 
 class FakePlace:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tool_house import House, local
+from tool_setup import House, local
 
 from hermes.core.messages import Risk
 from hermes.tools.command_tool import CommandTool

@@ -57,7 +57,7 @@ async def test_an_overloaded_model_is_asked_again_after_longer_and_longer_waits(
     )
     assert (await house.model.complete(ASK)).message == FINE
     assert house.waits == [0.5, 1.0, 2.0]
-    assert house.told == [("a", "Overloaded", "a")] * 3
+    assert house.told == [("a", "ProviderOverloaded", "a")] * 3
 
 
 async def test_the_wait_a_provider_asks_for_is_kept() -> None:

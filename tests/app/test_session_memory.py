@@ -279,7 +279,7 @@ def test_a_fresh_home_loads_nothing_of_memory(tmp_path: Path) -> None:
         "import sys; from hermes.cli.main import main\n"
         f"code = main(['chat', '-q', 'hello', '-m', 'scripted:{script}'])\n"
         "loaded = [m for m in sys.modules if m.startswith(('hermes.memory.facts.', "
-        "'hermes.memory.notes', 'hermes.memory.recall.')) and not m.endswith('settings')]\n"
+        "'hermes.memory.notes', 'hermes.memory.search.'))]\n"
         "sys.exit(code or (f'loaded {loaded}' if loaded else 0))"
     )
     done = subprocess.run(

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from hermes.policy.by_risk import RiskPolicy
 
 from hermes.core.actions import Action, Approval, Decision, Policy
 from hermes.core.bus import Bus
@@ -18,11 +17,13 @@ from hermes.core.protocols import Environment, Tool, ToolContext
 from hermes.core.run_ids import new_id
 from hermes.environments.local import LocalEnvironment
 from hermes.memory.journal.in_memory import InMemoryJournal
-from hermes.tools import conversation
+from hermes.tools.conversation import make_todo
 from hermes.tools.dependencies import ToolDependencies
 from hermes.tools.executor import Executor
-from hermes.tools.files import patch, read_write
+from hermes.tools.files.patch import make_patch
+from hermes.tools.files.read_write import make_read_file, make_write_file
 from hermes.tools.files.search import search_files
+from risk_policy import RiskPolicy
 
 
 class Shelf:
@@ -117,6 +118,7 @@ async def local(folder: Path, **variables: str) -> AsyncGenerator[LocalEnvironme
 
 
 def file_tools() -> dict[str, Tool]:
-    kit = ToolDependencies()
-    made = [each.make(kit) for each in (read_write, read_write, patch, conversation)]
+    dependencies = ToolDependencies()
+    makers = (make_read_file, make_write_file, make_patch, make_todo)
+    made = [make(dependencies) for make in makers]
     return {tool.spec.name: tool for tool in (*made, search_files)}
