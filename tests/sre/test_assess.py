@@ -141,7 +141,9 @@ def test_a_small_number_of_something_old_or_waiting_may_well_be_trouble() -> Non
 def test_errors_that_stopped_are_trouble_past_once_they_stay_away() -> None:
     said = ("2026-01-01 10:00:00 ERROR no answer: /scratch: No space left on device",)
     before = host(web=log("web", "S4 F3 S6"))
-    web = LogSummary(unit="web.service", runs={"/sum": (("S", 4), ("F", 3), ("S", 9))}, said=said)
+    web = LogSummary(
+        unit="web.service", runs={"/sum": (("S", 4), ("F", 3), ("S", 9))}, error_lines=said
+    )
     web = replace(web, asked=16, bad=3, errors=3, after=9)
     now = host(web=web)
     found = find_past_trouble(ALERT, now)
@@ -189,7 +191,7 @@ def test_what_the_looks_print_is_read_and_what_is_cut_off_does_no_harm() -> None
         "said=ERROR no\nlast=INFO yes\nruns=\nruns=/b x\nlog=\n"
     )
     web = logs["web.service"]
-    assert (web.lines, web.errors, web.asked, web.said) == (7, 2, 5, ("ERROR no",))
+    assert (web.lines, web.errors, web.asked, web.error_lines) == (7, 2, 5, ("ERROR no",))
     assert web.runs == {"/a": (("S", 3), ("F", 2))}
     state = parse_host_state(
         "unit=web.service ActiveState=active MainPID=7 NRestarts=2 rss=10 up=3\ndisk=/x used=95 "

@@ -114,7 +114,7 @@ async def test_a_change_without_a_way_back_is_told_to_people(host: Host) -> None
     host.playbook("web", ("touch one", "exit 3"))
     ending = await commanded(host)
     assert ending.outcome == "escalated"
-    assert "could not be taken back" in ending.reason
+    assert "could not be undone" in ending.reason
     undone = events(host, ChangesUndone)[0]
     assert (len(undone.failed), undone.calls) == (1, ())
 
@@ -144,7 +144,7 @@ async def test_what_heals_by_itself_in_the_middle_is_told_as_such(host: Host) ->
         """Takes so long to look that it is over when it is done."""
 
         async def investigate(
-            self, case: IncidentDetails, baseline: Sequence[CheckResult]
+            self, details: IncidentDetails, baseline: Sequence[CheckResult]
         ) -> InvestigationResult:
             (host.folder / "well-web").touch()
             return InvestigationResult(verdict="escalate")
@@ -166,20 +166,20 @@ class Mind:
         self.ground: IncidentContext | None = None
 
     async def investigate(
-        self, case: IncidentDetails, baseline: Sequence[CheckResult]
+        self, details: IncidentDetails, baseline: Sequence[CheckResult]
     ) -> InvestigationResult:
         return self.synthesis
 
     async def remediate(
         self,
-        case: IncidentDetails,
+        details: IncidentDetails,
         hypothesis: Hypothesis,
         attempt: int,
-        tried: Sequence[FailedAttempt],
+        failed_attempts: Sequence[FailedAttempt],
         executor: Executor,
     ) -> FixResult:
         assert self.ground is not None
-        road = self.ground.execute_for_run(f"{case.run}/fix-{attempt}", executor)
+        road = self.ground.execute_for_run(f"{details.run}/fix-{attempt}", executor)
         for number, command in enumerate(self.commands):
             await road(ToolCall(f"m{attempt}-{number}", "terminal", {"command": command}))
         return FixResult(summary="it is fixed, I promise")
@@ -238,7 +238,7 @@ async def test_a_check_that_the_model_proposes_counts_if_it_fails_before(host: H
 async def test_a_model_that_sees_no_incident_must_convince_the_checks(host: Host) -> None:
     ending = await with_mind(host, Mind(InvestigationResult(verdict="no-incident")))
     assert ending.outcome == "escalated"
-    assert "said to be no-incident" in ending.reason
+    assert "the model concluded no-incident" in ending.reason
 
 
 async def test_an_incident_has_an_end_even_if_the_work_has_none(host: Host) -> None:
@@ -246,7 +246,7 @@ async def test_an_incident_has_an_end_even_if_the_work_has_none(host: Host) -> N
     host.playbook("web", ("sleep 30", "true"))
     ending = await commanded(host)
     assert ending.outcome == "escalated"
-    assert "not mended within" in ending.reason or "taken back" in ending.reason
+    assert "not fixed within" in ending.reason or "could not be undone" in ending.reason
 
 
 class Killed(BaseException):

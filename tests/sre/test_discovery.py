@@ -195,8 +195,8 @@ async def test_without_ss_and_curl_ports_are_still_found(tmp_path: Path) -> None
     names_found = {probe.name for probe in found.probes}
     assert f"port-{port}" in names_found
     assert f"http-{port}" not in names_found
-    assert any("no curl" in each for each in found.notes)
-    assert any("no systemctl" in each for each in found.notes)
+    assert any("neither curl" in each for each in found.notes)
+    assert any("systemctl is not installed" in each for each in found.notes)
 
 
 async def test_a_web_server_is_asked_harmlessly_and_remembered(tmp_path: Path) -> None:

@@ -240,7 +240,9 @@ async def test_a_service_that_is_started_while_the_watch_runs_is_found(tmp_path:
 
     async with this_host(tmp_path) as here, anyio.create_task_group() as group:
         store = InventoryStore(tmp_path / "home", here.target)
-        surveyor = PeriodicDiscovery(here, store, SETTINGS, adopt, look_s=0.2, gap_s=0.2)
+        surveyor = PeriodicDiscovery(
+            here, store, SETTINGS, adopt, check_interval_s=0.2, min_gap_s=0.2
+        )
         group.start_soon(surveyor.run)
         await anyio.sleep(0.3)
         daemon.start()
@@ -268,7 +270,9 @@ async def test_a_running_watch_follows_when_a_service_is_forgotten(
 
     async with this_host(tmp_path) as here, anyio.create_task_group() as group:
         store = InventoryStore(home, here.target)
-        surveyor = PeriodicDiscovery(here, store, SETTINGS, adopt, look_s=0.2, gap_s=1000)
+        surveyor = PeriodicDiscovery(
+            here, store, SETTINGS, adopt, check_interval_s=0.2, min_gap_s=1000
+        )
         group.start_soon(surveyor.run)
         await anyio.sleep(0.3)
         InventoryStore(home, here.target).change(
@@ -308,7 +312,7 @@ def test_a_file_that_is_written_expects_what_is_down_and_leaves_out_what_may_end
     text = (home / "probes.yaml").read_text()
     assert f"redis-{redis.port}" in text
     assert f"port-{port}" not in text
-    assert "http.server is not written down" in text
+    assert "http.server is left out" in text
 
 
 def test_a_port_of_the_ephemeral_range_that_moved_is_not_missed() -> None:

@@ -79,8 +79,10 @@ async def test_every_five_minutes_everything_is_asked_once() -> None:
 async def test_what_could_not_be_asked_is_not_fine() -> None:
     world = World()
     world.found = lambda: [
-        HealthCheckResult(name="web", ok=True), HealthCheckResult(name="db", ok=False), HealthCheckResult(name="disk", ok=None),
-    ]  # fmt: skip
+        HealthCheckResult(name="web", ok=True),
+        HealthCheckResult(name="db", ok=False),
+        HealthCheckResult(name="disk", ok=None),
+    ]
     await world.live()
     first = world.checked[0]
     assert (first.ok, first.checks) == (False, 3)
@@ -93,7 +95,7 @@ async def test_a_machine_that_slept_says_how_many_rounds_it_missed() -> None:
     await world.live()
     missed = world.missed
     assert [(event.rounds, event.since) for event in missed] == [(3, NOON + 2 * EVERY)]
-    assert "slept" in missed[0].why
+    assert "suspended" in missed[0].why
     assert [event.due for event in world.checked] == [NOON + n * EVERY for n in (0, 1, 5, 6)]
 
 

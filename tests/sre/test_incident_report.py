@@ -79,7 +79,7 @@ def test_a_change_that_was_cut_off_is_told_as_one_of_which_nobody_knows() -> Non
     tale.diagnosed()
     text, share = judged(tale, "open")
     assert share == 1.0
-    assert "`systemctl restart web` began and no result was ever written" in text
+    assert "`systemctl restart web` began and no result was recorded" in text
     assert "systemctl restart web" not in report_sections(text)["remediation"]
 
 
@@ -183,7 +183,7 @@ def test_a_storm_of_everything_still_makes_a_report_that_can_be_read() -> None:
     assert len(text) <= MAX_REPORT_CHARS
     assert stated_outcome(text) == "fix"
     assert len(report_sections(text)) == 6
-    assert "moments left out" in text
+    assert "entries left out" in text
 
 
 def test_a_watcher_that_was_killed_leaves_a_gap_that_is_told() -> None:

@@ -111,7 +111,7 @@ def test_the_picture_is_svg_and_no_title_breaks_it() -> None:
     drawn = render_terminal_chart(told)
     assert "█" in drawn and "░" in drawn
     assert ElementTree.fromstring(render_svg_chart(compute_statistics([]))) is not None
-    assert "nothing was repaired" in render_terminal_chart(compute_statistics([]))
+    assert "no incident was repaired" in render_terminal_chart(compute_statistics([]))
 
 
 @pytest.mark.parametrize(

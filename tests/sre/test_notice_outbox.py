@@ -118,7 +118,7 @@ async def test_what_refuses_the_connection_is_given_up_and_the_others_are_told()
     await journal.append(queued(1, "webhook", "kept"), queued(2, "webhook", "kept", incident="j"))
     await tell(journal, WebhookSink(url), kept)
     assert kept.titles[:2] == ["title 1", "title 2"]
-    assert kept.titles[2:] == ["📪 webhook cannot be told anything"]  # once, not for each
+    assert kept.titles[2:] == ["📪 webhook cannot be reached"]  # once, not for each
     given_up = [event for event in of(journal, NotificationAttempted) if event.given_up]
     assert len(given_up) == 2
     assert not of(journal, NotificationSent) or all(
@@ -305,7 +305,7 @@ async def test_a_full_disk_fails_the_log_and_nothing_else(tmp_path: Path) -> Non
     journal, kept = InMemoryJournal(), Kept()
     await journal.append(queued(1, "log", "kept"))
     await tell(journal, LogSink(tmp_path / "notices.log"), kept)
-    assert kept.titles == ["title 1", "📪 log cannot be told anything"]
+    assert kept.titles == ["title 1", "📪 log cannot be reached"]
 
 
 async def test_the_terminal_gets_words_and_no_sequences() -> None:

@@ -244,7 +244,7 @@ async def test_an_alert_that_the_journal_did_not_take_is_told_later(world: World
         patrol = world.patrol(world.probe(), here=here)
         async with watching(patrol):
             journal.full = True
-            await until(lambda: patrol.untold >= 2)
+            await until(lambda: patrol.unpublished >= 2)
             assert await world.alerts() == []
             journal.full = False
             await world.until(1)

@@ -43,7 +43,7 @@ async def test_a_disk_fails_at_its_limit_and_when_it_is_gone(
     assert (await look(tmp_path, a(kind, str(tmp_path), limit=0))).state == "failing"
     gone = await look(tmp_path, a(kind, str(tmp_path / "unmounted")))
     assert gone.state == "failing"
-    assert "cannot be looked at" in gone.detail
+    assert "cannot be read" in gone.detail
 
 
 async def test_the_processors_are_measured_since_the_look_before(tmp_path: Path) -> None:

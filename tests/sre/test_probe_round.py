@@ -148,8 +148,12 @@ async def test_a_probe_is_held_to_what_it_was_judged_to_do(tmp_path: Path) -> No
     sneaky = mark_admitted(
         written("sneaky", f"echo changed > {kept}; echo value=1"), ConfinementProfile()
     )
-    plain = [mark_admitted(written(f"p{n}", f"cat {kept} > /dev/null; echo value={n}"), ConfinementProfile())
-             for n in range(3)]  # fmt: skip
+    plain = [
+        mark_admitted(
+            written(f"p{n}", f"cat {kept} > /dev/null; echo value={n}"), ConfinementProfile()
+        )
+        for n in range(3)
+    ]
     refused: list[KernelRefusal] = []
     async with this_host(tmp_path) as here:
         found = await run_probes(here, [sneaky, *plain], refused=refused)
@@ -175,8 +179,10 @@ async def test_a_declared_command_gets_the_profile_of_its_verdict(tmp_path: Path
     profiles = {
         each.name: each.profile for each in admission.probes if isinstance(each, AdmittedProbe)
     }
-    assert profiles["reads"] == ConfinementProfile()
-    assert profiles["asks"] == ConfinementProfile(network="ports", ports=(8080,))
+    hidden = profiles["reads"].hidden
+    assert profiles["reads"] == ConfinementProfile(hidden=hidden)
+    hidden = profiles["asks"].hidden
+    assert profiles["asks"] == ConfinementProfile(network="ports", ports=(8080,), hidden=hidden)
     assert set(profiles) == {"reads", "asks", "unit"}
     assert Probe(**{name: getattr(admission.probes[0], name) for name in Probe.__struct_fields__})
 

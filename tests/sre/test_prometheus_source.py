@@ -160,10 +160,10 @@ async def test_one_bad_question_is_told_once_and_the_others_are_asked(server: Se
     watch = Watch(server.url, bad, DOWN)
     server.answers |= {"up ==": refused("parse error"), "up == 0": [ONE]}
     told = await watch.round()
-    assert sorted(told) == [("Down: web", False), ("the question 'Typo' needs mending", False)]
+    assert sorted(told) == [("Down: web", False), ("the question 'Typo' needs correction", False)]
     assert await watch.round() == []
     server.answers["up =="] = []
-    assert await watch.round() == [("the question 'Typo' needs mending", True)]
+    assert await watch.round() == [("the question 'Typo' needs correction", True)]
 
 
 def drip(handler: BaseHTTPRequestHandler) -> None:
@@ -221,7 +221,7 @@ async def test_a_question_with_thousands_of_answers_is_cut_and_told(server: Serv
     watch = Watch(server.url, DOWN, most=20)
     server.answers["up == 0"] = [{"instance": f"host{number:05d}"} for number in range(5000)]
     told = await watch.round()
-    assert ("the question 'Down' needs mending", False) in told and len(told) == 21
+    assert ("the question 'Down' needs correction", False) in told and len(told) == 21
     assert await watch.round() == []
     server.answers["up == 0"] = []
     assert {over for _, over in await watch.round()} == {True}

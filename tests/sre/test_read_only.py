@@ -1,7 +1,6 @@
 """Whoever investigates can only look, whatever the rules around it allow."""
 
 import pytest
-from hermes.policy.by_risk import RiskPolicy
 
 from hermes.core.actions import Action, Decision
 from hermes.core.messages import Risk, ToolCall
@@ -9,6 +8,7 @@ from hermes.sre.incident import IncidentDetails
 from hermes.sre.policies import READ_ONLY_RULE, ReadOnlyPolicy, is_read_only
 from hermes.sre.responders.host_facts import fact_collectors
 from hermes.sre.settings import CrewSettings
+from risk_policy import RiskPolicy
 
 
 class Allows:

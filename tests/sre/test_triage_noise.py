@@ -162,7 +162,7 @@ def test_one_that_was_over_before_it_was_taken_up_is_answered_as_such() -> None:
     world.say("a", service="web", resolved="yes")
     world.crash()
     world.wait(2)
-    assert [each.why for each in world.suppressed()] == ["it was over before it was taken up"]
+    assert [each.why for each in world.suppressed()] == ["it was over before it was handled"]
     assert not world.all(IncidentOpened)
 
 

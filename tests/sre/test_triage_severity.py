@@ -28,11 +28,11 @@ WEIGHTS = TriageSettings(services={"shop": "critical", "batch-*": "minor"})
         ("any", {"data_at_risk": "true", "service": "db"}, "P0", "at risk"),
         ("index is corrupt", {"service": "db"}, "P0", "'corrupt'"),
         ("InstanceDown", {"alertname": "InstanceDown", "job": "api"}, "P1", "'down'"),
-        ("something odd", {"service": "web"}, "P3", "nothing says"),
+        ("something odd", {"service": "web"}, "P3", "no impact on"),
         ("something odd", {"service": "web", "severity": "critical"}, "P1", "monitor grades it"),
         ("web: no answer", {"kind": "port", "service": "web", "severity": "info"}, "P1", "answer"),
         ("odd", {"service": "web", "severity": "P0"}, "P0", "monitor grades it P0"),
-        ("odd", {"service": "web", "severity": "purple"}, "P3", "nothing says"),
+        ("odd", {"service": "web", "severity": "purple"}, "P3", "no impact on"),
     ],
 )
 def test_severity_follows_from_the_impact(

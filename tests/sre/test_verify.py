@@ -107,7 +107,7 @@ async def test_a_fix_whose_symptom_no_check_saw_is_undone_and_handed_over(host: 
     ending = await commanded(host)
     assert ending.outcome == "escalated"
     assert host.ledger == ["web-1", "undo-web-1"]
-    assert "no check that saw the symptom" in events(host, ChangesUndone)[0].reason
+    assert "no check that observed the symptom" in events(host, ChangesUndone)[0].reason
 
 
 def symptom(host: Host, name: str, command: str) -> None:
@@ -137,7 +137,7 @@ async def test_a_log_in_which_nobody_asked_since_shows_no_recovery(scripted: Scr
     case = await scripted.opened()
     async with scripted.ground() as ground:
         proof = await verify(ground, case, await take_baseline(ground, case, None), 1)
-    assert (proof.ok, proof.unseen) == (False, True)
+    assert (proof.ok, proof.symptom_unobserved) == (False, True)
 
 
 async def test_a_check_that_can_no_longer_be_asked_proves_nothing(scripted: Scripted) -> None:

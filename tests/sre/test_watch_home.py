@@ -92,7 +92,7 @@ def test_a_disk_that_fills_up_while_the_watch_runs_hides_no_outage(
         watch.until(lambda: notified(webhook, INTERRUPTED))
         watch.until(lambda: notified(webhook, "INCIDENT ESCALATED"))
         assert "no space left" in watch.errors
-        assert "goes on from memory" in watch.errors
+        assert "continues from memory" in watch.errors
         code, health = hermes_health(watch)
         assert code == 1
         assert set(health["failing"]) == {"shop", "disk", "journal"}

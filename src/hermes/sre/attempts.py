@@ -1,6 +1,6 @@
-"""Ways to mend it, one at a time: playbooks first, then what models make of it.
+"""Tries to fix an incident, one attempt after the other: first playbooks, then models.
 
-An attempt ends with the word of checks that it has no hand in. Only then does the next one begin.
+Independent checks verify each attempt before the next one begins.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,20 +20,20 @@ from hermes.sre.verify import Baseline, VerificationResult, restart_commands, ve
 
 EnterPhase = Callable[[IncidentPhase, int, str], Awaitable[None]]
 AttemptedBy = Literal["playbook", "model", "nobody"]
-UNOBSERVED_REASON = "no check of ours saw the trouble: whether it is gone is for a person to say"
+UNOBSERVED_REASON = (
+    "none of our checks observed the problem: a person has to decide whether it is over"
+)
 
 
 class AttemptResult(Value, kw_only=True, frozen=True):
-    """What came of one attempt."""
-
     ending: Literal["resolved", "no-incident", "recovered"] | None = None
     attempted_by: AttemptedBy = "nobody"
     why: str = ""
-    """Why it did not hold."""
+    """Why it failed."""
     keep: bool = False
-    """It helped, though not enough."""
+    """Its changes stay: they helped, but not enough."""
     last: bool = False
-    """There is no other way left to try."""
+    """Nothing else is left to try."""
 
 
 class Attempts:
@@ -42,7 +42,7 @@ class Attempts:
         context: IncidentContext,
         details: IncidentDetails,
         baseline: Baseline,
-        reflexes: PlaybookResponder,
+        playbooks: PlaybookResponder,
         enter: EnterPhase,
     ) -> None:
         self._context, self._details, self._baseline, self._enter = (
@@ -51,73 +51,73 @@ class Attempts:
             baseline,
             enter,
         )
-        self._reflexes = reflexes
-        self._synthesis: InvestigationResult | None = None
+        self._playbooks = playbooks
+        self._investigation: InvestigationResult | None = None
         self._hypotheses: list[Hypothesis] = []
         self._failed_attempts: list[FailedAttempt] = []
         self._proved = False
-        """Checks have said that a fix holds."""
+        """Whether checks have verified a fix."""
         self.attempted_by: AttemptedBy = "nobody"
         self.why = ""
 
     async def run(self, number: int) -> AttemptResult:
-        made = await self._try_playbook(number)
-        if made is None:
-            made = await self._try_models(number)
-        if made.ending is None and made.last and self._proved:
-            made = AttemptResult(ending="resolved", attempted_by="playbook")
+        result = await self._try_playbook(number)
+        if result is None:
+            result = await self._try_models(number)
+        if result.ending is None and result.last and self._proved:
+            result = AttemptResult(ending="resolved", attempted_by="playbook")
         self.attempted_by = (
-            made.attempted_by if made.attempted_by != "nobody" else self.attempted_by
+            result.attempted_by if result.attempted_by != "nobody" else self.attempted_by
         )
-        self.why = made.why or self.why
-        if made.ending is None:
+        self.why = result.why or self.why
+        if result.ending is None:
             self._failed_attempts.append(
-                FailedAttempt(attempt=number, by=made.attempted_by, why=made.why)
+                FailedAttempt(attempt=number, by=result.attempted_by, why=result.why)
             )
-        return made
+        return result
 
     async def _try_playbook(self, number: int) -> AttemptResult | None:
-        """None when there is no playbook left that finds its signature."""
+        """None when no remaining playbook finds its signature."""
         await self._enter("reflex", number, "")
-        acted = await self._reflexes.run_next(number)
-        if acted is None:
-            self.why = self._reflexes.refused or self.why
+        attempt = await self._playbooks.run_next(number)
+        if attempt is None:
+            self.why = self._playbooks.refused or self.why
             return None
         before = self._baseline
-        self._baseline = before.with_symptoms(acted.played.symptoms)
-        proof = await self._verify(number, (), acted.failure, acted.unit)
-        if not proof.ok and not proof.helped:
-            self._baseline = before  # what it was about is as it was
-            return _result_of(proof, "playbook", acted.failure)
-        if not await self._reflexes.find_remaining_faults(acted):
-            return _result_of(proof, "playbook", acted.failure)
-        self._proved = proof.ok  # and yet the alert speaks of more: what is mended stays
-        why = proof.why or "more of what the alert names is sick"
+        self._baseline = before.with_symptoms(attempt.played.symptoms)
+        verification = await self._verify(number, (), attempt.failure, attempt.unit)
+        if not verification.ok and not verification.helped:
+            self._baseline = before  # it changed nothing about the symptom
+            return _result_of(verification, "playbook", attempt.failure)
+        if not await self._playbooks.find_remaining_faults(attempt):
+            return _result_of(verification, "playbook", attempt.failure)
+        self._proved = verification.ok  # the alert names further faults: what is fixed stays
+        why = verification.why or "other components that the alert names still fail"
         return AttemptResult(attempted_by="playbook", why=why, keep=True)
 
     async def _try_models(self, number: int) -> AttemptResult:
-        minds = self._context.responder
-        if minds is None or not self._context.settings.agents:
+        responder = self._context.responder
+        if responder is None or not self._context.settings.agents:
             why = self.why or f"{await self._no_match_reason()}, and there is no model to ask"
-            if suspects := self._reflexes.suspects:
+            if suspects := self._playbooks.suspects:
                 why = f"{why}; possible, but its symptom was not observed: {suspects}"
             return AttemptResult(why=why, last=True)
-        if self._synthesis is None:
+        if self._investigation is None:
             await self._enter("investigate", number, "")
-            self._synthesis = await minds.investigate(
+            self._investigation = await responder.investigate(
                 self._details, await self._baseline.independent_checks()
             )
-            self._hypotheses = list(self._synthesis.hypotheses)
-        verdict = self._synthesis.verdict
+            self._hypotheses = list(self._investigation.hypotheses)
+        verdict = self._investigation.verdict
         if verdict in ("no-incident", "recovered"):
             return await self._confirm_no_incident(number, verdict)
         if verdict == "escalate" or not self._hypotheses:
-            why = "; ".join(self._synthesis.gaps) or "the models found no cause to act on"
+            why = "; ".join(self._investigation.gaps) or "the models found no cause to act on"
             return AttemptResult(attempted_by="model", why=why, last=True)
         return await self._try_fix(number, self._hypotheses.pop(0))
 
     async def _no_match_reason(self) -> str:
-        """That no playbook matched says little where they could not look."""
+        """Names the playbooks that could not be checked: these may have matched."""
         kinds = ("playbook.ended", "playbook.started")
         journal, run = self._context.bus.journal, self._details.run
         skipped = playbooks_unchecked([each async for each in journal.read(run=run, kinds=kinds)])
@@ -128,44 +128,46 @@ class Attempts:
     async def _confirm_no_incident(
         self, number: int, verdict: Literal["no-incident", "recovered"]
     ) -> AttemptResult:
-        """A model that says all is well is asked for proof like one that says it is fixed."""
+        """Verify a model's verdict that nothing is wrong, just like a fix."""
         await self._enter("verify", number, "")
-        watched = await watch_recovery(self._context, self._details, self._baseline)
-        if not watched.recovered:
+        recovery = await watch_recovery(self._context, self._details, self._baseline)
+        if not recovery.recovered:
             return AttemptResult(
-                attempted_by="model", why=f"said to be {verdict}, but {watched.why}", last=True
+                attempted_by="model",
+                why=f"the model concluded {verdict}, but {recovery.why}",
+                last=True,
             )
         return AttemptResult(
             ending="recovered" if self._baseline.failing else verdict, attempted_by="model"
         )
 
     async def _try_fix(self, number: int, hypothesis: Hypothesis) -> AttemptResult:
-        minds = self._context.responder
-        assert minds is not None  # asked before
+        responder = self._context.responder
+        assert responder is not None  # checked by the caller
         await self._enter("remediate", number, hypothesis.component)
         changes = ChangeRecorder(self._context, self._details, number)
         baseline = await self._with_proposed_check(hypothesis.check)
-        remedy = await minds.remediate(
+        fix = await responder.remediate(
             self._details, hypothesis, number, tuple(self._failed_attempts), changes.executor
         )
         if not changes.count:
-            why = remedy.gave_up or "nothing was changed"
+            why = fix.gave_up or "nothing was changed"
             return AttemptResult(attempted_by="model", why=why, last=not self._hypotheses)
         self._baseline = baseline
         commands = await self._commands(number)
         triggers = restart_commands(restarted_units(commands))
-        proof = await self._verify(number, triggers, "", hypothesis.component)
-        if proof.unseen:
+        verification = await self._verify(number, triggers, "", hypothesis.component)
+        if verification.symptom_unobserved:
             return AttemptResult(attempted_by="model", why=UNOBSERVED_REASON, keep=True, last=True)
-        return _result_of(proof, "model", "")
+        return _result_of(verification, "model", "")
 
     async def _with_proposed_check(self, command: str) -> Baseline:
-        """A check that the models propose counts if it fails before anything is changed."""
+        """Add the check that a model proposed, if it fails before anything is changed."""
         if not command.strip():
             return self._baseline
         check = PlaybookCheck(name="proposed", command=command)
-        seen = await run_check(check, self._context.execute_for_run(self._details.run))
-        return self._baseline if seen.ok else self._baseline.with_proposed_check(check)
+        result = await run_check(check, self._context.execute_for_run(self._details.run))
+        return self._baseline if result.ok else self._baseline.with_proposed_check(check)
 
     async def _commands(self, number: int) -> Sequence[str]:
         journal, run = self._context.bus.journal, self._details.run
@@ -192,7 +194,11 @@ class Attempts:
         )
 
 
-def _result_of(proof: VerificationResult, by_whom: AttemptedBy, why: str) -> AttemptResult:
-    if proof.ok:
-        return AttemptResult(ending="resolved", attempted_by=by_whom)
-    return AttemptResult(attempted_by=by_whom, why=proof.why or why, keep=proof.helped)
+def _result_of(
+    verification: VerificationResult, attempted_by: AttemptedBy, why: str
+) -> AttemptResult:
+    if verification.ok:
+        return AttemptResult(ending="resolved", attempted_by=attempted_by)
+    return AttemptResult(
+        attempted_by=attempted_by, why=verification.why or why, keep=verification.helped
+    )

@@ -1,4 +1,4 @@
-"""One look at one thing, with a deadline of its own: a check that hangs has failed."""
+"""Runs checks with a timeout each, and selects the probes that concern an incident."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -21,45 +21,60 @@ from hermes.sre.probes.shell_command import shell_command_of
 from hermes.sre.settings import ProbeSettings
 
 Execute = Callable[[ToolCall], Awaitable[ToolResult]]
-"""The executor with its context: looks up, decides, asks, runs, records."""
+"""Executes a tool call in the context of a run."""
 TERMINAL_TOOL = "terminal"
 TIMEOUT_GRACE_S = 2.0
-"""Seconds for the place itself to end a command that ran out of time."""
+"""Seconds for the environment to stop a command after its timeout."""
+MAX_CHECKS = 16
+_MAX_GUARD_UNITS = 6
+"""Healthy units that are checked for side effects of a fix."""
+_SERVICE_LABELS = ("service", "job", "unit", "name", "app", "container", "check")
+_SPACE_WORDS = re.compile(
+    r"disk|space|full|inode|file ?system|volume|upload|stor(e|ing)|write", re.I
+)
+_TLS_WORDS = re.compile(r"tls|ssl|cert|https|handshake|expir", re.I)
+_LATENCY_WORDS = re.compile(r"slow|latency|p9\d|response time|takes too long", re.I)
+_CPU_WORDS = re.compile(r"\bcpu\b|saturat|busy|burn(s|ing)? a core|load average", re.I)
+_JOB_WORDS = re.compile(r"cron|job|backup|nightly|schedul|stale|fresh|report|renew", re.I)
+FILE_PROBE_KINDS = ("certificate", "cron", "log")
+"""Kinds of probes that read a file which a fix may write: no evidence."""
+_UNIT_RUNS = re.compile(r"\bis (active|reloading)\b")
+_NO_RECENT_REQUESTS = re.compile(r"\bof 0 recent answers\b|\bno recent requests\b")
 
 
 class CheckResult(Value, kw_only=True, frozen=True):
     check: str
     ok: bool
     unknown: bool = False
-    """It could not be asked, which is neither well nor broken."""
+    """It could not be run: neither passed nor failed."""
     detail: str = ""
     call_id: str = ""
     service: str = ""
-    """Whose trouble it shows, where that is known."""
+    """The service that it concerns, where known."""
     proves: bool = True
-    """False where it passes, or would pass, whatever the cause: a restart resets the counter that
-    it reads, or the log that it reads has nothing new."""
+    """False where a pass is no evidence of a fix: a restart resets the counter that it reads, or
+    its log has nothing new."""
     counter: bool = False
-    """It fails because of a count of restarts: evidence only once the unit outlives its past."""
+    """It fails because of a restart count: evidence only once the unit runs longer than before."""
 
 
 async def run_check(
     check: PlaybookCheck, execute: Execute, *, timeout: float = 10.0
 ) -> CheckResult:
-    patience = min(check.timeout, timeout)
-    call = ToolCall(new_id("look"), TERMINAL_TOOL, {"command": check.command, "timeout": patience})
-    with anyio.move_on_after(patience + TIMEOUT_GRACE_S):
+    timeout_s = min(check.timeout, timeout)
+    call = ToolCall(new_id("look"), TERMINAL_TOOL, {"command": check.command, "timeout": timeout_s})
+    with anyio.move_on_after(timeout_s + TIMEOUT_GRACE_S):
         result = await execute(call)
         end = parse_terminal_result(result, check.command, 0.0)
         if result.status != "ok":
             why = f"could not be asked: {end.output[:200]}"
         elif end.timed_out:
-            why = f"gave no answer within {patience:g} s"
+            why = f"gave no answer within {timeout_s:g} s"
         else:
             why = find_unmet_expectation(end, check.expect)
         detail = why or _last_line(end.output)
         return CheckResult(check=check.name, ok=not why, detail=detail, call_id=call.id)
-    why = f"gave no answer within {patience:g} s"
+    why = f"gave no answer within {timeout_s:g} s"
     return CheckResult(check=check.name, ok=False, detail=why, call_id=call.id)
 
 
@@ -70,17 +85,17 @@ async def run_checks(
     timeout: float = 10.0,
     concurrency: int = 8,
 ) -> tuple[CheckResult, ...]:
-    """Side by side, in their order."""
-    seats, seen = anyio.Semaphore(concurrency), dict[int, CheckResult]()
+    """Run the checks concurrently; the results are in their order."""
+    semaphore, results = anyio.Semaphore(concurrency), dict[int, CheckResult]()
 
     async def one(number: int, check: PlaybookCheck) -> None:
-        async with seats:
-            seen[number] = await run_check(check, execute, timeout=timeout)
+        async with semaphore:
+            results[number] = await run_check(check, execute, timeout=timeout)
 
     async with anyio.create_task_group() as group:
         for number, check in enumerate(checks):
             group.start_soon(one, number, check)
-    return tuple(seen[number] for number in range(len(checks)))
+    return tuple(results[number] for number in range(len(checks)))
 
 
 def _last_line(output: str) -> str:
@@ -88,32 +103,19 @@ def _last_line(output: str) -> str:
     return lines[-1][:120] if lines else "as expected"
 
 
-MAX_CHECKS = 16
-_MAX_GUARD_UNITS = 6
-"""Units that others live on: seen to be undisturbed."""
-_SERVICE_LABELS = ("service", "job", "unit", "name", "app", "container", "check")
-_SPACE_WORDS = re.compile(
-    r"disk|space|full|inode|file ?system|volume|upload|stor(e|ing)|write", re.I
-)
-_TLS_WORDS = re.compile(r"tls|ssl|cert|https|handshake|expir", re.I)
-_LATENCY_WORDS = re.compile(r"slow|latency|p9\d|response time|takes too long", re.I)
-_CPU_WORDS = re.compile(r"\bcpu\b|saturat|busy|burn(s|ing)? a core|load average", re.I)
-_JOB_WORDS = re.compile(r"cron|job|backup|nightly|schedul|stale|fresh|report|renew", re.I)
-
-
 def check_of_probe(probe: Probe) -> PlaybookCheck:
-    """The same command, in a shell of its own; fine is exit code 0."""
+    """The command of the probe in a subshell; exit code 0 is ok."""
     command = f"(\n{shell_command_of(probe).strip()}\n)"
     return PlaybookCheck(name=probe.name, command=command, timeout=max(probe.timeout, 5.0))
 
 
 def checks_for(details: IncidentDetails, probes: Sequence[Probe]) -> tuple[PlaybookCheck, ...]:
-    """Those that concern the case: its service, its ports, and what everything stands on."""
+    """Checks of the service and the ports of an incident, and of the host."""
     return tuple(check_of_probe(probe) for probe in relevant_probes(details, probes)[:MAX_CHECKS])
 
 
 def triggers_for(details: IncidentDetails, probes: Sequence[Probe]) -> tuple[str, ...]:
-    """Commands that may be set off again to tell a cure from relief; they take the common road."""
+    """Commands that trigger the problem again, to verify a fix; the policy decides on them."""
     own = _named_services(details, probes, _named_ports(details))
     found = (each.trigger for each in probes if each.trigger and each.service in own)
     return tuple(dict.fromkeys(found))
@@ -138,7 +140,7 @@ def relevant_probes(details: IncidentDetails, probes: Sequence[Probe]) -> tuple[
     ]
     broken = [each for each in others if each.labels.get(STATE_LABEL) == "failing"]
     if not any(each.service in services for each in own):
-        own += broken  # it names nobody we know; else what failed elsewhere may have for ages
+        own += broken  # the alert names no known service: any failed unit may be the cause
     guards = [each for each in others if each.labels.get(STATE_LABEL) != "failing"]
     whole = [each for each in probes if _is_host_wide(each, words)]
     return tuple({each.name: each for each in (*own, *whole, *guards[:_MAX_GUARD_UNITS])}.values())
@@ -151,18 +153,18 @@ def _named_ports(details: IncidentDetails) -> frozenset[str]:
 def _named_services(
     details: IncidentDetails, probes: Sequence[Probe], ports: frozenset[str]
 ) -> frozenset[str]:
-    """Whom the alert is about: by name or label; else by a port; else by its words.
+    """The services that the alert is about: by name or label, else by port, else by its text.
 
-    A name goes before a port: somebody else may have taken it.
+    A name takes precedence over a port: another service may have taken the port.
     """
     words = details.facts.combined_text
-    said = {details.service, *(details.labels.get(key, "") for key in _SERVICE_LABELS)} - {""}
-    said |= {each.removesuffix(".service") for each in said}
+    named = {details.service, *(details.labels.get(key, "") for key in _SERVICE_LABELS)} - {""}
+    named |= {each.removesuffix(".service") for each in named}
     known = {each.service for each in probes if each.service}
-    if known & said:
-        return frozenset(said)
+    if known & named:
+        return frozenset(named)
     if at := {each.service for each in probes if each.service and ports & set(_ports_of(each))}:
-        return frozenset(at | said)
+        return frozenset(at | named)
     return frozenset(
         each for each in known if re.search(rf"(?<![\w-]){re.escape(each)}(?![\w-])", words)
     )
@@ -198,52 +200,48 @@ def _unit_cpu_probe(unit: Probe) -> Probe:
 
 
 def _is_host_wide(probe: Probe, words: str) -> bool:
-    """A disk that was nearly full for weeks is not what this case is about, unless it says so."""
+    """A disk that was full before counts only if the alert is about space."""
     if probe.kind not in ("disk", "inodes"):
         return False
     return probe.labels.get(STATE_LABEL) != "failing" or bool(_SPACE_WORDS.search(words))
 
 
 IndependentChecks = Callable[[], Awaitable[Sequence[CheckResult]]]
-"""One look at everything that concerns a case."""
-FILE_PROBE_KINDS = ("certificate", "cron", "log")
-"""Kinds of probes that read a file which a fixer may write: what the file says is no evidence."""
-_UNIT_RUNS = re.compile(r"\bis (active|reloading)\b")
-_NO_RECENT_REQUESTS = re.compile(r"\bof 0 recent answers\b|\bnobody asked lately\b")
+"""Runs all checks that concern an incident, independent of any fix."""
 
 
 def no_independent_checks(details: IncidentDetails) -> IndependentChecks:
-    async def see() -> Sequence[CheckResult]:
+    async def run() -> Sequence[CheckResult]:
         return ()
 
-    return see
+    return run
 
 
 async def open_independent_checks(
     details: IncidentDetails, environment: Environment, probes: Sequence[Probe] = ()
 ) -> IndependentChecks:
-    """Those of the watch; where it has none for this, what a look around finds on the spot."""
-    mine = relevant_probes(details, probes)
-    if not any(each.service for each in mine):
+    """The probes of the watch; where none is relevant, probes discovered on the host."""
+    relevant = relevant_probes(details, probes)
+    if not any(each.service for each in relevant):
         found = await discover_probes(environment)
-        mine = relevant_probes(details, (*probes, *found.probes))
-    return checks_of_probes(mine[:MAX_CHECKS], environment)
+        relevant = relevant_probes(details, (*probes, *found.probes))
+    return checks_of_probes(relevant[:MAX_CHECKS], environment)
 
 
 def checks_of_probes(probes: Sequence[Probe], environment: Environment) -> IndependentChecks:
     settings = ProbeSettings()
 
-    async def see() -> Sequence[CheckResult]:
+    async def run() -> Sequence[CheckResult]:
         try:
-            readings = await run_probes(environment, probes)
+            results = await run_probes(environment, probes)
         except EnvironmentFailed as error:
             return [CheckResult(check=each.name, ok=False, detail=str(error)) for each in probes]
         return [
-            check_result_of(each, judge_probe(each, readings[each.name], (), settings))
+            check_result_of(each, judge_probe(each, results[each.name], (), settings))
             for each in probes
         ]
 
-    return see
+    return run
 
 
 def check_result_of(probe: Probe, verdict: ProbeVerdict) -> CheckResult:
@@ -259,17 +257,17 @@ def check_result_of(probe: Probe, verdict: ProbeVerdict) -> CheckResult:
 
 
 def _is_evidence(probe: Probe, verdict: ProbeVerdict) -> bool:
-    """Whether its answer depends on what is wrong, and not on what a fixer does on the way."""
+    """Whether its result depends on the problem, and not on side effects of a fix."""
     if probe.kind in FILE_PROBE_KINDS:
         return False
     if _is_restart_count(probe, verdict):  # another restart resets it
         return False
-    if probe.kind == "answers":  # nobody asked since, so nothing was seen to work
+    if probe.kind == "answers":  # without requests nothing shows that it works
         return verdict.state != "fine" or not _NO_RECENT_REQUESTS.search(verdict.detail)
     return True
 
 
 def _is_restart_count(probe: Probe, verdict: ProbeVerdict) -> bool:
-    """It fails because a unit that runs was restarted."""
+    """Whether it fails because a running unit was restarted."""
     failing = probe.kind == "unit" and verdict.state == "failing"
     return failing and _UNIT_RUNS.search(verdict.detail) is not None

@@ -1,6 +1,6 @@
-"""What the work on an incident stands on: one road to the world, one stream, what is known.
+"""Everything that the work on one incident uses: the executor, the event bus, skills, checks.
 
-The house lays it out for a real host, the gym for a broken box; the commander cannot tell which.
+The application builds it for a real host, the gym for a box; the commander does not know which.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -37,7 +37,7 @@ async def do_nothing(details: IncidentDetails) -> None:
 
 
 class WorkWithdrawal:
-    """Decides between a change, or the end of the work, and its withdrawal: the first one wins."""
+    """Decides which comes first: a change (or the end of the work), or its withdrawal."""
 
     def __init__(self) -> None:
         self._committed = self._withdrawn = False
@@ -47,13 +47,13 @@ class WorkWithdrawal:
         return self._withdrawn
 
     def withdraw(self) -> bool:
-        """False when it is too late: a change has begun, or the end is being written. Who gets True
-        cancels the work."""
+        """False when a change has begun or the end is being written. On True the caller cancels the
+        work."""
         self._withdrawn = self._withdrawn or not self._committed
         return self._withdrawn
 
     async def commit(self) -> None:
-        """From here on the work cannot be withdrawn. Does not return where it has been."""
+        """From here on the work cannot be withdrawn. Never returns if it has been."""
         if self._withdrawn:
             await anyio.sleep_forever()
         self._committed = True
@@ -67,24 +67,23 @@ class IncidentContext:
     artifacts: ArtifactStore
     settings: SreSettings = field(default_factory=SreSettings)
     skills: Callable[[], Awaitable[Sequence[Skill]]] = no_skills
-    """The library as it is now, with the state of each skill."""
+    """Reads the library with the current state of each skill."""
     index: SkillMatcherCache = field(default_factory=SkillMatcherCache)
-    """Which of them an alert may be about; shared by the incidents of one library."""
+    """Finds the skills that match an alert; shared by all incidents."""
     checks_for: Callable[[IncidentDetails], Awaitable[IndependentChecks]] = no_checks_for
-    """Checks that the fixer has no hand in, for a case."""
+    """Opens the independent checks for an incident."""
     responder: ModelResponder | None = None
-    """Models, for what no playbook knows; None where there is none to ask."""
+    """The models; None where no model is configured."""
     processes: BackgroundProcesses | None = None
     report: ReportWriter = do_nothing
-    """Written from the journal at the end of every incident, also of escalated ones."""
+    """Writes the report at the end of every incident."""
     learn: IncidentLearner = do_nothing
     """Called for verified fixes only."""
     origin: RunOrigin = "incident"
-    gate: WorkWithdrawal = field(default_factory=WorkWithdrawal)
-    """Of the work on one incident."""
+    withdrawal: WorkWithdrawal = field(default_factory=WorkWithdrawal)
 
     def execute_for_run(self, run: str, executor: Executor | None = None) -> Execute:
-        """The executor as one run sees it: looks up, decides, asks, runs, records."""
+        """A function that executes tool calls in this run."""
         chosen = executor or self.executor
 
         async def execute(call: ToolCall) -> ToolResult:

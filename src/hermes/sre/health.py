@@ -1,7 +1,6 @@
-"""Health on a rhythm: everything is looked at, whether or not anybody complains.
+"""Runs all health checks at a fixed interval, and reports rounds that were missed.
 
-Rounds that should have been and were not are noticed and said: a watch that was killed, a machine
-that slept, a clock that jumped.
+Rounds are missed when the watch was killed, the machine was suspended or the clock was changed.
 """
 
 import math
@@ -15,13 +14,13 @@ from hermes.core.errors import HermesError, StoreError
 from hermes.core.events.operations import HealthChecked, HealthMissed
 from hermes.core.messages import Value
 from hermes.core.protocols import Journal
+from hermes.sre.incident import WATCH_RUN
 from hermes.sre.settings import HealthSettings
 
-HEALTH_RUN = "watch"
 MAX_SLEEP_S = 15.0
-"""Seconds of sleep at most: a machine that was suspended wakes up with the old alarm clock."""
+"""Seconds of one sleep: a timer does not count the time in which a machine is suspended."""
 MISSED_ROUND_SHARE = 0.5
-"""So much of an interval may pass before a round counts as missed."""
+"""The share of an interval by which a round may be late before it counts as missed."""
 
 
 NOT_RECORDED_REASON = (
@@ -30,7 +29,7 @@ NOT_RECORDED_REASON = (
 
 
 class HealthCheckResult(Value, kw_only=True, frozen=True):
-    """One probe, asked once; `ok` is None when it could not be asked."""
+    """The result of one probe; `ok` is None when it could not be run."""
 
     name: str
     ok: bool | None
@@ -41,29 +40,29 @@ RunHealthChecks = Callable[[], Awaitable[Sequence[HealthCheckResult]]]
 
 
 async def run_health_round(
-    rounds: RunHealthChecks, timeout: float
+    run_checks: RunHealthChecks, timeout: float
 ) -> tuple[HealthChecked, Sequence[HealthCheckResult]]:
-    """One round now. What could not be asked, or not in time, is unknown and not fine."""
+    """Run one round now. A probe that could not be run, or not in time, is unknown, not ok."""
     began = anyio.current_time()
     found: Sequence[HealthCheckResult] = ()
-    trouble = ""
+    problem = ""
     try:
         with anyio.fail_after(timeout):
-            found = await rounds()
+            found = await run_checks()
     except StoreError:
         raise
     except TimeoutError:
-        trouble = f"the round did not end within {timeout:g} s"
+        problem = f"the round did not end within {timeout:g} s"
     except HermesError as error:
-        trouble = str(error)
-    if trouble:
-        found = [HealthCheckResult(name="the round itself", ok=None, detail=trouble)]
+        problem = str(error)
+    if problem:
+        found = [HealthCheckResult(name="the health round", ok=None, detail=problem)]
     failing = tuple(each.name for each in found if each.ok is False)
     unknown = tuple(each.name for each in found if each.ok is None)
     checked = HealthChecked(
-        run=HEALTH_RUN,
+        run=WATCH_RUN,
         ok=not failing and not unknown,
-        checks=0 if trouble else len(found),
+        checks=0 if problem else len(found),
         failing=failing,
         unknown=unknown,
         seconds=round(anyio.current_time() - began, 3),
@@ -72,23 +71,23 @@ async def run_health_round(
 
 
 class HealthSchedule:
-    """`now` and `sleep` are given where time is not the real one."""
+    """`now` and `sleep` can be replaced in tests."""
 
     def __init__(
         self,
         bus: Bus,
-        rounds: RunHealthChecks,
+        run_checks: RunHealthChecks,
         settings: HealthSettings,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
-        self._bus, self._rounds, self._settings = bus, rounds, settings
+        self._bus, self._run_checks, self._settings = bus, run_checks, settings
         self._now, self._sleep = now, sleep
         self._every = timedelta(seconds=settings.every)
 
     async def run(self) -> None:
-        """Until cancelled; the first round is at once."""
+        """Run until cancelled; the first round begins at once."""
         if self._settings.every <= 0:
             return
         due = self._now()
@@ -98,7 +97,7 @@ class HealthSchedule:
             due = await self._next_due(await self._round(due))
 
     async def _publish_missed_rounds(self, now: datetime) -> None:
-        """What an earlier watch of this journal should have done since its last round."""
+        """Report the rounds that were due since the last round of an earlier watch."""
         last = await read_last_round(self._bus.journal)
         if last is None or now - last < self._every * (1 + MISSED_ROUND_SHARE):
             return
@@ -112,16 +111,16 @@ class HealthSchedule:
             await self._sleep(min(left, MAX_SLEEP_S))
 
     async def _round(self, due: datetime) -> datetime:
-        """When it was really due: after a long sleep, the last of those that should have been."""
+        """Run one round; returns when it was due. Rounds missed before it are reported."""
         now = self._now()
         if rounds := max(0, math.floor((now - due) / self._every)):
-            why = "the process did not run: a machine that slept, a stopped process, a clock set on"
+            why = "the machine or the process was suspended, or the clock was changed"
             await self._publish_missed(rounds, due, why)
             due += self._every * rounds
-        checked, _ = await run_health_round(self._rounds, self._settings.timeout)
+        checked, _ = await run_health_round(self._run_checks, self._settings.timeout)
         await self._publish(
             HealthChecked(
-                run=HEALTH_RUN,
+                run=WATCH_RUN,
                 at=now,
                 ok=checked.ok,
                 checks=checked.checks,
@@ -134,7 +133,7 @@ class HealthSchedule:
         return due
 
     async def _next_due(self, due: datetime) -> datetime:
-        """On the grid of the first round, unless the clock has left it."""
+        """A multiple of the interval after the first round, unless the clock was set back."""
         now = self._now()
         if now < due:
             return now + self._every
@@ -149,19 +148,17 @@ class HealthSchedule:
 
     async def _publish_missed(self, rounds: int, since: datetime, why: str) -> None:
         at = self._now()
-        await self._publish(
-            HealthMissed(run=HEALTH_RUN, at=at, rounds=rounds, since=since, why=why)
-        )
+        await self._publish(HealthMissed(run=WATCH_RUN, at=at, rounds=rounds, since=since, why=why))
 
     async def _publish(self, event: HealthChecked | HealthMissed) -> None:
         try:
             await self._bus.publish(event)
-        except StoreError:  # a full disk is found by its probe; the rhythm goes on
+        except StoreError:  # a full disk is reported by its probe
             return
 
 
 async def read_last_round(journal: Journal) -> datetime | None:
-    """When the last one on the rhythm was; those by hand do not count."""
+    """When the last scheduled round was; rounds that a person started do not count."""
     last = None
     async for recorded in journal.read(kinds=("health.checked",)):
         event = recorded.event

@@ -1,4 +1,4 @@
-"""An incident as those who work on it are told it: what was heard, and where."""
+"""Builds the state of each incident from its events in the journal."""
 
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -32,12 +32,14 @@ from hermes.core.messages import Value
 from hermes.core.protocols import Journal, JournalRecord
 from hermes.skills.playbook.parameters import AlertFacts
 
+WATCH_RUN = "watch"
+"""The run of events that belong to no incident."""
 ALERT_TEXT_FACT = "text"
-"""Under this name the words of the alert stand among the facts of `incident.opened`."""
+"""The name of the alert text among the facts of `incident.opened`."""
 QUESTION_LABEL = "question"
-"""The label of an alert that asks people instead of being worked on."""
+"""The label of an alert that is a question to people; nothing is changed for it."""
 WITHDRAWN_LABEL = "withdrawn"
-"""The label of an alert that ended because its probe is not asked any more: no recovery."""
+"""The label of an alert that ended because its probe was removed: no recovery."""
 
 
 class IncidentDetails(Value, kw_only=True, frozen=True):
@@ -76,7 +78,7 @@ def incident_details(opened: IncidentOpened) -> IncidentDetails:
 
 
 def without_unit(facts: AlertFacts, name: str) -> AlertFacts:
-    """The alert as it would be if this unit were not in it."""
+    """The alert without any mention of this unit."""
     if not name:
         return facts
     word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
@@ -105,7 +107,7 @@ class IncidentChange(Value, kw_only=True, frozen=True):
 class Incident(Value, kw_only=True, frozen=True):
     details: IncidentDetails
     seq: int = 0
-    """Of the event that opened it."""
+    """The number of the event that opened it."""
     status: IncidentStatus = "open"
     phase: IncidentPhase | None = None
     attempt: int = 0
@@ -114,46 +116,46 @@ class Incident(Value, kw_only=True, frozen=True):
     """Why this severity."""
     alerts: int = 1
     fingerprints: tuple[str, ...] = ()
-    """Of the alerts that were ever part of it, in the order in which they came."""
+    """Of all alerts that ever belonged to it, in order of arrival."""
     parts: tuple[str, ...] = ()
-    """Names of services, or hosts, that joined it after it was opened."""
+    """Services and hosts whose alerts joined it after it was opened."""
     began_at: datetime | None = None
-    """When somebody began to work on it."""
+    """When the work on it began."""
     acknowledged_by: str = ""
-    """The last person who did."""
+    """The last person who acknowledged it."""
     acknowledged_at: datetime | None = None
-    """For the first time."""
+    """When it was acknowledged for the first time."""
     diagnosis: IncidentDiagnosed | None = None
     changes: tuple[IncidentChange, ...] = ()
     played: tuple[str, ...] = ()
-    """Playbooks that have begun to act."""
+    """Playbooks that have started to change something."""
     verified: IncidentVerified | None = None
-    """The last word of checks that the fixer has no hand in."""
+    """The last verification by independent checks."""
     kept_attempt: int = 0
-    """Up to this attempt, checks have said that the changes help."""
+    """The last attempt whose changes helped, according to the checks."""
     failing: frozenset[str] | None = None
-    """Checks that failed before anything was changed; None when nobody had looked yet."""
+    """Checks that failed before anything was changed; None before the first check."""
     weak: frozenset[str] = frozenset()
-    """Those among them that would pass after a restart or an edit, whatever the cause."""
+    """Those of them that pass after any restart or edit, whatever the cause: no evidence."""
     declined: frozenset[str] = frozenset()
-    """Playbooks that looked for their signature and did not find it, or could not look."""
+    """Playbooks that did not find their signature, or could not check it."""
     assessed: IncidentAssessed | None = None
-    """What the first look at the host said."""
+    """The first assessment of the host."""
     playing: str = ""
-    """A playbook that has begun to act and not ended."""
+    """The playbook that has started to change something and not ended."""
     report: str = ""
     report_path: str = ""
     closed: IncidentClosed | None = None
     recovered: IncidentRecovered | None = None
-    """Written when an escalated problem, or the reason of a question, has ended."""
+    """Set when an escalated problem, or the reason of a question, has ended."""
     last_at: datetime | None = None
-    """Of the last thing that was written about it."""
+    """The time of its last event."""
     gaps: tuple[tuple[datetime, float], ...] = ()
-    """When nobody worked on it although somebody should have: since when, seconds."""
+    """Interruptions of the work: the time they began, and their seconds."""
 
     @property
     def unverified_changes(self) -> tuple[IncidentChange, ...]:
-        """Changes in force about which no check has said that they help."""
+        """Changes in force that no check has verified."""
         return tuple(
             change
             for change in self.changes
@@ -162,12 +164,12 @@ class Incident(Value, kw_only=True, frozen=True):
 
     @property
     def unresolved(self) -> bool:
-        """It still fails, is worked on, or waits for people."""
+        """Hermes works on it, or it was escalated and is not over."""
         return self.status in ("open", "escalated")
 
     @property
     def question(self) -> str:
-        """What people are asked, where it is not worked on: `is this intended?`."""
+        """What people are asked, such as `is this intended?`; empty for other incidents."""
         return self.details.labels.get(QUESTION_LABEL, "")
 
     @property
@@ -178,7 +180,7 @@ class Incident(Value, kw_only=True, frozen=True):
 
     @property
     def resolved_by_checks(self) -> bool:
-        """Checks passed after the work on it, and it was not handed over to people afterwards."""
+        """Checks passed after the fix, and it was not escalated afterwards."""
         verified, found = self.verified, self.diagnosis
         if verified is None or not verified.ok or self.status == "escalated":
             return False
@@ -187,7 +189,7 @@ class Incident(Value, kw_only=True, frozen=True):
 
     @property
     def over_at(self) -> datetime | None:
-        """When the problem was over: by checks that held, by its alerts, or by its end."""
+        """When the problem ended, by its checks, its alerts, or when it was closed."""
         if self.recovered is not None:
             return self.recovered.recovered_at
         if self.status == "escalated":
@@ -199,7 +201,7 @@ class Incident(Value, kw_only=True, frozen=True):
 
     @property
     def ended_at(self) -> datetime | None:
-        """None while it goes on: an escalation hands a problem over and does not end it."""
+        """None while the problem continues: an escalation does not end it."""
         if self.closed is None or self.status == "escalated":
             return self.over_at
         return self.over_at or self.closed.at
@@ -210,7 +212,7 @@ class Incident(Value, kw_only=True, frozen=True):
 
 
 def fold_incidents(records: Iterable[JournalRecord]) -> dict[str, Incident]:
-    """By id, in the order in which they were opened."""
+    """All incidents by id, in the order in which they were opened."""
     found: dict[str, Incident] = {}
     for recorded in records:
         apply_incident_event(found, recorded)
@@ -218,7 +220,6 @@ def fold_incidents(records: Iterable[JournalRecord]) -> dict[str, Incident]:
 
 
 def apply_incident_event(found: dict[str, Incident], recorded: JournalRecord) -> None:
-    """One event more."""
     event = recorded.event
     if isinstance(event, IncidentOpened):
         if event.incident not in found:
@@ -239,7 +240,7 @@ def apply_incident_event(found: dict[str, Incident], recorded: JournalRecord) ->
 
 
 def _incident_of_run(found: dict[str, Incident], run: str) -> str:
-    """A drill's incident is not named like its run; all others are."""
+    """Only the incident of a drill has another id than its run."""
     if run in found:
         return run
     return next((key for key, each in found.items() if each.details.run == run), "")
@@ -298,7 +299,7 @@ def _after_work_event(
         case PlaybookStarted() if not event.dry:
             played = (*incident.played, event.skill)
             return replace(incident, played=played, playing=event.skill)
-        case PlaybookEnded() if event.skill == incident.playing:  # others may have looked meanwhile
+        case PlaybookEnded() if event.skill == incident.playing:  # others only checked the host
             return replace(incident, playing="")
         case PlaybookEnded() if event.outcome == "declined" and not event.dry:
             return replace(incident, declined=incident.declined | {event.skill})
@@ -307,7 +308,7 @@ def _after_work_event(
 
 
 def _after_status_event(incident: Incident, event: object) -> Incident:
-    """What was heard and said about it, beside the work."""
+    """Events about its alerts, its severity and its end."""
     match event:
         case AlertsJoined():
             return _with_joined_alerts(incident, event)
@@ -322,7 +323,7 @@ def _after_status_event(incident: Incident, event: object) -> Incident:
         case IncidentRecovered() if incident.unresolved:
             return replace(incident, status="recovered", recovered=event)
         case IncidentReopened():
-            # What was proved and told before is history: else the work would end where it began.
+            # Forget the earlier results, or the work would end at once.
             again = replace(incident, status="open", closed=None, phase=None, failing=None)
             again = replace(again, verified=None, recovered=None, diagnosis=None, weak=frozenset())
             again = replace(again, assessed=None, declined=frozenset())
@@ -354,7 +355,7 @@ def _with_undone_changes(
 
 
 async def read_incidents(journal: Journal, *, drills: bool = False) -> dict[str, Incident]:
-    """All of them; those of the gym only when asked for."""
+    """All incidents, without those of gym drills unless `drills`."""
     found = fold_incidents([recorded async for recorded in journal.read(kinds=INCIDENT_KINDS)])
     if drills:
         return found
@@ -363,7 +364,7 @@ async def read_incidents(journal: Journal, *, drills: bool = False) -> dict[str,
 
 
 async def read_incident(journal: Journal, run: str) -> Incident | None:
-    """The one that this run is about."""
+    """The incident of this run."""
     found = fold_incidents([recorded async for recorded in journal.read(run=run)])
     return next(iter(found.values()), None)
 

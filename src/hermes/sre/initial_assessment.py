@@ -1,7 +1,7 @@
-"""Before anything is touched: is anything wrong at all, and how is everything?
+"""Assesses the host and runs all checks before anything is changed.
 
-Both only look, as do the playbooks that search for their signatures meanwhile. Until both have
-answered, nobody acts.
+Both only read, and playbooks look for their signatures at the same time. Nothing is changed before
+both have ended.
 """
 
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from hermes.sre.responders.playbooks import PlaybookResponder
 from hermes.sre.verify import Baseline, extend_baseline, take_baseline
 
 MAX_RESUME_GAP_S = 300.0
-"""Seconds after a crash within which what was seen before it still counts."""
+"""Seconds after a crash within which the earlier assessment is still valid."""
 BASELINE_SAMPLES, BASELINE_PAUSE_S = 6, 0.4
-"""How often everything is looked at before anything is changed, and the time between."""
+"""How often all checks are run before anything is changed, and the pause between."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class InitialAssessment:
 
     @property
     def all_clear(self) -> bool:
-        """Nothing is wrong. Checks that fail see what the judgement did not."""
+        """The assessment finds nothing wrong, and no check fails."""
         return self.assessment.all_clear and not self.baseline.failing
 
 
@@ -36,25 +36,28 @@ async def assess_incident(
     context: IncidentContext,
     details: IncidentDetails,
     earlier: frozenset[str] | None,
-    reflexes: PlaybookResponder,
+    playbooks: PlaybookResponder,
     known: Assessment | None = None,
 ) -> InitialAssessment:
-    """`earlier` are the checks that failed when a life of ours that ended too soon looked, `known`
-    is what it found."""
+    """`earlier`: checks that failed before a crash; `known`: the assessment from before it."""
     found: list[Assessment] = []
     baselines: list[Baseline] = []
     enough, measured = anyio.Event(), anyio.Event()
 
-    async def alone() -> None:
-        """What our own looks ask for could pass for work that goes on."""
+    async def wait_until_alone() -> None:
+        """Wait for our own checks to end: their requests would look like those of users."""
         enough.set()
         await measured.wait()
-        await reflexes.discard_scan()
+        await playbooks.discard_scan()
 
     async def judge() -> None:
         if known is None:
             found.append(
-                await assess_host(details.facts, context.execute_for_run(details.run), alone=alone)
+                await assess_host(
+                    details.facts,
+                    context.execute_for_run(details.run),
+                    wait_until_alone=wait_until_alone,
+                )
             )
             await context.bus.publish(_assessed_event(details, found[0]))
         enough.set()
@@ -68,15 +71,15 @@ async def assess_incident(
     async with anyio.create_task_group() as group:
         group.start_soon(measure)
         group.start_soon(judge)
-        reflexes.start_scan()
+        playbooks.start_scan()
     return InitialAssessment(baselines[0], known or found[0])
 
 
-def earlier_assessment(past: Incident | None, gap_s: float) -> Assessment | None:
-    """What a life of ours that ended shortly before found; None when that is to be asked anew."""
-    if past is None or past.assessed is None or gap_s > MAX_RESUME_GAP_S:
+def earlier_assessment(recorded: Incident | None, gap_s: float) -> Assessment | None:
+    """The assessment from before a crash; None when it is too old or there is none."""
+    if recorded is None or recorded.assessed is None or gap_s > MAX_RESUME_GAP_S:
         return None
-    event = past.assessed
+    event = recorded.assessed
     return Assessment(
         verdict=event.verdict,
         evidence=event.calls,
@@ -106,7 +109,7 @@ async def _sample_baseline(
     earlier: frozenset[str] | None,
     enough: anyio.Event,
 ) -> Baseline:
-    """Looks for as long as it is being judged: a symptom may come and go."""
+    """Run the checks several times while the host is assessed: a symptom may be intermittent."""
     baseline = await take_baseline(context, details, earlier)
     for _ in range(BASELINE_SAMPLES - 1):
         with anyio.move_on_after(min(BASELINE_PAUSE_S, context.settings.verify.every)):

@@ -1,4 +1,4 @@
-"""What models are asked for in an incident, and how they answer: as data that can be checked."""
+"""Defines what models do in an incident, and the data that they return."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -15,56 +15,54 @@ class Hypothesis(Value, kw_only=True, frozen=True):
     mechanism: str = ""
     value: str = ""
     evidence: tuple[int, ...] = ()
-    """Numbers of events that show it."""
+    """Numbers of the events that show it."""
     confidence: float = 0.0
     check: str = ""
-    """A read-only command that fails while it is broken and ends with 0 once it is mended."""
+    """A read-only command that fails while it is broken and exits with 0 once it is fixed."""
     fix: str = ""
-    """The least destructive way to mend it, in words."""
+    """The least destructive fix, in words."""
 
 
 class InvestigationResult(Value, kw_only=True, frozen=True):
     verdict: DiagnosisVerdict = "escalate"
     hypotheses: tuple[Hypothesis, ...] = ()
-    """The likeliest first."""
+    """The most likely first."""
     ruled_out: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
 
 
 class FailedAttempt(Value, kw_only=True, frozen=True):
-    """An attempt that did not hold."""
-
     attempt: int
     by: str
     why: str
 
 
 class FixResult(Value, kw_only=True, frozen=True):
-    """What came of it, by its own account; whether it helped is for others to say."""
+    """What a model says about its fix; checks decide whether it helped."""
 
     run: str = ""
     summary: str = ""
     check: str = ""
-    """A read-only command that should now end with 0."""
+    """A read-only command that should now exit with 0."""
     gave_up: str = ""
 
 
 class ModelResponder(Protocol):
-    """Models at work. Raises nothing of its own: a mind that fails is an empty answer."""
+    """Models that work on an incident. A model that fails gives an empty result, no exception."""
 
     async def investigate(
-        self, case: IncidentDetails, baseline: Sequence[CheckResult]
+        self, details: IncidentDetails, baseline: Sequence[CheckResult]
     ) -> InvestigationResult:
-        """Read-only by policy; publishes what each layer found, and the diagnosis."""
+        """Find the cause, read-only; publishes the findings of each layer and the diagnosis."""
         ...
 
     async def remediate(
         self,
-        case: IncidentDetails,
+        details: IncidentDetails,
         hypothesis: Hypothesis,
         attempt: int,
-        tried: Sequence[FailedAttempt],
+        failed_attempts: Sequence[FailedAttempt],
         executor: Executor,
     ) -> FixResult:
-        """Changes go through `executor`, which writes each down with its way back."""
+        """Try to fix it. `executor` records each change with its undo command."""
         ...

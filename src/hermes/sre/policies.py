@@ -1,9 +1,9 @@
-"""The gate as a trusted playbook meets it: its author vouches for the words, its kinds for values.
+"""Policies for incidents: one for trusted playbooks, one that allows only reading.
 
-What a model repeats from a log is somebody else's words, and asks. A playbook repeats nothing: its
-commands were written, tried and proved before, and what it fills in was found by its own looks,
-fits a kind (a unit, a path, a number) and stands quoted. So where a rule asks because of whose
-words they are, it does not ask of a playbook. All other rules hold for both.
+A command that a model composed may repeat untrusted text from a log, so the policy may ask for
+approval because of it. The commands of a trusted playbook were reviewed and tested before, and the
+values that it fills in are checked against a type (a unit, a path, a number) and quoted. Rules
+about untrusted text do not apply to it; all other rules do.
 """
 
 from msgspec.structs import replace
@@ -14,9 +14,14 @@ from hermes.policy.actions.tool_calls import read_intent
 from hermes.policy.command_analysis import analyse_command
 from hermes.policy.commands.effects import READING_EFFECTS
 
+READ_ONLY_RULE = "investigators-only-look"
+DECLARED_SHELL_EFFECTS = frozenset({"write"})
+"""Effects that every shell declares; its command tells more exactly."""
+
 
 class TrustedPlaybookPolicy:
-    """Fulfils `Policy`, `TracksActions` and `TracksText`."""
+    """Decides without regard to untrusted text that the run has read. Implements `Policy`,
+    `TracksActions` and `TracksText`."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -29,23 +34,19 @@ class TrustedPlaybookPolicy:
             self._policy.started(_in_untainted_run(action))
 
     def heard(self, run: str, text: str, trusted: bool, call: ToolCall | None = None) -> None:
-        """What it reads is still suspect to whoever comes after it."""
+        """Text that the playbook reads is still untrusted for later actions."""
         if isinstance(self._policy, TracksText):
             self._policy.heard(run, text, trusted, call)
 
 
 def _in_untainted_run(action: Action) -> Action:
-    """The same deed in a run that has read nothing."""
+    """The same action in a run that has read no untrusted text."""
     return replace(action, run=f"{action.run.partition('/')[0]}#playbook")
 
 
-READ_ONLY_RULE = "investigators-only-look"
-DECLARED_SHELL_EFFECTS = frozenset({"write"})
-"""What any shell says of itself; its command says it better."""
-
-
 class ReadOnlyPolicy:
-    """Fulfils `Policy`, `TracksActions` and `TracksText`. `own`: tools that only take notes."""
+    """Denies every action that does more than read. `own`: tools that only take notes. Implements
+    `Policy`, `TracksActions` and `TracksText`."""
 
     def __init__(self, policy: Policy, own: frozenset[str] = frozenset()) -> None:
         self._policy, self._own = policy, own
@@ -70,25 +71,28 @@ class ReadOnlyPolicy:
     def _objection(self, action: Action, decision: Decision) -> str:
         more = action_effects(action, decision) - READING_EFFECTS
         if more:
-            return f"while it is being investigated nothing is changed, and this is: {_joined_effects(more)}"
-        given = action.call.arguments
-        if given.get("background") or given.get("pty"):
-            return "a look ends by itself: nothing is left running in the background"
+            return (
+                "nothing may be changed during an investigation, and the effects are: "
+                f"{_joined_effects(more)}"
+            )
+        arguments = action.call.arguments
+        if arguments.get("background") or arguments.get("pty"):
+            return "nothing may run in the background during an investigation"
         if decision.verdict != "allow":
-            return f"an investigator asks nobody for leave ({decision.rule}: {decision.reason})"
+            return f"an investigator cannot ask for approval ({decision.rule}: {decision.reason})"
         return ""
 
 
 def action_effects(action: Action, decision: Decision) -> frozenset[str]:
-    """What the gate says, and what its command says where the gate does not look that closely."""
+    """Effects by the policy, and by an analysis of the command."""
     intent = read_intent(action, "/root")
-    command, told = action.command or intent.command, frozenset(decision.effects)
+    command, decided = action.command or intent.command, frozenset(decision.effects)
     if not command:
-        return told | intent.effects or frozenset({"unknown"})
+        return decided | intent.effects or frozenset({"unknown"})
     found = analyse_command(command, cwd=action.cwd or "/")
     own = found.effects | (frozenset({"exec-dynamic"}) if found.problems else frozenset())
     shell = bool(action.command) and action.call.arguments.get("command") == action.command
-    return own | (told - DECLARED_SHELL_EFFECTS if shell else told)
+    return own | (decided - DECLARED_SHELL_EFFECTS if shell else decided)
 
 
 def is_read_only(command: str) -> bool:

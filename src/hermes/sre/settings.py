@@ -1,4 +1,4 @@
-"""What an operator can decide about the models that work on an incident."""
+"""The settings of the sections `sre.*`."""
 
 from typing import Literal
 
@@ -6,55 +6,55 @@ import msgspec
 
 
 class AgentBudget(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """How far one of them may go."""
+    """The limits of one agent run."""
 
     turns: int = 10
-    """Answers of the model."""
+    """Replies of the model."""
     tokens: int = 80_000
     """Tokens, sent and received."""
     seconds: float = 150.0
-    """Until it is cut off."""
+    """Seconds until it is stopped."""
 
 
 class CrewSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """The section `sre.crew`."""
 
     layers: tuple[str, ...] = ("processes", "service", "data", "network", "changes")
-    """Which layers of a host are looked into, side by side."""
+    """Layers of a host that are investigated concurrently."""
     investigator: str = "cheap"
-    """Who looks: a role (default, cheap, strong) or a model."""
+    """The model of the investigators: a role (default, cheap, strong) or a model."""
     synthesis: str = "strong"
-    """Who judges what was found: a role or a model."""
+    """The model that combines the findings: a role or a model."""
     remediator: str = "strong"
-    """Who mends: a role or a model."""
+    """The model that fixes: a role or a model."""
     looking: AgentBudget = AgentBudget()
-    """Of each investigator."""
+    """The budget of each investigator."""
     judging: AgentBudget = AgentBudget(turns=2, tokens=60_000, seconds=120.0)
-    """Of the one who judges; its second turn is for putting right what was malformed."""
+    """The budget of the synthesis; its second turn is for a malformed first reply."""
     mending: AgentBudget = AgentBudget(turns=40, tokens=400_000, seconds=600.0)
-    """Of one attempt to mend it."""
+    """The budget of one attempt to fix it."""
     facts_at_once: int = 6
-    """Fixed looks that run side by side before a model is asked."""
+    """Fact collectors that run concurrently before a model is called."""
     facts_seconds: float = 10.0
-    """For one of them; one that hangs has no answer."""
+    """Seconds for one of them."""
     shown: int = 8000
-    """Characters of such facts that one model is shown; a small window shows less."""
+    """Characters of facts in one prompt; less for a small context window."""
     shown_each: int = 1500
-    """Characters of one of them, from its head and its tail; the whole is kept."""
+    """Characters of one fact in a prompt, from its head and its tail; all of it is stored."""
     window: float = 120.0
-    """Minutes before the trouble began in which a change may be its cause."""
+    """Minutes before the problem began in which a change may be its cause."""
 
 
 class HealthSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """The section `sre.health`."""
 
     every: float = 300.0
-    """Seconds between two rounds; 0 for none."""
+    """Seconds between two rounds of all checks; 0 for none."""
     timeout: float = 60.0
-    """Seconds for one round; what did not answer by then is unknown, which is not fine."""
+    """Seconds for one round; a check without an answer by then is unknown, not ok."""
 
 
-# As in core.events, which would be loaded with every command if it were imported here.
+# As in core.events, which is not imported here: every command would load it.
 Severity = Literal["P0", "P1", "P2", "P3"]
 NoticeKind = Literal[
     "declared", "update", "approval-needed", "resolved", "escalated", "briefing", "health"
@@ -62,20 +62,20 @@ NoticeKind = Literal[
 
 
 class SinkSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """One place where notices go."""
+    """One destination of notifications."""
 
     kind: Literal["webhook", "ntfy", "log"]
     """webhook: JSON by POST; ntfy: text by POST, title and priority as headers; log: a file."""
     name: str = ""
-    """How the journal calls it; empty: its kind. Two of one kind need names."""
+    """The name in the journal; empty: its kind. Two of one kind need names."""
     url: str = ""
-    """Where to; for ntfy with the topic, such as https://ntfy.example/ops."""
+    """The address; for ntfy with the topic, such as https://ntfy.example/ops."""
     path: str = ""
-    """Of a log: the file; relative to the home folder."""
+    """The file of a log, relative to the home folder."""
     severity: Severity = "P2"
-    """The least grave that is told there. A log takes everything."""
+    """The lowest severity that is sent there. A log takes everything."""
     about: tuple[NoticeKind, ...] = ()
-    """Which kinds; empty: all of them."""
+    """The kinds of notifications that are sent there; empty: all."""
     secret_variable: str = ""
     """Name of a secret: webhooks are signed with it, ntfy gets it as bearer token."""
 
@@ -84,64 +84,64 @@ class NoticeSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_f
     """The section `sre.notices`."""
 
     sinks: tuple[SinkSettings, ...] = ()
-    """Beside the terminal of the watch and the log."""
+    """Destinations in addition to the terminal of the watch and the log."""
     log: str = "notices.log"
-    """The file in the home folder that has every notice as a line of JSON; empty: none."""
+    """The file in the home folder with every notification as a line of JSON; empty: none."""
     update: float = 60.0
-    """Seconds between two words about an incident that goes on; 0 for none."""
+    """Seconds between two updates about an open incident; 0 for none."""
     briefing: str = "08:00"
-    """When the last day is summed up, by the local clock; empty: never."""
+    """Local time of the daily briefing; empty: never."""
     most: int = 10
-    """Notices a minute; what comes on top is told together. The gravest are never held back."""
+    """Notifications a minute; further ones are combined. Urgent ones are never held back."""
     together: float = 20.0
-    """Seconds for which they are held back to be told together."""
+    """Seconds for which they are held back to be combined."""
     tries: int = 8
-    """Tries for each notice and sink, with growing pauses, before the others are told of it."""
+    """Attempts for each notification and sink before the failure is reported to other sinks."""
     pause: float = 1.0
-    """Seconds before the second try; doubled with each further one, up to a minute."""
+    """Seconds before the second attempt; doubled with each further one, up to a minute."""
     timeout: float = 10.0
-    """Seconds for one try."""
+    """Seconds for one attempt."""
     stale: float = 21600.0
-    """Seconds after which a notice that could not be told is not worth telling any more."""
+    """Seconds after which an undelivered notification is dropped."""
 
 
 class ProbeSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """The section `sre.probes`."""
 
     file: str = "probes.yaml"
-    """Which probes there are; a relative path is in the home folder."""
+    """The file with the probes; a relative path is in the home folder."""
     side_by_side: int = 16
-    """Looks of one round that run at the same time."""
+    """Probes of one round that run concurrently."""
     quick: float = 1.5
-    """Seconds that a round waits for everybody; who needs longer is asked again alone."""
+    """Seconds that a round waits for a probe; a slower one is run again alone."""
     confirm: float = 0.5
-    """Seconds until a bad look is repeated, where a second look says something."""
+    """Seconds until a failed probe is repeated, where that is useful."""
     samples: int = 20
-    """Values that must be known before one can be unusual."""
+    """Values that are needed before one can be unusual."""
     spread: float = 6.0
-    """How many times the usual spread a value may be above the usual value."""
+    """How many times the usual spread a value may be above the median."""
     settle: float = 300.0
-    """Seconds that an unsupervised process must have been seen before its end is an incident."""
+    """Seconds for which an unsupervised process must run before its end is an incident."""
     survey: float = 3600.0
-    """Seconds between two surveys for new services; on this host a port that is opened or closed
+    """Seconds between two discoveries of new services; on this host a port that is opened or closed
     starts one earlier."""
 
 
 class PrometheusRule(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """A question whose answer should be empty: each series in it is an alert."""
+    """A query whose result should be empty: each series in it is an alert."""
 
     name: str
-    """What the alert is called."""
+    """The name of the alert."""
     query: str
     """PromQL that filters, such as `up == 0`."""
     lasting: float = msgspec.field(default=0.0, name="for")
-    """Seconds that a series must have been in the answer before it is an alert."""
+    """Seconds for which a series must be in the result before it is an alert."""
     severity: str = ""
-    """The monitor's own grade: critical, warning… Triage computes its own from the impact."""
+    """A severity such as critical or warning; triage computes its own from the impact."""
     service_label: str = "service"
-    """The label that names the service; `job` is taken where a series does not have it."""
+    """The label that names the service; `job` is used where a series does not have it."""
     summary: str = ""
-    """A title; empty: the name and what the series is about."""
+    """The title of the alert; empty: its name and the service or instance."""
     labels: dict[str, str] = {}
     """Added to the labels of the series."""
 
@@ -150,21 +150,21 @@ class PrometheusSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unkno
     """The section `sre.prometheus`."""
 
     url: str = ""
-    """Where Prometheus is, such as http://127.0.0.1:9090; empty: none is asked."""
+    """The address of Prometheus, such as http://127.0.0.1:9090; empty: none."""
     rules: tuple[PrometheusRule, ...] = ()
-    """Questions of our own."""
+    """Queries that raise alerts."""
     alerts: bool = False
-    """Whether alerts that fire in Prometheus itself are taken over, without an Alertmanager."""
+    """Whether alerts that fire in Prometheus itself are read, without an Alertmanager."""
     every: float = 15.0
-    """Seconds between two rounds."""
+    """Seconds between two polls."""
     timeout: float = 5.0
-    """Seconds for one question."""
+    """Seconds for one query."""
     fails: int = 3
-    """Rounds in a row without an answer before that is an alert of its own."""
+    """Polls in a row without an answer before that is an alert."""
     most: int = 200
-    """Series of one rule that become alerts; a rule that gives more is a rule to mend."""
+    """Series of one rule that become alerts; a rule with more should be corrected."""
     largest: int = 8 * 2**20
-    """Bytes that one answer may have."""
+    """The maximum bytes of one answer."""
     token_variable: str = "PROMETHEUS_TOKEN"
     """Name of the secret that is sent as bearer token, or as password where a user is named."""
     user: str = ""
@@ -175,22 +175,22 @@ ServiceWeight = Literal["critical", "normal", "minor"]
 
 
 class GroupSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """The section `sre.triage.group`: when two alerts are one trouble."""
+    """The section `sre.triage.group`: when two alerts are one incident."""
 
     window: float = 60.0
     """Seconds after the last alert of an incident in which related ones join it."""
     longest: float = 600.0
-    """Seconds after its opening in which anything new may join an incident."""
+    """Seconds after its opening in which alerts may join an incident."""
     delay: float = 0.5
     """Seconds that a first alert waits for others, so that the cause gives the name."""
     batch: float = 1.0
-    """Seconds between two counts of a storm."""
+    """Seconds between two events about alerts that joined."""
     by_host: bool = False
-    """Whether two services of one host are one trouble; an alert about the host always is."""
+    """Whether two services of one host are one incident; an alert about the host always joins."""
     by_namespace: bool = False
     """The same for a namespace."""
     storm: int = 25
-    """Incidents of one alarm within the window after which all further ones of it are one."""
+    """Incidents of one alarm within the window after which all further ones are one incident."""
     depends_on: dict[str, tuple[str, ...]] = {}
     """Which service needs which: `web: [db, cache]`."""
 
@@ -199,13 +199,13 @@ class FlapSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fie
     """The section `sre.triage.flapping`."""
 
     times: int = 4
-    """Raised again so often within `window`: it flaps."""
+    """How often an alert is raised within `window` before it flaps."""
     window: float = 900.0
     """Seconds."""
     calm: float = 600.0
     """Seconds without a change after which flapping is over."""
     steady: float = 120.0
-    """Seconds that one which flaps must fire without a break to be an outage all the same."""
+    """Seconds for which a flapping alert must fire without a break to be an outage."""
 
 
 class TriageSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -214,23 +214,23 @@ class TriageSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_f
     group: GroupSettings = GroupSettings()
     flapping: FlapSettings = FlapSettings()
     services: dict[str, ServiceWeight] = {}
-    """How much a service matters: `shop: critical`. Patterns are allowed; others are normal."""
+    """How important a service is: `shop: critical`. Patterns are allowed; others are normal."""
     pierce: bool = False
     """Whether an alert labelled as data at risk opens an incident even in maintenance."""
     settle: float = 300.0
-    """Seconds that monitors have to see that an incident is over."""
+    """Seconds in which monitors have to resolve their alerts after an incident."""
     release: float = 60.0
-    """Seconds after a fix in which alerts that had joined may end; then they are incidents."""
+    """Seconds after a fix in which joined alerts have to end; then they open incidents."""
     recovery: float = 30.0
     """Seconds without a failure after which the recovery of an escalated incident is reported."""
     hush: float = 14_400.0
-    """Seconds for which what was found to be no incident is not taken up again."""
+    """Seconds for which the alerts of a false alarm are suppressed."""
     reopen: float = 1_800.0
-    """Seconds after its end within which an alert that comes back names the incident before."""
+    """Seconds after its end within which a returning alert names the earlier incident."""
     days: float = 14.0
-    """Within these, the same trouble is counted as having come back."""
+    """Days within which the same problem counts as a recurrence."""
     keep: float = 86_400.0
-    """Seconds for which an alert that is over and belongs to nothing is remembered."""
+    """Seconds for which an ended alert without an incident is remembered."""
     most: int = 20_000
     """Alerts that are remembered at the same time."""
 
@@ -239,49 +239,49 @@ class VerifySettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_f
     """The section `sre.verify`: when a fix counts as one."""
 
     window: float = 20.0
-    """Seconds for which every check must hold."""
+    """Seconds for which every check must pass."""
     longest_window: float = 600.0
-    """Seconds to which the window may grow for a symptom that comes and goes."""
+    """Seconds to which the window may grow for an intermittent symptom."""
     patience: float = 15.0
-    """Seconds that a service may take to come back before the window begins."""
+    """Seconds that a service may take to recover before the window begins."""
     every: float = 2.0
-    """Seconds between two looks within the window."""
+    """Seconds between two runs of the checks within the window."""
     timeout: float = 10.0
-    """Seconds for one check; one that hangs has failed."""
+    """Seconds for one check; without an answer by then it fails."""
     trigger: bool = True
-    """Whether what set the trouble off is set off again, to tell a cure from relief."""
+    """Whether what triggered the problem is run again, to see whether it returns."""
 
 
 class SreSettings(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """The section `sre` of the configuration."""
 
     attempts: int = 3
-    """Fixes that may be tried, one after the other, before people are called."""
+    """Fixes that are tried, one after the other, before an escalation."""
     reflex: bool = True
-    """Whether trusted playbooks may act before a model is asked."""
+    """Whether trusted playbooks run before a model is called."""
     traces: float = 2.0
-    """Seconds in which a host may come to show what an alert was about; then it is looked again."""
+    """Seconds until the host is scanned again when no playbook matched at first."""
     agents: bool = True
-    """Whether models may investigate and mend what no playbook knows."""
+    """Whether models may investigate and fix what no playbook matches."""
     learn: bool = True
-    """Whether a verified fix is distilled into a draft of a skill."""
+    """Whether a verified fix becomes a draft of a skill."""
     at_once: int = 20
-    """Incidents that are worked on side by side; further ones wait."""
+    """Incidents that are worked on concurrently; further ones wait."""
     time_limit: float = 1800.0
-    """Seconds for one incident; then people are called with what was found."""
+    """Seconds for one incident; then it is escalated with what was found."""
     minds: Literal["crew", "alone"] = "crew"
-    """Who works on what no playbook knows: investigators and one who mends, or one model alone."""
+    """What works on incidents without a playbook: a team of models, or one model alone."""
     crew: CrewSettings = CrewSettings()
-    """Investigators side by side, one who judges, one who mends."""
+    """The models of the team: investigators, synthesis and remediator."""
     verify: VerifySettings = VerifySettings()
     """When a fix counts as one."""
     triage: TriageSettings = TriageSettings()
-    """What belongs together, what is noise, what is grave."""
+    """How alerts are grouped, suppressed and graded."""
     probes: ProbeSettings = ProbeSettings()
-    """What the watch looks at by itself."""
+    """The probes of the watch."""
     prometheus: PrometheusSettings = PrometheusSettings()
-    """A Prometheus that is asked for trouble."""
+    """A Prometheus server that is polled for alerts."""
     notices: NoticeSettings = NoticeSettings()
-    """Who is told what, and where."""
+    """Where notifications are sent."""
     health: HealthSettings = HealthSettings()
-    """How often everything is looked at, whether or not anybody complains."""
+    """The schedule of the health checks."""

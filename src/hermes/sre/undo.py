@@ -1,4 +1,7 @@
-"""The way back of a change that nobody wrote one for: what it is about to touch is kept first."""
+"""Records each change with a way to undo it, and undoes changes that did not help.
+
+Before a command without a known undo command runs, the files that it will touch are copied.
+"""
 
 import re
 import shlex
@@ -14,6 +17,7 @@ from hermes.policy.command_analysis import analyse_command
 from hermes.policy.commands.effects import READING_EFFECTS
 from hermes.policy.undo import NO_UNDO, KnownUndoPolicy, find_undo
 from hermes.skills.playbook.commands import parse_terminal_result
+from hermes.sre.checks import TERMINAL_TOOL
 from hermes.sre.context import IncidentContext
 from hermes.sre.incident import Incident, IncidentChange, IncidentDetails
 from hermes.sre.policies import TrustedPlaybookPolicy
@@ -21,21 +25,23 @@ from hermes.tools.executor import Executor
 
 UNDO_FOLDER = "/var/tmp/hermes-undo"
 MAX_COPY_MB = 64
-"""Megabytes of one path that are kept; of more there is no way back but a backup."""
+"""Megabytes of one path that are copied; a larger one cannot be undone."""
 RESTART_COMMAND = re.compile(
     r"\b(?:systemctl|service)\s+(?:--\S+\s+)*(?:re)?(?:start|load)\s+([\w@.:-]+)"
 )
 _UNKNOWN_PATH_MARK = "…"
 _COPY_RESULT = re.compile(r"^(file|absent|large) (\d+)$", re.MULTILINE)
+UNDO_TIMEOUT_S = 60.0
+UNDO_INTERRUPTED = "undoing it was interrupted: it is not known whether it was undone"
 
 
 class UndoPlan(Value, kw_only=True, frozen=True):
     paths: tuple[str, ...] = ()
     inverse_command: str = ""
-    """Where the opposite of a command is known for certain."""
+    """The command that undoes this one, where it is known for certain."""
 
     def copy_script(self, folder: str) -> str:
-        """A script that copies what is there now, and says what that was."""
+        """A script that copies the paths, and prints for each whether it was copied."""
         lines = [f"umask 077; mkdir -p {folder} || exit 1"]
         for number, path in enumerate(self.paths):
             at = shlex.quote(path)
@@ -47,14 +53,14 @@ class UndoPlan(Value, kw_only=True, frozen=True):
             )
         return "\n".join(lines)
 
-    def undo_script(self, folder: str, said: str) -> str:
-        """From what the script said; empty when something could not be kept."""
-        found = {int(number): how for how, number in _COPY_RESULT.findall(said)}
+    def undo_script(self, folder: str, output: str) -> str:
+        """A script that restores the copies. `output`: what the copy script printed."""
+        found = {int(number): how for how, number in _COPY_RESULT.findall(output)}
         lines = []
         for number, path in enumerate(self.paths):
             at, kept = shlex.quote(path), f"{folder}/{number}"
             if found.get(number) == "file":
-                # In place where it is a file: whoever has it open goes on with the same one.
+                # Files are overwritten in place: processes that have them open keep the same file.
                 lines.append(
                     f"if [ -d {kept} ]; then cp -aT {kept} {at}; else cp -a {kept} {at}; fi"
                 )
@@ -68,13 +74,17 @@ def plan_undo(action: Action) -> UndoPlan:
     command = action.command or intent.command
     found = analyse_command(command, cwd=action.cwd or "/") if command else None
     paths = [path for path in (found.changes if found else ()) if _can_be_copied(path)]
-    way = find_undo(action.call.name, command)
-    plain = "" if way.startswith((NO_UNDO, "by hand")) or "(" in way or " the " in way else way
-    return UndoPlan(paths=tuple(paths[:20]), inverse_command=plain)
+    known_undo = find_undo(action.call.name, command)
+    inverse = (
+        ""
+        if known_undo.startswith((NO_UNDO, "by hand")) or "(" in known_undo or " the " in known_undo
+        else known_undo
+    )
+    return UndoPlan(paths=tuple(paths[:20]), inverse_command=inverse)
 
 
 def restarted_units(commands: Sequence[str]) -> tuple[str, ...]:
-    """Services that these commands start, restart or reload, each once."""
+    """Services that these commands start, restart or reload."""
     return tuple(
         dict.fromkeys(unit for command in commands for unit in RESTART_COMMAND.findall(command))
     )
@@ -89,14 +99,9 @@ def _can_be_copied(path: str) -> bool:
     return known and not path.startswith(("/dev/", "/proc/", "/sys/", UNDO_FOLDER)) and path != "/"
 
 
-TERMINAL_TOOL = "terminal"
-UNDO_TIMEOUT_S = 60.0
-UNDO_INTERRUPTED = "it was cut off while it was being taken back: nobody knows whether it was"
-
-
 class ChangeRecorder:
-    """`playbook`: its steps are the changes and bring their ways back; else whatever does more than
-    look is one, and what it touches is kept first."""
+    """Records the changes of one attempt. `playbook`: its steps are the changes and have their own
+    undo commands; without it every call that does more than read is a change."""
 
     def __init__(
         self,
@@ -114,15 +119,15 @@ class ChangeRecorder:
 
     @property
     def executor(self) -> Executor:
-        watched = self._context.executor.with_hook(self._record_change)
+        executor = self._context.executor.with_hook(self._record_change)
         if not self._playbook:
-            return watched
-        return watched.with_policy(
-            KnownUndoPolicy(TrustedPlaybookPolicy(watched.policy), self._undo_commands)
+            return executor
+        return executor.with_policy(
+            KnownUndoPolicy(TrustedPlaybookPolicy(executor.policy), self._undo_commands)
         )
 
     async def announce_step(self, call_id: str, command: str, undo: str) -> None:
-        """A playbook's next step, with the way back that its author wrote."""
+        """The next step of a playbook, with the undo command of its author."""
         self._undo_commands[call_id] = undo
 
     async def _record_change(self, action: Action, decision: Decision) -> None:
@@ -133,7 +138,7 @@ class ChangeRecorder:
             return
         undo = self._undo_commands[call.id] if self._playbook else await self._save_copies(action)
         command = action.command or str(call.arguments.get("command", "")) or call.name
-        await self._context.gate.commit()
+        await self._context.withdrawal.commit()
         self.count += 1
         await self._context.bus.publish(
             ChangeBegan(
@@ -166,16 +171,16 @@ class ChangeRecorder:
 async def undo_changes(
     context: IncidentContext, incident: Incident, reason: str
 ) -> tuple[str, ...]:
-    """Undo what stands, the last first; what could not be taken back, in words.
+    """Undo the remaining changes, the last first; returns what could not be undone, in words.
 
-    One that fails does not keep the others. One that had begun when we were killed is not begun
-    again: it is told to people instead.
+    A failure does not stop the others. An undo that a crash interrupted is not started again but
+    reported to people.
     """
     standing = [change for change in incident.unverified_changes if not change.undone]
-    begun = await _started_calls(context, incident.details.run)
+    started = await _started_calls(context, incident.details.run)
     left = []
     for change in reversed(standing):
-        why = await _undo_change(context, incident.details, change, begun)
+        why = await _undo_change(context, incident.details, change, started)
         if why:
             left.append(f"{change.command[:200]}: {why}")
         undone = () if why else (change.call_id,)
@@ -189,36 +194,38 @@ async def undo_changes(
                 reason=why or reason,
             )
         )
-    await _restart_units(context, incident.details, [change.command for change in standing], begun)
+    await _restart_units(
+        context, incident.details, [change.command for change in standing], started
+    )
     return tuple(left)
 
 
 async def _undo_change(
-    context: IncidentContext, details: IncidentDetails, change: IncidentChange, begun: set[str]
+    context: IncidentContext, details: IncidentDetails, change: IncidentChange, started: set[str]
 ) -> str:
-    """Why it still stands; empty when it is taken back, or left nothing behind."""
+    """Why it could not be undone; empty when it was, or needs no undo."""
     id = f"undo-{change.call_id}"
-    if id in begun:
+    if id in started:
         return UNDO_INTERRUPTED
     if not change.undo.strip():
-        return "" if restarted_units([change.command]) else "there is no way back"
+        return "" if restarted_units([change.command]) else "it cannot be undone"
     return await _run_undo_command(context, details, id, change.undo)
 
 
 async def _restart_units(
-    context: IncidentContext, details: IncidentDetails, commands: list[str], begun: set[str]
+    context: IncidentContext, details: IncidentDetails, commands: list[str], started: set[str]
 ) -> None:
-    """Services that were started with the change read once more what stands there now."""
+    """Restart the services that were started with the change, so that they read the old files."""
     for unit in restarted_units(commands):
         id = f"settle-{unit}-{details.incident}-{len(commands)}"
-        if id not in begun:
+        if id not in started:
             await _run_undo_command(context, details, id, f"systemctl restart {shlex.quote(unit)}")
 
 
 async def _run_undo_command(
     context: IncidentContext, details: IncidentDetails, id: str, command: str
 ) -> str:
-    """A way back was written down before the change: it is nobody's words but ours."""
+    """Runs as a trusted playbook: the undo command was recorded before the change."""
     call = ToolCall(id, TERMINAL_TOOL, {"command": command, "timeout": UNDO_TIMEOUT_S})
     executor = context.executor.with_policy(TrustedPlaybookPolicy(context.executor.policy))
     end = parse_terminal_result(

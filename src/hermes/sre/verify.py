@@ -1,9 +1,9 @@
-"""Whether it is fixed, said by checks that the fixer has no hand in.
+"""Verifies a fix or a recovery with checks that are independent of the fix.
 
-What failed before must pass, what passed before must still pass, for a window as long as the
-symptom's own rhythm, and after the trigger was set off again: that tells a cure from relief. One of
-the checks must have seen the symptom before, and must not depend on what the fixer did; without
-such evidence nothing is called fixed or recovered.
+Checks that failed before must pass, and those that passed must still pass, for as long as the
+symptom may take to return, and after what triggered the problem was run again. At least one of them
+must have failed because of the symptom and must not depend on what the fix changed; without such
+evidence nothing counts as fixed or recovered.
 """
 
 import shlex
@@ -28,37 +28,36 @@ from hermes.sre.assessment.symptom_timing import (
     read_alert_period_s,
     read_unit_run_times,
 )
-from hermes.sre.checks import CheckResult, IndependentChecks, run_checks
+from hermes.sre.checks import TERMINAL_TOOL, CheckResult, IndependentChecks, run_checks
 from hermes.sre.context import IncidentContext
 from hermes.sre.incident import IncidentDetails
 from hermes.sre.policies import TrustedPlaybookPolicy
 
-TERMINAL_TOOL = "terminal"
-NO_EVIDENCE = "no check that saw the symptom before can show that it is gone"
+NO_EVIDENCE = "no check that observed the symptom before can show that it is gone"
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """How everything was before anything was changed, and the eyes that saw it."""
+    """The results of all checks before anything was changed."""
 
     independent_checks: IndependentChecks
     failing: frozenset[str] = frozenset()
     weak: frozenset[str] = frozenset()
-    """Checks that failed and would pass after a restart or an edit, whatever the cause."""
+    """Checks that failed and pass after any restart or edit, whatever the cause."""
     counters: frozenset[str] = frozenset()
-    """Those of them that count restarts."""
-    unseen: frozenset[str] = frozenset()
-    """What could not be asked then tells nothing later."""
+    """Checks that fail because of a restart count."""
+    unanswered: frozenset[str] = frozenset()
+    """Checks that gave no answer before: their later results are ignored."""
     samples: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """How often each check failed, and how often it was asked."""
+    """How often each check failed, and how often it was run."""
     proposed: tuple[PlaybookCheck, ...] = ()
-    """Checks of models; they count because they were seen to fail."""
+    """Checks that models proposed and that failed before the fix."""
     symptoms: tuple[PlaybookCheck, ...] = ()
-    """The same of playbooks, written by their authors."""
+    """Symptom checks of playbooks."""
 
     @property
     def evidence(self) -> frozenset[str]:
-        """Checks that saw the symptom and do not depend on what a fixer does."""
+        """Checks that observed the symptom and do not depend on what a fix does."""
         return self.failing - self.weak
 
     def with_proposed_check(self, check: PlaybookCheck) -> "Baseline":
@@ -69,52 +68,52 @@ class Baseline:
         failing = self.failing | {check.name for check in checks}
         return replace(self, symptoms=(*self.symptoms, *checks), failing=failing)
 
-    def with_results(self, seen: Sequence[CheckResult]) -> "Baseline":
-        """With one look more, still before anything was changed."""
-        failed = {each.check for each in seen if not each.ok and not each.unknown}
+    def with_results(self, results: Sequence[CheckResult]) -> "Baseline":
+        """Add one more run of the checks before anything is changed."""
+        failed = {each.check for each in results if not each.ok and not each.unknown}
         samples = dict(self.samples)
-        for each in seen:
-            times, looks = samples.get(each.check, (0, 0))
-            samples[each.check] = (times + (each.check in failed), looks + 1)
-        weak = {each.check for each in seen if each.check in failed and not each.proves}
+        for each in results:
+            times, runs = samples.get(each.check, (0, 0))
+            samples[each.check] = (times + (each.check in failed), runs + 1)
+        weak = {each.check for each in results if each.check in failed and not each.proves}
         return replace(
             self,
             failing=self.failing | failed,
             weak=self.weak | (weak - (self.failing - self.weak)),
-            counters=self.counters | {each.check for each in seen if each.counter},
-            unseen=self.unseen | {each.check for each in seen if each.unknown},
+            counters=self.counters | {each.check for each in results if each.counter},
+            unanswered=self.unanswered | {each.check for each in results if each.unknown},
             samples=samples,
         )
 
 
 class VerificationResult(Value, kw_only=True, frozen=True):
     ok: bool
-    """All is well, and evidence shows it."""
+    """All checks passed, and evidence shows that the symptom is gone."""
     helped: bool = False
-    """What this attempt was about passes now, by evidence, and nothing is worse: it stays."""
+    """The checks of the component pass now and nothing else got worse: the changes stay."""
     regressed: tuple[str, ...] = ()
     failing: tuple[str, ...] = ()
-    """What still fails: the name of each check, and what it saw."""
+    """Checks that still fail, with their details."""
     evidence: tuple[str, ...] = ()
-    """Checks that failed before, pass now, and do not depend on what the fixer did."""
-    unseen: bool = False
-    """All that was asked passes, but nothing that was asked saw the symptom."""
+    """Checks that failed before, pass now, and do not depend on what the fix changed."""
+    symptom_unobserved: bool = False
+    """All checks pass, but none of them had observed the symptom."""
     why: str = ""
 
 
 class RecoveryResult(Value, kw_only=True, frozen=True):
-    """What came of watching a host on which nothing was changed."""
+    """The result of watching a host on which nothing was changed."""
 
     recovered: bool
     checks: tuple[str, ...] = ()
-    """Those that observe the symptom and passed all the time."""
+    """Checks that observe the symptom and passed all the time."""
     evidence: tuple[int, ...] = ()
-    """Numbers of the events that show it."""
+    """Numbers of the events with their results."""
     seconds: float = 0.0
     returned: bool = False
-    """A check failed, or the alert fired, while it was watched."""
+    """Whether a check failed, or the alert fired, in that time."""
     why: str = ""
-    """What could not be seen, or failed again."""
+    """What failed again, or could not be observed."""
 
 
 async def take_baseline(
@@ -123,22 +122,22 @@ async def take_baseline(
     earlier: frozenset[str] | None,
     weak: frozenset[str] = frozenset(),
 ) -> Baseline:
-    """`earlier` are the checks that failed when a life of ours that ended too soon looked."""
-    eyes = await context.checks_for(details)
+    """`earlier`: the checks that failed before a crash; they are not run again."""
+    checks = await context.checks_for(details)
     if earlier is not None:
-        return Baseline(independent_checks=eyes, failing=earlier, weak=weak)
-    seen = await eyes()
-    await _publish(context, details, seen, "before", 0)
-    return Baseline(independent_checks=eyes).with_results(seen)
+        return Baseline(independent_checks=checks, failing=earlier, weak=weak)
+    results = await checks()
+    await _publish(context, details, results, "before", 0)
+    return Baseline(independent_checks=checks).with_results(results)
 
 
 async def extend_baseline(
     context: IncidentContext, details: IncidentDetails, baseline: Baseline
 ) -> Baseline:
-    """A further sample: a symptom that comes and goes is seen by some looks only."""
-    more = baseline.with_results(seen := await baseline.independent_checks())
+    """Run the checks once more: an intermittent symptom shows only in some runs."""
+    more = baseline.with_results(results := await baseline.independent_checks())
     fresh = more.failing - baseline.failing
-    await _publish(context, details, [each for each in seen if each.check in fresh], "before", 0)
+    await _publish(context, details, [each for each in results if each.check in fresh], "before", 0)
     return more
 
 
@@ -153,58 +152,60 @@ async def verify(
     concerns: str = "",
     restarted: Sequence[str] = (),
 ) -> VerificationResult:
-    """`why_not`: the fixer itself found that it did not help; then one look is enough. `concerns`:
-    the component that the attempt was about. `restarted`: units that the fixer restarted."""
+    """`why_not`: why the fix failed by its own checks; then they are run only once. `concerns`: the
+    component that the attempt was about. `restarted`: units that the fix restarted."""
     began, settings = time.monotonic(), context.settings.verify
-    seen = await _run_until_passed(
+    results = await _run_until_passed(
         context, details, baseline, 0.0 if why_not else settings.patience
     )
-    await _publish(context, details, seen, "after", attempt)
+    await _publish(context, details, results, "after", attempt)
     trigger = ""
-    if not why_not and _all_passed(seen) and settings.trigger and triggers:
+    if not why_not and _all_passed(results) and settings.trigger and triggers:
         trigger = await _run_triggers(context, details, triggers)
-        seen = await _run_until_passed(context, details, baseline, settings.patience)
-        await _publish(context, details, seen, "trigger", attempt)
-    if not why_not and _all_passed(seen):
+        results = await _run_until_passed(context, details, baseline, settings.patience)
+        await _publish(context, details, results, "trigger", attempt)
+    if not why_not and _all_passed(results):
         runs = await _unit_run_times(context, details, restarted)
-        rhythm = await _symptom_timing(context, details, baseline, runs.onset_s)
-        seen = await _run_for_window(context, details, baseline, rhythm.window_s(settings))
+        timing = await _symptom_timing(context, details, baseline, runs.onset_s)
+        results = await _run_for_window(context, details, baseline, timing.window_s(settings))
         if (
             runs.lifetime_s
-            and _all_passed(seen)
+            and _all_passed(results)
             and baseline.counters
-            and not _passing_evidence(baseline, seen)
+            and not _passing_evidence(baseline, results)
         ):
-            # It ended again and again: that it lives longer than before is what can be seen.
-            seen = await _run_for_window(
+            # The unit crashed repeatedly: it is evidence when it now runs longer than before.
+            results = await _run_for_window(
                 context, details, baseline, PERIOD_MARGIN * runs.lifetime_s + settings.every
             )
             baseline = replace(baseline, weak=baseline.weak - baseline.counters)
-        await _publish(context, details, [each for each in seen if not each.ok], "after", attempt)
-    proof = _verification_result(baseline, seen, why_not, concerns)
+        await _publish(
+            context, details, [each for each in results if not each.ok], "after", attempt
+        )
+    result = _verification_result(baseline, results, why_not, concerns)
     await context.bus.publish(
         IncidentVerified(
             run=details.run,
             incident=details.incident,
-            ok=proof.ok,
-            checks=tuple(f"{each.check}: {each.detail}" for each in seen),
+            ok=result.ok,
+            checks=tuple(f"{each.check}: {each.detail}" for each in results),
             seconds=round(time.monotonic() - began, 3),
             attempt=attempt,
             trigger=trigger,
-            kept=proof.helped,
+            kept=result.helped,
         )
     )
-    return proof
+    return result
 
 
 async def watch_recovery(
     context: IncidentContext, details: IncidentDetails, baseline: Baseline
 ) -> RecoveryResult:
-    """Nothing was changed, and it may be over: do checks that observe the symptom pass for as long
-    as it takes to see it come back?"""
+    """Whether checks that observe the symptom pass for as long as it may take to return, although
+    nothing was changed."""
     settings = context.settings.verify
-    rhythm = await _symptom_timing(context, details, baseline)
-    needed = rhythm.recovery_window_s(settings)
+    timing = await _symptom_timing(context, details, baseline)
+    needed = timing.recovery_window_s(settings)
     first = await _run_all_checks(context, details, baseline)
     observing = _observing_checks(details, baseline, first)
     if not observing:
@@ -212,18 +213,18 @@ async def watch_recovery(
     if not _all_passed(first):
         return RecoveryResult(recovered=False, returned=True, why=_failures_text(first))
     if needed > max(settings.longest_window, RECOVERY_WINDOWS * settings.window):
-        why = f"the symptom returns after up to {rhythm.period_s:.0f} s: longer than it is watched"
+        why = f"the symptom returns after up to {timing.period_s:.0f} s: longer than it is watched"
         return RecoveryResult(recovered=False, checks=observing, why=why)
-    heard, began = await context.bus.journal.last(), time.monotonic()
-    seen = await _run_for_window(context, details, baseline, needed)
-    numbers = await _publish(context, details, seen, "after", 0)
-    why = _failures_text(seen) or await _alert_fired_again(context, details, heard)
+    last_seq, began = await context.bus.journal.last(), time.monotonic()
+    results = await _run_for_window(context, details, baseline, needed)
+    numbers = await _publish(context, details, results, "after", 0)
+    why = _failures_text(results) or await _alert_fired_again(context, details, last_seq)
     return RecoveryResult(
         recovered=not why,
         returned=bool(why),
         checks=observing,
         evidence=tuple(
-            number for number, each in zip(numbers, seen, strict=True) if each.check in observing
+            number for number, each in zip(numbers, results, strict=True) if each.check in observing
         ),
         seconds=time.monotonic() - began,
         why=why,
@@ -231,25 +232,25 @@ async def watch_recovery(
 
 
 def _observing_checks(
-    details: IncidentDetails, baseline: Baseline, seen: Sequence[CheckResult]
+    details: IncidentDetails, baseline: Baseline, results: Sequence[CheckResult]
 ) -> tuple[str, ...]:
-    """Checks that saw the symptom; where none did, those of the service that the alert names."""
-    passing = [each for each in seen if each.proves and not each.unknown]
+    """Checks that failed because of the symptom; else those of the service in the alert."""
+    passing = [each for each in results if each.proves and not each.unknown]
     if baseline.failing:
         return tuple(each.check for each in passing if each.check in baseline.evidence)
     return tuple(each.check for each in passing if check_concerns(each, details.service))
 
 
-def check_concerns(seen: CheckResult, component: str) -> bool:
-    """Whether a check is about this component: by its service, or by its name."""
+def check_concerns(result: CheckResult, component: str) -> bool:
+    """Whether a check is about this component, by its service or its name."""
     name = component.removesuffix(".service")
     if not name:
         return False
-    return seen.service == name or seen.check == name or seen.check.endswith(f"-{name}")
+    return result.service == name or result.check == name or result.check.endswith(f"-{name}")
 
 
-async def _alert_fired_again(context: IncidentContext, details: IncidentDetails, heard: int) -> str:
-    async for recorded in context.bus.journal.read(after=heard, kinds=("alert.raised",)):
+async def _alert_fired_again(context: IncidentContext, details: IncidentDetails, after: int) -> str:
+    async for recorded in context.bus.journal.read(after=after, kinds=("alert.raised",)):
         event = recorded.event
         same = isinstance(event, AlertRaised) and event.fingerprint == details.fingerprint
         if details.fingerprint and same and not getattr(event, "resolved", False):
@@ -277,49 +278,49 @@ async def _symptom_timing(
 
 
 def _verification_result(
-    baseline: Baseline, seen: Sequence[CheckResult], why_not: str, component: str
+    baseline: Baseline, results: Sequence[CheckResult], why_not: str, component: str
 ) -> VerificationResult:
-    bad = [each for each in seen if not each.ok]
-    lost = baseline.failing - {each.check for each in seen} - baseline.unseen
+    bad = [each for each in results if not each.ok]
+    lost = baseline.failing - {each.check for each in results} - baseline.unanswered
     worse = tuple(each.check for each in bad if each.check not in baseline.failing)
-    evidence = _passing_evidence(baseline, seen)
-    own = _own_checks(baseline, seen, component)
+    evidence = _passing_evidence(baseline, results)
+    own = _own_checks(baseline, results, component)
     still = any(check_concerns(each, component) or each.check in own for each in bad)
     helped = bool(own & set(evidence)) and not still and not worse and not why_not
     failing = tuple(f"{each.check}: {each.detail}" for each in bad)
-    words = [*failing[:5], *(f"{name}: it could not be asked again" for name in sorted(lost))]
-    if not words and not why_not:
+    problems = [*failing[:5], *(f"{name}: it could not be asked again" for name in sorted(lost))]
+    if not problems and not why_not:
         if evidence:
             return VerificationResult(ok=True, evidence=evidence)
-        return VerificationResult(ok=False, unseen=True, why=NO_EVIDENCE)
+        return VerificationResult(ok=False, symptom_unobserved=True, why=NO_EVIDENCE)
     return VerificationResult(
         ok=False,
         helped=helped,
         regressed=worse,
         failing=failing,
         evidence=evidence,
-        why="; ".join([why_not, *words]).strip("; "),
+        why="; ".join([why_not, *problems]).strip("; "),
     )
 
 
-def _passing_evidence(baseline: Baseline, seen: Sequence[CheckResult]) -> tuple[str, ...]:
-    passing = {each.check for each in seen if each.ok and each.proves}
+def _passing_evidence(baseline: Baseline, results: Sequence[CheckResult]) -> tuple[str, ...]:
+    passing = {each.check for each in results if each.ok and each.proves}
     return tuple(sorted(baseline.evidence & passing))
 
 
-def _own_checks(baseline: Baseline, seen: Sequence[CheckResult], component: str) -> set[str]:
-    """Of what failed before: checks of the component, and those that the fixer's author wrote."""
+def _own_checks(baseline: Baseline, results: Sequence[CheckResult], component: str) -> set[str]:
+    """Checks that failed before and belong to the component or to the fix itself."""
     mine = {check.name for check in (*baseline.proposed, *baseline.symptoms)}
-    about = {each.check for each in seen if check_concerns(each, component)}
+    about = {each.check for each in results if check_concerns(each, component)}
     return set(baseline.evidence & (mine | about))
 
 
-def _all_passed(seen: Sequence[CheckResult]) -> bool:
-    return all(each.ok for each in seen)
+def _all_passed(results: Sequence[CheckResult]) -> bool:
+    return all(each.ok for each in results)
 
 
-def _failures_text(seen: Sequence[CheckResult]) -> str:
-    return "; ".join(f"{each.check}: {each.detail}" for each in seen if not each.ok)[:500]
+def _failures_text(results: Sequence[CheckResult]) -> str:
+    return "; ".join(f"{each.check}: {each.detail}" for each in results if not each.ok)[:500]
 
 
 async def _run_until_passed(
@@ -328,10 +329,10 @@ async def _run_until_passed(
     settings, deadline = context.settings.verify, time.monotonic() + timeout_s
     pause = min(0.2, settings.every)
     while True:
-        seen = await _run_all_checks(context, details, baseline)
-        shown = not baseline.evidence or _passing_evidence(baseline, seen)
-        if (_all_passed(seen) and shown) or time.monotonic() >= deadline:
-            return seen
+        results = await _run_all_checks(context, details, baseline)
+        shows_evidence = not baseline.evidence or _passing_evidence(baseline, results)
+        if (_all_passed(results) and shows_evidence) or time.monotonic() >= deadline:
+            return results
         await anyio.sleep(pause)
         pause = min(pause * 1.5, settings.every)
 
@@ -341,53 +342,55 @@ async def _run_for_window(
 ) -> tuple[CheckResult, ...]:
     every, deadline = context.settings.verify.every, time.monotonic() + window
     while True:
-        seen = await _run_all_checks(context, details, baseline)
+        results = await _run_all_checks(context, details, baseline)
         left = deadline - time.monotonic()
-        if not _all_passed(seen) or left <= 0:
-            return seen
+        if not _all_passed(results) or left <= 0:
+            return results
         await anyio.sleep(min(every, left))
 
 
 async def _run_all_checks(
     context: IncidentContext, details: IncidentDetails, baseline: Baseline
 ) -> tuple[CheckResult, ...]:
-    seen = [
-        each for each in await baseline.independent_checks() if each.check not in baseline.unseen
+    results = [
+        each
+        for each in await baseline.independent_checks()
+        if each.check not in baseline.unanswered
     ]
     timeout = context.settings.verify.timeout
     if baseline.proposed:
-        seen += await run_checks(
+        results += await run_checks(
             baseline.proposed, context.execute_for_run(details.run), timeout=timeout
         )
     if baseline.symptoms:
         executor = context.executor.with_policy(TrustedPlaybookPolicy(context.executor.policy))
-        road = context.execute_for_run(details.run, executor)
-        seen += await run_checks(baseline.symptoms, road, timeout=timeout)
-    return tuple(seen)
+        execute = context.execute_for_run(details.run, executor)
+        results += await run_checks(baseline.symptoms, execute, timeout=timeout)
+    return tuple(results)
 
 
 async def _publish(
     context: IncidentContext,
     details: IncidentDetails,
-    seen: Sequence[CheckResult],
+    results: Sequence[CheckResult],
     when: CheckTiming,
     attempt: int,
 ) -> Sequence[int]:
     return await context.bus.publish(
-        *(_checked_event(details, each, when, attempt) for each in seen)
+        *(_checked_event(details, each, when, attempt) for each in results)
     )
 
 
 async def _run_triggers(
     context: IncidentContext, details: IncidentDetails, triggers: Sequence[str]
 ) -> str:
-    """What was set off, and what may not be: a rule that says no is no reason to call it cured."""
-    said = []
+    """Run the triggers again; returns what was run, and what the policy refused."""
+    triggered = []
     for command in triggers:
         call = ToolCall(new_id("trigger"), TERMINAL_TOOL, {"command": command, "timeout": 30.0})
         end = parse_terminal_result(await context.execute_for_run(details.run)(call), command, 0.0)
-        said.append(command if end.status == "ok" else f"not set off: {command}")
-    return "; ".join(said)
+        triggered.append(command if end.status == "ok" else f"not run: {command}")
+    return "; ".join(triggered)
 
 
 def restart_commands(units: Sequence[str]) -> tuple[str, ...]:
@@ -395,16 +398,16 @@ def restart_commands(units: Sequence[str]) -> tuple[str, ...]:
 
 
 def _checked_event(
-    details: IncidentDetails, seen: CheckResult, when: CheckTiming, attempt: int
+    details: IncidentDetails, result: CheckResult, when: CheckTiming, attempt: int
 ) -> IncidentChecked:
     return IncidentChecked(
         run=details.run,
         incident=details.incident,
-        check=seen.check,
-        ok=seen.ok,
-        detail=seen.detail,
+        check=result.check,
+        ok=result.ok,
+        detail=result.detail,
         when=when,
         attempt=attempt,
-        unknown=seen.unknown,
-        proves=seen.proves,
+        unknown=result.unknown,
+        proves=result.proves,
     )

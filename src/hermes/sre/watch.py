@@ -1,7 +1,7 @@
-"""The watch: reads the stream, lets triage decide what is an incident, and gives each a commander.
+"""Follows the event stream, lets triage open incidents, and runs a commander for each.
 
-Alerts come from anywhere, as events: our probes, webhooks, Prometheus, a person at a terminal of
-another process. Whatever was open when a watch ended is gone on with by the next one.
+Alerts are events from any source: probes, webhooks, Prometheus, or a person in another process.
+Incidents that were open when a watch ended are resumed by the next one.
 """
 
 from collections import Counter
@@ -36,10 +36,10 @@ from hermes.sre.incident import (
     apply_incident_event,
     fold_incidents,
 )
+from hermes.sre.incident import WATCH_RUN as WATCH_RUN
 
-WATCH_RUN = "watch"
 TICK_S = 0.5
-"""Seconds between two looks at what ripens by itself."""
+"""Seconds between two calls of `TriageEngine.tick`."""
 JOURNAL_UNWRITABLE = (
     "waiting: the journal cannot be written, so nothing is changed; a person must act"
 )
@@ -59,7 +59,7 @@ WATCH_KINDS = (
 
 
 class TriageEngine(Protocol):
-    """Pure: what is said by `hear` and `tick` is for the watch to publish."""
+    """Has no side effects: the watch publishes the events that `hear` and `tick` return."""
 
     def apply(self, recorded: JournalRecord) -> None: ...
     def hear(self, recorded: JournalRecord, now: datetime) -> Sequence[Event]: ...
@@ -67,7 +67,7 @@ class TriageEngine(Protocol):
 
 
 class IncidentWatch:
-    """`ground` is asked once for each incident."""
+    """`context` is called once for each incident."""
 
     def __init__(
         self,
@@ -79,8 +79,8 @@ class IncidentWatch:
         probes: int = 0,
         until_writable: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`until_writable` returns once the journal can be written: where it is given, the work on
-        an incident waits for that instead of ending the watch."""
+        """`until_writable` returns once the journal can be written again: with it, the work on an
+        incident waits for the journal instead of ending the watch."""
         self._bus, self._triage, self._context = bus, triage, context
         self._capacity = anyio.CapacityLimiter(max(1, max_concurrent))
         self._working: dict[str, _IncidentWork] = {}
@@ -94,11 +94,11 @@ class IncidentWatch:
         return tuple(self._working)
 
     def by_severity(self) -> dict[str, int]:
-        """Incidents that are worked on or wait for people, counted."""
+        """The number of unresolved incidents by severity."""
         return dict(Counter(each.severity for each in self._known.values() if each.unresolved))
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled. Raises `StoreError`: without a journal nobody may act."""
+        """Run until cancelled. Raises `StoreError`: nothing is changed without a journal."""
         try:
             async with anyio.create_task_group() as group:
                 last = await self._resume(group)
@@ -110,14 +110,14 @@ class IncidentWatch:
                 await self._bus.publish(WatchStopped(run=WATCH_RUN))
 
     async def until_idle(self) -> None:
-        """Return once nothing has been worked on for a while, and nothing ripens any more."""
+        """Return once there has been no work for some ticks."""
         still = 0
         while still < 4:
             await anyio.sleep(TICK_S)
             still = 0 if self._working else still + 1
 
     async def _resume(self, group: TaskGroup) -> int:
-        """From the journal alone: what is open, and what nobody has answered yet."""
+        """Rebuild the state from the journal and resume open incidents."""
         records = [each async for each in self._bus.journal.read(kinds=WATCH_KINDS)]
         drills = {e.event.run for e in records if getattr(e.event, "origin", "") == "gym"}
         records = [each for each in records if each.event.run not in drills]
@@ -138,7 +138,7 @@ class IncidentWatch:
         async for recorded in self._bus.follow(after=last):
             event = recorded.event
             if isinstance(event, AlertRaised):
-                if event.run == WATCH_RUN:  # those of drills belong to their drill
+                if event.run == WATCH_RUN:  # not one of a drill
                     await self._publish(self._triage.hear(recorded, datetime.now(UTC)))
                 continue
             self._triage.apply(recorded)
@@ -163,31 +163,31 @@ class IncidentWatch:
             await self._publish([each for each in events if not self._ends_work(group, each)])
 
     def _ends_work(self, group: TaskGroup, event: Event) -> bool:
-        """Whether it says that a problem is over which is still worked on: that work ends first."""
+        """Whether it is the recovery of an incident in work: the work ends first."""
         if not isinstance(event, IncidentRecovered):
             return False
         known = self._known.get(event.incident)
         if known is None or not _needs_work(known):
             return False
         work = self._working.get(event.incident)
-        if work is not None and not work.gate.withdrawn and work.gate.withdraw():
+        if work is not None and not work.withdrawal.withdrawn and work.withdrawal.withdraw():
             work.scope.cancel()
             group.start_soon(self._recover, event, work)
         return True
 
     async def _recover(self, event: IncidentRecovered, work: "_IncidentWork") -> None:
         await work.ended.wait()
-        asked: dict[str, Event] = {}
+        withdrawals: dict[str, Event] = {}
         async for recorded in self._bus.journal.read(kinds=APPROVAL_KINDS):
             each = recorded.event
             if isinstance(each, ApprovalRequested | ActionAnnounced):
                 if each.approval and each.run.partition("/")[0] == event.run:
-                    asked[each.approval] = ApprovalSettled(
+                    withdrawals[each.approval] = ApprovalSettled(
                         run=each.run, approval=each.approval, outcome="withdrawn", note=PROBLEM_OVER
                     )
             elif isinstance(each, ApprovalSettled):
-                asked.pop(each.approval, None)
-        await self._publish([*asked.values(), event])
+                withdrawals.pop(each.approval, None)
+        await self._publish([*withdrawals.values(), event])
 
     async def _publish(self, events: Sequence[Event]) -> None:
         if events:
@@ -199,12 +199,12 @@ class IncidentWatch:
             group.start_soon(self._run_commander, details, work)
 
     def _stop_work(self, incident: str) -> None:
-        """A person has closed it: whoever works on it stops where they are."""
+        """Cancel the work on an incident that a person has closed."""
         if incident in self._working:
             self._working[incident].scope.cancel()
 
     async def _document(self, details: IncidentDetails) -> None:
-        """The report from its escalation does not know of the recovery."""
+        """Write the report again: the one from the escalation lacks the recovery."""
         try:
             await self._context(details).report(details)
         except StoreError:
@@ -213,12 +213,12 @@ class IncidentWatch:
             await self._until_writable()
             await self._document(details)
         except HermesError:
-            return  # the journal has everything, and `hermes incident report` reads that
+            return  # `hermes incident report` renders it from the journal
 
     async def _run_commander(self, details: IncidentDetails, work: "_IncidentWork") -> None:
         try:
             with work.scope:
-                await self._run_when_writable(details, work.gate)
+                await self._run_when_writable(details, work.withdrawal)
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - one incident's fault must not end the watch
@@ -231,18 +231,20 @@ class IncidentWatch:
                 )
             )
         finally:
-            if not work.gate.withdrawn:
+            if not work.withdrawal.withdrawn:
                 del self._working[details.incident]
             work.ended.set()
 
-    async def _run_when_writable(self, details: IncidentDetails, gate: WorkWithdrawal) -> None:
-        """Changes are made only while they can be recorded. Until then the incident waits, stays
-        open, and is gone on with like one that an earlier watch left."""
+    async def _run_when_writable(
+        self, details: IncidentDetails, withdrawal: WorkWithdrawal
+    ) -> None:
+        """Nothing is changed while changes cannot be recorded: the incident stays open and is
+        resumed once the journal can be written."""
         while True:
             try:
                 async with self._capacity:
-                    ground = replace(self._context(details), gate=gate)
-                    await Commander(ground, details).run()
+                    context = replace(self._context(details), withdrawal=withdrawal)
+                    await Commander(context, details).run()
                 return
             except StoreError:
                 if self._until_writable is None:
@@ -261,24 +263,26 @@ class IncidentWatch:
 
 
 class _IncidentWork:
-    """One commander that works."""
-
     def __init__(self) -> None:
-        self.scope, self.gate, self.ended = anyio.CancelScope(), WorkWithdrawal(), anyio.Event()
+        self.scope, self.withdrawal, self.ended = (
+            anyio.CancelScope(),
+            WorkWithdrawal(),
+            anyio.Event(),
+        )
 
 
 def _needs_work(incident: Incident) -> bool:
-    """A question is for people: no playbook acts on what may be intended."""
+    """Open, and not a question: nothing is done about what may be intended."""
     return incident.status == "open" and not incident.question
 
 
 def _is_of_drill(event: object) -> bool:
-    """The incident of a drill is not named like its run, and is commanded there."""
+    """The incident of a drill has another id than its run, and is handled by the gym."""
     return isinstance(event, IncidentOpened) and event.run != event.incident
 
 
 def _seconds_since_last_sign(records: Sequence[JournalRecord]) -> float | None:
-    """Seconds since the last sign of life of a watch on this home."""
+    """Seconds since the last event that a watch of this home wrote."""
     signs = [each.event.at for each in records if each.event.kind in SIGN_OF_LIFE_KINDS]
     return max(0.0, (datetime.now(UTC) - signs[-1]).total_seconds()) if signs else None
 

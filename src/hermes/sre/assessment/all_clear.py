@@ -1,4 +1,4 @@
-"""Positive grounds for saying that all is well: a check that is wrong itself, or trouble past."""
+"""Finds reasons for an all-clear: a monitor with a wrong limit, or a problem that is over."""
 
 import re
 from collections.abc import Iterator
@@ -42,13 +42,13 @@ HARMLESS_VALUES = (
     (re.compile(r"millisecond|latency|\bms\b|response time|duration"), 150.0),
     (re.compile(r"number of|count of|files|entries|sessions|sockets|processes"), 50.0),
 )
-"""What is measured, and a value that harms nobody."""
+"""What is measured, and the highest value that is harmless."""
 NEVER_HARMLESS = re.compile(
     r"\bage\b|hours? old|backup|backlog|queue|lag\b|pending|expir|certificate|\blost\b|\bfree\b"
     r"|\bleft\b|available|remaining",
     re.IGNORECASE,
 )
-"""Where a small number may well be trouble."""
+"""Measurements of which a small number may be a problem."""
 MIN_GOOD_LINES = 3
 
 
@@ -59,42 +59,42 @@ class AllClearReason(Value, kw_only=True, frozen=True):
     value: str = ""
     reasons: tuple[str, ...] = ()
     monitor: str = ""
-    """The unit that rings; what it says is no sign of trouble."""
+    """The unit that raises the alarm; its log lines are no symptoms."""
     works: str = ""
-    """The unit that must be seen to work."""
+    """The unit that must be observed to work."""
 
 
-def alert_unit(facts: AlertFacts, seen: HostObservation) -> str:
-    """The unit that an alert is about: the longest name that its labels, or its words, have."""
+def alert_unit(facts: AlertFacts, observation: HostObservation) -> str:
+    """The unit that an alert is about: the longest unit name in its labels, else in its text."""
     labels = " ".join(facts.labels.values())
     for text in (labels, facts.combined_text):
-        if found := _units_in(text, seen):
+        if found := _units_in(text, observation):
             return max(found, key=len)
     return ""
 
 
-def alert_units(facts: AlertFacts, seen: HostObservation) -> list[str]:
-    """All units that it names."""
-    return _units_in(facts.combined_text, seen)
+def alert_units(facts: AlertFacts, observation: HostObservation) -> list[str]:
+    """All units that the alert names."""
+    return _units_in(facts.combined_text, observation)
 
 
-def _units_in(text: str, seen: HostObservation) -> list[str]:
+def _units_in(text: str, observation: HostObservation) -> list[str]:
     return [
         unit.name
-        for unit in seen.state.units
+        for unit in observation.state.units
         if re.search(rf"(?<![\w-]){re.escape(unit.name.removesuffix('.service'))}(?![\w-])", text)
     ]
 
 
-def is_monitor_alarm(log: LogSummary, seen: HostObservation) -> bool:
-    """Whether this is a monitor at work: it has a limit, and says that something is beyond it."""
-    return any(_reports_limit(check, log) for check in seen.checks if check.unit == log.unit)
+def is_monitor_alarm(log: LogSummary, observation: HostObservation) -> bool:
+    """Whether the log is of a monitor that reports a value beyond its limit."""
+    return any(_reports_limit(check, log) for check in observation.checks if check.unit == log.unit)
 
 
 def _reports_limit(check: MonitorConfig, log: LogSummary) -> bool:
-    if log.asked:  # one that serves requests speaks of itself
+    if log.asked:  # a service that answers requests logs its own errors
         return False
-    lines = [*log.said, log.last]
+    lines = [*log.error_lines, log.last]
     limits = {float(value) for _, value in _limits(check)}
     return any(limits & {float(each) for each in numbers_in_line(line)} for line in lines if line)
 
@@ -110,27 +110,27 @@ def numbers_in_line(line: str) -> list[str]:
     return _NUMBER.findall(apart)
 
 
-def may_be_all_clear(facts: AlertFacts, seen: HostObservation) -> bool:
-    """Whether waiting for a second look can lead to an all-clear."""
-    if any(_matches_alert(check, facts) for check in seen.checks):
+def may_be_all_clear(facts: AlertFacts, observation: HostObservation) -> bool:
+    """Whether a second observation may lead to an all-clear."""
+    if any(_matches_alert(check, facts) for check in observation.checks):
         return True
-    log = seen.logs.get(alert_unit(facts, seen))
+    log = observation.logs.get(alert_unit(facts, observation))
     return log is not None and bool(log.bad) and log.asked > log.bad
 
 
-def find_all_clear_reason(facts: AlertFacts, seen: HostObservation) -> AllClearReason | None:
-    return find_false_alarm(facts, seen) or find_past_trouble(facts, seen)
+def find_all_clear_reason(facts: AlertFacts, observation: HostObservation) -> AllClearReason | None:
+    return find_false_alarm(facts, observation) or find_past_trouble(facts, observation)
 
 
-def find_false_alarm(facts: AlertFacts, seen: HostObservation) -> AllClearReason | None:
-    """A check that rings at a value which harms nobody, while nobody else has any complaint."""
-    for check in seen.checks:
-        log = seen.logs.get(check.unit, LogSummary(unit=check.unit))
+def find_false_alarm(facts: AlertFacts, observation: HostObservation) -> AllClearReason | None:
+    """A monitor that raises an alarm at a harmless value, while no other log has an error."""
+    for check in observation.checks:
+        log = observation.logs.get(check.unit, LogSummary(unit=check.unit))
         if not _matches_alert(check, facts) or not (
             _reports_limit(check, log) or check.unit == "cron"
         ):
             continue
-        if any(other.bad or other.errors for other in _other_logs(seen, check.unit)):
+        if any(other.bad or other.errors for other in _other_logs(observation, check.unit)):
             continue
         text = " ".join([*check.lines, facts.combined_text])
         if NEVER_HARMLESS.search(text):
@@ -144,23 +144,23 @@ def find_false_alarm(facts: AlertFacts, seen: HostObservation) -> AllClearReason
     return None
 
 
-def _other_logs(seen: HostObservation, monitor: str) -> Iterator[LogSummary]:
-    gone = {unit.name for unit in seen.state.units if unit.active == "failed"}
-    return (log for name, log in seen.logs.items() if name != monitor and name not in gone)
+def _other_logs(observation: HostObservation, monitor: str) -> Iterator[LogSummary]:
+    gone = {unit.name for unit in observation.state.units if unit.active == "failed"}
+    return (log for name, log in observation.logs.items() if name != monitor and name not in gone)
 
 
 def _matches_alert(check: MonitorConfig, facts: AlertFacts) -> bool:
-    """The alert names its limit, or speaks of what it measures."""
+    """Whether the alert mentions the limit of this monitor, or what it measures."""
     words = set(_WORD.findall(facts.combined_text.lower())) - _COMMON_WORDS
     own = set(_WORD.findall(" ".join(check.lines).lower())) - _COMMON_WORDS
-    said = {float(each) for each in numbers_in_line(facts.combined_text)}
+    named_numbers = {float(each) for each in numbers_in_line(facts.combined_text)}
     limits = {float(value) for _, value in _limits(check)}
-    return len(words & own) >= 2 or (bool(limits & said) and bool(words & own))
+    return len(words & own) >= 2 or (bool(limits & named_numbers) and bool(words & own))
 
 
 def _measured_value(log: LogSummary, limit: str) -> float | None:
-    """What was measured, from the last line that has the limit in it."""
-    for line in [log.last, *reversed(log.said)]:
+    """The measured value, from the last line that contains the limit."""
+    for line in [log.last, *reversed(log.error_lines)]:
         numbers = [float(each) for each in numbers_in_line(line)]
         if float(limit) in numbers:
             numbers.remove(float(limit))
@@ -178,7 +178,7 @@ def _false_alarm_reason(
     check: MonitorConfig, name: str, limit: str, value: float, facts: AlertFacts
 ) -> AllClearReason:
     line = next(line for line in check.lines if name in line)
-    who = check.unit.removesuffix(".service")
+    monitor = check.unit.removesuffix(".service")
     return AllClearReason(
         verdict="no-incident",
         component=check.file,
@@ -186,28 +186,30 @@ def _false_alarm_reason(
         f"healthy host is at {value:g} and crosses {limit}",
         value=line,
         reasons=(
-            f"{who} rings because of {line!r} in {check.file}; it measures {value:g}",
+            f"{monitor} raises an alarm because of {line!r} in {check.file}; it measures {value:g}",
             "all units run, nothing is full, and no log has an error",
         ),
         monitor=check.unit,
     )
 
 
-def find_past_trouble(facts: AlertFacts, seen: HostObservation) -> AllClearReason | None:
-    """Errors in the log of what the alert is about, and good answers ever since."""
-    subject = alert_unit(facts, seen)
-    log = seen.logs.get(subject)
+def find_past_trouble(facts: AlertFacts, observation: HostObservation) -> AllClearReason | None:
+    """Errors in the log of the unit of the alert, and only good answers since."""
+    subject = alert_unit(facts, observation)
+    log = observation.logs.get(subject)
     if log is None or not (log.errors or log.bad) or log.after < MIN_GOOD_LINES or log.died:
         return None
     if not any(runs[-1][0] == "S" for runs in log.runs.values()):
         return None
-    told = [line for line in log.said if not re.search(r"(GET|POST|PUT) /", line)] or [*log.said]
-    if not told:
+    lines = [line for line in log.error_lines if not re.search(r"(GET|POST|PUT) /", line)] or [
+        *log.error_lines
+    ]
+    if not lines:
         return None
-    cause = _LEVEL.sub("", _DATE.sub("", told[-1])).strip()
+    cause = _LEVEL.sub("", _DATE.sub("", lines[-1])).strip()
     return AllClearReason(
         verdict="recovered",
-        component=_failed_component(cause, seen, subject),
+        component=_failed_component(cause, observation, subject),
         mechanism=f"for a short time: {cause[:200]}; it has recovered since",
         value=cause[:110],
         reasons=(
@@ -218,8 +220,8 @@ def find_past_trouble(facts: AlertFacts, seen: HostObservation) -> AllClearReaso
     )
 
 
-def _failed_component(cause: str, seen: HostObservation, subject: str) -> str:
-    names = [unit.name.removesuffix(".service") for unit in seen.state.units]
+def _failed_component(cause: str, observation: HostObservation, subject: str) -> str:
+    names = [unit.name.removesuffix(".service") for unit in observation.state.units]
     for name in sorted(names, key=len, reverse=True):
         if f"{name}.service" != subject and re.search(rf"(?<![\w-]){name}(?![\w-])", cause):
             return name

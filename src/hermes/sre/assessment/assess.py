@@ -1,8 +1,8 @@
-"""Is anything wrong at all? A judgement from looks at the whole host, before anybody acts.
+"""Decides from observations of the whole host whether anything is wrong.
 
-It says that all is well only on positive grounds: a check whose own limit makes no sense while
-everything it speaks of is well, or trouble in the log that stopped and stays away while the work
-goes on. To see nothing is not enough: many faults are silent.
+An all-clear needs a positive reason: a monitor whose limit is wrong while everything it measures is
+fine, or a problem in the log that ended and does not return while requests are answered. That no
+symptom is found is not enough: many faults are silent.
 """
 
 from collections.abc import Awaitable, Callable
@@ -34,7 +34,7 @@ from hermes.sre.assessment.symptoms import (
 AssessmentVerdict = Literal["no-incident", "recovered", "wrong", "unknown"]
 WaitUntilAlone = Callable[[], Awaitable[None]]
 HOLD_S = 3.0
-"""Seconds for which trouble that is over has to stay away."""
+"""Seconds for which a problem that is over must not return."""
 MAX_ROUNDS = 2
 SCRIPT_TIMEOUT_S = 15.0
 
@@ -42,10 +42,10 @@ SCRIPT_TIMEOUT_S = 15.0
 class Assessment(Value, kw_only=True, frozen=True):
     verdict: AssessmentVerdict
     evidence: tuple[str, ...] = ()
-    """Ids of the calls that show it."""
+    """Ids of the tool calls that show it."""
     reasons: tuple[str, ...] = ()
     component: str = ""
-    """What rang without need, or what had failed for a while."""
+    """What raised a false alarm, or what had failed for a while."""
     mechanism: str = ""
     value: str = ""
 
@@ -59,39 +59,39 @@ async def assess_host(
     execute: ExecuteCall,
     *,
     hold: float = HOLD_S,
-    alone: WaitUntilAlone | None = None,
+    wait_until_alone: WaitUntilAlone | None = None,
 ) -> Assessment:
-    """Changes nothing. The sicker the host, the sooner it answers.
+    """Changes nothing. Returns at once when a symptom is found.
 
-    `alone` is waited for before it is watched whether all stays well: what others do there could
-    pass for work that goes on, or for trouble.
+    `wait_until_alone` is called before the host is watched for an all-clear: requests of our own
+    checks would look like those of users.
     """
-    looks = _HostObserver(execute)
-    before = await looks.observe()
+    observer = _HostObserver(execute)
+    before = await observer.observe()
     if not before.state.units:
-        why = before.state.unchecked or "the look at this host was refused or did not end in time"
-        return looks.assessment("unknown", f"the services could not be listed: {why}")
+        why = before.state.unchecked or "the call was refused or did not end in time"
+        return observer.assessment("unknown", f"the services could not be listed: {why}")
     if found := find_symptoms(facts, before):
-        return looks.assessment("wrong", *found)
+        return observer.assessment("wrong", *found)
     if not may_be_all_clear(facts, before):
-        return looks.undecided_assessment(find_recent_symptoms(facts, before))
-    if alone is not None:
-        await alone()
-        before = await looks.observe(before)
+        return observer.undecided_assessment(find_recent_symptoms(facts, before))
+    if wait_until_alone is not None:
+        await wait_until_alone()
+        before = await observer.observe(before)
     for _ in range(MAX_ROUNDS):
         await anyio.sleep(hold)
-        now = await looks.observe(before, logs="words")
+        now = await observer.observe(before, logs="words")
         if found := find_symptoms(facts, now):
-            return looks.assessment("wrong", *found)
-        grounds = None if find_recent_symptoms(facts, now) else find_all_clear_reason(facts, now)
-        if grounds and not find_returned_trouble(before, now, grounds):
-            return looks.all_clear_assessment(grounds)
+            return observer.assessment("wrong", *found)
+        reason = None if find_recent_symptoms(facts, now) else find_all_clear_reason(facts, now)
+        if reason and not find_returned_trouble(before, now, reason):
+            return observer.all_clear_assessment(reason)
         before = now
-    return looks.undecided_assessment(find_recent_symptoms(facts, before))
+    return observer.undecided_assessment(find_recent_symptoms(facts, before))
 
 
 async def observe_host(execute: ExecuteCall) -> HostObservation:
-    """One look at the units, the resources and the logs."""
+    """Observe the units, the resources and the logs once."""
     return await _HostObserver(execute).observe(HostObservation(state=HostState()))
 
 
@@ -103,26 +103,26 @@ class _HostObserver:
     async def observe(
         self, before: HostObservation | None = None, logs: Literal["logs", "words"] = "logs"
     ) -> HostObservation:
-        """Side by side: together they take as long as the longest."""
+        """Run the scripts concurrently."""
         names: list[ScriptName] = [logs, "state", *(() if before else ("checks",))]
-        said: dict[ScriptName, str] = {}
+        outputs: dict[ScriptName, str] = {}
 
         async def one(name: ScriptName) -> None:
-            said[name] = await self._run_script(read_script(name))
+            outputs[name] = await self._run_script(read_script(name))
 
         async with anyio.create_task_group() as group:
             for name in names:
                 group.start_soon(one, name)
         return HostObservation(
-            state=parse_host_state(said["state"]),
-            logs=parse_log_summaries(said[logs]),
-            checks=before.checks if before else tuple(parse_monitors(said["checks"])),
+            state=parse_host_state(outputs["state"]),
+            logs=parse_log_summaries(outputs[logs]),
+            checks=before.checks if before else tuple(parse_monitors(outputs["checks"])),
         )
 
     async def _run_script(self, command: str) -> str:
-        """What it prints; nothing when it was refused or did not end."""
-        given = {"command": command, "timeout": SCRIPT_TIMEOUT_S}
-        call = ToolCall(new_id("assess"), "terminal", given)
+        """The output; empty when the call was refused or timed out."""
+        arguments = {"command": command, "timeout": SCRIPT_TIMEOUT_S}
+        call = ToolCall(new_id("assess"), "terminal", arguments)
         result = parse_terminal_result(await self._execute(call), command, 0.0)
         if result.status != "ok" or result.timed_out:
             return ""
@@ -135,14 +135,12 @@ class _HostObserver:
     def undecided_assessment(self, doubts: list[str]) -> Assessment:
         if doubts:
             return self.assessment("wrong", *doubts)
-        return self.assessment(
-            "unknown", "nothing is seen to be wrong, and nothing explains the alert"
-        )
+        return self.assessment("unknown", "nothing wrong was found, and nothing explains the alert")
 
-    def all_clear_assessment(self, grounds: AllClearReason) -> Assessment:
+    def all_clear_assessment(self, reason: AllClearReason) -> Assessment:
         return replace(
-            self.assessment(grounds.verdict, *grounds.reasons),
-            component=grounds.component,
-            mechanism=grounds.mechanism,
-            value=grounds.value,
+            self.assessment(reason.verdict, *reason.reasons),
+            component=reason.component,
+            mechanism=reason.mechanism,
+            value=reason.value,
         )

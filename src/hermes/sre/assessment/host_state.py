@@ -1,6 +1,6 @@
-"""Looks at a whole host that change nothing, and what they print read into values.
+"""Reads the state of a host with read-only shell scripts, and parses their output.
 
-The shell digests logs where they lie: a log of gigabytes costs as much as a short one.
+The scripts summarise logs on the host: a log of gigabytes costs as much as a short one.
 """
 
 import re
@@ -13,13 +13,20 @@ from hermes.core.messages import ToolCall, Value
 from hermes.core.run_ids import new_id
 from hermes.skills.playbook.commands import ExecuteCall, parse_terminal_result
 
-SCRIPTS_FOLDER = Path(__file__).parent / "looks"
+SCRIPTS_FOLDER = Path(__file__).parent / "scripts"
 ScriptName = Literal["state", "logs", "words", "checks"]
+_MAX_DISK_PERCENT, _MAX_SHM_PERCENT, _MIN_FREE_KB = 90, 60, 1024
+_UNCHECKED_LINE = re.compile(r"^unchecked=(.{1,160})", re.MULTILINE)
+_KEY_VALUE = re.compile(r"([A-Za-z]+)=(\S*)")
+MAX_ERROR_CHARS = 160
+_REQUEST_LINE = re.compile(r"\b(?:GET|POST|PUT|DELETE|PATCH|HEAD) /")
+"""Lines about requests: other lines tell why a request failed."""
+LAST_ERROR_TIMEOUT_S = 15.0
 
 
 def read_script(name: ScriptName) -> str:
-    """The shell of a look. `words` is `logs` with what was said, and read only where it can lead to
-    an all-clear: a run's own words are suspect after those of strangers."""
+    """The text of a script. `words` is `logs` with the error lines themselves; it is used only
+    where needed, because log lines are untrusted text."""
     if name == "words":
         return read_script("logs").replace("words=0", "words=1")
     return (SCRIPTS_FOLDER / f"{name}.sh").read_text(encoding="utf-8").strip()
@@ -35,19 +42,19 @@ class UnitState(Value, kw_only=True, frozen=True):
 
 
 class LogSummary(Value, kw_only=True, frozen=True):
-    """What the end of one unit's log comes to."""
+    """A summary of the end of one unit's log."""
 
     unit: str
     lines: int = 0
     errors: int = 0
     after: int = 0
-    """Good lines since the last bad one."""
+    """Good lines since the last error."""
     asked: int = 0
     bad: int = 0
     died: int = 0
     runs: dict[str, tuple[tuple[str, int], ...]] = {}
-    """By path: S and F for answers that were right and not, run after run."""
-    said: tuple[str, ...] = ()
+    """By path: consecutive successes (S) and failures (F), with their counts."""
+    error_lines: tuple[str, ...] = ()
     last: str = ""
 
 
@@ -58,14 +65,14 @@ class HostState(Value, kw_only=True, frozen=True):
     expired: tuple[str, ...] = ()
     ports: tuple[int, ...] = ()
     memory: int | None = None
-    """Percent that is left."""
+    """Percent that is free."""
     disks: dict[str, int] = {}
     unchecked: str = ""
     """Why the services could not be listed; empty when they were."""
 
 
 class MonitorConfig(Value, kw_only=True, frozen=True):
-    """A file of settings that has a limit in it."""
+    """A configuration file of a monitor, with a limit in it."""
 
     unit: str
     file: str
@@ -73,16 +80,9 @@ class MonitorConfig(Value, kw_only=True, frozen=True):
 
 
 class HostObservation(Value, kw_only=True, frozen=True):
-    """One look at all of it."""
-
     state: HostState
     logs: dict[str, LogSummary] = {}
     checks: tuple[MonitorConfig, ...] = ()
-
-
-_MAX_DISK_PERCENT, _MAX_SHM_PERCENT, _MIN_FREE_KB = 90, 60, 1024
-_UNCHECKED_LINE = re.compile(r"^unchecked=(.{1,160})", re.MULTILINE)
-_KEY_VALUE = re.compile(r"([A-Za-z]+)=(\S*)")
 
 
 def parse_host_state(text: str) -> HostState:
@@ -122,7 +122,7 @@ def parse_host_state(text: str) -> HostState:
 
 
 def parse_log_summaries(text: str) -> dict[str, LogSummary]:
-    """A unit's name stands alone on its line: beside the words of its log it would read as said."""
+    """The name of a unit is on a line of its own, apart from the untrusted lines of its log."""
     found: dict[str, LogSummary] = {}
     unit = ""
     for line in text.splitlines():
@@ -142,7 +142,7 @@ def parse_log_summaries(text: str) -> dict[str, LogSummary]:
             )
             found[unit] = replace(log, runs={**log.runs, path: pairs} if pairs else log.runs)
         elif kind == "said":
-            found[unit] = replace(log, said=(*log.said, rest))
+            found[unit] = replace(log, error_lines=(*log.error_lines, rest))
         elif kind == "last":
             found[unit] = replace(log, last=rest)
     return found
@@ -178,24 +178,18 @@ def _parse_int(text: str | None) -> int:
     return int(text) if text and text.isdigit() else 0
 
 
-MAX_ERROR_CHARS = 160
-_REQUEST_LINE = re.compile(r"\b(?:GET|POST|PUT|DELETE|PATCH|HEAD) /")
-"""That an answer was bad is known; why it was, other lines tell."""
-LAST_ERROR_TIMEOUT_S = 15.0
-
-
 class LastError(Value, kw_only=True, frozen=True):
     unit: str
     line: str
     call: str
-    """The look that showed it."""
+    """The id of the tool call that showed it."""
 
     def __str__(self) -> str:
         return f"{self.unit.removesuffix('.service')} says: {self.line}"
 
 
 async def read_last_error(execute: ExecuteCall, service: str) -> LastError | None:
-    """The last complaint in the log of this service, else in the log that complains most."""
+    """The last error in the log of this service, else in the log with the most errors."""
     command = read_script("words")
     call = ToolCall(
         new_id("assess"), "terminal", {"command": command, "timeout": LAST_ERROR_TIMEOUT_S}
@@ -203,12 +197,12 @@ async def read_last_error(execute: ExecuteCall, service: str) -> LastError | Non
     result = parse_terminal_result(await execute(call), command, 0.0)
     if result.status != "ok" or result.timed_out:
         return None
-    complaining = [log for log in parse_log_summaries(result.output).values() if log.said]
-    if not complaining:
+    with_errors = [log for log in parse_log_summaries(result.output).values() if log.error_lines]
+    if not with_errors:
         return None
-    own = [log for log in complaining if log.unit.removesuffix(".service") == service]
-    log = own[0] if own else max(complaining, key=lambda each: each.errors)
-    telling = [line for line in log.said if not _REQUEST_LINE.search(line)] or log.said
+    own = [log for log in with_errors if log.unit.removesuffix(".service") == service]
+    log = own[0] if own else max(with_errors, key=lambda each: each.errors)
+    lines = [line for line in log.error_lines if not _REQUEST_LINE.search(line)] or log.error_lines
     return LastError(
-        unit=log.unit, line=" ".join(telling[-1].split())[:MAX_ERROR_CHARS], call=call.id
+        unit=log.unit, line=" ".join(lines[-1].split())[:MAX_ERROR_CHARS], call=call.id
     )

@@ -1,7 +1,7 @@
-"""How often a symptom shows, and how long one has to look before its absence means something.
+"""Computes for how long a symptom must be absent before that counts as evidence.
 
-A symptom that fails one request in five, or returns every four minutes, is absent at most moments
-of an outage. The window of a verification must be as long as the symptom's own rhythm.
+A symptom that affects one request in five, or returns every four minutes, is absent most of the
+time during an outage. The window of a verification must be long enough to see it again.
 """
 
 import math
@@ -20,20 +20,20 @@ from hermes.sre.checks import Execute
 from hermes.sre.settings import VerifySettings
 
 MAX_MISS_PROBABILITY = 0.05
-"""The chance of missing a symptom that is still there that is accepted."""
+"""The accepted probability of missing a symptom that is still there."""
 RECOVERY_WINDOWS = 3
-"""Where nothing was changed, recovery is watched for so many times the window of a fix."""
+"""A recovery without a change is watched for this many times the window of a fix."""
 ALERT_HISTORY = timedelta(hours=24)
 MAX_PERIODS = 6
-"""The last firings that say how often an alert returns."""
+"""The number of last firings from which the period is computed."""
 PERIOD_MARGIN = 1.25
-"""Times the longest period: the next firing would have come within that."""
+"""The factor by which the longest period is exceeded before it counts as over."""
 MAX_OUTLIVED_S = 30.0
-"""For how long at most it is watched whether a unit lives longer than it did before."""
+"""The longest time for which a unit is watched to run longer than before."""
 JOURNAL_RESOLUTION_S = 1.0
-"""Of the times in a journal."""
+"""Resolution of the times in the output of journalctl."""
 MAX_JOURNAL_LINES = 400
-"""Of a unit's journal, in which it is looked how soon after a start trouble showed."""
+"""Lines of a unit's journal that are read for its earlier runs."""
 _JOURNAL_LINE = re.compile(r"^([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) \S+ \S+ (.*)$")
 _UNIT_START = re.compile(r"^(?:\S+: )?(?:Started|Starting) ")
 _UNIT_STOP = re.compile(r"signal=15|15/TERM|^(?:\S+: )?(?:Stopped|Stopping) ")
@@ -46,77 +46,77 @@ _ERROR_WORDS = re.compile(
 
 class SymptomTiming(Value, kw_only=True, frozen=True):
     share: float = 1.0
-    """Of the looks before anything was changed, how many saw the symptom; 0 when none did."""
+    """The share of check runs before the fix that observed the symptom."""
     period_s: float = 0.0
     """The longest time between two separate firings of the alert; 0 when it fired once."""
     onset_s: float = 0.0
-    """Where the fixer restarted something: how long after a start trouble showed before."""
+    """Where the fix restarted a unit: seconds from a start to the first error before the fix."""
 
     @property
     def steady(self) -> bool:
-        """It failed at every look: one that passes for a while shows a difference."""
+        """It failed in every run: passing for a while shows a difference."""
         return self.share >= 1.0
 
     def needed_s(self, settings: VerifySettings) -> float:
-        """Seconds in which a symptom that is still there would show, without any bound."""
+        """Seconds within which a symptom that is still there would show, without an upper bound."""
         if self.steady:
             return max(settings.window, PERIOD_MARGIN * self.onset_s)
-        looks = (
+        runs = (
             math.ceil(math.log(MAX_MISS_PROBABILITY) / math.log(1 - self.share))
             if self.share > 0
             else 0
         )
-        rhythm = PERIOD_MARGIN * max(self.period_s, self.onset_s)
-        return max(settings.window, looks * settings.every, rhythm)
+        period = PERIOD_MARGIN * max(self.period_s, self.onset_s)
+        return max(settings.window, runs * settings.every, period)
 
     def window_s(self, settings: VerifySettings) -> float:
         return min(self.needed_s(settings), max(settings.longest_window, settings.window))
 
     def recovery_window_s(self, settings: VerifySettings) -> float:
-        """The same where nothing was changed: what failed and passes may only come and go."""
+        """The same where nothing was changed: the symptom may be intermittent."""
         period = PERIOD_MARGIN * self.period_s
         return max(self.needed_s(settings), RECOVERY_WINDOWS * settings.window, period)
 
 
 async def read_alert_period_s(journal: Journal, fingerprint: str) -> float:
-    """From the history of an alert: the longest time from one firing to the next."""
+    """The longest time between two firings of this alert in its history."""
     if not fingerprint:
         return 0.0
     since = datetime.now(UTC) - ALERT_HISTORY
-    heard = [
+    alerts = [
         recorded.event
         async for recorded in journal.read(kinds=("alert.raised",), since=since)
         if isinstance(recorded.event, AlertRaised) and recorded.event.fingerprint == fingerprint
     ]
-    starts = list(_firing_starts(heard))[-MAX_PERIODS - 1 :]
+    starts = list(_firing_starts(alerts))[-MAX_PERIODS - 1 :]
     return max((later - sooner for sooner, later in pairwise(starts)), default=0.0)
 
 
 def highest_failure_share(samples: Iterable[tuple[int, int]]) -> float:
-    """Of the check that showed the symptom most often: times that it failed, looks."""
-    return max((failed / looks for failed, looks in samples if looks), default=0.0)
+    """`samples`: for each check, how often it failed and how often it was run."""
+    return max((failed / runs for failed, runs in samples if runs), default=0.0)
 
 
-def _firing_starts(heard: Iterable[AlertRaised]) -> Iterable[float]:
-    """When each began. A monitor repeats itself until it says that it is resolved."""
+def _firing_starts(alerts: Iterable[AlertRaised]) -> Iterable[float]:
+    """When each firing began; a monitor repeats an alert until it is resolved."""
     firing = False
-    for alert in heard:
+    for alert in alerts:
         if not alert.resolved and not firing:
             yield (alert.since or alert.at).timestamp()
         firing = not alert.resolved
 
 
 class UnitRunTimes(Value, kw_only=True, frozen=True):
-    """What the journal of a unit says about its earlier runs, in seconds after a start."""
+    """Earlier runs of a unit by its journal, in seconds after a start."""
 
     onset_s: float = 0.0
-    """When trouble showed first; a restart hides it for as long again."""
+    """When the first error appeared; a restart hides it for as long again."""
     lifetime_s: float = 0.0
-    """How long it lived before it ended without being told to; 0 when it did not."""
+    """How long it ran before it crashed; 0 when it did not crash."""
 
 
 async def read_unit_run_times(execute: Execute, units: Sequence[str], max_s: float) -> UnitRunTimes:
-    """The longest of each; what took longer than `longest` had nothing to do with the start."""
+    """The longest of each; an error later than `max_s` is unrelated to the start."""
     found = []
     for unit in units:
         command = f"LC_ALL=C journalctl -u {shlex.quote(unit)} -n {MAX_JOURNAL_LINES} --no-pager"
@@ -128,7 +128,7 @@ async def read_unit_run_times(execute: Execute, units: Sequence[str], max_s: flo
 
 
 def parse_run_spans(text: str) -> list[tuple[float | None, float | None]]:
-    """Of each run in a unit's journal: seconds from its start to the first trouble, to its end."""
+    """For each run of a unit: seconds from its start to the first error, and to its crash."""
     found: list[tuple[float | None, float | None]] = []
     started: datetime | None = None
     for line in text.splitlines():
@@ -139,7 +139,7 @@ def parse_run_spans(text: str) -> list[tuple[float | None, float | None]]:
         if _UNIT_START.match(match[2]):
             started = at
             found.append((None, None))
-        elif _UNIT_STOP.search(match[2]):  # it was told to
+        elif _UNIT_STOP.search(match[2]):  # it was stopped on purpose
             started = None
         elif started is not None and _ERROR_WORDS.search(match[2]):
             seconds = max(0.0, (at - started).total_seconds())

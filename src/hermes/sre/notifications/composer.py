@@ -1,4 +1,4 @@
-"""What the stream says that matters to people: the state from which notices are composed."""
+"""Composes notifications from the event stream: which are due, and for which sinks."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ from hermes.core.events.runs import RunStarted
 from hermes.core.events.skills import PlaybookStarted
 from hermes.core.events.tools import ToolRequested
 from hermes.core.protocols import JournalRecord
-from hermes.sre.incident import INCIDENT_KINDS, Incident, apply_incident_event
+from hermes.sre.incident import INCIDENT_KINDS, WATCH_RUN, Incident, apply_incident_event
 from hermes.sre.notifications import templates
 from hermes.sre.notifications.sink_protocol import SinkFilter
 from hermes.sre.notifications.templates import NotificationText
@@ -52,7 +52,7 @@ NOTIFICATION_KINDS = (
     "notice.queued",
     "run.started",
 )
-"""Enough to know what is owed after a start; what is being done is learned as it is done."""
+"""Events that are read after a start to find the notifications that are due."""
 HomeDirectoryEvent = JournalInterrupted | JournalResumed | ReserveReleased | ReserveRestored
 OWN_CALL_TEXTS = {
     "play-": "checking playbooks",
@@ -61,37 +61,44 @@ OWN_CALL_TEXTS = {
     "keep-": "copying what a change will touch",
     "trigger-": "triggering the problem again",
 }
-"""By how the ids of calls begin."""
+"""By the prefix of the call id."""
 ApprovalEvent = ApprovalRequested | ActionAnnounced
 MAX_RECOVERY_DELAY = timedelta(days=1)
-"""A recovery that was noticed so much later is history; journals of older versions have many."""
+"""A recovery that was noticed later than this is not notified."""
+MAX_UNSENT_AGE = timedelta(hours=1)
+"""Older notifications that were never sent are dropped; the briefing contains them."""
+MAX_SEPARATE_UPDATES = 3
+"""More open incidents than this share one update."""
+MAX_BRIEFING_DELAY = timedelta(hours=4)
+"""A briefing that would be later than this is skipped."""
+RATE_WINDOW = timedelta(minutes=1)
 
 
 class NotificationState:
-    """A fold over the stream. Drills are nobody's business but the gym's."""
+    """The state from which notifications are composed. Events of drills are ignored."""
 
     def __init__(self) -> None:
         self.incidents: dict[str, Incident] = {}
         self.openings: dict[str, tuple[int, str]] = {}
-        """By incident: the number of the event that opened it, or opened it again, and why."""
+        """By incident: the number of the event that opened or reopened it, and why."""
         self.severity_raises: dict[str, tuple[int, str]] = {}
-        """By incident: the number of the event that made it graver, and what it was before."""
+        """By incident: the number of the event that raised its severity, and the old one."""
         self.ended: dict[str, int] = {}
         self.active: dict[str, None] = {}
-        """Incidents about which something may be owed, in the order in which they began."""
+        """Incidents about which notifications may be due, in the order in which they began."""
         self.activities: dict[str, str] = {}
         self.pending_approvals: dict[str, tuple[ApprovalEvent, str]] = {}
-        """By approval: the question, and the incident it belongs to."""
+        """By approval: the request, and its incident."""
         self.joined_parts: dict[int, AlertsJoined] = {}
-        """By the number of the event: what became part of an incident and must be named."""
+        """By event number: parts that joined an incident and must be notified."""
         self.missed_rounds: dict[int, HealthMissed] = {}
         self.home_events: dict[str, HomeDirectoryEvent] = {}
-        """By notice: what happened to the home directory of the watch itself."""
+        """By notification id: events about the home directory of the watch."""
         self.queued: set[str] = set()
         self.queued_at: list[datetime] = []
-        """Of late, to see a storm."""
+        """Times of the last notifications, for the rate limit."""
         self.first_at: datetime | None = None
-        """Of the first thing that was ever written: before it, there is nothing to sum up."""
+        """The time of the first event: there is no briefing about the time before."""
         self._drills: set[str] = set()
 
     def apply(self, recorded: JournalRecord) -> None:
@@ -118,7 +125,7 @@ class NotificationState:
                 self._apply_incident_event(recorded)
 
     def mark_queued(self, notice: NotificationQueued) -> None:
-        """Composed, by us or by another watch: not owed any more."""
+        """It was queued, here or by another watch: not due any more."""
         if notice.notice not in self.queued:
             self.queued_at = [*self.queued_at[-99:], notice.at]
         self.queued |= {notice.notice, *notice.covers}
@@ -130,7 +137,7 @@ class NotificationState:
         self._settle_incident(notice)
 
     def forget(self, before: datetime) -> None:
-        """What ended or was missed before that, and was never told, is history."""
+        """Drop notifications that have been due since before this time."""
         for id in tuple(self.active):
             last = self.incidents[id].recovered or self.incidents[id].closed
             if last is not None and last.at < before:
@@ -144,7 +151,7 @@ class NotificationState:
         }
 
     def _settle_incident(self, notice: NotificationQueued) -> None:
-        """Told of this end; one that was opened again since has another end."""
+        """Make the incident inactive when its last end was notified."""
         id = notice.incident
         if id in self.ended and notice.notice == f"{id}:{notice.about}:{self.ended[id]}":
             self.active.pop(id, None)
@@ -152,7 +159,7 @@ class NotificationState:
     def _apply_incident_event(self, recorded: JournalRecord) -> None:
         event = recorded.event
         if isinstance(event, IncidentOpened) and event.run != event.incident:
-            return  # a drill's: its run has a name of its own
+            return  # of a drill: its run has another name
         apply_incident_event(self.incidents, recorded)
         id = getattr(event, "incident", "") or event.run.partition("/")[0]
         if id not in self.incidents:
@@ -186,7 +193,7 @@ class NotificationState:
         self._forget_work(id)
 
     def _forget_work(self, id: str) -> None:
-        """A year of reports is not kept in memory for the sake of a notice."""
+        """Free the memory of the report and the activity of an ended incident."""
         self.incidents[id] = replace(self.incidents[id], report="")
         self.activities.pop(id, None)
         self.pending_approvals = {
@@ -210,7 +217,7 @@ class NotificationState:
 
 
 def activity_text(event: ToolRequested, playing: str) -> str:
-    """What a call is for, in words. Looks of ours are long scripts that tell a reader nothing."""
+    """What a call is for, in words; scripts of Hermes are too long to be shown."""
     if playing and event.call.id.startswith("play-"):
         return f"the playbook {playing}"
     for prefix, words in OWN_CALL_TEXTS.items():
@@ -220,23 +227,13 @@ def activity_text(event: ToolRequested, playing: str) -> str:
 
 
 def part_notice_id(seq: int, event: AlertsJoined) -> str:
-    """Of the notice that names what joined with this event."""
+    """The id of the notification about what joined with this event."""
     return f"{event.incident}:part:{seq}"
-
-
-WATCH_RUN = "watch"
-MAX_UNSENT_AGE = timedelta(hours=1)
-"""What ended before that, and was never told of, is history: it stands in the briefing."""
-MAX_SEPARATE_UPDATES = 3
-"""More open ones than this share one update."""
-MAX_BRIEFING_DELAY = timedelta(hours=4)
-"""A briefing later than that is not one."""
-RATE_WINDOW = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
 class _DueNotification:
-    """Somebody should be told; the words are found only if they have not been."""
+    """A notification that is due; it is rendered only if it was not queued before."""
 
     notice: str
     kind: NotificationKind
@@ -244,113 +241,115 @@ class _DueNotification:
     incident: str = ""
     severity: str = ""
     to_all_sinks: bool = False
-    """It concerns the watch itself: every sink is told, whatever it wants to be told about."""
+    """It concerns the watch itself: sent to every sink, whatever its filter."""
 
 
 class NotificationComposer:
-    """Remembers only since when something waits to be told together with others."""
+    """Keeps no state but since when notifications are held back to be combined."""
 
     def __init__(self, settings: NoticeSettings, wanted: Sequence[SinkFilter]) -> None:
         self._settings, self._filters = settings, tuple(wanted)
         self._held_since: dict[str, datetime] = {}
 
-    def compose(self, ledger: NotificationState, now: datetime) -> list[NotificationQueued]:
-        """What is to be queued now."""
-        ledger.forget(now - MAX_UNSENT_AGE)
+    def compose(self, state: NotificationState, now: datetime) -> list[NotificationQueued]:
+        """The notifications to queue now."""
+        state.forget(now - MAX_UNSENT_AGE)
         found = [
-            self._notice(debt, now)
-            for debt in self._due_notifications(ledger, now)
-            if debt.notice not in ledger.queued
+            self._notice(due, now)
+            for due in self._due_notifications(state, now)
+            if due.notice not in state.queued
         ]
-        return self._throttle(found, ledger, now)
+        return self._throttle(found, state, now)
 
     def _due_notifications(
-        self, ledger: NotificationState, now: datetime
+        self, state: NotificationState, now: datetime
     ) -> Iterator[_DueNotification]:
-        for id in ledger.active:
-            incident = ledger.incidents[id]
+        for id in state.active:
+            incident = state.incidents[id]
             if incident.recovered is not None:
-                end = f"resolved:{ledger.ended[id]}"
+                end = f"resolved:{state.ended[id]}"
                 yield _incident_notification(
                     incident, "resolved", end, partial(templates.render_recovered, incident)
                 )
             elif incident.status == "open":
-                yield from _opening_notifications(ledger, id, incident)
+                yield from _opening_notifications(state, id, incident)
             elif incident.closed is not None:
                 kind: NotificationKind = (
                     "escalated" if incident.closed.outcome == "escalated" else "resolved"
                 )
-                end = f"{kind}:{ledger.ended[id]}"
+                end = f"{kind}:{state.ended[id]}"
                 yield _incident_notification(
                     incident, kind, end, partial(templates.render_ended, incident)
                 )
-        for seq, event in ledger.joined_parts.items():
-            yield _part_notification(ledger.incidents[event.incident], seq, event)
-        for approval, (asked, id) in ledger.pending_approvals.items():
-            incident = ledger.incidents[id]
-            say = partial(templates.render_approval, asked, incident)
-            yield _incident_notification(incident, "approval-needed", f"approval:{approval}", say)
-        for seq, missed in ledger.missed_rounds.items():
+        for seq, event in state.joined_parts.items():
+            yield _part_notification(state.incidents[event.incident], seq, event)
+        for approval, (request, id) in state.pending_approvals.items():
+            incident = state.incidents[id]
+            render = partial(templates.render_approval, request, incident)
+            yield _incident_notification(
+                incident, "approval-needed", f"approval:{approval}", render
+            )
+        for seq, missed in state.missed_rounds.items():
             yield _DueNotification(
                 f"health:missed:{seq}", "health", partial(templates.render_missed_rounds, missed)
             )
-        for notice, happened in ledger.home_events.items():
-            say = partial(templates.render_home_event, happened)
-            yield _DueNotification(notice, "health", say, to_all_sinks=True)
-        yield from self._updates(ledger, now)
-        yield from self._briefing(ledger, now)
+        for notice, home_event in state.home_events.items():
+            render = partial(templates.render_home_event, home_event)
+            yield _DueNotification(notice, "health", render, to_all_sinks=True)
+        yield from self._updates(state, now)
+        yield from self._briefing(state, now)
 
-    def _updates(self, ledger: NotificationState, now: datetime) -> Iterator[_DueNotification]:
+    def _updates(self, state: NotificationState, now: datetime) -> Iterator[_DueNotification]:
         every = self._settings.update
         if every <= 0:
             return
         due = []
-        for incident in (ledger.incidents[id] for id in ledger.active):
+        for incident in (state.incidents[id] for id in state.active):
             passed = int((now - incident.details.opened_at).total_seconds() // every)
             if incident.status == "open" and not incident.question and passed >= 1:
                 due.append((incident, f"update:{passed}"))
         if len(due) > MAX_SEPARATE_UPDATES:
             gravest = min(incident.severity for incident, _ in due)
-            say = partial(templates.render_updates, [incident for incident, _ in due], now)
+            render = partial(templates.render_updates, [incident for incident, _ in due], now)
             id = f"{WATCH_RUN}:update:{int(now.timestamp() // every)}"
-            yield _DueNotification(id, "update", say, severity=gravest)
+            yield _DueNotification(id, "update", render, severity=gravest)
             return
-        waiting = [id for _, id in ledger.pending_approvals.values()]
+        waiting = [id for _, id in state.pending_approvals.values()]
         for incident, name in due:
             id = incident.details.incident
-            doing = ledger.activities.get(id, "")
-            say = partial(templates.render_update, incident, doing, waiting.count(id), now)
-            yield _incident_notification(incident, "update", name, say)
+            doing = state.activities.get(id, "")
+            render = partial(templates.render_update, incident, doing, waiting.count(id), now)
+            yield _incident_notification(incident, "update", name, render)
 
-    def _briefing(self, ledger: NotificationState, now: datetime) -> Iterator[_DueNotification]:
+    def _briefing(self, state: NotificationState, now: datetime) -> Iterator[_DueNotification]:
         if not self._settings.briefing:
             return
         here = now.astimezone()
         at = datetime.combine(here.date(), time.fromisoformat(self._settings.briefing), here.tzinfo)
         if (
             not at <= here < at + MAX_BRIEFING_DELAY
-            or ledger.first_at is None
-            or ledger.first_at > at
+            or state.first_at is None
+            or state.first_at > at
         ):
             return
         since = now - timedelta(days=1)
 
-        def say() -> NotificationText:
-            known = [each for each in ledger.incidents.values() if _is_recent(each, since)]
+        def render() -> NotificationText:
+            known = [each for each in state.incidents.values() if _is_recent(each, since)]
             return templates.render_briefing(known, f"{here:%Y-%m-%d}")
 
-        yield _DueNotification(f"briefing:{here:%Y-%m-%d}", "briefing", say)
+        yield _DueNotification(f"briefing:{here:%Y-%m-%d}", "briefing", render)
 
     def _throttle(
-        self, found: Sequence[NotificationQueued], ledger: NotificationState, now: datetime
+        self, found: Sequence[NotificationQueued], state: NotificationState, now: datetime
     ) -> list[NotificationQueued]:
-        """So many a minute; what is not urgent waits a little and is told together."""
-        recent = sum(now - at < RATE_WINDOW for at in ledger.queued_at)
-        room = max(0, self._settings.most - recent)
+        """Limit the rate; what is not urgent is held back and combined."""
+        recent = sum(now - at < RATE_WINDOW for at in state.queued_at)
+        allowed = max(0, self._settings.most - recent)
         urgent = [each for each in found if _is_urgent(each)]
         others = [each for each in found if not _is_urgent(each)]
-        at_once, late = others[:room], others[room:]
-        late = [each for each in late if each.about != "update"]  # the next one tells more
+        at_once, late = others[:allowed], others[allowed:]
+        late = [each for each in late if each.about != "update"]  # the next one is more recent
         self._held_since = {each.notice: self._held_since.get(each.notice, now) for each in late}
         if late and now - min(self._held_since.values()) >= timedelta(
             seconds=self._settings.together
@@ -364,38 +363,38 @@ class NotificationComposer:
         kind: NotificationKind = (
             "declared" if any(e.about == "declared" for e in late) else "update"
         )
-        say = partial(templates.render_combined, [each.title for each in late])
-        debt = _DueNotification(f"storm:{late[0].notice}", kind, say, severity=gravest)
+        render = partial(templates.render_combined, [each.title for each in late])
+        due = _DueNotification(f"storm:{late[0].notice}", kind, render, severity=gravest)
         return replace(
-            self._notice(debt, now),
+            self._notice(due, now),
             covers=tuple(each.notice for each in late),
             sinks=tuple({name: None for each in late for name in each.sinks}),
         )
 
-    def _notice(self, debt: _DueNotification, now: datetime) -> NotificationQueued:
-        said = debt.render()
-        takers = (
+    def _notice(self, due: _DueNotification, now: datetime) -> NotificationQueued:
+        rendered = due.render()
+        sinks = (
             each.sink
             for each in self._filters
-            if debt.to_all_sinks or each.takes(debt.kind, debt.severity)
+            if due.to_all_sinks or each.takes(due.kind, due.severity)
         )
         return NotificationQueued(
-            run=debt.incident or WATCH_RUN,
+            run=due.incident or WATCH_RUN,
             at=now,
-            notice=debt.notice,
-            about=debt.kind,
-            title=said.title,
-            text=said.text,
-            incident=debt.incident,
-            severity=debt.severity,
-            sinks=tuple(takers),
+            notice=due.notice,
+            about=due.kind,
+            title=rendered.title,
+            text=rendered.text,
+            incident=due.incident,
+            severity=due.severity,
+            sinks=tuple(sinks),
         )
 
 
 def _opening_notifications(
-    ledger: NotificationState, id: str, incident: Incident
+    state: NotificationState, id: str, incident: Incident
 ) -> Iterator[_DueNotification]:
-    seq, again = ledger.openings[id]
+    seq, again = state.openings[id]
     first = f"declared:{seq}"
     if incident.question:
         yield _incident_notification(
@@ -405,32 +404,32 @@ def _opening_notifications(
     yield _incident_notification(
         incident, "declared", first, partial(templates.render_declared, incident, again=again)
     )
-    number, before = ledger.severity_raises.get(id, (0, ""))
-    if number > seq and f"{id}:{first}" in ledger.queued:
-        # Told as a declaration: it may now concern those whom it did not wake before.
-        say = partial(templates.render_declared, incident, before=before)
-        yield _incident_notification(incident, "declared", f"graver:{number}", say)
+    number, before = state.severity_raises.get(id, (0, ""))
+    if number > seq and f"{id}:{first}" in state.queued:
+        # Sent as a declaration: further sinks may accept the higher severity.
+        render = partial(templates.render_declared, incident, before=before)
+        yield _incident_notification(incident, "declared", f"graver:{number}", render)
 
 
 def _part_notification(incident: Incident, seq: int, event: AlertsJoined) -> _DueNotification:
-    """A declaration of its own: whoever wants to hear of outages wants to hear of this one."""
+    """Sent as a declaration of its own, to every sink that accepts declarations."""
     gravest = min(part.severity for part in event.parts)
-    say = partial(templates.render_joined, incident, event)
+    render = partial(templates.render_joined, incident, event)
     id = incident.details.incident
     return _DueNotification(
-        part_notice_id(seq, event), "declared", say, incident=id, severity=gravest
+        part_notice_id(seq, event), "declared", render, incident=id, severity=gravest
     )
 
 
 def _incident_notification(
-    incident: Incident, kind: NotificationKind, name: str, say: Callable[[], NotificationText]
+    incident: Incident, kind: NotificationKind, name: str, render: Callable[[], NotificationText]
 ) -> _DueNotification:
     id = incident.details.incident
-    return _DueNotification(f"{id}:{name}", kind, say, incident=id, severity=incident.severity)
+    return _DueNotification(f"{id}:{name}", kind, render, incident=id, severity=incident.severity)
 
 
 def _is_urgent(notice: NotificationQueued) -> bool:
-    """A person's answer is waited for, or everything is down."""
+    """It waits for an answer of a person, or it is a P0."""
     if notice.about in ("approval-needed", "briefing", "health"):
         return True
     return notice.severity == "P0" and notice.about != "update"

@@ -1,4 +1,4 @@
-"""One HTTP POST, and what its failure means: try again, do not, or nobody knows."""
+"""Sends one HTTP POST, and says whether a failure is permanent or may have arrived."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -11,11 +11,11 @@ import anyio
 from hermes.sre.notifications.sink_protocol import DeliveryError
 
 RETRYABLE_STATUSES = frozenset({408, 425, 429})
-"""Refusals that a later try may not meet."""
+"""Statuses after which a retry may succeed."""
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """A POST that is sent on arrives as a GET, or at a stranger: it is a failure instead."""
+    """Refuses redirects: a redirected POST becomes a GET, or reaches another host."""
 
     def redirect_request(  # type: ignore[no-untyped-def]
         self, req, fp, code, msg, headers, newurl
@@ -24,7 +24,7 @@ class _NoRedirects(HTTPRedirectHandler):
 
 
 async def http_post(url: str, body: bytes, headers: Mapping[str, str], *, timeout: float) -> None:
-    """Raises `DeliveryError`. Given up from outside, the thread ends by its own timeout."""
+    """Raises `DeliveryError`. When cancelled, the thread ends by its own timeout."""
     work = partial(_http_post, url, body, dict(headers), timeout)
     await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
 
@@ -48,7 +48,7 @@ def _http_post(url: str, body: bytes, headers: dict[str, str], timeout: float) -
         raise DeliveryError(f"no answer within {timeout:g} s", may_have_arrived=True) from error
     except (OSError, HTTPException) as error:
         raise DeliveryError(
-            f"broke off: {type(error).__name__}: {error}", may_have_arrived=True
+            f"the connection failed: {type(error).__name__}: {error}", may_have_arrived=True
         ) from error
     except ValueError as error:
-        raise DeliveryError(f"the address is not one: {error}", permanent=True) from error
+        raise DeliveryError(f"the address is invalid: {error}", permanent=True) from error

@@ -1,4 +1,4 @@
-"""What has been queued, tried and sent, by sink: a fold over the stream, the outbox's memory."""
+"""Delivers notifications to sinks, and retries until each is sent or given up."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -17,6 +17,7 @@ from hermes.core.events.operations import (
 from hermes.core.messages import Value
 from hermes.core.protocols import JournalRecord
 from hermes.core.run_ids import new_id
+from hermes.sre.incident import WATCH_RUN
 from hermes.sre.notifications import composer
 from hermes.sre.notifications.composer import NotificationComposer, NotificationState
 from hermes.sre.notifications.sink_protocol import DeliveryError, NotificationSink, SinkFilter
@@ -24,10 +25,19 @@ from hermes.sre.reports.markdown import one_line
 from hermes.sre.settings import NoticeSettings
 
 DELIVERY_KINDS = ("notice.queued", "notice.tried", "notice.sent")
+MAX_RETRY_PAUSE_S = 60.0
+"""The longest pause between two attempts."""
+UNDELIVERED_PREFIX = "undelivered"
+CLOCK_CHECK_S = 1.0
+"""Seconds between two checks for notifications that are due by time."""
+MAX_BATCH_EVENTS = 20
+IMMEDIATE_KINDS = frozenset(composer.NOTIFICATION_KINDS) - {"notice.queued", "run.started"}
+DELIVERY_HISTORY = timedelta(days=30)
+"""Older notifications are not read again after a start."""
 
 
 class DeliveryAttempt(Value, frozen=True):
-    """Begun, and nobody knows yet how it ended."""
+    """A delivery that was started and has no result yet."""
 
     seq: int
     by: str
@@ -35,22 +45,22 @@ class DeliveryAttempt(Value, frozen=True):
 
 
 class PendingDelivery:
-    """One notice on its way to one sink."""
+    """One notification that is to be delivered to one sink."""
 
     def __init__(self, seq: int, notice: NotificationQueued) -> None:
         self.seq, self.notice = seq, notice
         self.tries = 0
         self.attempts: list[DeliveryAttempt] = []
         self.may_have_arrived = False
-        """A try failed in such a way that it may have arrived."""
+        """An attempt failed in such a way that it may have arrived."""
 
     @property
     def order_key(self) -> str:
-        """What must arrive in order: everything about one incident."""
+        """Notifications with the same key are delivered in order."""
         return self.notice.incident or self.notice.notice
 
     def may_repeat(self, me: str) -> bool:
-        """Somebody began to send it and never wrote how that ended, or could not tell."""
+        """An earlier attempt may have arrived."""
         return self.may_have_arrived or any(each.by != me for each in self.attempts)
 
 
@@ -64,54 +74,48 @@ class DeliveryState:
             case NotificationQueued() as event:
                 self._queued(recorded.seq, event)
             case NotificationAttempted() as event:
-                if letter := self.pending(event.sink, event.notice):
-                    self._tried(letter, recorded.seq, event)
+                if delivery := self.pending(event.sink, event.notice):
+                    self._tried(delivery, recorded.seq, event)
             case NotificationSent() as event:
                 self._pending.get(event.sink, {}).pop(event.notice, None)
             case _:
                 pass
 
     def pending(self, sink: str, notice: str) -> PendingDelivery | None:
-        """None when it is settled, or was never for this sink."""
+        """None when it is sent or given up, or was never for this sink."""
         return self._pending.get(sink, {}).get(notice)
 
     def waiting(self, sink: str) -> Sequence[PendingDelivery]:
-        """In the order in which they were queued."""
+        """Pending deliveries in the order in which they were queued."""
         return tuple(self._pending.get(sink, {}).values())
 
-    def has_newer(self, sink: str, letter: PendingDelivery) -> bool:
-        """Something newer about the same incident waits, too."""
+    def has_newer(self, sink: str, delivery: PendingDelivery) -> bool:
+        """Whether something newer about the same incident is pending."""
         return any(
-            each.seq > letter.seq and each.order_key == letter.order_key
+            each.seq > delivery.seq and each.order_key == delivery.order_key
             for each in self._pending.get(sink, {}).values()
         )
 
     def _queued(self, seq: int, event: NotificationQueued) -> None:
-        if event.notice in self._known:  # two watches had the same thought
+        if event.notice in self._known:  # another watch queued the same
             return
         self._known.add(event.notice)
         for sink in event.sinks:
             self._pending.setdefault(sink, {})[event.notice] = PendingDelivery(seq, event)
 
-    def _tried(self, letter: PendingDelivery, seq: int, event: NotificationAttempted) -> None:
+    def _tried(self, delivery: PendingDelivery, seq: int, event: NotificationAttempted) -> None:
         if event.given_up:
             del self._pending[event.sink][event.notice]
         elif event.error:
-            letter.tries += 1
-            letter.may_have_arrived = letter.may_have_arrived or event.unsure
-            letter.attempts = [each for each in letter.attempts if each.by != event.by]
+            delivery.tries += 1
+            delivery.may_have_arrived = delivery.may_have_arrived or event.unsure
+            delivery.attempts = [each for each in delivery.attempts if each.by != event.by]
         else:
-            letter.attempts.append(DeliveryAttempt(seq, event.by, event.at))
-
-
-WATCH_RUN = "watch"
-MAX_RETRY_PAUSE_S = 60.0
-"""Seconds between two tries, at most."""
-UNDELIVERED_PREFIX = "undelivered"
+            delivery.attempts.append(DeliveryAttempt(seq, event.by, event.at))
 
 
 class NotificationOutbox:
-    """`hear` is given the stream; `run` sends until it is cancelled."""
+    """Pass all events to `apply`; `run` delivers until it is cancelled."""
 
     def __init__(
         self, bus: Bus, sinks: Sequence[NotificationSink], settings: NoticeSettings
@@ -134,7 +138,7 @@ class NotificationOutbox:
         self._changed = anyio.Event()
 
     async def wait_until_applied(self, seq: int) -> None:
-        """Return once the stream has been heard up to this number."""
+        """Return once all events up to this number are applied."""
         while self._seen < seq:
             await self._changed.wait()
 
@@ -153,48 +157,49 @@ class NotificationOutbox:
 
     async def _serve(self, sink: NotificationSink) -> None:
         while True:
-            news = self._changed
-            letter, pause = self._next(sink.name)
-            if letter is None:
+            changed = self._changed
+            delivery, pause = self._next(sink.name)
+            if delivery is None:
                 with anyio.move_on_after(pause):
-                    await news.wait()
+                    await changed.wait()
             else:
-                await self._deliver(sink, letter)
+                await self._deliver(sink, delivery)
 
     def _next(self, sink: str) -> tuple[PendingDelivery | None, float]:
-        """The oldest whose turn it is: first of its lane, and not pausing after a failure."""
-        now, soonest, met = anyio.current_time(), MAX_RETRY_PAUSE_S, set[str]()
-        for letter in self._state.waiting(sink):
-            if letter.order_key in met:
+        """The oldest delivery that is the first of its key and not paused, or the seconds to
+        wait."""
+        now, soonest, keys = anyio.current_time(), MAX_RETRY_PAUSE_S, set[str]()
+        for delivery in self._state.waiting(sink):
+            if delivery.order_key in keys:
                 continue
-            met.add(letter.order_key)
-            left = self._not_before.get((sink, letter.order_key), 0.0) - now
+            keys.add(delivery.order_key)
+            left = self._not_before.get((sink, delivery.order_key), 0.0) - now
             if left <= 0:
-                return letter, 0.0
+                return delivery, 0.0
             soonest = min(soonest, left)
         return None, soonest
 
-    async def _deliver(self, sink: NotificationSink, letter: PendingDelivery) -> None:
-        if reason := self._skip_reason(sink.name, letter):
-            await self._write(self._tried(sink, letter, error=reason, given_up=True))
+    async def _deliver(self, sink: NotificationSink, delivery: PendingDelivery) -> None:
+        if reason := self._skip_reason(sink.name, delivery):
+            await self._write(self._tried(sink, delivery, error=reason, given_up=True))
             return
-        repeated = letter.may_repeat(self._sender_id)
-        seq = await self._write(self._tried(sink, letter))
-        if self._is_taken_by_other(letter, seq):
-            self._pause(sink, letter, self._settings.timeout * 2)
+        repeated = delivery.may_repeat(self._sender_id)
+        seq = await self._write(self._tried(sink, delivery))
+        if self._is_taken_by_other(delivery, seq):
+            self._pause(sink, delivery, self._settings.timeout * 2)
             return
-        failed = await self._send(sink, letter.notice, repeated)
+        failed = await self._send(sink, delivery.notice, repeated)
         if failed is None:
             sent = NotificationSent(
-                run=letter.notice.run,
-                notice=letter.notice.notice,
+                run=delivery.notice.run,
+                notice=delivery.notice.notice,
                 sink=sink.name,
                 repeated=repeated,
-                tries=letter.tries + 1,
+                tries=delivery.tries + 1,
             )
             await self._write(sent)
         else:
-            await self._failed(sink, letter, failed)
+            await self._failed(sink, delivery, failed)
 
     async def _send(
         self, sink: NotificationSink, notice: NotificationQueued, repeated: bool
@@ -207,18 +212,21 @@ class NotificationOutbox:
             return error
         except TimeoutError:
             return DeliveryError(f"no answer within {limit:g} s", may_have_arrived=True)
-        except Exception as error:  # noqa: BLE001 - one channel's fault must not silence the others
+        except Exception as error:  # noqa: BLE001 - the failure of one sink must not stop the others
             return DeliveryError(f"{type(error).__name__}: {error}", may_have_arrived=True)
         return None
 
     async def _failed(
-        self, sink: NotificationSink, letter: PendingDelivery, error: DeliveryError
+        self, sink: NotificationSink, delivery: PendingDelivery, error: DeliveryError
     ) -> None:
-        given_up = error.permanent or letter.tries + 1 >= self._settings.tries
-        self._pause(sink, letter, min(self._settings.pause * 2**letter.tries, MAX_RETRY_PAUSE_S))
-        if given_up and not letter.notice.notice.startswith(UNDELIVERED_PREFIX):
-            await self._notify_other_sinks(sink, letter.notice, str(error))  # first: we may die now
-        tried = self._tried(sink, letter, error=one_line(str(error), 300), given_up=given_up)
+        given_up = error.permanent or delivery.tries + 1 >= self._settings.tries
+        self._pause(
+            sink, delivery, min(self._settings.pause * 2**delivery.tries, MAX_RETRY_PAUSE_S)
+        )
+        if given_up and not delivery.notice.notice.startswith(UNDELIVERED_PREFIX):
+            # Before the result is written, in case of a crash.
+            await self._notify_other_sinks(sink, delivery.notice, str(error))
+        tried = self._tried(sink, delivery, error=one_line(str(error), 300), given_up=given_up)
         await self._write(replace(tried, unsure=error.may_have_arrived))
 
     async def _notify_other_sinks(
@@ -226,44 +234,45 @@ class NotificationOutbox:
     ) -> None:
         others = tuple(each.name for each in self._sinks if each is not sink)
         now = datetime.now(UTC)
-        id = f"{UNDELIVERED_PREFIX}:{sink.name}:{now:%Y-%m-%dT%H}"  # once an hour is enough
+        id = f"{UNDELIVERED_PREFIX}:{sink.name}:{now:%Y-%m-%dT%H}"  # at most once an hour
         text = f"first lost: {notice.title}\nwhy: {one_line(error, 300)}"
-        title = f"📪 {sink.name} cannot be told anything"
+        title = f"📪 {sink.name} cannot be reached"
         await self._write(
             NotificationQueued(
                 run=WATCH_RUN, notice=id, about="health", title=title, text=text, sinks=others
             )
         )
 
-    def _skip_reason(self, sink: str, letter: PendingDelivery) -> str:
-        age = datetime.now(UTC) - letter.notice.at
+    def _skip_reason(self, sink: str, delivery: PendingDelivery) -> str:
+        age = datetime.now(UTC) - delivery.notice.at
         if age > timedelta(seconds=self._settings.stale):
-            return "too old to be told"
-        if letter.notice.about == "update" and self._state.has_newer(sink, letter):
-            return "what came later tells more"
+            return "too old to be sent"
+        if delivery.notice.about == "update" and self._state.has_newer(sink, delivery):
+            return "a newer one is pending"
         return ""
 
-    def _is_taken_by_other(self, letter: PendingDelivery, mine: int) -> bool:
-        """Another watch that lives was quicker. One that began before us and is silent is dead."""
+    def _is_taken_by_other(self, delivery: PendingDelivery, mine: int) -> bool:
+        """Whether another running watch started first. An attempt from before our start without a
+        result was interrupted."""
         lease = timedelta(seconds=self._settings.timeout * 2)
         fresh = max(self._since, datetime.now(UTC) - lease)
         return any(
             each.by != self._sender_id and each.seq < mine and each.at >= fresh
-            for each in letter.attempts
+            for each in delivery.attempts
         )
 
-    def _pause(self, sink: NotificationSink, letter: PendingDelivery, seconds: float) -> None:
-        self._not_before[sink.name, letter.order_key] = anyio.current_time() + seconds
+    def _pause(self, sink: NotificationSink, delivery: PendingDelivery, seconds: float) -> None:
+        self._not_before[sink.name, delivery.order_key] = anyio.current_time() + seconds
 
     def _tried(
         self,
         sink: NotificationSink,
-        letter: PendingDelivery,
+        delivery: PendingDelivery,
         *,
         error: str = "",
         given_up: bool = False,
     ) -> NotificationAttempted:
-        notice = letter.notice
+        notice = delivery.notice
         return NotificationAttempted(
             run=notice.run,
             notice=notice.notice,
@@ -276,7 +285,7 @@ class NotificationOutbox:
     async def _write(
         self, event: NotificationQueued | NotificationAttempted | NotificationSent
     ) -> int:
-        """Until it is written and has come back to us: else it would be sent for ever."""
+        """Retry until it is written and applied, or the same notification would be sent again."""
         pause, numbers = self._settings.pause, list[int]()
         while not numbers:
             try:
@@ -288,16 +297,8 @@ class NotificationOutbox:
         return numbers[-1]
 
 
-CLOCK_CHECK_S = 1.0
-"""Seconds between two looks at what is owed by the clock alone."""
-MAX_BATCH_EVENTS = 20
-IMMEDIATE_KINDS = frozenset(composer.NOTIFICATION_KINDS) - {"notice.queued", "run.started"}
-DELIVERY_HISTORY = timedelta(days=30)
-"""Notices older than that are not read again after a start."""
-
-
 class Notifier:
-    """`sinks` with what each of them is told; a chat channel is one more of them."""
+    """Composes and delivers notifications. `sinks`: each with its filter."""
 
     def __init__(
         self,
@@ -315,7 +316,7 @@ class Notifier:
         self._has_unwritten = anyio.Event()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled. Raises `StoreError` when the journal cannot be read."""
+        """Run until cancelled. Raises `StoreError` when the journal cannot be read."""
         last = await self._resume()
         async with anyio.create_task_group() as group:
             group.start_soon(self._outbox.run)
@@ -325,12 +326,12 @@ class Notifier:
             async for recorded in self._bus.follow(after=last):
                 self._state.apply(recorded)
                 self._outbox.apply(recorded)
-                # At once, before the next event: an incident may be over when we look again.
+                # Compose before the next event: the incident may be over by then.
                 if recorded.event.kind in IMMEDIATE_KINDS:
                     self._compose()
 
     async def wait_until_delivered(self) -> None:
-        """Return once everything written so far has been told, or given up."""
+        """Return once everything that is due so far is sent or given up."""
         await self._outbox.wait_until_applied(await self._bus.journal.last())
         self._compose()
         while self._unwritten:
@@ -338,7 +339,7 @@ class Notifier:
         await self._outbox.until_empty()
 
     async def _resume(self) -> int:
-        """What a watch before us left untold is owed by us."""
+        """Read what an earlier watch did not deliver."""
         last = await self._bus.journal.last()
         async for recorded in self._bus.journal.read(kinds=composer.NOTIFICATION_KINDS):
             if recorded.seq <= last:
@@ -369,5 +370,5 @@ class Notifier:
             try:
                 await self._bus.publish(*self._unwritten[:MAX_BATCH_EVENTS])
                 del self._unwritten[:MAX_BATCH_EVENTS]
-            except StoreError:  # a full disk is a reason to tell people, not to stop trying
+            except StoreError:  # retry: the disk may be full
                 await anyio.sleep(CLOCK_CHECK_S)

@@ -1,4 +1,4 @@
-"""Where notices go. A chat channel is another one of these, and nothing else here changes."""
+"""Defines the protocol of notification sinks, their filters and the JSON payload."""
 
 from datetime import datetime
 from typing import Protocol
@@ -13,7 +13,7 @@ REPEATED_SUFFIX = " (repeated)"
 
 
 class DeliveryError(HermesError):
-    """A try failed. `hopeless`: another one would, too; `unsure`: it may have arrived."""
+    """A delivery failed. `permanent`: a retry would fail, too."""
 
     def __init__(
         self, message: str, *, permanent: bool = False, may_have_arrived: bool = False
@@ -23,7 +23,7 @@ class DeliveryError(HermesError):
 
 
 class NotificationSink(Protocol):
-    """Raises `DeliveryError`; whatever else it raises counts as one, too."""
+    """A destination of notifications. Raises `DeliveryError`; other exceptions count as one."""
 
     name: str
 
@@ -31,11 +31,11 @@ class NotificationSink(Protocol):
 
 
 class SinkFilter(Value, kw_only=True, frozen=True):
-    """What one sink is told."""
+    """Which notifications one sink accepts."""
 
     sink: str
     severity: Severity = "P3"
-    """The least grave."""
+    """The lowest severity."""
     about: tuple[NotificationKind, ...] = ()
     """Empty: everything."""
 
@@ -46,13 +46,13 @@ class SinkFilter(Value, kw_only=True, frozen=True):
 
 
 def notification_title(notice: NotificationQueued, repeated: bool) -> str:
-    """After a crash it is told again rather than not at all, and says so."""
+    """Marked when it may have been sent before: after a crash it is sent again."""
     return notice.title + (REPEATED_SUFFIX if repeated else "")
 
 
 class NotificationPayload(Value, kw_only=True, frozen=True):
     id: str
-    """The same for the same notice, however often it arrives."""
+    """The same for every delivery of one notification."""
     about: str
     title: str
     text: str

@@ -1,4 +1,4 @@
-"""Notices over HTTP: as signed JSON for programs, and in the manner of ntfy for phones."""
+"""Sends notifications to webhooks, ntfy, the terminal and log files."""
 
 import base64
 import hashlib
@@ -38,11 +38,14 @@ NTFY_TAGS = {
     "health": "zzz",
 }
 MAX_NTFY_BYTES = 4_000
-"""Bytes of a message; ntfy makes a file of what is longer."""
+"""Bytes of a message; ntfy turns a longer one into an attachment."""
+MAX_LOG_BYTES = 5 * 2**20
+MAX_OLD_LOGS = 3
 
 
 class WebhookSink:
-    """With a secret the body is signed: `sha256=` HMAC of the time, a full stop, and the body."""
+    """Posts JSON. With a secret the body is signed: `sha256=` HMAC of the time, a full stop and the
+    body."""
 
     def __init__(self, url: str, *, name: str = "webhook", secret: str = "", timeout: float = 10.0):
         self.name, self._url, self._secret, self._timeout = name, url, secret, timeout
@@ -83,12 +86,12 @@ class NtfySink:
 
 
 def sign_body(secret: str, stamp: str, body: bytes) -> str:
-    mark = hmac.new(secret.encode(), stamp.encode() + b"." + body, hashlib.sha256)
-    return f"sha256={mark.hexdigest()}"
+    digest = hmac.new(secret.encode(), stamp.encode() + b"." + body, hashlib.sha256)
+    return f"sha256={digest.hexdigest()}"
 
 
 def _encode_header(text: str) -> str:
-    """A header is one line of ASCII; anything else travels as an encoded word."""
+    """A header is one line of ASCII; other text is sent as an encoded word."""
     line = one_line(text, 250)
     if line.isascii():
         return line
@@ -100,7 +103,7 @@ def _ascii_header(text: str) -> str:
 
 
 class TerminalSink:
-    """`write` may block for as long as somebody has stopped the terminal: it has its own thread."""
+    """Writes in a thread: `write` blocks while the terminal is stopped."""
 
     name = "terminal"
 
@@ -108,9 +111,8 @@ class TerminalSink:
         self._write = write
 
     async def send(self, notice: NotificationQueued, repeated: bool) -> None:
-        lines = [
-            f"{notice.at.astimezone():%H:%M:%S}  {one_line(notification_title(notice, repeated), 300)}"
-        ]
+        title = one_line(notification_title(notice, repeated), 300)
+        lines = [f"{notice.at.astimezone():%H:%M:%S}  {title}"]
         if notice.about != "update":
             lines += [f"          {line}" for line in visible_text(notice.text).splitlines()]
         text = "\n".join(lines) + "\n"
@@ -120,15 +122,11 @@ class TerminalSink:
             raise DeliveryError(f"the terminal is gone: {error}", permanent=True) from error
 
 
-MAX_LOG_BYTES = 5 * 2**20
-MAX_OLD_LOGS = 3
-
-
 class LogSink:
-    """`NAME.1` is the youngest of the older files."""
+    """Appends JSON lines to a file and rotates it; `NAME.1` is the newest old file."""
 
     def __init__(self, path: Path, *, name: str = "log", max_bytes: int = MAX_LOG_BYTES) -> None:
-        self.name, self._path, self._largest = name, path, max_bytes
+        self.name, self._path, self._max_bytes = name, path, max_bytes
 
     async def send(self, notice: NotificationQueued, repeated: bool) -> None:
         line = msgspec.json.encode(notification_payload(notice, repeated)) + b"\n"
@@ -160,7 +158,7 @@ class LogSink:
             size = self._path.stat().st_size
         except FileNotFoundError:
             return
-        if size + more <= self._largest:
+        if size + more <= self._max_bytes:
             return
         for number in range(MAX_OLD_LOGS - 1, 0, -1):
             older = self._older(number)
@@ -179,9 +177,9 @@ def open_sinks(
     secret: Callable[[str], str | None],
     write: Callable[[str], object] | None = None,
 ) -> Sequence[tuple[NotificationSink, SinkFilter]]:
-    """`write` shows a text on this terminal; None where nobody looks at one.
+    """`write` prints a text on this terminal; None without a terminal.
 
-    Raises `SettingsError` for a sink that could never work: better at the start than at night.
+    Raises `SettingsError` for a sink that can never work.
     """
     found: list[tuple[NotificationSink, SinkFilter]] = []
     if write is not None:
@@ -195,7 +193,7 @@ def open_sinks(
     names = [sink.name for sink, _ in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise SettingsError(
-            f"sre.notices.sinks: two are called {', '.join(twice)}; give each a `name` of its own"
+            f"sre.notices.sinks: duplicate name {', '.join(twice)}; give each a `name` of its own"
         )
     return tuple(found)
 
@@ -215,12 +213,12 @@ def _open_sink(
         raise SettingsError(
             f"sre.notices.sinks: {name!r} needs a `url` that begins with http:// or https://"
         )
-    known = secret(each.secret_variable) if each.secret_variable else ""
-    if known is None:
+    value = secret(each.secret_variable) if each.secret_variable else ""
+    if value is None:
         raise SettingsError(
             f"sre.notices.sinks: {name!r} needs the secret {each.secret_variable}; "
             "put it into the environment or the file .env of the home folder"
         )
     if each.kind == "webhook":
-        return WebhookSink(each.url, name=name, secret=known, timeout=settings.timeout)
-    return NtfySink(each.url, name=name, token=known, timeout=settings.timeout)
+        return WebhookSink(each.url, name=name, secret=value, timeout=settings.timeout)
+    return NtfySink(each.url, name=name, token=value, timeout=settings.timeout)

@@ -1,7 +1,7 @@
-"""The words of each notice, from what the journal knows at that moment.
+"""Renders the title and the text of each notification.
 
-Titles and texts are for phones and logs: one idea a line, and whatever others wrote is made one
-line of plain text first.
+They are read on phones and in logs: one statement a line, and untrusted text is reduced to one line
+of plain text.
 """
 
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ from hermes.sre.reports.times import format_duration, incident_times, ordinal
 
 MAX_TITLE_CHARS, MAX_LINE_CHARS, MAX_TEXT_CHARS = 120, 300, 4_000
 MAX_TITLED_PARTS, NAMES_PER_LINE = 10, 8
-"""Parts that are told with their titles; names on each line for the others."""
+"""Parts that are listed with their titles; names on each line for the others."""
 MAX_COMBINED, MAX_COMBINED_TITLE_CHARS, MAX_NAMED_IN_TITLE = 60, 60, 3
-"""Notices that one names, and how much of each title when there are many."""
+"""Notifications that a combined one lists, and the characters of each title."""
 OUTCOME_TITLES = {
     "resolved": "✅ INCIDENT RESOLVED",
     "recovered": "✅ RECOVERED",
@@ -43,25 +43,25 @@ class NotificationText(Value, frozen=True):
 
 
 def render_declared(incident: Incident, *, again: str = "", before: str = "") -> NotificationText:
-    case = incident.details
+    details = incident.details
     what = "INCIDENT REOPENED" if again else "INCIDENT DECLARED"
-    seen = case.seen_before
+    seen = details.seen_before
     lines = [
         ("was", before),
         ("why", again),
         ("impact", incident.reason or "not measured yet"),
-        ("service", case.service),
-        ("since", f"{case.since:%Y-%m-%d %H:%M:%S} UTC" if case.since else ""),
+        ("service", details.service),
+        ("since", f"{details.since:%Y-%m-%d %H:%M:%S} UTC" if details.since else ""),
         ("seen before", f"this is the {ordinal(seen + 1)} time" if seen else ""),
-        ("follow", f"hermes incident watch {case.incident}"),
+        ("follow", f"hermes incident watch {details.incident}"),
     ]
-    return NotificationText(_title(f"🚨 {incident.severity} {what}", case.title), _lines(lines))
+    return NotificationText(_title(f"🚨 {incident.severity} {what}", details.title), _lines(lines))
 
 
 def render_joined(incident: Incident, event: AlertsJoined) -> NotificationText:
-    """What became part of an incident that was about something else: each by name."""
+    """Further services or hosts that became part of an incident."""
     parts = sorted(event.parts, key=lambda part: part.severity)
-    service = incident.details.service  # that it fails is known: what is new is how
+    service = incident.details.service  # its failure is known: only the new title is shown
     shown = [part.title if part.name == service else part.name for part in parts]
     names = list(dict.fromkeys(shown))
     lines = [(f"{part.severity} {part.name}", part.title) for part in parts[:MAX_TITLED_PARTS]]
@@ -70,19 +70,19 @@ def render_joined(incident: Incident, event: AlertsJoined) -> NotificationText:
         ("also", ", ".join(others[start : start + NAMES_PER_LINE]))
         for start in range(0, len(others), NAMES_PER_LINE)
     ]
-    case = incident.details
-    lines.insert(0, ("part of", f"{case.incident}: {case.title}"))
+    details = incident.details
+    lines.insert(0, ("part of", f"{details.incident}: {details.title}"))
     lines.insert(1, ("why", event.why))
-    lines.insert(2, ("follow", f"hermes incident show {case.incident}"))
+    lines.insert(2, ("follow", f"hermes incident show {details.incident}"))
     return NotificationText(
         _title(f"🚨 {parts[0].severity} ALSO FAILING", ", ".join(names)), _lines(lines)
     )
 
 
 def render_recovered(incident: Incident) -> NotificationText:
-    """The problem is over. By whose work is not known, and not said."""
-    event, case = incident.recovered, incident.details
-    assert event is not None  # asked of those that have recovered
+    """The problem is over; by whose work is not known."""
+    event, details = incident.recovered, incident.details
+    assert event is not None  # only called for recovered incidents
     escalated = incident.closed is not None and incident.closed.outcome == "escalated"
     lines = [
         ("duration", format_duration(incident.duration_s(event.at))),
@@ -90,26 +90,26 @@ def render_recovered(incident: Incident) -> NotificationText:
         ("recovered", f"{event.recovered_at:%Y-%m-%d %H:%M:%S} UTC"),
         ("how we know", event.how),
         ("before", "it was escalated to people" if escalated else ""),
-        ("service", case.service),
+        ("service", details.service),
         (
             "also failed",
             ", ".join(each for each in incident.parts if each not in event.still_failing),
         ),
         ("still failing", ", ".join(event.still_failing)),
-        ("report", f"hermes incident report {case.incident}"),
+        ("report", f"hermes incident report {details.incident}"),
     ]
-    return NotificationText(_title("✅ RECOVERED", case.title), _lines(lines))
+    return NotificationText(_title("✅ RECOVERED", details.title), _lines(lines))
 
 
 def render_question(incident: Incident) -> NotificationText:
-    case = incident.details
+    details = incident.details
     lines = [
-        ("what we saw", case.text.partition("\n")[0] or case.title),
-        ("if it is intended", f"hermes incident close {case.incident} --as no-incident"),
+        ("what we saw", details.text.partition("\n")[0] or details.title),
+        ("if it is intended", f"hermes incident close {details.incident} --as no-incident"),
         ("if it is not", "restore it; its recovery is reported"),
     ]
     return NotificationText(
-        _title(f"❓ {incident.severity} {incident.question}", case.title), _lines(lines)
+        _title(f"❓ {incident.severity} {incident.question}", details.title), _lines(lines)
     )
 
 
@@ -120,12 +120,12 @@ def render_update(incident: Incident, doing: str, waiting: int, now: datetime) -
     if waiting:
         lines.append(("waits for a person", f"{waiting} (`hermes approvals`)"))
     passed = format_duration(incident.duration_s(now))
-    title = _title(f"⏳ {incident.severity} failing for {passed}", incident.case.title)
+    title = _title(f"⏳ {incident.severity} failing for {passed}", incident.details.title)
     return NotificationText(title, _lines(lines))
 
 
 def render_updates(open_ones: Sequence[Incident], now: datetime) -> NotificationText:
-    """Many at once: one notice, a line each."""
+    """One notification for many incidents, a line each."""
     shown = [
         f"{each.severity} {one_line(each.details.title, 80)}: {phase_text(each)}, "
         f"failing for {format_duration(each.duration_s(now))}"
@@ -139,41 +139,46 @@ def render_updates(open_ones: Sequence[Incident], now: datetime) -> Notification
 
 
 def render_approval(
-    asked: ApprovalRequested | ActionAnnounced, incident: Incident
+    request: ApprovalRequested | ActionAnnounced, incident: Incident
 ) -> NotificationText:
-    waits = isinstance(asked, ApprovalRequested)
+    waits = isinstance(request, ApprovalRequested)
     lines = [
-        ("command", asked.shown),
-        ("effects", ", ".join(asked.effects)),
-        ("why it is asked", " ".join(p for p in (asked.rule, getattr(asked, "reason", "")) if p)),
-        ("undo", asked.undo),
-        ("where", asked.place),
+        ("command", request.shown),
+        ("effects", ", ".join(request.effects)),
+        (
+            "why it is asked",
+            " ".join(p for p in (request.rule, getattr(request, "reason", "")) if p),
+        ),
+        ("undo", request.undo),
+        ("where", request.place),
     ]
-    if isinstance(asked, ApprovalRequested):
+    if isinstance(request, ApprovalRequested):
         lines += [
-            ("until", f"{asked.until:%Y-%m-%d %H:%M:%S} UTC" if asked.until else ""),
-            ("yes", f"hermes approvals approve {asked.approval}"),
-            ("no", f"hermes approvals deny {asked.approval}"),
+            ("until", f"{request.until:%Y-%m-%d %H:%M:%S} UTC" if request.until else ""),
+            ("yes", f"hermes approvals approve {request.approval}"),
+            ("no", f"hermes approvals deny {request.approval}"),
         ]
     else:
-        lines += [("stop it", f"hermes approvals stop {asked.approval}")]
+        lines += [("stop it", f"hermes approvals stop {request.approval}")]
     lines.append(("incident", f"{incident.details.incident}: {incident.details.title}"))
     words = (
-        "❓ APPROVAL NEEDED" if waits else f"⏱ IN {getattr(asked, 'seconds', 0):g} s UNLESS STOPPED"
+        "❓ APPROVAL NEEDED"
+        if waits
+        else f"⏱ IN {getattr(request, 'seconds', 0):g} s UNLESS STOPPED"
     )
-    return NotificationText(_title(words, asked.shown), _lines(lines))
+    return NotificationText(_title(words, request.shown), _lines(lines))
 
 
 def render_ended(incident: Incident) -> NotificationText:
     closed = incident.closed
-    assert closed is not None  # asked of those that are closed
-    answer = resolver_of(incident)
+    assert closed is not None  # only called for closed incidents
+    resolver = resolver_of(incident)
     failing = "failing for" if incident.unresolved else "duration"
     unverified = closed.outcome in ("resolved", "closed") and not incident.resolved_by_checks
     lines = [
         (failing, format_duration(incident.duration_s(closed.at))),
         cause_line(incident),
-        ("by", str(answer) if answer.by != "nobody" else ""),
+        ("by", str(resolver) if resolver.by != "nobody" else ""),
         ("verified", outcome_text(incident) if unverified else ""),
         (
             "MTTR",
@@ -190,14 +195,14 @@ def render_ended(incident: Incident) -> NotificationText:
 
 
 def _escalation_lines(incident: Incident) -> list[tuple[str, str]]:
-    """For the person who takes over: everything that is known, was tried and is left."""
+    """For the person who takes over: what is known, what was tried and what is open."""
     if incident.closed is None or incident.closed.outcome != "escalated":
         return []
     found = incident.diagnosis
     lines = [("impact", incident.reason), ("failing", ", ".join(sorted(incident.failing or ())))]
     lines += [("excluded by the model", each) for each in (found.ruled_out if found else ())]
-    told = {incident.closed.reason, incident.closed.reason[:300]}
-    gaps = [each for each in (found.gaps if found else ()) if each not in told]
+    known_reasons = {incident.closed.reason, incident.closed.reason[:300]}
+    gaps = [each for each in (found.gaps if found else ()) if each not in known_reasons]
     lines += [("not checked or not known", each) for each in gaps]
     for change in incident.changes:
         how = {"yes": "undone", "failed": "COULD NOT BE UNDONE", "": "in force"}
@@ -212,7 +217,7 @@ def render_missed_rounds(event: HealthMissed) -> NotificationText:
 
 
 def render_briefing(known: Sequence[Incident], day: str) -> NotificationText:
-    """`known`: those that were opened or ended within the day, and those still open."""
+    """`known`: incidents that were opened or ended within the day, and unresolved ones."""
     still = [each for each in known if each.unresolved]
     outcomes = [each.status for each in known if each.status != "open"]
     counts = ", ".join(
@@ -245,7 +250,7 @@ def render_home_event(
                 ("since", f"{event.since:%Y-%m-%d %H:%M:%S} UTC"),
                 (
                     "now",
-                    "it goes on from memory: it probes and notifies, it changes nothing",
+                    "it continues in memory: it probes and notifies, it changes nothing",
                 ),
                 ("if it is killed", "what happened since then is lost"),
             ]

@@ -1,1 +1,1 @@
-"""Own probes: found by themselves, kept as data, asked on a rhythm."""
+"""Probes: periodic checks that are discovered, stored as data and run on a schedule."""

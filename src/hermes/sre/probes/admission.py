@@ -1,6 +1,6 @@
-"""Which probes may be asked without a decision a look: those that only read, decided once.
+"""Admits probes that only read, so that the policy is not asked for each run.
 
-The same decision says what the kernel holds a probe to, where it can.
+The same decision gives the confinement profile that the kernel enforces, where it can.
 """
 
 from collections.abc import Sequence
@@ -9,23 +9,23 @@ from hermes.core.actions import Action, ConfinementProfile, Decision, KernelSupp
 from hermes.core.messages import Risk, ToolCall, Value
 from hermes.core.protocols import ConfinesCommands, Environment
 from hermes.core.run_ids import new_id
+from hermes.sre.incident import WATCH_RUN
 from hermes.sre.probes.native import LOCAL_ENVIRONMENT, can_run_natively
 from hermes.sre.probes.probe import Probe
 from hermes.sre.probes.shell_command import shell_command_of
 
-WATCH_RUN = "watch"
 READ_EFFECTS = frozenset({"read", "network-local", "network-read"})
-"""What a look may do, in the words of the policy."""
+"""Effects that a probe may have, by the names of the policy."""
 UNCONFINED_KINDS = frozenset({"config"})
-"""Kinds whose programs open logs for writing, or look into other processes, only to check."""
+"""Kinds whose programs open logs for writing or read other processes, only to check."""
 
 
 class AdmittedProbe(Probe, frozen=True, omit_defaults=True):
-    """A command that somebody has looked at. No file can say so: only `admit` does, and code that
-    wrote the command itself. Others are never run."""
+    """A probe whose command may run. Files cannot declare it: only `admit_probes` creates it, and
+    code that wrote the command itself. Other commands are never run."""
 
     profile: ConfinementProfile | None = None
-    """What the kernel holds it to; None where it cannot."""
+    """The confinement that the kernel enforces; None where it cannot."""
 
 
 def mark_admitted(probe: Probe, profile: ConfinementProfile | None = None) -> AdmittedProbe:
@@ -36,17 +36,17 @@ def mark_admitted(probe: Probe, profile: ConfinementProfile | None = None) -> Ad
 class AdmissionResult(Value, kw_only=True, frozen=True):
     probes: tuple[Probe, ...] = ()
     refused: tuple[str, ...] = ()
-    """Probe and reason, in words."""
+    """Each refused probe with the reason, in words."""
 
 
 async def admit_probes(
     probes: Sequence[Probe], policy: Policy, environment: Environment
 ) -> AdmissionResult:
-    """Own kinds are written here and only read; a declared command is looked at closely.
+    """Built-in kinds only read; the policy decides on declared commands.
 
-    A look is refused for what it does, never because the kernel cannot hold it: no watch goes blind
-    on an old kernel. Own kinds are held on this host alone; elsewhere a shell for each would cost
-    more than they do.
+    A probe is refused for its effects, never because the kernel cannot confine it: probes also run
+    on old kernels. Built-in kinds are confined on this host only; elsewhere a shell for each would
+    be too expensive.
     """
     taken: list[Probe] = []
     refused: list[str] = []
@@ -66,7 +66,7 @@ async def admit_probes(
 async def _profile(
     probe: Probe, policy: Policy, environment: Environment
 ) -> ConfinementProfile | None:
-    """What the kernel of the environment holds the probe to; None where it cannot."""
+    """The confinement of the probe; None where the environment does not support it."""
     if not isinstance(environment, ConfinesCommands):
         return None
     kernel = await environment.kernel_support()

@@ -1,4 +1,4 @@
-"""Web pages worth asking for: those that answer, and those that users ask for and only read."""
+"""Discovers the services of a host and proposes probes for them."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -38,30 +38,30 @@ _CHANGING_PATHS = re.compile(
     r"|admin|run|exec|start|stop|kill|trigger|[?;&%]",
     re.IGNORECASE,
 )
-"""Paths that may do more than read, by their names: nobody but users asks for them."""
+"""Paths that may do more than read, by their names: never probed."""
 _MAX_PATHS = 3
 CERTIFICATE_INTERVAL_S = 20.0
-"""Between two looks at a certificate that is shown: one that has expired is an outage."""
+"""Seconds between two runs of a `tls` probe: an expired certificate is an outage."""
 
 
-def web_probes(survey: HostScan, *, failing_too: bool = False) -> Iterator[Probe]:
-    """`failing_too`: also a page that fails when it is first seen, which may be an outage. While
-    an incident is worked on it may as well have failed always."""
-    owner = {each.port: each.service for each in survey.listeners}
-    for port, statuses in sorted(survey.http.items()):
-        noted = [
-            each for each in survey.logged_requests if each.unit == f"{owner.get(port, '')}.service"
+def web_probes(scan: HostScan, *, failing_too: bool = False) -> Iterator[Probe]:
+    """`failing_too`: also pages that fail at discovery, which may be an outage. During the work on
+    an incident they are left out: they may always have failed."""
+    owner = {each.port: each.service for each in scan.listeners}
+    for port, statuses in sorted(scan.http.items()):
+        requests = [
+            each for each in scan.logged_requests if each.unit == f"{owner.get(port, '')}.service"
         ]
-        if not any(statuses.values()) and not noted:
+        if not any(statuses.values()) and not requests:
             continue
         for path, status in statuses.items():
-            if _is_worth_probing(path, status, noted, failing_too):
+            if _is_worth_probing(path, status, requests, failing_too):
                 yield _http_probe(port, path, status, owner.get(port, ""))
-    for port, (status, name) in sorted(survey.https.items()):
+    for port, (status, name) in sorted(scan.https.items()):
         service = owner.get(port, "")
         yield replace(_http_probe(port, "/", status, service), what=f"https://127.0.0.1:{port}/")
         yield _tls_probe(port, name, service)
-    yield from _logged_page_probes(survey)
+    yield from _logged_page_probes(scan)
 
 
 def _tls_probe(port: int, name: str, service: str) -> Probe:
@@ -75,13 +75,13 @@ def _tls_probe(port: int, name: str, service: str) -> Probe:
 
 
 def _is_worth_probing(
-    path: str, status: int, noted: list[LoggedRequests], failing_too: bool
+    path: str, status: int, requests: list[LoggedRequests], failing_too: bool
 ) -> bool:
     if path != "/":
         return status not in (0, 400, 401, 403, 404, 405)
-    users = any(each.path == "/" and each.times > 2 for each in noted)
+    users = any(each.path == "/" and each.times > 2 for each in requests)
     fine = 0 < status < 500
-    return fine or users or (status == 0 and bool(noted)) or (status >= 500 and failing_too)
+    return fine or users or (status == 0 and bool(requests)) or (status >= 500 and failing_too)
 
 
 def _http_probe(port: int, path: str, status: int, service: str) -> Probe:
@@ -96,16 +96,16 @@ def _http_probe(port: int, path: str, status: int, service: str) -> Probe:
     )
 
 
-def _logged_page_probes(survey: HostScan) -> Iterator[Probe]:
-    """What users ask for, by the service's own log: the pages that only read are asked for too."""
-    ports = {each.service: each.port for each in survey.listeners if each.port not in survey.https}
+def _logged_page_probes(scan: HostScan) -> Iterator[Probe]:
+    """Probes of the pages that users request by the log of a service, if they only read."""
+    ports = {each.service: each.port for each in scan.listeners if each.port not in scan.https}
     ports |= {
-        unit.removesuffix(".service"): port for unit, port in survey.announced_ports if port
+        unit.removesuffix(".service"): port for unit, port in scan.announced_ports if port
     } | ports
-    for name in sorted({each.unit for each in survey.logged_requests}):
+    for name in sorted({each.unit for each in scan.logged_requests}):
         service = name.removesuffix(".service")
-        noted = sorted(
-            (each for each in survey.logged_requests if each.unit == name and each.times > 1),
+        requests = sorted(
+            (each for each in scan.logged_requests if each.unit == name and each.times > 1),
             key=lambda each: (each.last < 400, -each.times, each.path),
         )
         yield Probe(
@@ -113,13 +113,13 @@ def _logged_page_probes(survey: HostScan) -> Iterator[Probe]:
             kind="answers",
             what=f"{JOURNAL_PREFIX}{name}",
             service=service,
-            labels=state_label(not any(each.last >= 500 or each.last == 429 for each in noted)),
+            labels=state_label(not any(each.last >= 500 or each.last == 429 for each in requests)),
         )
-        reads = [each for each in noted if each.method == "GET" and _only_reads(each.path)]
+        reads = [each for each in requests if each.method == "GET" and _only_reads(each.path)]
         for each in reads[:_MAX_PATHS] if service in ports else ():
             probe = _http_probe(ports[service], each.path, each.last, service)
-            seen = "<400" if each.good else "<400,401,403,404,405"
-            yield replace(probe, status=seen, labels=state_label(each.last < 400))
+            expected = "<400" if each.good else "<400,401,403,404,405"
+            yield replace(probe, status=expected, labels=state_label(each.last < 400))
 
 
 def _only_reads(path: str) -> bool:
@@ -150,21 +150,21 @@ _CONFIG_OPTIONS = {
 }
 """Servers whose configuration can be checked, and the option that names it."""
 LOG_INTERVAL_S, LOG_LINES_A_MINUTE = 12.0, 12.5
-"""The next look at a log confirms it: both fit into 30 s. Two new lines are within the limit."""
+"""Two runs fit into 30 s, the second confirms the first. Two new lines are within the limit."""
 _MAX_LOG_AGE_S = 3600.0
-"""Seconds since somebody wrote to a log that is worth reading."""
+"""Seconds since the last write to a log that is probed."""
 
 
 class DiscoveryResult(Value, kw_only=True, frozen=True):
     probes: tuple[Probe, ...] = ()
     notes: tuple[str, ...] = ()
-    """What was seen and is not watched, and why."""
+    """What was found and is not probed, and why."""
     services: tuple[RunningService, ...] = ()
-    """What runs now."""
+    """Services that run."""
     installed: tuple[InstalledServer, ...] = ()
-    """What is installed and does not run."""
+    """Servers that are installed and do not run."""
     stopped: tuple[str, ...] = ()
-    """Programs of supervisord that do not run, and that it does not try to start."""
+    """Programs that are stopped in supervisord."""
 
 
 async def discover_probes(
@@ -175,36 +175,36 @@ async def discover_probes(
     settle_s: float = SETTLE_S,
     failing_too: bool = False,
 ) -> DiscoveryResult:
-    """Looks once and changes nothing. `patience`: seconds for a web server to say something;
-    `settle`: age in seconds at which an unsupervised process is meant to stay; `failing_too`: also
-    pages that fail now."""
+    """Scan the host once; changes nothing. `http_timeout_s`: seconds for a web server to answer;
+    `settle_s`: age in seconds at which an unsupervised process counts as a service; `failing_too`:
+    also pages that fail now."""
     result = await environment.run(scan_script(http_timeout_s), timeout=timeout, cwd="/")
     found = propose_probes(parse_scan(result.output), settle_s, failing_too=failing_too)
     if result.timed_out:
-        late = f"the look was cut short after {timeout:g} s: there may be more"
-        return replace(found, notes=(*found.notes, late))
+        note = f"the scan was stopped after {timeout:g} s: there may be more"
+        return replace(found, notes=(*found.notes, note))
     return found
 
 
 def propose_probes(
-    survey: HostScan, settle: float = SETTLE_S, *, failing_too: bool = False
+    scan: HostScan, settle: float = SETTLE_S, *, failing_too: bool = False
 ) -> DiscoveryResult:
-    notes = list(_notes(survey))
-    services = tuple(find_running_services(survey, settle))
+    notes = list(_notes(scan))
+    services = tuple(find_running_services(scan, settle))
     provisional = {each.name for each in services if not each.why}
     probes = _unique_by_name(
         (
-            *_host_probes(survey),
-            *_unit_probes(survey),
-            *_port_probes(survey),
-            *web_probes(survey, failing_too=failing_too),
-            *_database_probes(survey),
-            *process_probes(survey),
-            *_certificate_probes(survey),
-            *_config_probes(survey),
-            *_cron_probes(survey),
-            *_log_probes(survey),
-            *_journal_probes(survey),
+            *_host_probes(scan),
+            *_unit_probes(scan),
+            *_port_probes(scan),
+            *web_probes(scan, failing_too=failing_too),
+            *_database_probes(scan),
+            *process_probes(scan),
+            *_certificate_probes(scan),
+            *_config_probes(scan),
+            *_cron_probes(scan),
+            *_log_probes(scan),
+            *_journal_probes(scan),
         )
     )
     return DiscoveryResult(
@@ -213,18 +213,18 @@ def propose_probes(
         ),
         notes=tuple(notes),
         services=services,
-        installed=survey.installed,
-        stopped=tuple(each.name for each in survey.supervised if each.state == "STOPPED"),
+        installed=scan.installed,
+        stopped=tuple(each.name for each in scan.supervised if each.state == "STOPPED"),
     )
 
 
-def _host_probes(survey: HostScan) -> Iterator[Probe]:
+def _host_probes(scan: HostScan) -> Iterator[Probe]:
     yield Probe(name="cpu", kind="cpu", fails=4, severity="P3")
     yield Probe(name="load", kind="load", fails=4, severity="P3")
     yield Probe(name="memory", kind="memory", severity="P2")
     yield Probe(name="processes", kind="processes", interval=60.0, baseline=True, severity="P3")
     yield Probe(name="zombies", kind="zombies", interval=60.0, severity="P3")
-    for path, (used, free) in survey.disks.items():
+    for path, (used, free) in scan.disks.items():
         limit = 60 if path == "/dev/shm" else None
         state = state_label(used < (limit or 90) and free >= 1024)
         if used >= 98 or free < 1024:
@@ -240,7 +240,7 @@ def _host_probes(survey: HostScan) -> Iterator[Probe]:
                 fails=3,
                 severity="P3",
             )
-    for path, used in survey.inodes.items():
+    for path, used in scan.inodes.items():
         yield Probe(
             name=probe_name("inodes", path),
             kind="inodes",
@@ -250,8 +250,8 @@ def _host_probes(survey: HostScan) -> Iterator[Probe]:
         )
 
 
-def _unit_probes(survey: HostScan) -> Iterator[Probe]:
-    for unit in survey.units:
+def _unit_probes(scan: HostScan) -> Iterator[Probe]:
+    for unit in scan.units:
         if not _is_expected(unit):
             continue
         yield Probe(
@@ -265,16 +265,16 @@ def _unit_probes(survey: HostScan) -> Iterator[Probe]:
 
 
 def _is_expected(unit: ServiceUnit) -> bool:
-    """Meant to run, or broken: what nobody enabled and nobody started is nobody's loss."""
+    """Whether a unit is enabled, runs, or has failed."""
     if unit.is_oneshot and unit.active == "inactive" and unit.result in ("success", ""):
         return False
     return unit.active in ("failed", "activating", "active") or unit.is_enabled
 
 
-def _port_probes(survey: HostScan) -> Iterator[Probe]:
-    heard = {each.port for each in survey.listeners}
-    for port in sorted(heard):
-        each = next(one for one in survey.listeners if one.port == port)
+def _port_probes(scan: HostScan) -> Iterator[Probe]:
+    known_ports = {each.port for each in scan.listeners}
+    for port in sorted(known_ports):
+        each = next(one for one in scan.listeners if one.port == port)
         host = _probe_host(each.host)
         yield Probe(
             name=f"port-{port}",
@@ -283,11 +283,11 @@ def _port_probes(survey: HostScan) -> Iterator[Probe]:
             service=each.service,
             labels=state_label(True),
         )
-    down = {unit.name for unit in survey.units if _is_expected(unit) and not unit.is_oneshot}
-    for unit, port in survey.announced_ports:
-        if unit in down and port not in heard and 0 < port < 65536:
-            heard.add(port)
-            labels = {**state_label(False), SUPPOSED_LABEL: "it said so when it last began"}
+    down = {unit.name for unit in scan.units if _is_expected(unit) and not unit.is_oneshot}
+    for unit, port in scan.announced_ports:
+        if unit in down and port not in known_ports and 0 < port < 65536:
+            known_ports.add(port)
+            labels = {**state_label(False), SUPPOSED_LABEL: "named in the log of its last start"}
             service = unit.removesuffix(".service")
             yield Probe(
                 name=f"port-{port}", kind="port", what=str(port), service=service, labels=labels
@@ -295,27 +295,27 @@ def _port_probes(survey: HostScan) -> Iterator[Probe]:
 
 
 def _probe_host(host: str) -> str:
-    """Empty for loopback, which also reaches what listens everywhere."""
+    """Empty for loopback and for all addresses, which loopback reaches."""
     plain = host.strip("[]").partition("%")[0]
     return "" if plain in ("*", "0.0.0.0", "::", "any", "127.0.0.1", "::1") else plain
 
 
-def _database_probes(survey: HostScan) -> Iterator[Probe]:
-    for each in survey.listeners:
+def _database_probes(scan: HostScan) -> Iterator[Probe]:
+    for each in scan.listeners:
         kind = _DATABASE_KINDS.get(each.program)
-        if kind is not None and _DATABASE_CLIENTS[kind] in survey.programs:
+        if kind is not None and _DATABASE_CLIENTS[kind] in scan.programs:
             yield Probe(
                 name=f"{kind}-{each.port}", kind=kind, what=str(each.port), service=each.service
             )
-    if "sqlite3" in survey.programs:
-        for unit, path in survey.sqlite:
+    if "sqlite3" in scan.programs:
+        for unit, path in scan.sqlite:
             service = unit.removesuffix(".service")
             name = probe_name("sqlite", path)
             yield Probe(name=name, kind="sqlite", what=path, service=service, interval=60.0)
 
 
-def _certificate_probes(survey: HostScan) -> Iterator[Probe]:
-    for path, days in survey.certificates:
+def _certificate_probes(scan: HostScan) -> Iterator[Probe]:
+    for path, days in scan.certificates:
         yield Probe(
             name=probe_name("certificate", path),
             kind="certificate",
@@ -325,9 +325,9 @@ def _certificate_probes(survey: HostScan) -> Iterator[Probe]:
         )
 
 
-def _config_probes(survey: HostScan) -> Iterator[Probe]:
-    """Of servers that run here, where their process may be seen: its arguments name the file."""
-    for each in survey.listeners:
+def _config_probes(scan: HostScan) -> Iterator[Probe]:
+    """For servers whose process is visible: its arguments name the configuration."""
+    for each in scan.listeners:
         if each.program in _CONFIG_OPTIONS and each.process is not None:
             words = each.process.command.split()
             option = _CONFIG_OPTIONS[each.program]
@@ -337,7 +337,7 @@ def _config_probes(survey: HostScan) -> Iterator[Probe]:
             if each.program == "postgres" and not path:
                 continue
             yield _config_probe(each.program, path, each.service, words, each.process.executable)
-    if "visudo" in survey.programs:
+    if "visudo" in scan.programs:
         yield _config_probe("sudo", "", "", [], "")
 
 
@@ -361,8 +361,8 @@ def _config_probe(
     )
 
 
-def _cron_probes(survey: HostScan) -> Iterator[Probe]:
-    for _, line in survey.cron:
+def _cron_probes(scan: HostScan) -> Iterator[Probe]:
+    for _, line in scan.cron:
         words = line.split()
         by = words[0] if re.search(r"/(python3?|bash|sh|perl|ruby|node)$", words[0]) else ""
         paths = (word for word in words[1:] if not word.startswith("-"))
@@ -382,10 +382,10 @@ def _cron_probes(survey: HostScan) -> Iterator[Probe]:
         )
 
 
-def _log_probes(survey: HostScan) -> Iterator[Probe]:
-    services = sorted((unit.service for unit in survey.units), key=len, reverse=True)
-    for path, _, at in survey.logs:
-        if survey.at - at > _MAX_LOG_AGE_S:
+def _log_probes(scan: HostScan) -> Iterator[Probe]:
+    services = sorted((unit.service for unit in scan.units), key=len, reverse=True)
+    for path, _, at in scan.logs:
+        if scan.at - at > _MAX_LOG_AGE_S:
             continue
         service = next((name for name in services if name in path), "")
         yield Probe(
@@ -400,9 +400,9 @@ def _log_probes(survey: HostScan) -> Iterator[Probe]:
         )
 
 
-def _journal_probes(survey: HostScan) -> Iterator[Probe]:
-    """Asking a journal costs more than reading the end of a file: less often, and only our own."""
-    for unit in survey.units:
+def _journal_probes(scan: HostScan) -> Iterator[Probe]:
+    """Only for local units, and less often: journalctl costs more than reading a file."""
+    for unit in scan.units:
         if unit.is_local and _is_expected(unit) and not unit.is_oneshot:
             yield Probe(
                 name=probe_name("journal", unit.service),
@@ -415,21 +415,22 @@ def _journal_probes(survey: HostScan) -> Iterator[Probe]:
             )
 
 
-def _notes(survey: HostScan) -> Iterator[str]:
-    if "systemctl" not in survey.programs:
-        yield "no systemctl there: what is supervised is not known"
-    if not {"curl", "wget"} & survey.programs:
-        yield "no curl and no wget there: web servers are only asked whether their port is open"
-    for each in survey.listeners:
+def _notes(scan: HostScan) -> Iterator[str]:
+    if "systemctl" not in scan.programs:
+        yield "systemctl is not installed: the supervised services are not known"
+    if not {"curl", "wget"} & scan.programs:
+        yield "neither curl nor wget is installed: only the ports of web servers are probed"
+    for each in scan.listeners:
         kind = _DATABASE_KINDS.get(each.program)
-        if kind is not None and _DATABASE_CLIENTS[kind] not in survey.programs:
-            yield f"{_DATABASE_CLIENTS[kind]} is not there: of {kind} only port {each.port} is watched"
-    for path in survey.unreadable:
-        yield f"{path} may not be read: its end is not watched"
+        if kind is not None and _DATABASE_CLIENTS[kind] not in scan.programs:
+            client = _DATABASE_CLIENTS[kind]
+            yield f"{client} is not installed: of {kind} only port {each.port} is probed"
+    for path in scan.unreadable:
+        yield f"{path} cannot be read: its expiry is not watched"
 
 
 def _unique_by_name(probes: tuple[Probe, ...]) -> tuple[Probe, ...]:
-    """Each name once: the first find stays, the same thing is not watched twice."""
+    """The first probe of each name."""
     found: dict[str, Probe] = {}
     for probe in probes:
         found.setdefault(probe.name, probe)

@@ -1,7 +1,7 @@
-"""Who listens: how a process is named, and whether it is meant to stay.
+"""Scans a host for processes, listeners, units, disks and logs, and parses the output.
 
-A service that stays is expected from then on: when it ends, or does not come back after a reboot,
-that is an incident. A development server that a person runs for a minute is not.
+Also decides whether a process is meant to stay: such a service is expected from then on, and its
+end is an incident. A development server that runs for a minute is not.
 """
 
 import re
@@ -20,9 +20,9 @@ SUPERVISORS = frozenset(
     }
 )
 EPHEMERAL_PORTS = range(32768, 61000)
-"""What the kernel gives to those who ask for any port."""
+"""Ports that the kernel assigns automatically."""
 LONG_RUNNING_S = 86_400.0
-"""A process at a terminal that is older than this is meant to stay after all."""
+"""A process at a terminal that runs longer than this is meant to stay."""
 _INTERPRETER_NAME = re.compile(
     r"(python|node|ruby|perl|php|java|bash|sh|dash|uvicorn|gunicorn)[\d.]*$"
 )
@@ -30,7 +30,7 @@ _RUNNER_PROGRAMS = frozenset({"uvicorn", "gunicorn", "flask", "hypercorn", "cele
 _GENERIC_SCRIPT_NAMES = frozenset(
     {"app", "main", "server", "run", "index", "manage", "wsgi", "asgi", "start"}
 )
-"""Names of scripts that say nothing: their folder is named instead."""
+"""Names of scripts that are too general: the folder name is used instead."""
 
 
 class HostProcess(Value, kw_only=True, frozen=True):
@@ -38,14 +38,14 @@ class HostProcess(Value, kw_only=True, frozen=True):
     parent: int = 0
     session: int = 0
     terminal: int = 0
-    """0 for one that no terminal controls."""
+    """0 without a controlling terminal."""
     age_s: int = 0
     supervised_as: str = ""
-    """The name that supervisord gave it."""
+    """Its name in supervisord."""
     executable: str = ""
     command: str = ""
     ancestors: tuple[tuple[str, int], ...] = ()
-    """Name and terminal of its parent, of the parent's parent, and so on."""
+    """Name and terminal of each ancestor, the parent first."""
 
     @property
     def at_terminal(self) -> bool:
@@ -53,7 +53,7 @@ class HostProcess(Value, kw_only=True, frozen=True):
 
 
 def parse_process(fields: list[str]) -> HostProcess | None:
-    """One row of the survey; None for a row that is not whole."""
+    """One row of the scan; None for an incomplete row."""
     if len(fields) != 9 or not all(each.isdigit() for each in fields[:5]):
         return None
     pid, parent, session, terminal, age = map(int, fields[:5])
@@ -72,7 +72,7 @@ def parse_process(fields: list[str]) -> HostProcess | None:
 
 
 def service_name(process: HostProcess, program: str) -> str:
-    """What people call it: the supervisor's name, the script's name, or the program's."""
+    """The name in supervisord, of the script, or of the program."""
     if process.supervised_as:
         return re.sub(r"_\d+$", "", process.supervised_as)
     words = process.command.split()
@@ -99,7 +99,7 @@ def _script_name(word: str) -> str:
 def reason_to_stay(
     process: HostProcess, port: int, pid_files: Mapping[int, str], settle_s: float
 ) -> str:
-    """Why this one is expected to be there from now on; empty while nothing says so."""
+    """Why the process is meant to stay; empty when nothing shows it."""
     supervisor = next((name for name, _ in process.ancestors if name in SUPERVISORS), "")
     if supervisor or process.supervised_as:
         return f"supervised by {supervisor or 'supervisord'}"
@@ -126,9 +126,9 @@ class ServiceUnit(Value, kw_only=True, frozen=True):
     restarts: int = 0
     enabled: str = ""
     is_oneshot: bool = False
-    """It does its work and ends, as it should."""
+    """It does its work and ends."""
     is_local: bool = False
-    """Made by those who run this host, not by a package."""
+    """Created by the operator, not by a package."""
 
     @property
     def service(self) -> str:
@@ -151,18 +151,18 @@ class Listener(Value, kw_only=True, frozen=True):
     program: str = ""
     service: str = ""
     process: HostProcess | None = None
-    """The one that holds the port; None where it may not be seen."""
+    """The process with the port; None where it is not visible."""
     unit: bool = False
-    """Whether the service manager has it."""
+    """Whether it belongs to a unit."""
 
 
 class InstalledServer(Value, kw_only=True, frozen=True):
-    """A server that is installed here, and of which no process runs."""
+    """A server that is installed and does not run."""
 
     name: str
     program: str
     enabled: bool = False
-    """By the init system that started this host."""
+    """Whether it is started at boot."""
 
 
 class SupervisedProgram(Value, kw_only=True, frozen=True):
@@ -170,12 +170,12 @@ class SupervisedProgram(Value, kw_only=True, frozen=True):
 
     name: str
     state: str
-    """In supervisord's own word: RUNNING, STOPPED, FATAL..."""
+    """The state in supervisord: RUNNING, STOPPED, FATAL..."""
     process: HostProcess | None = None
 
 
 class LoggedRequests(Value, kw_only=True, frozen=True):
-    """Requests for one path, as a service noted them."""
+    """Requests for one path, by the log of a service."""
 
     unit: str
     method: str
@@ -190,31 +190,31 @@ class HostScan(Value, kw_only=True, frozen=True):
     units: tuple[ServiceUnit, ...] = ()
     listeners: tuple[Listener, ...] = ()
     http: dict[int, dict[str, int]] = field(default_factory=dict)
-    """By port: the status of each path that was asked for; 0 where no answer came."""
+    """By port: the status of each requested path; 0 without an answer."""
     https: dict[int, tuple[int, str]] = field(default_factory=dict)
-    """By port: the status of `/`, and a name that the certificate is for."""
+    """By port: the status of `/`, and a name in the certificate."""
     logged_requests: tuple[LoggedRequests, ...] = ()
     announced_ports: tuple[tuple[str, int], ...] = ()
-    """Unit and port, by what the unit itself wrote when it began to listen."""
+    """Unit and port, by the log of the unit."""
     disks: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Percent used, and kB free."""
     inodes: dict[str, int] = field(default_factory=dict)
     certificates: tuple[tuple[str, int], ...] = ()
-    """Path, and the days that are left at least: 7, 1 or 0."""
+    """Path, and the minimum of remaining days: 7, 1 or 0."""
     unreadable: tuple[str, ...] = ()
     cron: tuple[tuple[str, str], ...] = ()
     logs: tuple[tuple[str, int, float], ...] = ()
-    """Path, size, and when it was last written."""
+    """Path, size, and time of the last write."""
     sqlite: tuple[tuple[str, str], ...] = ()
     pid_files: dict[int, str] = field(default_factory=dict)
     installed: tuple[InstalledServer, ...] = ()
     supervised: tuple[SupervisedProgram, ...] = ()
     at: float = 0.0
-    """The time there."""
+    """The time on the host."""
 
 
 def scan_script(http_timeout_s: float) -> str:
-    """`patience`: seconds for a web server to say something."""
+    """`http_timeout_s`: seconds for a web server to answer."""
     text = (Path(__file__).parent / "survey.sh").read_text()
     return text.replace("PATIENCE", f"{http_timeout_s:g}")
 
@@ -291,7 +291,7 @@ def _parse_listeners(rows: ScanRows, units: Sequence[ServiceUnit]) -> Iterator[L
             filter(None, (_owning_service(pid, parents, owners) for pid in pids.split())), ""
         )
         held = [processes[pid] for pid in pids.split() if pid in processes]
-        # Of a server and its workers the oldest is the one that was started.
+        # Of a server and its workers the oldest process is the server.
         main = max(held, key=lambda each: (each.age_s, -each.pid), default=None)
         service = owner or (service_name(main, program) if main is not None else program)
         yield Listener(
@@ -305,7 +305,7 @@ def _parse_listeners(rows: ScanRows, units: Sequence[ServiceUnit]) -> Iterator[L
 
 
 def _parse_processes(rows: ScanRows) -> dict[str, HostProcess]:
-    """By number. supervisord knows the names of those that have overwritten their own."""
+    """By process id. Names from supervisord take precedence."""
     read = (parse_process(list(row)) for row in _rows_of(rows, "process", 9))
     found = {str(each.pid): each for each in read if each is not None}
     names = {pid: name for name, _, pid in _rows_of(rows, "supervised", 3) if pid}
@@ -324,7 +324,7 @@ def _parse_supervised(rows: ScanRows) -> Iterator[SupervisedProgram]:
 
 
 def _owning_service(pid: str, parents: dict[str, tuple[str, str]], owners: dict[str, str]) -> str:
-    """By the supervisor's own word, by the group it runs in, or by its parent."""
+    """The unit of a process: by its main process, its control group, or its parent."""
     if pid in owners:
         return owners[pid]
     parent, unit = parents.get(pid, ("", ""))

@@ -1,7 +1,7 @@
-"""The services that each host should have, remembered across restarts and reboots.
+"""Remembers which services each host should have, across restarts and reboots.
 
-What was found running and is meant to stay is written to `services.json` in the home folder. From
-then on it is expected: where it is missing, its probes are asked all the same, and fail.
+Services that were found running and are meant to stay are written to `services.json` in the home
+folder. From then on they are expected: when one is missing, its probes still run, and fail.
 """
 
 import fcntl
@@ -37,16 +37,16 @@ from hermes.sre.probes.probe import (
 INVENTORY_FILE = "services.json"
 INVENTORY_LOCK_FILE = "services.lock"
 FORGET_UNSEEN_S = 86_400.0
-"""A service that was seen and never became expected is forgotten after this."""
+"""A service that never became expected is forgotten after this time."""
 _REMEMBERED_KINDS = ("port", "http", "unit", "postgres", "redis", "mysql", "command")
 
 
 class RunningService(Value, kw_only=True, frozen=True):
-    """A service that runs now, as one survey saw it."""
+    """A service that runs, as found by one scan."""
 
     name: str
     why: str = ""
-    """Why it is meant to stay; empty while nothing says so."""
+    """Why it is meant to stay; empty when it is not."""
     program: str = ""
     executable: str = ""
     unit: str = ""
@@ -66,11 +66,11 @@ class KnownService(Value, kw_only=True, frozen=True):
 
 
 class ServiceInventory(Value, kw_only=True, frozen=True):
-    """What is known of one host."""
+    """The known services of one host."""
 
     services: dict[str, KnownService] = msgspec.field(default_factory=dict)
     dismissed: tuple[str, ...] = ()
-    """Names of which a person said that they need not run."""
+    """Services that need not run, as decided by a person."""
 
     @property
     def expected(self) -> tuple[KnownService, ...]:
@@ -79,68 +79,68 @@ class ServiceInventory(Value, kw_only=True, frozen=True):
 
 def update_inventory(
     known: ServiceInventory,
-    sightings: Sequence[RunningService],
+    found: Sequence[RunningService],
     probes: Sequence[Probe],
     now: datetime,
     settle_s: float,
 ) -> ServiceInventory:
-    """The inventory after one more survey."""
+    """The inventory after one more scan."""
     services = {
         name: each
         for name, each in known.services.items()
         if each.why or (now - each.last_seen).total_seconds() < FORGET_UNSEEN_S
     }
-    seen = {each.name for each in sightings}
+    seen = {each.name for each in found}
     current = {probe.name for probe in probes}
     for name, each in list(services.items()):
         if name not in seen and each.probes and {p.name for p in each.probes} <= current:
             del services[name]  # it runs under another name now
-    for sighting in sightings:
-        before = services.get(sighting.name)
-        services[sighting.name] = _updated_service(before, sighting, probes, now, settle_s)
+    for running in found:
+        before = services.get(running.name)
+        services[running.name] = _updated_service(before, running, probes, now, settle_s)
     dismissed = tuple(name for name in known.dismissed if name not in seen)
     return ServiceInventory(services=services, dismissed=dismissed)
 
 
 def _updated_service(
     before: KnownService | None,
-    sighting: RunningService,
+    running: RunningService,
     probes: Sequence[Probe],
     now: datetime,
     settle_s: float,
 ) -> KnownService:
     first = before.first_seen if before is not None else now
     seen_for = (now - first).total_seconds()
-    why = sighting.why or (before.why if before is not None else "")
+    why = running.why or (before.why if before is not None else "")
     if not why and before is not None and seen_for >= settle_s:
         why = f"seen again after {seen_for / 60:.0f} minutes"
     return KnownService(
-        name=sighting.name,
+        name=running.name,
         first_seen=first,
         last_seen=now,
         why=why,
-        program=sighting.program or (before.program if before is not None else ""),
-        executable=sighting.executable or (before.executable if before is not None else ""),
-        unit=sighting.unit,
-        probes=_remembered_probes(before, sighting, probes),
+        program=running.program or (before.program if before is not None else ""),
+        executable=running.executable or (before.executable if before is not None else ""),
+        unit=running.unit,
+        probes=_remembered_probes(before, running, probes),
     )
 
 
 def _remembered_probes(
-    before: KnownService | None, sighting: RunningService, probes: Sequence[Probe]
+    before: KnownService | None, running: RunningService, probes: Sequence[Probe]
 ) -> tuple[Probe, ...]:
-    """Those that were fine once. A port of the ephemeral range that is gone was given back."""
+    """Probes that were fine once, without ephemeral ports that are closed."""
     kept = {each.name: each for each in (before.probes if before is not None else ())}
     for name, probe in list(kept.items()):
         port = int(probe.what) if probe.what.isdigit() else 0
-        if port in EPHEMERAL_PORTS and port not in sighting.ports:
+        if port in EPHEMERAL_PORTS and port not in running.ports:
             del kept[name]
     for probe in probes:
         fine = (
             probe.labels.get(STATE_LABEL, "fine") == "fine" and SUPPOSED_LABEL not in probe.labels
         )
         if (
-            probe.service == sighting.name
+            probe.service == running.name
             and probe.kind in _REMEMBERED_KINDS
             and fine
             and _is_lasting(probe)
@@ -153,7 +153,7 @@ def _remembered_probes(
 
 
 def _is_lasting(probe: Probe) -> bool:
-    """Pages come and go; whether a server answers at all does not."""
+    """Whether the probe stays valid: single pages may be removed."""
     if probe.kind != "http":
         return True
     path = probe.what.partition("//")[2].partition("/")[2]
@@ -161,7 +161,7 @@ def _is_lasting(probe: Probe) -> bool:
 
 
 def missing_probes(known: ServiceInventory, current: Sequence[Probe]) -> tuple[Probe, ...]:
-    """Probes of expected services that the survey did not find again."""
+    """Probes of expected services that the scan did not find."""
     names = {each.name for each in current}
     return tuple(
         replace(probe, labels={**probe.labels, STATE_LABEL: "failing"})
@@ -172,7 +172,7 @@ def missing_probes(known: ServiceInventory, current: Sequence[Probe]) -> tuple[P
 
 
 def without_service(known: ServiceInventory, name: str) -> ServiceInventory:
-    """Neither expected nor asked about any more, until it is seen running again."""
+    """Forget a service until it is found running again."""
     services = {key: each for key, each in known.services.items() if key != name}
     return ServiceInventory(services=services, dismissed=tuple({*known.dismissed, name}))
 
@@ -180,8 +180,8 @@ def without_service(known: ServiceInventory, name: str) -> ServiceInventory:
 class InventoryStore:
     """The inventory of one host in a home folder, shared with other processes.
 
-    While the file cannot be written, or is gone with its disk, what is known is kept in memory: a
-    full home must not make the watch forget what it expects. Without a home it is memory alone.
+    While the file cannot be written, the inventory is kept in memory: a full disk must not make the
+    watch forget what it expects. Without a home folder it is only in memory.
     """
 
     def __init__(self, home: Path | None, target: str) -> None:
@@ -192,11 +192,11 @@ class InventoryStore:
     def load(self) -> ServiceInventory:
         return self._current(_read_all(self._home))
 
-    def change(self, by: Callable[[ServiceInventory], ServiceInventory]) -> ServiceInventory:
-        """Read, change and write while no other process does."""
+    def change(self, update: Callable[[ServiceInventory], ServiceInventory]) -> ServiceInventory:
+        """Read, change and write the file under a lock."""
         with _inventory_lock(self._home):
             everything = _read_all(self._home)
-            self._last = by(self._current(everything))
+            self._last = update(self._current(everything))
             if everything.get(self._target) != self._last:
                 self._saved = _write_all(self._home, {**everything, self._target: self._last})
         return self._last
@@ -206,7 +206,7 @@ class InventoryStore:
 
 
 def _read_all(home: Path | None) -> Mapping[str, ServiceInventory]:
-    """Nothing where there is no file, or none that can be read."""
+    """Empty when the file is missing or cannot be read."""
     try:
         data = (home / INVENTORY_FILE).read_bytes() if home is not None else b"{}"
         return msgspec.json.decode(data, type=dict[str, ServiceInventory])
@@ -232,7 +232,7 @@ def _write_all(home: Path | None, everything: Mapping[str, ServiceInventory]) ->
 def _inventory_lock(home: Path | None) -> Iterator[None]:
     try:
         descriptor = _open_lock(home) if home is not None else None
-    except OSError:  # a home that takes no files takes no inventory either
+    except OSError:  # without a lock file nothing can be written either
         descriptor = None
     try:
         if descriptor is not None:
@@ -252,15 +252,15 @@ def mark_provisional(probe: Probe) -> Probe:
     return replace(probe, labels={**probe.labels, PROVISIONAL_LABEL: "yes"})
 
 
-def find_running_services(survey: HostScan, settle_s: float) -> Iterator[RunningService]:
-    """Everything that listens, and every unit that is enabled and well."""
+def find_running_services(scan: HostScan, settle_s: float) -> Iterator[RunningService]:
+    """All services that listen, and all units that are enabled and run."""
     found: dict[str, list[Listener]] = {}
-    for each in survey.listeners:
+    for each in scan.listeners:
         if each.service:
             found.setdefault(each.service, []).append(each)
-    units = {unit.service: unit for unit in survey.units if unit.is_enabled and unit.well}
+    units = {unit.service: unit for unit in scan.units if unit.is_enabled and unit.well}
     for name, listeners in found.items():
-        reasons = (_reason_of_listener(listener, survey, settle_s) for listener in listeners)
+        reasons = (_reason_of_listener(listener, scan, settle_s) for listener in listeners)
         main = next((each.process for each in listeners if each.process is not None), None)
         yield RunningService(
             name=name,
@@ -270,7 +270,7 @@ def find_running_services(survey: HostScan, settle_s: float) -> Iterator[Running
             unit=f"{name}.service" if any(each.unit for each in listeners) else "",
             ports=tuple(sorted({each.port for each in listeners})),
         )
-    for name, program in _without_port(survey).items():
+    for name, program in _without_port(scan).items():
         executable = program.process.executable if program.process is not None else ""
         yield RunningService(name=name, why="supervised by supervisord", executable=executable)
     for name, unit in units.items():
@@ -278,33 +278,33 @@ def find_running_services(survey: HostScan, settle_s: float) -> Iterator[Running
             yield RunningService(name=name, why="enabled in the service manager", unit=unit.name)
 
 
-def _without_port(survey: HostScan) -> dict[str, SupervisedProgram]:
-    """Programs of supervisord that run and do not listen, by name."""
-    listening = {each.service for each in survey.listeners}
+def _without_port(scan: HostScan) -> dict[str, SupervisedProgram]:
+    """Programs of supervisord that run without a port, by name."""
+    listening = {each.service for each in scan.listeners}
     return {
         each.name: each
-        for each in survey.supervised
+        for each in scan.supervised
         if each.state == "RUNNING" and each.name not in listening
     }
 
 
-def process_probes(survey: HostScan) -> Iterator[Probe]:
-    """What has no port: workers by their command line, what its supervisor cannot start, and what
-    the init system starts at boot and does not run."""
-    for name, each in _without_port(survey).items():
+def process_probes(scan: HostScan) -> Iterator[Probe]:
+    """Probes of services without a port: workers by their command line, programs that supervisord
+    cannot start, and servers that are enabled at boot and do not run."""
+    for name, each in _without_port(scan).items():
         if each.process is not None and each.process.command:
             pattern = quote(re.escape(each.process.command[:250]).replace("\\ ", " "))
             yield _process_probe(
                 name, f"pgrep -f -- ^{pattern} >/dev/null", f"{name} is not running", True
             )
-    for each in survey.supervised:
+    for each in scan.supervised:
         if each.state in ("FATAL", "BACKOFF"):
             test = f"supervisorctl status {quote(each.name)} | grep -qw RUNNING"
             words = f"{each.name} is not running: supervisord cannot start it"
             yield replace(
                 _process_probe(each.name, test, words, False), interval=60.0, timeout=10.0
             )
-    for server in survey.installed:
+    for server in scan.installed:
         if server.enabled:
             test = f"pgrep -x {quote(server.program)} >/dev/null"
             words = f"{server.name} is enabled at boot and is not running"
@@ -322,10 +322,10 @@ def _process_probe(name: str, test: str, words: str, runs: bool) -> Probe:
     )
 
 
-def _reason_of_listener(listener: Listener, survey: HostScan, settle: float) -> str:
-    """What may not be seen belongs to another user, and is meant to stay where its port is."""
+def _reason_of_listener(listener: Listener, scan: HostScan, settle: float) -> str:
+    """Why the service is meant to stay. A process that is not visible belongs to another user."""
     if listener.unit:
         return "a unit of the service manager"
     if listener.process is None:
         return "" if listener.port in EPHEMERAL_PORTS else "a process of another user"
-    return reason_to_stay(listener.process, listener.port, survey.pid_files, settle)
+    return reason_to_stay(listener.process, listener.port, scan.pid_files, settle)

@@ -1,8 +1,8 @@
-"""Looks at this very host without a shell: the same questions and the same words, far cheaper.
+"""Runs probes of this host without a shell, with the same results at far lower cost.
 
-A round in a shell starts several processes for each probe; on an idle host that is most of what a
-watch costs. Where the environment is this host, the kinds below are asked in the process itself.
-Everything else, and every other environment, goes through the shell.
+In a shell each probe starts several processes; on an idle host that is most of the cost of a watch.
+Where the environment is this host, the kinds below run in this process. All others, and other
+environments, use the shell.
 """
 
 import functools
@@ -34,18 +34,18 @@ TIMEOUT_EXIT_CODE = 124
 """The exit code of `timeout`."""
 CPU_SAMPLE_S = 0.3
 STUCK_RECHECK_S = 0.1
-"""Between two looks at whether an earlier one has come back."""
+"""Seconds between two checks whether an earlier run has ended."""
 MIN_FREE_KB = 1024
 MAX_PROCESSES_PERCENT = 80.0
 MOUNTED_STATE = "mounted"
 HOME_DISK_PROBE = "home-disk"
-"""The probe that every watch of this host has."""
+"""The name of the probe that every watch of this host has."""
 _NOT_IN_FSTAB = "and /etc/fstab does not ask for it"
 _PROC = Path("/proc")
 
 
 def can_run_natively(environment: Environment, probe: Probe, before: str | None) -> bool:
-    """Whether this probe needs no shell here. `before` is None for a look without a past."""
+    """Whether this probe needs no shell here. `before` is None for a single run."""
     if environment.name != LOCAL_ENVIRONMENT:
         return False
     if probe.kind == "log":
@@ -63,14 +63,14 @@ def can_run_natively(environment: Environment, probe: Probe, before: str | None)
 
 
 def listening_ports() -> frozenset[int]:
-    """TCP ports of this host that take connections now."""
+    """TCP ports of this host that accept connections now."""
     return frozenset(listening_sockets())
 
 
 def with_home_disk(probes: Sequence[Probe], home: Path) -> tuple[Probe, ...]:
-    """These, and a probe of the file system that holds our home unless a disk probe covers it.
+    """Add a probe for the file system of the home folder, unless a disk probe covers it.
 
-    A full home silences the journal, so it is an incident whatever the file of probes says.
+    On a full disk the journal cannot be written, so it is always an incident.
     """
     try:
         device, mount = _mount_of(home)
@@ -78,7 +78,7 @@ def with_home_disk(probes: Sequence[Probe], home: Path) -> tuple[Probe, ...]:
             each.kind == "disk" and _mount_of(Path(each.what or "/"))[0] == device
             for each in probes
         )
-    except OSError:  # a home that cannot be looked at is reported by the journal itself
+    except OSError:  # reported by the journal itself
         return tuple(probes)
     if covered or any(each.name == HOME_DISK_PROBE for each in probes):
         return tuple(probes)
@@ -86,7 +86,7 @@ def with_home_disk(probes: Sequence[Probe], home: Path) -> tuple[Probe, ...]:
 
 
 def _mount_of(path: Path) -> tuple[int, Path]:
-    """The device that a path is on, or its nearest parent that exists, and where it is mounted."""
+    """The device and the mount point of a path, or of its nearest existing parent."""
     at = Path(os.path.realpath(path))
     while not at.exists():
         at = at.parent
@@ -101,13 +101,13 @@ def _is_unit_cpu(probe: Probe) -> bool:
 
 
 class NativeProbes:
-    """Remembers which look has not come back: a mount that hangs must not collect threads."""
+    """Remembers probes that hang: a mount without an answer must not block more threads."""
 
     def __init__(self) -> None:
         self.stuck: set[str] = set()
 
     async def run(self, probe: Probe, before: str, seconds: float) -> NativeAnswer:
-        """Never raises; a look that takes longer than `seconds` has timed out."""
+        """Never raises; a probe that takes longer than `seconds` has timed out."""
         answer: NativeAnswer = (TIMEOUT_EXIT_CODE, "", None, "")
         with anyio.move_on_after(seconds):
             try:
@@ -128,13 +128,13 @@ class NativeProbes:
             await anyio.sleep(CPU_SAMPLE_S)
         while probe.name in self.stuck:  # noqa: ASYNC110 - a thread cannot set an event here
             await anyio.sleep(STUCK_RECHECK_S)
-        look = functools.partial(_BLOCKING_PROBES[probe.kind], probe, before)
+        run = functools.partial(_BLOCKING_PROBES[probe.kind], probe, before)
         self.stuck.add(probe.name)
-        return await to_thread.run_sync(self._blocking, probe.name, look, abandon_on_cancel=True)
+        return await to_thread.run_sync(self._blocking, probe.name, run, abandon_on_cancel=True)
 
-    def _blocking(self, name: str, look: Callable[[], NativeAnswer]) -> NativeAnswer:
+    def _blocking(self, name: str, run: Callable[[], NativeAnswer]) -> NativeAnswer:
         try:
-            return look()
+            return run()
         finally:
             self.stuck.discard(name)
 
@@ -190,7 +190,7 @@ def _probe_disk(probe: Probe, before: str) -> NativeAnswer:
     try:
         found = os.statvfs(path)
     except OSError as error:
-        return 1, f"{path} cannot be looked at: {error_text(error)}", None, ""
+        return 1, f"{path} cannot be read: {error_text(error)}", None, ""
     free_kb = found.f_bavail * found.f_frsize // 1024
     used = _percent(found.f_blocks - found.f_bfree, found.f_bavail)
     words = f"{used} percent of {path} are in use, {free_kb} kB are free"
@@ -206,7 +206,7 @@ def _probe_inodes(probe: Probe, before: str) -> NativeAnswer:
     try:
         found = os.statvfs(path)
     except OSError as error:
-        return 1, f"{path} cannot be looked at: {error_text(error)}", None, ""
+        return 1, f"{path} cannot be read: {error_text(error)}", None, ""
     used = _percent(found.f_files - found.f_ffree, found.f_ffree)
     words = f"{used} percent of the inodes of {path} are in use"
     return int(used >= _limit(probe)), words, float(used), MOUNTED_STATE if mounted else ""
@@ -238,7 +238,7 @@ def _probe_free_space(probe: Probe, before: str) -> NativeAnswer:
     try:
         found = os.statvfs(path)
     except OSError as error:
-        return UNKNOWN_EXIT_CODE, f"{path} cannot be looked at: {error_text(error)}", None, ""
+        return UNKNOWN_EXIT_CODE, f"{path} cannot be read: {error_text(error)}", None, ""
     free_kb = found.f_bavail * found.f_frsize // 1024
     return 0, f"{free_kb} kB of {path} are free", float(free_kb), ""
 
@@ -248,8 +248,8 @@ def _pids() -> list[str]:
 
 
 def _probe_processes(probe: Probe, before: str) -> NativeAnswer:
-    count, most = len(_pids()), int((_PROC / "sys/kernel/pid_max").read_text())
-    used = 100 * count / most
+    count, max_processes = len(_pids()), int((_PROC / "sys/kernel/pid_max").read_text())
+    used = 100 * count / max_processes
     words = f"{count} processes, {used:.1f} percent of what is possible"
     limit = MAX_PROCESSES_PERCENT if probe.limit is None else probe.limit
     return int(used >= limit), words, float(count), ""

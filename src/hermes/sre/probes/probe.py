@@ -1,4 +1,4 @@
-"""How finds are named, and what is noted on them about the moment they were found."""
+"""Defines probes: what is checked periodically, how often, and when it fails."""
 
 import hashlib
 import re
@@ -10,14 +10,14 @@ from hermes.core.messages import Value
 from hermes.skills.playbook.schema import PlaybookName, TimeoutSeconds
 
 STATE_LABEL = "now"
-"""The label that says how it was when it was found: `fine`, `failing`, or a disk `full`."""
+"""The label with the state at discovery: `fine`, `failing`, or `full` for a disk."""
 SUPPOSED_LABEL = "supposed"
-"""The label of what should be there by what a service once said of itself."""
+"""The label of a port that a service named in its log but that is not open."""
 
 PROVISIONAL_LABEL = "provisional"
-"""The label of what runs now and may end at any time: its end is no alert."""
+"""The label of a process that may end at any time: its end is no alert."""
 DISCOVERY_LABELS = (STATE_LABEL, SUPPOSED_LABEL, PROVISIONAL_LABEL)
-"""Labels about the moment of the survey, which say nothing about the probe."""
+"""Labels about the discovery; they are not part of the probe itself."""
 
 
 def state_label(fine: bool) -> dict[str, str]:
@@ -60,11 +60,11 @@ ProbeSeverity = Literal["", "P0", "P1", "P2", "P3"]
 ProbeText = Annotated[str, Meta(max_length=4000)]
 HOST_KINDS = ("cpu", "load", "memory", "disk", "inodes", "processes", "zombies")
 SUSTAINED_KINDS = ("cpu", "load", "memory", "processes", "zombies", "log", "config", "forecast")
-"""A second look at once would say nothing new: these are confirmed on their rhythm."""
+"""Kinds that are confirmed by the next scheduled run: an immediate retry is useless."""
 UNKNOWN_EXIT_CODE = 3
-"""The exit code of a look that could not be had."""
+"""The exit code of a probe that could not be run."""
 QUESTION_EXIT_CODE = 4
-"""The exit code of a look that found what a person may have done on purpose."""
+"""The exit code of a probe that found what may be intended."""
 DEFAULT_LIMITS = {
     "cpu": 95.0,
     "load": 4.0,
@@ -73,7 +73,7 @@ DEFAULT_LIMITS = {
     "inodes": 90.0,
     "zombies": 50.0,
 }
-"""Where bad begins for a probe of the host that names no limit, by kind; in what it measures."""
+"""The limits of host probes without a limit of their own, by kind."""
 
 
 class Probe(Value, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -82,25 +82,25 @@ class Probe(Value, kw_only=True, frozen=True, forbid_unknown_fields=True):
     what: ProbeText = ""
     """A path, `host:port`, a URL, a unit, a log; for `command` the shell text itself."""
     service: str = ""
-    """Whose trouble it is; empty for the whole host."""
+    """The service that it belongs to; empty for the whole host."""
     interval: TimeoutSeconds = 15.0
     timeout: TimeoutSeconds = 5.0
     fails: Annotated[int, Meta(ge=1, le=100)] = 2
-    """Bad looks in a row before an alert. A second look comes at once where that says something."""
+    """Failures in a row before an alert. A failed probe is repeated at once where useful."""
     limit: float | None = None
-    """Where bad begins: percent used, days left, seconds taken, lines a minute."""
+    """The limit: percent used, days left, seconds taken, lines a minute."""
     baseline: bool = False
-    """Whether a value far from what was usual is bad, once enough is known."""
+    """Whether a value far above the usual values is a failure, once enough are known."""
     status: Annotated[str, Meta(max_length=100)] = ""
-    """http: `200`, `2xx`, `<400` or several with commas. unit: `ended-well` for one that ends."""
+    """http: `200`, `2xx`, `<400`, or several with commas. unit: `ended-well` for a oneshot unit."""
     contains: Annotated[str, Meta(max_length=500)] = ""
-    """http: words of the body."""
+    """http: text that the body must contain."""
     pattern: Annotated[str, Meta(max_length=500)] = ""
-    """log: an extended regular expression of lines that count."""
+    """log: an extended regular expression for the lines that count."""
     severity: ProbeSeverity = ""
     """A hint for triage."""
     impact: Annotated[str, Meta(max_length=200)] = ""
-    """Who notices when it is bad."""
+    """Who is affected when it fails."""
     trigger: ProbeText = ""
-    """What may be set off again to tell a cure from relief. Takes the common road when it is."""
+    """A command that triggers the problem again, to verify a fix; the policy decides on it."""
     labels: dict[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a probe tells the world when it changes its mind, and how it stood when the watch ended."""
+"""Builds the alerts of probes, and reads those that still fire from the journal."""
 
 from datetime import UTC, datetime
 
@@ -6,8 +6,7 @@ from msgspec.structs import replace
 
 from hermes.core.events.incidents import AlertRaised
 from hermes.core.protocols import Environment, Journal
-from hermes.sre.incident import QUESTION_LABEL, WITHDRAWN_LABEL
-from hermes.sre.probes.admission import WATCH_RUN
+from hermes.sre.incident import QUESTION_LABEL, WATCH_RUN, WITHDRAWN_LABEL
 from hermes.sre.probes.probe import DISCOVERY_LABELS, Probe
 
 PROBE_SOURCE = "probe"
@@ -27,7 +26,7 @@ def probe_alert(
     since: datetime | None = None,
     question: str = "",
 ) -> AlertRaised:
-    """`question`: what people are asked, because it may be intended."""
+    """`question`: what people are asked, where it may be intended."""
     about = probe.service or environment.target
     title = f"{about}: {probe.name} is fine again" if resolved else f"{about}: {detail}"
     lines = [detail, f"asked by the probe {probe.name} ({probe.kind} {probe.what})".strip()]
@@ -48,7 +47,7 @@ def probe_alert(
 
 
 def withdrawn_alert(earlier: AlertRaised) -> AlertRaised:
-    """Its probe is not asked any more, which says nothing about how it is."""
+    """Ends the alert of a removed probe; the state of the service is not known."""
     return replace(
         earlier,
         at=datetime.now(UTC),
@@ -66,7 +65,7 @@ def _labels(probe: Probe, environment: Environment) -> tuple[tuple[str, str], ..
 
 
 async def read_firing_alerts(journal: Journal) -> dict[str, AlertRaised]:
-    """The alerts of probes that were raised and not taken back, by fingerprint."""
+    """The alerts of probes that were raised and not resolved, by fingerprint."""
     found: dict[str, AlertRaised] = {}
     async for recorded in journal.read(kinds=("alert.raised",)):
         event = recorded.event

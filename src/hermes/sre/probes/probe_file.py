@@ -1,4 +1,4 @@
-"""`probes.yaml` into checked probes; every mistake with its line, not only the first."""
+"""Reads and writes `probes.yaml`; every problem is reported with its line."""
 
 import hashlib
 import json
@@ -31,13 +31,13 @@ def load_probes(path: Path) -> tuple[Probe, ...] | None:
 
 
 def parse_probes(text: str, file: str = "probes.yaml") -> tuple[Probe, ...]:
-    """Raises `SettingsError` that names every mistake with its line."""
+    """Raises `SettingsError` with all problems and their lines."""
     if len(text) > MAX_FILE_CHARS:
         raise SettingsError(f"{file}:1: it is larger than {MAX_FILE_CHARS >> 10} KiB")
     try:
         document = LineNumberedYaml(text)
-    except YamlFileError as mistake:
-        raise SettingsError(f"{file}:{mistake.line}: {mistake}") from mistake
+    except YamlFileError as problem:
+        raise SettingsError(f"{file}:{problem.line}: {problem}") from problem
     probes: list[Probe] = []
     found = [f"{file}:{line}: {cause}" for line, cause in _find_problems(document, probes)]
     if found:
@@ -76,8 +76,8 @@ def _parse_probe(
     try:
         probe = document.convert(item, Probe, "probes", number)
         shell_command_of(probe)
-    except YamlFileError as mistake:
-        yield mistake.line, str(mistake)
+    except YamlFileError as problem:
+        yield problem.line, str(problem)
         return
     except SettingsError as error:
         yield document.line_of("probes", number, "what"), str(error)
@@ -89,14 +89,14 @@ def _parse_probe(
 
 
 _FILE_HEADER = """\
-# What `hermes watch` asks this host, and how often. Edit it as you like: `hermes watch --discover
-# --write` asks before it replaces what you wrote, and `--merge` adds new finds at the end.
+# What `hermes watch` checks on this host, and how often. You may edit it: `hermes watch --discover
+# --write` asks before it replaces an edited file, and `--merge` adds new probes at the end.
 #
-#   interval  seconds between two looks (15)      timeout  seconds for one look (5)
-#   fails     bad looks in a row before an alert (2)
-#   limit     where bad begins: percent used, days left, seconds taken, lines a minute
-#   baseline  true: also bad when far above what was usual, once enough is known
-#   severity, impact   hints for triage          trigger  what may be set off again to verify
+#   interval  seconds between two runs (15)       timeout  seconds for one run (5)
+#   fails     failures in a row before an alert (2)
+#   limit     percent used, days left, seconds taken, lines a minute
+#   baseline  true: also fails far above the usual values, once enough are known
+#   severity, impact   hints for triage          trigger  a command that verifies a fix
 #
 # Kinds: cpu load memory disk inodes processes zombies · port http tls certificate unit cron ·
 # log answers · postgres mysql redis sqlite · config forecast · command (a shell text that only
@@ -106,27 +106,26 @@ _CHECKSUM_PREFIX = "# as found: "
 _SECTION_COMMENTS = {
     "cpu": "The host",
     "disk": "Space",
-    "unit": "What is supervised",
-    "port": "What listens",
+    "unit": "Units",
+    "port": "Ports",
     "http": "Web pages; `status` is what counts as fine",
-    "answers": "What services note about the requests of their users: nobody is asked",
+    "answers": "Answers to the requests of users, by the logs of the services",
     "certificate": "Certificates; `limit` is days",
     "config": "Configurations: would the next start fail?",
-    "cron": "Jobs: their program is there, and their log tells of no trouble",
+    "cron": "Jobs: their program exists, and their log has no errors",
     "log": "Logs: lines a minute that match `pattern`, against what is usual",
     "postgres": "Databases and caches",
 }
 
 
 def render_probe_file(found: DiscoveryResult) -> str:
-    """The whole file."""
     notes = "".join(f"# note: {_single_line(note)}\n" for note in found.notes)
     body = f"{_FILE_HEADER}{notes}\nprobes:\n{_render_probes(found.probes)}"
     return f"{_CHECKSUM_PREFIX}{_checksum(body)}\n{body}"
 
 
 def is_unedited(text: str) -> bool:
-    """Whether nobody has touched it since it was written."""
+    """Whether the file is as Hermes wrote it."""
     first, _, body = text.partition("\n")
     return first == f"{_CHECKSUM_PREFIX}{_checksum(body)}"
 
@@ -134,7 +133,7 @@ def is_unedited(text: str) -> bool:
 def merge_probes(
     text: str, found: DiscoveryResult, *, live: bool, file: str = "probes.yaml"
 ) -> str:
-    """The file with what is new at its end: as comments, or `live`. Raises `SettingsError`."""
+    """Append new probes: as comments, or active if `live`. Raises `SettingsError`."""
     known = {probe.name for probe in parse_probes(text, file)}
     known |= set(re.findall(r"^\s*#\s*- name: (\S+)", text, re.MULTILINE))
     new = [probe for probe in found.probes if probe.name not in known]
@@ -158,11 +157,11 @@ def merge_probes(
 
 
 def _render_probes(probes: Sequence[Probe]) -> str:
-    parts, told = [], set[str]()
+    parts, used = [], set[str]()
     for probe in probes:
         about = _SECTION_COMMENTS.get(probe.kind, "")
-        if about and about not in told:
-            told.add(about)
+        if about and about not in used:
+            used.add(about)
             parts.append(f"\n  # {about}\n")
         parts.append(_render_probe(probe))
     return "".join(parts)

@@ -1,4 +1,4 @@
-"""Which probes there are now: those found here, and those of services that should be here."""
+"""Builds the list of probes: those discovered, and those of expected services."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -25,13 +25,13 @@ from hermes.sre.settings import ProbeSettings
 RemovalKind = Literal["removed", "disabled"]
 _REMOVALS_TIMEOUT_S = 10.0
 CHANGE_CHECK_INTERVAL_S = 15.0
-"""Seconds between two cheap looks at whether a survey is due."""
+"""Seconds between two checks whether a discovery is due."""
 MIN_DISCOVERY_GAP_S = 60.0
-"""Seconds at least between two surveys because of ports that were opened or closed."""
+"""The minimum seconds between two discoveries because of opened or closed ports."""
 
 
 class ServiceQuestion(Value, kw_only=True, frozen=True):
-    """Something that only a person knows: neither fine nor an incident."""
+    """A question that only a person can answer: neither fine nor an incident."""
 
     service: str
     text: str
@@ -40,7 +40,7 @@ class ServiceQuestion(Value, kw_only=True, frozen=True):
 class ProbeList(Value, kw_only=True, frozen=True):
     probes: tuple[Probe, ...] = ()
     missing: dict[str, str] = {}
-    """Expected services that do not run, with the reason why they are expected."""
+    """Expected services that do not run, with why they are expected."""
     questions: tuple[ServiceQuestion, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -54,8 +54,8 @@ async def build_probe_list(
     http_timeout_s: float = 1.0,
     now: datetime | None = None,
 ) -> ProbeList:
-    """One survey; what it found is remembered in `store`. `declared`: a file
-    says what is asked, and only that; what runs without a probe is a question then.
+    """Discover services and remember them in `store`. `declared`: the probes of a file, which are
+    used instead; a service without a probe is then a question.
 
     Raises `EnvironmentFailed`.
     """
@@ -64,10 +64,10 @@ async def build_probe_list(
     )
     at = now or datetime.now(UTC)
 
-    def seen(before: ServiceInventory) -> ServiceInventory:
+    def update(before: ServiceInventory) -> ServiceInventory:
         return inventory.update_inventory(before, found.services, found.probes, at, settings.settle)
 
-    known = store.change(seen)
+    known = store.change(update)
     current = _without_provisional(found.probes, known)
     if declared is not None:
         questions = (
@@ -77,22 +77,22 @@ async def build_probe_list(
         return ProbeList(probes=tuple(declared), questions=questions, notes=found.notes)
     running = {each.name for each in found.services}
     missing = [each for each in known.expected if each.name not in running and each.probes]
-    fates = await _find_removals(environment, missing)
+    removals = await _find_removals(environment, missing)
     probes = (*current, *inventory.missing_probes(known, current))
-    kept = [each for each in probes if each.service not in {*fates, *known.dismissed}]
+    kept = [each for each in probes if each.service not in {*removals, *known.dismissed}]
     return ProbeList(
         probes=(
             *kept,
             *(
-                _question_probe(each, fates[each.name])
-                for each in _removed_services(missing, fates)
+                _question_probe(each, removals[each.name])
+                for each in _removed_services(missing, removals)
             ),
         ),
-        missing={each.name: _expected_text(each) for each in missing if each.name not in fates},
+        missing={each.name: _expected_text(each) for each in missing if each.name not in removals},
         questions=(
             *(
-                _removal_question(each, fates[each.name])
-                for each in _removed_services(missing, fates)
+                _removal_question(each, removals[each.name])
+                for each in _removed_services(missing, removals)
             ),
             *_never_seen_questions(known, found),
         ),
@@ -101,7 +101,7 @@ async def build_probe_list(
 
 
 def _without_provisional(probes: Sequence[Probe], known: ServiceInventory) -> tuple[Probe, ...]:
-    """Without the mark on those that are expected by now, although their process is young."""
+    """Remove the label from probes of services that are expected by now."""
     expected = {each.name for each in known.expected}
     return tuple(
         replace(each, labels={k: v for k, v in each.labels.items() if k != PROVISIONAL_LABEL})
@@ -112,44 +112,50 @@ def _without_provisional(probes: Sequence[Probe], known: ServiceInventory) -> tu
 
 
 class PeriodicDiscovery:
-    """Surveys again when services may have come or gone, and hands the new roster on."""
+    """Repeats the discovery when services may have changed, and passes the new list on."""
 
     def __init__(
         self,
         environment: Environment,
         store: InventoryStore,
         settings: ProbeSettings,
-        adopt: Callable[[ProbeList], Awaitable[None]],
+        on_probe_list: Callable[[ProbeList], Awaitable[None]],
         *,
-        look_s: float = CHANGE_CHECK_INTERVAL_S,
-        gap_s: float = MIN_DISCOVERY_GAP_S,
+        check_interval_s: float = CHANGE_CHECK_INTERVAL_S,
+        min_gap_s: float = MIN_DISCOVERY_GAP_S,
     ) -> None:
         self._environment, self._store, self._settings = environment, store, settings
-        self._on_probe_list, self._check_interval_s, self._min_gap_s = adopt, look_s, gap_s
+        self._on_probe_list, self._check_interval_s, self._min_gap_s = (
+            on_probe_list,
+            check_interval_s,
+            min_gap_s,
+        )
         self._provisional = True
-        """Until a survey says otherwise something may have to settle."""
+        """Whether a service may still be provisional."""
 
     async def run(self) -> None:
-        """Until cancelled. An environment that fails is asked again later."""
+        """Run until cancelled. After an `EnvironmentFailed` the discovery is repeated later."""
         surveyed = anyio.current_time()
         ports, known = self._ports(), self._expected_names()
         while True:
             await anyio.sleep(self._check_interval_s)
-            gone_by = anyio.current_time() - surveyed
+            elapsed = anyio.current_time() - surveyed
             forgotten = self._expected_names() != known
-            opened = self._ports() != ports and gone_by >= self._min_gap_s
-            settled = self._provisional and gone_by >= self._settings.settle
-            if not (forgotten or opened or settled or gone_by >= self._settings.survey):
+            opened = self._ports() != ports and elapsed >= self._min_gap_s
+            settled = self._provisional and elapsed >= self._settings.settle
+            if not (forgotten or opened or settled or elapsed >= self._settings.survey):
                 continue
             surveyed, ports = anyio.current_time(), self._ports()
             with suppress(EnvironmentFailed):
-                roster = await build_probe_list(self._environment, self._store, self._settings)
-                self._provisional = any(PROVISIONAL_LABEL in each.labels for each in roster.probes)
-                await self._on_probe_list(roster)
+                probe_list = await build_probe_list(self._environment, self._store, self._settings)
+                self._provisional = any(
+                    PROVISIONAL_LABEL in each.labels for each in probe_list.probes
+                )
+                await self._on_probe_list(probe_list)
             known = self._expected_names()
 
     def _ports(self) -> frozenset[int]:
-        """Ports that the kernel hands out to anyone come and go too often to mean something."""
+        """Without ephemeral ports, which change too often."""
         if self._environment.name != LOCAL_ENVIRONMENT:
             return frozenset()
         return listening_ports() - frozenset(EPHEMERAL_PORTS)
@@ -159,9 +165,9 @@ class PeriodicDiscovery:
 
 
 def _removed_services(
-    missing: Sequence[KnownService], fates: dict[str, RemovalKind]
+    missing: Sequence[KnownService], removals: dict[str, RemovalKind]
 ) -> list[KnownService]:
-    return [each for each in missing if each.name in fates]
+    return [each for each in missing if each.name in removals]
 
 
 def _expected_text(service: KnownService) -> str:
@@ -171,7 +177,7 @@ def _expected_text(service: KnownService) -> str:
 async def _find_removals(
     environment: Environment, missing: Sequence[KnownService]
 ) -> dict[str, RemovalKind]:
-    """Which of them a person took away: the program is gone, or the unit is not enabled."""
+    """Services that were removed: their program is gone, or their unit is disabled."""
     lines = []
     for number, each in enumerate(missing):
         if each.executable:
@@ -186,19 +192,19 @@ async def _find_removals(
         return {}
     script = "(\n" + "\n".join(lines) + "\n) 2>/dev/null\ntrue"
     result = await environment.run(script, timeout=_REMOVALS_TIMEOUT_S, cwd="/")
-    fates: dict[str, RemovalKind] = {}
+    removals: dict[str, RemovalKind] = {}
     for line in result.output.splitlines():
-        at, _, fate = line.partition(" ")
+        at, _, removal = line.partition(" ")
         if at.isdigit() and int(at) < len(missing):
             name = missing[int(at)].name
-            fates.setdefault(name, "removed" if fate == "removed" else "disabled")
-    return fates
+            removals.setdefault(name, "removed" if removal == "removed" else "disabled")
+    return removals
 
 
-def _removal_question(service: KnownService, fate: RemovalKind) -> ServiceQuestion:
+def _removal_question(service: KnownService, removal: RemovalKind) -> ServiceQuestion:
     what = (
         f"its program {service.executable} is not installed any more"
-        if fate == "removed"
+        if removal == "removed"
         else f"{service.unit} is disabled and not active"
     )
     text = (
@@ -208,13 +214,13 @@ def _removal_question(service: KnownService, fate: RemovalKind) -> ServiceQuesti
     return ServiceQuestion(service=service.name, text=text)
 
 
-def _question_probe(service: KnownService, fate: RemovalKind) -> Probe:
-    """Asked in place of the probes of the service, so that it is reported once, as a P3."""
-    if fate == "removed":
+def _question_probe(service: KnownService, removal: RemovalKind) -> Probe:
+    """Replaces the probes of the service, so that it is reported once, as a P3."""
+    if removal == "removed":
         test = f"[ -e {quote(service.executable)} ]"
     else:
         test = f"systemctl is-enabled -q {quote(service.unit)}"
-    text = _removal_question(service, fate).text
+    text = _removal_question(service, removal).text
     return mark_admitted(
         Probe(
             name=probe_name("question", service.name),
@@ -250,7 +256,7 @@ def _idle_question(name: str, how: str) -> ServiceQuestion:
 def _unprobed_questions(
     known: ServiceInventory, found: DiscoveryResult, declared: Sequence[Probe]
 ) -> list[ServiceQuestion]:
-    """Services that stay and that the file says nothing about."""
+    """Expected services without a probe in the file."""
     services = {probe.service for probe in declared}
     watched = {(probe.kind, probe.what) for probe in declared}
     questions = []

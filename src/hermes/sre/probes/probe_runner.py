@@ -1,4 +1,4 @@
-"""Many looks at once, each with a deadline of its own: in one shell, or, on this host, in none."""
+"""Runs many probes at once, each with its own timeout: natively on this host, else in one shell."""
 
 import re
 import secrets
@@ -22,15 +22,15 @@ _TIMEOUT_GRACE_S = 3.0
 _UNITS_TIMEOUT_S = 3.0
 _TIMEOUT_EXIT_CODES = (124, 137)
 _MAX_OUTPUT_CHARS = 800
-_NOT_ADMITTED = "it is not run: the policy has not yet said that it only reads"
+_NOT_ADMITTED = "it is not run: the policy has not admitted it as read-only"
 _LINE_SEPARATOR = "\x1f"
 _CONTROL_CHARACTERS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]"
 )
 
-# A subshell: nothing of it stays in the session that others share. Each answer is one write of
-# less than a pipe takes at once, so that those of many cannot mix; the mark is new for each round,
-# so that no log line can pass for an answer.
+# A subshell, so that nothing remains in the shared session. Each answer is one write of less than
+# the atomic size of a pipe, so that answers cannot mix; the mark is random, so that no log line can
+# look like an answer.
 _SCRIPT = r"""(
 p() {
   o=$(timeout -k 1 "$2" bash -c "$3" 2>&1 </dev/null); c=$?
@@ -45,7 +45,7 @@ wait
 
 
 class ProbeResult(Value, kw_only=True, frozen=True):
-    """What one look brought. `code` is None when nothing came back."""
+    """The result of one probe. `code` is None when there was no answer."""
 
     probe: str
     code: int | None
@@ -53,7 +53,7 @@ class ProbeResult(Value, kw_only=True, frozen=True):
     value: float | None = None
     keep: str = ""
     not_run_reason: str = ""
-    """Why it was not asked at all."""
+    """Why it was not run."""
 
     @property
     def timed_out(self) -> bool:
@@ -78,9 +78,9 @@ async def run_probes(
     native: NativeProbes | None = None,
     refused: list[KernelRefusal] | None = None,
 ) -> dict[str, ProbeResult]:
-    """All of them, by name. `before`: what each kept the last time. `native` asks what needs no
-    shell where the environment is this host; what it does not take goes through one shell for
-    each profile. What the kernel refused them is added to `refused`.
+    """The results by name. `before`: what each probe kept from its last run. `native` runs probes
+    that need no shell on this host; the others run in one shell for each profile. Accesses that the
+    kernel refused are added to `refused`.
 
     Raises `EnvironmentFailed`.
     """
@@ -90,14 +90,14 @@ async def run_probes(
         for each in probes
         if each.kind == "command" and not isinstance(each, AdmittedProbe)
     }
-    looks = native or NativeProbes()
+    native_probes = native or NativeProbes()
 
-    async def look(probe: Probe) -> None:
+    async def run_natively(probe: Probe) -> None:
         seconds = min(probe.timeout, max_timeout_s)
-        code, text, value, keep = await looks.run(probe, kept[probe.name] or "", seconds)
-        said = _CONTROL_CHARACTERS.sub(" ", text)[:_MAX_OUTPUT_CHARS]
+        code, text, value, keep = await native_probes.run(probe, kept[probe.name] or "", seconds)
+        text = _CONTROL_CHARACTERS.sub(" ", text)[:_MAX_OUTPUT_CHARS]
         found[probe.name] = ProbeResult(
-            probe=probe.name, code=code, text=said, value=value, keep=keep
+            probe=probe.name, code=code, text=text, value=value, keep=keep
         )
 
     here = [each for each in probes if can_run_natively(environment, each, kept[each.name])]
@@ -115,7 +115,7 @@ async def run_probes(
 
     async with anyio.create_task_group() as tasks:
         for each in here:
-            tasks.start_soon(look, each)
+            tasks.start_soon(run_natively, each)
         for profile, group in _by_profile(rest).items():
             tasks.start_soon(ask_group, profile, group)
     if failures:
@@ -141,7 +141,7 @@ async def _confined_environment(
     probes: Sequence[Probe],
     refused: list[KernelRefusal],
 ) -> AsyncIterator[Environment]:
-    """The environment, held to the profile."""
+    """The environment, confined by the profile."""
     if profile is None or not isinstance(environment, ConfinesCommands):
         yield environment
         return
@@ -157,7 +157,7 @@ async def _confined_environment(
 async def _run_unit_probes(
     environment: Environment, probes: Sequence[Probe]
 ) -> dict[str, ProbeResult]:
-    """Several units of this host are one question; a manager that hangs leaves them to the rest."""
+    """Query all units of this host at once; without an answer they are probed one by one."""
     units = [each for each in probes if each.kind == "unit"]
     if environment.name != LOCAL_ENVIRONMENT or len(units) < 2:
         return {}
@@ -181,20 +181,20 @@ async def _run_in_shell(
     concurrency: int,
 ) -> dict[str, ProbeResult]:
     mark = secrets.token_hex(8)
-    looks, longest = [], 0.0
+    commands, longest = [], 0.0
     for number, probe in enumerate(probes):
         seconds = min(probe.timeout, max_timeout_s)
         longest = max(longest, seconds)
-        looks.append(f"s {number} {seconds:g} {quote(shell_command_of(probe, kept[probe.name]))}")
+        commands.append(
+            f"s {number} {seconds:g} {quote(shell_command_of(probe, kept[probe.name]))}"
+        )
     script = _SCRIPT.replace("MARK", mark).replace("SEATS", str(concurrency))
-    script = script.replace("LONGEST", str(_MAX_OUTPUT_CHARS)).replace("LOOKS", "\n".join(looks))
+    script = script.replace("LONGEST", str(_MAX_OUTPUT_CHARS)).replace("LOOKS", "\n".join(commands))
     waves = 1 + len(probes) // concurrency
     result = await environment.run(script, timeout=longest * waves + _TIMEOUT_GRACE_S, cwd="/")
     found = dict(_parse_answers(result.output, mark, probes))
     if not found and len(probes) > 1:
-        raise EnvironmentFailed(
-            f"{environment.target} did not run a single look: {result.output[-200:]}"
-        )
+        raise EnvironmentFailed(f"{environment.target} ran no probe: {result.output[-200:]}")
     return {
         probe.name: found.get(probe.name, ProbeResult(probe=probe.name, code=None))
         for probe in probes
@@ -222,5 +222,5 @@ def _parse_result(name: str, code: int, text: str) -> ProbeResult:
             value = float(number[1])
             line = line.removeprefix("value=")
         words.append(_CONTROL_CHARACTERS.sub(" ", line).strip())
-    said = "; ".join(filter(None, words))
-    return ProbeResult(probe=name, code=code, text=said, value=value, keep=keep)
+    joined = "; ".join(filter(None, words))
+    return ProbeResult(probe=name, code=code, text=joined, value=value, keep=keep)

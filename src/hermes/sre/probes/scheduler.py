@@ -1,6 +1,6 @@
-"""The rhythm: every probe on its own beat, an alert exactly when something changes.
+"""Runs every probe at its interval, and publishes an alert when its state changes.
 
-A look leaves nothing in the journal, or it would drown in them; only a change of mind is told.
+Single results are not written to the journal; there would be too many.
 """
 
 import math
@@ -18,8 +18,7 @@ from hermes.core.errors import EnvironmentFailed, StoreError
 from hermes.core.events.incidents import AlertRaised
 from hermes.core.events.tools import ToolBlocked
 from hermes.core.protocols import Environment
-from hermes.sre.incident import QUESTION_LABEL
-from hermes.sre.probes.admission import WATCH_RUN
+from hermes.sre.incident import QUESTION_LABEL, WATCH_RUN
 from hermes.sre.probes.evaluation import (
     FORECAST_HORIZON_H,
     DiskSamples,
@@ -45,25 +44,25 @@ from hermes.sre.probes.probe_runner import KernelRefusal, ProbeResult, run_probe
 from hermes.sre.settings import ProbeSettings
 
 ENVIRONMENT_PROBE = Probe(name="place", kind="command", what="true", severity="P1")
-"""Not asked: it fails when the place takes no commands, and nobody can be asked."""
+"""Never run: it fails while the environment runs no commands."""
 _STANDBY_S = 1.0
 
 
 class _ScheduledProbe:
-    """One probe and how it stands."""
+    """One probe and its state."""
 
     def __init__(self, probe: Probe, start: float) -> None:
         self.probe = probe
         self.next = start
         self.retry_at = math.inf
-        """A second look before its time."""
+        """The time of a retry before the next scheduled run."""
         self.busy = False
         self.slow = False
         self.failures = 0
         self.since: datetime | None = None
         self.alerted = False
         self.question = ""
-        """What people are asked with the alert that stands."""
+        """The question of the alert that fires."""
         self.verdict: ProbeVerdict | None = None
 
     @property
@@ -73,13 +72,13 @@ class _ScheduledProbe:
     def begin(self, now: float) -> None:
         self.busy, self.retry_at = True, math.inf
         if self.next <= now:
-            # On the grid of its first look: what took long does not move what comes after.
+            # A multiple of the interval after the first run: a slow run does not shift later ones.
             missed = math.floor((now - self.next) / self.probe.interval)
             self.next += (missed + 1) * self.probe.interval
 
 
 class ProbeScheduler:
-    """`run` never ends by itself; `once` is one look at everything that tells nobody."""
+    """`run` never ends by itself; `run_once` runs all probes without publishing anything."""
 
     def __init__(
         self,
@@ -105,78 +104,80 @@ class ProbeScheduler:
         self._refused: set[KernelRefusal] = set()
         self.rounds = 0
         self.skipped = 0
-        """Looks that were due while the same probe was still being asked."""
-        self.untold = 0
-        """Alerts that the journal would not take; they are told with the next look."""
+        """Runs that were due while the same probe was still running."""
+        self.unpublished = 0
+        """Alerts that could not be written; they are published after the next run."""
 
     @property
     def verdicts(self) -> tuple[ProbeVerdict, ...]:
-        """The last word of each probe."""
-        return tuple(beat.verdict for beat in self._schedule if beat.verdict is not None)
+        """The last verdict of each probe."""
+        return tuple(
+            scheduled.verdict for scheduled in self._schedule if scheduled.verdict is not None
+        )
 
     @property
     def probes(self) -> tuple[Probe, ...]:
         return self._probes
 
     async def replace_probes(self, probes: Sequence[Probe]) -> None:
-        """Ask these from now on. An alert of a probe that is not among them is resolved."""
+        """Run these from now on. Alerts of removed probes are resolved."""
         self._probes = tuple(probes)
         if not self._schedule:
-            return  # it has not begun yet
-        before = {beat.probe.name: beat for beat in self._schedule}
+            return  # not started yet
+        before = {scheduled.probe.name: scheduled for scheduled in self._schedule}
         start = anyio.current_time()
         self._schedule = [
             before.pop(each.name) if each.name in before else _ScheduledProbe(each, start)
             for each in probes
         ]
-        for beat, probe in zip(self._schedule, probes, strict=True):
-            beat.probe = probe
+        for scheduled, probe in zip(self._schedule, probes, strict=True):
+            scheduled.probe = probe
         self._wake.set()
         gone = [
-            withdrawn_alert(probe_alert(beat.probe, self._environment, ""))
-            for beat in before.values()
-            if beat.alerted
+            withdrawn_alert(probe_alert(scheduled.probe, self._environment, ""))
+            for scheduled in before.values()
+            if scheduled.alerted
         ]
         if not gone:
             return
         try:
             await self._bus.publish(*gone)
-        except StoreError:  # the next watch finds them in the journal and resolves them
-            self.untold += len(gone)
+        except StoreError:  # the next watch resolves them
+            self.unpublished += len(gone)
 
     async def run_once(self) -> tuple[ProbeVerdict, ...]:
-        """Raises `EnvironmentFailed`. Nothing is remembered and nobody is told."""
-        past = load_history(self._home)
-        before = {name: each.keep for name, each in past.items()}
-        seats = self._settings.side_by_side
+        """Raises `EnvironmentFailed`. Nothing is stored or published."""
+        history = load_history(self._home)
+        before = {name: each.keep for name, each in history.items()}
+        concurrency = self._settings.side_by_side
         found = await run_probes(
-            self._environment, self._probes, before, concurrency=seats, native=self._native
+            self._environment, self._probes, before, concurrency=concurrency, native=self._native
         )
         return tuple(
-            self._judge(probe, found[probe.name], past.get(probe.name, ProbeHistory()))[0]
+            self._judge(probe, found[probe.name], history.get(probe.name, ProbeHistory()))[0]
             for probe in self._probes
         )
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Two watches of one home would tell everything twice: the second stands by."""
+        """Run while no other watch of this home does: two would publish everything twice."""
         while True:
-            with lock_watch(self._home) as mine:
-                if mine:
+            with lock_watch(self._home) as locked:
+                if locked:
                     await self._resume()
                     task_status.started()
                     await self._run_loop()
             await anyio.sleep(_STANDBY_S)
 
     async def _resume(self) -> None:
-        """Takes up where the last watch of this home ended."""
+        """Restore the state of the last watch of this home."""
         self._history = load_history(self._home)
         start = anyio.current_time()
         self._schedule = [_ScheduledProbe(probe, start) for probe in self._probes]
         raised = await read_firing_alerts(self._bus.journal)
-        for beat in (*self._schedule, self._environment_state):
-            if earlier := raised.pop(alert_fingerprint(beat.probe, self._environment), None):
-                beat.alerted, beat.since = True, earlier.since
-                beat.question = dict(earlier.labels).get(QUESTION_LABEL, "")
+        for scheduled in (*self._schedule, self._environment_state):
+            if earlier := raised.pop(alert_fingerprint(scheduled.probe, self._environment), None):
+                scheduled.alerted, scheduled.since = True, earlier.since
+                scheduled.question = dict(earlier.labels).get(QUESTION_LABEL, "")
         ours = alert_fingerprint(ENVIRONMENT_PROBE, self._environment)
         gone = [
             withdrawn_alert(each)
@@ -194,57 +195,59 @@ class ProbeScheduler:
                 if ready:
                     self.rounds += 1
                     group.start_soon(self._run_due, ready)
-                soonest = min((beat.due for beat in self._schedule), default=math.inf)
+                soonest = min((scheduled.due for scheduled in self._schedule), default=math.inf)
                 self._wake = anyio.Event()
                 with anyio.move_on_after(max(0.0, soonest - anyio.current_time())):
                     await self._wake.wait()
 
     def _due_probes(self, now: float) -> Iterator[_ScheduledProbe]:
-        for beat in self._schedule:
-            if beat.due > now:
+        for scheduled in self._schedule:
+            if scheduled.due > now:
                 continue
-            late = beat.busy
-            beat.begin(now)
+            late = scheduled.busy
+            scheduled.begin(now)
             if late:
                 self.skipped += 1
             else:
-                yield beat
+                yield scheduled
 
-    async def _run_due(self, beats: Sequence[_ScheduledProbe]) -> None:
+    async def _run_due(self, due: Sequence[_ScheduledProbe]) -> None:
         async with anyio.create_task_group() as group:
-            group.start_soon(self._run_together, [beat for beat in beats if not beat.slow])
-            for beat in beats:
-                if beat.slow:
-                    group.start_soon(self._run_alone, beat, 1)
+            group.start_soon(
+                self._run_together, [scheduled for scheduled in due if not scheduled.slow]
+            )
+            for scheduled in due:
+                if scheduled.slow:
+                    group.start_soon(self._run_alone, scheduled, 1)
         save_history(self._home, self._history)
 
-    async def _run_together(self, beats: Sequence[_ScheduledProbe]) -> None:
-        """Nobody waits long for anybody: who does not answer at once is asked again alone."""
-        readings = await self._run_probes(beats, self._settings.quick)
+    async def _run_together(self, due: Sequence[_ScheduledProbe]) -> None:
+        """Run with a short timeout; slower probes are run again alone."""
+        results = await self._run_probes(due, self._settings.quick)
         done = []
         async with anyio.create_task_group() as group:
-            for beat in beats if readings is not None else ():
-                reading = (readings or {})[beat.probe.name]
-                if reading.timed_out and beat.probe.timeout > self._settings.quick:
-                    beat.slow = True
-                    group.start_soon(self._run_alone, beat, 2)
+            for scheduled in due if results is not None else ():
+                result = (results or {})[scheduled.probe.name]
+                if result.timed_out and scheduled.probe.timeout > self._settings.quick:
+                    scheduled.slow = True
+                    group.start_soon(self._run_alone, scheduled, 2)
                 else:
-                    done.append((beat, reading, 1))
+                    done.append((scheduled, result, 1))
             await self._apply_results(done)
 
-    async def _run_alone(self, beat: _ScheduledProbe, looks: int) -> None:
+    async def _run_alone(self, scheduled: _ScheduledProbe, runs: int) -> None:
         async with self._alone:
             began = anyio.current_time()
-            readings = await self._run_probes([beat], math.inf)
-        beat.slow = anyio.current_time() - began > self._settings.quick / 2
-        if readings is not None:
-            await self._apply_results([(beat, readings[beat.probe.name], looks)])
+            results = await self._run_probes([scheduled], math.inf)
+        scheduled.slow = anyio.current_time() - began > self._settings.quick / 2
+        if results is not None:
+            await self._apply_results([(scheduled, results[scheduled.probe.name], runs)])
 
     async def _run_probes(
-        self, beats: Sequence[_ScheduledProbe], max_timeout_s: float
+        self, due: Sequence[_ScheduledProbe], max_timeout_s: float
     ) -> dict[str, ProbeResult] | None:
-        """None when the place failed: that says nothing about any probe."""
-        probes = [beat.probe for beat in beats]
+        """None when the environment failed, which says nothing about any probe."""
+        probes = [scheduled.probe for scheduled in due]
         before = {each.name: self._history.get(each.name, ProbeHistory()).keep for each in probes}
         refused: list[KernelRefusal] = []
         try:
@@ -258,31 +261,31 @@ class ProbeScheduler:
                 refused=refused,
             )
         except EnvironmentFailed as error:
-            for beat in beats:
-                beat.busy = False
-                beat.verdict = ProbeVerdict(
-                    probe=beat.probe.name, state="unknown", detail=str(error)
+            for scheduled in due:
+                scheduled.busy = False
+                scheduled.verdict = ProbeVerdict(
+                    probe=scheduled.probe.name, state="unknown", detail=str(error)
                 )
                 if not self._environment_state.failures:
-                    beat.retry_at = anyio.current_time() + self._settings.confirm
+                    scheduled.retry_at = anyio.current_time() + self._settings.confirm
             self._wake.set()
             bad = ProbeVerdict(
                 probe=ENVIRONMENT_PROBE.name,
                 state="failing",
-                detail=f"it takes no commands: {error}",
+                detail=f"it runs no commands: {error}",
             )
             await self._publish_changes([(self._environment_state, bad, 1)])
             return None
         if self._environment_state.failures or self._environment_state.alerted:
             fine = ProbeVerdict(
-                probe=ENVIRONMENT_PROBE.name, state="fine", detail="it takes commands again"
+                probe=ENVIRONMENT_PROBE.name, state="fine", detail="it runs commands again"
             )
             await self._publish_changes([(self._environment_state, fine, 1)])
         await self._record_refusals(refused)
         return found
 
     async def _record_refusals(self, refused: Sequence[KernelRefusal]) -> None:
-        """What the kernel refused a probe, once: it is asked again and again."""
+        """Record each access that the kernel refused once."""
         new = [each for each in refused if each not in self._refused]
         events = [
             ToolBlocked(
@@ -298,89 +301,91 @@ class ProbeScheduler:
         ]
         if not events:
             return
-        with suppress(StoreError):  # they are recorded with a later look
+        with suppress(StoreError):  # recorded after a later run
             await self._bus.publish(*events)
             self._refused |= set(new)
 
     async def _apply_results(
-        self, taken: Sequence[tuple[_ScheduledProbe, ProbeResult, int]]
+        self, results: Sequence[tuple[_ScheduledProbe, ProbeResult, int]]
     ) -> None:
         judged = []
-        for beat, reading, looks in taken:
-            past = self._history.get(beat.probe.name, ProbeHistory())
-            verdict, self._history[beat.probe.name] = self._judge(
-                beat.probe, reading, past, alerted=beat.alerted
+        for scheduled, result, runs in results:
+            history = self._history.get(scheduled.probe.name, ProbeHistory())
+            verdict, self._history[scheduled.probe.name] = self._judge(
+                scheduled.probe, result, history, alerted=scheduled.alerted
             )
-            beat.busy, beat.verdict = False, verdict
-            judged.append((beat, verdict, looks))
+            scheduled.busy, scheduled.verdict = False, verdict
+            judged.append((scheduled, verdict, runs))
         await self._publish_changes(judged)
 
     def _judge(
-        self, probe: Probe, reading: ProbeResult, past: ProbeHistory, *, alerted: bool = False
+        self, probe: Probe, result: ProbeResult, history: ProbeHistory, *, alerted: bool = False
     ) -> tuple[ProbeVerdict, ProbeHistory]:
-        """The verdict, and what is remembered after it."""
-        verdict = judge_probe(probe, reading, past.values, self._settings, alerted=alerted)
-        samples = past.samples
+        """The verdict, and the new history."""
+        verdict = judge_probe(probe, result, history.values, self._settings, alerted=alerted)
+        samples = history.samples
         if probe.kind == "forecast":
-            if reading.value is not None and verdict.state == "fine":
-                samples = add_sample(samples, time.time(), reading.value)
+            if result.value is not None and verdict.state == "fine":
+                samples = add_sample(samples, time.time(), result.value)
             return _forecast_verdict(probe, verdict, samples), ProbeHistory(samples=samples)
-        values = learn_value(past.values, verdict, probe)
-        return verdict, ProbeHistory(keep=reading.keep or past.keep, values=values)
+        values = learn_value(history.values, verdict, probe)
+        return verdict, ProbeHistory(keep=result.keep or history.keep, values=values)
 
     async def _publish_changes(
         self, judged: Sequence[tuple[_ScheduledProbe, ProbeVerdict, int]]
     ) -> None:
-        """One at a time: two rounds that end together must not both tell the same change."""
+        """Under a lock: two rounds that end together must not publish the same change."""
         async with self._publishing:
             changes = [
-                (beat, event)
-                for beat, verdict, looks in judged
-                if (event := self._alert_for(beat, verdict, looks))
+                (scheduled, event)
+                for scheduled, verdict, runs in judged
+                if (event := self._alert_for(scheduled, verdict, runs))
             ]
             if not changes:
                 return
             try:
                 await self._bus.publish(*(event for _, event in changes))
-            except StoreError:  # a full disk is what a watch is for: told with the next look
-                self.untold += len(changes)
+            except StoreError:  # the disk may be full: published after the next run
+                self.unpublished += len(changes)
                 return
-            for beat, event in changes:
-                beat.alerted = not event.resolved
-                beat.question = "" if event.resolved else dict(event.labels).get(QUESTION_LABEL, "")
+            for scheduled, event in changes:
+                scheduled.alerted = not event.resolved
+                scheduled.question = (
+                    "" if event.resolved else dict(event.labels).get(QUESTION_LABEL, "")
+                )
 
     def _alert_for(
-        self, beat: _ScheduledProbe, verdict: ProbeVerdict, looks: int
+        self, scheduled: _ScheduledProbe, verdict: ProbeVerdict, runs: int
     ) -> AlertRaised | None:
-        probe = beat.probe
-        dropped = beat is not self._environment_state and beat not in self._schedule
+        probe = scheduled.probe
+        dropped = scheduled is not self._environment_state and scheduled not in self._schedule
         if verdict.state == "unknown" or dropped:
             return None
         if verdict.state == "fine":
-            beat.failures, beat.since = 0, None
-            if not beat.alerted:
+            scheduled.failures, scheduled.since = 0, None
+            if not scheduled.alerted:
                 return None
             return probe_alert(probe, self._environment, verdict.detail, resolved=True)
-        beat.failures += looks
-        beat.since = beat.since or datetime.now(UTC)
-        if beat.alerted and beat.question and not verdict.question:
-            why = f"what was asked about is over; {verdict.detail}"
+        scheduled.failures += runs
+        scheduled.since = scheduled.since or datetime.now(UTC)
+        if scheduled.alerted and scheduled.question and not verdict.question:
+            why = f"the reason of the question has ended; {verdict.detail}"
             return probe_alert(probe, self._environment, why, resolved=True)
-        if beat.alerted or PROVISIONAL_LABEL in probe.labels:
+        if scheduled.alerted or PROVISIONAL_LABEL in probe.labels:
             return None
-        if beat.failures >= probe.fails:
+        if scheduled.failures >= probe.fails:
             detail, question = verdict.detail, verdict.question
             return probe_alert(
-                probe, self._environment, detail, since=beat.since, question=question
+                probe, self._environment, detail, since=scheduled.since, question=question
             )
-        if probe.kind not in SUSTAINED_KINDS and beat is not self._environment_state:
-            beat.retry_at = anyio.current_time() + self._settings.confirm
+        if probe.kind not in SUSTAINED_KINDS and scheduled is not self._environment_state:
+            scheduled.retry_at = anyio.current_time() + self._settings.confirm
             self._wake.set()
         return None
 
 
 def _forecast_verdict(probe: Probe, verdict: ProbeVerdict, samples: DiskSamples) -> ProbeVerdict:
-    """Bad when the space will be used up within the limit, in hours."""
+    """Failing when the disk will be full within the limit, in hours."""
     ahead = forecast_disk(samples)
     limit = FORECAST_HORIZON_H if probe.limit is None else probe.limit
     if verdict.state != "fine" or ahead is None or ahead.hours > limit:

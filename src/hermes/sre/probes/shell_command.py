@@ -1,4 +1,4 @@
-"""A probe as the shell text that asks it: the same in any place that has a shell."""
+"""Builds the shell command of a probe, for any environment with a shell."""
 
 from collections.abc import Callable
 
@@ -43,9 +43,9 @@ _KINDS_WITH_TARGET = (
 
 
 def shell_command_of(probe: Probe, before: str | None = None) -> str:
-    """`before` is what the look before this one kept; None for a look that stands by itself.
+    """`before`: what the last run kept; None for a single run.
 
-    Raises `SettingsError` for a probe that cannot be asked as it is written.
+    Raises `SettingsError` for an invalid probe.
     """
     if "\0" in probe.what or (probe.kind in _KINDS_WITH_TARGET and not probe.what.strip()):
         raise SettingsError(
@@ -56,7 +56,7 @@ def shell_command_of(probe: Probe, before: str | None = None) -> str:
     return _COMMAND_BY_KIND[probe.kind](probe, before)
 
 
-_TARGET_HELP: dict[ProbeKind, str] = dict.fromkeys(_COMMAND_BY_KIND, "what to look at") | {
+_TARGET_HELP: dict[ProbeKind, str] = dict.fromkeys(_COMMAND_BY_KIND, "what to check") | {
     "port": "8080 or host:port",
     "http": "a URL such as http://127.0.0.1:8080/health",
     "tls": "host:port, or host:port/name",

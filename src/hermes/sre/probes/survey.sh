@@ -1,6 +1,6 @@
-# Looks over a host once and changes nothing: what is supervised, what listens, what it keeps where.
-# Needs bash, coreutils and awk; what else is there makes it see more. Each line it prints is a word,
-# `=` and fields with tabs between them. PATIENCE is replaced by seconds for one web request.
+# Scans a host once and changes nothing: units, listeners, disks, logs, certificates and more.
+# Needs bash, coreutils and awk; with further programs it finds more. Each output line is a key,
+# `=`, and fields separated by tabs. PATIENCE is replaced by the seconds for one web request.
 (
 export LC_ALL=C
 T=$(printf '\t')

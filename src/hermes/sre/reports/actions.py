@@ -1,4 +1,4 @@
-"""What the records of one incident come to: what was done, refused, found, checked and paid."""
+"""Lists the actions of one incident from its records: executed, refused, and the model cost."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -25,17 +25,17 @@ from hermes.skills.playbook.commands import parse_terminal_result
 EventType = TypeVar("EventType", bound=BaseEvent)
 ActionEnding = Literal["ok", "failed", "cut off"]
 ANSWER_TOOLS = frozenset({"conclude", "finding", "done"})
-"""Tools with which an agent says something: no deeds."""
+"""Tools with which an agent reports its result: not actions."""
 
 
 class IncidentAction(Value, kw_only=True, frozen=True):
-    """One call that began, and what came of it."""
+    """One tool call that began, and its result."""
 
     call_id: str
     command: str
     at: datetime
     seq: int = 0
-    """Of its result: what evidence points at. 0 when none was ever written."""
+    """The number of the event with its result; 0 without a result."""
     ending: ActionEnding = "cut off"
     output: str = ""
     detail: str = ""
@@ -44,14 +44,14 @@ class IncidentAction(Value, kw_only=True, frozen=True):
     attempt: int = 0
     changed: bool = False
     is_undo: bool = False
-    """It took something back."""
+    """It undid a change."""
 
 
 class RefusedAction(Value, kw_only=True, frozen=True):
     command: str
     why: str
     waiting: str = ""
-    """The id of the question, where a person may still answer."""
+    """The id of the approval request, while a person may still answer."""
 
 
 class ModelCost(Value, kw_only=True, frozen=True):
@@ -65,18 +65,18 @@ def events_of_type(records: Sequence[JournalRecord], kind: type[EventType]) -> l
 
 
 def list_actions(records: Sequence[JournalRecord]) -> list[IncidentAction]:
-    """Calls that began, in the order in which they were asked for."""
+    """Calls that began, in the order of their requests."""
     asked = {event.call.id: event for event in events_of_type(records, ToolRequested)}
     started = {event.call_id for event in events_of_type(records, ToolStarted)}
     finished = {
         each.event.result.call_id: each for each in records if isinstance(each.event, ToolFinished)
     }
     changes = _changes_by_call(records)
-    back = {
+    undo_calls = {
         event.call_id for event in events_of_type(records, PlaybookStepped) if event.phase == "undo"
     }
     return [
-        _build_action(request, finished.get(call), changes.get(call), way_back=call in back)
+        _build_action(request, finished.get(call), changes.get(call), is_undo=call in undo_calls)
         for call, request in asked.items()
         if call in started and request.call.name not in ANSWER_TOOLS
     ]
@@ -87,11 +87,11 @@ def _build_action(
     end: JournalRecord | None,
     change: tuple[str, str, int] | None,
     *,
-    way_back: bool,
+    is_undo: bool,
 ) -> IncidentAction:
     command = requested_command(request)
     undo, by, attempt = change or ("", "", 0)
-    deed = IncidentAction(
+    action = IncidentAction(
         call_id=request.call.id,
         command=command,
         at=request.at,
@@ -99,16 +99,16 @@ def _build_action(
         by=by,
         attempt=attempt,
         changed=change is not None,
-        is_undo=way_back,
+        is_undo=is_undo,
     )
     if end is None or not isinstance(end.event, ToolFinished):
-        return deed
+        return action
     result = parse_terminal_result(end.event.result, command, end.event.seconds)
     well = result.status == "ok" and result.code == 0
     late = "ran out of time" if result.timed_out else ""
     failed = late or (f"exit code {result.code}" if result.code is not None else "failed")
     return replace(
-        deed,
+        action,
         seq=end.seq,
         ending="ok" if well else "failed",
         output=result.output,
@@ -117,7 +117,7 @@ def _build_action(
 
 
 def _changes_by_call(records: Sequence[JournalRecord]) -> dict[str, tuple[str, str, int]]:
-    """By call: the way back, who did it, in which attempt."""
+    """By call: the undo command, who did it, in which attempt."""
     found: dict[str, tuple[str, str, int]] = {}
     for each in records:
         match each.event:
@@ -132,15 +132,15 @@ def _changes_by_call(records: Sequence[JournalRecord]) -> dict[str, tuple[str, s
 
 
 def requested_command(request: ToolRequested) -> str:
-    given = request.call.arguments
-    command = given.get("command") or request.command
+    arguments = request.call.arguments
+    command = arguments.get("command") or request.command
     if isinstance(command, str) and command:
         return command
-    return " ".join([request.call.name, *(str(value) for value in given.values())])
+    return " ".join([request.call.name, *(str(value) for value in arguments.values())])
 
 
 def list_refused_actions(records: Sequence[JournalRecord]) -> list[RefusedAction]:
-    """What a rule or a person said no to, and what still waits for somebody."""
+    """Actions that a rule or a person refused, and those that wait for approval."""
     shown = {
         event.call.id: requested_command(event) for event in events_of_type(records, ToolRequested)
     }

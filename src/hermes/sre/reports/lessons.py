@@ -1,4 +1,4 @@
-"""What would keep it from coming back, read from what happened; no model is asked."""
+"""Derives prevention hints and notes for later incidents from the events of one."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from hermes.sre.reports.statements import QUIET_OUTCOMES, cause_status, outcome_
 from hermes.sre.reports.times import IncidentRecurrence, format_duration, incident_times, ordinal
 
 SLOW_DETECTION_S = 300.0
-"""Seconds to notice something, beyond which a probe is missing."""
+"""Seconds to detect a problem, beyond which a probe is missing."""
 MAX_HINTS = 6
 _PREVENTION_HINTS: tuple[tuple[str, str], ...] = (
     (r"no space|disk|inode|/dev/shm|\bfull\b",
@@ -53,20 +53,22 @@ _PREVENTION_SECTION = re.compile(
     r"^#{1,4}[^\n]*(?:prevention|follow.up|lessons)[^\n]*\n(.+?)(?=^#{1,4}\s|\Z)",
     re.MULTILINE | re.DOTALL | re.IGNORECASE,
 )
+MAX_NOTES = 6
+MAX_LINE_CHARS = 160
 
 
 def prevention_hints(
-    incident: Incident, again: IncidentRecurrence, refused: Sequence[RefusedAction]
+    incident: Incident, recurrence: IncidentRecurrence, refused: Sequence[RefusedAction]
 ) -> list[str]:
-    """Sentences of our own; nothing in them comes from outside."""
-    found = [*_course_hints(incident, again, refused), *_mechanism_hints(incident)]
+    """Fixed sentences without any untrusted text."""
+    found = [*_course_hints(incident, recurrence, refused), *_mechanism_hints(incident)]
     if not found:
         found = ["Nothing in the journal points at a particular prevention."]
     return list(dict.fromkeys(found))[:MAX_HINTS]
 
 
 def model_prevention_text(records: Sequence[JournalRecord]) -> str:
-    """What a model wrote about it, where one did; the section marks it as such."""
+    """The prevention section of a report that a model wrote; empty without one."""
     for event in reversed(events_of_type(records, ReportWritten)):
         if (
             not event.path
@@ -78,7 +80,7 @@ def model_prevention_text(records: Sequence[JournalRecord]) -> str:
 
 
 def _mechanism_hints(incident: Incident) -> list[str]:
-    """From a cause that was found: the words of an alert are symptoms."""
+    """Hints for a cause that was found; the text of an alert only describes symptoms."""
     diagnosis = incident.diagnosis
     if incident.status == "recovered" or (diagnosis and diagnosis.verdict in QUIET_OUTCOMES):
         return []
@@ -89,14 +91,14 @@ def _mechanism_hints(incident: Incident) -> list[str]:
 
 
 def _course_hints(
-    incident: Incident, again: IncidentRecurrence, refused: Sequence[RefusedAction]
+    incident: Incident, recurrence: IncidentRecurrence, refused: Sequence[RefusedAction]
 ) -> list[str]:
     found = []
     diagnosis, times = incident.diagnosis, incident_times(incident)
-    if again.times > 1:
+    if recurrence.times > 1:
         found.append(
-            f"It is the {ordinal(again.times)} time in {again.days} days: look for a cause that "
-            "the work on the earlier ones did not remove."
+            f"It is the {ordinal(recurrence.times)} time in {recurrence.days} days: look for a "
+            "cause that the work on the earlier ones did not remove."
         )
     if diagnosis is not None and diagnosis.verdict == "no-incident":
         found.append("Correct the check that raised the alert: no fault was found.")
@@ -113,27 +115,23 @@ def _course_hints(
     return found
 
 
-MAX_NOTES = 6
-MAX_LINE_CHARS = 160
-
-
 def incident_notes(
     records: Sequence[JournalRecord], *, earlier: Sequence[IncidentOpened] = ()
 ) -> tuple[str, ...]:
-    """Topology, causes that were proved, what helped and what did not, how often it came back."""
-    whole = gather_report_data(records, earlier=earlier)
+    """Proved causes, what helped and what did not, related alerts, and recurrences."""
+    data = gather_report_data(records, earlier=earlier)
     found = [
-        *_cause_notes(whole),
-        *_fix_notes(whole),
-        *_joined_alert_notes(whole),
-        *_recurrence_notes(whole),
+        *_cause_notes(data),
+        *_fix_notes(data),
+        *_joined_alert_notes(data),
+        *_recurrence_notes(data),
     ]
     return tuple(dict.fromkeys(found))[:MAX_NOTES]
 
 
-def _cause_notes(whole: ReportData) -> list[str]:
-    """Only a cause that was found: any other diagnosis is a guess."""
-    incident = whole.incident
+def _cause_notes(data: ReportData) -> list[str]:
+    """Only for a cause that was found."""
+    incident = data.incident
     diagnosis, name = incident.diagnosis, incident.details.incident
     if diagnosis is None or not diagnosis.component or cause_status(incident) != "found":
         return []
@@ -149,10 +147,12 @@ def _cause_notes(whole: ReportData) -> list[str]:
     return []
 
 
-def _fix_notes(whole: ReportData) -> list[str]:
-    incident, name = whole.incident, whole.incident.details.incident
+def _fix_notes(data: ReportData) -> list[str]:
+    incident, name = data.incident, data.incident.details.incident
     standing = {c.call_id for c in incident.changes if not c.undone}
-    kept = [deed for deed in whole.changes if deed.call_id in standing and deed.ending == "ok"]
+    kept = [
+        action for action in data.changes if action.call_id in standing and action.ending == "ok"
+    ]
     back = [c for c in incident.changes if c.undone == "yes"]
     lines = []
     if outcome_text(incident) == "resolved" and kept:
@@ -163,22 +163,22 @@ def _fix_notes(whole: ReportData) -> list[str]:
     return lines
 
 
-def _joined_alert_notes(whole: ReportData) -> list[str]:
-    """Alerts that came as one trouble: what breaks, breaks together."""
-    case = whole.incident.details
-    titles = [t for event in events_of_type(whole.records, AlertsJoined) for t in event.titles]
-    others = [one_line(title, 60) for title in dict.fromkeys(titles) if title != case.title]
+def _joined_alert_notes(data: ReportData) -> list[str]:
+    """Alerts that belonged to the same incident."""
+    details = data.incident.details
+    titles = [t for event in events_of_type(data.records, AlertsJoined) for t in event.titles]
+    others = [one_line(title, 60) for title in dict.fromkeys(titles) if title != details.title]
     if not others:
         return []
     listed = ", ".join(others[:3])
-    return [f"Alerts that came together with {one_line(case.title, 60)!r}: {listed}"]
+    return [f"Alerts that came together with {one_line(details.title, 60)!r}: {listed}"]
 
 
-def _recurrence_notes(whole: ReportData) -> list[str]:
-    times = whole.recurrence.times
+def _recurrence_notes(data: ReportData) -> list[str]:
+    times = data.recurrence.times
     if times < 2:
         return []
-    repair = whole.times.repair
+    repair = data.times.repair
     took = f" (time to repair: {format_duration(repair)})" if repair is not None else ""
-    title = one_line(whole.incident.details.title, 80)
-    return [f"{title!r} came the {ordinal(times)} time in {whole.recurrence.days} days{took}"]
+    title = one_line(data.incident.details.title, 80)
+    return [f"{title!r} came the {ordinal(times)} time in {data.recurrence.days} days{took}"]

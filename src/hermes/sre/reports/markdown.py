@@ -1,7 +1,7 @@
-"""Words that others wrote, put into Markdown so that they stay words.
+"""Escapes untrusted text for Markdown.
 
-An alert, a log line or a command must not be able to make a heading, a link, a line of its own or
-an outcome: it is escaped on one line, or shown as code.
+An alert, a log line or a command must not create a heading, a link, a line of its own or an
+outcome: it is escaped on one line, or shown as code.
 """
 
 import re
@@ -9,7 +9,7 @@ import unicodedata
 
 MAX_TITLE_CHARS = 200
 _READ_FACTOR = 8
-"""Times the length wanted: so much of a text is looked at, the rest may be megabytes."""
+"""Only this many times the wanted length of a text is read: it may have megabytes."""
 _ESCAPE_SEQUENCES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\|$)"
 )
@@ -21,13 +21,13 @@ _WORD = re.compile(r"[a-z0-9]+")
 
 
 def one_line(text: str, max_chars: int = MAX_TITLE_CHARS) -> str:
-    """Without anything that steers a terminal or hides, cut where it gets too long."""
+    """One truncated line without control sequences and invisible characters."""
     line = " ".join(visible_text(text[: _READ_FACTOR * max_chars]).split())
     return line if len(line) <= max_chars else line[: max_chars - 1] + "…"
 
 
 def visible_text(text: str) -> str:
-    """Newlines and tabs stay."""
+    """Remove control sequences and invisible characters, but not newlines and tabs."""
     if text.isprintable():
         return text
     return "".join(
@@ -38,37 +38,37 @@ def visible_text(text: str) -> str:
 
 
 def escape_text(text: str, limit: int = MAX_TITLE_CHARS) -> str:
-    """As prose: read as it was written, whatever it was meant to do."""
+    """One line of escaped text."""
     return _MARKDOWN_CHARACTERS.sub(r"\\\1", one_line(text, limit).replace("&", "&amp;"))
 
 
 def without_clock_times(text: str) -> str:
-    """For the timeline, in which a time of day means one thing: when something happened."""
+    """For the timeline, where only the time of an entry may look like a time of day."""
     return _BETWEEN_DIGITS.sub("\N{RATIO}", text)
 
 
 def inline_code(text: str, limit: int = 160) -> str:
-    """On one line, in backticks of which it has none as long."""
+    """One line as code, in enough backticks."""
     line = one_line(text, limit)
     return _in_backticks(line) if line else "(nothing)"
 
 
 def command_block(text: str, *, max_chars: int = 380) -> str:
-    """Exactly as it ran, so that it can be run again; where it is cut, the mark stands outside."""
+    """A command exactly as it ran; the mark of a truncation is outside the code."""
     shown = visible_text(text[: _READ_FACTOR // 2 * max_chars]).strip()
     if "\n" not in shown:
         return _in_backticks(shown[:max_chars]) + ("…" if len(shown) > max_chars else "")
     lines = shown[: max_chars * 3].split("\n")
     opening = script_excerpt(shown)
     fence = "`" * max(3, 1 + max(map(len, _BACKTICKS.findall(shown)), default=0))
-    # Indented to the end: no line of a script may stand where a heading could.
+    # Indented: no line of a script may become a heading.
     body = "\n".join(f"      {line}" for line in lines)
     more = "\n      …" if len(shown) > max_chars * 3 else ""
     return f"{opening}\n\n      {fence}sh\n{body}{more}\n      {fence}\n\n  "
 
 
 def script_excerpt(script: str, limit: int = 120) -> str:
-    """Its first line that says something, and how many there are: enough to know it again."""
+    """The first meaningful line of a script, and the number of its lines."""
     lines = visible_text(script[: _READ_FACTOR * limit]).strip().split("\n")
     telling = [line.strip() for line in lines if " " in line.strip() and line.strip()[0] != "#"]
     first = (telling or [lines[0].strip()])[0]
@@ -79,7 +79,7 @@ def script_excerpt(script: str, limit: int = 120) -> str:
 
 
 def slug(text: str, max_chars: int = 40) -> str:
-    """Of the title, for a file name."""
+    """The title for a file name."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     kept = ""
     for word in _WORD.findall(plain):

@@ -1,4 +1,4 @@
-"""What is read of a journal about incidents, and nothing else of it: journals grow for years."""
+"""Reads the data of incident reports and listings from the journal."""
 
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -44,7 +44,7 @@ STATE_KINDS = (
     "incident.closed",
     "incident.recovered",
 )
-"""Enough to choose what is listed."""
+"""Events from which the status of an incident follows."""
 LISTING_KINDS = (
     *STATE_KINDS,
     "incident.phase",
@@ -53,22 +53,22 @@ LISTING_KINDS = (
     "change.began",
     "changes.undone",
 )
-"""Enough for a listing and the statistics to say what `show` says of the same incident."""
+"""Events for listings and statistics, so that they agree with `show`."""
 MAX_FIRST_ALERTS = 5
 MAX_SEPARATE_QUERIES = 200
-"""Incidents up to which a query for each is quicker than reading them all."""
+"""Up to this number of incidents a query for each is faster than reading all."""
 
 
 async def list_incidents(
     journal: Journal, *, drills: bool = False, kinds: Sequence[str] = LISTING_KINDS
 ) -> list[Incident]:
-    """In the order in which they were opened; in a drill the run has a name of its own."""
+    """In the order in which they were opened, without drills unless `drills`."""
     found = fold_incidents([recorded async for recorded in journal.read(kinds=kinds)])
     return [each for each in found.values() if drills or each.details.run == each.details.incident]
 
 
 async def complete_incidents(journal: Journal, chosen: Sequence[Incident]) -> list[Incident]:
-    """Those that were chosen by their states, with the rest of what a listing says of them."""
+    """Add the other events of a listing to incidents that were read with `STATE_KINDS`."""
     found = []
     for each in chosen:
         records = [one async for one in journal.read(run=each.details.run, kinds=LISTING_KINDS)]
@@ -85,7 +85,7 @@ async def list_opened(journal: Journal) -> list[tuple[int, IncidentOpened]]:
 
 
 async def read_incident_records(journal: Journal, run: str) -> list[JournalRecord]:
-    """Everything about the incident of this run, with its subagents and its first alerts.
+    """All events of the incident of this run, of its child runs, and its first alerts.
 
     Raises `HermesError` when this run has none.
     """
@@ -105,7 +105,7 @@ async def read_incident_records(journal: Journal, run: str) -> list[JournalRecor
 async def read_earlier_incidents(
     journal: Journal, records: Sequence[JournalRecord]
 ) -> list[IncidentOpened]:
-    """Other incidents of the days before: whether it has come back is read from these."""
+    """Incidents of the days before, to count recurrences."""
     this = next(each.event for each in records if isinstance(each.event, IncidentOpened))
     since = this.at - RECURRENCE_PERIOD
     found = [
@@ -149,7 +149,7 @@ class ReportData(Value, kw_only=True, frozen=True):
 
     @property
     def changes(self) -> tuple[IncidentAction, ...]:
-        return tuple(deed for deed in self.actions if deed.changed)
+        return tuple(action for action in self.actions if action.changed)
 
     @property
     def duration_s(self) -> float:
@@ -162,7 +162,8 @@ def gather_report_data(
     earlier: Sequence[IncidentOpened] = (),
     now: datetime | None = None,
 ) -> ReportData:
-    """`records`: of its run and the runs below it, in order. Raises `HermesError` without one."""
+    """`records`: of its run and its child runs, in order. Raises `HermesError` without an
+    incident."""
     found = next(iter(fold_incidents(records).values()), None)
     if found is None:
         raise HermesError("no incident was opened in these records; there is nothing to report")
@@ -182,13 +183,13 @@ def gather_report_data(
     )
 
 
-def resolver_name(account: ReportData) -> str:
-    """Who ended it, by name where the records have it."""
-    answer = resolver_of(account.incident)
-    if answer.by == "nobody" and account.incident.status == "open":
+def resolver_name(data: ReportData) -> str:
+    """Who resolved it, by name where it is known."""
+    answer = resolver_of(data.incident)
+    if answer.by == "nobody" and data.incident.status == "open":
         return "nobody yet"
-    if answer.by == "nobody" and account.incident.status == "recovered":
-        return "not known"  # that it is over was seen, and not by whose work
+    if answer.by == "nobody" and data.incident.status == "recovered":
+        return "not known"  # it ended without a known cause
     if answer.by == "model":
-        answer = replace(answer, name=", ".join(account.cost.models))
+        answer = replace(answer, name=", ".join(data.cost.models))
     return str(answer)

@@ -1,7 +1,7 @@
-"""The report as a file and as an event: written once, whatever happens in between.
+"""Writes the report of an incident to a file and publishes it, once, also after a crash.
 
-The name follows from the incident alone, so that whoever writes it again after a crash writes the
-same file; the event comes last and says that it is there.
+The file name depends only on the incident, so that after a crash the same file is written again;
+the event is published last.
 """
 
 import errno
@@ -35,8 +35,8 @@ LOCK_FILE = ".lock"
 async def write_report_file(journal: Journal, bus: Bus, run: str, folder: Path) -> Path | None:
     """Write the report of the incident of this run below `folder` (`incidents` in the home).
 
-    None when no file could be written: the report is in the journal all the same, with the reason,
-    and the incident goes on. Raises `HermesError` when this run has no incident, and `StoreError`.
+    None when no file could be written: the report is then only in the journal, with the reason.
+    Raises `HermesError` when this run has no incident, and `StoreError`.
     """
     try:
         async with _locked_folder(folder):
@@ -47,25 +47,27 @@ async def write_report_file(journal: Journal, bus: Bus, run: str, folder: Path) 
 
 
 def report_file_name(details: IncidentDetails) -> str:
-    """The end of the id keeps two of one second and one title apart."""
+    """Unique by the end of the id, also for the same second and title."""
     at = details.opened_at.astimezone(UTC)
     return f"{at:%Y%m%d-%H%M%S}-{slug(details.title)}-{slug(details.incident[-6:])}.md"
 
 
 def write_failure_text(folder: Path, error: OSError) -> str:
-    cure = "make it writable for this user"
+    remedy = "make it writable for this user"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        cure = "free some space"
+        remedy = "free some space"
     return (
-        f"the report could not be written to {folder.name}: {error.strerror}; {cure}, then "
+        f"the report could not be written to {folder.name}: {error.strerror}; {remedy}, then "
         "`hermes incident report ID --write` writes it"
     )
 
 
 async def _write_once(journal: Journal, bus: Bus, run: str, folder: Path) -> Path:
     records = await read_incident_records(journal, run)
-    case = incident_details(next(e.event for e in records if isinstance(e.event, IncidentOpened)))
-    path = folder / report_file_name(case)
+    details = incident_details(
+        next(e.event for e in records if isinstance(e.event, IncidentOpened))
+    )
+    path = folder / report_file_name(details)
     done = find_written_report(records)
     if done is not None and done.path and await anyio.Path(path).exists():
         return path
@@ -74,7 +76,7 @@ async def _write_once(journal: Journal, bus: Bus, run: str, folder: Path) -> Pat
     await anyio.to_thread.run_sync(_replace_file, path, text)
     if done is None or not done.path:
         name = f"{folder.name}/{path.name}"
-        await bus.publish(ReportWritten(run=run, incident=case.incident, text=text, path=name))
+        await bus.publish(ReportWritten(run=run, incident=details.incident, text=text, path=name))
     return path
 
 
@@ -82,22 +84,23 @@ async def _publish_without_file(journal: Journal, bus: Bus, run: str, why: str) 
     records = await read_incident_records(journal, run)
     if find_written_report(records) is not None:
         return
-    case = incident_details(next(e.event for e in records if isinstance(e.event, IncidentOpened)))
+    details = incident_details(
+        next(e.event for e in records if isinstance(e.event, IncidentOpened))
+    )
     text = await _render(journal, records)
-    await bus.publish(ReportWritten(run=run, incident=case.incident, text=text, trouble=why))
+    await bus.publish(ReportWritten(run=run, incident=details.incident, text=text, trouble=why))
 
 
 async def _render(journal: Journal, records: Sequence[JournalRecord]) -> str:
-    """Beside the loop: hundreds of records take longer to tell than an alert may wait."""
+    """Render in a thread: many records would block the event loop."""
     work = partial(render_report, records, earlier=await read_earlier_incidents(journal, records))
     return await anyio.to_thread.run_sync(work)
 
 
 def find_written_report(records: Sequence[JournalRecord]) -> ReportWritten | None:
-    """The report of the incident as it now is; one from before it was opened again, or before it
-    recovered, is history.
+    """The report since the incident was last reopened or recovered.
 
-    What an agent wrote by itself has neither a path nor a reason for having none.
+    A report that an agent wrote has neither a path nor a reason for having none.
     """
     found: ReportWritten | None = None
     for each in records:
@@ -111,8 +114,8 @@ def find_written_report(records: Sequence[JournalRecord]) -> ReportWritten | Non
 
 @asynccontextmanager
 async def _locked_folder(folder: Path) -> AsyncGenerator[None, None]:
-    """One writer at a time, in all processes; the lock ends with whoever holds it."""
-    # A limiter of its own: those who wait must not use up the threads of the one who writes.
+    """One writer at a time across processes; the lock ends with its process."""
+    # A separate limiter: waiting for the lock must not block the threads of the writer.
     limiter = anyio.CapacityLimiter(1)
     handle = await anyio.to_thread.run_sync(_lock_folder, folder, limiter=limiter)
     try:
@@ -133,7 +136,7 @@ def _lock_folder(folder: Path) -> int:
 
 
 def _replace_file(path: Path, text: str) -> None:
-    """Old or new, never half."""
+    """Replace the file atomically."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         handle = os.open(

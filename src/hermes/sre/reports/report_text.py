@@ -1,4 +1,4 @@
-"""The first half of a report: what it was, when, and why."""
+"""Renders the report of an incident as Markdown."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -36,33 +36,45 @@ from hermes.sre.reports.times import format_duration, ordinal
 MAX_NAMED_CHECKS = 8
 MAX_NAMED_PLAYBOOKS = 12
 _MAX_ALERT_TEXT_CHARS = 600
+_QUIET_TEXTS = {
+    "no-incident": "No fault was found.",
+    "recovered": "The problem ended.",
+}
+MAX_READ_COMMANDS = 5
+MAX_REPORT_CHARS = 20_000
+LENGTH_STEPS = ((60, 20), (30, 10), (16, 5), (8, 3), (4, 1))
+"""Entries of the timeline and items of each list, in decreasing order."""
 
 
-def render_head(account: ReportData) -> str:
-    incident, case = account.incident, account.incident.details
-    title = f"Incident: {escape_text(case.title)}"
+def render_head(data: ReportData) -> str:
+    incident, details = data.incident, data.incident.details
+    title = f"Incident: {escape_text(details.title)}"
     rows = [
-        f"- Incident: {inline_code(case.incident)}",
-        f"- Date: {case.opened_at:%Y-%m-%d %H:%M:%S} UTC",
+        f"- Incident: {inline_code(details.incident)}",
+        f"- Date: {details.opened_at:%Y-%m-%d %H:%M:%S} UTC",
         f"- Severity: {incident.severity}" + _reason_suffix(incident.reason),
-        f"- Duration: {_duration_text(account)}",
+        f"- Duration: {_duration_text(data)}",
     ]
-    if case.service:
-        rows.append(f"- Service: {escape_text(case.service, 80)}")
-    # Underlined, not marked with `#`: the title was written by others.
+    if details.service:
+        rows.append(f"- Service: {escape_text(details.service, 80)}")
+    # Underlined, not marked with `#`: the title is untrusted text.
     return f"{title}\n{'=' * 20}\n\n" + "\n".join(rows)
 
 
-def render_impact(account: ReportData) -> str:
-    incident, case = account.incident, account.incident.details
-    named = f"The alert names the service {escape_text(case.service, 80)}: " if case.service else ""
-    lines = [f"{named}{escape_text(case.title)}."]
+def render_impact(data: ReportData) -> str:
+    incident, details = data.incident, data.incident.details
+    named = (
+        f"The alert names the service {escape_text(details.service, 80)}: "
+        if details.service
+        else ""
+    )
+    lines = [f"{named}{escape_text(details.title)}."]
     if incident.reason:
         lines.append(f"Graded {incident.severity}: {escape_text(incident.reason)}.")
     if incident.parts:
         names = ", ".join(escape_text(name, 80) for name in incident.parts)
         lines.append(f"Joined later by alerts about: {names}.")
-    if failing := checks_failed_before(account.checks):
+    if failing := checks_failed_before(data.checks):
         names = ", ".join(escape_text(name, 80) for name in failing[:MAX_NAMED_CHECKS])
         more = (
             f" and {len(failing) - MAX_NAMED_CHECKS} more"
@@ -72,86 +84,86 @@ def render_impact(account: ReportData) -> str:
         lines.append(f"Before anything was changed these checks failed: {names}{more}.")
     count = incident.alerts
     lines.append(f"{count} alert{'s were' if count != 1 else ' was'} received.")
-    if case.text:
-        lines.append(f"The first alert said: {escape_text(case.text, _MAX_ALERT_TEXT_CHARS)}")
+    if details.text:
+        lines.append(f"The first alert said: {escape_text(details.text, _MAX_ALERT_TEXT_CHARS)}")
     return _section("Impact", "\n".join(lines))
 
 
-def render_timeline(account: ReportData, most: int) -> str:
-    moments, left_out = shorten_timeline(build_timeline(account.records), most)
+def render_timeline(data: ReportData, max_entries: int) -> str:
+    moments, left_out = shorten_timeline(build_timeline(data.records), max_entries)
     lines = [
         f"- {clock_time(each.at)} {escape_text(without_clock_times(each.text), 300)}"
         for each in moments
     ]
     if left_out:
         lines.insert(
-            most // 2, f"- … {left_out} moments left out; `hermes incident timeline` has them"
+            max_entries // 2,
+            f"- … {left_out} entries left out; `hermes incident timeline` has them",
         )
-    lines.append(f"- {clock_time(account.now)} this report was written")
-    began = account.times.detect
+    lines.append(f"- {clock_time(data.now)} this report was written")
+    began = data.times.detect
     since = ""
     if began:
         since = (
-            f" According to the alert, the problem began {format_duration(began)} before the incident "
-            "was opened."
+            f" According to the alert, the problem began {format_duration(began)} "
+            "before the incident was opened."
         )
     return _section("Timeline", f"Times of day in UTC.{since}\n\n" + "\n".join(lines))
 
 
-def render_cause(account: ReportData, most: int) -> str:
-    """A root cause only where one was found; else what is known."""
-    diagnosis, found = account.incident.diagnosis, cause_status(account.incident) == "found"
-    lines = [_cause_text(account.incident, found=found)]
+def render_cause(data: ReportData, max_items: int) -> str:
+    """The root cause where it was found; else what is known."""
+    diagnosis, found = data.incident.diagnosis, cause_status(data.incident) == "found"
+    lines = [_cause_text(data.incident, found=found)]
     if not found:
-        lines += _failed_check_lines(account, most)
+        lines += _failed_check_lines(data, max_items)
     if diagnosis is not None and (diagnosis.evidence or found):
-        lines += ["", *_evidence_lines(account, diagnosis.evidence, most)]
-    lines += _finding_lines(account, most)
+        lines += ["", *_evidence_lines(data, diagnosis.evidence, max_items)]
+    lines += _finding_lines(data, max_items)
     heading = "Root cause" if found else "What is known"
-    return _section(heading, "\n".join(lines).rstrip()) + _render_ruled_out(account, most)
+    return _section(heading, "\n".join(lines).rstrip()) + _render_ruled_out(data, max_items)
 
 
-def _failed_check_lines(account: ReportData, most: int) -> list[str]:
-    """Checks that failed before anything was changed, with what they saw."""
-    names = checks_failed_before(account.checks)
-    seen = {each.check: each.detail for each in account.checks if each.when == "before"}
+def _failed_check_lines(data: ReportData, max_items: int) -> list[str]:
+    """Checks that failed before anything was changed, with their details."""
+    names = checks_failed_before(data.checks)
+    details = {each.check: each.detail for each in data.checks if each.when == "before"}
     lines = [
-        f"- {escape_text(name, 80)}: {escape_text(seen[name] or 'failed', 200)}" for name in names
+        f"- {escape_text(name, 80)}: {escape_text(details[name] or 'failed', 200)}"
+        for name in names
     ]
-    return ["", "Checks that failed:", *lines[:most]] if lines else []
+    return ["", "Checks that failed:", *lines[:max_items]] if lines else []
 
 
-def _render_ruled_out(account: ReportData, most: int) -> str:
-    """Only what was looked at in this incident, with a result."""
-    found = list(find_excluded_causes(account.incident, account.layers, account.records).shown)
-    if absent := playbooks_not_matched(account.records):
-        found.insert(
-            0, _playbooks_line(absent, "playbooks looked for their fault and did not find it")
-        )
-    return _section("Ruled out", _bullet_list(found, most)) if found else ""
+def _render_ruled_out(data: ReportData, max_items: int) -> str:
+    """Only what was checked in this incident, with a result."""
+    found = list(find_excluded_causes(data.incident, data.layers, data.records).shown)
+    if absent := playbooks_not_matched(data.records):
+        found.insert(0, _playbooks_line(absent, "playbooks did not find their fault"))
+    return _section("Ruled out", _bullet_list(found, max_items)) if found else ""
 
 
-def render_gaps(account: ReportData, most: int) -> str:
-    """What could not be checked, what is not known, and when nothing looked."""
-    diagnosis = account.incident.diagnosis
+def render_gaps(data: ReportData, max_items: int) -> str:
+    """What could not be checked, what is not known, and interruptions."""
+    diagnosis = data.incident.diagnosis
     found = [
         _playbooks_line(each.skills, f"playbooks could not be checked completely: {each.why}")
-        for each in playbooks_unchecked(account.records)
+        for each in playbooks_unchecked(data.records)
     ]
-    found += checks_not_run(account.checks)
+    found += checks_not_run(data.checks)
     found += list(diagnosis.gaps) if diagnosis is not None else []
-    found += [one for layer in account.layers for one in layer.gaps]
-    claimed = find_excluded_causes(account.incident, account.layers, account.records).claimed
+    found += [one for layer in data.layers for one in layer.gaps]
+    claimed = find_excluded_causes(data.incident, data.layers, data.records).claimed
     found += [f"{text} (excluded by the model without evidence)" for text in claimed]
-    lines = [_bullet_list(found, most)] if found else []
+    lines = [_bullet_list(found, max_items)] if found else []
     lines += [
-        f"- Nothing was recorded for {format_duration(seconds)} from {clock_time(since)} on, until the work "
-        "resumed."
-        for since, seconds in account.incident.gaps[:most]
+        f"- Nothing was recorded for {format_duration(seconds)} from {clock_time(since)} on, "
+        "until the work resumed."
+        for since, seconds in data.incident.gaps[:max_items]
     ]
     lines += [
         f"- The investigator of {escape_text(layer.layer, 40)} failed."
-        for layer in account.layers
+        for layer in data.layers
         if layer.status == "failed"
     ]
     return _section("What could not be checked", "\n".join(lines)) if lines else ""
@@ -165,11 +177,11 @@ def _playbooks_line(names: tuple[str, ...], what: str) -> str:
     return f"{len(names)} {one} ({listed})"
 
 
-def render_recurrence(account: ReportData) -> str:
-    times, before = account.recurrence.times, account.incident.details.seen_before
-    days = account.recurrence.days
+def render_recurrence(data: ReportData) -> str:
+    times, before = data.recurrence.times, data.incident.details.seen_before
+    days = data.recurrence.days
     if times > 1:
-        names = ", ".join(inline_code(name) for name in account.recurrence.before[-3:])
+        names = ", ".join(inline_code(name) for name in data.recurrence.before[-3:])
         line = f"{ordinal(times)} time in {days} days. Before: {names}."
     elif before:
         line = f"Seen {before} times before, but not in the last {days} days."
@@ -182,61 +194,55 @@ def _cause_text(incident: Incident, *, found: bool) -> str:
     diagnosis = incident.diagnosis
     if diagnosis is None or not (diagnosis.mechanism or diagnosis.verdict in _QUIET_TEXTS):
         return "The cause of this incident is not known."
-    said = [_QUIET_TEXTS[diagnosis.verdict]] if diagnosis.verdict in _QUIET_TEXTS else []
+    parts = [_QUIET_TEXTS[diagnosis.verdict]] if diagnosis.verdict in _QUIET_TEXTS else []
     if diagnosis.verdict == "recovered" and not incident.changes:
-        said.append("Hermes had changed nothing.")
+        parts.append("Hermes had changed nothing.")
     if not found and diagnosis.mechanism:
-        said.append("No cause is proved. What was seen:")
+        parts.append("No cause is proved. What was seen:")
     if diagnosis.component:
-        said.append(f"Component: {escape_text(diagnosis.component)}.")
+        parts.append(f"Component: {escape_text(diagnosis.component)}.")
     if diagnosis.mechanism:
-        said.append(f"Mechanism: {escape_text(diagnosis.mechanism, 400)}.")
+        parts.append(f"Mechanism: {escape_text(diagnosis.mechanism, 400)}.")
     if diagnosis.value:
-        said.append(f"Value: {escape_text(diagnosis.value)}.")
+        parts.append(f"Value: {escape_text(diagnosis.value)}.")
     sure = f" (confidence {diagnosis.confidence:.0%})" if diagnosis.confidence else ""
-    return " ".join(said) + sure
+    return " ".join(parts) + sure
 
 
-_QUIET_TEXTS = {
-    "no-incident": "No fault was found.",
-    "recovered": "The problem ended.",
-}
-
-
-def _evidence_lines(account: ReportData, numbers: tuple[int, ...], most: int) -> list[str]:
-    """Numbers of events, with the gist of what they hold; only such as are in this incident."""
-    known = {deed.seq: _action_result(deed) for deed in account.actions if deed.seq}
-    for each in account.records:
+def _evidence_lines(data: ReportData, numbers: tuple[int, ...], max_items: int) -> list[str]:
+    """Numbers of events of this incident, with a short description of each."""
+    known = {action.seq: _action_result(action) for action in data.actions if action.seq}
+    for each in data.records:
         if isinstance(each.event, IncidentChecked):
             how = "passed" if each.event.ok else "failed"
             known[each.seq] = f": check {escape_text(each.event.check, 80)} {how}"
     lines = [f"- event {number}{known.get(number, '')}" for number in dict.fromkeys(numbers)]
-    more = [f"- … and {len(lines) - most} more"] if len(lines) > most else []
-    return ["Evidence, by the numbers of its events in the journal:", *lines[:most], *more]
+    more = [f"- … and {len(lines) - max_items} more"] if len(lines) > max_items else []
+    return ["Evidence, by the numbers of its events in the journal:", *lines[:max_items], *more]
 
 
-def _action_result(deed: IncidentAction) -> str:
-    output = inline_code(deed.output, 200) if deed.output.strip() else "no output"
-    return f": {inline_code(deed.command, 160)} gave {output}"
+def _action_result(action: IncidentAction) -> str:
+    output = inline_code(action.output, 200) if action.output.strip() else "no output"
+    return f": {inline_code(action.command, 160)} gave {output}"
 
 
-def _finding_lines(account: ReportData, most: int) -> list[str]:
+def _finding_lines(data: ReportData, max_items: int) -> list[str]:
     lines = []
-    for layer in account.layers:
+    for layer in data.layers:
         where = ", ".join(map(str, layer.evidence[:MAX_NAMED_CHECKS]))
         lines += [
             f"- {escape_text(layer.layer, 40)}: {escape_text(finding, 300)}"
             + (f" (events {where})" if where else "")
-            for finding in layer.findings[: min(most, 3)]
+            for finding in layer.findings[: min(max_items, 3)]
         ]
     return ["", "What the investigators found:", *lines] if lines else []
 
 
-def _bullet_list(texts: list[str], most: int) -> str:
+def _bullet_list(texts: list[str], max_items: int) -> str:
     once = list(dict.fromkeys(texts))
-    lines = [f"- {escape_text(text, 300)}" for text in once[:most]]
-    if len(once) > most:
-        lines.append(f"- … and {len(once) - most} more")
+    lines = [f"- {escape_text(text, 300)}" for text in once[:max_items]]
+    if len(once) > max_items:
+        lines.append(f"- … and {len(once) - max_items} more")
     return "\n".join(lines)
 
 
@@ -244,69 +250,66 @@ def _reason_suffix(reason: str) -> str:
     return f" ({escape_text(reason)})" if reason else ""
 
 
-def _duration_text(account: ReportData) -> str:
-    going_on = "" if account.incident.ended_at is not None else " so far"
-    return format_duration(account.duration_s) + going_on
+def _duration_text(data: ReportData) -> str:
+    going_on = "" if data.incident.ended_at is not None else " so far"
+    return format_duration(data.duration_s) + going_on
 
 
 def _section(heading: str, body: str) -> str:
     return f"\n\n## {heading}\n\n{body}"
 
 
-MAX_READ_COMMANDS = 5
-
-
-def render_remediation(account: ReportData, most: int) -> str:
-    ran = [deed for deed in account.changes if deed.ending != "cut off"]
-    back = {each.call_id: each.undone for each in account.incident.changes}
+def render_remediation(data: ReportData, max_items: int) -> str:
+    executed = [action for action in data.changes if action.ending != "cut off"]
+    back = {each.call_id: each.undone for each in data.incident.changes}
     lines = [
-        _action_line(place, deed, back.get(deed.call_id, ""))
-        for place, deed in enumerate(ran[:most], 1)
+        _action_line(number, action, back.get(action.call_id, ""))
+        for number, action in enumerate(executed[:max_items], 1)
     ]
-    if len(ran) > most:
-        lines.append(f"\n… and {len(ran) - most} more, which the journal has")
-    if not ran:
-        looks = [deed for deed in account.actions if deed.ending == "ok" and not deed.changed]
+    if len(executed) > max_items:
+        lines.append(f"\n… and {len(executed) - max_items} more, which the journal has")
+    if not executed:
+        reads = [action for action in data.actions if action.ending == "ok" and not action.changed]
         lines = ["Nothing was changed on the host."]
-        if looks:
+        if reads:
             lines.append("Commands that only read, among others:")
             lines += [
-                f"- {script_excerpt(deed.command)}"
-                for deed in looks[: min(most, MAX_READ_COMMANDS)]
+                f"- {script_excerpt(action.command)}"
+                for action in reads[: min(max_items, MAX_READ_COMMANDS)]
             ]
-    text = _remedy_section("Remediation", "\n".join(lines))
+    text = _section("Remediation", "\n".join(lines))
     return (
         text
-        + _render_undo_commands(ran[:most])
-        + _render_interrupted(account, most)
-        + _render_refused(account, most)
-        + _render_undone(account, most)
+        + _render_undo_commands(executed[:max_items])
+        + _render_interrupted(data, max_items)
+        + _render_refused(data, max_items)
+        + _render_undone(data, max_items)
     )
 
 
-def render_verification(account: ReportData, most: int) -> str:
-    incident = account.incident
+def render_verification(data: ReportData, max_items: int) -> str:
+    incident = data.incident
     lines = [_verification_text(incident.verified)]
     if over := incident.recovered:
         how = f": {escape_text(over.how, 200)}" if over.how else ""
         lines.append(f"The problem ended at {over.recovered_at:%Y-%m-%d %H:%M:%S} UTC{how}.")
-    lines += _check_lines(account, most)
+    lines += _check_lines(data, max_items)
     lines += ["", f"Outcome: {outcome_text(incident)}"]
-    return _remedy_section("Verification", "\n".join(lines))
+    return _section("Verification", "\n".join(lines))
 
 
-def render_prevention(account: ReportData) -> str:
+def render_prevention(data: ReportData) -> str:
     lines = [
         f"- {hint}"
-        for hint in prevention_hints(account.incident, account.recurrence, account.refused_actions)
+        for hint in prevention_hints(data.incident, data.recurrence, data.refused_actions)
     ]
-    if by_model := model_prevention_text(account.records):
+    if by_model := model_prevention_text(data.records):
         lines.append(f"- In the words of the model: {by_model}")
-    return _remedy_section("Prevention", "\n".join(lines))
+    return _section("Prevention", "\n".join(lines))
 
 
-def render_figures(account: ReportData) -> str:
-    times, cost = account.times, account.cost
+def render_figures(data: ReportData) -> str:
+    times, cost = data.times, data.cost
     spent = f"{cost.calls} model calls, {cost.usage.tokens:,} tokens"
     spent = spent if cost.calls else "no model was called"
     if cost.usage.cost_usd:
@@ -314,65 +317,65 @@ def render_figures(account: ReportData) -> str:
     lines = [
         f"- Time to detect (MTTD): {format_duration(times.detect)}",
         f"- Time to begin (MTTA): {format_duration(times.acknowledge)}",
-        f"- Time to repair (MTTR): {_repair_time(account)}",
-        f"- Answered by: {escape_text(resolver_name(account), 120)}",
-        f"- Cost: {spent}; {len(account.actions)} commands, {len(account.changes)} of them changes",
-        # Repeated at the end, because texts of others above may contain such a line.
-        f"- Outcome: {outcome_text(account.incident)}",
+        f"- Time to repair (MTTR): {_repair_time(data)}",
+        f"- Answered by: {escape_text(resolver_name(data), 120)}",
+        f"- Cost: {spent}; {len(data.actions)} commands, {len(data.changes)} of them changes",
+        # Repeated at the end, because untrusted text above may contain such a line.
+        f"- Outcome: {outcome_text(data.incident)}",
     ]
-    return _remedy_section("Figures", "\n".join(lines))
+    return _section("Figures", "\n".join(lines))
 
 
-def _repair_time(account: ReportData) -> str:
-    seconds = account.times.repair
+def _repair_time(data: ReportData) -> str:
+    seconds = data.times.repair
     return (
         format_duration(seconds) if seconds is not None else "not defined, no repair was verified"
     )
 
 
-def _action_line(place: int, deed: IncidentAction, taken_back: str) -> str:
-    by = f" by {escape_text(deed.by, 80)}" if deed.by else ""
-    attempt = f", attempt {deed.attempt}" if deed.attempt else ""
-    how = "done" if deed.ending == "ok" else escape_text(deed.detail, 80)
-    if deed.is_undo:
+def _action_line(number: int, action: IncidentAction, undone: str) -> str:
+    by = f" by {escape_text(action.by, 80)}" if action.by else ""
+    attempt = f", attempt {action.attempt}" if action.attempt else ""
+    how = "done" if action.ending == "ok" else escape_text(action.detail, 80)
+    if action.is_undo:
         how += ", to undo a change"
-    if taken_back:
-        how += ", undone later" if taken_back == "yes" else ", could not be undone"
-    return f"{place}. {command_block(deed.command)}{by}{attempt}: {how} (event {deed.seq})"
+    if undone:
+        how += ", undone later" if undone == "yes" else ", could not be undone"
+    return f"{number}. {command_block(action.command)}{by}{attempt}: {how} (event {action.seq})"
 
 
-def _render_undo_commands(ran: list[IncidentAction]) -> str:
-    known = [(place, deed) for place, deed in enumerate(ran, start=1) if deed.undo]
+def _render_undo_commands(executed: list[IncidentAction]) -> str:
+    known = [(number, action) for number, action in enumerate(executed, start=1) if action.undo]
     if not known:
         return ""
-    lines = [f"{place}. {command_block(deed.undo)}" for place, deed in known]
-    return _remedy_section("Undo commands", "By the number of the step:\n\n" + "\n".join(lines))
+    lines = [f"{number}. {command_block(action.undo)}" for number, action in known]
+    return _section("Undo commands", "By the number of the step:\n\n" + "\n".join(lines))
 
 
-def _render_interrupted(account: ReportData, most: int) -> str:
+def _render_interrupted(data: ReportData, max_items: int) -> str:
     lines = [
-        f"- {command_block(deed.command)} began and no result was ever written: it may have run. "
-        f"Undo: {command_block(deed.undo) if deed.undo else 'none is known'}"
-        for deed in account.changes
-        if deed.ending == "cut off"
+        f"- {command_block(action.command)} began and no result was recorded: it may have run. "
+        f"Undo: {command_block(action.undo) if action.undo else 'none is known'}"
+        for action in data.changes
+        if action.ending == "cut off"
     ]
-    return _remedy_section("Cut off", _limited_list(lines, most)) if lines else ""
+    return _section("Cut off", _limited_list(lines, max_items)) if lines else ""
 
 
-def _render_refused(account: ReportData, most: int) -> str:
+def _render_refused(data: ReportData, max_items: int) -> str:
     lines = []
-    for each in account.refused_actions:
+    for each in data.refused_actions:
         how = escape_text(each.why, 200)
         if each.waiting:
             how += f" (`hermes approvals show {each.waiting}`)"
         lines.append(f"- {command_block(each.command)}: {how}")
-    return _remedy_section("Refused or waiting", _limited_list(lines, most)) if lines else ""
+    return _section("Refused or waiting", _limited_list(lines, max_items)) if lines else ""
 
 
-def _render_undone(account: ReportData, most: int) -> str:
-    by_call = {deed.call_id: deed for deed in account.actions}
+def _render_undone(data: ReportData, max_items: int) -> str:
+    by_call = {action.call_id: action for action in data.actions}
     lines = []
-    for event in events_of_type(account.records, ChangesUndone):
+    for event in events_of_type(data.records, ChangesUndone):
         why = f": {escape_text(event.reason, 200)}" if event.reason else ""
         lines.append(f"Changes were undone{why}.\n")
         for call in event.calls:
@@ -381,11 +384,11 @@ def _render_undone(account: ReportData, most: int) -> str:
             lines.append(
                 f"- still in force, could not be undone: {_action_excerpt(by_call.get(call), call)}"
             )
-    return _remedy_section("Undone", _limited_list(lines, 2 * most)) if lines else ""
+    return _section("Undone", _limited_list(lines, 2 * max_items)) if lines else ""
 
 
-def _action_excerpt(deed: IncidentAction | None, call: str) -> str:
-    return script_excerpt(deed.command) if deed is not None else inline_code(call)
+def _action_excerpt(action: IncidentAction | None, call: str) -> str:
+    return script_excerpt(action.command) if action is not None else inline_code(call)
 
 
 def _verification_text(verified: IncidentVerified | None) -> str:
@@ -400,10 +403,10 @@ def _verification_text(verified: IncidentVerified | None) -> str:
     return f"The checks did not pass{again}" + (f": {wrong}." if wrong else ".")
 
 
-def _check_lines(account: ReportData, most: int) -> list[str]:
-    """Of each check the last result of its kind: before, after, and after the trigger."""
+def _check_lines(data: ReportData, max_items: int) -> list[str]:
+    """The last result of each check: before, after, and with the trigger."""
     last: dict[str, dict[str, str]] = {}
-    for event in account.checks:
+    for event in data.checks:
         state = "not run" if event.unknown else "passed" if event.ok else "failed"
         detail = "" if event.ok else f" ({escape_text(event.detail, 120)})" if event.detail else ""
         last.setdefault(event.check, {})[event.when] = state + detail
@@ -412,24 +415,15 @@ def _check_lines(account: ReportData, most: int) -> list[str]:
     names = {"before": "before", "after": "after", "trigger": "with the trigger"}
     lines = [
         f"- {escape_text(check, 120)}: "
-        + ", ".join(f"{names[when]} {seen[when]}" for when in names if when in seen)
-        for check, seen in last.items()
+        + ", ".join(f"{names[when]} {results[when]}" for when in names if when in results)
+        for check, results in last.items()
     ]
-    return ["", _limited_list(lines, most)]
+    return ["", _limited_list(lines, max_items)]
 
 
-def _limited_list(lines: list[str], most: int) -> str:
-    more = [f"- … and {len(lines) - most} more"] if len(lines) > most else []
-    return "\n".join([*lines[:most], *more])
-
-
-def _remedy_section(heading: str, body: str) -> str:
-    return f"\n\n## {heading}\n\n{body}"
-
-
-MAX_REPORT_CHARS = 20_000
-LENGTH_STEPS = ((60, 20), (30, 10), (16, 5), (8, 3), (4, 1))
-"""Moments of the timeline and items of each list, the fewest last."""
+def _limited_list(lines: list[str], max_items: int) -> str:
+    more = [f"- … and {len(lines) - max_items} more"] if len(lines) > max_items else []
+    return "\n".join([*lines[:max_items], *more])
 
 
 def render_report(
@@ -438,27 +432,27 @@ def render_report(
     earlier: Sequence[IncidentOpened] = (),
     now: datetime | None = None,
 ) -> str:
-    """Markdown about the one incident in these records. Raises `HermesError` without one."""
-    whole = gather_report_data(records, earlier=earlier, now=now)
+    """The report of the incident in these records. Raises `HermesError` without one."""
+    data = gather_report_data(records, earlier=earlier, now=now)
     text = ""
     for moments, items in LENGTH_STEPS:
-        text = _render_sections(whole, moments, items)
+        text = _render_sections(data, moments, items)
         if len(text) <= MAX_REPORT_CHARS:
             break
     return text
 
 
-def _render_sections(whole: ReportData, moments: int, items: int) -> str:
+def _render_sections(data: ReportData, moments: int, items: int) -> str:
     return (
-        render_head(whole)
-        + render_impact(whole)
-        + render_timeline(whole, moments)
-        + render_cause(whole, items)
-        + render_gaps(whole, items)
-        + render_remediation(whole, items)
-        + render_verification(whole, items)
-        + render_prevention(whole)
-        + render_recurrence(whole)
-        + render_figures(whole)
+        render_head(data)
+        + render_impact(data)
+        + render_timeline(data, moments)
+        + render_cause(data, items)
+        + render_gaps(data, items)
+        + render_remediation(data, items)
+        + render_verification(data, items)
+        + render_prevention(data)
+        + render_recurrence(data)
+        + render_figures(data)
         + "\n"
     )

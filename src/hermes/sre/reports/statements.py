@@ -1,13 +1,12 @@
-"""What may be said about an incident: one function for each statement, for every view.
+"""Statements about an incident, so that all views agree: cause, resolver, outcome, checks.
 
-A statement is made only where the journal shows it. Nothing here looks at the host or at a clock.
+A statement is made only where the journal shows it.
 """
 
 from collections.abc import Sequence
 from typing import Literal
 
 from hermes.core.events.incidents import IncidentChecked, LayerInvestigated
-from hermes.core.events.runs import ModelAnswered
 from hermes.core.events.skills import PlaybookEnded, PlaybookStarted
 from hermes.core.events.tools import ToolFinished, ToolRequested
 from hermes.core.messages import Value
@@ -29,7 +28,7 @@ NOT_VERIFIED_TEXT = "not resolved by checks; closed by a person"
 
 
 class IncidentResolver(Value, kw_only=True, frozen=True):
-    """Who ended it. `name` is empty where the fold does not know it."""
+    """Who resolved it. `name` is empty where it is not known."""
 
     by: ResolverKind = "nobody"
     name: str = ""
@@ -42,15 +41,15 @@ class IncidentResolver(Value, kw_only=True, frozen=True):
 
 
 class UncheckedPlaybooks(Value, kw_only=True, frozen=True):
-    """Playbooks that could not look for their signature, or not completely, for one reason."""
+    """Playbooks whose signature could not be checked completely, for one reason."""
 
     why: str
     skills: tuple[str, ...]
 
 
 def cause_status(incident: Incident) -> CauseStatus:
-    """Found: a diagnosis with evidence, borne out by a fix that checks verified, or a false alarm
-    whose reason is in the evidence. Everything else that was named is supposed."""
+    """Found: a diagnosis with evidence that a verified fix confirms, or a false alarm with
+    evidence. Every other diagnosis is supposed."""
     found, verified = incident.diagnosis, incident.verified
     if found is None or not found.mechanism:
         return "unknown"
@@ -63,7 +62,7 @@ def cause_status(incident: Incident) -> CauseStatus:
 
 
 def cause_line(incident: Incident) -> tuple[str, str]:
-    """Its heading and its text, for a view with one line for it."""
+    """Its label and its text, for a view with one line for it."""
     state, found = cause_status(incident), incident.diagnosis
     if state == "unknown" or found is None:
         return UNKNOWN_CAUSE_LABEL, NOT_KNOWN_TEXT
@@ -72,8 +71,8 @@ def cause_line(incident: Incident) -> tuple[str, str]:
 
 
 def resolver_of(incident: Incident) -> IncidentResolver:
-    """A playbook or a model only where checks passed after its change, or a model concluded that
-    nothing had to be repaired. An escalation, and work that goes on, were answered by nobody."""
+    """A playbook or a model only where checks passed after its change, or where a model concluded
+    that nothing had to be repaired. Nobody for escalated and open incidents."""
     closed = incident.closed
     if closed is not None and closed.answered_by == "person":
         return IncidentResolver(by="person", name=closed.by)
@@ -88,7 +87,7 @@ def resolver_of(incident: Incident) -> IncidentResolver:
 
 
 def outcome_text(incident: Incident) -> str:
-    """In the words of a report. Only checks make it `resolved`."""
+    """The outcome in a report; `resolved` only when checks verified it."""
     if incident.resolved_by_checks and incident.status in ("open", "resolved", "closed"):
         return "resolved"
     if incident.status == "open":
@@ -111,18 +110,13 @@ def _open_outcome_text(incident: Incident) -> str:
     return "not resolved yet"
 
 
-def models_of(records: Sequence[JournalRecord]) -> tuple[str, ...]:
-    """Models that answered in this incident."""
-    return tuple(dict.fromkeys(answer.model for answer in events_of_type(records, ModelAnswered)))
-
-
 def playbooks_not_matched(records: Sequence[JournalRecord]) -> tuple[str, ...]:
-    """Playbooks that looked for their signature on the host and did not find it."""
+    """Playbooks that checked their signature on the host and did not find it."""
     return tuple(skill for skill, end in _scan_ends(records).items() if found_nothing(end))
 
 
 def playbooks_unchecked(records: Sequence[JournalRecord]) -> tuple[UncheckedPlaybooks, ...]:
-    """By reason, the reason of most playbooks first."""
+    """Grouped by reason, the most frequent first."""
     by_reason: dict[str, list[str]] = {}
     for skill, end in _scan_ends(records).items():
         if not found_nothing(end):
@@ -132,7 +126,7 @@ def playbooks_unchecked(records: Sequence[JournalRecord]) -> tuple[UncheckedPlay
 
 
 def _scan_ends(records: Sequence[JournalRecord]) -> dict[str, PlaybookEnded]:
-    """By playbook, how its last look ended; not those that went on to act."""
+    """The last end of each playbook that did not change anything."""
     acted = {event.skill for event in events_of_type(records, PlaybookStarted) if not event.dry}
     ends = ("declined", "refused", "failed")
     return {
@@ -143,12 +137,12 @@ def _scan_ends(records: Sequence[JournalRecord]) -> dict[str, PlaybookEnded]:
 
 
 def found_nothing(end: PlaybookEnded) -> bool:
-    """It looked for its fault on the host, completely, and did not find it."""
+    """Its signature was checked completely and not found."""
     return end.outcome == "declined" and not end.unchecked and bool(end.step)
 
 
 class ExcludedCauses(Value, kw_only=True, frozen=True):
-    """What investigators said is not the cause: with the looks that show it, and without."""
+    """Causes that investigators excluded: with evidence, and without."""
 
     shown: tuple[str, ...] = ()
     claimed: tuple[str, ...] = ()
@@ -157,9 +151,9 @@ class ExcludedCauses(Value, kw_only=True, frozen=True):
 def find_excluded_causes(
     incident: Incident, layers: Sequence[LayerInvestigated], records: Sequence[JournalRecord]
 ) -> ExcludedCauses:
-    looks, shown, claimed = _result_numbers_by_run(records), dict[str, str](), list[str]()
+    numbers_by_run, shown, claimed = _result_numbers_by_run(records), dict[str, str](), list[str]()
     for layer in layers:
-        numbers = layer.evidence or looks.get(layer.agent, ())
+        numbers = layer.evidence or numbers_by_run.get(layer.agent, ())
         where = f"investigator of {layer.layer}, events {', '.join(map(str, numbers[:8]))}"
         for text in layer.ruled_out:
             if numbers:
@@ -174,13 +168,13 @@ def find_excluded_causes(
 
 
 def _result_numbers_by_run(records: Sequence[JournalRecord]) -> dict[str, tuple[int, ...]]:
-    spoken = {
+    answer_calls = {
         e.call.id for e in events_of_type(records, ToolRequested) if e.call.name in ANSWER_TOOLS
     }
     found: dict[str, tuple[int, ...]] = {}
     for each in records:
         event = each.event
-        if isinstance(event, ToolFinished) and event.result.call_id not in spoken:
+        if isinstance(event, ToolFinished) and event.result.call_id not in answer_calls:
             found[event.run] = (*found.get(event.run, ()), each.seq)
     return found
 

@@ -1,4 +1,4 @@
-"""Many incidents in numbers: how many, how long, and whether skills make it shorter."""
+"""Computes statistics of many incidents, and draws the time to repair by week."""
 
 import statistics as numbers
 from collections import Counter, defaultdict
@@ -14,10 +14,16 @@ from hermes.sre.reports.times import format_duration, incident_times
 
 WITH_SKILLS, WITHOUT_SKILLS = "with skills", "without"
 MAX_RECURRING = 10
+_RESOLVER_KINDS = ("playbook", "model", "person", "nobody")
+CHART_SERIES = (WITH_SKILLS, WITHOUT_SKILLS)
+_BAR_CHARACTERS = {WITH_SKILLS: "█", WITHOUT_SKILLS: "░"}
+_SERIES_COLOURS = {WITH_SKILLS: "#2563a8", WITHOUT_SKILLS: "#d08a2e"}
+_BAR_WIDTH, _MAX_WEEKS = 40, 26
+_LEFT_PX, _TOP_PX, _HEIGHT_PX, _STEP_PX, _BOTTOM_PX = 90, 80, 240, 56, 60
 
 
 class DurationStatistics(Value, kw_only=True, frozen=True):
-    """Seconds of those of which it is known."""
+    """Seconds, of the incidents where they are known."""
 
     count: int = 0
     median: float | None = None
@@ -25,11 +31,11 @@ class DurationStatistics(Value, kw_only=True, frozen=True):
 
 
 class WeekStatistics(Value, kw_only=True, frozen=True):
-    """Times to repair of the incidents that were opened in the week from this Monday on."""
+    """Times to repair of the incidents that were opened in the week from this Monday."""
 
     begins: date
     repaired: dict[str, DurationStatistics]
-    """With skills, without them, and by whom."""
+    """With skills, without skills, and by resolver."""
 
 
 class RecurringIncident(Value, kw_only=True, frozen=True):
@@ -38,16 +44,16 @@ class RecurringIncident(Value, kw_only=True, frozen=True):
     times: int
     last_at: datetime
     by_skill: int = 0
-    """How many of them a playbook answered."""
+    """How many of them a playbook resolved."""
     first: float | None = None
-    """Seconds to repair the first time, and the last time it is known."""
+    """Seconds to repair the first and the last of them that were repaired."""
     last: float | None = None
 
 
 class IncidentStatistics(Value, kw_only=True, frozen=True):
     incidents: int
     open: int
-    """Worked on, or waiting for people."""
+    """Unresolved: open or escalated."""
     severity: dict[str, int]
     outcome: dict[str, int]
     answered_by: dict[str, int]
@@ -86,11 +92,11 @@ def duration_statistics(seconds: Iterable[float | None]) -> DurationStatistics:
 
 
 def _percentile(known: Sequence[float], share: float) -> float:
-    """Between the two nearest, so that one of few does not count for all."""
-    place = share * (len(known) - 1)
-    low = int(place)
+    """Interpolated between the two nearest values."""
+    index = share * (len(known) - 1)
+    low = int(index)
     high = min(low + 1, len(known) - 1)
-    return known[low] + (known[high] - known[low]) * (place - low)
+    return known[low] + (known[high] - known[low]) * (index - low)
 
 
 def _repair_s(incident: Incident) -> float | None:
@@ -113,9 +119,6 @@ def _by_resolver(incidents: Sequence[Incident]) -> dict[str, DurationStatistics]
         for name in (*_RESOLVER_KINDS, WITH_SKILLS, WITHOUT_SKILLS)
         if name in groups
     }
-
-
-_RESOLVER_KINDS = ("playbook", "model", "person", "nobody")
 
 
 def _weeks(incidents: Sequence[Incident]) -> tuple[WeekStatistics, ...]:
@@ -157,18 +160,11 @@ def _counts(words: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(words).items()))
 
 
-CHART_SERIES = (WITH_SKILLS, WITHOUT_SKILLS)
-_BAR_CHARACTERS = {WITH_SKILLS: "█", WITHOUT_SKILLS: "░"}
-_SERIES_COLOURS = {WITH_SKILLS: "#2563a8", WITHOUT_SKILLS: "#d08a2e"}
-_BAR_WIDTH, _MAX_WEEKS = 40, 26
-_LEFT_PX, _TOP_PX, _HEIGHT_PX, _STEP_PX, _BOTTOM_PX = 90, 80, 240, 56, 60
-
-
 def render_terminal_chart(statistics: IncidentStatistics) -> str:
-    """A bar a week and kind, as long as the median on a scale of powers of ten."""
+    """A bar for each week and series, with the median on a logarithmic scale."""
     weeks = statistics.weeks[-_MAX_WEEKS:]
     if not weeks:
-        return "nothing was repaired yet: there is nothing to draw"
+        return "no incident was repaired yet: there is nothing to draw"
     longest = max(_medians(weeks))
     lines = [f"median time to repair by week ({_BAR_CHARACTERS[WITH_SKILLS]} with skills, "
              f"{_BAR_CHARACTERS[WITHOUT_SKILLS]} without; the scale is logarithmic)"]  # fmt: skip
@@ -184,17 +180,18 @@ def render_terminal_chart(statistics: IncidentStatistics) -> str:
 
 
 def render_svg_chart(statistics: IncidentStatistics, title: str = "Time to repair by week") -> str:
-    """Medians as lines, with the span up to nine of ten above each."""
+    """Medians as lines, with a bar up to the 90th percentile."""
     weeks = statistics.weeks[-_MAX_WEEKS:]
     longest = max(_medians(weeks, "p90"), default=1.0)
     width, height = _LEFT_PX + _STEP_PX * max(len(weeks), 6) + 40, _TOP_PX + _HEIGHT_PX + _BOTTOM_PX
     body = "\n".join(_render_series(weeks, name, longest) for name in CHART_SERIES)
     axis = "\n".join(_render_tick(seconds, longest, width) for seconds in _tick_seconds(longest))
-    dates = "\n".join(_render_date(place, week) for place, week in enumerate(weeks))
+    dates = "\n".join(_render_date(index, week) for index, week in enumerate(weeks))
     legend = "".join(
-        f'<rect x="{16 + 130 * place}" y="42" width="12" height="12" fill="{_SERIES_COLOURS[name]}"/>'
-        f'<text x="{34 + 130 * place}" y="53">{_legend_text(name, statistics)}</text>'
-        for place, name in enumerate(CHART_SERIES)
+        f'<rect x="{16 + 130 * index}" y="42" width="12" height="12" '
+        f'fill="{_SERIES_COLOURS[name]}"/>'
+        f'<text x="{34 + 130 * index}" y="53">{_legend_text(name, statistics)}</text>'
+        for index, name in enumerate(CHART_SERIES)
     )
     return f"""<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" \
 font-family="sans-serif" font-size="12">
@@ -210,11 +207,11 @@ font-family="sans-serif" font-size="12">
 
 def _render_series(weeks: Sequence[WeekStatistics], name: str, longest: float) -> str:
     points, marks = [], []
-    for place, week in enumerate(weeks):
+    for index, week in enumerate(weeks):
         spread = week.repaired.get(name, DurationStatistics())
         if spread.median is None or spread.p90 is None:
             continue
-        x, y, top = _x(place), _y(spread.median, longest), _y(spread.p90, longest)
+        x, y, top = _x(index), _y(spread.median, longest), _y(spread.p90, longest)
         points.append(f"{x:.1f},{y:.1f}")
         marks.append(
             f'<line x1="{x:.1f}" y1="{top:.1f}" x2="{x:.1f}" y2="{y:.1f}" '
@@ -226,21 +223,22 @@ def _render_series(weeks: Sequence[WeekStatistics], name: str, longest: float) -
     return line + "".join(marks)
 
 
-def _legend_text(name: str, told: IncidentStatistics) -> str:
-    median = told.repaired_by.get(name, DurationStatistics()).median
+def _legend_text(name: str, statistics: IncidentStatistics) -> str:
+    median = statistics.repaired_by.get(name, DurationStatistics()).median
     return f"{name} {format_duration(median)}" if median is not None else name
 
 
-def _render_date(place: int, week: WeekStatistics) -> str:
+def _render_date(index: int, week: WeekStatistics) -> str:
     y = _TOP_PX + _HEIGHT_PX + 20
-    return f'<text x="{_x(place):.1f}" y="{y}" text-anchor="middle">{week.begins:%d %b}</text>'
+    return f'<text x="{_x(index):.1f}" y="{y}" text-anchor="middle">{week.begins:%d %b}</text>'
 
 
 def _render_tick(seconds: float, longest: float, width: int) -> str:
     y = _y(seconds, longest)
     return (
         f'<line x1="{_LEFT_PX - 10}" y1="{y:.1f}" x2="{width - 20}" y2="{y:.1f}" stroke="#dddddd"/>'
-        f'<text x="{_LEFT_PX - 16}" y="{y + 4:.1f}" text-anchor="end">{format_duration(seconds)}</text>'
+        f'<text x="{_LEFT_PX - 16}" y="{y + 4:.1f}" text-anchor="end">'
+        f"{format_duration(seconds)}</text>"
     )
 
 
@@ -259,12 +257,12 @@ def _medians(weeks: Sequence[WeekStatistics], which: str = "median") -> list[flo
 
 
 def _log_share(seconds: float, longest: float) -> float:
-    """From 0 to 1 on a scale of powers of ten: seconds and hours both want to be seen."""
+    """From 0 to 1 on a logarithmic scale."""
     return min(1.0, log10(1.0 + seconds) / log10(1.0 + max(longest, 1.0)))
 
 
-def _x(place: int) -> float:
-    return _LEFT_PX + _STEP_PX * (place + 0.5)
+def _x(index: int) -> float:
+    return _LEFT_PX + _STEP_PX * (index + 0.5)
 
 
 def _y(seconds: float, longest: float) -> float:

@@ -1,4 +1,4 @@
-"""The moments of an incident, each in one line, in the order in which they came."""
+"""Builds the timeline of an incident, one line for each event."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -37,37 +37,37 @@ class TimelineEntry(Value, kw_only=True, frozen=True):
     at: datetime
     seq: int
     text: str
-    """Plain words, some of them by others: every view escapes them."""
+    """Contains untrusted text: every view must escape it."""
     kind: str = ""
 
 
 def build_timeline(records: Sequence[JournalRecord]) -> list[TimelineEntry]:
-    """By the clock; the clocks of several processes may differ by a little."""
-    told = [
+    """Sorted by time; the clocks of several processes may differ slightly."""
+    entries = [
         TimelineEntry(at=each.event.at, seq=each.seq, text=text, kind=each.event.kind)
         for each in records
         if (text := _event_text(each.event))
     ]
     done = list_actions(records)
-    told += [
-        TimelineEntry(at=deed.at, seq=deed.seq, text=_change_text(deed), kind="change")
-        for deed in done
-        if deed.changed
+    entries += [
+        TimelineEntry(at=action.at, seq=action.seq, text=_change_text(action), kind="change")
+        for action in done
+        if action.changed
     ]
-    told += _refused_entries(records)
-    told += _unmatched_playbook_entries(records)
-    return sorted(told, key=lambda moment: (moment.at, moment.seq))
+    entries += _refused_entries(records)
+    entries += _unmatched_playbook_entries(records)
+    return sorted(entries, key=lambda entry: (entry.at, entry.seq))
 
 
 def shorten_timeline(
-    moments: Sequence[TimelineEntry], max_entries: int = MAX_ENTRIES
+    entries: Sequence[TimelineEntry], max_entries: int = MAX_ENTRIES
 ) -> tuple[list[TimelineEntry], int]:
-    """Its beginning and its end, and how many were left out between them."""
-    if len(moments) <= max_entries:
-        return list(moments), 0
+    """The beginning and the end, and how many entries were left out between them."""
+    if len(entries) <= max_entries:
+        return list(entries), 0
     head = max_entries // 2
-    return [*moments[:head], *moments[len(moments) - (max_entries - head) :]], len(
-        moments
+    return [*entries[:head], *entries[len(entries) - (max_entries - head) :]], len(
+        entries
     ) - max_entries
 
 
@@ -75,14 +75,14 @@ def clock_time(at: datetime) -> str:
     return f"{at.astimezone(UTC):%H:%M:%S}"
 
 
-def _change_text(deed: IncidentAction) -> str:
-    who = f" ({deed.by})" if deed.by else ""
-    how = {"ok": "", "failed": f": {deed.detail}", "cut off": ": cut off before its result"}
-    return f"change{who}: {one_line(deed.command, MAX_LINE_CHARS)}{how[deed.ending]}"
+def _change_text(action: IncidentAction) -> str:
+    who = f" ({action.by})" if action.by else ""
+    how = {"ok": "", "failed": f": {action.detail}", "cut off": ": cut off before its result"}
+    return f"change{who}: {one_line(action.command, MAX_LINE_CHARS)}{how[action.ending]}"
 
 
 def _refused_entries(records: Sequence[JournalRecord]) -> list[TimelineEntry]:
-    """Each with the time of the wish."""
+    """Each with the time of its request."""
     when = {
         one_line(each.command): each.why
         for each in list_refused_actions(records)
@@ -99,13 +99,15 @@ def _refused_entries(records: Sequence[JournalRecord]) -> list[TimelineEntry]:
 
 
 def _unmatched_playbook_entries(records: Sequence[JournalRecord]) -> list[TimelineEntry]:
-    """Dozens of playbooks look: that is one moment, and one for each reason not to have looked."""
+    """One entry for all playbooks that did not match, and one for each reason of unchecked ones."""
     ends = [each for each in records if isinstance(each.event, PlaybookEnded)]
     if not ends:
         return []
     last = next((each for each in reversed(ends) if _is_declined(each.event)), ends[-1])
-    texts = [f"playbooks that could not be checked: {len(e.skills)} ({one_line(e.why, MAX_LINE_CHARS)})"
-             for e in playbooks_unchecked(records)]  # fmt: skip
+    texts = [
+        f"playbooks that could not be checked: {len(e.skills)} ({one_line(e.why, MAX_LINE_CHARS)})"
+        for e in playbooks_unchecked(records)
+    ]
     if absent := playbooks_not_matched(records):
         texts.insert(0, f"playbooks that did not find their fault: {len(absent)}")
     return [
@@ -120,14 +122,14 @@ def _is_declined(event: object) -> bool:
 
 def _requested_command(event: object) -> str:
     call = getattr(event, "call", None)
-    given = getattr(call, "arguments", {})
-    command = given.get("command", "")
+    arguments = getattr(call, "arguments", {})
+    command = arguments.get("command", "")
     return command if isinstance(command, str) else ""
 
 
 def _event_text(event: object) -> str:
-    teller = _TEXT_BY_EVENT.get(type(event))
-    return teller(event) if teller else ""
+    render = _TEXT_BY_EVENT.get(type(event))
+    return render(event) if render else ""
 
 
 def _raised_text(event: AlertRaised) -> str:
@@ -193,7 +195,7 @@ def _diagnosed_text(event: IncidentDiagnosed) -> str:
     )
     if event.verdict == "escalate":
         known = f"; seen so far, not proved: {what}" if event.mechanism else "; no cause is known"
-        return f"handed over to people{known}"
+        return f"escalated to people{known}"
     named = f": {what}" if event.mechanism else ""
     return f"diagnosis ({event.verdict}, confidence {event.confidence:.0%}){named}"
 

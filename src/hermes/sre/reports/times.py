@@ -1,4 +1,4 @@
-"""How long it took to detect, to begin and to repair; and how often it has come back."""
+"""Computes the times to detect, acknowledge and repair an incident, and its recurrences."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -11,23 +11,23 @@ RECURRENCE_PERIOD = timedelta(days=14)
 
 
 class IncidentTimes(Value, kw_only=True, frozen=True):
-    """Seconds; None for what cannot be said: no source knew, or it has not happened."""
+    """Seconds; None where it is not known or has not happened."""
 
     detect: float | None = None
-    """From when the trouble began, by its source, to the incident."""
+    """From the beginning of the problem, by its source, to the incident."""
     acknowledge: float | None = None
-    """From the incident to the first work on it, or to a person who acknowledged it."""
+    """From the incident to the first work on it, or its acknowledgement."""
     repair: float | None = None
-    """From the incident to checks that passed, or to a recovery that was observed."""
+    """From the incident to checks that passed, or to an observed recovery."""
 
 
 class IncidentRecurrence(Value, kw_only=True, frozen=True):
-    """Times that the same trouble was met in these days, this one included."""
+    """Incidents of the same kind within these days, this one included."""
 
     times: int = 1
     days: int = RECURRENCE_PERIOD.days
     before: tuple[str, ...] = ()
-    """Ids of the earlier ones, the latest last."""
+    """Ids of the earlier incidents, the latest last."""
 
 
 def incident_times(incident: Incident) -> IncidentTimes:
@@ -41,10 +41,10 @@ def incident_times(incident: Incident) -> IncidentTimes:
 
 
 def repaired_at(incident: Incident) -> datetime | None:
-    """When checks verified a fix, or when an escalated problem was seen to have ended.
+    """When checks verified a fix, or when an escalated problem ended.
 
-    None for a false alarm, for what passed before anything was repaired, and where only a person
-    says that it is over: no time to repair is known for these.
+    None for a false alarm, for a problem that ended without a repair, and where only a person
+    closed the incident.
     """
     if incident.recovered is not None:
         return None if incident.question else incident.recovered.recovered_at
@@ -53,16 +53,16 @@ def repaired_at(incident: Incident) -> datetime | None:
 
 
 def find_recurrence(incident: Incident, opened: Sequence[IncidentOpened]) -> IncidentRecurrence:
-    """`opened`: of any trouble; those of the same fingerprint and age are counted."""
-    case = incident.details
-    earliest = case.opened_at - RECURRENCE_PERIOD
+    """`opened`: events of other incidents; those with the same fingerprint are counted."""
+    details = incident.details
+    earliest = details.opened_at - RECURRENCE_PERIOD
     before = [
         event.incident
         for event in opened
-        if case.fingerprint
-        and event.fingerprint == case.fingerprint
-        and event.incident != case.incident
-        and earliest <= event.at <= case.opened_at
+        if details.fingerprint
+        and event.fingerprint == details.fingerprint
+        and event.incident != details.incident
+        and earliest <= event.at <= details.opened_at
     ]
     return IncidentRecurrence(times=1 + len(before), before=tuple(before))
 

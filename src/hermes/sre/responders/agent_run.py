@@ -1,4 +1,4 @@
-"""A model that is asked no more than it may be, nor after it has said what was asked of it."""
+"""Runs one agent conversation within limits of turns, tokens and time."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,13 +16,14 @@ from hermes.sre.settings import AgentBudget
 from hermes.tools.executor import Executor
 
 HERMES_MODEL_NAME = "hermes"
-"""In place of the model's name where it was not asked."""
+"""The model name of replies that Hermes gives itself."""
 FINISHED_REPLY = "Written down."
 TURNS_USED_REPLY = "All turns are used."
 
 
 class TurnLimitedModel:
-    """Fulfils `Model` and `StreamsText`. Once it is over it answers by itself, at no cost."""
+    """Calls the model at most `turns` times, and not after `over()` is true; then it replies itself
+    at no cost. Implements `Model` and `StreamsText`."""
 
     def __init__(self, model: Model, turns: int, over: Callable[[], bool]) -> None:
         self._model, self._turns_left, self._finished = model, turns, over
@@ -45,8 +46,8 @@ class TurnLimitedModel:
         if (own := self._own_reply()) is not None:
             yield own
         elif isinstance(self._model, StreamsText):
-            async for piece in self._model.stream(messages, tools):
-                yield piece
+            async for delta in self._model.stream(messages, tools):
+                yield delta
         else:
             yield await self._model.complete(messages, tools)
 
@@ -67,7 +68,7 @@ class AgentRunResult(Value, kw_only=True, frozen=True):
     run: str
     reply: str = ""
     error: str = ""
-    """Why it did not come to its own end."""
+    """Why the run did not end by itself; empty when it did."""
 
 
 @dataclass(frozen=True)
@@ -81,67 +82,67 @@ class AgentRun:
     title: str
     system: str
     finished: Callable[[], bool]
-    """Whether it has said what was asked of it."""
+    """Whether the agent has given its result."""
     reminder: str
-    """Said once, when it talks instead."""
+    """Sent once, when the agent replies with text instead of its result."""
     use_memory: bool = False
-    """Whether it is told what memory has of the matter."""
+    """Whether related memories are added to its prompt."""
 
 
-async def run_agent(seat: AgentRun, text: str) -> AgentRunResult:
-    """Raises `StoreError` alone: without a journal nothing may go on."""
-    model = TurnLimitedModel(seat.model, seat.budget.turns, seat.finished)
-    said, trouble = "", f"cut off after {seat.budget.seconds:g} s"
+async def run_agent(agent: AgentRun, text: str) -> AgentRunResult:
+    """Raises only `StoreError`: nothing is done without a journal."""
+    model = TurnLimitedModel(agent.model, agent.budget.turns, agent.finished)
+    reply, failure = "", f"stopped after {agent.budget.seconds:g} s"
     try:
-        with anyio.move_on_after(seat.budget.seconds):
-            said = await _converse(seat, model, text)
-            trouble = f"all {seat.budget.turns} turns were used" if model.turns_used else ""
+        with anyio.move_on_after(agent.budget.seconds):
+            reply = await _converse(agent, model, text)
+            failure = f"all {agent.budget.turns} turns were used" if model.turns_used else ""
     except StoreError:
         raise
     except HermesError as error:
-        trouble = str(error)
-    except Exception as error:  # noqa: BLE001 - one that dies must not take the others along
-        trouble = f"{type(error).__name__}: {error}"
-    return AgentRunResult(run=seat.run, reply=said, error=trouble[:500])
+        failure = str(error)
+    except Exception as error:  # noqa: BLE001 - the failure of one agent must not end the others
+        failure = f"{type(error).__name__}: {error}"
+    return AgentRunResult(run=agent.run, reply=reply, error=failure[:500])
 
 
-async def _converse(seat: AgentRun, model: TurnLimitedModel, text: str) -> str:
-    talk = await Conversation.begin(
-        _run_dependencies(seat, model),
-        task=seat.title,
-        run=seat.run,
-        parent=seat.parent,
-        system=seat.system,
+async def _converse(agent: AgentRun, model: TurnLimitedModel, text: str) -> str:
+    conversation = await Conversation.begin(
+        _run_dependencies(agent, model),
+        task=agent.title,
+        run=agent.run,
+        parent=agent.parent,
+        system=agent.system,
     )
-    reminder = seat.reminder
+    reminder = agent.reminder
     try:
-        said = await talk.say(text)
+        reply = await conversation.say(text)
     except MalformedReply as error:
-        said, reminder = "", f"{reminder} (Your last answer could not be read: {error})"
-    if seat.finished() or model.turns_used:
-        return said
-    return await talk.say(reminder) or said
+        reply, reminder = "", f"{reminder} (Your last answer could not be read: {error})"
+    if agent.finished() or model.turns_used:
+        return reply
+    return await conversation.say(reminder) or reply
 
 
-def _run_dependencies(seat: AgentRun, model: TurnLimitedModel) -> AgentDependencies:
-    means, tokens = seat.dependencies, seat.budget.tokens
-    limits = means.settings.limits
+def _run_dependencies(agent: AgentRun, model: TurnLimitedModel) -> AgentDependencies:
+    dependencies, tokens = agent.dependencies, agent.budget.tokens
+    limits = dependencies.settings.limits
     if limits.subagent_tokens is not None:
         tokens = min(tokens, limits.subagent_tokens)
     settings = msgspec.structs.replace(
-        means.settings,
-        max_iterations=seat.budget.turns,
+        dependencies.settings,
+        max_iterations=agent.budget.turns,
         max_depth=0,
         limits=msgspec.structs.replace(limits, subagent_tokens=tokens),
     )
     return replace(
-        means,
+        dependencies,
         model=model,
-        executor=seat.executor,
+        executor=agent.executor,
         settings=settings,
         ask=None,
-        # Its task is made of an alert and of logs: nobody vouches for those words.
-        origin="incident" if means.origin in HUMAN_ORIGINS else means.origin,
+        # Its task contains an alert and logs, which are untrusted text.
+        origin="incident" if dependencies.origin in HUMAN_ORIGINS else dependencies.origin,
         sections=(),
-        recall=means.recall if seat.use_memory else recall_nothing,
+        recall=dependencies.recall if agent.use_memory else recall_nothing,
     )

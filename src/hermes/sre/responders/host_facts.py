@@ -1,6 +1,6 @@
-"""Looks that are the same for every incident: a small model starts from facts, not from guesses.
+"""Collects facts about the host with fixed read-only commands, before a model is called.
 
-Each only reads, whatever the host has or lacks; a test has the gate say so of all of them.
+Each command only reads, on any host; a test checks that with the policy.
 """
 
 import re
@@ -16,6 +16,7 @@ from hermes.core.messages import ToolCall, ToolResult, Value
 from hermes.core.protocols import ToolContext
 from hermes.core.run_ids import new_id
 from hermes.policy.taint.data_marks import mark_as_data
+from hermes.sre.checks import TERMINAL_TOOL, TIMEOUT_GRACE_S
 from hermes.sre.incident import IncidentDetails
 from hermes.sre.settings import CrewSettings
 from hermes.tools.executor import Executor
@@ -30,6 +31,7 @@ ERROR_WORDS = (
     "could not|unreachable|expired|killed|oom|invalid|corrupt"
 )
 SECRET_WORDS = "password|passwd|secret|token|private"
+EMPTY_OUTPUT = re.compile(r"\A\s*\[(no output|exit \d+ · [\d.]+ s|[\d.]+ s)\]\s*\Z")
 
 
 class FactCollector(Value, frozen=True):
@@ -39,7 +41,7 @@ class FactCollector(Value, frozen=True):
 
 
 def fact_collectors(details: IncidentDetails, minutes: float) -> tuple[FactCollector, ...]:
-    """Those that tell most come first: what has no room is left out from the end."""
+    """The most informative first: what does not fit is left out from the end."""
     return (
         *_service_collectors(details.service),
         *_host_collectors(),
@@ -54,7 +56,8 @@ def _service_collectors(service: str) -> tuple[FactCollector, ...]:
         'awk -v u="$u" \'{print u ": " $0}\'; done'
     )
     found = [FactCollector("service", "bad lines in the logs of all units", errors)]
-    if not UNIT_NAME.fullmatch(service):  # an alert brings it: never an option, never a command
+    # The name comes from an alert: it must not be an option or a command.
+    if not UNIT_NAME.fullmatch(service):
         return tuple(found)
     unit = quote(service)
     settings = (
@@ -78,10 +81,10 @@ def _service_collectors(service: str) -> tuple[FactCollector, ...]:
 
 
 def _host_collectors() -> tuple[FactCollector, ...]:
-    shown = "Id,ActiveState,SubState,Result,NRestarts,MainPID,ExecMainStatus"
+    properties = "Id,ActiveState,SubState,Result,NRestarts,MainPID,ExecMainStatus"
     units = (
-        f"for u in {LIST_UNITS}; do systemctl show -p {shown} \"$u\" 2>/dev/null | tr '\\n' ' '; "
-        "echo; done"
+        f'for u in {LIST_UNITS}; do systemctl show -p {properties} "$u" 2>/dev/null | '
+        "tr '\\n' ' '; echo; done"
     )
     busy = "ps -eo pid,ppid,user,stat,pcpu,rss,etimes,args --sort=-{} | cut -c1-150 | head -n {}"
     large = (
@@ -161,44 +164,39 @@ def _change_collectors(minutes: float) -> tuple[FactCollector, ...]:
     )
 
 
-TERMINAL_TOOL = "terminal"
-TIMEOUT_GRACE_S = 2.0
-"""Seconds for the place itself to end a command that ran out of time."""
-
-
-EMPTY_OUTPUT = re.compile(r"\A\s*\[(no output|exit \d+ · [\d.]+ s|[\d.]+ s)\]\s*\Z")
-
-
 class HostFact(Value, kw_only=True, frozen=True):
     layer: str
     name: str
     command: str
     output: str
     seq: int = 0
-    """Of the event with its result: what evidence points at."""
+    """The number of the event with its result, used as evidence."""
 
 
 async def collect_facts(
     wanted: Sequence[FactCollector],
-    means: AgentDependencies,
+    dependencies: AgentDependencies,
     executor: Executor,
     run: str,
     settings: CrewSettings,
 ) -> tuple[HostFact, ...]:
-    """In their order; one that is refused, fails or hangs leaves a gap and nothing else."""
-    seats = anyio.Semaphore(max(1, settings.facts_at_once))
+    """Run the collectors concurrently; one that is refused, fails or hangs is left out."""
+    semaphore = anyio.Semaphore(max(1, settings.facts_at_once))
     found: dict[int, tuple[ToolCall, ToolResult]] = {}
     lost: list[HermesError] = []
 
     async def one(number: int, collector: FactCollector) -> None:
-        patience = settings.facts_seconds
-        given = {"command": collector.command, "timeout": patience}
-        call = ToolCall(new_id("fact"), TERMINAL_TOOL, given)
-        async with seats:
+        timeout_s = settings.facts_seconds
+        arguments = {"command": collector.command, "timeout": timeout_s}
+        call = ToolCall(new_id("fact"), TERMINAL_TOOL, arguments)
+        async with semaphore:
             try:
-                with anyio.move_on_after(patience + TIMEOUT_GRACE_S):
-                    found[number] = call, await executor.execute(call, _tool_context(means, run))
-            except HermesError as error:  # of the store: raised bare, not as a group of one
+                with anyio.move_on_after(timeout_s + TIMEOUT_GRACE_S):
+                    found[number] = (
+                        call,
+                        await executor.execute(call, _tool_context(dependencies, run)),
+                    )
+            except HermesError as error:  # re-raised below without an exception group
                 lost.append(error)
 
     async with anyio.create_task_group() as group:
@@ -206,9 +204,9 @@ async def collect_facts(
             group.start_soon(one, number, collector)
     if lost:
         raise lost[0]
-    numbers = await _read_result_numbers(means, run)
+    numbers = await _read_result_numbers(dependencies, run)
     kept = [
-        await _build_fact(wanted[at], *found[at], means, run, settings.shown_each, numbers)
+        await _build_fact(wanted[at], *found[at], dependencies, run, settings.shown_each, numbers)
         for at in sorted(found)
         if found[at][1].status == "ok"
     ]
@@ -216,23 +214,23 @@ async def collect_facts(
 
 
 def render_facts(facts: Iterable[HostFact], max_chars: int, key: str) -> str:
-    """As a model sees them, between marks: what has no room is left out, and named."""
+    """The facts for a prompt, marked as data; those that do not fit are only named."""
     parts, missing = list[str](), list[str]()
     for fact in facts:
-        told = f"#{fact.seq} {fact.name}\n$ {fact.command}\n"
-        told += mark_as_data(fact.output, fact.name, key)
-        if len(told) > max_chars:
+        text = f"#{fact.seq} {fact.name}\n$ {fact.command}\n"
+        text += mark_as_data(fact.output, fact.name, key)
+        if len(text) > max_chars:
             missing.append(f"#{fact.seq} {fact.name}")
             continue
-        max_chars -= len(told)
-        parts.append(told)
+        max_chars -= len(text)
+        parts.append(text)
     if missing:
         parts.append(f"No room here for: {', '.join(missing)}")
     return "\n\n".join(parts)
 
 
 def truncate_middle(text: str, max_chars: int) -> str:
-    """Its head and its tail: lists tell most at their head, logs at their tail."""
+    """Keep the head and the tail: lists are most informative at the head, logs at the tail."""
     if len(text) <= max_chars:
         return text
     head, tail = max_chars // 2, max_chars - max_chars // 2
@@ -243,36 +241,43 @@ async def _build_fact(
     collector: FactCollector,
     call: ToolCall,
     result: ToolResult,
-    means: AgentDependencies,
+    dependencies: AgentDependencies,
     run: str,
-    most: int,
+    max_chars: int,
     numbers: dict[str, int],
 ) -> HostFact:
     text = EMPTY_OUTPUT.sub("", result.content).rstrip()
-    if len(text) > most:
-        kept = result.artifact or await means.artifacts.save(run, call.id, text)
-        text = f"{truncate_middle(text, most)}\n[the whole is {kept}]"
+    if len(text) > max_chars:
+        kept = result.artifact or await dependencies.artifacts.save(run, call.id, text)
+        text = f"{truncate_middle(text, max_chars)}\n[the whole output: {kept}]"
     return HostFact(
         layer=collector.layer,
         name=collector.name,
-        command=collector.command if len(collector.command) <= 120 else "(a fixed look)",
+        command=collector.command if len(collector.command) <= 120 else "(a fixed command)",
         output=text,
         seq=numbers.get(call.id, 0),
     )
 
 
-async def _read_result_numbers(means: AgentDependencies, run: str) -> dict[str, int]:
+async def _read_result_numbers(dependencies: AgentDependencies, run: str) -> dict[str, int]:
     return {
         recorded.event.result.call_id: recorded.seq
-        async for recorded in means.bus.journal.read(run=run, kinds=("tool.finished",))
+        async for recorded in dependencies.bus.journal.read(run=run, kinds=("tool.finished",))
         if isinstance(recorded.event, ToolFinished)
     }
 
 
-def _tool_context(means: AgentDependencies, run: str) -> ToolContext:
+def _tool_context(dependencies: AgentDependencies, run: str) -> ToolContext:
     async def call(inner: ToolCall) -> ToolResult:
-        return ToolResult(call_id=inner.id, status="error", content="a look calls no other tool")
+        return ToolResult(
+            call_id=inner.id, status="error", content="a collector calls no other tool"
+        )
 
     return ToolContext(
-        run, means.environment, means.bus.publish, call, means.artifacts, origin=means.origin
+        run,
+        dependencies.environment,
+        dependencies.bus.publish,
+        call,
+        dependencies.artifacts,
+        origin=dependencies.origin,
     )

@@ -1,4 +1,4 @@
-"""One layer, looked into by one model that can only look, and says what it found with evidence."""
+"""Investigates each layer of a host with a read-only model, and combines the findings."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -41,7 +41,12 @@ READ_ONLY_TOOLS = frozenset({"terminal", "host_terminal", "read_file", "search_f
 FINDING_TOOL = "finding"
 LayerStatus = Literal["working", "done", "failed"]
 MAX_FINDINGS = 12
-"""Findings of one layer; whoever has more has not understood it."""
+"""Findings of one layer that are kept."""
+SYNTHESIS_ROLE = "synthesis"
+MAX_HYPOTHESES = 3
+MAX_FIELD_CHARS = 500
+CheckObjection = Callable[[str], Awaitable[str]]
+"""Returns why a proposed check is useless; empty when it is not."""
 
 
 class LayerFinding(Value, kw_only=True, frozen=True):
@@ -52,7 +57,7 @@ class LayerFinding(Value, kw_only=True, frozen=True):
 
 @dataclass
 class LayerNotes:
-    """What one investigator has said so far; it stays when its writer is cut off."""
+    """What one investigator has reported so far; kept when its run is stopped."""
 
     layer: str
     findings: list[LayerFinding] = field(default_factory=list)
@@ -68,14 +73,14 @@ class LayerNotes:
 
 
 def read_only_executor(executor: Executor) -> Executor:
-    """The road of whoever investigates: few tools, and a gate that lets nothing else pass."""
+    """An executor with only the read-only tools, and a policy that denies changes."""
     return executor.with_only(set(READ_ONLY_TOOLS)).with_policy(
         ReadOnlyPolicy(executor.policy, frozenset({FINDING_TOOL}))
     )
 
 
 def make_finding_tool(journal: Journal, notes: LayerNotes, runs: Sequence[str]) -> FunctionTool:
-    """`runs` are where evidence may lie: the fixed looks, and its own run."""
+    """`runs`: the runs whose calls may be evidence."""
 
     @tool(risk=Risk.READ, alone=True)
     async def finding(
@@ -120,12 +125,12 @@ class LayerInvestigator:
         baseline: Sequence[CheckResult],
         facts: Sequence[HostFact],
     ) -> LayerNotes:
-        """Raises `StoreError` alone."""
+        """Raises only `StoreError`."""
         journal, notes = self.dependencies.bus.journal, LayerNotes(layer)
         notes.run = await next_free_run(journal, f"{details.run}/{layer}")
         await self._publish_progress(details, notes, "working")
         tool = make_finding_tool(journal, notes, (self.facts_run, notes.run))
-        seat = AgentRun(
+        agent = AgentRun(
             dependencies=self.dependencies,
             model=self.model,
             executor=read_only_executor(self.dependencies.executor).with_tool(tool),
@@ -137,8 +142,8 @@ class LayerInvestigator:
             finished=lambda: notes.finished,
             reminder=FINDING_REMINDER,
         )
-        sat = await run_agent(seat, self._task(layer, details, baseline, facts))
-        _note_missing_answer(notes, sat)
+        result = await run_agent(agent, self._task(layer, details, baseline, facts))
+        _note_missing_answer(notes, result)
         await self._publish_progress(details, notes, "failed" if notes.error else "done")
         return notes
 
@@ -150,9 +155,9 @@ class LayerInvestigator:
         facts: Sequence[HostFact],
     ) -> str:
         own = [fact for fact in facts if fact.layer == layer]
-        room = max_facts_chars(self.model, self.settings)
-        told = render_facts(own, room, details.run) or "(no fixed look gave an answer)"
-        return f"{render_alert(details, baseline)}\n\nFacts of your layer:\n\n{told}"
+        max_chars = max_facts_chars(self.model, self.settings)
+        shown_facts = render_facts(own, max_chars, details.run) or "(no facts were collected)"
+        return f"{render_alert(details, baseline)}\n\nFacts of your layer:\n\n{shown_facts}"
 
     async def _publish_progress(
         self, details: IncidentDetails, notes: LayerNotes, status: LayerStatus
@@ -173,33 +178,28 @@ class LayerInvestigator:
         await self.dependencies.bus.publish(event)
 
 
-def _note_missing_answer(notes: LayerNotes, sat: AgentRunResult) -> None:
-    """Words that point at nothing are no findings; that they were said is known all the same."""
+def _note_missing_answer(notes: LayerNotes, result: AgentRunResult) -> None:
+    """Note a run that failed, or that reported nothing with evidence."""
     if notes.finished:
         return
-    if sat.error:
-        notes.error = sat.error
+    if result.error:
+        notes.error = result.error
         notes.gaps.append(
-            clean_line(f"{notes.layer} was not looked into to the end: {sat.error}", 240)
+            clean_line(f"{notes.layer} was not investigated completely: {result.error}", 240)
         )
     elif notes.is_empty:
-        notes.error = "it said nothing that can be checked"
-        words = clean_line(sat.reply, 160)
+        notes.error = "it reported nothing that can be checked"
+        words = clean_line(result.reply, 160)
         notes.gaps.append(
-            f"{notes.layer}: said without evidence: {words}" if words else f"{notes.layer}: nothing"
+            f"{notes.layer}: reported without evidence: {words}"
+            if words
+            else f"{notes.layer}: nothing"
         )
 
 
 def max_facts_chars(model: Model, settings: CrewSettings) -> int:
-    """Characters of facts: at most about a quarter of the window."""
+    """Characters of facts in a prompt: at most about a quarter of the context window."""
     return max(600, min(settings.shown, model.window))
-
-
-SYNTHESIS_ROLE = "synthesis"
-MAX_HYPOTHESES = 3
-MAX_FIELD_CHARS = 500
-CheckObjection = Callable[[str], Awaitable[str]]
-"""Why a proposed check is of no use, in words; empty when it is."""
 
 
 class ProposedHypothesis(Value, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -217,18 +217,20 @@ class InvestigationFindings:
     notes: Sequence[LayerNotes]
     facts: Sequence[HostFact]
     actions: Sequence[IncidentAction]
-    """All that was run, for the evidence."""
+    """All finished calls, for the evidence."""
 
 
 @dataclass
 class SynthesisConclusion:
-    """Where the judgement is written, once it holds water."""
+    """The conclusion of the synthesis, once it is valid."""
 
     result: InvestigationResult | None = None
 
 
 def make_conclude_tool(
-    sheet: SynthesisConclusion, seen: Sequence[IncidentAction], useless: CheckObjection
+    conclusion: SynthesisConclusion,
+    actions: Sequence[IncidentAction],
+    find_objection: CheckObjection,
 ) -> FunctionTool:
     @tool(risk=Risk.READ, alone=True)
     async def conclude(
@@ -243,9 +245,9 @@ def make_conclude_tool(
             raise ToolError(
                 "a verdict of fix needs a hypothesis: what is broken, and what shows it"
             )
-        found = [_accepted_hypothesis(guess, seen) for guess in hypotheses]
-        kept, missing = await _without_useless_checks(_ranked(found), useless)
-        sheet.result = InvestigationResult(
+        found = [_accepted_hypothesis(proposed, actions) for proposed in hypotheses]
+        kept, missing = await _without_useless_checks(_ranked(found), find_objection)
+        conclusion.result = InvestigationResult(
             verdict=verdict,
             hypotheses=kept,
             ruled_out=tuple(clean_line(each, 200) for each in ruled_out if each.strip()),
@@ -256,76 +258,80 @@ def make_conclude_tool(
     return conclude
 
 
-def _accepted_hypothesis(guess: ProposedHypothesis, seen: Sequence[IncidentAction]) -> Hypothesis:
-    if not guess.component.strip():
+def _accepted_hypothesis(
+    proposed: ProposedHypothesis, actions: Sequence[IncidentAction]
+) -> Hypothesis:
+    if not proposed.component.strip():
         raise ToolError("a hypothesis needs its component: one file, unit, table or link")
-    if not guess.evidence:
-        raise ToolError(f"{guess.component[:80]!r} has no evidence: give numbers of looks, as #12")
-    sure = guess.confidence if guess.confidence == guess.confidence else 0.0  # not a number
+    if not proposed.evidence:
+        raise ToolError(
+            f"{proposed.component[:80]!r} has no evidence: give numbers of looks, as #12"
+        )
+    confidence = proposed.confidence if proposed.confidence == proposed.confidence else 0.0  # NaN
     return Hypothesis(
-        component=clean_line(guess.component, 200),
-        mechanism=clean_line(guess.mechanism, MAX_FIELD_CHARS),
-        value=clean_line(guess.value, 200),
-        evidence=resolve_references(guess.evidence, seen),
-        confidence=max(0.0, min(1.0, sure)),
-        check=guess.check.strip()[:MAX_FIELD_CHARS],
-        fix=clean_line(guess.fix, MAX_FIELD_CHARS),
+        component=clean_line(proposed.component, 200),
+        mechanism=clean_line(proposed.mechanism, MAX_FIELD_CHARS),
+        value=clean_line(proposed.value, 200),
+        evidence=resolve_references(proposed.evidence, actions),
+        confidence=max(0.0, min(1.0, confidence)),
+        check=proposed.check.strip()[:MAX_FIELD_CHARS],
+        fix=clean_line(proposed.fix, MAX_FIELD_CHARS),
     )
 
 
 def _ranked(found: Sequence[Hypothesis]) -> list[Hypothesis]:
-    """The surest first, each cause once."""
+    """The most confident first, each cause once."""
     once = {(each.component, each.value or each.mechanism): each for each in reversed(found)}
     return sorted(reversed(once.values()), key=lambda each: -each.confidence)[:MAX_HYPOTHESES]
 
 
 async def _without_useless_checks(
-    found: Sequence[Hypothesis], useless: CheckObjection
+    found: Sequence[Hypothesis], find_objection: CheckObjection
 ) -> tuple[tuple[Hypothesis, ...], tuple[str, ...]]:
-    """A check that cannot tell broken from mended is dropped, and that is a gap."""
+    """Drop proposed checks that do not show the problem, and report each as a gap."""
     kept, missing = list[Hypothesis](), list[str]()
     for each in found:
-        why = await useless(each.check) if each.check else ""
+        why = await find_objection(each.check) if each.check else ""
         if why:
-            missing.append(f"the check proposed for {each.component} is of no use: {why}"[:240])
+            missing.append(f"the check proposed for {each.component} is useless: {why}"[:240])
         kept.append(replace(each, check="") if why else each)
     return tuple(kept), tuple(missing)
 
 
 async def run_synthesis(
-    means: AgentDependencies,
+    dependencies: AgentDependencies,
     model: Model,
     settings: CrewSettings,
     details: IncidentDetails,
     baseline: Sequence[CheckResult],
     found: InvestigationFindings,
-    useless: CheckObjection,
+    find_objection: CheckObjection,
 ) -> InvestigationResult:
-    """Raises `StoreError` alone."""
-    sheet = SynthesisConclusion()
-    # No tool that reaches the host: whoever judges has only what others found.
-    tool = make_conclude_tool(sheet, found.actions, useless)
-    seat = AgentRun(
-        dependencies=means,
+    """Raises only `StoreError`."""
+    conclusion = SynthesisConclusion()
+    # No tool that reaches the host: the synthesis only uses the findings.
+    tool = make_conclude_tool(conclusion, found.actions, find_objection)
+    agent = AgentRun(
+        dependencies=dependencies,
         model=model,
-        executor=means.executor.with_only(set()).with_tool(tool),
+        executor=dependencies.executor.with_only(set()).with_tool(tool),
         budget=settings.judging,
-        run=await next_free_run(means.bus.journal, f"{details.run}/{SYNTHESIS_ROLE}"),
+        run=await next_free_run(dependencies.bus.journal, f"{details.run}/{SYNTHESIS_ROLE}"),
         parent=details.run,
         title=f"{SYNTHESIS_ROLE}: {details.title}",
         system=render_synthesis_prompt(),
-        finished=lambda: sheet.result is not None,
+        finished=lambda: conclusion.result is not None,
         reminder=CONCLUDE_REMINDER,
         use_memory=True,
     )
-    sat = await run_agent(
-        seat, render_synthesis_task(details, baseline, found, max_facts_chars(model, settings))
+    result = await run_agent(
+        agent, render_synthesis_task(details, baseline, found, max_facts_chars(model, settings))
     )
-    if sheet.result is not None:
-        return sheet.result
-    why = sat.error or "it did not say what it thinks in a way that can be checked"
+    if conclusion.result is not None:
+        return conclusion.result
+    why = result.error or "it gave no valid conclusion"
     return escalation_without_judgement(
-        details, found.notes, f"no judgement was made of what was found: {why}"
+        details, found.notes, f"the findings were not combined: {why}"
     )
 
 
@@ -333,34 +339,32 @@ def render_synthesis_task(
     details: IncidentDetails,
     baseline: Sequence[CheckResult],
     found: InvestigationFindings,
-    room: int,
+    max_chars: int,
 ) -> str:
-    """Findings first, with what shows them; facts fill what room is left."""
+    """Findings with their evidence first; facts fill the remaining space."""
     parts, cited = [render_alert(details, baseline)], set[int]()
     for notes in found.notes:
-        told = _render_layer(notes, found.actions, details.run)
+        text = _render_layer(notes, found.actions, details.run)
         cited.update(number for each in notes.findings for number in each.evidence)
-        parts.append(told)
-    left = room - sum(map(len, parts[1:]))
+        parts.append(text)
+    left = max_chars - sum(map(len, parts[1:]))
     rest = [fact for fact in found.facts if fact.seq not in cited]
     if left > 0 and rest:
-        parts.append(
-            f"Fixed looks that nobody pointed at:\n\n{render_facts(rest, left, details.run)}"
-        )
+        parts.append(f"Other facts:\n\n{render_facts(rest, left, details.run)}")
     return "\n\n".join(parts)
 
 
-def _render_layer(notes: LayerNotes, seen: Sequence[IncidentAction], key: str) -> str:
-    """Its claims were put in words by a model that had read logs: they are data as well."""
+def _render_layer(notes: LayerNotes, actions: Sequence[IncidentAction], key: str) -> str:
+    """Marked as data: a model that has read logs wrote the claims."""
     lines = [
         f"found: {each.claim} ({' '.join(f'#{number}' for number in each.evidence)})"
         for each in notes.findings
     ]
     lines += [f"ruled out: {each}" for each in notes.ruled_out]
     lines += [f"not known: {each}" for each in notes.gaps]
-    claims = mark_as_data("\n".join(lines) or "nothing", f"whoever looked into {notes.layer}", key)
+    claims = mark_as_data("\n".join(lines) or "nothing", f"the investigator of {notes.layer}", key)
     cited = render_evidence(
-        [number for each in notes.findings for number in each.evidence], seen, key
+        [number for each in notes.findings for number in each.evidence], actions, key
     )
     return "\n".join(part for part in (f"Layer {notes.layer}:", claims, cited) if part)
 
@@ -368,7 +372,7 @@ def _render_layer(notes: LayerNotes, seen: Sequence[IncidentAction], key: str) -
 def escalation_without_judgement(
     details: IncidentDetails, notes: Sequence[LayerNotes], why: str
 ) -> InvestigationResult:
-    """Without a judgement nobody acts: people get what was found."""
+    """Escalate with the findings when there is no conclusion."""
     findings = [each for one in notes for each in one.findings]
     return InvestigationResult(
         verdict="escalate",

@@ -1,4 +1,4 @@
-"""One attempt to mend it: a model with changing tools, on a road that writes down each way back."""
+"""Works on an incident with several models: investigators, a synthesis, and a remediator."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -55,16 +55,24 @@ from hermes.tools.executor import Executor
 FIX_TOOLS = frozenset(
     {"terminal", "host_terminal", "read_file", "search_files", "write_file", "patch", "process"}
 )
+REMEDIATOR_ROLE = "remediator"
+MAX_CHANGES_WINDOW_MIN = 24 * 60.0
+"""Minutes back in which changes are listed at most."""
+PROPOSED_CHECK_TIMEOUT_S = 5.0
+"""Seconds for one run of a proposed check."""
+ModelForRole = Callable[[str], Model]
+"""The model for a job: the name of a layer, `synthesis` or `remediator`."""
+_MODEL_ROLES: dict[str, ModelRole] = {"default": "default", "cheap": "cheap", "strong": "strong"}
 
 
 @dataclass
 class FixReport:
-    """What it says of its work in the end; nobody has to believe it."""
+    """The result that the model reports; it is verified by checks."""
 
     result: FixResult | None = None
 
 
-def make_done_tool(word: FixReport, run: str) -> FunctionTool:
+def make_done_tool(report: FixReport, run: str) -> FunctionTool:
     @tool(risk=Risk.READ, alone=True)
     async def done(
         context: ToolContext,
@@ -73,7 +81,7 @@ def make_done_tool(word: FixReport, run: str) -> FunctionTool:
         gave_up: Annotated[str, about("why nothing could be done; else empty")] = "",
     ) -> str:
         """End your work. Checks that you have no hand in then say whether it holds."""
-        word.result = FixResult(
+        report.result = FixResult(
             run=run,
             summary=clean_line(summary, 2000),
             check=check.strip() if is_read_only(check) else "",
@@ -85,61 +93,52 @@ def make_done_tool(word: FixReport, run: str) -> FunctionTool:
 
 
 async def run_fix_attempt(
-    means: AgentDependencies,
+    dependencies: AgentDependencies,
     model: Model,
     settings: CrewSettings,
     details: IncidentDetails,
     hypothesis: Hypothesis,
     attempt: int,
-    tried: Sequence[FailedAttempt],
+    failed_attempts: Sequence[FailedAttempt],
     executor: Executor,
 ) -> FixResult:
-    """Raises `StoreError` alone. Out of budget or dead, what it changed stands for the checks."""
-    journal, word = means.bus.journal, FixReport()
+    """Raises only `StoreError`. If the model fails, its changes are verified all the same."""
+    journal, report = dependencies.bus.journal, FixReport()
     run = await next_free_run(journal, f"{details.run}/fix-{attempt}")
-    seat = AgentRun(
-        dependencies=means,
+    agent = AgentRun(
+        dependencies=dependencies,
         model=model,
-        executor=executor.with_only(set(FIX_TOOLS)).with_tool(make_done_tool(word, run)),
+        executor=executor.with_only(set(FIX_TOOLS)).with_tool(make_done_tool(report, run)),
         budget=settings.mending,
         run=run,
         parent=details.run,
         title=f"fix {attempt}: {details.title}",
         system=render_remediator_prompt(),
-        finished=lambda: word.result is not None,
+        finished=lambda: report.result is not None,
         reminder=DONE_REMINDER,
         use_memory=True,
     )
     runs = await list_child_runs(journal, details.run, (FACTS_RUN, *settings.layers))
-    shown = render_evidence(
+    evidence = render_evidence(
         hypothesis.evidence, await read_finished_actions(journal, runs), details.run
     )
     parts = (
         render_alert(details),
         render_hypothesis(hypothesis, details.run),
-        f"What shows it:\n{shown}" if shown else "",
-        render_attempts(tried, details.run),
+        f"What shows it:\n{evidence}" if evidence else "",
+        render_attempts(failed_attempts, details.run),
     )
-    sat = await run_agent(seat, "\n\n".join(part for part in parts if part))
-    return word.result or _unreported_fix(sat)
+    result = await run_agent(agent, "\n\n".join(part for part in parts if part))
+    return report.result or _unreported_fix(result)
 
 
-def _unreported_fix(sat: AgentRunResult) -> FixResult:
-    why = sat.error or "it ended without saying what it did"
-    return FixResult(run=sat.run, summary=clean_line(sat.reply, 2000), gave_up=why)
-
-
-REMEDIATOR_ROLE = "remediator"
-MAX_CHANGES_WINDOW_MIN = 24 * 60.0
-"""Minutes: older changes are too many to be shown."""
-PROPOSED_CHECK_TIMEOUT_S = 5.0
-"""Seconds for a proposed check to fail."""
-ModelForRole = Callable[[str], Model]
-"""By whose job it is: the name of a layer, `synthesis` or `remediator`."""
+def _unreported_fix(result: AgentRunResult) -> FixResult:
+    why = result.error or "it ended without a report"
+    return FixResult(run=result.run, summary=clean_line(result.reply, 2000), gave_up=why)
 
 
 class UnavailableModel:
-    """A model that could not be opened. Fulfils `Model`."""
+    """Stands for a model that could not be opened. Implements `Model`."""
 
     window = 8192
 
@@ -154,66 +153,73 @@ class UnavailableModel:
 
 @dataclass(frozen=True)
 class ModelTeam:
-    """Fulfils `ModelResponder`."""
+    """Implements `ModelResponder`."""
 
     dependencies: AgentDependencies
     settings: CrewSettings = field(default_factory=CrewSettings)
     model_for: ModelForRole | None = None
-    """None: the one model of `means` does everything."""
+    """None: the model of `dependencies` is used for all jobs."""
 
     async def investigate(
-        self, case: IncidentDetails, baseline: Sequence[CheckResult]
+        self, details: IncidentDetails, baseline: Sequence[CheckResult]
     ) -> InvestigationResult:
         journal = self.dependencies.bus.journal
-        run = await next_free_run(journal, f"{case.run}/{FACTS_RUN}")
-        road = read_only_executor(self.dependencies.executor)
+        run = await next_free_run(journal, f"{details.run}/{FACTS_RUN}")
+        executor = read_only_executor(self.dependencies.executor)
         wanted = [
             each
-            for each in fact_collectors(case, _changes_window_min(case, self.settings))
+            for each in fact_collectors(details, _changes_window_min(details, self.settings))
             if each.layer in self.settings.layers
         ]
-        facts = await collect_facts(wanted, self.dependencies, road, run, self.settings)
-        notes = await self._investigate_layers(case, baseline, facts, run)
-        seen = await read_finished_actions(journal, (run, *(each.run for each in notes)))
-        model, found = self._model(SYNTHESIS_ROLE), InvestigationFindings(notes, facts, seen)
+        facts = await collect_facts(wanted, self.dependencies, executor, run, self.settings)
+        notes = await self._investigate_layers(details, baseline, facts, run)
+        actions = await read_finished_actions(journal, (run, *(each.run for each in notes)))
+        model, found = self._model(SYNTHESIS_ROLE), InvestigationFindings(notes, facts, actions)
 
-        async def useless(command: str) -> str:
-            return await _check_objection(command, self.dependencies, road, run)
+        async def find_objection(command: str) -> str:
+            return await _check_objection(command, self.dependencies, executor, run)
 
         synthesis = await run_synthesis(
-            self.dependencies, model, self.settings, case, baseline, found, useless
+            self.dependencies, model, self.settings, details, baseline, found, find_objection
         )
-        await self.dependencies.bus.publish(diagnosis_event(case, synthesis))
+        await self.dependencies.bus.publish(diagnosis_event(details, synthesis))
         return synthesis
 
     async def remediate(
         self,
-        case: IncidentDetails,
+        details: IncidentDetails,
         hypothesis: Hypothesis,
         attempt: int,
-        tried: Sequence[FailedAttempt],
+        failed_attempts: Sequence[FailedAttempt],
         executor: Executor,
     ) -> FixResult:
-        await self._publish_new_diagnosis(case, hypothesis)
+        await self._publish_new_diagnosis(details, hypothesis)
         model = self._model(REMEDIATOR_ROLE)
         return await run_fix_attempt(
-            self.dependencies, model, self.settings, case, hypothesis, attempt, tried, executor
+            self.dependencies,
+            model,
+            self.settings,
+            details,
+            hypothesis,
+            attempt,
+            failed_attempts,
+            executor,
         )
 
     async def _publish_new_diagnosis(
         self, details: IncidentDetails, hypothesis: Hypothesis
     ) -> None:
-        """The diagnosis is what is acted on: a later attempt follows another hypothesis."""
+        """Publish the hypothesis of this attempt as the diagnosis, if it is another one."""
         known = await read_incident(self.dependencies.bus.journal, details.run)
-        said = known.diagnosis if known is not None else None
-        if said is None or (said.component, said.mechanism) == (
+        diagnosis = known.diagnosis if known is not None else None
+        if diagnosis is None or (diagnosis.component, diagnosis.mechanism) == (
             hypothesis.component,
             hypothesis.mechanism,
         ):
             return
         await self.dependencies.bus.publish(
             restructured(
-                said,
+                diagnosis,
                 at=datetime.now(UTC),
                 component=hypothesis.component,
                 mechanism=hypothesis.mechanism,
@@ -234,10 +240,12 @@ class ModelTeam:
         lost: list[StoreError] = []
 
         async def one(layer: str) -> None:
-            mind = LayerInvestigator(self.dependencies, self._model(layer), self.settings, run)
+            investigator = LayerInvestigator(
+                self.dependencies, self._model(layer), self.settings, run
+            )
             try:
-                found[layer] = await mind.investigate(layer, details, baseline, facts)
-            except StoreError as error:  # raised bare, not as a group of one
+                found[layer] = await investigator.investigate(layer, details, baseline, facts)
+            except StoreError as error:  # re-raised below without an exception group
                 lost.append(error)
                 group.cancel_scope.cancel()
 
@@ -253,19 +261,22 @@ class ModelTeam:
             return self.dependencies.model
         try:
             return self.model_for(job)
-        except SettingsError as error:  # told where its answer would be, and to nobody else
+        except SettingsError as error:  # reported as the error of this model
             return UnavailableModel(job, str(error))
 
 
 def models_by_role(
     settings: CrewSettings, models: ModelSettings, open_model: Callable[[str], Model]
 ) -> ModelForRole:
-    """Each opened once, when it is first needed. A role that was not set is the default model."""
+    """Models are opened when first needed. A role that is not configured uses the default."""
     opened = cache(open_model)
 
     def model_for(job: str) -> Model:
-        wish = {SYNTHESIS_ROLE: settings.synthesis, REMEDIATOR_ROLE: settings.remediator}
-        return opened(_model_reference(wish.get(job, settings.investigator), models))
+        settings_by_role = {
+            SYNTHESIS_ROLE: settings.synthesis,
+            REMEDIATOR_ROLE: settings.remediator,
+        }
+        return opened(_model_reference(settings_by_role.get(job, settings.investigator), models))
 
     return model_for
 
@@ -298,11 +309,8 @@ def diagnosis_event(details: IncidentDetails, synthesis: InvestigationResult) ->
     )
 
 
-_MODEL_ROLES: dict[str, ModelRole] = {"default": "default", "cheap": "cheap", "strong": "strong"}
-
-
-def _model_reference(wish: str, models: ModelSettings) -> str:
-    return reference_for_role(_MODEL_ROLES[wish], models) if wish in _MODEL_ROLES else wish
+def _model_reference(setting: str, models: ModelSettings) -> str:
+    return reference_for_role(_MODEL_ROLES[setting], models) if setting in _MODEL_ROLES else setting
 
 
 def _changes_window_min(details: IncidentDetails, settings: CrewSettings) -> float:
@@ -311,21 +319,28 @@ def _changes_window_min(details: IncidentDetails, settings: CrewSettings) -> flo
     return min(MAX_CHANGES_WINDOW_MIN, max(1.0, gone + settings.window))
 
 
-async def _check_objection(command: str, means: AgentDependencies, road: Executor, run: str) -> str:
-    """A check counts if it looks, and fails while it is broken."""
+async def _check_objection(
+    command: str, dependencies: AgentDependencies, executor: Executor, run: str
+) -> str:
+    """Why a proposed check is useless; empty when it only reads and fails now."""
     if not is_read_only(command):
-        return "it does more than look"
+        return "it does more than read"
 
     async def execute(call: ToolCall) -> ToolResult:
         context = ToolContext(
-            run, means.environment, means.bus.publish, execute, means.artifacts, origin=means.origin
+            run,
+            dependencies.environment,
+            dependencies.bus.publish,
+            execute,
+            dependencies.artifacts,
+            origin=dependencies.origin,
         )
-        return await road.execute(call, context)
+        return await executor.execute(call, context)
 
     check = PlaybookCheck(name=new_id("proposed"), command=command)
-    seen = await run_check(check, execute, timeout=PROPOSED_CHECK_TIMEOUT_S)
-    if seen.ok:
-        return "it holds already, while it is broken"
-    if "no answer within" in seen.detail or "could not be asked" in seen.detail:
-        return seen.detail
+    result = await run_check(check, execute, timeout=PROPOSED_CHECK_TIMEOUT_S)
+    if result.ok:
+        return "it passes already, although nothing is fixed"
+    if "no answer within" in result.detail or "could not be asked" in result.detail:
+        return result.detail
     return ""

@@ -1,4 +1,4 @@
-"""What models are told: short, so that a small one can follow it."""
+"""The prompts of the models, short enough for small models."""
 
 from collections.abc import Mapping, Sequence
 
@@ -67,11 +67,11 @@ def render_remediator_prompt() -> str:
 
 
 def render_alert(details: IncidentDetails, baseline: Sequence[CheckResult] = ()) -> str:
-    """What was heard, and which checks fail, as data: a monitor repeats what others say."""
+    """The alert and the failing checks, marked as data: they contain untrusted text."""
     text = "" if details.text == details.title else details.text[:4000]
     labels = "\n".join(f"{name}: {value}" for name, value in sorted(details.labels.items()))
-    told = "\n".join(each for each in (details.title[:200], text, labels[:2000]) if each)
-    parts = [f"The alert [{details.severity}]:\n{mark_as_data(told, 'the monitor', details.run)}"]
+    alert = "\n".join(each for each in (details.title[:200], text, labels[:2000]) if each)
+    parts = [f"The alert [{details.severity}]:\n{mark_as_data(alert, 'the monitor', details.run)}"]
     failing = [f"{each.check}: {each.detail}"[:240] for each in baseline if _is_failing(each)]
     if failing:
         listed = mark_as_data("\n".join(failing[:20]), "our own checks", details.run)
@@ -81,20 +81,20 @@ def render_alert(details: IncidentDetails, baseline: Sequence[CheckResult] = ())
     return "\n\n".join(parts)
 
 
-def _is_failing(seen: CheckResult) -> bool:
-    return not seen.ok and not seen.unknown
+def _is_failing(result: CheckResult) -> bool:
+    return not result.ok and not result.unknown
 
 
 def render_hypothesis(hypothesis: Hypothesis, run: str) -> str:
-    """It was put in words by a model that had read logs: data as well."""
+    """Marked as data: a model that has read logs wrote it."""
     rows = (
         ("component", hypothesis.component),
         ("mechanism", hypothesis.mechanism),
         ("value", hypothesis.value),
         ("proposed fix", hypothesis.fix),
     )
-    told = "\n".join(f"{name}: {value}" for name, value in rows if value)
-    parts = [f"The hypothesis:\n{mark_as_data(told, 'those who investigated', run)}"]
+    text = "\n".join(f"{name}: {value}" for name, value in rows if value)
+    parts = [f"The hypothesis:\n{mark_as_data(text, 'those who investigated', run)}"]
     if hypothesis.check:
         parts.append(
             "A check that fails now and should hold once it is mended:\n"
@@ -103,8 +103,11 @@ def render_hypothesis(hypothesis: Hypothesis, run: str) -> str:
     return "\n\n".join(parts)
 
 
-def render_attempts(tried: Sequence[FailedAttempt], run: str) -> str:
-    if not tried:
+def render_attempts(failed_attempts: Sequence[FailedAttempt], run: str) -> str:
+    if not failed_attempts:
         return ""
-    rows = "\n".join(f"attempt {each.attempt} ({each.by}): {each.why[:400]}" for each in tried)
-    return f"Tried before and not enough; do not repeat it:\n{mark_as_data(rows, 'our own checks', run)}"
+    rows = "\n".join(
+        f"attempt {each.attempt} ({each.by}): {each.why[:400]}" for each in failed_attempts
+    )
+    marked = mark_as_data(rows, "our own checks", run)
+    return f"Tried before and not enough; do not repeat it:\n{marked}"

@@ -1,7 +1,7 @@
-"""One model in one conversation, which looks and mends: for small models, and for training them.
+"""One model that investigates and fixes in one conversation, for small models and for training.
 
-It fulfils `ModelResponder` with less: nobody divides the work, and its diagnosis comes with its report. The
-checks around it are the same.
+It implements `ModelResponder` with one agent: the work is not divided, and the diagnosis comes
+with the agent's report. The checks around it are the same.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,37 +35,43 @@ output shows it, and a report. Then stop."""
 class SingleModelResponder:
     dependencies: AgentDependencies
     conclude: Callable[[IncidentDetails], Tool]
-    """The tool with which it says what it found."""
+    """Builds the tool with which the model reports its findings."""
     errors: list[str] = field(default_factory=list)
-    """Why it could not go on, when it could not: for whoever opened it."""
+    """Errors that ended a conversation, for the caller."""
     additional_text: str = ""
-    """What it must know beside the alert, such as the names of other hosts."""
+    """Further information for the prompt, such as the names of other hosts."""
 
     async def investigate(
-        self, case: IncidentDetails, baseline: Sequence[CheckResult]
+        self, details: IncidentDetails, baseline: Sequence[CheckResult]
     ) -> InvestigationResult:
-        return InvestigationResult(verdict="fix", hypotheses=(Hypothesis(component=case.service),))
+        return InvestigationResult(
+            verdict="fix", hypotheses=(Hypothesis(component=details.service),)
+        )
 
     async def remediate(
         self,
-        case: IncidentDetails,
+        details: IncidentDetails,
         hypothesis: Hypothesis,
         attempt: int,
-        tried: Sequence[FailedAttempt],
+        failed_attempts: Sequence[FailedAttempt],
         executor: Executor,
     ) -> FixResult:
-        executor = executor.with_tool(self.conclude(case))
-        means = replace(self.dependencies, executor=executor)
-        run = f"{case.run}/fix-{attempt}"
+        executor = executor.with_tool(self.conclude(details))
+        dependencies = replace(self.dependencies, executor=executor)
+        run = f"{details.run}/fix-{attempt}"
         try:
-            talk = await Conversation.begin(means, task=case.title, run=run, parent=case.run)
-            said = await talk.say(render_task(case, self.additional_text, tried))
+            conversation = await Conversation.begin(
+                dependencies, task=details.title, run=run, parent=details.run
+            )
+            reply = await conversation.say(
+                render_task(details, self.additional_text, failed_attempts)
+            )
         except StoreError:
             raise
         except HermesError as error:
             self.errors.append(str(error))
             return FixResult(run=run, gave_up=str(error))
-        return FixResult(run=run, summary=said[:2000])
+        return FixResult(run=run, summary=reply[:2000])
 
 
 def render_task(
@@ -73,7 +79,6 @@ def render_task(
     additional_text: str = "",
     failed_attempts: Sequence[FailedAttempt] = (),
 ) -> str:
-    """The alert as the agent is told it."""
     labels = "\n".join(f"{name}: {value}" for name, value in sorted(details.labels.items()))
     before = [
         f"Tried before, and taken back because it did not hold: {each.why}"

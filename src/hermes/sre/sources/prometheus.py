@@ -1,4 +1,4 @@
-"""Turns what Prometheus answers into alerts; the same trouble always has the same fingerprint."""
+"""Polls Prometheus, and publishes its alerts and the results of rules as alerts."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -19,6 +19,7 @@ from hermes.core.foreign_text import (
     clean_line,
 )
 from hermes.core.protocols import Journal
+from hermes.sre.incident import WATCH_RUN
 from hermes.sre.settings import PrometheusRule, PrometheusSettings
 from hermes.sre.sources.prometheus_client import (
     MetricSeries,
@@ -30,7 +31,14 @@ from hermes.sre.sources.prometheus_client import (
 
 PROMETHEUS_SOURCE = "prometheus"
 ORIGIN_LABEL = "hermes_rule"
-"""The label that says which question an alert answers: by it a restarted watch knows its own."""
+"""The label with the rule of an alert: a restarted watch finds its own alerts by it."""
+ALERT_HISTORY = timedelta(days=14)
+"""How far back a new watch reads its earlier alerts."""
+ALERTS_ORIGIN, RULE_PREFIX, FAILURE_PREFIX = "alerts", "rule:", "trouble:"
+PublishEvents = Callable[..., Awaitable[Sequence[int]]]
+FiringAlerts = dict[str, AlertRaised]
+"""By fingerprint."""
+QueryAnswer = FiringAlerts | PrometheusUnavailable | PrometheusQueryError
 
 
 def alert_of_series(
@@ -42,7 +50,7 @@ def alert_of_series(
     about = service or named.get("instance", "")
     title = rule.summary or (f"{rule.name}: {about}" if about else rule.name)
     return AlertRaised(
-        run="watch",
+        run=WATCH_RUN,
         source=PROMETHEUS_SOURCE,
         fingerprint=alert_fingerprint(
             rule.name, *sorted(f"{k}={v}" for k, v in series.labels.items())
@@ -58,12 +66,12 @@ def alert_of_series(
 
 
 def alert_of_prometheus_alert(alert: PrometheusAlert, origin: str) -> AlertRaised:
-    """An alert that Prometheus raises itself; Alertmanager would call it by the same name."""
+    """An alert of Prometheus itself, with the same fingerprint as in Alertmanager."""
     notes = alert.annotations
     title = notes.get("summary") or alert.labels.get("alertname", "") or "an alert without a name"
     text = notes.get("description") or notes.get("message") or f"value {alert.value}"
     return AlertRaised(
-        run="watch",
+        run=WATCH_RUN,
         source=PROMETHEUS_SOURCE,
         fingerprint=alertmanager_fingerprint(alert.labels),
         title=clean_line(title, MAX_TITLE_CHARS),
@@ -75,9 +83,9 @@ def alert_of_prometheus_alert(alert: PrometheusAlert, origin: str) -> AlertRaise
 
 
 def alert_of_failure(url: str, origin: str, title: str, why: str, since: datetime) -> AlertRaised:
-    """The watch itself is blind: that is worth an alert, too."""
+    """An alert that Prometheus or a rule gives no answer."""
     return AlertRaised(
-        run="watch",
+        run=WATCH_RUN,
         source=PROMETHEUS_SOURCE,
         fingerprint=alert_fingerprint("trouble", url, origin),
         title=clean_line(title, MAX_TITLE_CHARS),
@@ -93,7 +101,7 @@ def alert_origin(alert: AlertRaised) -> str:
 
 
 def alertmanager_fingerprint(labels: Mapping[str, str]) -> str:
-    """As Alertmanager computes it (FNV-1a over the sorted labels): so that both are one alert."""
+    """As Alertmanager computes it (FNV-1a over the sorted labels)."""
     number = 0xCBF29CE484222325
     for name in sorted(labels):
         for byte in b"\xff".join((name.encode(), labels[name].encode(), b"")):
@@ -105,54 +113,44 @@ def _labels_text(labels: Mapping[str, str]) -> str:
     return ", ".join(f"{name}={value}" for name, value in sorted(labels.items())) or "all"
 
 
-ALERT_HISTORY = timedelta(days=14)
-"""How far back a new watch looks for what it had raised."""
-ALERTS_ORIGIN, RULE_PREFIX, FAILURE_PREFIX = "alerts", "rule:", "trouble:"
-
-PublishEvents = Callable[..., Awaitable[Sequence[int]]]
-FiringAlerts = dict[str, AlertRaised]
-"""By fingerprint."""
-QueryAnswer = FiringAlerts | PrometheusUnavailable | PrometheusQueryError
-
-
 class PrometheusSource:
     def __init__(
         self, publish: PublishEvents, settings: PrometheusSettings, *, secret: str = ""
     ) -> None:
-        """Raises `SettingsError` for an address that is none and for names given twice."""
+        """Raises `SettingsError` for an invalid address and for duplicate names."""
         _check_settings(settings)
         self._publish = publish
         self._settings = settings
         self._client = PrometheusClient(
             settings.url,
             timeout=settings.timeout,
-            largest=settings.largest,
+            max_bytes=settings.largest,
             user=settings.user,
             secret=secret,
         )
         self._firing: dict[str, FiringAlerts] = {}
         self._began: dict[str, dict[str, datetime]] = {}
-        """When each series of an answer was first in it."""
+        """When each series first appeared in an answer."""
         self._failed: dict[str, int] = {}
 
     async def restore(self, journal: Journal, now: datetime) -> None:
-        """What an earlier life raised and did not resolve."""
+        """Read the alerts that an earlier watch raised and did not resolve."""
         async for recorded in journal.read(kinds=["alert.raised"], since=now - ALERT_HISTORY):
             event = recorded.event
             if isinstance(event, AlertRaised) and event.source == PROMETHEUS_SOURCE:
                 self._note_alert(alert_origin(event), event)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Poll until cancelled."""
         due = anyio.current_time()
         while True:
-            with suppress(StoreError):  # nothing was taken as told: the next round tells it again
+            with suppress(StoreError):  # the next round publishes it again
                 await self.poll(datetime.now(UTC))
             due = max(due + self._settings.every, anyio.current_time())
             await anyio.sleep_until(due)
 
     async def poll(self, now: datetime) -> None:
-        """Ask everything once. Raises `StoreError`."""
+        """Run all queries once. Raises `StoreError`."""
         answers = await self._ask_all(now)
         silent = [each for each in answers.values() if isinstance(each, PrometheusUnavailable)]
         if silent and len(silent) == len(answers):
@@ -214,36 +212,41 @@ class PrometheusSource:
         )
 
     async def _publish_failure(
-        self, origin: str, wrong: PrometheusUnavailable | PrometheusQueryError | None, now: datetime
+        self,
+        origin: str,
+        failure: PrometheusUnavailable | PrometheusQueryError | None,
+        now: datetime,
     ) -> None:
-        """Once when it begins, once when it is over. A query that is wrong needs no second look."""
-        if wrong is None:
+        """Once when it begins, once when it is over; an invalid query at once, without a retry."""
+        if failure is None:
             self._failed.pop(origin, None)
             await self._publish_changes(origin, {}, now)
             return
         self._failed[origin] = failed = self._failed.get(origin, 0) + 1
-        if isinstance(wrong, PrometheusUnavailable) and failed < self._settings.fails:
+        if isinstance(failure, PrometheusUnavailable) and failed < self._settings.fails:
             return
         name = origin.removeprefix(FAILURE_PREFIX).removeprefix(RULE_PREFIX)
         what = f"the question {name!r}" if name else f"Prometheus at {self._settings.url}"
-        verb = "needs mending" if isinstance(wrong, PrometheusQueryError) else "is not answered"
+        verb = (
+            "needs correction" if isinstance(failure, PrometheusQueryError) else "is not answered"
+        )
         title = f"{what} {verb if name else 'cannot be asked'}"
-        alert = alert_of_failure(self._settings.url, origin, title, str(wrong), now)
+        alert = alert_of_failure(self._settings.url, origin, title, str(failure), now)
         await self._publish_changes(origin, {alert.fingerprint: alert}, now)
 
     async def _publish_changes(
         self, origin: str, found: Mapping[str, AlertRaised], now: datetime
     ) -> None:
-        """Publish the difference to what was told before; all of it, or none."""
+        """Publish the difference to the alerts published before, in one step."""
         firing = self._firing.get(origin, {})
         gone = [
             msgspec.structs.replace(alert, resolved=True, at=now)
             for name, alert in firing.items()
             if name not in found
         ]
-        room = max(0, self._settings.most - len(firing) + len(gone))
+        free = max(0, self._settings.most - len(firing) + len(gone))
         fresh = [alert for name, alert in found.items() if name not in firing]
-        new = [msgspec.structs.replace(alert, at=now) for alert in fresh[:room]]
+        new = [msgspec.structs.replace(alert, at=now) for alert in fresh[:free]]
         if not new and not gone:
             return
         await self._publish(*new, *gone)

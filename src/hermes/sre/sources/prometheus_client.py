@@ -1,4 +1,4 @@
-"""Asks a Prometheus over HTTP: in bounded time, for a bounded answer."""
+"""Queries a Prometheus server over HTTP, with limits on time and size."""
 
 import base64
 import time
@@ -22,11 +22,11 @@ DecodedT = TypeVar("DecodedT")
 
 
 class PrometheusUnavailable(Exception):
-    """Prometheus cannot be asked, or did not say anything useful; it may be well next time."""
+    """Prometheus gave no usable answer; it may the next time."""
 
 
 class PrometheusQueryError(Exception):
-    """Prometheus understood us and said no; a person must mend the query."""
+    """Prometheus refused the query; a person must correct it."""
 
 
 class MetricSeries(Value, frozen=True):
@@ -64,15 +64,15 @@ class _AlertsReply(msgspec.Struct):
 
 class PrometheusClient:
     def __init__(
-        self, url: str, *, timeout: float, largest: int, user: str = "", secret: str = ""
+        self, url: str, *, timeout: float, max_bytes: int, user: str = "", secret: str = ""
     ) -> None:
         if not url.startswith(("http://", "https://")):
             raise SettingsError(f"sre.prometheus.url: {url!r} is no http:// or https:// address")
         self._url = url.rstrip("/")
         self._timeout = timeout
-        self._largest = largest
+        self._max_bytes = max_bytes
         self._headers = {"User-Agent": "hermes-sre"} | _authorization(user, secret)
-        # Threads that hang in a dripping answer cannot be stopped: at least they cannot pile up.
+        # Threads that wait for a slow answer cannot be stopped; the limit keeps them few.
         self._threads = anyio.CapacityLimiter(4)
 
     async def query(self, promql: str) -> list[MetricSeries]:
@@ -89,7 +89,7 @@ class PrometheusClient:
         return [MetricSeries(point.metric, point.value[1]) for point in points]
 
     async def alerts(self) -> list[PrometheusAlert]:
-        """Those that fire. Raises `PrometheusUnavailable` and `PrometheusQueryError`."""
+        """Alerts that fire. Raises `PrometheusUnavailable` and `PrometheusQueryError`."""
         found = _decode(await self._ask("/api/v1/alerts", None), _AlertsReply)
         return [alert for alert in found.alerts if alert.state == "firing"]
 
@@ -110,7 +110,7 @@ class PrometheusClient:
         raise PrometheusUnavailable(f"it answers {status}: {reply.error[:300]}")
 
     def _fetch(self, path: str, form: bytes | None) -> tuple[int, bytes]:
-        # No proxy of the process's environment: Prometheus is asked where the settings say it is.
+        # Proxies of the environment are ignored: only the configured address is used.
         opener = build_opener(ProxyHandler({}), _RefuseRedirects())
         request = Request(self._url + path, data=form, headers=self._headers)
         deadline = time.monotonic() + self._timeout
@@ -125,11 +125,11 @@ class PrometheusClient:
 
     def _drain(self, read: Callable[[int], bytes], deadline: float) -> bytes:
         body = bytearray()
-        while piece := read(READ_CHUNK_BYTES):
-            body += piece
-            if len(body) > self._largest:
+        while chunk := read(READ_CHUNK_BYTES):
+            body += chunk
+            if len(body) > self._max_bytes:
                 raise PrometheusQueryError(
-                    f"the answer has more than {self._largest:,} bytes; narrow it down"
+                    f"the answer has more than {self._max_bytes:,} bytes; narrow it down"
                 )
             if time.monotonic() > deadline:
                 raise PrometheusUnavailable(f"no whole answer within {self._timeout:g} seconds")
@@ -137,12 +137,12 @@ class PrometheusClient:
 
 
 class _RefuseRedirects(HTTPRedirectHandler):
-    """The token is for this address and no other."""
+    """Redirects are refused: the token is only for the configured address."""
 
-    def redirect_request(self, *given: Any) -> Request | None:
-        given[1].close()
+    def redirect_request(self, *args: Any) -> Request | None:
+        args[1].close()
         raise PrometheusUnavailable(
-            f"it sends us on to {given[5]}: not followed; set that as the url"
+            f"it sends us on to {args[5]}: not followed; set that as the url"
         )
 
 

@@ -1,1 +1,1 @@
-"""What is heard becomes incidents: once, together, graded, and not while people work on it."""
+"""Turns alerts into incidents: grouped, graded, and suppressed during maintenance."""

@@ -1,4 +1,4 @@
-"""Whether a trouble has been here before: counted by what it is, not by when it was."""
+"""Summarises all alerts with one fingerprint, and counts earlier incidents of the same kind."""
 
 import re
 from collections import deque
@@ -17,21 +17,21 @@ from hermes.sre.triage.topology import AlertLocation, alert_location
 
 _DIGITS = re.compile(r"\d+")
 MAX_TIMES = 100
-"""Times that are remembered of one trouble."""
+"""The number of remembered incidents of one kind."""
 
 
 class EarlierIncidents(Value, kw_only=True, frozen=True):
     times: int = 0
-    """How often it was here within the days, this time left out."""
+    """The number of earlier incidents within the period."""
     last: str = ""
-    """The incident before."""
+    """The id of the latest of them."""
 
     def words(self, days: float) -> str:
         return f"{ordinal(self.times + 1)} time in {days:g} days" if self.times else ""
 
 
 def alarm_name(labels: Mapping[str, str], title: str, check: str = "") -> str:
-    """Which alarm rings, wherever it rings: a rule, a probe, or words without their numbers."""
+    """The name of an alarm on any host: its rule, its probe, or its title without numbers."""
     named = labels.get("alertname") or labels.get("kind") or check
     return named or _DIGITS.sub("#", title.lower())[:100]
 
@@ -55,14 +55,14 @@ class RecurrenceHistory:
                 times.append((event.at, event.incident))
 
     def find_earlier(self, fingerprint: str, signature: str, now: datetime) -> EarlierIncidents:
-        met = {
+        found = {
             id: at
             for key in (fingerprint, signature)
             for at, id in self._times.get(key, ())
             if now - at <= self._span
         }
-        last = max(met, key=lambda id: met[id], default="")
-        return EarlierIncidents(times=len(met), last=last)
+        last = max(found, key=lambda id: found[id], default="")
+        return EarlierIncidents(times=len(found), last=last)
 
     def fingerprint_of(self, incident: str) -> str:
         for key, times in self._times.items():
@@ -77,29 +77,29 @@ class RecurrenceHistory:
 
 
 MAX_TEXT_CHARS = 1_000
-"""Of the text that is remembered while nobody has taken it up."""
+"""Characters of an alert text that are kept until it is answered."""
 
 
 class AlertSeries:
-    """A summary, however often it is heard: storms of repeats cost nothing."""
+    """All alerts with one fingerprint, in constant space however often they repeat."""
 
     __slots__ = (
         "alarm",
         "alert",
         "fingerprint",
+        "fired_since_earlier_incident",
         "firing",
-        "flap_told",
+        "firings",
         "flapping",
+        "flapping_reported",
         "incident",
         "last",
-        "left_over",
+        "location",
+        "muted_by",
         "number",
-        "place",
         "raised_at",
         "since",
-        "stretch",
         "turned_at",
-        "turns",
         "waiting",
         "withdrawn",
     )
@@ -108,12 +108,14 @@ class AlertSeries:
         self.fingerprint = fingerprint
         self.alert: AlertRaised | None = None
         self.number = 0
-        self.place, self.alarm = AlertLocation(), ""
-        self.firing = self.flapping = self.flap_told = self.left_over = False
+        self.location, self.alarm = AlertLocation(), ""
+        self.firing = self.flapping = self.flapping_reported = self.fired_since_earlier_incident = (
+            False
+        )
         self.withdrawn = False
-        self.incident = self.stretch = ""
+        self.incident = self.muted_by = ""
         self.last = self.since = self.raised_at = self.turned_at = at
-        self.turns: deque[datetime] = deque(maxlen=max(2, times))
+        self.firings: deque[datetime] = deque(maxlen=max(2, times))
         self.waiting: list[int] = []
 
     def apply(self, number: int, alert: AlertRaised, flap: FlapSettings) -> None:
@@ -122,7 +124,7 @@ class AlertSeries:
         if alert.resolved:
             if self.firing:
                 self.turned_at = alert.at
-            self.firing = self.left_over = False
+            self.firing = self.fired_since_earlier_incident = False
             self.withdrawn = bool(dict(alert.labels).get(WITHDRAWN_LABEL))
             return
         if not self.firing or self.alert is None:
@@ -130,13 +132,12 @@ class AlertSeries:
         self.firing, self.number, self.withdrawn = True, number, False
         self.alert = replace(alert, text=alert.text[:MAX_TEXT_CHARS])
         labels = dict(alert.labels)
-        self.place, self.alarm = (
+        self.location, self.alarm = (
             alert_location(labels),
             alarm_name(labels, alert.title, alert.check),
         )
 
     def add_unanswered(self, number: int, at: datetime) -> None:
-        """Nobody has answered this one yet."""
         if not self.waiting:
             self.since = at
         self.waiting.append(number)
@@ -146,22 +147,22 @@ class AlertSeries:
             self.waiting = [number for number in self.waiting if number > up_to]
 
     def assign_to(self, incident: str) -> None:
-        """It belongs to an incident, which has its words."""
-        self.incident, self.stretch = incident, ""
-        self.flap_told = self.flapping
+        """Make it part of an incident; the text is kept there."""
+        self.incident, self.muted_by = incident, ""
+        self.flapping_reported = self.flapping
         if self.alert is not None and self.alert.text:
             self.alert = replace(self.alert, text="")
 
     def end_flapping(self, now: datetime, flap: FlapSettings) -> bool:
-        """Whether flapping has just ended: nothing has changed for long enough."""
+        """End flapping if nothing has changed for long enough; returns whether it just ended."""
         if not self.flapping or now - self.turned_at < timedelta(seconds=flap.calm):
             return False
-        self.flapping = self.flap_told = False
-        self.turns.clear()
+        self.flapping = self.flapping_reported = False
+        self.firings.clear()
         return True
 
     def steady(self, now: datetime, flap: FlapSettings) -> bool:
-        """It has fired without a break for so long that it is an outage, however it flapped."""
+        """Whether it has fired without a break for so long that it is an outage."""
         return self.firing and now - self.turned_at >= timedelta(seconds=flap.steady)
 
     @property
@@ -170,26 +171,26 @@ class AlertSeries:
 
     @property
     def warns(self) -> bool:
-        """It says that nothing is hit yet."""
+        """It is a warning without an impact yet."""
         return self.alert is not None and alert_impact(self.alert).effect == "warning"
 
     @property
     def silent(self) -> bool:
         """Its service gives no answer at all."""
-        return self.alert is not None and bool(self.place.service) and is_silent(self.alert)
+        return self.alert is not None and bool(self.location.service) and is_silent(self.alert)
 
     @property
     def label(self) -> str:
         """What fails, for people: the service, or which problem of a host (`cpu on web-1`)."""
-        place, labels = self.place, dict(self.alert.labels) if self.alert is not None else {}
+        location, labels = self.location, dict(self.alert.labels) if self.alert is not None else {}
         problem = self.check or labels.get("alertname") or labels.get("kind")
-        if place.service or not problem or place == AlertLocation():
-            return place.name
-        return f"{problem} on {place.name}"
+        if location.service or not problem or location == AlertLocation():
+            return location.name
+        return f"{problem} on {location.name}"
 
     @property
     def check(self) -> str:
-        """The probe of ours that raised it."""
+        """The probe that raised it."""
         return self.alert.check if self.alert is not None else ""
 
     @property
@@ -201,13 +202,12 @@ class AlertSeries:
         return self.alert.title if self.alert is not None else self.fingerprint
 
     def flapping_text(self) -> str:
-        """In words, for whoever reads the incident."""
-        minutes = max(1, round((self.turns[-1] - self.turns[0]).total_seconds() / 60))
-        return f"it flaps: raised {len(self.turns)} times in {minutes} min"
+        minutes = max(1, round((self.firings[-1] - self.firings[0]).total_seconds() / 60))
+        return f"it flaps: raised {len(self.firings)} times in {minutes} min"
 
     def _note_firing(self, at: datetime, flap: FlapSettings) -> None:
         self.raised_at = self.turned_at = at
-        self.turns.append(at)
-        often = len(self.turns) == self.turns.maxlen
-        if often and at - self.turns[0] <= timedelta(seconds=flap.window):
+        self.firings.append(at)
+        often = len(self.firings) == self.firings.maxlen
+        if often and at - self.firings[0] <= timedelta(seconds=flap.window):
             self.flapping = True

@@ -1,4 +1,4 @@
-"""Finds the incident that an alert belongs to, by where and when it was heard, in a storm too."""
+"""Finds the incident that an alert belongs to, by its location, its alarm and its time."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -11,82 +11,89 @@ from hermes.sre.triage.state import TriageState
 
 
 class AlertCorrelation:
-    """An index of incidents by place and alarm, made again from the ledger when it has grown."""
+    """An index of incidents by location and alarm, rebuilt when incidents are added or removed."""
 
-    def __init__(self, ledger: TriageState) -> None:
-        self._state = ledger
+    def __init__(self, state: TriageState) -> None:
+        self._state = state
         self._by_key: dict[str, dict[str, None]] = {}
         self._by_alarm: dict[str, dict[str, None]] = {}
         self._indexed: dict[str, int] = {}
 
-    def index_incident(self, affair: IncidentState) -> None:
-        """Its places as they are now."""
-        known = self._indexed.get(affair.id, 0)
-        if known and known == len(affair.locations):
+    def index_incident(self, incident: IncidentState) -> None:
+        known = self._indexed.get(incident.id, 0)
+        if known and known == len(incident.locations):
             return
-        self._indexed[affair.id] = len(affair.locations)
+        self._indexed[incident.id] = len(incident.locations)
         if not known:
-            self._by_alarm.setdefault(affair.alarm, {})[affair.id] = None
-        for key in islice(affair.locations, known, None):  # in a storm nearly each alert brings one
-            self._by_key.setdefault(key, {})[affair.id] = None
+            self._by_alarm.setdefault(incident.alarm, {})[incident.id] = None
+        # Only the new ones: in a storm nearly every alert adds a location.
+        for key in islice(incident.locations, known, None):
+            self._by_key.setdefault(key, {})[incident.id] = None
 
-    def find_incident(self, voice: AlertSeries, now: datetime) -> tuple[IncidentState, str] | None:
-        """The one it joins, and why."""
+    def find_incident(self, series: AlertSeries, now: datetime) -> tuple[IncidentState, str] | None:
+        """The incident to join, and why."""
         self._refresh()
-        for key in self._keys(voice):
-            for affair in self._accepting(self._by_key.get(key, ()), now):
-                why = self._state.topology.related(voice.place, affair.locations[key])
-                if why and affair.absorbs(voice, key.startswith("service\n")):
-                    return affair, f"{why}, within {self._state.settings.group.window:g} s"
-        return self._same_alarm(voice, now)
+        for key in self._keys(series):
+            for incident in self._accepting(self._by_key.get(key, ()), now):
+                why = self._state.topology.related(series.location, incident.locations[key])
+                if why and incident.absorbs(series, key.startswith("service\n")):
+                    return incident, f"{why}, within {self._state.settings.group.window:g} s"
+        return self._same_alarm(series, now)
 
-    def roots_first(self, voices: Iterable[AlertSeries]) -> list[AlertSeries]:
-        """Hosts, then what needs least of the others, then the gravest, then the first.
+    def roots_first(self, waiting: Iterable[AlertSeries]) -> list[AlertSeries]:
+        """Hosts first, then services with the fewest dependencies, by severity and number.
 
-        A mere warning about a host comes last: it is no reason for what fails there.
+        Warnings about a host come last: they are not the cause of failures there.
         """
-        voices = list(voices)
-        names = {each.place.service for each in voices}
+        waiting = list(waiting)
+        names = {each.location.service for each in waiting}
         needs = {name: len(self._state.topology.dependencies_of(name) & names) for name in names}
 
-        def rank(voice: AlertSeries) -> tuple[int, int, int, int]:
-            effect = alert_impact(voice.alert).effect if voice.alert is not None else "warning"
+        def rank(series: AlertSeries) -> tuple[int, int, int, int]:
+            effect = alert_impact(series.alert).effect if series.alert is not None else "warning"
             grave = SEVERITY_LEVELS.index(SEVERITY_BY_EFFECT[effect])
-            service = voice.place.service
-            order = 1 if service else 2 if voice.warns else 0
-            return order, needs[service], grave, voice.number
+            service = series.location.service
+            order = 1 if service else 2 if series.warns else 0
+            return order, needs[service], grave, series.number
 
-        return sorted(voices, key=rank)
+        return sorted(waiting, key=rank)
 
-    def _keys(self, voice: AlertSeries) -> Iterable[str]:
-        service, topology = voice.place.service, self._state.topology
-        yield from location_keys(voice.place)
+    def _keys(self, series: AlertSeries) -> Iterable[str]:
+        service, topology = series.location.service, self._state.topology
+        yield from location_keys(series.location)
         if service:
             for name in sorted(topology.dependencies_of(service) | topology.dependents_of(service)):
                 yield f"service\n{name}"
 
-    def _same_alarm(self, voice: AlertSeries, now: datetime) -> tuple[IncidentState, str] | None:
-        """One alarm on many hosts is one trouble; of many services only when it is a storm."""
+    def _same_alarm(self, series: AlertSeries, now: datetime) -> tuple[IncidentState, str] | None:
+        """One alarm on many hosts is one incident; of many services only in a storm."""
         span = timedelta(seconds=self._state.settings.group.window)
-        ringing = list(self._accepting(self._by_alarm.get(voice.alarm, ()), now))
-        for affair in ringing:
-            if not voice.place.service and not affair.service and affair.absorbs(voice, False):
-                return affair, f"the same alarm, {voice.alarm}, within {span.total_seconds():g} s"
-        lately = [each for each in ringing if now - each.opened_at <= span]
-        taking = [each for each in lately if not each.accepts_own_problem_only]
-        if taking and len(lately) >= self._state.settings.group.storm:
-            return taking[0], f"a storm: {len(lately)} incidents of {voice.alarm} are open"
+        same_alarm = list(self._accepting(self._by_alarm.get(series.alarm, ()), now))
+        for incident in same_alarm:
+            if (
+                not series.location.service
+                and not incident.service
+                and incident.absorbs(series, False)
+            ):
+                return (
+                    incident,
+                    f"the same alarm, {series.alarm}, within {span.total_seconds():g} s",
+                )
+        recent = [each for each in same_alarm if now - each.opened_at <= span]
+        accepting = [each for each in recent if not each.accepts_own_problem_only]
+        if accepting and len(recent) >= self._state.settings.group.storm:
+            return accepting[0], f"a storm: {len(recent)} incidents of {series.alarm} are open"
         return None
 
     def _accepting(self, ids: Iterable[str], now: datetime) -> Iterable[IncidentState]:
         for id in ids:
-            affair = self._state.incidents.get(id)
-            if affair is not None and affair.accepts_new(now, self._state.settings.group):
-                yield affair
+            incident = self._state.incidents.get(id)
+            if incident is not None and incident.accepts_new(now, self._state.settings.group):
+                yield incident
 
     def _refresh(self) -> None:
-        affairs = self._state.incidents
-        if self._indexed.keys() != affairs.keys():
+        incidents = self._state.incidents
+        if self._indexed.keys() != incidents.keys():
             self._by_key, self._by_alarm, self._indexed = {}, {}, {}
-            for affair in affairs.values():
-                self.index_incident(affair)
+            for incident in incidents.values():
+                self.index_incident(incident)

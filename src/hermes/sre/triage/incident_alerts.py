@@ -1,4 +1,4 @@
-"""The alerts of one incident, as the journal has them: which service, which state, since when."""
+"""Reads the alerts of one incident from the journal, with their state and times."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ from hermes.sre.incident import WITHDRAWN_LABEL, Incident
 from hermes.sre.triage.topology import alert_location
 
 MAX_RAISED_BEFORE = timedelta(days=1)
-"""How long before an incident its alerts may have been raised: in maintenance, for instance."""
+"""How long before an incident its alerts may have been raised, for instance in maintenance."""
 IncidentAlertState = Literal["firing", "resolved", "not watched any more"]
 
 
@@ -28,7 +28,7 @@ class IncidentAlert(Value, kw_only=True, frozen=True):
     check: str = ""
     state: IncidentAlertState = "firing"
     since: datetime | None = None
-    """When it began by its source; where that does not know, when it was raised."""
+    """When it began, by its source, else when it was raised."""
     raised_at: datetime
     resolved_at: datetime | None = None
     times: int = 1
@@ -36,7 +36,7 @@ class IncidentAlert(Value, kw_only=True, frozen=True):
 
 
 async def read_incident_alerts(journal: Journal, incident: Incident) -> list[IncidentAlert]:
-    """In the order in which they joined; what was raised after its end is not part of it."""
+    """In the order in which they joined, without alerts that were raised after its end."""
     found: dict[str, IncidentAlert] = {}
     async for event in _read_raised(journal, incident):
         known = found.get(event.fingerprint)
@@ -61,12 +61,12 @@ def _after_firing(
 ) -> IncidentAlert:
     over = known is not None and known.resolved_at is not None and known.resolved_at < opened_at
     if known is None or over:
-        place = alert_location(dict(event.labels))
+        location = alert_location(dict(event.labels))
         return IncidentAlert(
             fingerprint=event.fingerprint,
             title=event.title,
-            service=place.service,
-            host=place.host,
+            service=location.service,
+            host=location.host,
             source=event.source,
             check=event.check,
             since=event.since or event.at,

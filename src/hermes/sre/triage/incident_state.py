@@ -1,4 +1,4 @@
-"""An incident as triage knows it: who belongs to it, what it has hit, what is still to be told."""
+"""The state of one incident in triage: its alerts, its impact, and what is not yet published."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
@@ -28,18 +28,18 @@ from hermes.sre.triage.severity import (
 from hermes.sre.triage.topology import AlertLocation, alert_location
 
 MAX_TITLES, MAX_REASONS, MAX_FINGERPRINTS = 5, 3, 1_000
-"""How many of each one event carries."""
+"""How many of each one event contains."""
 MAX_TITLE_CHARS = 200
 MAX_LOCATIONS = 1_000
-"""By which an incident can be found; a storm of more hosts says nothing new."""
+"""Locations by which an incident can be found."""
 MAX_PARTS = 10_000
-"""Names that are known to be part of an incident; more than that no notification can carry."""
+"""Remembered names of parts of an incident; a notification cannot contain more."""
 LATE_PHASES: tuple[IncidentPhase, ...] = ("remediate", "verify", "undo", "document", "learn")
-"""Phases in which the work is on a problem that is known."""
+"""Phases in which the problem is already known."""
 
 
 class JoinedAlerts:
-    """What joined since the last time it was told."""
+    """Alerts that joined since the last event about them."""
 
     def __init__(self) -> None:
         self.count = self.up_to = 0
@@ -48,14 +48,14 @@ class JoinedAlerts:
         self.reasons: dict[str, None] = {}
         self.parts: dict[str, JoinedPart] = {}
 
-    def add(self, voice: AlertSeries, why: str, part: JoinedPart | None) -> None:
+    def add(self, series: AlertSeries, why: str, part: JoinedPart | None) -> None:
         if part is not None:
-            self.parts[voice.fingerprint] = part
-        self.count += len(voice.waiting)
-        self.up_to = max(self.up_to, *voice.waiting)
-        self.fingerprints[voice.fingerprint] = None
+            self.parts[series.fingerprint] = part
+        self.count += len(series.waiting)
+        self.up_to = max(self.up_to, *series.waiting)
+        self.fingerprints[series.fingerprint] = None
         if len(self.titles) < MAX_TITLES:
-            self.titles[voice.title] = None
+            self.titles[series.title] = None
         if len(self.reasons) < MAX_REASONS:
             self.reasons[why] = None
 
@@ -82,21 +82,21 @@ class IncidentState:
         self.id, self.service, self.fingerprint = event.incident, event.service, event.fingerprint
         self.alarm = alarm_name(labels, event.title)
         self.opened_at = self.last_alert_at = event.at
-        self.told_at: datetime | None = None
+        self.published_at: datetime | None = None
         self.severity: Severity = event.severity
         self.by_person = False
         self.state: Literal["open", "escalated", "over"] = "open"
         self.outcome, self.component = "", ""
         self.over_at: datetime | None = None
         self.acted = self.leftovers_checked = False
-        """Whether something was changed; whether those still firing after its end were heard."""
+        """Whether something was changed; whether alerts that fire after its end were handled."""
         self.members: set[str] = set()
         self.forgotten_firing = 0
-        """Members that were forgotten while they fired: there were too many."""
+        """Alerts that fired and were evicted, because there were too many."""
         self.acknowledged = False
         self.phase: IncidentPhase | None = None
         self.checks: set[str] = set()
-        """Checks that failed before anything was changed: the work is about these, too."""
+        """Checks that failed before anything was changed: the work includes them."""
         self.question = labels.get(QUESTION_LABEL, "")
         self.quiet_since: datetime | None = None
         """When the last of its alerts was resolved; None while one fires."""
@@ -105,22 +105,24 @@ class IncidentState:
         self._weights = weights
         self.impact, self.batch = IncidentImpact(weights), JoinedAlerts()
         self.locations: dict[str, AlertLocation] = {}
-        """By each key under which it is found: one place for each is enough."""
-        place = alert_location(labels)
-        self.location = AlertLocation(event.service or place.service, place.host, place.namespace)
+        """One location for each key of the index."""
+        location = alert_location(labels)
+        self.location = AlertLocation(
+            event.service or location.service, location.host, location.namespace
+        )
         alert = AlertRaised(run="", fingerprint="", title=event.title, labels=event.facts)
         self.problem = alert_problem(alert, self.alarm)
         self.warns_of_host = not self.location.service and alert_impact(alert).effect == "warning"
-        """A warning such as a high load: nothing is hit, so no outage is part of it."""
+        """A warning about the host, such as its load: outages of services do not join it."""
         self.add_location(self.location)
 
     @property
     def in_progress(self) -> bool:
-        """Somebody, we or people, has it in hand: its alerts open nothing new."""
+        """Hermes or people work on it: its alerts open no new incident."""
         return self.state != "over"
 
     def accepts_new(self, now: datetime, settings: GroupSettings) -> bool:
-        """Also what people have in hand: a storm does not end because we gave up on it."""
+        """Whether further alerts may join, also after an escalation: a storm may continue."""
         return (
             self.in_progress
             and now - self.last_alert_at <= timedelta(seconds=settings.window)
@@ -129,91 +131,100 @@ class IncidentState:
 
     @property
     def accepts_own_problem_only(self) -> bool:
-        """People have it in hand, or are asked: nothing but its own problem is heard by them."""
+        """People work on it or are asked: only alerts about the same problem join."""
         return self.state == "escalated" or self.acknowledged or bool(self.question)
 
-    def absorbs(self, voice: AlertSeries, by_service: bool) -> bool:
-        """Whether a related alert may be part of it as it is worked on now.
+    def absorbs(self, series: AlertSeries, by_service: bool) -> bool:
+        """Whether a related alert may join it in its current phase.
 
         `by_service`: it is related by its service or a dependency, not only by its host.
         """
-        if self.state == "open" and voice.place.service and voice.place.service == self.service:
+        if (
+            self.state == "open"
+            and series.location.service
+            and series.location.service == self.service
+        ):
             return True  # two commanders must not work on one service
         if self.accepts_own_problem_only:
-            return self.same_problem(voice)
-        if self.warns_of_host and not voice.warns:
+            return self.same_problem(series)
+        if self.warns_of_host and not series.warns:
             return False
         return by_service or self.phase not in LATE_PHASES
 
-    def same_problem(self, voice: AlertSeries) -> bool:
-        """Two alerts of a host that name no service are two problems: two disks, for instance."""
-        if voice.fingerprint == self.fingerprint:
+    def same_problem(self, series: AlertSeries) -> bool:
+        """Two alerts of one host without a service are two problems: two disks, for instance."""
+        if series.fingerprint == self.fingerprint:
             return True
-        same = bool(self.location.service) and voice.place.service == self.location.service
-        return same and voice.problem == self.problem
+        same = bool(self.location.service) and series.location.service == self.location.service
+        return same and series.problem == self.problem
 
-    def is_side_warning(self, voice: AlertSeries) -> bool:
+    def is_side_warning(self, series: AlertSeries) -> bool:
         """A warning about the host, such as its load, that joined a problem of something else."""
-        return not voice.place.service and not self.same_problem(voice) and voice.warns
+        return not series.location.service and not self.same_problem(series) and series.warns
 
-    def was_worked_on(self, voice: AlertSeries) -> bool:
-        """Its own check was among those that had failed when the work began."""
-        return voice.alert is not None and voice.alert.check in self.checks
+    def was_worked_on(self, series: AlertSeries) -> bool:
+        """Its check was among those that failed when the work began."""
+        return series.alert is not None and series.alert.check in self.checks
 
-    def new_part(self, voice: AlertSeries) -> JoinedPart | None:
+    def new_part(self, series: AlertSeries) -> JoinedPart | None:
         """What this alert adds to what notifications have named; None when it adds nothing."""
-        known = self._name(voice) in self.named_parts and not self._stopped_answering(voice)
+        known = self._name(series) in self.named_parts and not self._stopped_answering(series)
         if len(self.named_parts) >= MAX_PARTS or known:
             return None
-        toll = IncidentImpact(self._weights)
-        if voice.alert is not None:
-            toll.add(voice.place, alert_impact(voice.alert))
+        impact = IncidentImpact(self._weights)
+        if series.alert is not None:
+            impact.add(series.location, alert_impact(series.alert))
         return JoinedPart(
-            fingerprint=voice.fingerprint,
-            name=voice.label[:MAX_TITLE_CHARS],
-            title=voice.title[:MAX_TITLE_CHARS],
-            severity=toll.grade()[0],
+            fingerprint=series.fingerprint,
+            name=series.label[:MAX_TITLE_CHARS],
+            title=series.title[:MAX_TITLE_CHARS],
+            severity=impact.grade()[0],
         )
 
-    def _name(self, voice: AlertSeries) -> str:
-        service = voice.place.service
+    def _name(self, series: AlertSeries) -> str:
+        service = series.location.service
         if not service:
-            return f"\n{voice.fingerprint}"
-        apart = self.acknowledged or is_early_warning(voice.alert)
-        return f"{service}\n{voice.problem}" if apart else service
+            return f"\n{series.fingerprint}"
+        apart = self.acknowledged or is_early_warning(series.alert)
+        return f"{service}\n{series.problem}" if apart else service
 
-    def _stopped_answering(self, voice: AlertSeries) -> bool:
-        """Its service was named for wrong answers, and now it gives none."""
-        return voice.silent and _silence_of(voice) not in self.named_parts
+    def _stopped_answering(self, series: AlertSeries) -> bool:
+        """Its service was notified for wrong answers, and now gives no answer."""
+        return series.silent and _silence_of(series) not in self.named_parts
 
-    def add_location(self, place: AlertLocation) -> None:
-        for key in location_keys(place):
+    def add_location(self, location: AlertLocation) -> None:
+        for key in location_keys(location):
             known = key in self.locations
-            if (known and not place.service) or (not known and len(self.locations) < MAX_LOCATIONS):
-                self.locations[key] = place  # a host is kin to all that it runs
+            if (known and not location.service) or (
+                not known and len(self.locations) < MAX_LOCATIONS
+            ):
+                self.locations[key] = (
+                    location  # a location without a service matches all services of the host
+                )
 
-    def add_series(self, voice: AlertSeries) -> None:
-        """It is one of ours from now on."""
-        self.members.add(voice.fingerprint)
-        voice.assign_to(self.id)
-        if voice.alert is not None:
-            self.impact.add(voice.place, alert_impact(voice.alert))
-            self.add_location(voice.place)
+    def add_series(self, series: AlertSeries) -> None:
+        self.members.add(series.fingerprint)
+        series.assign_to(self.id)
+        if series.alert is not None:
+            self.impact.add(series.location, alert_impact(series.alert))
+            self.add_location(series.location)
             if len(self.named_parts) < MAX_PARTS:
-                service = voice.place.service
-                self.named_parts.update((self._name(voice), service, f"{service}\n{voice.problem}"))
-                self.named_parts.update([_silence_of(voice)] if voice.silent else [])
-        if voice.firing:
+                service = series.location.service
+                self.named_parts.update(
+                    (self._name(series), service, f"{service}\n{series.problem}")
+                )
+                self.named_parts.update([_silence_of(series)] if series.silent else [])
+        if series.firing:
             self.quiet_since = None
 
     def take_events(self, now: datetime, every: float) -> list[AlertsJoined | IncidentGraded]:
-        """What joined, at most once in `every` seconds; and the grade, where it became graver."""
-        early = self.told_at is not None and now - self.told_at < timedelta(seconds=every)
+        """Events about alerts that joined, at most every `every` seconds, and a higher severity."""
+        early = self.published_at is not None and now - self.published_at < timedelta(seconds=every)
         if not self.batch.count or early:
             return []
-        said: list[AlertsJoined | IncidentGraded] = list(self.batch.joined_events(self.id, now))
-        self.batch, self.told_at = JoinedAlerts(), now
-        return said + self._severity_events(now)
+        events: list[AlertsJoined | IncidentGraded] = list(self.batch.joined_events(self.id, now))
+        self.batch, self.published_at = JoinedAlerts(), now
+        return events + self._severity_events(now)
 
     def _severity_events(self, now: datetime) -> list[IncidentGraded]:
         severity, why = self.impact.grade()
@@ -229,9 +240,8 @@ class IncidentState:
     def close(self, event: IncidentClosed) -> None:
         self.outcome, self.over_at = event.outcome, event.at
         self.state = "escalated" if event.outcome == "escalated" else "over"
-        self.leftovers_checked = bool(
-            self.question
-        )  # an answer holds until what was asked about is over
+        # The answer to a question is valid until its reason has ended.
+        self.leftovers_checked = bool(self.question)
 
     def recover(self, event: IncidentRecovered) -> None:
         self.outcome, self.over_at, self.state = "recovered", event.at, "over"
@@ -243,10 +253,14 @@ class IncidentState:
         self.checks.clear()
 
 
-def _silence_of(voice: AlertSeries) -> str:
-    return f"{voice.place.service}\nsilent"
+def _silence_of(series: AlertSeries) -> str:
+    return f"{series.location.service}\nsilent"
 
 
-def location_keys(place: AlertLocation) -> list[str]:
-    pairs = (("service", place.service), ("host", place.host), ("namespace", place.namespace))
+def location_keys(location: AlertLocation) -> list[str]:
+    pairs = (
+        ("service", location.service),
+        ("host", location.host),
+        ("namespace", location.namespace),
+    )
     return [f"{name}\n{value}" for name, value in pairs if value]

@@ -1,4 +1,4 @@
-"""When people asked the watch to look away, and from what."""
+"""Maintenance windows: what is silenced, and when."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -22,26 +22,26 @@ class MaintenanceWindow(Value, kw_only=True, frozen=True):
         return self.begins <= now < self.until
 
     def covers(self, alert: AlertRaised) -> bool:
-        """`label=value`, or a service, host, namespace or probe; `*` and `?` stand for others."""
+        """The target is `label=value`, or a service, host, namespace or probe, with wildcards."""
         return target_covers(self.target, dict(alert.labels), alert.check)
 
     @property
     def why(self) -> str:
-        said = f": {self.reason}" if self.reason else ""
-        return f"maintenance of {self.target} until {self.until:%Y-%m-%d %H:%M} UTC{said}"
+        reason = f": {self.reason}" if self.reason else ""
+        return f"maintenance of {self.target} until {self.until:%Y-%m-%d %H:%M} UTC{reason}"
 
 
 def target_covers(target: str, labels: Mapping[str, str], check: str = "") -> bool:
     name, equals, value = target.partition("=")
     if equals:
         return name in labels and fnmatchcase(labels[name], value)
-    place = alert_location(labels)
-    places = (place.service, place.host, place.namespace, labels.get("instance", ""), check)
-    return any(fnmatchcase(each, target) for each in places if each)
+    location = alert_location(labels)
+    names = (location.service, location.host, location.namespace, labels.get("instance", ""), check)
+    return any(fnmatchcase(each, target) for each in names if each)
 
 
 class MaintenanceCalendar:
-    """The windows that are not over yet."""
+    """The maintenance windows that have not ended."""
 
     def __init__(self) -> None:
         self._windows: dict[str, MaintenanceWindow] = {}
@@ -60,7 +60,7 @@ class MaintenanceCalendar:
         )
 
     def covering(self, alert: AlertRaised, now: datetime) -> MaintenanceWindow | None:
-        """The one that lasts longest: fewer words when two overlap."""
+        """The window that covers this alert; the longest where several do."""
         found = [each for each in self.open_windows(now) if each.covers(alert)]
         return max(found, key=lambda each: (each.until, each.id), default=None)
 
@@ -68,7 +68,7 @@ class MaintenanceCalendar:
         return [each for each in self._windows.values() if each.open_at(now)]
 
     def current_and_coming(self, now: datetime) -> list[MaintenanceWindow]:
-        """Open or still to open, the next to end first."""
+        """Windows that are open or will open, the next to end first."""
         left = [each for each in self._windows.values() if each.until > now]
         return sorted(left, key=lambda each: (each.until, each.id))
 

@@ -1,9 +1,9 @@
-"""How bad it is: computed from what is hit, with the reason; words count where nothing else does.
+"""Computes the severity of alerts and incidents from their impact, with the reason.
 
-    P0  total outage, or data at risk      P1  something does not work for its users
-    P2  it works, worse than it should     P3  a warning: nothing is hit yet
+    P0  total outage, or data at risk      P1  a service does not work for its users
+    P2  a service works, but degraded      P3  a warning: no impact yet
 
-What the monitor says of itself is a floor: triage may find it worse, never better.
+The severity that the monitor gives is the minimum.
 """
 
 import re
@@ -41,11 +41,11 @@ SEVERITY_LEVELS: tuple[Severity, ...] = ("P0", "P1", "P2", "P3")
 FAILURE_SHARE_LABELS = ("failing_share", "error_ratio", "error_rate", "failing")
 DATA_RISK_LABELS = ("data_at_risk", "data_loss")
 SEPARATE_PROBLEM_KINDS = ("disk", "inodes", "tls", "certificate")
-"""Kinds that keep a problem of their own however bad it is: a full disk is no dead service."""
+"""Kinds that are always a separate problem: a full disk is not a service that is down."""
 EARLY_WARNING_KINDS = ("config", "forecast", "tls", "certificate")
-"""Kinds that warn of an outage to come: each is reported, whatever else its service has."""
-ANSWERED = ("port", "http", "postgres", "mysql", "redis", "tls", "command")
-"""Kinds of probes that a service answers, or does not."""
+"""Kinds that warn before an outage: always reported, whatever else the service has."""
+ANSWERED_KINDS = ("port", "http", "postgres", "mysql", "redis", "tls", "command")
+"""Kinds of probes that send a request to a service."""
 DISK_FULL_PERCENT = 98.0
 """Percent of a disk in use at which nothing can be written any more."""
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*(?:%|percent)")
@@ -71,7 +71,7 @@ _EFFECT_WORDS: tuple[tuple[re.Pattern[str], ImpactEffect], ...] = (
 
 
 class AlertImpact(Value, frozen=True):
-    """What one alert says is hit."""
+    """The impact that one alert reports."""
 
     effect: ImpactEffect
     why: str
@@ -88,7 +88,7 @@ def alert_impact(alert: AlertRaised) -> AlertImpact:
 
 
 def alert_problem(alert: AlertRaised, alarm: str) -> str:
-    """Which problem it is, beside its service: all that says that it is down is one problem."""
+    """The problem within its service; all alerts that it is down are one problem."""
     labels = dict(alert.labels)
     if is_silent(alert):
         return "down"
@@ -98,18 +98,18 @@ def alert_problem(alert: AlertRaised, alarm: str) -> str:
 
 
 def alert_question(alert: AlertRaised) -> str:
-    """What a probe of ours asks people; the label of another monitor is no question."""
+    """What a probe of Hermes asks people; labels of other monitors do not count."""
     return dict(alert.labels).get(QUESTION_LABEL, "") if alert.source == "probe" else ""
 
 
 def is_silent(alert: AlertRaised) -> bool:
-    """Whether a service gives a probe no answer at all, which is worse than a wrong one."""
-    answered = dict(alert.labels).get("kind") in ANSWERED
+    """Whether a service gives a probe no answer at all, which is worse than a wrong answer."""
+    answered = dict(alert.labels).get("kind") in ANSWERED_KINDS
     return answered and _SILENT.search(alert.title) is not None
 
 
 def is_early_warning(alert: AlertRaised | None) -> bool:
-    """Whether a probe of ours warns of an outage to come; without an answer it is there."""
+    """Whether a probe warns before an outage; a service without an answer is an outage."""
     if alert is None or is_silent(alert):
         return False
     return dict(alert.labels).get("kind") in EARLY_WARNING_KINDS
@@ -118,8 +118,10 @@ def is_early_warning(alert: AlertRaised | None) -> bool:
 def is_data_at_risk(alert: AlertRaised) -> bool:
     """Said by a label, not by words: these may come from anywhere."""
     labels = dict(alert.labels)
-    said = any(labels.get(name, "").lower() in ("true", "yes", "1") for name in DATA_RISK_LABELS)
-    return said or labels.get("impact", "").lower() == "data"
+    labelled = any(
+        labels.get(name, "").lower() in ("true", "yes", "1") for name in DATA_RISK_LABELS
+    )
+    return labelled or labels.get("impact", "").lower() == "data"
 
 
 def _alert_effect(
@@ -132,8 +134,8 @@ def _alert_effect(
         return "warning", question, None
     share = _failure_share(labels, alert.title)
     if share is not None:
-        told = f"{share:.0%} of what is asked of {name} fails"
-        return ("down" if share >= 0.5 else "worse" if share >= 0.01 else "warning"), told, share
+        why = f"{share:.0%} of what is asked of {name} fails"
+        return ("down" if share >= 0.5 else "worse" if share >= 0.01 else "warning"), why, share
     kind = labels.get("kind", "")
     if kind in EFFECT_BY_KIND:
         return _effect_by_kind(kind, name, alert)
@@ -157,16 +159,16 @@ def _effect_by_kind(kind: str, name: str, alert: AlertRaised) -> tuple[ImpactEff
 def _effect_by_words(
     alert: AlertRaised, labels: Mapping[str, str], name: str
 ) -> tuple[ImpactEffect, str, float | None]:
-    said = f"{labels.get('alertname', '')} {alert.title}"
-    percent = _PERCENT.search(said)
-    if percent and _FAILURE_WORDS.search(said):
+    text = f"{labels.get('alertname', '')} {alert.title}"
+    percent = _PERCENT.search(text)
+    if percent and _FAILURE_WORDS.search(text):
         share = min(1.0, float(percent[1]) / 100)
         effect: ImpactEffect = "down" if share >= 0.5 else "worse"
         return effect, f"{share:.0%} fails at {name}, by the words of the alert", share
     for pattern, found in _EFFECT_WORDS:
-        if match := pattern.search(said):
+        if match := pattern.search(text):
             return found, f"the alert about {name} says {match[0].lower()!r}", None
-    return "warning", f"nothing says that {name} is hit", None
+    return "warning", f"no impact on {name} is known", None
 
 
 def _failure_share(labels: Mapping[str, str], title: str) -> float | None:
@@ -193,9 +195,9 @@ def is_graver(one: Severity, other: Severity) -> bool:
 
 
 MIN_SERVICES_FOR_OUTAGE = 5
-"""Services that do not work at the same time: no part of the house, the house."""
+"""Services down at the same time that count as a total outage."""
 MAX_NAMES = 1_000
-"""Names that are counted; beyond that more say nothing new."""
+"""The maximum number of names that are counted."""
 
 
 class IncidentImpact:
@@ -206,13 +208,13 @@ class IncidentImpact:
         self._worst: tuple[Severity, str] = ("P3", "")
         self._floor: tuple[Severity, str] = ("P3", "")
 
-    def add(self, place: AlertLocation, impact: AlertImpact) -> None:
+    def add(self, location: AlertLocation, impact: AlertImpact) -> None:
         if impact.effect in ("data", "down"):
-            if place.service and len(self.down) < MAX_NAMES:
-                self.down.add(place.service)
-            if place.host and len(self.hosts) < MAX_NAMES:
-                self.hosts.add(place.host)
-        found = self._alert_severity(place, impact)
+            if location.service and len(self.down) < MAX_NAMES:
+                self.down.add(location.service)
+            if location.host and len(self.hosts) < MAX_NAMES:
+                self.hosts.add(location.host)
+        found = self._alert_severity(location, impact)
         if not self._worst[1] or is_graver(found[0], self._worst[0]):
             self._worst = found
         if impact.floor is not None and is_graver(impact.floor, self._floor[0]):
@@ -226,18 +228,18 @@ class IncidentImpact:
             why = f"{why}; {len(self.down)} services are hit: {', '.join(sorted(self.down)[:5])}"
         elif len(self.hosts) > 1:
             why = f"{why}; on {len(self.hosts)} hosts"
-        floor, said = self._floor
+        floor, floor_reason = self._floor
         if is_graver(floor, severity):
-            return floor, f"{said}; {why}" if why else said
+            return floor, f"{floor_reason}; {why}" if why else floor_reason
         return severity, why
 
-    def _alert_severity(self, place: AlertLocation, impact: AlertImpact) -> tuple[Severity, str]:
+    def _alert_severity(self, location: AlertLocation, impact: AlertImpact) -> tuple[Severity, str]:
         severity, why = SEVERITY_BY_EFFECT[impact.effect], impact.why
-        weight = service_weight(place.service, self._weights) if place.service else "normal"
+        weight = service_weight(location.service, self._weights) if location.service else "normal"
         if weight == "critical" and severity != "P3":
-            severity, why = _shift_severity(severity, -1), f"{why}; {place.service} is critical"
+            severity, why = _shift_severity(severity, -1), f"{why}; {location.service} is critical"
         elif weight == "minor" and impact.effect != "data":
-            severity, why = _shift_severity(severity, 1), f"{why}; {place.service} is minor"
+            severity, why = _shift_severity(severity, 1), f"{why}; {location.service} is minor"
         return severity, why
 
 

@@ -1,7 +1,7 @@
-"""What triage knows, folded from the journal: the same after a crash as before it.
+"""The state of triage, built from the journal: the same after a crash as before it.
 
-Nothing here decides. Every event may be taken twice: once when triage itself made it, once when it
-comes back from the journal.
+It makes no decisions. An event may be applied twice: when triage creates it, and when it comes back
+from the journal.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,16 +25,20 @@ from hermes.core.events.incidents import (
 )
 from hermes.core.events.operations import MaintenanceAdded, MaintenanceEnded
 from hermes.core.protocols import JournalRecord
+from hermes.sre.incident import WATCH_RUN
 from hermes.sre.settings import TriageSettings
 from hermes.sre.triage.alert_series import AlertSeries, RecurrenceHistory
 from hermes.sre.triage.incident_state import IncidentState
 from hermes.sre.triage.maintenance import MaintenanceCalendar
 from hermes.sre.triage.topology import ServiceTopology, alert_dependencies
 
-WATCH_RUN = "watch"
 FLAPPING_STRETCH, PASSED_STRETCH = "flapping", "passed"
-"""Stretches that are no window and no incident; `passed` ends as soon as it is told."""
+"""Values of `stretch` that are neither a maintenance window nor an incident; `passed` mutes
+nothing."""
 MAX_SERVICES = 10_000
+EVICTION_INTERVAL = timedelta(seconds=60)
+EVICTION_TARGET_SHARE = 0.9
+"""The share of the limit that is kept when it is reached, so that eviction is rare."""
 
 
 class TriageState:
@@ -46,12 +50,12 @@ class TriageState:
         self.series: dict[str, AlertSeries] = {}
         self.incidents: dict[str, IncidentState] = {}
         self.waiting: dict[str, None] = {}
-        """Fingerprints with alerts that nobody has answered."""
+        """Fingerprints with alerts that have no answer."""
         self.muted: dict[str, None] = {}
         self.released: dict[str, tuple[datetime, str]] = {}
-        """Fingerprints that fire on after they left an incident: when they are due, and which."""
+        """Fingerprints that fire after they left an incident: when they are due, and its id."""
         self.resolving_sources: set[str] = {"probe", "prometheus"}
-        """Sources that say when it is over: of others, silence proves nothing."""
+        """Sources that resolve their alerts: silence of others is no evidence."""
         self._services: dict[str, None] = {}
         self._newest = 0
         self._handlers: dict[type, Callable[[JournalRecord, Any], None]] = {
@@ -73,7 +77,7 @@ class TriageState:
         }
 
     def apply(self, recorded: JournalRecord) -> None:
-        """One event more, in the order of the journal."""
+        """Apply one event, in the order of the journal."""
         take = self._handlers.get(type(recorded.event))
         if take is not None:
             take(recorded, recorded.event)
@@ -85,228 +89,228 @@ class TriageState:
             self.series[fingerprint] = found
         return found
 
-    def incident_of(self, voice: AlertSeries) -> IncidentState | None:
-        return self.incidents.get(voice.incident)
+    def incident_of(self, series: AlertSeries) -> IncidentState | None:
+        return self.incidents.get(series.incident)
 
-    def members(self, affair: IncidentState) -> Iterator[AlertSeries]:
-        for fingerprint in affair.members:
-            voice = self.series.get(fingerprint)
-            if voice is not None and voice.incident == affair.id:
-                yield voice
+    def members(self, incident: IncidentState) -> Iterator[AlertSeries]:
+        for fingerprint in incident.members:
+            series = self.series.get(fingerprint)
+            if series is not None and series.incident == incident.id:
+                yield series
 
-    def quiet_until(self, affair: IncidentState) -> datetime:
-        """How long after its end its own alerts are an echo and nothing new."""
-        judged = affair.outcome in ("no-incident", "closed")
+    def quiet_until(self, incident: IncidentState) -> datetime:
+        """Until when, after its end, its own alerts are not new."""
+        judged = incident.outcome in ("no-incident", "closed")
         seconds = self.settings.hush if judged else self.settings.settle
-        return (affair.over_at or affair.opened_at) + timedelta(seconds=seconds)
+        return (incident.over_at or incident.opened_at) + timedelta(seconds=seconds)
 
-    def is_still_muted(self, voice: AlertSeries, now: datetime) -> bool:
-        """Whether what keeps it quiet still does."""
-        if voice.stretch == FLAPPING_STRETCH:
-            return voice.flapping and not voice.steady(now, self.settings.flapping)
-        if (affair := self.incidents.get(voice.stretch)) is not None:
-            unbroken = affair.over_at is not None and voice.raised_at <= affair.over_at
-            hushed = affair.over_at is not None and voice.left_over
+    def is_still_muted(self, series: AlertSeries, now: datetime) -> bool:
+        """Whether the reason for which it is muted still holds."""
+        if series.muted_by == FLAPPING_STRETCH:
+            return series.flapping and not series.steady(now, self.settings.flapping)
+        if (incident := self.incidents.get(series.muted_by)) is not None:
+            unbroken = incident.over_at is not None and series.raised_at <= incident.over_at
+            hushed = incident.over_at is not None and series.fired_since_earlier_incident
             span = timedelta(seconds=self.settings.hush)
-            until = affair.over_at + span if hushed and affair.over_at else self.quiet_until(affair)
-            return not affair.in_progress and unbroken and now < until
-        window = self.calendar.find(voice.stretch)
+            until = (
+                incident.over_at + span
+                if hushed and incident.over_at
+                else self.quiet_until(incident)
+            )
+            return not incident.in_progress and unbroken and now < until
+        window = self.calendar.find(series.muted_by)
         return window is not None and window.open_at(now)
 
     def open_incident(self, event: IncidentOpened) -> IncidentState:
-        """By whoever; a known one is given back as it is."""
+        """Add an incident; a known one is returned unchanged."""
         known = self.incidents.get(event.incident)
         if known is not None:
             return known
-        affair = self.incidents[event.incident] = IncidentState(event, self.settings.services)
+        incident = self.incidents[event.incident] = IncidentState(event, self.settings.services)
         self.recurrences.add(event)
-        voice = self.get_series(event.fingerprint or event.incident, event.at)
-        before = self.incident_of(voice)
-        if before is not None and before.over_at is not None and voice.firing:
-            voice.left_over = voice.raised_at <= before.over_at
-        if voice.alert is None:
-            voice.firing = True
-        self.add_to_incident(affair, voice)
+        series = self.get_series(event.fingerprint or event.incident, event.at)
+        before = self.incident_of(series)
+        if before is not None and before.over_at is not None and series.firing:
+            series.fired_since_earlier_incident = series.raised_at <= before.over_at
+        if series.alert is None:
+            series.firing = True
+        self.add_to_incident(incident, series)
         for number in event.alerts:
-            self.mark_answered(voice, number)
-        return affair
+            self.mark_answered(series, number)
+        return incident
 
-    def add_to_incident(self, affair: IncidentState, voice: AlertSeries) -> None:
-        before = self.incident_of(voice)
-        if before is not None and before is not affair:
-            before.members.discard(voice.fingerprint)
-        affair.add_series(voice)
-        self.muted.pop(voice.fingerprint, None)
-        self.released.pop(voice.fingerprint, None)
+    def add_to_incident(self, incident: IncidentState, series: AlertSeries) -> None:
+        before = self.incident_of(series)
+        if before is not None and before is not incident:
+            before.members.discard(series.fingerprint)
+        incident.add_series(series)
+        self.muted.pop(series.fingerprint, None)
+        self.released.pop(series.fingerprint, None)
 
-    def mark_answered(self, voice: AlertSeries, up_to: int) -> None:
-        voice.mark_answered(up_to)
-        if not voice.waiting:
-            self.waiting.pop(voice.fingerprint, None)
+    def mark_answered(self, series: AlertSeries, up_to: int) -> None:
+        series.mark_answered(up_to)
+        if not series.waiting:
+            self.waiting.pop(series.fingerprint, None)
 
-    def mute(self, voice: AlertSeries, stretch: str) -> None:
-        voice.stretch = "" if stretch == PASSED_STRETCH else stretch
-        if voice.stretch:
-            self.muted[voice.fingerprint] = None
+    def mute(self, series: AlertSeries, muted_by: str) -> None:
+        series.muted_by = "" if muted_by == PASSED_STRETCH else muted_by
+        if series.muted_by:
+            self.muted[series.fingerprint] = None
 
     def _raised(self, recorded: JournalRecord, alert: AlertRaised) -> None:
         if recorded.seq <= self._newest or alert.run != WATCH_RUN:  # drills have runs of their own
             return
         self._newest = recorded.seq
-        voice = self.get_series(alert.fingerprint, alert.at)
-        voice.apply(recorded.seq, alert, self.settings.flapping)
-        self.topology.learn(voice.place.service, alert_dependencies(dict(alert.labels)))
-        if len(self._services) < MAX_SERVICES and voice.place.service:
-            self._services[voice.place.service] = None
+        series = self.get_series(alert.fingerprint, alert.at)
+        series.apply(recorded.seq, alert, self.settings.flapping)
+        self.topology.learn(series.location.service, alert_dependencies(dict(alert.labels)))
+        if len(self._services) < MAX_SERVICES and series.location.service:
+            self._services[series.location.service] = None
         if alert.resolved:
-            self._resolved(voice, alert)
-        elif not (voice.stretch and self.is_still_muted(voice, alert.at)):
-            voice.add_unanswered(recorded.seq, alert.at)
+            self._resolved(series, alert)
+        elif not (series.muted_by and self.is_still_muted(series, alert.at)):
+            series.add_unanswered(recorded.seq, alert.at)
             self.waiting[alert.fingerprint] = None
 
-    def _resolved(self, voice: AlertSeries, alert: AlertRaised) -> None:
+    def _resolved(self, series: AlertSeries, alert: AlertRaised) -> None:
         self.resolving_sources.add(alert.source)
-        if voice.stretch in self.incidents:
-            voice.stretch = ""
-        self.released.pop(voice.fingerprint, None)
-        affair = self.incident_of(voice)
-        if affair is None or not affair.in_progress:
+        if series.muted_by in self.incidents:
+            series.muted_by = ""
+        self.released.pop(series.fingerprint, None)
+        incident = self.incident_of(series)
+        if incident is None or not incident.in_progress:
             return
-        if not any(each.firing for each in self.members(affair)):
-            affair.quiet_since = alert.at
-        if affair.state == "escalated" and not affair.same_problem(voice):
-            self._remove_from_incident(
-                affair, voice
-            )  # if it fails again, that is an incident of its own
+        if not any(each.firing for each in self.members(incident)):
+            incident.quiet_since = alert.at
+        if incident.state == "escalated" and not incident.same_problem(series):
+            # If it fires again, that is a new incident.
+            self._remove_from_incident(incident, series)
 
-    def _remove_from_incident(self, affair: IncidentState, voice: AlertSeries) -> None:
-        affair.members.discard(voice.fingerprint)
-        voice.incident = ""
+    def _remove_from_incident(self, incident: IncidentState, series: AlertSeries) -> None:
+        incident.members.discard(series.fingerprint)
+        series.incident = ""
 
     def _suppressed(self, recorded: JournalRecord, event: AlertSuppressed) -> None:
-        voice = self.series.get(event.fingerprint)
-        if voice is None:
+        series = self.series.get(event.fingerprint)
+        if series is None:
             return
-        self.mark_answered(voice, event.up_to or recorded.seq)
-        affair = self.incident_of(voice)
-        if event.stretch == FLAPPING_STRETCH or affair is None or not affair.in_progress:
-            self.mute(voice, event.stretch)
+        self.mark_answered(series, event.up_to or recorded.seq)
+        incident = self.incident_of(series)
+        if event.stretch == FLAPPING_STRETCH or incident is None or not incident.in_progress:
+            self.mute(series, event.stretch)
 
     def _opened(self, recorded: JournalRecord, event: IncidentOpened) -> None:
         if event.run == event.incident:  # else it is a drill
             self.open_incident(event)
 
     def _joined(self, recorded: JournalRecord, event: AlertsJoined) -> None:
-        affair = self.incidents.get(event.incident)
-        if affair is None:
+        incident = self.incidents.get(event.incident)
+        if incident is None:
             return
-        affair.last_alert_at = max(affair.last_alert_at, event.at)
+        incident.last_alert_at = max(incident.last_alert_at, event.at)
         for fingerprint in event.fingerprints:
-            voice = self.get_series(fingerprint, event.at)
-            if voice.alert is None and not voice.incident:
-                voice.firing = True  # its words are older than what was read
-            if affair.state != "open" and not affair.same_problem(voice):
-                self._joined_late(affair, voice, event.at)
-            elif voice.incident != affair.id:
-                self.add_to_incident(affair, voice)
-            self.mark_answered(voice, event.up_to or recorded.seq)
+            series = self.get_series(fingerprint, event.at)
+            if series.alert is None and not series.incident:
+                series.firing = True  # its alert is older than the events that were read
+            if incident.state != "open" and not incident.same_problem(series):
+                self._joined_late(incident, series, event.at)
+            elif series.incident != incident.id:
+                self.add_to_incident(incident, series)
+            self.mark_answered(series, event.up_to or recorded.seq)
 
-    def _joined_late(self, affair: IncidentState, voice: AlertSeries, at: datetime) -> None:
-        """It joined while the incident ended, so nobody worked on it."""
-        if voice.firing and not voice.incident:
-            self.released.setdefault(voice.fingerprint, (at, affair.id))
+    def _joined_late(self, incident: IncidentState, series: AlertSeries, at: datetime) -> None:
+        """It joined while the incident ended, so it was not worked on."""
+        if series.firing and not series.incident:
+            self.released.setdefault(series.fingerprint, (at, incident.id))
 
     def _graded(self, recorded: JournalRecord, event: IncidentGraded) -> None:
-        if affair := self.incidents.get(event.incident):
-            affair.severity = event.severity
-            affair.by_person = affair.by_person or bool(event.by)
+        if incident := self.incidents.get(event.incident):
+            incident.severity = event.severity
+            incident.by_person = incident.by_person or bool(event.by)
 
     def _closed(self, recorded: JournalRecord, event: IncidentClosed) -> None:
-        affair = self.incidents.get(event.incident)
-        if affair is None or event.by == "oracle":
+        incident = self.incidents.get(event.incident)
+        if incident is None or event.by == "oracle":
             return
-        affair.close(event)
-        self._release(affair, event)
-        if affair.in_progress and not any(each.firing for each in self.members(affair)):
-            turned = [each.turned_at for each in self.members(affair)]
-            affair.quiet_since = max(turned, default=affair.quiet_since)
-        if event.outcome == "resolved" and affair.service:
-            words = affair.component.replace("/", " ").replace(":", " ").split()
-            self.topology.learn(affair.service, [each for each in words if each in self._services])
+        incident.close(event)
+        self._release(incident, event)
+        if incident.in_progress and not any(each.firing for each in self.members(incident)):
+            turned = [each.turned_at for each in self.members(incident)]
+            incident.quiet_since = max(turned, default=incident.quiet_since)
+        if event.outcome == "resolved" and incident.service:
+            words = incident.component.replace("/", " ").replace(":", " ").split()
+            self.topology.learn(
+                incident.service, [each for each in words if each in self._services]
+            )
 
-    def _release(self, affair: IncidentState, event: IncidentClosed) -> None:
-        """Members that nobody worked on leave it; those that fire are incidents of their own."""
+    def _release(self, incident: IncidentState, event: IncidentClosed) -> None:
+        """Remove alerts that were not worked on; those that fire become incidents of their own."""
         later = {"closed": self.settings.settle, "escalated": 0.0, "no-incident": 0.0}
         due = event.at + timedelta(seconds=later.get(event.outcome, self.settings.release))
-        for voice in list(self.members(affair)):
-            if affair.same_problem(voice):
+        for series in list(self.members(incident)):
+            if incident.same_problem(series):
                 continue
-            own = bool(affair.service) and voice.place.service == affair.service
-            kept = event.outcome != "no-incident" and (own or affair.was_worked_on(voice))
-            if kept and voice.firing:
+            own = bool(incident.service) and series.location.service == incident.service
+            kept = event.outcome != "no-incident" and (own or incident.was_worked_on(series))
+            if kept and series.firing:
                 continue
-            self._remove_from_incident(affair, voice)
-            if voice.firing:
-                self.released[voice.fingerprint] = (due, affair.id)
+            self._remove_from_incident(incident, series)
+            if series.firing:
+                self.released[series.fingerprint] = (due, incident.id)
 
     def _recovered(self, recorded: JournalRecord, event: IncidentRecovered) -> None:
-        affair = self.incidents.get(event.incident)
-        if affair is None:
+        incident = self.incidents.get(event.incident)
+        if incident is None:
             return
-        affair.recover(event)
-        for voice in list(self.members(affair)):
-            if voice.firing:  # it is not what has recovered
-                self._remove_from_incident(affair, voice)
-                self.released[voice.fingerprint] = (event.at, affair.id)
+        incident.recover(event)
+        for series in list(self.members(incident)):
+            if series.firing:  # it is not what has recovered
+                self._remove_from_incident(incident, series)
+                self.released[series.fingerprint] = (event.at, incident.id)
 
     def _acknowledged(self, recorded: JournalRecord, event: IncidentAcknowledged) -> None:
-        if affair := self.incidents.get(event.incident):
-            affair.acknowledged = True
+        if incident := self.incidents.get(event.incident):
+            incident.acknowledged = True
 
     def _entered(self, recorded: JournalRecord, event: PhaseEntered) -> None:
-        if affair := self.incidents.get(event.incident):
-            affair.phase = event.phase
+        if incident := self.incidents.get(event.incident):
+            incident.phase = event.phase
 
     def _checked(self, recorded: JournalRecord, event: IncidentChecked) -> None:
-        affair = self.incidents.get(event.incident)
-        if affair is not None and event.when == "before" and not event.ok:
-            affair.checks.add(event.check)
+        incident = self.incidents.get(event.incident)
+        if incident is not None and event.when == "before" and not event.ok:
+            incident.checks.add(event.check)
 
     def _reopened(self, recorded: JournalRecord, event: IncidentReopened) -> None:
-        affair = self.incidents.get(event.incident)
+        incident = self.incidents.get(event.incident)
         fingerprint = self.recurrences.fingerprint_of(event.incident)
-        if affair is None and fingerprint and event.run == event.incident:
-            affair = self.open_incident(_reopened_incident(event, fingerprint))
-        if affair is not None:
-            affair.reopen()
+        if incident is None and fingerprint and event.run == event.incident:
+            incident = self.open_incident(_reopened_incident(event, fingerprint))
+        if incident is not None:
+            incident.reopen()
 
     def _diagnosed(self, recorded: JournalRecord, event: IncidentDiagnosed) -> None:
-        if affair := self.incidents.get(event.incident):
-            affair.component = event.component[:200]
+        if incident := self.incidents.get(event.incident):
+            incident.component = event.component[:200]
 
     def _changed(self, recorded: JournalRecord, event: ChangeBegan) -> None:
-        if affair := self.incidents.get(event.incident):
-            affair.acted = True
+        if incident := self.incidents.get(event.incident):
+            incident.acted = True
 
 
 def _reopened_incident(event: IncidentReopened, fingerprint: str) -> IncidentOpened:
-    """What is left of an incident that was over for long."""
+    """A substitute for the event of an incident that was evicted."""
     id = event.incident
     return IncidentOpened(
         run=id, at=event.at, incident=id, title=id, severity="P2", fingerprint=fingerprint
     )
 
 
-EVICTION_INTERVAL = timedelta(seconds=60)
-EVICTION_TARGET_SHARE = 0.9
-"""So much of the limit is kept when it is reached: else each alert more would cost a search."""
-
-
 class TriageEviction:
-    def __init__(self, ledger: TriageState) -> None:
-        self._state = ledger
+    def __init__(self, state: TriageState) -> None:
+        self._state = state
         self._last: datetime | None = None
-        self._max_series = ledger.settings.most
+        self._max_series = state.settings.most
 
     def evict_old(self, now: datetime) -> None:
         if self._last is not None and timedelta() <= now - self._last < EVICTION_INTERVAL:
@@ -314,48 +318,49 @@ class TriageEviction:
         self._last = now
         self._evict_incidents(now)
         keep = timedelta(seconds=self._state.settings.keep)
-        for voice in list(self._state.series.values()):
-            if now - voice.last > keep and not self._in_use(voice):
-                self._drop(voice)
+        for series in list(self._state.series.values()):
+            if now - series.last > keep and not self._in_use(series):
+                self._drop(series)
         self._state.recurrences.forget(now)
         self._state.calendar.forget(now)
 
     def evict_when_full(self) -> None:
-        """The oldest go first. Who waits, or fires and is kept quiet, would be lost: they stay."""
-        voices, most = self._state.series, self._state.settings.most
-        if len(voices) <= self._max_series:
+        """Drop the oldest series first; never one that waits for an answer or is muted while it
+        fires."""
+        known, most = self._state.series, self._state.settings.most
+        if len(known) <= self._max_series:
             return
-        free = [e for e in voices.values() if not e.waiting and not (e.stretch and e.firing)]
+        free = [e for e in known.values() if not e.waiting and not (e.muted_by and e.firing)]
         free.sort(key=lambda each: (self._in_use(each), each.last))
-        for voice in free[: len(voices) - int(most * EVICTION_TARGET_SHARE)]:
-            self._drop(voice)
-        self._max_series = max(most, int(len(voices) / EVICTION_TARGET_SHARE))
+        for series in free[: len(known) - int(most * EVICTION_TARGET_SHARE)]:
+            self._drop(series)
+        self._max_series = max(most, int(len(known) / EVICTION_TARGET_SHARE))
 
-    def _in_use(self, voice: AlertSeries) -> bool:
-        affair = self._state.incident_of(voice)
-        held = affair is not None and affair.in_progress
-        return held or bool(voice.waiting) or bool(voice.stretch)
+    def _in_use(self, series: AlertSeries) -> bool:
+        incident = self._state.incident_of(series)
+        held = incident is not None and incident.in_progress
+        return held or bool(series.waiting) or bool(series.muted_by)
 
-    def _drop(self, voice: AlertSeries) -> None:
-        affair = self._state.incident_of(voice)
-        if affair is not None:
-            affair.members.discard(voice.fingerprint)
-            affair.forgotten_firing += voice.firing
-        self._state.muted.pop(voice.fingerprint, None)
-        self._state.released.pop(voice.fingerprint, None)
-        del self._state.series[voice.fingerprint]
+    def _drop(self, series: AlertSeries) -> None:
+        incident = self._state.incident_of(series)
+        if incident is not None:
+            incident.members.discard(series.fingerprint)
+            incident.forgotten_firing += series.firing
+        self._state.muted.pop(series.fingerprint, None)
+        self._state.released.pop(series.fingerprint, None)
+        del self._state.series[series.fingerprint]
 
     def _evict_incidents(self, now: datetime) -> None:
         settings = self._state.settings
         span = timedelta(seconds=max(settings.settle, settings.hush, settings.reopen) + 60)
-        for id, affair in list(self._state.incidents.items()):
+        for id, incident in list(self._state.incidents.items()):
             if (
-                not affair.in_progress
-                and affair.over_at is not None
-                and now - affair.over_at > span
+                not incident.in_progress
+                and incident.over_at is not None
+                and now - incident.over_at > span
             ):
                 del self._state.incidents[id]
-                for fingerprint in affair.members:
-                    voice = self._state.series.get(fingerprint)
-                    if voice is not None and voice.incident == id:
-                        voice.incident = ""
+                for fingerprint in incident.members:
+                    series = self._state.series.get(fingerprint)
+                    if series is not None and series.incident == id:
+                        series.incident = ""

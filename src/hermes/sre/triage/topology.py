@@ -1,6 +1,6 @@
-"""Where an alert comes from, and whether two places have to do with each other.
+"""Where an alert comes from, and whether two locations are related.
 
-Two services of one host are neighbours, not one trouble; the host itself is one with all of them.
+Two services of one host are not related by default; the host is related to all its services.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,10 +12,10 @@ from hermes.sre.settings import GroupSettings
 SERVICE_LABELS = ("service", "app", "app_kubernetes_io_name", "deployment", "unit", "job")
 HOST_LABELS = ("host", "hostname", "node", "instance")
 EXPORTER_JOBS = frozenset({"node", "node-exporter", "node_exporter", "kubelet", "probe"})
-"""Jobs that speak of a host and not of themselves."""
+"""Jobs whose alerts are about a host, not about the job."""
 DEPENDS_ON_LABEL = "depends_on"
 MAX_DEPENDENCY_DEPTH = 3
-"""How far a trouble is followed through what needs what."""
+"""How many steps dependencies are followed."""
 
 
 class AlertLocation(Value, frozen=True):
@@ -37,7 +37,7 @@ def alert_location(labels: Mapping[str, str]) -> AlertLocation:
 
 
 def alert_dependencies(labels: Mapping[str, str]) -> tuple[str, ...]:
-    """What the alert itself says that its service needs."""
+    """The dependencies that an alert names in its label."""
     return tuple(
         name.strip() for name in labels.get(DEPENDS_ON_LABEL, "").split(",") if name.strip()
     )[:20]
@@ -49,7 +49,7 @@ def _without_port(host: str) -> str:
 
 
 class ServiceTopology:
-    """Declared by people, said by labels, learned from causes that were proved."""
+    """Service dependencies: configured, named by labels, or learned from proved causes."""
 
     def __init__(self, settings: GroupSettings, known: Mapping[str, Iterable[str]]) -> None:
         self._settings = settings
@@ -71,15 +71,15 @@ class ServiceTopology:
         return turned
 
     def dependencies_of(self, service: str) -> set[str]:
-        """All that it stands on."""
+        """All services that it needs, directly or indirectly."""
         return _reachable(service, self._needs)
 
     def dependents_of(self, service: str) -> set[str]:
-        """All that falls with it."""
+        """All services that need it, directly or indirectly."""
         return _reachable(service, self._needed_by)
 
     def related(self, one: AlertLocation, other: AlertLocation) -> str:
-        """Why the two may be one trouble; empty when nothing says so."""
+        """Why the two are related; empty when they are not."""
         if one.service and one.service == other.service:
             apart = one.namespace and other.namespace and one.namespace != other.namespace
             return "" if apart else f"the same service, {one.service}"

@@ -1,7 +1,7 @@
-"""Decides what every alert becomes: an incident, part of one, or nothing for now, with the reason.
+"""Decides for every alert whether it opens an incident, joins one, or is suppressed, and why.
 
-A state machine without a clock: the time is given to it. What it answers is to be published, and
-comes back through `apply` like everything else that is written down.
+A state machine without a clock: callers pass the time. The caller publishes the events that it
+returns; they come back through `apply` like all other events of the journal.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from hermes.core.events.incidents import (
 )
 from hermes.core.protocols import JournalRecord
 from hermes.core.run_ids import new_id
-from hermes.sre.incident import ALERT_TEXT_FACT, QUESTION_LABEL
+from hermes.sre.incident import ALERT_TEXT_FACT, QUESTION_LABEL, WATCH_RUN
 from hermes.sre.settings import TriageSettings
 from hermes.sre.triage.alert_series import AlertSeries, EarlierIncidents, incident_signature
 from hermes.sre.triage.correlation import AlertCorrelation
@@ -27,7 +27,6 @@ from hermes.sre.triage.severity import IncidentImpact, alert_impact, alert_quest
 from hermes.sre.triage.state import (
     FLAPPING_STRETCH,
     PASSED_STRETCH,
-    WATCH_RUN,
     TriageEviction,
     TriageState,
 )
@@ -36,16 +35,16 @@ MAX_ALERT_NUMBERS = 50
 """Alerts that an incident names when it is opened; further ones are counted."""
 PERSON_SOURCE = "person"
 PROBE_RESTART_S = 5.0
-"""Seconds after a start in which the probes answer again before a recovery is reported."""
+"""Seconds after a start before a recovery is reported: the probes have to run again first."""
 MAX_NAMED_SOURCES = 5
 """Alerts that a recovery names."""
 
 
 class Triage:
-    """Feed everything of the journal to `apply`, new alerts to `hear`, and call `tick` each second.
+    """Pass all events of the journal to `apply`, new alerts to `hear`, and call `tick` regularly.
 
-    Alerts are fed in the order of their numbers. After a crash: `apply` over the journal; the next
-    `tick` answers what was never answered. Nothing is opened twice.
+    Alerts are passed in the order of their numbers. After a crash pass the whole journal to
+    `apply`; the next `tick` answers the alerts without an answer. Nothing is opened twice.
     """
 
     def __init__(
@@ -63,21 +62,21 @@ class Triage:
         self._began: datetime | None = None
 
     def apply(self, recorded: JournalRecord) -> None:
-        """Anything that was written down; alone it changes what is known, and answers nothing."""
+        """Update the state from one event of the journal."""
         self._state.apply(recorded)
         self._eviction.evict_when_full()
 
     def hear(self, recorded: JournalRecord, now: datetime) -> tuple[Event, ...]:
-        """What must be published for this alert now; more may follow from `tick`."""
+        """The events to publish for this alert now; `tick` may return more."""
         self.apply(recorded)
         alert = recorded.event
-        voice = self._state.series.get(getattr(alert, "fingerprint", ""))
-        if voice is None or not voice.waiting or not isinstance(alert, AlertRaised):
+        series = self._state.series.get(getattr(alert, "fingerprint", ""))
+        if series is None or not series.waiting or not isinstance(alert, AlertRaised):
             return ()
-        return tuple(self._answer(voice, now))
+        return tuple(self._answer(series, now))
 
     def tick(self, now: datetime) -> tuple[Event, ...]:
-        """What became due by the passing of time."""
+        """The events that are due by now."""
         answers = [
             *self._answer_unmuted(now),
             *self._answer_leftovers(now),
@@ -87,93 +86,103 @@ class Triage:
         self._began = self._began or now
         if now - self._began >= timedelta(seconds=min(PROBE_RESTART_S, self._settings.recovery)):
             answers += self._recoveries(now)
-        for affair in self._state.incidents.values():
-            if affair.batch.count:
-                answers += affair.take_events(now, self._settings.group.batch)
+        for incident in self._state.incidents.values():
+            if incident.batch.count:
+                answers += incident.take_events(now, self._settings.group.batch)
         self._eviction.evict_old(now)
         return tuple(answers)
 
-    def quiet(self, incident: str) -> bool:
-        """All its alerts are taken back by their sources, though nothing was changed."""
-        affair = self._state.incidents.get(incident)
-        if affair is None or affair.state != "open" or affair.acted or affair.forgotten_firing:
+    def quiet(self, id: str) -> bool:
+        """All its alerts were resolved by their sources, and nothing was changed."""
+        incident = self._state.incidents.get(id)
+        if (
+            incident is None
+            or incident.state != "open"
+            or incident.acted
+            or incident.forgotten_firing
+        ):
             return False
-        voices = list(self._state.members(affair))
-        return bool(voices) and not any(each.firing or each.flapping for each in voices)
+        members = list(self._state.members(incident))
+        return bool(members) and not any(each.firing or each.flapping for each in members)
 
-    def firing(self, incident: str) -> int:
-        """How many of its alerts are still raised."""
-        affair = self._state.incidents.get(incident)
-        voices = self._state.members(affair) if affair is not None else ()
-        return sum(each.firing for each in voices)
+    def firing(self, id: str) -> int:
+        """How many of its alerts fire."""
+        incident = self._state.incidents.get(id)
+        members = self._state.members(incident) if incident is not None else ()
+        return sum(each.firing for each in members)
 
     def unanswered(self) -> tuple[int, ...]:
-        """Numbers of alerts that have no answer yet."""
-        voices = self._state.series
-        return tuple(sorted(n for each in self._state.waiting for n in voices[each].waiting))
+        """Numbers of the alerts without an answer."""
+        by_fingerprint = self._state.series
+        return tuple(
+            sorted(n for each in self._state.waiting for n in by_fingerprint[each].waiting)
+        )
 
-    def _answer(self, voice: AlertSeries, now: datetime, *, ripe: bool = False) -> list[Event]:
-        affair = self._state.incident_of(voice)
-        steady = voice.steady(now, self._settings.flapping)
-        told = voice.flapping and voice.flap_told and not steady
-        if affair is not None and affair.in_progress:
-            if told:
+    def _answer(self, series: AlertSeries, now: datetime, *, due: bool = False) -> list[Event]:
+        incident = self._state.incident_of(series)
+        steady = series.steady(now, self._settings.flapping)
+        flapping_reported = series.flapping and series.flapping_reported and not steady
+        if incident is not None and incident.in_progress:
+            if flapping_reported:
                 return self._mute(
-                    voice, FLAPPING_STRETCH, f"{voice.flapping_text()}; {affair.id} says so", now
+                    series,
+                    FLAPPING_STRETCH,
+                    f"{series.flapping_text()}; {incident.id} reports it",
+                    now,
                 )
-            return self._join(affair, voice, _join_reason(voice), now)
-        alert = voice.alert
+            return self._join(incident, series, _join_reason(series), now)
+        alert = series.alert
         if alert is None:
             return []
         window = self._state.calendar.covering(alert, now)
         if window is not None and not (self._settings.pierce and is_data_at_risk(alert)):
-            return self._mute(voice, window.id, _maintenance_reason(window.why, alert), now)
-        if told:
-            return self._mute(voice, FLAPPING_STRETCH, voice.flapping_text(), now)
-        if not voice.firing and not voice.flapping:
-            return self._mute(voice, PASSED_STRETCH, "it was over before it was taken up", now)
-        if affair is not None and (why := self._echo_reason(voice, affair, now)):
-            return self._mute(voice, affair.id, why, now)
-        return self._join_or_open(voice, alert, now, ripe=ripe)
+            return self._mute(series, window.id, _maintenance_reason(window.why, alert), now)
+        if flapping_reported:
+            return self._mute(series, FLAPPING_STRETCH, series.flapping_text(), now)
+        if not series.firing and not series.flapping:
+            return self._mute(series, PASSED_STRETCH, "it was over before it was handled", now)
+        if incident is not None and (why := self._echo_reason(series, incident, now)):
+            return self._mute(series, incident.id, why, now)
+        return self._join_or_open(series, alert, now, due=due)
 
     def _join_or_open(
-        self, voice: AlertSeries, alert: AlertRaised, now: datetime, *, ripe: bool
+        self, series: AlertSeries, alert: AlertRaised, now: datetime, *, due: bool
     ) -> list[Event]:
-        kin = self._correlation.find_incident(voice, now)
-        if kin is not None:
-            return self._join(kin[0], voice, kin[1], now)
-        waited = (now - voice.since).total_seconds()
-        hasty = ripe or voice.flapping or alert.source == PERSON_SOURCE
-        if not hasty and 0 <= waited < self._settings.group.delay:
+        related = self._correlation.find_incident(series, now)
+        if related is not None:
+            return self._join(related[0], series, related[1], now)
+        waited = (now - series.since).total_seconds()
+        without_delay = due or series.flapping or alert.source == PERSON_SOURCE
+        if not without_delay and 0 <= waited < self._settings.group.delay:
             return []
-        return self._open(voice, alert, now)
+        return self._open(series, alert, now)
 
     def _join(
-        self, affair: IncidentState, voice: AlertSeries, why: str, now: datetime
+        self, incident: IncidentState, series: AlertSeries, why: str, now: datetime
     ) -> list[Event]:
-        if not voice.waiting:  # nothing was said: it had been kept quiet, and still fires
-            voice.waiting.append(voice.number)
-        affair.batch.add(voice, why, affair.new_part(voice))
-        affair.last_alert_at = max(affair.last_alert_at, now)
-        self._state.mark_answered(voice, voice.waiting[-1])
-        self._state.add_to_incident(affair, voice)
-        self._correlation.index_incident(affair)
-        return list(affair.take_events(now, self._settings.group.batch))
+        if not series.waiting:  # it was muted and still fires
+            series.waiting.append(series.number)
+        incident.batch.add(series, why, incident.new_part(series))
+        incident.last_alert_at = max(incident.last_alert_at, now)
+        self._state.mark_answered(series, series.waiting[-1])
+        self._state.add_to_incident(incident, series)
+        self._correlation.index_incident(incident)
+        return list(incident.take_events(now, self._settings.group.batch))
 
-    def _open(self, voice: AlertSeries, alert: AlertRaised, now: datetime) -> list[Event]:
-        if not self._is_question(voice, alert):
+    def _open(self, series: AlertSeries, alert: AlertRaised, now: datetime) -> list[Event]:
+        if not self._is_question(series, alert):
             labels = tuple(each for each in alert.labels if each[0] != QUESTION_LABEL)
             alert = replace(alert, labels=labels)
-        numbers = tuple(voice.waiting[:MAX_ALERT_NUMBERS]) or (voice.number,)
-        service = voice.place.service
+        numbers = tuple(series.waiting[:MAX_ALERT_NUMBERS]) or (series.number,)
+        service = series.location.service
         signature = incident_signature(service, dict(alert.labels), alert.title)
-        before = self._state.recurrences.find_earlier(voice.fingerprint, signature, now)
-        toll = IncidentImpact(self._settings.services)
-        toll.add(voice.place, alert_impact(alert))
-        severity, why = toll.grade()
-        said = (
+        before = self._state.recurrences.find_earlier(series.fingerprint, signature, now)
+        impact = IncidentImpact(self._settings.services)
+        impact.add(series.location, alert_impact(alert))
+        severity, why = impact.grade()
+        reasons = (
             why,
-            voice.flapping_text() if voice.flapping else "",
+            series.flapping_text() if series.flapping else "",
             before.words(self._settings.days),
         )
         name = self._name()
@@ -181,205 +190,217 @@ class Triage:
             run=name,
             at=now,
             incident=name,
-            title=f"flaps: {alert.title}"[:200] if voice.flapping else alert.title[:200],
+            title=f"flaps: {alert.title}"[:200] if series.flapping else alert.title[:200],
             severity=severity,
-            reason="; ".join(filter(None, said)),
+            reason="; ".join(filter(None, reasons)),
             service=service,
-            fingerprint=voice.fingerprint,
+            fingerprint=series.fingerprint,
             seen_before=before.times,
             alerts=numbers,
-            facts=self._facts(voice, alert, before, now),
+            facts=self._facts(series, alert, before, now),
             since=alert.since,
         )
-        affair = self._state.open_incident(event)
-        self._correlation.index_incident(affair)
-        return [event, *(self._answer(voice, now) if voice.waiting else ())]
+        incident = self._state.open_incident(event)
+        self._correlation.index_incident(incident)
+        return [event, *(self._answer(series, now) if series.waiting else ())]
 
     def _facts(
-        self, voice: AlertSeries, alert: AlertRaised, before: EarlierIncidents, now: datetime
+        self, series: AlertSeries, alert: AlertRaised, before: EarlierIncidents, now: datetime
     ) -> tuple[tuple[str, str], ...]:
         facts = {name: value for name, value in alert.labels if name != ALERT_TEXT_FACT}
         if words := before.words(self._settings.days):
             facts["recurrence"] = words
-        if voice.fingerprint in self._state.released:
-            facts["split_from"] = self._state.released[voice.fingerprint][1]
-        last = self._state.incident_of(voice)
+        if series.fingerprint in self._state.released:
+            facts["split_from"] = self._state.released[series.fingerprint][1]
+        last = self._state.incident_of(series)
         span = timedelta(seconds=self._settings.reopen)
         if last is not None and last.over_at is not None and now - last.over_at <= span:
             facts["again_after"] = last.id
         return (*facts.items(), (ALERT_TEXT_FACT, alert.text))
 
-    def _mute(self, voice: AlertSeries, stretch: str, why: str, now: datetime) -> list[Event]:
-        newest = max(voice.waiting, default=voice.number)
-        known = bool(stretch) and voice.stretch == stretch
-        self._state.mark_answered(voice, newest)
-        self._state.mute(voice, stretch)
+    def _mute(self, series: AlertSeries, muted_by: str, why: str, now: datetime) -> list[Event]:
+        newest = max(series.waiting, default=series.number)
+        known = bool(muted_by) and series.muted_by == muted_by
+        self._state.mark_answered(series, newest)
+        self._state.mute(series, muted_by)
         if known:
             return []
         return [
             AlertSuppressed(
                 run=WATCH_RUN,
                 at=now,
-                fingerprint=voice.fingerprint,
-                title=voice.title,
+                fingerprint=series.fingerprint,
+                title=series.title,
                 why=why,
-                stretch=stretch,
+                stretch=muted_by,
                 up_to=newest,
             )
         ]
 
-    def _echo_reason(self, voice: AlertSeries, affair: IncidentState, now: datetime) -> str:
-        """Why an alert of an incident that is over is nothing new; empty when it is."""
-        if affair.over_at is None or voice.raised_at > affair.over_at:
+    def _echo_reason(self, series: AlertSeries, incident: IncidentState, now: datetime) -> str:
+        """Why an alert of an ended incident is not new; empty when it is."""
+        if incident.over_at is None or series.raised_at > incident.over_at:
             return ""
-        if voice.alert is not None and voice.alert.source == PERSON_SOURCE:
-            return ""  # who says it again means it
-        until = self._state.quiet_until(affair)
-        if voice.left_over:
-            until = affair.over_at + timedelta(seconds=self._settings.hush)
+        if series.alert is not None and series.alert.source == PERSON_SOURCE:
+            return ""  # a person who repeats it means a new problem
+        until = self._state.quiet_until(incident)
+        if series.fired_since_earlier_incident:
+            until = incident.over_at + timedelta(seconds=self._settings.hush)
         if now >= until:
             return ""
-        return f"{affair.id} is over ({affair.outcome}); not taken up again before {until:%H:%M}"
+        return f"{incident.id} is over ({incident.outcome}); suppressed until {until:%H:%M}"
 
     def _answer_unmuted(self, now: datetime) -> list[Event]:
-        """What is no longer kept quiet, and still fires."""
+        """Alerts that are no longer muted and still fire."""
         answers: list[Event] = []
         for fingerprint in list(self._state.muted):
-            voice = self._state.series[fingerprint]
-            voice.end_flapping(now, self._settings.flapping)
-            if voice.stretch and self._state.is_still_muted(voice, now):
+            series = self._state.series[fingerprint]
+            series.end_flapping(now, self._settings.flapping)
+            if series.muted_by and self._state.is_still_muted(series, now):
                 continue
             del self._state.muted[fingerprint]
-            voice.stretch = ""
-            affair = self._state.incident_of(voice)
-            if voice.firing and not (affair is not None and affair.in_progress):
-                answers += self._answer(voice, now, ripe=True)
+            series.muted_by = ""
+            incident = self._state.incident_of(series)
+            if series.firing and not (incident is not None and incident.in_progress):
+                answers += self._answer(series, now, due=True)
         return answers
 
     def _answer_leftovers(self, now: datetime) -> list[Event]:
-        """Members of an incident that is over whose sources still say otherwise."""
+        """Alerts of an ended incident that still fire."""
         answers: list[Event] = []
-        for affair in list(self._state.incidents.values()):
+        for incident in list(self._state.incidents.values()):
             if (
-                affair.in_progress
-                or affair.leftovers_checked
-                or now < self._state.quiet_until(affair)
+                incident.in_progress
+                or incident.leftovers_checked
+                or now < self._state.quiet_until(incident)
             ):
                 continue
-            affair.leftovers_checked = True
-            for voice in list(self._state.members(affair)):
-                source = voice.alert.source if voice.alert is not None else ""
-                if voice.firing and not voice.stretch and source in self._state.resolving_sources:
-                    answers += self._answer(voice, now, ripe=True)
+            incident.leftovers_checked = True
+            for series in list(self._state.members(incident)):
+                source = series.alert.source if series.alert is not None else ""
+                if (
+                    series.firing
+                    and not series.muted_by
+                    and source in self._state.resolving_sources
+                ):
+                    answers += self._answer(series, now, due=True)
         return answers
 
     def _answer_released(self, now: datetime) -> list[Event]:
-        """What fires on after it left an incident that was about something else."""
+        """Alerts that still fire after they left an incident about another problem."""
         answers: list[Event] = []
         for fingerprint, (due, _) in list(self._state.released.items()):
-            voice = self._state.series.get(fingerprint)
+            series = self._state.series.get(fingerprint)
             if now < due:
                 continue
-            if voice is not None and voice.firing and not voice.stretch:
-                answers += self._answer(voice, now, ripe=True)
+            if series is not None and series.firing and not series.muted_by:
+                answers += self._answer(series, now, due=True)
             self._state.released.pop(fingerprint, None)
         return answers
 
     def _recoveries(self, now: datetime) -> list[Event]:
-        """Incidents whose problem has been over for the settle time, though we changed nothing."""
+        """Incidents whose problem has ended without a change, and not returned for a while."""
         found: list[Event] = []
-        for affair in self._state.incidents.values():
-            worked_on = affair.state == "open" and not affair.question
-            if not affair.in_progress or affair.forgotten_firing or (worked_on and affair.acted):
+        for incident in self._state.incidents.values():
+            worked_on = incident.state == "open" and not incident.question
+            if (
+                not incident.in_progress
+                or incident.forgotten_firing
+                or (worked_on and incident.acted)
+            ):
                 continue
-            event = self._recovery(affair, now, worked_on=worked_on)
+            event = self._recovery(incident, now, worked_on=worked_on)
             if event is None:
                 continue
-            if not worked_on:  # else the work has to end first: it may be about to act
-                affair.recover(event)
+            if not worked_on:  # otherwise the work has to end first
+                incident.recover(event)
             found.append(event)
         return found
 
     def _recovery(
-        self, affair: IncidentState, now: datetime, *, worked_on: bool
+        self, incident: IncidentState, now: datetime, *, worked_on: bool
     ) -> IncidentRecovered | None:
-        first = self._state.series.get(affair.fingerprint)
+        first = self._state.series.get(incident.fingerprint)
         if worked_on and first is not None and first.firing:
-            return None  # at once: in a storm it has thousands of members
-        voices, apart, calm_at = (
-            list(self._state.members(affair)),
+            return None  # quick exit: in a storm an incident has thousands of members
+        members, apart, calm_at = (
+            list(self._state.members(incident)),
             list[AlertSeries](),
-            affair.quiet_since,
+            incident.quiet_since,
         )
         if worked_on:
-            apart = [each for each in voices if each.firing and affair.is_side_warning(each)]
+            apart = [each for each in members if each.firing and incident.is_side_warning(each)]
             names = {each.fingerprint for each in apart}
-            voices = [each for each in voices if each.fingerprint not in names]
-            calm_at = max((each.turned_at for each in voices), default=None)
+            members = [each for each in members if each.fingerprint not in names]
+            calm_at = max((each.turned_at for each in members), default=None)
         span = timedelta(seconds=self._settings.recovery)
         if calm_at is None or now - calm_at < span:
             return None
-        if any(not self._is_over(each, now) for each in voices):
+        if any(not self._is_over(each, now) for each in members):
             return None
-        seen = [each for each in voices if not each.withdrawn]
-        if any(not _proven(each, seen) for each in voices if each.withdrawn):
+        watched = [each for each in members if not each.withdrawn]
+        if any(not _proven(each, watched) for each in members if each.withdrawn):
             return None
         return IncidentRecovered(
-            run=affair.id,
+            run=incident.id,
             at=now,
-            incident=affair.id,
+            incident=incident.id,
             recovered_at=calm_at,
-            how=f"{_resolved_by_text(seen)}; no failure for {span.total_seconds():g} s",
+            how=f"{_resolved_by_text(watched)}; no failure for {span.total_seconds():g} s",
             still_failing=tuple(each.label for each in apart),
         )
 
-    def _is_over(self, voice: AlertSeries, now: datetime) -> bool:
-        voice.end_flapping(now, self._settings.flapping)
-        return not (voice.firing or voice.flapping)
+    def _is_over(self, series: AlertSeries, now: datetime) -> bool:
+        series.end_flapping(now, self._settings.flapping)
+        return not (series.firing or series.flapping)
 
-    def _is_question(self, voice: AlertSeries, alert: AlertRaised) -> bool:
-        """Only while nothing else on that host fails: else it may well be the cause."""
+    def _is_question(self, series: AlertSeries, alert: AlertRaised) -> bool:
+        """Not while anything else on that host fails: it may be the cause of that."""
         if not alert_question(alert):
             return False
         return not any(
-            each.firing and each is not voice and each.place.host == voice.place.host
+            each.firing and each is not series and each.location.host == series.location.host
             for each in self._state.series.values()
             if each.alert is not None and alert_impact(each.alert).effect != "warning"
         )
 
     def _answer_waiting(self, now: datetime) -> list[Event]:
-        """Those that waited for others: when one is due all are, what others stand on first."""
-        voices = [self._state.series[each] for each in self._state.waiting]
+        """Alerts that waited for others. When one is due all are, dependencies first."""
+        waiting = [self._state.series[each] for each in self._state.waiting]
         delay = self._settings.group.delay
-        if all(0 <= (now - each.since).total_seconds() < delay for each in voices):
+        if all(0 <= (now - each.since).total_seconds() < delay for each in waiting):
             return []
         answers: list[Event] = []
-        for voice in self._correlation.roots_first(voices):
-            if voice.waiting:
-                answers += self._answer(voice, now, ripe=True)
+        for series in self._correlation.roots_first(waiting):
+            if series.waiting:
+                answers += self._answer(series, now, due=True)
         return answers
 
 
-def _proven(withdrawn: AlertSeries, seen: Sequence[AlertSeries]) -> bool:
+def _proven(withdrawn: AlertSeries, watched: Sequence[AlertSeries]) -> bool:
     """Whether others that are still watched say that the same problem of its service is over."""
-    service, problem = withdrawn.place.service, withdrawn.problem
-    same = (each for each in seen if each.place.service == service and each.problem == problem)
+    service, problem = withdrawn.location.service, withdrawn.problem
+    same = (
+        each for each in watched if each.location.service == service and each.problem == problem
+    )
     return bool(service) and any(same)
 
 
-def _join_reason(voice: AlertSeries) -> str:
-    return voice.flapping_text() if voice.flapping else "the same alert again"
+def _join_reason(series: AlertSeries) -> str:
+    return series.flapping_text() if series.flapping else "the same alert again"
 
 
-def _resolved_by_text(voices: Sequence[AlertSeries]) -> str:
-    """Who says that it is over, for the record: `resolved by probe port-80, alertmanager Down`."""
+def _resolved_by_text(members: Sequence[AlertSeries]) -> str:
+    """What resolved it, such as `resolved by probe port-80, alertmanager Down`."""
     named = [
         f"{each.source or 'its source'} {each.check or each.alarm}"
-        for each in voices[:MAX_NAMED_SOURCES]
+        for each in members[:MAX_NAMED_SOURCES]
     ]
-    more = f" and {len(voices) - MAX_NAMED_SOURCES} more" if len(voices) > MAX_NAMED_SOURCES else ""
+    more = (
+        f" and {len(members) - MAX_NAMED_SOURCES} more" if len(members) > MAX_NAMED_SOURCES else ""
+    )
     return f"resolved by {', '.join(named)}{more}" if named else "its alerts were resolved"
 
 
 def _maintenance_reason(why: str, alert: AlertRaised) -> str:
-    return f"{why}; data is at risk, by its label" if is_data_at_risk(alert) else why
+    return f"{why}; its label says that data is at risk" if is_data_at_risk(alert) else why

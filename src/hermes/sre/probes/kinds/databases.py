@@ -1,4 +1,4 @@
-"""Looks at databases and caches: do they answer, and is there room for one more?"""
+"""Shell commands that probe databases and caches, and their connections and memory."""
 
 import re
 from shlex import quote
@@ -50,8 +50,8 @@ echo "value=$n tables and indexes in $f"
 
 
 def postgres_command(probe: Probe, before: str | None) -> str:
-    """`what`: a port, `host:port` or `folder of its socket:port`. Asked whether it takes
-    connections; with a label `user` that needs no password, also how many are left."""
+    """`what`: a port, `host:port` or `folder of its socket:port`. With a label `user` that needs no
+    password, the number of connections is checked as well."""
     host, number = server_address(probe, "127.0.0.1", "5432")
     who, db = probe.labels.get("user", ""), probe.labels.get("database", "postgres")
     limit = 95 if probe.limit is None else int(probe.limit)
@@ -81,7 +81,7 @@ def sqlite_command(probe: Probe, before: str | None) -> str:
 
 
 def server_address(probe: Probe, host: str, number: str) -> tuple[str, str]:
-    """Host and port; `host` and `number` where the probe names none. Raises `SettingsError`."""
+    """Host and port of the probe, with defaults. Raises `SettingsError`."""
     found = re.fullmatch(r"(?:([\w./-]+):)?(\d{1,5})?", probe.what)
     if found is None:
         raise SettingsError(f"{probe.name}: {probe.what!r} is no address; write 5432 or db:5432")

@@ -1,5 +1,4 @@
-"""Looks for trouble ahead: a configuration that prevents the next start, a reload that failed,
-space that is running out. Nothing of it is an outage yet."""
+"""Shell commands that warn before an outage: invalid configuration, failed reload, free space."""
 
 import re
 from shlex import quote
@@ -8,9 +7,9 @@ from hermes.core.errors import SettingsError
 from hermes.sre.probes.probe import Probe
 
 CONFIG_RECHECK_S = 600
-"""Seconds after which a configuration is checked again although no file of it changed."""
+"""Seconds after which an unchanged configuration is checked again."""
 CONFIG_EDIT_GRACE_S = 20
-"""A file that was written this short a time ago may still be in the making."""
+"""Seconds after the last write for which a file is not checked: it may be incomplete."""
 
 _CONFIG = r"""
 IFS=: read -r code then sum said <<< "$before"
@@ -46,7 +45,7 @@ fi
 printf 'keep=%s:%s:%s:%s\n' "$code" "$now" "$new" "$said"
 printf '%s\n' "$said"; exit "$code"
 """
-# An error that the master itself wrote after its newest worker began: it kept the old ones.
+# An error of the master that is newer than its newest worker: the reload failed.
 _RELOADED = r"""
 reloaded() {
   local m log line at c
@@ -83,7 +82,7 @@ _CONFIG_CHECKS: dict[str, tuple[str, str, str]] = {
 }
 CONFIG_PROGRAMS = tuple(_CONFIG_CHECKS)
 _FORECAST = r"""
-d=$(df -P -- "$p" 2>&1) || { echo "$p cannot be looked at: ${d##*: }"; exit 3; }
+d=$(df -P -- "$p" 2>&1) || { echo "$p cannot be read: ${d##*: }"; exit 3; }
 printf '%s\n' "$d" | awk -v p="$p" 'NR == 2 { printf "value=%d kB of %s are free\n", $4, p }'
 """
 
@@ -118,5 +117,5 @@ def config_command(probe: Probe, before: str | None) -> str:
 
 
 def forecast_command(probe: Probe, before: str | None) -> str:
-    """Only the figure: what it leads to is computed from many of them."""
+    """Prints the free space; the forecast is computed from many results."""
     return f"p={quote(probe.what or '/')}{_FORECAST}"

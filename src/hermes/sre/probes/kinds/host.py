@@ -1,4 +1,4 @@
-"""Looks at the host itself: processors, memory, space, processes."""
+"""Shell commands that probe the host itself: processors, memory, disks, processes."""
 
 from shlex import quote
 
@@ -53,13 +53,13 @@ fi
 [ -n "$now" ] && echo keep=mounted
 """
 _DISK = r"""
-d=$(df -P -- "$p" 2>&1) || { echo "$p cannot be looked at: ${d##*: }"; exit 1; }
+d=$(df -P -- "$p" 2>&1) || { echo "$p cannot be read: ${d##*: }"; exit 1; }
 printf '%s\n' "$d" | awk -v limit="$limit" -v p="$p" 'NR == 2 { u = $5 + 0
   printf "value=%d percent of %s are in use, %d kB are free\n", u, p, $4
   exit u >= limit || $4 < 1024 }'
 """
 _INODES = r"""
-d=$(df -Pi -- "$p" 2>&1) || { echo "$p cannot be looked at: ${d##*: }"; exit 1; }
+d=$(df -Pi -- "$p" 2>&1) || { echo "$p cannot be read: ${d##*: }"; exit 1; }
 printf '%s\n' "$d" | awk -v limit="$limit" -v p="$p" 'NR == 2 { u = $5 + 0
   printf "value=%d percent of the inodes of %s are in use\n", u, p; exit u >= limit }'
 """
@@ -76,7 +76,7 @@ cat /proc/[0-9]*/stat 2>/dev/null | awk -v limit="$limit" '
 
 
 def cpu_command(probe: Probe, before: str | None) -> str:
-    """Since the look before this one where there was one; else over a moment."""
+    """Since the last run, else over a fraction of a second."""
     head = f"limit={_limit_text(probe, DEFAULT_LIMITS['cpu'])}\n"
     if probe.what:
         return f"{head}u={quote(probe.what)}{_CPU_OF_UNIT}"
@@ -104,7 +104,7 @@ def inodes_command(probe: Probe, before: str | None) -> str:
 
 
 def _mount_variables(probe: Probe, before: str | None) -> str:
-    """`before` says whether it was a mount point when it was last looked at."""
+    """`before`: whether it was a mount point at the last run."""
     path, known = quote(probe.what or "/"), quote(before or "")
     return f"limit={_limit_text(probe, DEFAULT_LIMITS[probe.kind])} p={path} before={known}"
 

@@ -1,4 +1,4 @@
-"""Looks at logs: only what is new is read, so one of ten gigabytes costs as much as another."""
+"""Shell commands that probe logs; they read only new lines, so the size does not matter."""
 
 from shlex import quote
 
@@ -8,7 +8,7 @@ from hermes.sre.probes.probe import Probe
 JOURNAL_PREFIX = "journal:"
 ERROR_PATTERN = "error|fatal|critical|panic|traceback|exception|no space left|out of memory"
 MAX_READ_BYTES = 4_000_000
-"""Bytes of one look; of more than that the end is taken."""
+"""Bytes of one run; of more than that only the end is read."""
 
 _FILE = r"""
 i=$(stat -Lc '%i %s' -- "$f" 2>/dev/null) && [ -r "$f" ] || { echo "$f cannot be read"; exit 3; }
@@ -46,9 +46,9 @@ last=${told#* }; [ -n "$last" ] || last=${old#* }
 printf 'keep=%s:%s:%s\n' "$ino" "$size" "$now"
 awk -v n="${told%% *}" -v o="${old%% *}" -v now="$now" -v then="$then" -v limit="$limit" -v f="$f" '
   BEGIN { n += o; d = now - then; if (d < 1) d = 1
-    if (n == 0) { printf "value=0 new lines of %s are about trouble\n", f; exit 0 }
+    if (n == 0) { printf "value=0 new lines of %s report errors\n", f; exit 0 }
     r = 60 * n / d
-    printf "value=%.1f lines a minute of %s are about trouble\n", r, f
+    printf "value=%.1f lines a minute of %s report errors\n", r, f
     exit r >= limit }' || { printf '%s\n' "$last"; exit 1; }
 """
 _ANSWERS = r"""
@@ -65,8 +65,8 @@ awk '
 
 
 def log_command(probe: Probe, before: str | None) -> str:
-    """`before` is empty for the first of many looks; None for a look that stands by itself: it
-    waits a moment for new lines."""
+    """`before`: empty for the first of many runs; None for a single run, which waits a moment for
+    new lines."""
     pattern = probe.pattern or ERROR_PATTERN
     limit = 10.0 if probe.limit is None else probe.limit
     where, body = _log_source(probe)
@@ -82,7 +82,7 @@ _JOURNAL_START = 'before="journal:0:$(date +%s)"\n'
 
 
 def answers_command(probe: Probe, before: str | None) -> str:
-    """What a service itself noted about the requests of the last moments: nobody is asked."""
+    """Reads the answers to recent requests from the log of a service."""
     where, body = _log_source(probe)
     if body is _JOURNAL:
         lines = f"journalctl -u {where} --since '-15s' -n 200 -o cat -q --no-pager 2>/dev/null"
@@ -90,7 +90,7 @@ def answers_command(probe: Probe, before: str | None) -> str:
     fresh = f"f={where}\n" + '[ -r "$f" ] || { echo "$f cannot be read"; exit 3; }\n'
     fresh += 'now=$(date +%s); then=$(stat -Lc %Y -- "$f")\n'
     fresh += """awk -v now="$now" -v then="$then" 'BEGIN { exit now - then > 15 }' || {
-  echo "nobody asked lately"; exit 0; }\n"""
+  echo "no recent requests"; exit 0; }\n"""
     return f'{fresh}tail -c 65536 -- "$f" | tail -n 200 | cut -c 1-500 | {_ANSWERS.lstrip()}'
 
 

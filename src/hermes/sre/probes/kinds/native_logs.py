@@ -1,4 +1,4 @@
-"""Reads logs of this host without a shell, by the same rules as the shell texts in `logs`."""
+"""Probes logs of this host without a shell, by the same rules as the commands in `logs`."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from hermes.sre.probes.probe import UNKNOWN_EXIT_CODE, Probe
 MAX_LINE_BYTES, MAX_LINES = 300, 5000
 MAX_LOG_AGE_S, MAX_RECENT_BYTES, MAX_RECENT_LINES = 15.0, 65_536, 200
 _ERROR_WORDS = tuple(word.encode() for word in ERROR_PATTERN.split("|"))
-"""Sought one by one: over megabytes a regular expression that ignores case takes seconds."""
+"""Searched one by one: a case-insensitive regular expression takes seconds for megabytes."""
 _REQUEST = re.compile(r"(?:GET|POST|PUT|DELETE|PATCH|HEAD) ([^ ?]+)[^ ]*")
 _STATUS = re.compile(r"[^0-9.]([1-5][0-9][0-9])(?:[^0-9.]|$)")
 
@@ -32,7 +32,7 @@ def is_log_file(probe: Probe) -> bool:
 
 
 def can_read_log(probe: Probe) -> bool:
-    """A pattern of a person's is left to grep, whose regular expressions are others."""
+    """Other patterns are left to grep, whose regular expressions differ."""
     return is_log_file(probe) and probe.pattern in ("", ERROR_PATTERN)
 
 
@@ -44,12 +44,12 @@ def probe_log(probe: Probe, before: str) -> NativeAnswer:
         return UNKNOWN_EXIT_CODE, f"{path} cannot be read", None, ""
     if not os.access(path, os.R_OK):
         return UNKNOWN_EXIT_CODE, f"{path} cannot be read", None, ""
-    place = _parse_position(before) or _LogPosition(found.st_ino, found.st_size, now)
+    position = _parse_position(before) or _LogPosition(found.st_ino, found.st_size, now)
     count, last = 0, b""
-    start = place.offset
-    if place.inode != found.st_ino:
-        if _inode(f"{path}.1") == place.inode:
-            count, last = _find_error_lines(f"{path}.1", place.offset)
+    start = position.offset
+    if position.inode != found.st_ino:
+        if _inode(f"{path}.1") == position.inode:
+            count, last = _find_error_lines(f"{path}.1", position.offset)
         start = 0
     elif found.st_size < start:
         start = 0
@@ -58,9 +58,9 @@ def probe_log(probe: Probe, before: str) -> NativeAnswer:
         count, last = count + more, newest or last
     keep = f"{found.st_ino}:{found.st_size}:{now}"
     if not count:
-        return 0, f"0 new lines of {path} are about trouble", 0.0, keep
-    rate = 60 * count / max(1, now - place.at)
-    words = f"{rate:.1f} lines a minute of {path} are about trouble"
+        return 0, f"0 new lines of {path} report errors", 0.0, keep
+    rate = 60 * count / max(1, now - position.at)
+    words = f"{rate:.1f} lines a minute of {path} report errors"
     if rate < (10.0 if probe.limit is None else probe.limit):
         return 0, words, round(rate, 1), keep
     return 1, f"{words}; {last.decode(errors='replace')}", round(rate, 1), keep
@@ -81,7 +81,7 @@ def _inode(path: str) -> int:
 
 
 def _find_error_lines(path: str, start: int) -> tuple[int, bytes]:
-    """How many lines are about trouble, and the last of them; of too much the end is read."""
+    """The number of lines with errors, and the last of them; reads only the end of a large log."""
     try:
         with Path(path).open("rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -103,7 +103,7 @@ def probe_answers(probe: Probe, before: str) -> NativeAnswer:
     try:
         age = time.time() - path.stat().st_mtime
         if age > MAX_LOG_AGE_S + 1:
-            return 0, "nobody asked lately", None, ""
+            return 0, "no recent requests", None, ""
         with path.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - MAX_RECENT_BYTES))
             lines = file.read(MAX_RECENT_BYTES).decode(errors="replace").splitlines()
@@ -113,7 +113,7 @@ def probe_answers(probe: Probe, before: str) -> NativeAnswer:
 
 
 def _judge_answers(lines: list[str]) -> NativeAnswer:
-    runs, said, count = Counter[str](), dict[str, str](), 0
+    runs, statuses, count = Counter[str](), dict[str, str](), 0
     for line in lines:
         request = _REQUEST.search(line[:500])
         status = _STATUS.search(line[:500], request.end()) if request else None
@@ -123,12 +123,12 @@ def _judge_answers(lines: list[str]) -> NativeAnswer:
         page, number = request[1], int(status[1])
         if number >= 500 or number == 429:
             runs[page] += 1
-            said[page] = status[1]
+            statuses[page] = status[1]
         else:
             runs[page] = 0
     bad = [page for page, times in runs.items() if times >= 2]
     words = [
-        f"the last {runs[page]} answers for {page[:80]} were bad: {said[page]}" for page in bad
+        f"the last {runs[page]} answers for {page[:80]} were bad: {statuses[page]}" for page in bad
     ]
     words.append(f"{len(bad)} paths of {count} recent answers fail")
     return int(bool(bad)), "; ".join(words), float(len(bad)), ""

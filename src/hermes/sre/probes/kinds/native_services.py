@@ -1,4 +1,4 @@
-"""Asks services of this host over their own protocols: ports, web pages, redis, PostgreSQL."""
+"""Probes services of this host without a shell: ports, web pages, redis, PostgreSQL, units."""
 
 import functools
 import os
@@ -19,7 +19,7 @@ from hermes.sre.probes.kinds import databases, services
 from hermes.sre.probes.probe import UNKNOWN_EXIT_CODE, Probe
 
 NativeAnswer = tuple[int, str, float | None, str]
-"""Exit code, words, value, and what the next look needs; the same as a look in a shell brings."""
+"""Exit code, text, value, and what the next run needs, as of a probe in a shell."""
 MAX_BODY_BYTES = 262_144
 READ_CHUNK_BYTES = 65_536
 PROC_NET = Path("/proc/net")
@@ -28,15 +28,19 @@ LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 MIN_LOOP_RESTARTS = 4
 RESTART_WINDOW_S = 60.0
 RESTART_QUIET_S = 10.0
-"""After so long without a restart the loop is over."""
+"""Seconds without a restart after which the loop is over."""
 RESTART_RECHECK_S = 0.7
-"""Between the looks that follow a restart, to see at once whether it is a loop."""
+"""Seconds between the checks after a restart, to detect a loop at once."""
 _STARTUP_VERSION = 196_608
 _CANNOT_CONNECT_NOW, _TOO_MANY_CONNECTIONS = "57P03", "53300"
+UNIT_PROPERTIES = "Id,LoadState,ActiveState,SubState,Result,NRestarts,MainPID"
+MIN_UNIT_AGE_S = 5.0
+"""Seconds after a restart before a unit counts as running."""
+_CLOCK_TICKS = 100
 
 
 def error_text(error: Exception) -> str:
-    """The innermost cause in the words of the operating system."""
+    """The innermost cause, with the message of the operating system."""
     cause = error.__cause__
     if isinstance(cause, OSError | ExceptionGroup):
         first = cause.exceptions[0] if isinstance(cause, ExceptionGroup) else cause
@@ -47,8 +51,8 @@ def error_text(error: Exception) -> str:
 
 
 async def probe_port(probe: Probe, before: str) -> NativeAnswer:
-    """`before` holds the listeners and when they changed: a service that restarts in a loop
-    answers most of the time."""
+    """`before` contains the listeners and when they changed: a service that restarts in a loop
+    accepts connections most of the time."""
     host, number, _ = services.parse_address(probe)
     history = ListenerHistory.read(before)
     try:
@@ -70,7 +74,7 @@ async def probe_port(probe: Probe, before: str) -> NativeAnswer:
 
 @dataclass(frozen=True)
 class ListenerHistory:
-    """Sockets that listened at a port at the last look, and when they became others."""
+    """The listening sockets of a port at the last run, and when they changed."""
 
     sockets: str = ""
     changes: tuple[float, ...] = ()
@@ -80,7 +84,7 @@ class ListenerHistory:
         sockets, _, times = text.partition(";")
         try:
             return cls(sockets, tuple(float(each) for each in times.split(",") if each))
-        except ValueError:  # kept by an earlier version
+        except ValueError:  # written by an earlier version
             return cls()
 
     def text(self) -> str:
@@ -104,7 +108,7 @@ def listener_inodes(port: int) -> str:
 
 
 def listening_sockets() -> dict[int, set[str]]:
-    """The TCP ports of this host that take connections now, with the inodes of their sockets."""
+    """The TCP ports of this host that accept connections, with the inodes of their sockets."""
     found: dict[int, set[str]] = {}
     for name in ("tcp", "tcp6"):
         try:
@@ -136,7 +140,7 @@ async def probe_http(probe: Probe) -> NativeAnswer:
 
 
 async def _http_get(at: SplitResult) -> tuple[int, bytes]:
-    """Raises `ValueError` for what is no HTTP."""
+    """Raises `ValueError` when the answer is not HTTP."""
     tls = at.scheme == "https"
     path = f"{at.path or '/'}{'?' if at.query else ''}{at.query}"
     request = (
@@ -156,7 +160,7 @@ async def _http_get(at: SplitResult) -> tuple[int, bytes]:
 
 
 async def _read_body(stream: ByteStream, head: bytes, body: bytes) -> bytes:
-    """What came before the end, the stated length, or the most that is read."""
+    """Read until the end, the stated length, or the maximum."""
     length = MAX_BODY_BYTES
     for line in head.split(b"\r\n"):
         if line.startswith(b"content-length:") and line[15:].strip().isdigit():
@@ -171,7 +175,7 @@ async def _read_body(stream: ByteStream, head: bytes, body: bytes) -> bytes:
 
 
 def _join_chunks(body: bytes) -> bytes:
-    """Chunks without the lengths between them; one that is cut short ends it."""
+    """Join the chunks; an incomplete one ends the body."""
     found = b""
     while body:
         size, _, rest = body.partition(b"\r\n")
@@ -186,7 +190,7 @@ def _join_chunks(body: bytes) -> bytes:
 
 @asynccontextmanager
 async def _connect(host: str, port: int, *, tls: bool = False) -> AsyncGenerator[ByteStream, None]:
-    """Whose certificate it is does not matter here: the kind `tls` says."""
+    """Certificates are not verified here: the kind `tls` does."""
     if tls:
         stream: ByteStream = await anyio.connect_tcp(
             host, port, ssl_context=_unverified_tls_context(), tls_standard_compatible=False
@@ -213,10 +217,10 @@ async def probe_redis(probe: Probe) -> NativeAnswer:
         (probe.what, "0") if socket else databases.server_address(probe, "127.0.0.1", "6379")
     )
     try:
-        said = await _query_redis(host, int(port))
+        text = await _query_redis(host, int(port))
     except (OSError, anyio.BrokenResourceError, anyio.EndOfStream) as error:
         return 1, f"no PONG: {error_text(error)}", None, ""
-    first, _, rest = said.partition("\r\n")
+    first, _, rest = text.partition("\r\n")
     if "NOAUTH" in first:
         return 0, "it answers and asks for a password", None, ""
     if first != "+PONG":
@@ -224,10 +228,10 @@ async def probe_redis(probe: Probe) -> NativeAnswer:
     found = dict(line.partition(":")[::2] for line in rest.split("\r\n"))
     if found.get("master_link_status") == "down":
         return 1, "it is a replica and its master does not answer", None, ""
-    most, policy = int(found.get("maxmemory") or 0), found.get("maxmemory_policy", "")
-    if most == 0:
+    max_memory, policy = int(found.get("maxmemory") or 0), found.get("maxmemory_policy", "")
+    if max_memory == 0:
         return 0, "PONG", None, ""
-    used = 100 * int(found.get("used_memory") or 0) // most
+    used = 100 * int(found.get("used_memory") or 0) // max_memory
     limit = 95 if probe.limit is None else int(probe.limit)
     words = f"{used} percent of the allowed memory are used ({policy})"
     return int(policy == "noeviction" and used >= limit), words, float(used), ""
@@ -248,7 +252,7 @@ async def _query_redis(host: str, port: int) -> str:
 
 
 async def probe_postgres(probe: Probe) -> NativeAnswer:
-    """As `pg_isready` does: a connection is begun and not finished."""
+    """Start a connection and do not finish it, as `pg_isready` does."""
     host, port = databases.server_address(probe, "127.0.0.1", "5432")
     at = f"{host}/.s.PGSQL.{port}" if host.startswith("/") else host
     name = f"{host}:{port}"
@@ -259,11 +263,11 @@ async def probe_postgres(probe: Probe) -> NativeAnswer:
     if not answer.startswith((b"R", b"E")):
         return 1, f"{name} does not speak the protocol of PostgreSQL", None, ""
     fields = {each[:1]: each[1:].decode(errors="replace") for each in answer[5:].split(b"\0")}
-    code, said = fields.get(b"C", ""), fields.get(b"M", "")
+    code, message = fields.get(b"C", ""), fields.get(b"M", "")
     if answer.startswith(b"E") and code == _CANNOT_CONNECT_NOW:
-        return 1, f"{name} - rejecting connections: {said}", None, ""
+        return 1, f"{name} - rejecting connections: {message}", None, ""
     if answer.startswith(b"E") and code == _TOO_MANY_CONNECTIONS:
-        return 1, f"no connection is left: {said}", None, ""
+        return 1, f"no connection is left: {message}", None, ""
     return 0, f"{name} - accepting connections", None, ""
 
 
@@ -274,19 +278,13 @@ async def _query_postgres(host: str, port: int) -> bytes:
         return await stream.receive(READ_CHUNK_BYTES)
 
 
-UNIT_PROPERTIES = "Id,LoadState,ActiveState,SubState,Result,NRestarts,MainPID"
-MIN_UNIT_AGE_S = 5.0
-"""A process that was restarted this short a time ago is not well yet."""
-_CLOCK_TICKS = 100
-
-
 def units_command(probes: Sequence[Probe]) -> str:
     names = " ".join(quote(probe.what) for probe in probes)
     return f"systemctl show -p {UNIT_PROPERTIES} -- {names} 2>/dev/null"
 
 
 def judge_units(probes: Sequence[Probe], output: str) -> dict[str, NativeAnswer]:
-    """By name; empty when the answer does not fit the question, so that each is asked alone."""
+    """The results by name; empty when the output is incomplete."""
     blocks = [
         dict(line.partition("=")[::2] for line in block.splitlines())
         for block in output.strip().split("\n\n")
@@ -302,30 +300,30 @@ def _judge_unit(probe: Probe, unit: Mapping[str, str]) -> NativeAnswer:
     name, active, result = probe.what, unit["ActiveState"], unit.get("Result", "")
     restarts = unit.get("NRestarts", "")
     count = int(restarts) if restarts.isdigit() else 0
-    said = f"{count} restarts; {name} is {active} ({unit.get('SubState', '')})"
+    state = f"{count} restarts; {name} is {active} ({unit.get('SubState', '')})"
     if not unit.get("LoadState"):
         return UNKNOWN_EXIT_CODE, f"no supervisor answers about {name}", None, ""
     if unit["LoadState"] == "not-found":
-        return 1, f"{said}; there is no unit {name}", float(count), ""
+        return 1, f"{state}; there is no unit {name}", float(count), ""
     if probe.status == "ended-well":
         well = active != "failed" and result == "success"
     else:
         well = active in ("active", "reloading")
     if not well:
-        return 1, f"{said}; {name} is {active}, its result is {result}", float(count), ""
+        return 1, f"{state}; {name} is {active}, its result is {result}", float(count), ""
     age = (
         _process_age_s(unit.get("MainPID", "0"))
         if count and probe.status != "ended-well"
         else MIN_UNIT_AGE_S
     )
     if age < MIN_UNIT_AGE_S:
-        words = f"{said}; {name} was restarted {count} times, the last time {age:.0f} s ago"
+        words = f"{state}; {name} was restarted {count} times, the last time {age:.0f} s ago"
         return 1, words, float(count), ""
-    return 0, said, float(count), ""
+    return 0, state, float(count), ""
 
 
 def _process_age_s(pid: str) -> float:
-    """0 for a process that is gone: it ended just now."""
+    """0 for a process that has just ended."""
     if not pid.isdigit() or pid == "0":
         return MIN_UNIT_AGE_S
     try:

@@ -1,4 +1,4 @@
-"""Looks at services from outside: ports, answers, certificates, and what their supervisor says."""
+"""Shell commands that probe services: ports, web pages, certificates, units and cron jobs."""
 
 import re
 from fnmatch import fnmatchcase
@@ -84,13 +84,13 @@ _CRON = r"""
   grep -iE 'error|fail|denied|no such|not found|traceback|cannot|no space' || exit 1
 """
 MIN_CERTIFICATE_DAYS = 14.0
-"""Days that a certificate must still be good for, unless the probe says otherwise."""
+"""Days for which a certificate must still be valid, unless the probe has its own limit."""
 _ADDRESS = re.compile(r"(?:\[?([A-Za-z0-9_.:-]+?)\]?:)?(\d{1,5})(?:/([A-Za-z0-9_.*-]+))?")
 _STATUS = re.compile(r"<[1-5]00|[1-5]xx|[1-5]\d\d")
 
 
 def parse_address(probe: Probe) -> tuple[str, int, str]:
-    """Host, port and the name to ask for. Raises `SettingsError`."""
+    """Host, port and the TLS server name. Raises `SettingsError`."""
     found = _ADDRESS.fullmatch(probe.what)
     if found is None or not 0 < int(found[2]) < 65536:
         raise SettingsError(
@@ -117,7 +117,7 @@ def http_command(probe: Probe, before: str | None) -> str:
 
 
 def _status_pattern(probe: Probe) -> str:
-    """`<500` as a pattern of the shell."""
+    """The accepted statuses as a shell pattern."""
     patterns = []
     for part in (probe.status or "<500").replace(" ", "").split(","):
         if not _STATUS.fullmatch(part):
@@ -130,7 +130,7 @@ def _status_pattern(probe: Probe) -> str:
 
 
 def status_matches(probe: Probe, status: int) -> bool:
-    """Whether a status is one of those that the probe calls fine."""
+    """Whether the probe accepts this status."""
     return any(fnmatchcase(str(status), each) for each in _status_pattern(probe).split("|"))
 
 
@@ -153,7 +153,7 @@ def certificate_command(probe: Probe, before: str | None) -> str:
 
 
 def _certificate_limits(probe: Probe) -> str:
-    """Without a limit of its own a certificate of a short life may use two thirds of it."""
+    """Without its own limit a short-lived certificate may use two thirds of its lifetime."""
     days = MIN_CERTIFICATE_DAYS if probe.limit is None else probe.limit
     return f"limit={int(86_400 * days)} own={'' if probe.limit is None else 'yes'}"
 
