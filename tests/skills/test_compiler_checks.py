@@ -1,13 +1,12 @@
 """What is refused before anything runs, and what is let through."""
 
 import pytest
-from compiler_house import CODE, TESTS
+from compiler_fixtures import CODE, TESTS
 
 from hermes.core.errors import ToolError
 from hermes.skills.compiler.code_checks import check_draft
 from hermes.skills.compiler.draft import (
     PythonSkillDraft,
-    parse_requested_name,
     split_answer,
     to_function_name,
     use_relative_paths,
@@ -190,10 +189,6 @@ def test_names_become_functions_or_are_refused() -> None:
     for bad in ("", "class", "1st", "a__b", "x;y", "../x", "é"):
         with pytest.raises(ToolError):
             to_function_name(bad)
-    assert (
-        parse_requested_name("Create a new skill called 'generate_csv_report'.")
-        == "generate_csv_report"
-    )
 
 
 def test_an_answer_is_split_however_it_is_fenced() -> None:

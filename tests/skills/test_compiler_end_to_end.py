@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from compiler_house import CODE, TASK, TESTS, a_home, a_script, answer
+from compiler_fixtures import CODE, TASK, TESTS, a_home, a_script, answer
 
 from hermes.app import Application, open_application
 from hermes.core.actions import Action, Approval, Decision

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from compiler_house import scripted
+from compiler_fixtures import scripted
 from verified_run import COMMANDS, LOG, WRITE, a_run
 
 from hermes.core.protocols import JournalRecord
@@ -79,11 +79,11 @@ async def test_without_a_rehearsal_nothing_is_dropped() -> None:
     ("records", "why"),
     [
         (a_run(ok=False), "not verified"),
-        (a_run()[1:], "answers no alert"),
+        (a_run()[1:], "has no alert"),
         (a_run([COMMANDS[0], COMMANDS[-1]]), "changed nothing"),
         (a_run([("x", "", 0, WRITE)], tool="write_file"), "which a playbook cannot repeat"),
         (a_run([("false", "no", 1, WRITE)]), "changed nothing"),
-        (a_run(COMMANDS[:-1]), "tells broken from mended"),
+        (a_run(COMMANDS[:-1]), "distinguishes broken from fixed"),
     ],
 )
 async def test_a_run_that_cannot_be_repeated_is_refused_and_says_why(
@@ -138,7 +138,7 @@ async def test_a_fix_that_holds_only_now_and_then_is_no_skill() -> None:
     quiet = Moody()
     await distill_run(a_run(), run_rehearsal=quiet)
     last = quiet.count
-    with pytest.raises(DistillationError, match="too much luck"):
+    with pytest.raises(DistillationError, match="has to hold in 2"):
         await distill_run(a_run(), run_rehearsal=Moody(last - 1, last))
 
 

@@ -101,7 +101,7 @@ def test_links_devices_and_names_that_lead_out_are_refused() -> None:
             member = tarfile.TarInfo(name)
             member.type, member.linkname = kind, "/etc/passwd"
             archive.addfile(member)
-        with pytest.raises(ExchangeError, match="no plain file"):
+        with pytest.raises(ExchangeError, match="not a plain file"):
             unpack_files(buffer.getvalue())
     for path in ("../x", "/etc/x", "a/../../x", "a\\b"):
         with pytest.raises(ExchangeError):
@@ -115,7 +115,7 @@ def test_something_behind_the_archive_is_refused() -> None:
 
 def test_an_expired_bundle_is_refused() -> None:
     with pytest.raises(ExchangeError, match="expired"):
-        read_bundle(bundle(life=timedelta(days=1)), check, now=NOW + timedelta(days=2))
+        read_bundle(bundle(lifetime=timedelta(days=1)), check, now=NOW + timedelta(days=2))
 
 
 def test_an_older_version_is_not_taken_again(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from exchange_homes import a_home
-from lifecycle_house import Home
+from lifecycle_fixtures import Home
 
 from hermes.app.skills.claimed_evidence import replay_evidence, unproven_cases
 from hermes.app.skills.exchange import SkillExchange, record_import

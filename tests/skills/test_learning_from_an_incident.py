@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from compiler_house import a_home
-from learning_house import SCENARIO, an_incident, engineer, seeds
+from compiler_fixtures import a_home
+from learning_fixtures import SCENARIO, an_incident, engineer, seeds
 
 from hermes.app.gym_commander import run_playbooks
 from hermes.app.gym_replay import find_baseline, rehearse_in_gym, replay_in_gym, wait_until_settled

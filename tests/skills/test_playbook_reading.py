@@ -60,7 +60,7 @@ def test_a_good_one_is_read_without_complaint() -> None:
         ("  - name: mend\n", "  - nome: mend\n", 12, "did you mean name?"),
         ("version: 1", "version: 1\nversion: 1", 2, "given twice"),
         ("    command: systemctl is-active {{service}}\n", "", 16, "command is missing"),
-        ("labels: [service]", "default: 'a b'", 9, "the default 'a b' is no word"),
+        ("labels: [service]", "default: 'a b'", 9, "the default 'a b' is not a valid word"),
         ("summary: mends it", "summary: [mends", 3, "not valid YAML"),
     ],
 )  # fmt: skip

@@ -238,7 +238,7 @@ async def test_a_missing_parameter_is_told_before_anything_is_run(tmp_path: Path
     assert "service is missing" in played.detail
     assert "service is missing" in played.unchecked
     wrong = await house.play(playbook, AlertFacts(labels={"service": "-rf /"}))
-    assert "is no word" in wrong.detail
+    assert "is not a valid word" in wrong.detail
 
 
 async def test_a_dry_run_looks_and_tells_but_changes_nothing(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from compiler_house import scripted
+from compiler_fixtures import scripted
 from review_tasks import a_task, numbered, tasks
 
 from hermes.core.events.skills import SkillsReviewed
@@ -84,7 +84,7 @@ async def test_one_change_is_proposed_and_a_bad_one_is_not_taken(tmp_path: Path)
     proposal, trouble = await propose_change(why, runs, skills, model)
     assert proposal is not None, trouble
     assert "list the folder first" in proposal.text
-    assert "its name has to stay" in model.seen[1][-1].text
+    assert "its name must stay" in model.seen[1][-1].text
     assert "no such file" in model.seen[0][-1].text
     none, told = await propose_change(
         why, runs, skills, scripted('{"skill": "", "why": "all fine"}')

@@ -32,16 +32,16 @@ def test_a_real_picture_and_a_small_document_are_what_they_say() -> None:
 
 def test_data_that_is_run_as_a_program_is_seen() -> None:
     shown = looked("Counts words.", body="Then:\n\n```sh\nsource assets/words.json\n```")
-    assert "no program" in "; ".join(each.cause for each in shown.blocking_findings)
+    assert "not a program" in "; ".join(each.cause for each in shown.blocking_findings)
     started = "import subprocess\nsubprocess.run(['bash', 'assets/words.csv'])\n"
-    assert "no program" in causes("scripts/a.py", started)
+    assert "not a program" in causes("scripts/a.py", started)
     assert causes("scripts/a.sh", "cut -d, -f1 assets/words.csv | sort\n") == ""
 
 
 def test_a_module_beside_a_script_may_not_be_one_of_pythons_own() -> None:
     script = ("scripts/count.py", "import glob\nprint(glob.glob('*'))\n")
     taken = looked("Counts.", script, ("scripts/glob.py", "def glob(p):\n    return []\n"))
-    assert any("Python's own 'glob'" in each.cause for each in taken.blocking_findings)
+    assert any("Python module 'glob'" in each.cause for each in taken.blocking_findings)
     own = looked("Counts.", script, ("scripts/words.py", "def words(p):\n    return []\n"))
     elsewhere = looked("Counts.", script, ("lib/glob.py", "def glob(p):\n    return []\n"))
     assert not own.blocked
@@ -67,7 +67,7 @@ def test_a_module_beside_a_script_may_not_be_one_of_pythons_own() -> None:
     ],
 )
 def test_packages_from_an_index_of_strangers_are_seen(path: str, text: str) -> None:
-    assert "for which nobody vouches" in causes(path, text)
+    assert "not a known index" in causes(path, text)
 
 
 @pytest.mark.parametrize(
@@ -79,11 +79,11 @@ def test_packages_from_an_index_of_strangers_are_seen(path: str, text: str) -> N
     ],
 )
 def test_known_indexes_and_those_of_the_house_pass(path: str, text: str) -> None:
-    assert "nobody vouches" not in causes(path, text)
+    assert "not a known index" not in causes(path, text)
 
 
 def test_hashes_that_are_taken_off_a_lock_file_are_seen() -> None:
-    assert "hashes off packages" in causes(
+    assert "hashes of packages" in causes(
         "scripts/a.sh", "sed -i '/\"integrity\"/d' package-lock.json\n"
     )
     bare = '{"packages": {"a": {"resolved": "https://a.example.com/a-1.0.0.tgz"}}}'
@@ -91,7 +91,7 @@ def test_hashes_that_are_taken_off_a_lock_file_are_seen() -> None:
 
 
 def test_requirements_are_known_by_what_stands_in_them() -> None:
-    assert "nearly the well-known" in causes("assets/tools.txt", "numpyy>=1.0\nrich\n")
+    assert "like the well-known" in causes("assets/tools.txt", "numpyy>=1.0\nrich\n")
     assert causes("assets/words.txt", "numpyy\nrequest\nfalsk\n") == ""
 
 
@@ -156,7 +156,7 @@ def test_ages_of_files_and_time_limits_are_no_moments() -> None:
 )
 def test_data_that_leaves_in_names_is_seen(path: str, text: str) -> None:
     description = "Checks the network and resolves hosts of in.nearby.test by DNS."
-    assert "names that are looked up" in causes(path, text, description)
+    assert "name lookups" in causes(path, text, description)
 
 
 def test_looking_up_a_host_is_no_leak() -> None:
@@ -223,13 +223,15 @@ def test_a_command_that_the_caller_gives_is_theirs() -> None:
     given = '#!/bin/bash\ncheck="${1:?command}"\nbash -c "$check" && echo good\n'
     made = '#!/bin/bash\ncheck=$(cat assets/words.txt | rev)\nbash -c "$check"\n'
     assert causes("scripts/run.sh", given) == ""
-    assert "runs code that is put together" in causes("scripts/run.sh", made)
+    assert "runs code that is assembled" in causes("scripts/run.sh", made)
 
 
 def test_a_process_that_makes_itself_anew_without_end_is_stopped() -> None:
     loop = "import os\nwhile True:\n    hold = 1\n    os.fork()\n"
-    assert "without end" in causes("scripts/a.py", loop)
-    assert "without end" not in causes("scripts/a.py", "import os\nif os.fork() == 0:\n    run()\n")
+    assert "without limit" in causes("scripts/a.py", loop)
+    assert "without limit" not in causes(
+        "scripts/a.py", "import os\nif os.fork() == 0:\n    run()\n"
+    )
 
 
 def test_a_second_root_and_a_blind_audit_are_no_baseline() -> None:

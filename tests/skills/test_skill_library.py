@@ -68,7 +68,7 @@ def test_links_and_hidden_folders_are_not_followed(tmp_path: Path) -> None:
 
 def test_an_unknown_skill_is_answered_with_near_ones(tmp_path: Path) -> None:
     put(tmp_path / "user", "mend-it")
-    with pytest.raises(SettingsError, match="near: mend-it"):
+    with pytest.raises(SettingsError, match="similar: mend-it"):
         library(tmp_path).find("mend-that")
 
 

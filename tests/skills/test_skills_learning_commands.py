@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from compiler_house import CODE, TESTS
+from compiler_fixtures import CODE, TESTS
 from verified_run import a_run
 
 from hermes.cli.main import main
@@ -82,7 +82,7 @@ async def test_a_run_is_distilled_into_a_draft(
 
     def commands() -> None:
         code, out, err = run(capsys, "distill", "run-1", "--name", "bad-number", "--dry-run")
-        assert (code, "nothing was kept" in out) == (0, True), err
+        assert (code, "nothing was saved" in out) == (0, True), err
         code, out, err = run(capsys, "distill", "run-1", "--name", "bad-number")
         assert code == 0, err
         assert "hermes skills promote bad-number" in out
@@ -103,4 +103,4 @@ def test_a_review_waits_until_it_is_due(home: Path, capsys: pytest.CaptureFixtur
 
 def test_mistakes_are_told(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "there is no skill" in run(capsys, "promote", "nothing-like-it")[2]
-    assert "are no seeds" in run(capsys, "promote", "x", "--scenario", "y", "--seeds", "a")[2]
+    assert "are not seeds" in run(capsys, "promote", "x", "--scenario", "y", "--seeds", "a")[2]

@@ -1,1 +1,1 @@
-"""SKILL.md library, playbooks, compiler, exchange."""
+"""Skills: library, playbooks, compiler, lifecycle, exchange between homes, scanner."""

@@ -1,4 +1,4 @@
-"""Where skills lie, and each in one line: what a prompt needs, without reading any YAML."""
+"""Finds skill folders under the usual roots and reads their descriptions without parsing YAML."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ _DESCRIPTION_LINE = re.compile(r"^description:[ \t]*(?![>|'\"&*!\[{])(\S[^\n]*)$
 
 
 class SkillRoot(Value, frozen=True):
-    """A folder of skills, or of folders of skills, which are then categories."""
+    """A folder of skills, or of categories that hold skills."""
 
     path: Path
     origin: SkillOrigin
@@ -26,7 +26,7 @@ class SkillRoot(Value, frozen=True):
 def default_roots(
     home: Path, project: Path | None = None, *, bundled: bool = True
 ) -> list[SkillRoot]:
-    """The usual places, the farthest first."""
+    """The usual roots; a later one has priority."""
     found = [SkillRoot(BUNDLED_SKILLS, "bundled")] if bundled else []
     found.append(SkillRoot(home / "skills", "user"))
     if project is not None and project / ".hermes" != home:
@@ -35,23 +35,23 @@ def default_roots(
 
 
 def read_descriptions(root_folders: Iterable[Path]) -> list[tuple[str, str]]:
-    """Name and description, those of the person and the project first.
+    """Name and description of each skill; those of the user and the project come first.
 
-    A description that is no plain line of text is left to whoever reads the whole file.
+    The description is empty when it is not a plain line of text: that takes a YAML parser.
     """
     found: dict[str, str] = {}
-    for place in reversed(list(root_folders)):
-        for folder in find_skill_folders(place):
+    for root in reversed(list(root_folders)):
+        for folder in find_skill_folders(root):
             found.setdefault(folder.name, _read_description(folder))
     return list(found.items())
 
 
 def find_skill_folders(root: Path) -> Iterator[Path]:
-    """Folders with a SKILL.md. Links are not followed: they may lead in a circle, or out."""
+    """Folders with a SKILL.md. Links are not followed: they may be circular or lead outside."""
     left = MAX_SKILLS_PER_ROOT
-    waiting = [(root, 0)]
-    while waiting:
-        folder, depth = waiting.pop(0)
+    queue = [(root, 0)]
+    while queue:
+        folder, depth = queue.pop(0)
         for each in _subfolders(folder):
             if (each / SKILL_FILE).is_file():
                 yield each
@@ -59,7 +59,7 @@ def find_skill_folders(root: Path) -> Iterator[Path]:
                 if left <= 0:
                     return
             elif depth + 1 < MAX_FOLDER_DEPTH:
-                waiting.append((each, depth + 1))
+                queue.append((each, depth + 1))
 
 
 def _read_description(folder: Path) -> str:

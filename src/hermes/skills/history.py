@@ -1,4 +1,4 @@
-"""Every version that a skill has had: kept whole, compared, brought back."""
+"""Keeps every version of a skill: records, compares and restores them."""
 
 import difflib
 import shutil
@@ -27,7 +27,7 @@ class SkillVersion(Value, kw_only=True, frozen=True):
 
 
 class SkillHistory:
-    """Versions of the skills under one root; a version is a folder beside an index of lines."""
+    """Versions of the skills under one root: one folder per version, and an index file."""
 
     def __init__(self, root: Path) -> None:
         self._root = root / HISTORY_FOLDER
@@ -41,23 +41,23 @@ class SkillHistory:
         return [msgspec.json.decode(line, type=SkillVersion) for line in lines if line.strip()]
 
     def record(self, folder: Path, *, reason: str = "", by: str = "") -> SkillVersion:
-        """Keep the folder as it is now; the same content twice in a row is one version."""
+        """Records the folder as it is now, unless it equals the last version."""
         known, digest = self.versions(folder.name), compute_skill_digest(folder)
         if known and known[-1].digest == digest:
             return known[-1]
         version = SkillVersion(number=len(known) + 1, digest=digest, reason=reason, by=by)
-        kept = self._version_folder(folder.name, version)
-        if not kept.exists():
-            unfinished = kept.with_name(f".{kept.name}")
+        target = self.version_folder(folder.name, version)
+        if not target.exists():
+            unfinished = target.with_name(f".{target.name}")
             shutil.rmtree(unfinished, ignore_errors=True)
             copy_skill(folder, unfinished)
-            unfinished.rename(kept)
+            unfinished.rename(target)
         with (self._root / folder.name / VERSIONS_FILE).open("ab") as index:
             index.write(msgspec.json.encode(version) + b"\n")
         return version
 
     def find(self, name: str, number_or_digest: str) -> SkillVersion:
-        """By number, or the beginning of its digest. Raises `SettingsError`."""
+        """By number, or by the beginning of the digest. Raises `SettingsError`."""
         for version in reversed(self.versions(name)):
             if number_or_digest == str(version.number) or (
                 len(number_or_digest) >= 4 and version.digest.startswith(number_or_digest)
@@ -68,32 +68,30 @@ class SkillHistory:
         )
 
     def restore(self, folder: Path, version: SkillVersion, *, by: str = "") -> SkillVersion:
-        """The folder as it was then, as a new version; what it was until now is kept first."""
+        """Restores an old version as a new one; the current content is recorded first."""
         self.record(folder, reason="before a rollback", by=by)
-        old, fresh = (
-            folder.with_name(f".{folder.name}.old"),
-            folder.with_name(f".{folder.name}.new"),
-        )
-        for each in (old, fresh):
+        old = folder.with_name(f".{folder.name}.old")
+        new = folder.with_name(f".{folder.name}.new")
+        for each in (old, new):
             shutil.rmtree(each, ignore_errors=True)
-        copy_skill(self._version_folder(folder.name, version), fresh)
+        copy_skill(self.version_folder(folder.name, version), new)
         folder.rename(old)
-        fresh.rename(folder)
+        new.rename(folder)
         shutil.rmtree(old)
         return self.record(folder, reason=f"rolled back to version {version.number}", by=by)
 
     def diff(self, name: str, old: SkillVersion, new: SkillVersion | Path) -> str:
-        """A unified diff of all files of two versions, or of one and a folder."""
-        before = self._version_folder(name, old)
-        after = self._version_folder(name, new) if isinstance(new, SkillVersion) else new
+        """A unified diff of all files of two versions, or of a version and a folder."""
+        before = self.version_folder(name, old)
+        after = self.version_folder(name, new) if isinstance(new, SkillVersion) else new
         return "".join(_diff_folders(before, after))
 
-    def _version_folder(self, name: str, version: SkillVersion) -> Path:
+    def version_folder(self, name: str, version: SkillVersion) -> Path:
         return self._root / name / version.digest[:FOLDER_DIGEST_CHARS]
 
 
 def copy_skill(source: Path, target: Path) -> None:
-    """Its files, without hidden ones and links."""
+    """Copies its files, without hidden ones and links."""
     target.mkdir(parents=True)
     for path in list_skill_files(source):
         copied = target / path.relative_to(source)

@@ -1,4 +1,4 @@
-"""All skills of a house: bundled, of the person, of the project; the nearer one wins by name."""
+"""Loads all skills: bundled, of the user, of the project; of equal names the last one wins."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -10,16 +10,14 @@ from hermes.skills.discovery import SKILL_FILE, SkillOrigin, SkillRoot, find_ski
 from hermes.skills.format.skill_folder import SharedSnippets, compute_skill_digest, list_skill_files
 from hermes.skills.format.skill_text import SkillText, parse_skill_text
 from hermes.skills.format.yaml_document import SkillProblem, YamlFileError
-from hermes.skills.playbook.reader import PLAYBOOK_FILE as PLAYBOOK
-from hermes.skills.playbook.reader import parse_playbook
+from hermes.skills.playbook.reader import PLAYBOOK_FILE, parse_playbook
 from hermes.skills.playbook.schema import Playbook
 
 MAX_SKILL_FILE_BYTES = 512 << 10
-"""Bytes of one file that are read."""
 
 
 class Skill:
-    """One skill, read from its folder as its parts are asked for."""
+    """One skill; its playbook and digest are read from the folder when needed."""
 
     def __init__(
         self, folder: Path, root: SkillRoot, text: SkillText, state: SkillState | None = None
@@ -42,14 +40,14 @@ class Skill:
 
     @cached_property
     def _parsed_playbook(self) -> tuple[Playbook | None, list[SkillProblem]]:
-        file = self.folder / PLAYBOOK
+        file = self.folder / PLAYBOOK_FILE
         if not file.is_file():
             return None, []
         return parse_playbook(_read_text(file), str(file), SharedSnippets(self.folder))
 
     @property
     def playbook(self) -> Playbook | None:
-        """Its runnable half; None when there is none, or it has fatal mistakes."""
+        """None without a playbook, or when it has fatal problems."""
         return self._parsed_playbook[0]
 
     @property
@@ -58,12 +56,12 @@ class Skill:
 
     @property
     def files(self) -> list[str]:
-        """What lies beside SKILL.md, by its path in the folder."""
+        """The files beside SKILL.md, by their path in the folder."""
         found = (path.relative_to(self.folder).as_posix() for path in list_skill_files(self.folder))
         return [path for path in found if path != SKILL_FILE]
 
     def read_linked_file(self, path: str) -> str:
-        """The text of one of its files. Raises `SettingsError` naming those there are."""
+        """The text of one of its files. Raises `SettingsError` naming the known files."""
         if path not in self.files:
             known = ", ".join(self.files) or "no other files"
             raise SettingsError(f"{self.name} has no file {path!r}; there are: {known}")
@@ -74,14 +72,14 @@ class SkillLibrary:
     def __init__(
         self, roots: Sequence[SkillRoot], states: Mapping[str, SkillState] | None = None
     ) -> None:
-        """`states` by the name of a skill, as its life so far has left it."""
+        """`states`: the lifecycle state of each skill, by name."""
         self.roots = tuple(roots)
         self._states = states or {}
         self.problems: list[SkillProblem] = []
 
     @cached_property
     def skills_by_name(self) -> dict[str, Skill]:
-        """By name, also retired ones."""
+        """Retired ones too."""
         found: dict[str, Skill] = {}
         for root in self.roots:
             for folder in find_skill_folders(root.path):
@@ -92,15 +90,15 @@ class SkillLibrary:
 
     @property
     def skills(self) -> list[Skill]:
-        """Those in use."""
+        """Without retired ones."""
         return [skill for skill in self.skills_by_name.values() if skill.state != "retired"]
 
     def find(self, name: str) -> Skill:
-        """Raises `SettingsError` naming what is near."""
+        """Raises `SettingsError` with similar names."""
         if name in self.skills_by_name:
             return self.skills_by_name[name]
-        near = [each for each in self.skills_by_name if name.split("-")[0] in each][:5]
-        hint = f"; near: {', '.join(near)}" if near else ""
+        similar = [each for each in self.skills_by_name if name.split("-")[0] in each][:5]
+        hint = f"; similar: {', '.join(similar)}" if similar else ""
         raise SettingsError(f"there is no skill {name!r}{hint}; see: hermes skills list")
 
     def categories(self) -> dict[str, int]:
@@ -113,8 +111,8 @@ class SkillLibrary:
         try:
             text = parse_skill_text(_read_text(folder / SKILL_FILE), folder=folder.name)
             return Skill(folder, root, text, self._states.get(folder.name))
-        except YamlFileError as mistake:
-            self.problems.append(SkillProblem(str(folder / SKILL_FILE), mistake.line, str(mistake)))
+        except YamlFileError as error:
+            self.problems.append(SkillProblem(str(folder / SKILL_FILE), error.line, str(error)))
         except (OSError, SettingsError) as error:
             self.problems.append(SkillProblem(str(folder / SKILL_FILE), 1, str(error)))
         return None

@@ -1,7 +1,7 @@
-"""Which skill an incident, or a task, is about: by words that few skills share.
+"""Ranks skills for an incident or a task by rare shared terms.
 
-Words are stems; a skill's signature weighs more than its name, and its name more than what it says
-about itself. Below a floor there is no answer: a wrong skill costs more than none.
+Words are reduced to stems. The signature of a skill weighs more than its name, and its name more
+than its description. Below a minimum score there is no match: a wrong skill costs more than none.
 """
 
 import math
@@ -19,12 +19,12 @@ from hermes.core.knowledge import SkillCard
 from hermes.core.messages import Value
 from hermes.skills.library import Skill, SkillLibrary
 from hermes.skills.playbook.parameters import AlertFacts
-from hermes.skills.playbook.reader import PLAYBOOK_FILE as PLAYBOOK
+from hermes.skills.playbook.reader import PLAYBOOK_FILE
 
 MIN_MATCH_SCORE = 0.30
-"""Share of what a query says that a skill must account for."""
+"""Share of the weight of the query terms that a skill must have."""
 MIN_SHARED_TERMS, SHORT_QUERY_TERMS = 2, 2
-"""Terms that must agree, unless hardly any were said."""
+"""Terms that must be shared, unless the query has at most `SHORT_QUERY_TERMS`."""
 SIGNATURE_WEIGHT, NAME_WEIGHT, TAGS_WEIGHT, DESCRIPTION_WEIGHT = 1.0, 0.8, 0.7, 0.45
 _PHRASE_FACTOR = 1.5
 _QUERY_WORD = re.compile(r"[a-z][a-z0-9]+|[0-9]{3}(?![0-9])")
@@ -49,22 +49,22 @@ _STOP_WORDS = frozenset(_STOP_WORD_LIST.split())
 class SkillMatch(Value, frozen=True):
     skill: str
     score: float
-    """0 to 1: how much of what was said it accounts for."""
+    """0 to 1: the share of the query that the skill covers."""
     alert: bool = False
-    """One of its alert patterns was found."""
+    """One of its alert patterns matches."""
 
 
 class SkillMatcher:
-    """An index over the skills of a library, made once."""
+    """An index over the skills of a library."""
 
     def __init__(self, skills: Iterable[Skill]) -> None:
         self._skills = list(skills)
         self._weights: list[dict[str, float]] = [_term_weights(skill) for skill in self._skills]
         self._patterns = [_alert_patterns(skill) for skill in self._skills]
-        spread = Counter(word for weights in self._weights for word in weights)
-        many = len(self._skills) + 1
-        self._rarity = {word: math.log(1 + many / count) for word, count in spread.items()}
-        self._unknown_term_rarity = math.log(1 + many)
+        counts = Counter(word for weights in self._weights for word in weights)
+        total = len(self._skills) + 1
+        self._rarity = {word: math.log(1 + total / count) for word, count in counts.items()}
+        self._unknown_term_rarity = math.log(1 + total)
         self._skills_by_term: dict[str, list[int]] = {}
         for number, weights in enumerate(self._weights):
             for word in weights:
@@ -73,35 +73,35 @@ class SkillMatcher:
     def rank(
         self, query: str, *, limit: int = 10, min_score: float = MIN_MATCH_SCORE
     ) -> list[SkillMatch]:
-        """Best first; nothing below the floor."""
-        asked = Counter(extract_terms(query))
+        """Best first; nothing below `min_score`."""
+        terms = Counter(extract_terms(query))
         total = sum(
-            min(self._rarity.get(term, 0.5 * self._unknown_term_rarity), 6.0) for term in asked
+            min(self._rarity.get(term, 0.5 * self._unknown_term_rarity), 6.0) for term in terms
         )
         scores: dict[int, float] = {}
         shared: Counter[int] = Counter()
-        for term in asked:
+        for term in terms:
             for number in self._skills_by_term.get(term, ()):
                 gain = self._rarity[term] * self._weights[number][term]
                 scores[number] = scores.get(number, 0.0) + gain
                 shared[number] += 1
         found = []
         for number, score in scores.items():
-            hit = any(pattern.search(query) for pattern in self._patterns[number])
+            alert_matches = any(pattern.search(query) for pattern in self._patterns[number])
             share = min(1.0, score / total) if total else 0.0
-            share = min(1.0, share + 0.25) if hit else share
-            chance = (
-                min_score and len(asked) > SHORT_QUERY_TERMS and shared[number] < MIN_SHARED_TERMS
-            )  # one word is no match
-            if share >= min_score and not chance:
-                found.append(SkillMatch(self._skills[number].name, round(share, 4), hit))
+            share = min(1.0, share + 0.25) if alert_matches else share
+            too_few = (
+                min_score and len(terms) > SHORT_QUERY_TERMS and shared[number] < MIN_SHARED_TERMS
+            )  # a single shared word is not enough
+            if share >= min_score and not too_few:
+                found.append(SkillMatch(self._skills[number].name, round(share, 4), alert_matches))
         return sorted(found, key=lambda match: (-match.score, match.skill))[:limit]
 
     def candidates(self, facts: AlertFacts) -> list[Skill]:
         """Trusted playbooks that this alert may be about, best first.
 
-        One whose own patterns speak against the alert is out. The rest may look at the host: their
-        probes say more than an alert's words, and change nothing.
+        A playbook with alert patterns must match the alert. The others stay: their probes tell more
+        than the words of an alert, and change nothing.
         """
         words = facts.combined_text
         scores = {match.skill: match.score for match in self.rank(words, limit=1000, min_score=0.0)}
@@ -116,7 +116,7 @@ class SkillMatcher:
 
 
 class SkillMatcherCache:
-    """The matcher of a library as it is: made beside the loop, and anew only when it is another."""
+    """Builds the matcher in a thread, and again only when the skills change."""
 
     def __init__(self) -> None:
         self._lock = anyio.Lock()
@@ -133,7 +133,7 @@ class SkillMatcherCache:
 
 
 def extract_terms(text: str) -> list[str]:
-    """Stems of the words that tell something, and pairs of neighbours."""
+    """Stems of all words that are not stop words, and pairs of neighbouring stems."""
     text = _CAMEL_CASE_BOUNDARY.sub(" ", text)
     plain = _IDENTIFIER_NOISE.sub(" ", text.lower().replace("_", " ").replace("'", ""))
     stems = [stem_word(word) for word in _QUERY_WORD.findall(plain) if word not in _STOP_WORDS]
@@ -142,7 +142,7 @@ def extract_terms(text: str) -> list[str]:
 
 
 def stem_word(word: str) -> str:
-    """Enough for matching: expires, expired and expiry meet."""
+    """Maps related words to one stem: expires, expired, expiry."""
     for ending in ("ations", "ation", "ingly", "ings", "ing", "iness", "edly", "ies", "ied", "ers",
                    "ed", "es", "er", "ly", "s", "y", "e"):  # fmt: skip
         if word.endswith(ending) and len(word) - len(ending) >= 4:
@@ -173,6 +173,8 @@ def _alert_patterns(skill: Skill) -> list[re.Pattern[str]]:
 
 
 class SkillCatalog:
+    """Offers the skills of a library to the tools of the agent."""
+
     def __init__(self, library: SkillLibrary) -> None:
         self._library = library
 
@@ -192,13 +194,13 @@ class SkillCatalog:
             skills = [skill for skill in skills if skill.category == category]
         if task:
             found = self._matcher.rank(task, limit=len(self._library.skills_by_name), min_score=0.0)
-            place = {match.skill: number for number, match in enumerate(found)}
-            skills.sort(key=lambda skill: place.get(skill.name, len(place)))
+            position = {match.skill: number for number, match in enumerate(found)}
+            skills.sort(key=lambda skill: position.get(skill.name, len(position)))
         return [skill_card(skill) for skill in skills]
 
     async def body(self, name: str) -> str:
         skill = self._find(name)
-        files = f"\n\nFiles beside it: {', '.join(skill.files)}" if skill.files else ""
+        files = f"\n\nOther files: {', '.join(skill.files)}" if skill.files else ""
         return f"{skill.text.body.strip()}{files}"
 
     async def outline(self, name: str) -> str:
@@ -216,8 +218,8 @@ class SkillCatalog:
         try:
             return self._library.find(name)
         except SettingsError as error:
-            near = [match.skill for match in self._matcher.rank(name, limit=3, min_score=0.1)]
-            hint = f"near: {', '.join(near)}" if near else "skills_list shows them"
+            similar = [match.skill for match in self._matcher.rank(name, limit=3, min_score=0.1)]
+            hint = f"similar: {', '.join(similar)}" if similar else "skills_list shows them"
             raise ToolError(f"there is no skill {name!r}; {hint}") from error
 
 
@@ -226,5 +228,5 @@ def skill_card(skill: Skill) -> SkillCard:
         name=skill.name,
         description=skill.description,
         category=skill.category,
-        playbook=PLAYBOOK in skill.files,
+        playbook=PLAYBOOK_FILE in skill.files,
     )

@@ -1,1 +1,1 @@
-"""Python skills: drafted, looked over, proven in a sandbox, and then callable as tools."""
+"""Python skills: drafted, checked, tested in a sandbox, and then callable as tools."""

@@ -1,24 +1,119 @@
-"""Modules that may be installed for a skill: from a list, at one version, with known hashes."""
+"""Compiles a draft: checks it, tests it, lets a model repair it, and lists pinned requirements.
+
+Modules may be installed for a skill only from a list, at one version, with known hashes.
+"""
 
 import re
 import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hermes.core.errors import SettingsError, ToolError
 from hermes.core.messages import Value
-from hermes.core.protocols import Environment
 from hermes.skills.compiler.code_checks import CodeCheckResult, check_draft
 from hermes.skills.compiler.draft import PythonSkillDraft
 from hermes.skills.compiler.function_signature import FunctionSignature
-from hermes.skills.compiler.sandbox import DraftValidation, validate_draft
+from hermes.skills.compiler.sandbox import DraftValidation, OpenSandbox, validate_draft
 
 SHIPPED_MODULE_LIST = Path(__file__).with_name("allowed_modules.txt")
 USER_MODULE_LIST = "modules.txt"
 _PINNED_REQUIREMENT = re.compile(r"[A-Za-z0-9][\w.-]*==[\w.!+]+(\s+--hash=sha256:[0-9a-f]{64})+")
 _MODULE_NAME = re.compile(r"[A-Za-z_]\w*")
+
+ReportProgress = Callable[[str, str], Awaitable[None]]
+"""Called with a component (Core, Compiler, Sandbox) and a text for the operator."""
+RepairDraft = Callable[[str], Awaitable[PythonSkillDraft]]
+InstallRequirements = Callable[[Sequence[str]], Awaitable[Path]]
+"""Installs pinned requirements into a separate folder, once, and returns its path."""
+
+
+class CompilationFailed(ToolError):
+    """The text describes the last failure and what to do."""
+
+
+class CompiledSkill(Value, kw_only=True, frozen=True):
+    draft: PythonSkillDraft
+    signature: FunctionSignature
+    requirements: tuple[str, ...] = ()
+    repairs: int = 0
+    output: str = ""
+    """What the tests printed."""
+
+
+async def refuse_install(lines: Sequence[str]) -> Path:
+    raise ToolError(f"nothing can be installed here; the skill needs {', '.join(lines)}")
+
+
+@dataclass(frozen=True)
+class SkillCompiler:
+    open_sandbox: OpenSandbox
+    report_progress: ReportProgress
+    install: InstallRequirements = refuse_install
+    allowed_modules: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Modules that may be installed, with their pinned requirements."""
+    max_repairs: int = 3
+    test_timeout_s: float = 60.0
+
+    async def compile(
+        self, draft: PythonSkillDraft, repair: RepairDraft | None = None
+    ) -> CompiledSkill:
+        """Raises `CompilationFailed` after the last repair; `EnvironmentFailed` without sandbox."""
+        for number in range(self.max_repairs + 1):
+            checked = check_draft(draft, self.allowed_modules)
+            if checked.ok and checked.signature is not None:
+                validation, lines = await self._validate(draft, checked)
+                if validation.ok:
+                    return CompiledSkill(
+                        draft=draft,
+                        signature=checked.signature,
+                        requirements=lines,
+                        repairs=number,
+                        output=validation.output,
+                    )
+                failure = validation.output
+            else:
+                failure = _list_problems(draft, checked)
+                await self.report_progress(
+                    "Compiler", f"'{draft.file}' was refused: {failure.splitlines()[0]}"
+                )
+            if repair is None or number == self.max_repairs:
+                raise CompilationFailed(_failure_message(draft, number, failure))
+            attempt = f"{number + 1} of {self.max_repairs}"
+            await self.report_progress("Compiler", f"Repairing '{draft.file}' ({attempt})…")
+            draft = await repair(failure)
+        raise AssertionError("the loop returns or raises")
+
+    async def _validate(
+        self, draft: PythonSkillDraft, checked: CodeCheckResult
+    ) -> tuple[DraftValidation, tuple[str, ...]]:
+        lines = list_requirements(checked.modules, self.allowed_modules)
+        readable = [await self.install(lines)] if lines else []
+        async with self.open_sandbox(readable) as environment:
+            modules = [str(path) for path in readable]
+            validation = await validate_draft(
+                draft, environment, timeout=self.test_timeout_s, modules=modules
+            )
+        await self.report_progress(
+            "Sandbox", f"Executing validation suite… Exit code: {validation.exit_code}"
+        )
+        return validation, lines
+
+
+def _list_problems(draft: PythonSkillDraft, checked: CodeCheckResult) -> str:
+    if not draft.code:
+        return "no code: the answer must have a ```python block with the function"
+    return "\n".join(map(str, checked.problems)) or "the code cannot be used"
+
+
+def _failure_message(draft: PythonSkillDraft, repairs: int, failure: str) -> str:
+    tried = f"after {repairs} repairs" if repairs else "as it stands"
+    return (
+        f"{draft.file} could not be compiled {tried}; nothing was registered. The last failure:\n"
+        f"{failure[-3000:]}\n"
+        "Describe the task more precisely, or fix the files by hand and run: "
+        "hermes skills compile FOLDER"
+    )
 
 
 def read_allowed_modules(*files: Path) -> dict[str, tuple[str, ...]]:
@@ -55,104 +150,8 @@ def list_requirements(
 
 
 def pip_install_command(python: str, target: str, file: str, wheels: str = "") -> str:
-    """pip as it may be used: nothing but wheels, nothing unhashed, nothing that is not listed."""
+    """Only wheels, only listed packages, each with a known hash."""
     words = [python, "-m", "pip", "install", "--quiet", "--no-input", "--require-hashes"]
     words += ["--no-deps", "--only-binary=:all:", "--disable-pip-version-check"]
     words += ["--no-index", "--find-links", wheels] if wheels else []
     return shlex.join([*words, "--target", target, "--requirement", file])
-
-
-ReportProgress = Callable[[str, str], Awaitable[None]]
-"""Who speaks (Core, Compiler, Sandbox), and what the operator reads."""
-RepairDraft = Callable[[str], Awaitable[PythonSkillDraft]]
-OpenSandbox = Callable[[Sequence[Path]], AbstractAsyncContextManager[Environment]]
-"""Opens a sandbox with an empty working folder; the paths are folders it may read."""
-InstallRequirements = Callable[[Sequence[str]], Awaitable[Path]]
-"""Installs pinned requirements into a folder of their own, once, and says where."""
-
-
-class CompilationFailed(ToolError):
-    """It could not be made to work; the text says what failed last, and what to do."""
-
-
-class CompiledSkill(Value, kw_only=True, frozen=True):
-    draft: PythonSkillDraft
-    signature: FunctionSignature
-    requirements: tuple[str, ...] = ()
-    repairs: int = 0
-    output: str = ""
-    """What the tests said."""
-
-
-async def refuse_install(lines: Sequence[str]) -> Path:
-    raise ToolError(f"nothing can be installed here; it needs {', '.join(lines)}")
-
-
-@dataclass(frozen=True)
-class SkillCompiler:
-    open_sandbox: OpenSandbox
-    report_progress: ReportProgress
-    install: InstallRequirements = refuse_install
-    allowed_modules: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Modules that may be installed, with their pinned requirements."""
-    max_repairs: int = 3
-    test_timeout_s: float = 60.0
-
-    async def compile(
-        self, draft: PythonSkillDraft, repair: RepairDraft | None = None
-    ) -> CompiledSkill:
-        """Raises `CompilationFailed` after the last repair, `EnvironmentFailed` when there is no sandbox."""
-        for number in range(self.max_repairs + 1):
-            looked = check_draft(draft, self.allowed_modules)
-            if looked.ok and looked.signature is not None:
-                proven, lines = await self._validate(draft, looked)
-                if proven.ok:
-                    return CompiledSkill(
-                        draft=draft,
-                        signature=looked.signature,
-                        requirements=lines,
-                        repairs=number,
-                        output=proven.output,
-                    )
-                failure = proven.output
-            else:
-                failure = _list_problems(draft, looked)
-                await self.report_progress(
-                    "Compiler", f"'{draft.file}' was refused: {failure.splitlines()[0]}"
-                )
-            if repair is None or number == self.max_repairs:
-                raise CompilationFailed(_failure_message(draft, number, failure))
-            told = f"Repairing '{draft.file}' ({number + 1} of {self.max_repairs})…"
-            await self.report_progress("Compiler", told)
-            draft = await repair(failure)
-        raise AssertionError("the loop returns or raises")
-
-    async def _validate(
-        self, draft: PythonSkillDraft, looked: CodeCheckResult
-    ) -> tuple[DraftValidation, tuple[str, ...]]:
-        lines = list_requirements(looked.modules, self.allowed_modules)
-        readable = [await self.install(lines)] if lines else []
-        async with self.open_sandbox(readable) as place:
-            modules = [str(path) for path in readable]
-            proven = await validate_draft(
-                draft, place, timeout=self.test_timeout_s, modules=modules
-            )
-        await self.report_progress(
-            "Sandbox", f"Executing validation suite… Exit code: {proven.exit_code}"
-        )
-        return proven, lines
-
-
-def _list_problems(draft: PythonSkillDraft, looked: CodeCheckResult) -> str:
-    if not draft.code:
-        return "no code: the answer has to hold a ```python block with the function"
-    return "\n".join(map(str, looked.problems)) or "it cannot be used"
-
-
-def _failure_message(draft: PythonSkillDraft, repairs: int, failure: str) -> str:
-    tried = f"after {repairs} repairs" if repairs else "as it stands"
-    return (
-        f"{draft.file} could not be compiled {tried}; nothing was registered. The last failure:\n"
-        f"{failure[-3000:]}\n"
-        "Say the task more exactly, or mend the files by hand and run: hermes skills compile FOLDER"
-    )

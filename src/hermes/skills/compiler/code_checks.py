@@ -1,6 +1,6 @@
-"""What a skill may use: names of the standard library that only compute, and of each what.
+"""Checks the code of a Python skill against the allowed modules and names, without running it.
 
-The sandbox would stop the rest as well. Said here, it is said before anything runs, with a line.
+The sandbox stops the rest as well; these checks report it with a line, before anything runs.
 """
 
 import ast
@@ -46,7 +46,7 @@ ALLOWED_MODULE_NAMES: dict[str, frozenset[str]] = {
     "io": _word_set("StringIO BytesIO TextIOWrapper"),
     "xml": frozenset({"etree", "sax"}),
 }
-"""Modules of which only these names are used."""
+"""Modules of which only these names may be used."""
 REFUSED_MODULES = {
     "network": "socket ssl http ftplib smtplib poplib imaplib telnetlib xmlrpc socketserver "
     "asyncio selectors select requests httpx httpx2 aiohttp urllib3 websockets paramiko "
@@ -58,7 +58,7 @@ REFUSED_MODULES = {
     "ast dis marshal pickle shelve copyreg weakref traceback linecache tracemalloc faulthandler "
     "zipimport ensurepip venv pip setuptools",
 }
-"""What a module that is refused would reach."""
+"""Modules that a skill may not import, by what they would reach."""
 FORBIDDEN_NAMES = _word_set(
     """
     exec eval compile __import__ globals locals vars breakpoint input memoryview
@@ -83,12 +83,12 @@ ALLOWED_DUNDERS = _word_set(
 
 
 def describe_module_reach(module: str) -> str:
-    """What it would reach, in words; empty when it is simply not known."""
+    """Empty for a module that is not listed."""
     return next((what for what, names in REFUSED_MODULES.items() if module in names.split()), "")
 
 
 def is_powerful_module(name: str) -> bool:
-    """A module by which more can be reached than a skill may, also under the name of an insider."""
+    """Whether it reaches more than a skill may, also as a private module (`_os`)."""
     plain = name.lstrip("_")
     return plain in ("os", "sys", "shutil", "nt", "posix") or bool(describe_module_reach(plain))
 
@@ -117,7 +117,7 @@ class CodeCheckResult(Value, kw_only=True, frozen=True):
     problems: tuple[SkillProblem, ...] = ()
     signature: FunctionSignature | None = None
     modules: tuple[str, ...] = ()
-    """Of the allow-list, that it imports."""
+    """Modules of the allow-list that it imports."""
 
     @property
     def ok(self) -> bool:
@@ -125,7 +125,7 @@ class CodeCheckResult(Value, kw_only=True, frozen=True):
 
 
 def check_draft(draft: PythonSkillDraft, allowed: Collection[str] = ()) -> CodeCheckResult:
-    """`allowed`: modules beyond the standard library that may be installed for it."""
+    """`allowed`: modules outside the standard library that may be installed for it."""
     problems: list[SkillProblem] = []
     signature: FunctionSignature | None = None
     modules: set[str] = set()
@@ -135,8 +135,8 @@ def check_draft(draft: PythonSkillDraft, allowed: Collection[str] = ()) -> CodeC
     ):
         try:
             tree = parse_code(text)
-        except SkillCodeError as unfit:
-            problems.append(SkillProblem(file, unfit.line, str(unfit)))
+        except SkillCodeError as error:
+            problems.append(SkillProblem(file, error.line, str(error)))
             continue
         own = {*allowed, draft.function} if tests else {*allowed}
         problems += [
@@ -145,8 +145,8 @@ def check_draft(draft: PythonSkillDraft, allowed: Collection[str] = ()) -> CodeC
         modules |= {name for _, name in _imported_modules(tree)} & {*allowed}
         try:
             signature = signature if tests else read_signature(tree, draft.function)
-        except SkillCodeError as unfit:
-            problems.append(SkillProblem(file, unfit.line, str(unfit)))
+        except SkillCodeError as error:
+            problems.append(SkillProblem(file, error.line, str(error)))
         if tests:
             problems += [
                 SkillProblem(file, line, cause) for line, cause in _check_tests(tree, draft)
@@ -157,13 +157,13 @@ def check_draft(draft: PythonSkillDraft, allowed: Collection[str] = ()) -> CodeC
 
 def parse_code(text: str) -> ast.Module:
     if len(text) > MAX_CODE_CHARS:
-        raise SkillCodeError(1, f"it is longer than {MAX_CODE_CHARS >> 10} KiB")
+        raise SkillCodeError(1, f"the code is longer than {MAX_CODE_CHARS >> 10} KiB")
     try:
         return ast.parse(text)
     except SyntaxError as error:
         raise SkillCodeError(error.lineno or 1, f"SyntaxError: {error.msg}") from error
     except (ValueError, RecursionError, MemoryError) as error:
-        raise SkillCodeError(1, f"it cannot be read: {error}") from error
+        raise SkillCodeError(1, f"the code cannot be parsed: {error}") from error
 
 
 def _check_tree(tree: ast.Module, allowed: Collection[str], *, tests: bool) -> CodeProblems:
@@ -185,19 +185,22 @@ def _check_tree(tree: ast.Module, allowed: Collection[str], *, tests: bool) -> C
 
 
 def _check_top_level(tree: ast.Module) -> CodeProblems:
-    """Nothing happens when it is imported."""
+    """Importing the module must have no effect."""
     for node in tree.body:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue
         if not isinstance(node, _TOP_LEVEL_STATEMENTS):
-            yield node.lineno, "only imports, constants, classes and functions stand at the top"
+            yield (
+                node.lineno,
+                "the top level may have only imports, constants, classes and functions",
+            )
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             for inner in ast.walk(node):
                 if (
                     isinstance(inner, ast.Call)
                     and _called_name(inner) not in _CONSTANT_CONSTRUCTORS
                 ):
-                    yield inner.lineno, "a constant at the top may not call anything"
+                    yield inner.lineno, "a constant at the top level may not call anything"
 
 
 def _check_imports(tree: ast.Module, allowed: Collection[str]) -> CodeProblems:
@@ -208,7 +211,7 @@ def _check_imports(tree: ast.Module, allowed: Collection[str]) -> CodeProblems:
             for each in node.names:
                 yield from _check_module_names(node, each.name, [])
                 if each.asname and each.name in ALLOWED_MODULE_NAMES:
-                    yield node.lineno, f"{each.name} is used under its own name"
+                    yield node.lineno, f"{each.name} must be imported under its own name"
     for line, module in _imported_modules(tree):
         if module not in ALLOWED_MODULES and module not in allowed:
             yield line, _refusal_reason(module)
@@ -216,7 +219,7 @@ def _check_imports(tree: ast.Module, allowed: Collection[str]) -> CodeProblems:
 
 def _check_import_from(node: ast.ImportFrom) -> CodeProblems:
     if node.level or any(each.name == "*" for each in node.names):
-        yield node.lineno, "no relative imports, and no import of *"
+        yield node.lineno, "relative imports and import * are not allowed"
     elif node.module:
         yield from _check_module_names(node, node.module, [each.name for each in node.names])
 
@@ -233,7 +236,7 @@ def _check_module_names(node: ast.stmt, module: str, names: list[str]) -> CodePr
         return
     for name in [rest.partition(".")[0]] if rest else names:
         if name not in ALLOWED_MODULE_NAMES[root]:
-            yield node.lineno, f"{root}.{name} is nothing that a skill may use"
+            yield node.lineno, f"a skill may not use {root}.{name}"
 
 
 def _imported_modules(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -246,7 +249,7 @@ def _imported_modules(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def _check_indirect_modules(tree: ast.Module) -> CodeProblems:
-    """A harmless module has imported others, which can be reached through it."""
+    """Other modules that can be reached through an allowed one."""
     bound: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -263,7 +266,7 @@ def _check_indirect_modules(tree: ast.Module) -> CodeProblems:
 
 def _check_name(node: ast.Name) -> CodeProblems:
     if node.id in FORBIDDEN_NAMES:
-        yield node.lineno, f"{node.id} is nothing that a skill may use"
+        yield node.lineno, f"a skill may not use {node.id}"
     elif _DUNDER.fullmatch(node.id) and node.id not in ALLOWED_DUNDERS:
         yield node.lineno, f"{node.id} reaches into the interpreter"
 
@@ -272,11 +275,11 @@ def _check_attribute(node: ast.Attribute) -> CodeProblems:
     if _DUNDER.fullmatch(node.attr) and node.attr not in ALLOWED_DUNDERS:
         yield node.lineno, f".{node.attr} reaches into the interpreter"
     elif node.attr in FORBIDDEN_ATTRIBUTES:
-        yield node.lineno, f".{node.attr} is nothing that a skill may use"
+        yield node.lineno, f"a skill may not use .{node.attr}"
     elif isinstance(node.value, ast.Name):
         module = node.value.id
         if node.attr not in ALLOWED_MODULE_NAMES.get(module, {node.attr}):
-            yield node.lineno, f"{module}.{node.attr} is nothing that a skill may use"
+            yield node.lineno, f"a skill may not use {module}.{node.attr}"
 
 
 def _check_call(node: ast.Call) -> CodeProblems:
@@ -284,11 +287,11 @@ def _check_call(node: ast.Call) -> CodeProblems:
         name = node.args[1] if len(node.args) > 1 else None
         plain = isinstance(name, ast.Constant) and isinstance(name.value, str)
         if not plain:
-            yield node.lineno, f"{node.func.id} needs a name that is written out"
+            yield node.lineno, f"{node.func.id} needs a literal attribute name"
         elif (
             isinstance(name, ast.Constant) and name.value in FORBIDDEN_ATTRIBUTES | FORBIDDEN_NAMES
         ):
-            yield node.lineno, f"{node.func.id} of {name.value!r} is nothing that a skill may use"
+            yield node.lineno, f"a skill may not use {node.func.id} of {name.value!r}"
 
 
 def _check_text(node: ast.Constant, value: str, *, tests: bool) -> CodeProblems:
@@ -300,7 +303,7 @@ def _check_text(node: ast.Constant, value: str, *, tests: bool) -> CodeProblems:
     if _SYSTEM_PATH.match(value) and " " not in value.split("/")[0]:
         yield node.lineno, f"the path {value[:60]!r} is outside skills/ and data/"
     elif _PARENT_PATH.search(value) and len(value) < 200:
-        yield node.lineno, f"the path {value[:60]!r} climbs out of its folder"
+        yield node.lineno, f"the path {value[:60]!r} leads out of its folder"
 
 
 def _check_tests(tree: ast.Module, draft: PythonSkillDraft) -> CodeProblems:
@@ -314,7 +317,7 @@ def _check_tests(tree: ast.Module, draft: PythonSkillDraft) -> CodeProblems:
     elif not any(isinstance(node, ast.Assert | ast.Raise) for node in ast.walk(tree)):
         yield 1, "no test asserts anything"
     if any(each.args.args for each in tests):
-        yield tests[0].lineno, "tests take no arguments: there are no fixtures here"
+        yield tests[0].lineno, "tests take no arguments: there are no fixtures"
     if not any(isinstance(n, ast.Name) and n.id == draft.function for n in ast.walk(tree)):
         named = any(
             isinstance(n, ast.Attribute) and n.attr == draft.function for n in ast.walk(tree)

@@ -1,4 +1,4 @@
-"""A Python skill before and after it lies on the disk: one function, its tests, its manual."""
+"""A Python skill before it is compiled: its files, and a conversation with a model about them."""
 
 import keyword
 import re
@@ -19,7 +19,7 @@ class PythonSkillDraft(Value, kw_only=True, frozen=True):
     code: str
     tests: str
     task: str = ""
-    """What was asked for, in the words of who asked."""
+    """The task as the user wrote it."""
 
     @property
     def skill(self) -> str:
@@ -30,20 +30,20 @@ class PythonSkillDraft(Value, kw_only=True, frozen=True):
         return f"{self.function}.py"
 
 
-def to_function_name(asked: str) -> str:
-    """The function that a skill of this name holds. Raises `ToolError` when there can be none."""
-    name = re.sub(r"[\s-]+", "_", asked.strip()).lower().removesuffix(".py")
+def to_function_name(name: str) -> str:
+    """The function name for a skill of this name. Raises `ToolError` when there is none."""
+    function = re.sub(r"[\s-]+", "_", name.strip()).lower().removesuffix(".py")
     if (
-        not FUNCTION_NAME.fullmatch(name)
-        or keyword.iskeyword(name)
-        or "__" in name
-        or name[-1] == "_"
+        not FUNCTION_NAME.fullmatch(function)
+        or keyword.iskeyword(function)
+        or "__" in function
+        or function[-1] == "_"
     ):
         raise ToolError(
-            f"{asked!r} cannot be the name of a Python skill: it begins with a letter, then a-z, "
+            f"{name!r} cannot be the name of a Python skill: it begins with a letter, then a-z, "
             "0-9 and single underscores inside, at most 63 characters"
         )
-    return name
+    return function
 
 
 def write_draft_folder(
@@ -52,12 +52,12 @@ def write_draft_folder(
     signature: FunctionSignature,
     requirements: tuple[str, ...] = (),
 ) -> None:
-    """The skill as files; whatever else lies in the folder stays, also a manual of one's own."""
+    """Writes the skill as files; other files stay, also a manual written by hand."""
     texts = {f"scripts/{draft.file}": draft.code, f"tests/test_{draft.file}": draft.tests}
     if _is_generated_manual(folder / "SKILL.md", draft.function):
         texts["SKILL.md"] = render_manual(draft, signature)
-    for place, text in texts.items():
-        target = folder / place
+    for path, text in texts.items():
+        target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text if text.endswith("\n") else f"{text}\n", encoding="utf-8")
     pinned = folder / REQUIREMENTS_FILE
@@ -68,14 +68,14 @@ def write_draft_folder(
 
 
 def read_draft_folder(folder: Path) -> PythonSkillDraft:
-    """Raises `ToolError` saying which file is missing."""
+    """Raises `ToolError` naming the file that is missing."""
     scripts = sorted(each for each in (folder / "scripts").glob("*.py") if each.is_file())
     if len(scripts) != 1:
         found = ", ".join(each.name for each in scripts) or "none"
-        raise ToolError(f"{folder}/scripts holds one Python file with one function; found: {found}")
+        raise ToolError(f"{folder}/scripts needs one Python file with one function; found: {found}")
     name = scripts[0].stem
     if to_function_name(name) != name:
-        raise ToolError(f"{scripts[0]} is no name of a function: use a-z, 0-9 and _")
+        raise ToolError(f"{scripts[0]}: {name!r} is not a valid function name: use a-z, 0-9 and _")
     tests = folder / "tests" / f"test_{name}.py"
     if not tests.is_file():
         raise ToolError(f"{tests} is missing: a skill without tests is not compiled")
@@ -92,7 +92,7 @@ def read_draft_folder(folder: Path) -> PythonSkillDraft:
 
 
 def _is_generated_manual(file: Path, function: str) -> bool:
-    """Not there, or made by us from an older docstring."""
+    """Whether it is missing, or was generated from an older docstring."""
     if not file.is_file():
         return True
     text = parse_skill_text(file.read_text("utf-8"), folder=file.parent.name)
@@ -100,7 +100,7 @@ def _is_generated_manual(file: Path, function: str) -> bool:
 
 
 def render_manual(draft: PythonSkillDraft, signature: FunctionSignature) -> str:
-    """SKILL.md, made of the docstring, the parameters and the first test."""
+    """SKILL.md, generated from the docstring and the parameters."""
     metadata = {
         "category": "python",
         "function": draft.function,
@@ -109,7 +109,7 @@ def render_manual(draft: PythonSkillDraft, signature: FunctionSignature) -> str:
     if draft.task:
         metadata["task"] = " ".join(draft.task.split())[:500]
     about = " ".join(signature.docstring.split("\n\n")[0].split()).rstrip(".")
-    description = f"{about}. Use it as the tool {draft.function} when a task asks for just that."
+    description = f"{about}. Use it as the tool {draft.function} when a task asks for exactly that."
     rows = [
         f"- `{each.name}` ({each.type_text}){each.default_text}" for each in signature.parameters
     ]
@@ -123,13 +123,13 @@ def render_manual(draft: PythonSkillDraft, signature: FunctionSignature) -> str:
 
 ## How it runs
 
-As the tool `{draft.function}`, through the same gate as every tool, in a sandbox without network.
-It reads and writes files only below `data/`; it sees `skills/` and can change nothing there.
+As the tool `{draft.function}`, under the same policy as every tool, in a sandbox without network.
+It reads and writes files only below `data/`; it can read `skills/` but not change it.
 
 ## Files
 
 - `scripts/{draft.file}`: the function
-- `tests/test_{draft.file}`: what proved it
+- `tests/test_{draft.file}`: its tests
 """
     return render_skill_text(
         SkillText(name=draft.skill, description=description[:1000], body=body, metadata=metadata)
@@ -148,8 +148,8 @@ Answer with two fenced blocks and nothing else:
 
 It runs in a sandbox: Python's standard library for computing only{modules}; no network, no other
 programs, no exec, eval or dunder tricks. Files are read and written below data/ (a relative path:
-whoever speaks of /app/data or an absolute folder means it), never elsewhere. A name of a file that
-comes as an argument must not lead out of data/: check it. Return a short text or JSON value that
+a task that names /app/data or an absolute folder means it), never elsewhere. A file name that comes
+as an argument must not lead out of data/: check it. Return a short text or JSON value that
 says what was done. Raise ValueError with a clear text for arguments that make no sense.
 """
 _CODE_BLOCK = re.compile(r"```[ \t]*(?:python|py)?[ \t]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -158,7 +158,7 @@ MAX_TRACEBACK_CHARS = 6_000
 
 
 class SkillDrafter:
-    """One conversation with a model about one skill."""
+    """Has one conversation with a model about one skill."""
 
     def __init__(self, model: Model, function: str, task: str, modules: tuple[str, ...]) -> None:
         self._model = model
@@ -175,11 +175,11 @@ class SkillDrafter:
         return await self._ask()
 
     async def repair(self, failure: str) -> PythonSkillDraft:
-        """The real traceback goes back as it is; its end says most."""
+        """Sends the end of the traceback unchanged: it tells most about the failure."""
         self._messages.append(
             Message(
                 role="user",
-                text="That failed. Mend it and answer with both blocks again, whole.\n\n"
+                text="That failed. Fix it and answer with both complete blocks again.\n\n"
                 f"```\n{failure[-MAX_TRACEBACK_CHARS:]}\n```",
             )
         )
@@ -195,7 +195,7 @@ class SkillDrafter:
 
 
 def split_answer(text: str) -> tuple[str, str]:
-    """Code and tests of an answer; what is missing is empty."""
+    """Code and tests of an answer; each is empty when missing."""
     blocks = [use_relative_paths(block) for block in _CODE_BLOCK.findall(text)]
     tests = [block for block in blocks if re.search(r"^def test_", block, re.MULTILINE)]
     code = [block for block in blocks if block not in tests]
@@ -203,13 +203,5 @@ def split_answer(text: str) -> tuple[str, str]:
 
 
 def use_relative_paths(code: str) -> str:
-    """`/app/data/x` is what people call it; here it is `data/x`."""
+    """Replaces `/app/data/x` by `data/x`."""
     return _APP_PATH.sub(r"\1", code)
-
-
-def parse_requested_name(task: str) -> str:
-    """The name in "create a skill called 'x'". Raises `ToolError` when none is given."""
-    found = re.search(r"(?:called|named)\s+[`'\"“‘]?([A-Za-z][\w-]*)", task)
-    if found is None:
-        raise ToolError("the task does not say what the skill is to be called: give it a name")
-    return found[1]

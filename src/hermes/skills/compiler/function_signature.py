@@ -1,4 +1,4 @@
-"""What a function takes, read from its text: no line of it runs in our process."""
+"""Reads the parameters of a function from its source text, without running it."""
 
 import ast
 import inspect
@@ -35,7 +35,7 @@ _NO_DEFAULT = object()
 class FunctionParameter(Value, kw_only=True, frozen=True):
     name: str
     type_text: str
-    """Its type, as it is written."""
+    """Its type, as written in the source."""
     default_text: str = ""
 
 
@@ -80,7 +80,7 @@ def read_signature(tree: ast.Module, function: str) -> FunctionSignature:
 
 
 def build_arguments_struct(body: ast.FunctionDef) -> type[msgspec.Struct]:
-    """A struct that takes what the function takes."""
+    """A struct with the parameters of the function as fields."""
     if body.args.vararg or body.args.kwarg or body.args.posonlyargs:
         raise SkillCodeError(body.lineno, f"{body.name}: only plain parameters, no *, ** or /")
     defaults = _default_values(body)
@@ -102,13 +102,13 @@ def build_arguments_struct(body: ast.FunctionDef) -> type[msgspec.Struct]:
 def convert_arguments(
     kind: type[msgspec.Struct], name: str, arguments: dict[str, Any]
 ) -> dict[str, Any]:
-    """The arguments as the function wants them. Raises `ToolError` for the model."""
+    """Converts the arguments to the types of the function. Raises `ToolError` for the model."""
     try:
-        made = msgspec.convert(arguments, kind, strict=False)
+        converted = msgspec.convert(arguments, kind, strict=False)
     except msgspec.ValidationError as error:
         takes = ", ".join(kind.__struct_fields__) or "nothing"
         raise ToolError(f"arguments do not fit {name}: {error}. It takes: {takes}.") from error
-    plain: dict[str, Any] = msgspec.to_builtins(made)
+    plain: dict[str, Any] = msgspec.to_builtins(converted)
     return plain
 
 
@@ -127,7 +127,7 @@ def _find_function(tree: ast.Module, function: str) -> ast.FunctionDef:
             return each
         if isinstance(each, ast.AsyncFunctionDef) and each.name == function:
             raise SkillCodeError(each.lineno, f"{function} has to be a plain function, not async")
-    raise SkillCodeError(1, f"there is no function {function} at the top of the file")
+    raise SkillCodeError(1, f"there is no function {function} at the top level of the file")
 
 
 def parse_function(code: str, function: str) -> ast.FunctionDef:
@@ -141,9 +141,9 @@ def _default_values(body: ast.FunctionDef) -> dict[str, Any]:
     found |= {
         each.arg: value for each, value in zip(positional[start:], body.args.defaults, strict=True)
     }
-    for each, given in zip(body.args.kwonlyargs, body.args.kw_defaults, strict=True):
-        if given is not None:
-            found[each.arg] = given
+    for each, default in zip(body.args.kwonlyargs, body.args.kw_defaults, strict=True):
+        if default is not None:
+            found[each.arg] = default
     try:
         return {name: ast.literal_eval(value) for name, value in found.items()}
     except ValueError as error:
@@ -172,7 +172,7 @@ def _resolve_constant_type(node: ast.Constant) -> Any:
         return None
     if isinstance(node.value, str):
         return _resolve_type(ast.parse(node.value, mode="eval").body)
-    raise SkillCodeError(node.lineno, f"{node.value!r} is no type")
+    raise SkillCodeError(node.lineno, f"{node.value!r} is not a type")
 
 
 def _resolve_subscript_type(node: ast.Subscript) -> Any:

@@ -1,4 +1,4 @@
-"""A draft in the sandbox: its tests, its docstring, and whether its tests would notice anything."""
+"""Runs a Python skill in a sandbox: its tests first, later its function as a tool."""
 
 import json
 import secrets
@@ -21,7 +21,9 @@ from hermes.skills.compiler.function_signature import (
 from hermes.skills.compiler.registry import RegisteredSkill
 from hermes.skills.format.skill_folder import compute_skill_digest
 
-RUNNER_FILE = "runner.py"
+RUNNER_FILE = "sandbox_runner.py"
+OpenSandbox = Callable[[Sequence[Path]], AbstractAsyncContextManager[Environment]]
+"""Opens a sandbox with an empty working folder; the paths are folders it may read."""
 HOLLOW_TESTS_MESSAGE = (
     "the tests pass although {function} was replaced by a function that does nothing: "
     "assert on what it returns or writes"
@@ -31,7 +33,7 @@ HOLLOW_TESTS_MESSAGE = (
 class DraftValidation(Value, kw_only=True, frozen=True):
     exit_code: int
     output: str = ""
-    """What the tests said; at its end the traceback that a repair needs."""
+    """What the tests printed; it ends with the traceback that a repair needs."""
     seconds: float = 0.0
 
     @property
@@ -46,7 +48,7 @@ async def validate_draft(
     timeout: float = 60.0,
     modules: Sequence[str] = (),
 ) -> DraftValidation:
-    """Raises `EnvironmentFailed`. Whatever the code does is a result."""
+    """Raises `EnvironmentFailed`; a failure of the code is a result."""
     await write_draft_files(draft, environment)
     ran = await environment.run(
         build_runner_command("suite", draft, modules=modules), timeout=timeout
@@ -61,13 +63,13 @@ async def validate_draft(
         build_runner_command("hollow", draft, modules=modules), timeout=timeout
     )
     if hollow.exit_code == 0:
-        told = HOLLOW_TESTS_MESSAGE.format(function=draft.function)
-        return DraftValidation(exit_code=1, output=told, seconds=ran.seconds)
+        message = HOLLOW_TESTS_MESSAGE.format(function=draft.function)
+        return DraftValidation(exit_code=1, output=message, seconds=ran.seconds)
     return DraftValidation(exit_code=0, output=output, seconds=ran.seconds)
 
 
 async def write_draft_files(draft: PythonSkillDraft, environment: Environment) -> None:
-    """The skill as it will lie in `skills/`, and an empty `data/`."""
+    """Writes the skill below `skills/`, and an empty `data/`."""
     folder = f"skills/{draft.skill}"
     await environment.write(f"{folder}/scripts/{draft.file}", draft.code.encode())
     await environment.write(f"{folder}/tests/test_{draft.file}", draft.tests.encode())
@@ -76,32 +78,28 @@ async def write_draft_files(draft: PythonSkillDraft, environment: Environment) -
 
 
 def build_runner_command(
-    what: str, draft: PythonSkillDraft, token: str = "-", modules: Sequence[str] = ()
+    mode: str, draft: PythonSkillDraft, token: str = "-", modules: Sequence[str] = ()
 ) -> str:
     words = [
-        *("python3", "-I", "-B", "-X", "utf8", RUNNER_FILE, what),
+        *("python3", "-I", "-B", "-X", "utf8", RUNNER_FILE, mode),
         *(f"skills/{draft.skill}", draft.function, token, *modules),
     ]
     return f"( {shlex.join(words)} )"
 
 
 def read_runner_program() -> bytes:
-    return (files("hermes.skills.compiler.inside") / RUNNER_FILE).read_bytes()
-
-
-OpenToolSandbox = Callable[[Sequence[Path]], AbstractAsyncContextManager[Environment]]
-"""A sandbox with an empty working folder that may write to `data`; the paths may be read."""
+    return (files("hermes.skills.compiler") / RUNNER_FILE).read_bytes()
 
 
 class SkillTool:
-    """Fulfils `Tool`, and says before anybody is asked when the arguments do not fit."""
+    """Implements `Tool`; reports arguments that do not fit before an approval is requested."""
 
     def __init__(
         self,
         registered: RegisteredSkill,
         root: Path,
         data: Path,
-        open_sandbox: OpenToolSandbox,
+        open_sandbox: OpenSandbox,
         *,
         timeout: float = 60.0,
     ) -> None:
@@ -112,7 +110,7 @@ class SkillTool:
             name=registered.function,
             description=registered.description,
             parameters=registered.parameters,
-            risk=Risk.CHANGE,  # it may write below data/, and nowhere else
+            risk=Risk.CHANGE,  # it may write below data/
         )
 
     def fit(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,20 +122,20 @@ class SkillTool:
         folder = self._folder
         if compute_skill_digest(folder) != self.registered.digest:
             raise ToolError(
-                f"{self.registered.skill} was changed after it was compiled and is not run; prove it "
-                f"again with: hermes skills compile {folder}"
+                f"{self.registered.skill} was changed after it was compiled and is not run; "
+                f"compile it again with: hermes skills compile {folder}"
             )
-        given = self.fit(arguments)
+        converted = self.fit(arguments)
         draft, token = read_draft_folder(folder), f"{secrets.token_hex(8)} "
         modules = [Path(each) for each in self.registered.modules]
-        async with self._open_sandbox([self._root, *modules]) as place:
+        async with self._open_sandbox([self._root, *modules]) as environment:
             links = f"ln -s {shlex.quote(str(self._root))} skills"
-            await place.run(f"{links}; ln -s {shlex.quote(str(self._data))} data")
-            await place.write(RUNNER_FILE, read_runner_program())
-            ran = await place.run(
+            await environment.run(f"{links}; ln -s {shlex.quote(str(self._data))} data")
+            await environment.write(RUNNER_FILE, read_runner_program())
+            ran = await environment.run(
                 build_runner_command("call", draft, token, self.registered.modules),
                 timeout=self._timeout,
-                stdin=json.dumps(given).encode(),
+                stdin=json.dumps(converted).encode(),
             )
         if ran.timed_out:
             raise ToolError(f"{self.registered.function} took longer than {self._timeout:g} s")

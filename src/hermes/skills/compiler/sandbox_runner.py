@@ -1,7 +1,7 @@
-"""Runs inside the sandbox: the tests of a skill, or one call of it, within `skills/` and `data/`.
+"""Runs the tests of a skill, or one call of it, inside the sandbox, within `skills/` and `data/`.
 
-The walls of the sandbox hold by themselves. The hook here is the second line, and the one that can
-say in words what a skill did that it may not.
+This file is copied into the sandbox: standard library only, any Python 3. The isolation does not
+depend on the audit hook here; the hook adds an error message that names the forbidden action.
 """
 
 import doctest
@@ -28,7 +28,7 @@ WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 class FileAccessLimits:
-    """What may be read and written. A hook cannot be taken out again, only told to look away."""
+    """What may be read and written. An audit hook cannot be removed, only switched off."""
 
     def __init__(self, readable: list[Path]) -> None:
         self.readable = readable
@@ -80,40 +80,40 @@ def load_module(path: Path, name: str) -> ModuleType:
 
 
 def format_traceback(error: BaseException) -> str:
-    """The traceback of the skill's own lines, as a person would cut it."""
-    told = traceback.TracebackException.from_exception(error)
+    """The traceback, reduced to the lines of the skill."""
+    report = traceback.TracebackException.from_exception(error)
     own = [
         each
-        for each in told.stack
+        for each in report.stack
         if each.filename != __file__ and not each.filename.startswith("<frozen")
     ]
-    told.stack = traceback.StackSummary.from_list(own[-8:])
-    return "".join(told.format())[-6000:].rstrip()
+    report.stack = traceback.StackSummary.from_list(own[-8:])
+    return "".join(report.format())[-6000:].rstrip()
 
 
-def run_limited(bounds: FileAccessLimits, body: Callable[[], Any]) -> tuple[Any, str]:
-    """What it returned, or the traceback."""
-    bounds.on = True
+def run_limited(limits: FileAccessLimits, body: Callable[[], Any]) -> tuple[Any, str]:
+    """The return value, or the traceback."""
+    limits.on = True
     try:
         return body(), ""
     except BaseException as error:  # noqa: BLE001 - whatever a test raises is its result
-        bounds.on = False
+        limits.on = False
         return None, format_traceback(error) or repr(error)
     finally:
-        bounds.on = False
+        limits.on = False
 
 
-def run_isolated(bounds: FileAccessLimits, body: Callable[[], Any]) -> str:
-    """A test in a folder of its own with an empty `data/`; the traceback if it fails."""
-    bounds.on, before = False, Path.cwd()
+def run_isolated(limits: FileAccessLimits, body: Callable[[], Any]) -> str:
+    """Runs a test in a separate folder with an empty `data/`; returns the traceback on failure."""
+    limits.on, before = False, Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder).resolve()
         (here / "data").mkdir()
         (here / "skills").symlink_to(before / "skills")
         os.chdir(here)
-        bounds.data = here / "data"
+        limits.data = here / "data"
         try:
-            return run_limited(bounds, body)[1]
+            return run_limited(limits, body)[1]
         finally:
             os.chdir(before)
 
@@ -139,8 +139,8 @@ def run_docstring_test(case: doctest.DocTest) -> None:
         ) from None
 
 
-def run_suite(folder: Path, function: str, bounds: FileAccessLimits, *, hollow: bool) -> int:
-    """With `hollow`, the function does nothing: tests that still pass test nothing."""
+def run_suite(folder: Path, function: str, limits: FileAccessLimits, *, hollow: bool) -> int:
+    """With `hollow`, the function is replaced by one that does nothing, and tests should fail."""
     module = load_module(folder / "scripts" / f"{function}.py", function)
     if hollow:
         setattr(module, function, lambda *arguments, **named: None)
@@ -150,19 +150,19 @@ def run_suite(folder: Path, function: str, bounds: FileAccessLimits, *, hollow: 
         found += find_docstring_tests(module)
     failed = 0
     for name, body in found:
-        trouble = run_isolated(bounds, body)
-        failed += bool(trouble)
-        write_line(f"FAIL {name}\n{trouble}" if trouble else f"ok   {name}")
+        failure = run_isolated(limits, body)
+        failed += bool(failure)
+        write_line(f"FAIL {name}\n{failure}" if failure else f"ok   {name}")
     write_line(f"{len(found) - failed} of {len(found)} passed")
     return 1 if failed or not found else 0
 
 
-def call_function(folder: Path, function: str, bounds: FileAccessLimits, token: str) -> int:
+def call_function(folder: Path, function: str, limits: FileAccessLimits, token: str) -> int:
     arguments = json.loads(sys.stdin.read() or "{}")
     module = load_module(folder / "scripts" / f"{function}.py", function)
-    value, trouble = run_limited(bounds, lambda: getattr(module, function)(**arguments))
-    if trouble:
-        write_line(trouble)
+    value, failure = run_limited(limits, lambda: getattr(module, function)(**arguments))
+    if failure:
+        write_line(failure)
         return 1
     text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
     write_line(f"\n{token}{json.dumps(text)}")
@@ -170,28 +170,28 @@ def call_function(folder: Path, function: str, bounds: FileAccessLimits, token: 
 
 
 def main() -> int:
-    what, place, function, token, *more = sys.argv[1:]
-    folder, modules = Path(place).resolve(), [Path(each).resolve() for each in more]
+    mode, path, function, token, *more = sys.argv[1:]
+    folder, modules = Path(path).resolve(), [Path(each).resolve() for each in more]
     sys.dont_write_bytecode = True
     sys.path[:0] = map(str, modules)
     library = [Path(each).resolve() for each in (sys.prefix, sys.base_prefix, "/dev/null")]
-    bounds = FileAccessLimits([*library, folder, Path("skills").resolve(), *modules])
-    sys.addaudithook(bounds.hook)
-    started: list[int] = []
+    limits = FileAccessLimits([*library, folder, Path("skills").resolve(), *modules])
+    sys.addaudithook(limits.hook)
+    exit_codes: list[int] = []
 
     def start() -> None:
-        if what == "call":
-            started.append(call_function(folder, function, bounds, token))
+        if mode == "call":
+            exit_codes.append(call_function(folder, function, limits, token))
         else:
-            started.append(run_suite(folder, function, bounds, hollow=what == "hollow"))
+            exit_codes.append(run_suite(folder, function, limits, hollow=mode == "hollow"))
 
-    trouble = run_limited(bounds, start)[1]
-    if trouble:
-        write_line(trouble)
-    return started[0] if started else 1
+    failure = run_limited(limits, start)[1]
+    if failure:
+        write_line(failure)
+    return exit_codes[0] if exit_codes else 1
 
 
 if __name__ == "__main__":
     exit_code = main()
     sys.stdout.flush()
-    os._exit(exit_code)  # no thread and no exit handler of a skill has the last word
+    os._exit(exit_code)  # without waiting for threads or exit handlers of the skill

@@ -1,1 +1,1 @@
-"""From a verified run to a draft: what mattered, with its literals made parameters."""
+"""Distills a draft skill from a verified run, with its literals turned into parameters."""

@@ -1,7 +1,7 @@
-"""Literals of commands that came from the alert or from what a look printed become parameters."""
+"""Turns literals of commands that came from the alert or a command output into parameters."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from hermes.core.messages import Value
 from hermes.skills.distill.verified_run import RunCommand
@@ -23,7 +23,7 @@ VALUE_GROUP_PATTERNS: dict[ParameterKind, str] = {
 
 
 class DistilledParameter(Value, kw_only=True, frozen=True):
-    """A value of this case, and where the next case finds its own."""
+    """A value of this incident, and where to find it in the next one."""
 
     name: str
     value: str
@@ -35,7 +35,7 @@ class DistilledParameter(Value, kw_only=True, frozen=True):
 
 
 def find_alert_parameters(facts: AlertFacts, commands: Sequence[str]) -> list[DistilledParameter]:
-    """Labels whose value, or a part of it, stands in a command; longest first."""
+    """Labels whose value, or a part of it, occurs in a command; longest first."""
     found: dict[str, DistilledParameter] = {}
     for label, value in facts.labels.items():
         for name, part, kind, pattern in _split_label(label, value):
@@ -44,28 +44,28 @@ def find_alert_parameters(facts: AlertFacts, commands: Sequence[str]) -> list[Di
             found[part] = DistilledParameter(
                 name=_slug(name), value=part, kind=kind, labels=(label,), pattern=pattern
             )
-    return sorted(found.values(), key=lambda given: -len(given.value))
+    return sorted(found.values(), key=lambda parameter: -len(parameter.value))
 
 
 def find_output_parameters(
-    looks: Sequence[RunCommand], commands: Sequence[str], known: Sequence[DistilledParameter]
+    checks: Sequence[RunCommand], commands: Sequence[str], known: Sequence[DistilledParameter]
 ) -> list[DistilledParameter]:
-    """Paths, numbers and assigned values that a look printed before they were used."""
-    values = {given.value for given in known}
+    """Paths, numbers and assigned values that a check printed before they were used."""
+    values = {parameter.value for parameter in known}
     found: list[DistilledParameter] = []
     for literal, kind in _find_literals(commands):
-        if literal in values or any(literal in given.value for given in found):
+        if literal in values or any(literal in parameter.value for parameter in found):
             continue
-        given = _find_in_output(literal, kind, looks, known, len(found))
-        if given is not None:
-            found.append(given)
+        parameter = _find_in_output(literal, kind, checks, known, len(found))
+        if parameter is not None:
+            found.append(parameter)
             values.add(literal)
-    return sorted(found, key=lambda given: -len(given.value))
+    return sorted(found, key=lambda parameter: -len(parameter.value))
 
 
-def insert_placeholders(command: str, given: Sequence[DistilledParameter]) -> str:
-    """The command with `{{name}}` for each value; quotes are closed around it and opened again."""
-    for one in sorted(given, key=lambda each: -len(each.value)):
+def insert_placeholders(command: str, parameters: Sequence[DistilledParameter]) -> str:
+    """Replaces each value by `{{name}}`; quotes are closed before it and opened again."""
+    for one in sorted(parameters, key=lambda each: -len(each.value)):
         command = _replace_value(command, one.value, f"{{{{{one.name}}}}}")
     return _out_of_quotes(command)
 
@@ -104,20 +104,22 @@ def _is_literal(literal: str) -> bool:
 def _find_in_output(
     literal: str,
     kind: ParameterKind,
-    looks: Sequence[RunCommand],
+    checks: Sequence[RunCommand],
     known: Sequence[DistilledParameter],
     count: int,
 ) -> DistilledParameter | None:
-    for look in looks:
-        if literal in look.command:
-            continue  # it was known before this look
-        for line in look.output.splitlines():
+    for check in checks:
+        if literal in check.command:
+            continue  # it was known before this check
+        for line in check.output.splitlines():
             at = _find_position(literal, line)
-            pattern = _build_anchor(line[:at], literal, kind, look.output, known) if at >= 0 else ""
+            pattern = (
+                _build_anchor(line[:at], literal, kind, check.output, known) if at >= 0 else ""
+            )
             if pattern:
                 name = _parameter_name(line[:at], kind, count)
                 return DistilledParameter(
-                    name=name, value=literal, kind=kind, source=look.command, pattern=pattern
+                    name=name, value=literal, kind=kind, source=check.command, pattern=pattern
                 )
     return None
 
@@ -125,7 +127,7 @@ def _find_in_output(
 def _build_anchor(
     before: str, literal: str, kind: ParameterKind, output: str, known: Sequence[DistilledParameter]
 ) -> str:
-    """A pattern whose first match in this output is just this literal."""
+    """A pattern whose first match in this output is exactly this literal."""
     for length in (*_ANCHOR_LENGTHS, len(before)):
         prefix = before[-length:]
         start = "^" if length >= len(before) else ""
@@ -139,21 +141,21 @@ def _build_anchor(
 
 
 def generalize_text(text: str, known: Sequence[DistilledParameter]) -> str:
-    """The text as a pattern that another case would match too."""
-    values = sorted({given.value for given in known}, key=len, reverse=True)
+    """The text as a pattern that also matches with other values."""
+    values = sorted({parameter.value for parameter in known}, key=len, reverse=True)
     own = "|".join(map(re.escape, values)) or r"(?!)"
     parts = re.compile(rf"({own})|'([^']*)'|(\d+(?:[.:,]\d+)*)|(\s+)")
-    made, last = [], 0
+    pieces, last = [], 0
     for match in parts.finditer(text):
-        made.append(re.escape(text[last : match.start()]))
+        pieces.append(re.escape(text[last : match.start()]))
         if match[1]:
-            made.append(r"\S+?")
+            pieces.append(r"\S+?")
         elif match[2] is not None:
-            made.append("'[^']*'")
+            pieces.append("'[^']*'")
         else:
-            made.append(r"[\d.:,]+" if match[3] else r"\s+")
+            pieces.append(r"[\d.:,]+" if match[3] else r"\s+")
         last = match.end()
-    return "".join([*made, re.escape(text[last:])])
+    return "".join([*pieces, re.escape(text[last:])])
 
 
 def _find_position(literal: str, line: str) -> int:
@@ -172,23 +174,23 @@ def _replace_value(command: str, value: str, name: str) -> str:
 
 def _out_of_quotes(command: str) -> str:
     """`'a {{x}} b'` → `'a '{{x}}' b'`, for both kinds of quotes."""
-    made: list[str] = []
+    parts: list[str] = []
     quote, position = "", 0
     while position < len(command):
         if command.startswith("{{", position) and (end := command.find("}}", position)) > 0:
-            made.append(f"{quote}{command[position : end + 2]}{quote}")
+            parts.append(f"{quote}{command[position : end + 2]}{quote}")
             position = end + 2
             continue
         letter = command[position]
         if letter == "\\" and quote != "'":
-            made.append(command[position : position + 2])
+            parts.append(command[position : position + 2])
             position += 2
             continue
         if letter in "'\"" and quote in ("", letter):
             quote = "" if quote else letter
-        made.append(letter)
+        parts.append(letter)
         position += 1
-    return "".join(made)
+    return "".join(parts)
 
 
 def _parameter_name(before: str, kind: ParameterKind, count: int) -> str:
@@ -198,9 +200,5 @@ def _parameter_name(before: str, kind: ParameterKind, count: int) -> str:
 
 
 def _slug(text: str) -> str:
-    made = re.sub(r"[^a-z0-9_]+", "-", text.lower()).strip("-_")
-    return made if made[:1].isalpha() else f"v-{made}"
-
-
-def values_of(given: Sequence[DistilledParameter]) -> Mapping[str, str]:
-    return {each.name: each.value for each in given}
+    slug = re.sub(r"[^a-z0-9_]+", "-", text.lower()).strip("-_")
+    return slug if slug[:1].isalpha() else f"v-{slug}"

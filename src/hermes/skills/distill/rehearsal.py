@@ -1,4 +1,4 @@
-"""Repeats a fix in fresh places: drops what did not matter, sees what tells broken from well."""
+"""Repeats a fix on fresh hosts, to drop unneeded changes and find signs of the problem."""
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
@@ -8,9 +8,9 @@ from hermes.skills.distill.literals import DistilledParameter, generalize_text
 from hermes.skills.distill.verified_run import DistillationError, RunCommand, VerifiedRun
 
 SETTLE_COMMAND = "sleep 1"
-"""Between the last change and the looks that follow: services take a moment to come up."""
+"""Runs between the last change and the checks: services need a moment to start."""
 REQUIRED_REHEARSALS, MAX_REHEARSALS = 2, 3
-"""Rehearsals that have to agree, and how many are tried for that."""
+"""Rehearsals in which the fix must hold, and how many are run at most."""
 
 
 class CommandOutput(Value, frozen=True):
@@ -20,16 +20,16 @@ class CommandOutput(Value, frozen=True):
 
 class RehearsalResult(Value, kw_only=True, frozen=True):
     solved: bool
-    """As whoever judges the place says, and not the commands."""
+    """According to the checks of the host, not to the commands."""
     outputs: tuple[CommandOutput, ...] = ()
 
 
 RunRehearsal = Callable[[Sequence[str]], Awaitable[RehearsalResult]]
-"""Runs commands one after the other in a fresh place, broken as it was."""
+"""Runs commands in sequence on a fresh host with the same problem."""
 
 
 class RehearsalContrast(Value, frozen=True):
-    """What each look shows in the broken place and in the mended one."""
+    """The output of each check on the broken and on the fixed host."""
 
     before: dict[str, CommandOutput]
     after: dict[str, CommandOutput]
@@ -38,60 +38,62 @@ class RehearsalContrast(Value, frozen=True):
 async def reduce_changes(
     changes: Sequence[RunCommand], run_rehearsal: RunRehearsal
 ) -> list[RunCommand]:
-    """The changes without which it does not hold. Raises `DistillationError` when all do not either.
+    """The changes without which the fix does not hold.
 
-    A restart after another change stays: that a unit came up by itself in time, once, is luck.
+    A restart after another change stays: the unit may have come up in time only by chance.
+    Raises `DistillationError` when the fix does not hold with all changes.
     """
     kept = list(changes)
     if not await check_fix_holds(kept, run_rehearsal):
         raise DistillationError(
-            "repeated in a fresh place the fix does not hold: something else mattered too"
+            "the fix does not hold when it is repeated on a fresh host: something else mattered too"
         )
-    for deed in list(kept):
-        fewer = [other for other in kept if other is not deed]
-        if deed.restarts and fewer and fewer[0].seq < deed.seq:
+    for change in list(kept):
+        fewer = [other for other in kept if other is not change]
+        if change.restarts and fewer and fewer[0].seq < change.seq:
             continue
         if fewer and await check_fix_holds(fewer, run_rehearsal):
             kept = fewer
     return kept
 
 
-async def check_fix_holds(changes: Sequence[RunCommand], rehearse: RunRehearsal) -> bool:
-    """What two rehearsals agree on; where they do not, a third decides: hosts have their moods."""
-    commands = [deed.command for deed in changes]
-    first = (await rehearse(commands)).solved
-    second = (await rehearse(commands)).solved
-    return first if first == second else (await rehearse(commands)).solved
+async def check_fix_holds(changes: Sequence[RunCommand], run_rehearsal: RunRehearsal) -> bool:
+    """Two rehearsals decide; when they differ, a third one."""
+    commands = [change.command for change in changes]
+    first = (await run_rehearsal(commands)).solved
+    second = (await run_rehearsal(commands)).solved
+    return first if first == second else (await run_rehearsal(commands)).solved
 
 
 async def compare_before_after(
-    looks: Sequence[str], changes: Sequence[RunCommand], rehearse: RunRehearsal
+    checks: Sequence[str], changes: Sequence[RunCommand], run_rehearsal: RunRehearsal
 ) -> list[RehearsalContrast]:
-    """The same looks on the broken and on the mended place, in two rehearsals that ended well.
+    """The same checks on the broken and on the fixed host, in two successful rehearsals.
 
-    What a look tells has to be told in both: a unit that was just starting, once, tells nothing.
-    Raises `DistillationError` when the fix holds only now and then.
+    A sign must appear in both: a unit that is just starting may look broken once.
+    Raises `DistillationError` when the fix holds too rarely.
     """
-    wanted = list(dict.fromkeys(looks))
-    commands = [*wanted, *(deed.command for deed in changes), SETTLE_COMMAND, *wanted]
+    checks = list(dict.fromkeys(checks))
+    commands = [*checks, *(change.command for change in changes), SETTLE_COMMAND, *checks]
     found: list[RehearsalContrast] = []
     for _ in range(MAX_REHEARSALS):
-        rehearsed = await rehearse(commands)
-        if rehearsed.solved:
-            found.append(_build_contrast(wanted, len(changes), rehearsed.outputs))
+        rehearsal = await run_rehearsal(commands)
+        if rehearsal.solved:
+            found.append(_build_contrast(checks, len(changes), rehearsal.outputs))
         if len(found) == REQUIRED_REHEARSALS:
             return found
     raise DistillationError(
-        f"of {MAX_REHEARSALS} rehearsals in fresh places the fix held in {len(found)}: that is too much luck"
+        f"the fix held in {len(found)} of {MAX_REHEARSALS} rehearsals on fresh hosts; "
+        f"it has to hold in {REQUIRED_REHEARSALS}"
     )
 
 
 def _build_contrast(
-    wanted: Sequence[str], changes: int, seen: Sequence[CommandOutput]
+    checks: Sequence[str], changes: int, outputs: Sequence[CommandOutput]
 ) -> RehearsalContrast:
     return RehearsalContrast(
-        dict(zip(wanted, seen, strict=False)),
-        dict(zip(wanted, seen[len(wanted) + changes + 1 :], strict=False)),
+        dict(zip(checks, outputs, strict=False)),
+        dict(zip(checks, outputs[len(checks) + changes + 1 :], strict=False)),
     )
 
 
@@ -110,25 +112,27 @@ MAX_SIGNS_PER_KIND = 3
 class DiagnosticSign(Value, kw_only=True, frozen=True):
     command: str
     pattern: str = ""
-    """A line that must be there; empty when the exit code tells."""
+    """A line that must match; empty when the exit code is the sign."""
     code: int | None = None
     gone_after_fix: bool = False
-    """It is gone when the trouble is."""
+    """It disappears with the problem."""
 
 
 def find_diagnostic_signs(
-    story: VerifiedRun, given: Sequence[DistilledParameter], seen: Sequence[RehearsalContrast]
+    run: VerifiedRun,
+    parameters: Sequence[DistilledParameter],
+    contrasts: Sequence[RehearsalContrast],
 ) -> list[DiagnosticSign]:
-    """Looks that the diagnosis rests on, and looks that differ between broken and mended."""
+    """Checks that support the diagnosis, and checks that differ between broken and fixed."""
     found: list[DiagnosticSign] = []
-    evidence = set(story.diagnosis.evidence) if story.diagnosis else set()
-    for look in story.checks_before:
+    evidence = set(run.diagnosis.evidence) if run.diagnosis else set()
+    for check in run.checks_before:
         sign = (
-            _find_diagnosed_sign(look, story, given)
-            if look.seq in evidence or not evidence
+            _find_diagnosed_sign(check, run, parameters)
+            if check.seq in evidence or not evidence
             else None
         )
-        sign = sign or _find_differing_sign(look, given, seen)
+        sign = sign or _find_differing_sign(check, parameters, contrasts)
         if sign is not None and all(sign.command != other.command for other in found):
             found.append(sign)
     cause = [sign for sign in found if not sign.gone_after_fix][:MAX_SIGNS_PER_KIND]
@@ -138,27 +142,29 @@ def find_diagnostic_signs(
 
 
 def _find_differing_sign(
-    look: RunCommand, given: Sequence[DistilledParameter], seen: Sequence[RehearsalContrast]
+    check: RunCommand,
+    parameters: Sequence[DistilledParameter],
+    contrasts: Sequence[RehearsalContrast],
 ) -> DiagnosticSign | None:
-    """True of the run itself, true again of fresh broken places, and of no mended one."""
-    before = [each.before[look.command] for each in seen if look.command in each.before]
-    after = [each.after[look.command] for each in seen if look.command in each.after]
-    if not seen or len(before) < len(seen) or len(after) < len(seen):
+    """True in the run itself and on fresh broken hosts, but on no fixed one."""
+    before = [each.before[check.command] for each in contrasts if check.command in each.before]
+    after = [each.after[check.command] for each in contrasts if check.command in each.after]
+    if not contrasts or len(before) < len(contrasts) or len(after) < len(contrasts):
         return None
     for line in _rank_lines(before[0].output):
-        pattern = _build_line_pattern(line, given)
+        pattern = _build_line_pattern(line, parameters)
         if (
             pattern
             and all(
                 _pattern_matches(pattern, text)
-                for text in (look.output, *(b.output for b in before))
+                for text in (check.output, *(b.output for b in before))
             )
             and not any(_pattern_matches(pattern, each.output) for each in after)
         ):
-            return DiagnosticSign(command=look.command, pattern=pattern, gone_after_fix=True)
-    broken, mended = {each.code for each in before}, {each.code for each in after}
-    if look.code is not None and broken == {look.code} and look.code not in mended:
-        return DiagnosticSign(command=look.command, code=look.code, gone_after_fix=True)
+            return DiagnosticSign(command=check.command, pattern=pattern, gone_after_fix=True)
+    broken, fixed = {each.code for each in before}, {each.code for each in after}
+    if check.code is not None and broken == {check.code} and check.code not in fixed:
+        return DiagnosticSign(command=check.command, code=check.code, gone_after_fix=True)
     return None
 
 
@@ -167,28 +173,28 @@ def _pattern_matches(pattern: str, text: str) -> bool:
 
 
 def _find_diagnosed_sign(
-    look: RunCommand, story: VerifiedRun, given: Sequence[DistilledParameter]
+    check: RunCommand, run: VerifiedRun, parameters: Sequence[DistilledParameter]
 ) -> DiagnosticSign | None:
-    """The line with the value, or the words, that the diagnosis names."""
-    diagnosis = story.diagnosis
+    """The line with the value or the words of the diagnosis."""
+    diagnosis = run.diagnosis
     named = [diagnosis.value, *diagnosis.mechanism.split()] if diagnosis else []
     words = [word for word in named if len(word) >= 4]
-    lines = _rank_lines(look.output)
+    lines = _rank_lines(check.output)
     for line in sorted(lines, key=lambda line: -sum(word in line for word in words)):
-        if _ERROR_WORDS.search(line) and (pattern := _build_line_pattern(line, given)):
-            return DiagnosticSign(command=look.command, pattern=pattern)
+        if _ERROR_WORDS.search(line) and (pattern := _build_line_pattern(line, parameters)):
+            return DiagnosticSign(command=check.command, pattern=pattern)
     return None
 
 
 def _rank_lines(output: str) -> list[str]:
-    """Lines that speak of trouble first, the latest of them first."""
+    """Lines with error words first, the latest of them first."""
     lines = [_LOG_TIMESTAMP.sub("", line).strip() for line in output.splitlines()]
     usable = [line for line in lines if 4 <= len(line) <= _MAX_LINE_CHARS]
     return sorted(reversed(usable), key=lambda line: not _ERROR_WORDS.search(line))
 
 
-def _build_line_pattern(line: str, given: Sequence[DistilledParameter]) -> str:
-    """Empty for a line that is nothing but this case's own values."""
-    pattern = generalize_text(line, given)
+def _build_line_pattern(line: str, parameters: Sequence[DistilledParameter]) -> str:
+    """Empty for a line that has only values of this incident."""
+    pattern = generalize_text(line, parameters)
     plain = re.sub(r"\\S\+\?|\[.*?\]\+?|\\s\+|[^A-Za-z]", "", pattern)
     return pattern if len(plain) >= 4 and len(pattern) <= 480 else ""

@@ -1,4 +1,4 @@
-"""A distilled run as files: playbook.yaml, SKILL.md and the case that it was written from."""
+"""Renders a distilled run as files: playbook.yaml, SKILL.md and the original incident."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,19 +18,8 @@ from hermes.skills.playbook.schema import Playbook
 
 MAX_CHECKS = 3
 MAX_SKILL_NAME_CHARS = 48
-_STOP_WORDS = (
-    "the",
-    "and",
-    "for",
-    "after",
-    "with",
-    "from",
-    "that",
-    "has",
-    "was",
-    "its",
-    "not",
-    "are",
+_STOP_WORDS = frozenset(
+    ["the", "and", "for", "after", "with", "from", "that", "has", "was", "its", "not", "are"]
 )
 
 
@@ -40,7 +29,7 @@ class VerificationCheck(Value, kw_only=True, frozen=True):
 
 
 class DistilledSkill(Value, kw_only=True, frozen=True):
-    """A draft that is not on the disk yet."""
+    """A draft that is not written to disk yet."""
 
     name: str
     description: str
@@ -48,14 +37,14 @@ class DistilledSkill(Value, kw_only=True, frozen=True):
     playbook: str
     """As YAML."""
     case: str
-    """As JSON: the run it comes from."""
+    """As JSON: the run it was distilled from."""
     tags: tuple[str, ...] = ()
 
     def parse(self) -> Playbook:
         found, problems = parse_playbook(self.playbook)
         if found is None:
             listed = "; ".join(str(each) for each in problems if each.fatal)
-            raise DistillationError(f"no valid playbook came of it: {listed}")
+            raise DistillationError(f"the distilled playbook is not valid: {listed}")
         return found
 
 
@@ -79,38 +68,38 @@ def write_distilled_skill(draft: DistilledSkill, folder: Path) -> None:
 
 
 def list_step_programs(playbook: Playbook) -> list[str]:
-    """What its steps run, by name: what somebody who takes it over has to allow."""
+    """The programs that its steps run."""
     parts = [part for step in playbook.steps for part in re.split(r"[;&|\n]+", step.command)]
     first = [re.match(r"\s*(?:\w+=\S*\s+)*([\w./-]+)", part) for part in parts]
     return sorted({found[1] for found in first if found})
 
 
 def render_playbook(
-    story: VerifiedRun,
+    run: VerifiedRun,
     steps: Sequence[RunCommand],
-    given: Sequence[DistilledParameter],
+    parameters: Sequence[DistilledParameter],
     signs: Sequence[DiagnosticSign],
     checks: Sequence[VerificationCheck],
     words: Sequence[str],
 ) -> str:
     names = StepNames()
-    probes, sources = _render_probes(story, given, signs, names)
-    parameters = {
-        each.name: _render_parameter(each, sources) for each in given if each.source in sources
+    probes, sources = _render_probes(run, parameters, signs, names)
+    rendered = {
+        each.name: _render_parameter(each, sources) for each in parameters if each.source in sources
     }
-    made = {
+    data = {
         "version": 1,
-        "summary": _summarize(story),
+        "summary": _summarize(run),
         "signature": {"words": list(words), "probes": probes},
-        **({"parameters": parameters} if parameters else {}),
-        "steps": [_render_step(deed, given, names) for deed in steps],
-        "verify": [_render_check(check, given, names) for check in checks],
+        **({"parameters": rendered} if rendered else {}),
+        "steps": [_render_step(step, parameters, names) for step in steps],
+        "verify": [_render_check(check, parameters, names) for check in checks],
     }
-    return yaml.safe_dump(made, sort_keys=False, allow_unicode=True, width=96)
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=96)
 
 
 class StepNames:
-    """One name each, made of the command's first words."""
+    """Gives each command a unique name, made of its first words."""
 
     def __init__(self) -> None:
         self._taken: set[str] = {"alert"}
@@ -127,62 +116,62 @@ class StepNames:
 
 
 def _render_probes(
-    story: VerifiedRun,
-    given: Sequence[DistilledParameter],
+    run: VerifiedRun,
+    parameters: Sequence[DistilledParameter],
     signs: Sequence[DiagnosticSign],
     names: StepNames,
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Looks that give a parameter or a sign, in the order of the run; each with its name."""
+    """Checks that give a parameter or a sign, in the order of the run, and their names."""
     signed = {sign.command: sign for sign in signs}
     sources: dict[str, str] = {"alert": "alert"}
     probes: list[dict[str, Any]] = []
-    for look in story.checks_before:
-        gives = any(each.source == look.command for each in given)
-        if look.command in sources or not (gives or look.command in signed):
+    for check in run.checks_before:
+        gives = any(each.source == check.command for each in parameters)
+        if check.command in sources or not (gives or check.command in signed):
             continue
         command = insert_placeholders(
-            look.command, [each for each in given if each.source in sources]
+            check.command, [each for each in parameters if each.source in sources]
         )
-        sources[look.command] = names.name_for(command)
-        probe: dict[str, Any] = {"name": sources[look.command], "command": command}
-        probes.append({**probe, "expect": _render_expectation(signed.get(look.command), look)})
+        sources[check.command] = names.name_for(command)
+        probe: dict[str, Any] = {"name": sources[check.command], "command": command}
+        probes.append({**probe, "expect": _render_expectation(signed.get(check.command), check)})
     if not probes:
-        raise DistillationError("no look of the run tells this trouble from another")
+        raise DistillationError("no check of the run distinguishes this problem from another")
     return probes, sources
 
 
-def _render_expectation(sign: DiagnosticSign | None, look: RunCommand) -> dict[str, Any]:
+def _render_expectation(sign: DiagnosticSign | None, check: RunCommand) -> dict[str, Any]:
     if sign is not None and sign.pattern:
         return {"exit": None, "regex": sign.pattern}
     if sign is not None:
         return {"exit": sign.code}
-    return {"exit": look.code}
+    return {"exit": check.code}
 
 
-def _render_parameter(given: DistilledParameter, sources: Mapping[str, str]) -> dict[str, Any]:
-    made: dict[str, Any] = {"from": sources[given.source], "kind": given.kind}
-    if given.labels:
-        made["labels"] = list(given.labels)
-    if given.pattern:
-        made["pattern"] = given.pattern
-    return made
+def _render_parameter(parameter: DistilledParameter, sources: Mapping[str, str]) -> dict[str, Any]:
+    data: dict[str, Any] = {"from": sources[parameter.source], "kind": parameter.kind}
+    if parameter.labels:
+        data["labels"] = list(parameter.labels)
+    if parameter.pattern:
+        data["pattern"] = parameter.pattern
+    return data
 
 
 def _render_step(
-    deed: RunCommand, given: Sequence[DistilledParameter], names: StepNames
+    change: RunCommand, parameters: Sequence[DistilledParameter], names: StepNames
 ) -> dict[str, Any]:
-    command = insert_placeholders(deed.command, given)
+    command = insert_placeholders(change.command, parameters)
     step = {"name": names.name_for(command), "command": command}
-    return {**step, "undo": insert_placeholders(deed.undo, given)} if deed.undo else step
+    return {**step, "undo": insert_placeholders(change.undo, parameters)} if change.undo else step
 
 
 def _render_check(
-    check: VerificationCheck, given: Sequence[DistilledParameter], names: StepNames
+    check: VerificationCheck, parameters: Sequence[DistilledParameter], names: StepNames
 ) -> dict[str, Any]:
     expect: dict[str, Any] = {"exit": 0}
     if check.contains:
         expect["contains"] = check.contains
-    command = insert_placeholders(check.command, given)
+    command = insert_placeholders(check.command, parameters)
     return {
         "name": f"check-{names.name_for(command)}"[:48],
         "command": command,
@@ -191,83 +180,83 @@ def _render_check(
     }
 
 
-def _summarize(story: VerifiedRun) -> str:
-    diagnosis = story.diagnosis
-    return (diagnosis.mechanism if diagnosis and diagnosis.mechanism else story.facts.title)[:200]
+def _summarize(run: VerifiedRun) -> str:
+    diagnosis = run.diagnosis
+    return (diagnosis.mechanism if diagnosis and diagnosis.mechanism else run.facts.title)[:200]
 
 
-def build_skill_name(story: VerifiedRun, given: Sequence[DistilledParameter]) -> str:
-    """Of what was wrong, without this case's own names."""
-    text = _remove_values(f"{_summarize(story)} {story.facts.title}", given)
+def build_skill_name(run: VerifiedRun, parameters: Sequence[DistilledParameter]) -> str:
+    """A name from the cause and the alert, without the values of this incident."""
+    text = _remove_values(f"{_summarize(run)} {run.facts.title}", parameters)
     found = re.findall(r"[a-z][a-z0-9]+", text.lower())
     words = [word for word in found if len(word) > 2 and word not in _STOP_WORDS]
     name = "-".join(dict.fromkeys(words))[:MAX_SKILL_NAME_CHARS].rstrip("-")
     return "-".join(name.split("-")[:5]) or "learned-fix"
 
 
-def list_alert_phrases(story: VerifiedRun, given: Sequence[DistilledParameter]) -> list[str]:
-    """How alerts of this kind speak."""
-    texts = (story.facts.title, story.facts.text, _summarize(story))
-    plain = [" ".join(_remove_values(text, given).split())[:200] for text in texts]
+def list_alert_phrases(run: VerifiedRun, parameters: Sequence[DistilledParameter]) -> list[str]:
+    """Texts of the alert and the cause, without the values of this incident."""
+    texts = (run.facts.title, run.facts.text, _summarize(run))
+    plain = [" ".join(_remove_values(text, parameters).split())[:200] for text in texts]
     return [text for text in dict.fromkeys(plain) if text]
 
 
-def _remove_values(text: str, given: Sequence[DistilledParameter]) -> str:
-    """Cut out what belongs to this case."""
-    for one in sorted(given, key=lambda each: -len(each.value)):
+def _remove_values(text: str, parameters: Sequence[DistilledParameter]) -> str:
+    """Removes the values of this incident."""
+    for one in sorted(parameters, key=lambda each: -len(each.value)):
         text = text.replace(one.value, " ")
     return re.sub(r"\S*\d\S*", " ", text)
 
 
 def render_body(
-    story: VerifiedRun, steps: Sequence[RunCommand], checks: Sequence[VerificationCheck]
+    run: VerifiedRun, steps: Sequence[RunCommand], checks: Sequence[VerificationCheck]
 ) -> str:
-    diagnosis = story.diagnosis
-    cause = _summarize(story)
-    ruled = "".join(f"- {each}\n" for each in diagnosis.ruled_out) if diagnosis else ""
-    done = "\n".join(
-        f"{number}. `{_one_line(deed.command)}`" for number, deed in enumerate(steps, 1)
+    diagnosis = run.diagnosis
+    cause = _summarize(run)
+    false_positives = "".join(f"- {each}\n" for each in diagnosis.ruled_out) if diagnosis else ""
+    step_lines = "\n".join(
+        f"{number}. `{_one_line(step.command)}`" for number, step in enumerate(steps, 1)
     )
-    looked = "\n".join(f"- `{_one_line(check.command)}`" for check in checks)
+    check_lines = "\n".join(f"- `{_one_line(check.command)}`" for check in checks)
     return f"""# {cause}
 
 ## When to use
 
-An alert like "{story.facts.title}", when the probes of the playbook find this cause.
+An alert like "{run.facts.title}", when the probes of the playbook find this cause.
 
 ## Early warning signs
 
-The lines that the playbook's probes look for appear before the alert does.
+The lines that the probes of the playbook search for appear before the alert.
 
 ## Checks
 
-{looked}
+{check_lines}
 
 ## Playbook
 
-`playbook.yaml` does this without a model, with the names of the case at hand. In the run it comes
-from it was:
+`playbook.yaml` does this without a model, with the names of the current incident. In the original
+run the steps were:
 
-{done}
+{step_lines}
 
 ## Known false positives
 
-Alerts with the same words and another cause: the probes decline then. Do not go on by hand.
-{ruled}"""
+Alerts with the same words and another cause: the probes then do not match. Do not continue by hand.
+{false_positives}"""
 
 
 def render_case(
-    story: VerifiedRun, steps: Sequence[RunCommand], dropped: Sequence[RunCommand]
+    run: VerifiedRun, steps: Sequence[RunCommand], dropped: Sequence[RunCommand]
 ) -> str:
-    made = {
-        "run": story.run,
-        "incident": story.incident,
-        "alert": story.facts.title,
-        "verified_by": story.verified_by,
-        "steps": [deed.command for deed in steps],
-        "did_not_matter": [deed.command for deed in dropped],
+    data = {
+        "run": run.run,
+        "incident": run.incident,
+        "alert": run.facts.title,
+        "verified_by": run.verified_by,
+        "steps": [step.command for step in steps],
+        "did_not_matter": [step.command for step in dropped],
     }
-    return msgspec.json.format(msgspec.json.encode(made), indent=2).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(data), indent=2).decode() + "\n"
 
 
 def _one_line(command: str) -> str:

@@ -1,4 +1,4 @@
-"""What a run did, read from the journal: looks before, changes, looks after, and what proved it."""
+"""Reads a verified run from the journal: checks before, changes, checks after."""
 
 from collections.abc import Sequence
 
@@ -15,15 +15,14 @@ from hermes.core.events.incidents import (
 from hermes.core.events.tools import ToolDecided, ToolFinished, ToolRequested
 from hermes.core.messages import Value
 from hermes.core.protocols import JournalRecord
-from hermes.skills.playbook.commands import parse_terminal_result
+from hermes.skills.playbook.commands import TERMINAL_TOOL, parse_terminal_result
 from hermes.skills.playbook.parameters import AlertFacts, facts_from_alert
 
 READ_ONLY_EFFECTS = frozenset({"read", "read-as-root", "network-local"})
-TERMINAL_TOOL = "terminal"
 
 
 class DistillationError(ToolError):
-    """This run cannot become a skill; the text says why."""
+    """This run cannot become a skill; the text gives the reason."""
 
 
 class RunCommand(Value, kw_only=True, frozen=True):
@@ -35,25 +34,23 @@ class RunCommand(Value, kw_only=True, frozen=True):
     code: int | None = 0
     changes: bool = False
     restarts: bool = False
-    """It brings a change into force."""
+    """It restarts a service, which puts a change into effect."""
     undo: str = ""
 
 
 class VerifiedRun(Value, kw_only=True, frozen=True):
-    """A run as a distiller sees it."""
-
     run: str
     facts: AlertFacts
     incident: str = ""
     checks_before: tuple[RunCommand, ...] = ()
-    """Looks before the last change."""
+    """Read-only commands before the last change."""
     changes: tuple[RunCommand, ...] = ()
     """Changing commands that succeeded."""
     checks_after: tuple[RunCommand, ...] = ()
-    """Looks after the last change that succeeded."""
+    """Read-only commands after the last change that succeeded."""
     diagnosis: IncidentDiagnosed | None = None
     verified_by: tuple[str, ...] = ()
-    """What verified it, in words."""
+    """Names of the checks that verified it."""
 
 
 def read_verified_run(records: Sequence[JournalRecord]) -> VerifiedRun:
@@ -61,50 +58,52 @@ def read_verified_run(records: Sequence[JournalRecord]) -> VerifiedRun:
     alert = _first_event(records, AlertRaised)
     verified = [r.event for r in records if isinstance(r.event, IncidentVerified)]
     if alert is None:
-        raise DistillationError("the run answers no alert: there is no signature to learn")
+        raise DistillationError("the run has no alert: there is no signature to learn")
     if not verified or not verified[-1].ok:
         raise DistillationError("the run was not verified: only a verified fix becomes a skill")
-    deeds = _read_commands(records)
-    changes = [deed for deed in deeds if deed.changes and deed.code == 0]
+    commands = _read_commands(records)
+    changes = [each for each in commands if each.changes and each.code == 0]
     if not changes:
         raise DistillationError("the run changed nothing by command: there is nothing to repeat")
-    last = changes[-1].seq
+    reads, last = [each for each in commands if not each.changes], changes[-1].seq
     diagnoses = [r.event for r in records if isinstance(r.event, IncidentDiagnosed)]
     return VerifiedRun(
         run=alert.run,
         facts=facts_from_alert(alert),
         incident=verified[-1].incident,
-        checks_before=tuple(d for d in deeds if not d.changes and d.seq < last),
+        checks_before=tuple(each for each in reads if each.seq < last),
         changes=tuple(changes),
-        checks_after=tuple(d for d in deeds if not d.changes and d.seq > last and d.code == 0),
+        checks_after=tuple(each for each in reads if each.seq > last and each.code == 0),
         diagnosis=diagnoses[-1] if diagnoses else None,
         verified_by=verified[-1].checks,
     )
 
 
 def _read_commands(records: Sequence[JournalRecord]) -> list[RunCommand]:
-    asked: dict[str, ToolRequested] = {}
+    requests: dict[str, ToolRequested] = {}
     effects: dict[str, frozenset[str]] = {}
-    ours = _recorded_changes(records)
+    recorded_changes = _recorded_changes(records)
     found = []
     for recorded in records:
         event = recorded.event
         if isinstance(event, ToolRequested):
-            asked[event.call.id] = event
+            requests[event.call.id] = event
         elif isinstance(event, ToolDecided):
             effects[event.call_id] = frozenset(event.effects)
-        elif isinstance(event, ToolFinished) and event.result.call_id in asked:
-            request = asked[event.result.call_id]
-            deed = _read_command(
+        elif isinstance(event, ToolFinished) and event.result.call_id in requests:
+            request = requests[event.result.call_id]
+            command = _read_command(
                 recorded.seq, request, event, effects.get(request.call.id, frozenset())
             )
-            if deed is not None and (known := _with_recorded_undo(deed, request.call.id, ours)):
+            if command is not None and (
+                known := _with_recorded_undo(command, request.call.id, recorded_changes)
+            ):
                 found.append(known)
     return found
 
 
 def _recorded_changes(records: Sequence[JournalRecord]) -> dict[str, ChangeBegan | None]:
-    """Changes with their ways back, where somebody kept book; None: it was taken back again."""
+    """Recorded changes by call id, with their undo command; None: the change was undone."""
     found: dict[str, ChangeBegan | None] = {}
     for recorded in records:
         event = recorded.event
@@ -116,14 +115,13 @@ def _recorded_changes(records: Sequence[JournalRecord]) -> dict[str, ChangeBegan
 
 
 def _with_recorded_undo(
-    deed: RunCommand, call: str, ours: dict[str, ChangeBegan | None]
+    command: RunCommand, call: str, recorded_changes: dict[str, ChangeBegan | None]
 ) -> RunCommand | None:
-    """What does more than look and is not in the book was no part of the fix: copies kept for the
-    way back, a trigger set off again."""
-    if not ours or not deed.changes:
-        return deed
-    began = ours.get(call)
-    return replace(deed, undo=began.undo) if began is not None else None
+    """None for a change that was not recorded: it was not part of the fix (copies for the undo)."""
+    if not recorded_changes or not command.changes:
+        return command
+    began = recorded_changes.get(call)
+    return replace(command, undo=began.undo) if began is not None else None
 
 
 def _read_command(

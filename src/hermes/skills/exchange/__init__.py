@@ -1,1 +1,1 @@
-"""Skills and facts between agents: packed, signed, carried, checked, and proven again."""
+"""Exchange of skills and facts between agents: packed, signed, transferred, verified, tested."""

@@ -1,4 +1,4 @@
-"""A bundle as bytes: one form for one content, and nothing in it that could lead anywhere else."""
+"""Packs a bundle into deterministic bytes, and unpacks only plain files inside the bundle."""
 
 import hashlib
 import io
@@ -13,7 +13,7 @@ MAX_BUNDLE_BYTES, MAX_BUNDLE_FILES = 24 << 20, 1_200
 
 
 class ExchangeError(HermesError):
-    """A bundle, a key or a list that is not taken in; the text says why."""
+    """A bundle, key or list is refused; the text gives the reason."""
 
 
 def compute_files_digest(entries: Iterable[SkillFile]) -> str:
@@ -27,7 +27,7 @@ def compute_files_digest(entries: Iterable[SkillFile]) -> str:
 
 
 def pack_files(entries: Iterable[SkillFile]) -> bytes:
-    """The same entries give the same bytes, whoever packs them and whenever."""
+    """The same entries always give the same bytes."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for entry in sorted(entries, key=lambda each: each.path):
@@ -39,7 +39,7 @@ def pack_files(entries: Iterable[SkillFile]) -> bytes:
 
 
 def unpack_files(data: bytes) -> list[SkillFile]:
-    """Raises `Refused` for anything that `pack` would not have written."""
+    """Raises `ExchangeError` for data that `pack_files` would not have written."""
     if len(data) > MAX_BUNDLE_BYTES:
         raise ExchangeError(
             f"a bundle of {len(data):,} bytes is refused; at most {MAX_BUNDLE_BYTES:,}"
@@ -47,9 +47,9 @@ def unpack_files(data: bytes) -> list[SkillFile]:
     try:
         entries = _read_archive(data)
     except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
-        raise ExchangeError(f"this is no bundle: {error}") from error
+        raise ExchangeError(f"this is not a bundle: {error}") from error
     if pack_files(entries) != data:
-        raise ExchangeError("the bundle is not packed as bundles are: something is hidden in it")
+        raise ExchangeError("the bundle is not in the standard form: something may be hidden in it")
     return entries
 
 
@@ -69,7 +69,7 @@ def _read_archive(data: bytes) -> list[SkillFile]:
 def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo) -> SkillFile:
     path = PurePosixPath(member.name)
     if not member.isreg():
-        raise ExchangeError(f"{member.name!r} is no plain file: links and devices are not taken in")
+        raise ExchangeError(f"{member.name!r} is not a plain file: links and devices are refused")
     odd = path.is_absolute() or ".." in path.parts or "\\" in member.name
     if odd or path.as_posix() != member.name:
         raise ExchangeError(f"{member.name!r} leads out of the bundle")
@@ -79,7 +79,7 @@ def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo) -> SkillFile
 
 
 def select_folder_files(entries: Sequence[SkillFile], folder: str) -> list[SkillFile]:
-    """The files of one folder of the bundle, by their names inside it."""
+    """The files of one folder of the bundle, with paths relative to it."""
     prefix = f"{folder}/"
     return [
         SkillFile(path=each.path[len(prefix) :], data=each.data, executable=each.executable)

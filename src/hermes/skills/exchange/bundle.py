@@ -1,4 +1,4 @@
-"""A skill as it travels: its files, what it may do, what proves it, and who says so."""
+"""Builds and reads a signed bundle: a skill with its capabilities, evidence and history."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -24,19 +24,14 @@ from hermes.skills.format.skill_text import MAX_NAME_CHARS, SKILL_NAME
 from hermes.skills.scanner.finding import SkillFile
 
 BUNDLE_FORMAT = 1
-SIGNATURE_FILE, HISTORY_FILE, SKILL_FOLDER, EVIDENCE_FOLDER = (
-    "signature.json",
-    "history.json",
-    "skill",
-    "evidence",
-)
-MANIFEST_FILE = "manifest.json"
+MANIFEST_FILE, SIGNATURE_FILE, HISTORY_FILE = "manifest.json", "signature.json", "history.json"
+SKILL_FOLDER, EVIDENCE_FOLDER = "skill", "evidence"
 BUNDLE_SUFFIX = ".skill"
 BUNDLE_LIFETIME = timedelta(days=365)
 
 
 class EarlierVersion(Value, kw_only=True, frozen=True):
-    """One earlier version, as its publisher tells it."""
+    """One earlier version, as its publisher describes it."""
 
     digest: str
     reason: str = ""
@@ -49,11 +44,11 @@ class BundleManifest(Value, kw_only=True, frozen=True):
     version: int
     publisher: str
     digest: str
-    """Of the skill's own files."""
+    """Of the files of the skill."""
     parents: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = ()
     evidence: str
-    """The root of what proves it: a digest of the same kind."""
+    """Digest of the evidence files."""
     history: str
     made: datetime
     expires: datetime
@@ -68,7 +63,7 @@ class SkillBundle(Value, kw_only=True, frozen=True):
 
 
 class BundleContents(Value, kw_only=True, frozen=True):
-    """What a publisher hands over to be packed."""
+    """Input of `build_bundle`."""
 
     name: str
     version: int
@@ -97,25 +92,25 @@ def build_bundle(
         made=made,
         expires=made + contents.lifetime,
     )
-    sealed = sign_statement("manifest", manifest, signer)
-    vouched = msgspec.json.encode({"key": sealed.key, "signature": sealed.signature})
+    statement = sign_statement("manifest", manifest, signer)
+    signature = msgspec.json.encode({"key": statement.key, "signature": statement.signature})
     return pack_files(
         [
             *_add_folder(SKILL_FOLDER, contents.skill),
             *_add_folder(EVIDENCE_FOLDER, contents.evidence),
             history,
-            SkillFile(path=MANIFEST_FILE, data=sealed.body.encode()),
-            SkillFile(path=SIGNATURE_FILE, data=vouched),
+            SkillFile(path=MANIFEST_FILE, data=statement.body.encode()),
+            SkillFile(path=SIGNATURE_FILE, data=signature),
         ]
     )
 
 
 def read_bundle(data: bytes, check: VerifySignature, *, now: datetime | None = None) -> SkillBundle:
-    """Everything that can be checked without knowing the publisher. Raises `Refused`."""
+    """Checks everything that does not depend on the publisher. Raises `ExchangeError`."""
     entries = {entry.path: entry for entry in unpack_files(data)}
-    for wanted in (MANIFEST_FILE, SIGNATURE_FILE, HISTORY_FILE):
-        if wanted not in entries:
-            raise ExchangeError(f"the bundle has no {wanted}")
+    for required in (MANIFEST_FILE, SIGNATURE_FILE, HISTORY_FILE):
+        if required not in entries:
+            raise ExchangeError(f"the bundle has no {required}")
     extra = [
         path
         for path in entries
@@ -123,13 +118,11 @@ def read_bundle(data: bytes, check: VerifySignature, *, now: datetime | None = N
         and not path.startswith((f"{SKILL_FOLDER}/", f"{EVIDENCE_FOLDER}/"))
     ]
     if extra:
-        raise ExchangeError(f"the bundle holds {extra[0]!r}, which belongs to no part of it")
-    sealed = _parse_signature(entries[SIGNATURE_FILE], entries[MANIFEST_FILE])
-    manifest = open_statement(sealed, "manifest", BundleManifest, check)
-    skill, evidence = (
-        select_folder_files(list(entries.values()), SKILL_FOLDER),
-        select_folder_files(list(entries.values()), EVIDENCE_FOLDER),
-    )
+        raise ExchangeError(f"the bundle contains the unexpected file {extra[0]!r}")
+    statement = _parse_signature(entries[SIGNATURE_FILE], entries[MANIFEST_FILE])
+    manifest = open_statement(statement, "manifest", BundleManifest, check)
+    skill = select_folder_files(list(entries.values()), SKILL_FOLDER)
+    evidence = select_folder_files(list(entries.values()), EVIDENCE_FOLDER)
     _check_manifest(manifest, skill, evidence, entries[HISTORY_FILE], now or datetime.now(UTC))
     try:
         past = msgspec.json.decode(entries[HISTORY_FILE].data, type=tuple[EarlierVersion, ...])
@@ -137,7 +130,7 @@ def read_bundle(data: bytes, check: VerifySignature, *, now: datetime | None = N
         raise ExchangeError(f"the bundle's history cannot be read: {error}") from error
     return SkillBundle(
         manifest=manifest,
-        key=sealed.key,
+        key=statement.key,
         skill=tuple(skill),
         evidence=tuple(evidence),
         past=past,
@@ -165,23 +158,21 @@ def _check_manifest(
     now: datetime,
 ) -> None:
     if manifest.format != BUNDLE_FORMAT:
-        raise ExchangeError(f"a bundle of format {manifest.format}: a later Hermes can read it")
+        raise ExchangeError(f"bundle format {manifest.format} needs a later version of Hermes")
     if not SKILL_NAME.fullmatch(manifest.name) or len(manifest.name) > MAX_NAME_CHARS:
-        raise ExchangeError(f"{manifest.name!r} is no name of a skill")
+        raise ExchangeError(f"{manifest.name!r} is not a valid name of a skill")
     if manifest.digest != compute_files_digest(skill):
         raise ExchangeError("the skill's files are not those that were signed")
     if manifest.evidence != compute_files_digest(evidence):
-        raise ExchangeError("the evidence is not that which was signed")
+        raise ExchangeError("the evidence is not the one that was signed")
     if manifest.history != compute_files_digest([history]):
-        raise ExchangeError("the history is not that which was signed")
+        raise ExchangeError("the history is not the one that was signed")
     if now >= manifest.expires:
         raise ExchangeError(
             f"the bundle expired on {manifest.expires:%Y-%m-%d}; ask for a newer one"
         )
     if manifest.made > now + timedelta(days=1):
-        raise ExchangeError(
-            f"the bundle says that it was made on {manifest.made:%Y-%m-%d}, still to come"
-        )
+        raise ExchangeError(f"the bundle is dated {manifest.made:%Y-%m-%d}, which is in the future")
     if manifest.version < 1:
         raise ExchangeError("versions begin with 1")
 

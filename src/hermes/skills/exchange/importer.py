@@ -1,4 +1,4 @@
-"""What a publisher says it has seen its skill solve: cases that can be played again."""
+"""Imports a bundle: verify, quarantine, scan, compare capabilities, try, check evidence, place."""
 
 import ast
 import re
@@ -32,15 +32,10 @@ from hermes.skills.scanner.scan import scan_skill
 from hermes.skills.scanner.shell_text import ReadEffects, extract_shell_passages
 from hermes.skills.scanner.trial import OpenTrialSandbox, run_trial
 
+QUARANTINE_FOLDER = ".quarantine"
+HIDDEN_FILE_CAUSE = "a hidden file: it is not in the digest, so a change of it would not be noticed"
+EvidenceOutcome = Literal["passed", "failed", "not-run"]
 _CLAIMED_CASE = re.compile(r'"variant ([\w-]{1,80}) #(\d{1,9})"')
-
-
-def parse_claimed_cases(evidence: Sequence[SkillFile]) -> list[ReplayCase]:
-    """Each once, in the order in which they were measured."""
-    found = [match for entry in evidence for match in _CLAIMED_CASE.findall(entry.text)]
-    return [ReplayCase(name=name, seed=int(seed)) for name, seed in dict.fromkeys(found)]
-
-
 _URL_HOST = re.compile(r"https?://([A-Za-z0-9.-]+\.[A-Za-z]{2,}|\d+\.\d+\.\d+\.\d+)")
 _SHELL_PROGRAM = re.compile(
     r"(?:^|[|;&]\s*|\bsudo\s+|\$\(\s*)([a-z][\w.+-]{1,24})(?=\s+[-\w./\"'$~])", re.MULTILINE
@@ -54,7 +49,186 @@ class CapabilityDifference(Value, kw_only=True, frozen=True):
     gained: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     undeclared: tuple[str, ...] = ()
-    """Found in the files, and not among what the manifest says."""
+    """Found in the files, but not declared in the manifest."""
+
+
+class EvidenceResult(Value, frozen=True):
+    """The result of replaying the evidence. Unless it passed, the skill stays a draft."""
+
+    outcome: EvidenceOutcome
+    detail: str = ""
+    cases: tuple[str, ...] = ()
+    """The cases that the publisher claims."""
+    harm: tuple[str, ...] = ()
+    """Damage during the replay."""
+
+
+RerunEvidence = Callable[[Path, Sequence[SkillFile]], Awaitable[EvidenceResult]]
+"""Replays the evidence of a skill folder."""
+ReviewWithModel = Callable[[Sequence[SkillFile]], Awaitable[list[ScanFinding]]]
+"""Lets a model read a skill that the rules did not block."""
+ReportImportProgress = Callable[[str], None]
+
+
+class ImportExamination(Value, kw_only=True, frozen=True):
+    """Everything known about a bundle before it is admitted."""
+
+    bundle: SkillBundle
+    folder: Path
+    """Its folder in quarantine."""
+    new_publisher: bool
+    findings: tuple[ScanFinding, ...] = ()
+    difference: CapabilityDifference = CapabilityDifference()
+    proven: EvidenceResult = EvidenceResult("not-run")
+    tried: bool = False
+    """Its scripts ran in the sandbox, or there are none."""
+
+    @property
+    def blocked(self) -> bool:
+        """Failed evidence does not block a skill; damage does."""
+        return self.verdict == "stopped"
+
+    @property
+    def verdict(self) -> ScanVerdict:
+        return "stopped" if self.proven.harm else decide_scan_verdict(self.findings)
+
+
+@dataclass(frozen=True)
+class SkillImporter:
+    """Examines and admits foreign skills; other packages are reached by callables."""
+
+    root: Path
+    """The folder of the skills of the user."""
+    keyring: Keyring
+    verify_signature: VerifySignature
+    open_sandbox: OpenTrialSandbox | None = None
+    read_effects: ReadEffects | None = None
+    rerun_evidence: RerunEvidence | None = None
+    review_with_model: ReviewWithModel | None = None
+    report_progress: ReportImportProgress = lambda _: None
+
+    async def examine(self, data: bytes, existing: Path | None = None) -> ImportExamination:
+        """Raises `ExchangeError` when the signature or the publisher is wrong."""
+        bundle = read_bundle(data, self.verify_signature)
+        known = self.keyring.check_bundle(bundle)
+        self.report_progress(f"verified: {bundle.manifest.name} {bundle.manifest.version}")
+        folder = self._quarantine(bundle)
+        findings = list(self._scan(bundle, folder))
+        before = find_capabilities(read_skill_files(existing)) if existing is not None else ()
+        found = find_capabilities(bundle.skill)
+        tried, proven = False, EvidenceResult("not-run", "an earlier check stopped it")
+        if self.review_with_model is not None and not any(finding.blocks for finding in findings):
+            self.report_progress("a model reviews it")
+            findings += await self.review_with_model(bundle.skill)
+        if not any(finding.blocks for finding in findings):
+            findings += await self._run_trial(bundle)
+            tried = self.open_sandbox is not None
+            if not any(finding.blocks for finding in findings):
+                proven = await self._check_evidence(bundle, folder)
+        return ImportExamination(
+            bundle=bundle,
+            folder=folder,
+            new_publisher=known is None,
+            findings=tuple(findings),
+            difference=compare_capabilities(before, found, bundle.manifest.capabilities),
+            proven=proven,
+            tried=tried,
+        )
+
+    def admit(
+        self, examined: ImportExamination, existing: Path | None = None, *, by: str = ""
+    ) -> SkillPlacement:
+        """Installs it as a draft. Raises `ExchangeError` when it is blocked."""
+        if examined.blocked:
+            raise ExchangeError(
+                f"{examined.bundle.manifest.name} stays in quarantine: {examined.folder}"
+            )
+        placement = plan_placement(self.root, examined.bundle, existing)
+        if placement.how != "same":
+            history = SkillHistory(self.root)
+            target = self.root / placement.folder
+            if target.is_dir():
+                history.record(target, reason="before an import", by=by)
+            replace_folder(target, placement.entries)
+            source = f"{examined.bundle.manifest.publisher} {examined.bundle.manifest.version}"
+            history.record(target, reason=f"{placement.how} from {source}", by=by)
+        self.keyring.record_bundle(
+            examined.bundle, "" if placement.how == "same" else placement.folder
+        )
+        shutil.rmtree(examined.folder, ignore_errors=True)
+        return placement
+
+    def _quarantine(self, bundle: SkillBundle) -> Path:
+        manifest = bundle.manifest
+        folder = self.root / QUARANTINE_FOLDER / f"{manifest.digest[:12]}" / manifest.name
+        replace_folder(folder, bundle.skill)
+        return folder
+
+    def _scan(self, bundle: SkillBundle, folder: Path) -> list[ScanFinding]:
+        self.report_progress("scanning it")
+        name = bundle.manifest.name
+        found = list(scan_skill(bundle.skill, name, self.read_effects).findings)
+        found += [
+            _structure_finding(each.path, 1, HIDDEN_FILE_CAUSE)
+            for each in bundle.skill
+            if is_hidden_path(each.path)
+        ]
+        own = next((each.text for each in bundle.skill if each.path == "SKILL.md"), "")
+        problems = [each for each in lint_skill(folder) if each.fatal] if own else []
+        found += [
+            _structure_finding(Path(each.file).name, each.line, each.cause) for each in problems
+        ]
+        if not problems and own and parse_skill_text(own, folder=name).name != name:
+            found.append(
+                _structure_finding("SKILL.md", 2, f"it is signed as {name!r}, but has another name")
+            )
+        return found
+
+    async def _run_trial(self, bundle: SkillBundle) -> list[ScanFinding]:
+        if self.open_sandbox is None:
+            return []
+        self.report_progress("trying its scripts in a sandbox, among canary secrets")
+        return await run_trial(bundle.skill, self.open_sandbox)
+
+    async def _check_evidence(self, bundle: SkillBundle, folder: Path) -> EvidenceResult:
+        if not bundle.evidence:
+            return EvidenceResult("not-run", "no evidence came with it")
+        if self.rerun_evidence is None:
+            cases = tuple(map(str, parse_claimed_cases(bundle.evidence)))
+            return EvidenceResult("not-run", "the replay of its evidence was not requested", cases)
+        self.report_progress("replaying its evidence")
+        return await self.rerun_evidence(folder, bundle.evidence)
+
+
+def replace_folder(folder: Path, entries: Sequence[SkillFile]) -> None:
+    """Writes a new folder and swaps it in. Paths were checked when the bundle was unpacked."""
+    new = folder.with_name(f".{folder.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
+    for entry in entries:
+        if entry.link:
+            continue
+        path = new / entry.path
+        if not path.resolve().is_relative_to(new.resolve()):
+            raise ExchangeError(f"{entry.path!r} leads out of the skill")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(entry.data)
+        path.chmod(0o755 if entry.executable else 0o644)
+    old = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    new.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _structure_finding(file: str, line: int, cause: str) -> ScanFinding:
+    return ScanFinding(kind="structure", file=file, line=line, cause=cause)
+
+
+def parse_claimed_cases(evidence: Sequence[SkillFile]) -> list[ReplayCase]:
+    """The cases that the publisher claims to have replayed, each once, in order."""
+    found = [match for entry in evidence for match in _CLAIMED_CASE.findall(entry.text)]
+    return [ReplayCase(name=name, seed=int(seed)) for name, seed in dict.fromkeys(found)]
 
 
 def find_capabilities(entries: Sequence[SkillFile]) -> tuple[str, ...]:
@@ -112,179 +286,3 @@ def _imported_modules(text: str) -> Iterator[str]:
             yield from (each.name.split(".")[0] for each in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module.split(".")[0]
-
-
-QUARANTINE_FOLDER = ".quarantine"
-HIDDEN_FILE_CAUSE = "a hidden file: it is not in a skill's digest, so nobody would see it change"
-EvidenceOutcome = Literal["passed", "failed", "not-run"]
-
-
-class EvidenceResult(Value, frozen=True):
-    """What the publisher's evidence is worth here. Without a pass it stays a draft."""
-
-    outcome: EvidenceOutcome
-    detail: str = ""
-    cases: tuple[str, ...] = ()
-    """What its publisher claims: the gate plays what did not hold, or was not played."""
-    harm: tuple[str, ...] = ()
-    """What it damaged while they were played."""
-
-
-RerunEvidence = Callable[[Path, Sequence[SkillFile]], Awaitable[EvidenceResult]]
-"""Plays the evidence of a skill's folder again."""
-ReviewWithModel = Callable[[Sequence[SkillFile]], Awaitable[list[ScanFinding]]]
-"""A model that reads what the rules let through."""
-ReportImportProgress = Callable[[str], None]
-
-
-class ImportExamination(Value, kw_only=True, frozen=True):
-    """Everything that is known of a bundle before it may be used."""
-
-    bundle: SkillBundle
-    folder: Path
-    """Where it lies in quarantine."""
-    new_publisher: bool
-    findings: tuple[ScanFinding, ...] = ()
-    difference: CapabilityDifference = CapabilityDifference()
-    proven: EvidenceResult = EvidenceResult("not-run")
-    tried: bool = False
-    """Its scripts ran in the sandbox, or it has none."""
-
-    @property
-    def blocked(self) -> bool:
-        """Evidence that does not hold makes it a draft that says so; harm keeps it out."""
-        return self.verdict == "stopped"
-
-    @property
-    def verdict(self) -> ScanVerdict:
-        return "stopped" if self.proven.harm else decide_scan_verdict(self.findings)
-
-
-@dataclass(frozen=True)
-class SkillImporter:
-    """Where foreign skills are examined; everything from other rooms comes as a callable."""
-
-    root: Path
-    """The folder of a person's skills."""
-    keyring: Keyring
-    verify_signature: VerifySignature
-    open_sandbox: OpenTrialSandbox | None = None
-    read_effects: ReadEffects | None = None
-    rerun_evidence: RerunEvidence | None = None
-    review_with_model: ReviewWithModel | None = None
-    report_progress: ReportImportProgress = lambda _: None
-
-    async def examine(self, data: bytes, existing: Path | None = None) -> ImportExamination:
-        """Raises `Refused` when it is not even what its publisher signed."""
-        bundle = read_bundle(data, self.verify_signature)
-        known = self.keyring.check_bundle(bundle)
-        self.report_progress(f"verified: {bundle.manifest.name} {bundle.manifest.version}")
-        folder = self._quarantine(bundle)
-        findings = list(self._scan(bundle, folder))
-        before = find_capabilities(read_skill_files(existing)) if existing is not None else ()
-        found = find_capabilities(bundle.skill)
-        tried, proven = False, EvidenceResult("not-run", "it did not get that far")
-        if self.review_with_model is not None and not any(finding.blocks for finding in findings):
-            self.report_progress("a model reads it")
-            findings += await self.review_with_model(bundle.skill)
-        if not any(finding.blocks for finding in findings):
-            findings += await self._run_trial(bundle)
-            tried = self.open_sandbox is not None
-            if not any(finding.blocks for finding in findings):
-                proven = await self._check_evidence(bundle, folder)
-        return ImportExamination(
-            bundle=bundle,
-            folder=folder,
-            new_publisher=known is None,
-            findings=tuple(findings),
-            difference=compare_capabilities(before, found, bundle.manifest.capabilities),
-            proven=proven,
-            tried=tried,
-        )
-
-    def admit(
-        self, examined: ImportExamination, existing: Path | None = None, *, by: str = ""
-    ) -> SkillPlacement:
-        """As a draft, whatever its publisher thinks of it. Raises `Refused` for a blocked one."""
-        if examined.blocked:
-            raise ExchangeError(
-                f"{examined.bundle.manifest.name} stays in quarantine: {examined.folder}"
-            )
-        placed = plan_placement(self.root, examined.bundle, existing)
-        if placed.how != "same":
-            history = SkillHistory(self.root)
-            target = self.root / placed.folder
-            if target.is_dir():
-                history.record(target, reason="before an import", by=by)
-            replace_folder(target, placed.entries)
-            source = f"{examined.bundle.manifest.publisher} {examined.bundle.manifest.version}"
-            history.record(target, reason=f"{placed.how} from {source}", by=by)
-        self.keyring.record_bundle(examined.bundle, "" if placed.how == "same" else placed.folder)
-        shutil.rmtree(examined.folder, ignore_errors=True)
-        return placed
-
-    def _quarantine(self, bundle: SkillBundle) -> Path:
-        manifest = bundle.manifest
-        folder = self.root / QUARANTINE_FOLDER / f"{manifest.digest[:12]}" / manifest.name
-        replace_folder(folder, bundle.skill)
-        return folder
-
-    def _scan(self, bundle: SkillBundle, folder: Path) -> list[ScanFinding]:
-        self.report_progress("reading it")
-        name = bundle.manifest.name
-        found = list(scan_skill(bundle.skill, name, self.read_effects).findings)
-        found += [
-            _structure_finding(each.path, 1, HIDDEN_FILE_CAUSE)
-            for each in bundle.skill
-            if is_hidden_path(each.path)
-        ]
-        own = next((each.text for each in bundle.skill if each.path == "SKILL.md"), "")
-        problems = [each for each in lint_skill(folder) if each.fatal] if own else []
-        found += [
-            _structure_finding(Path(each.file).name, each.line, each.cause) for each in problems
-        ]
-        if not problems and own and parse_skill_text(own, folder=name).name != name:
-            found.append(
-                _structure_finding("SKILL.md", 2, f"it is signed as {name!r} and named otherwise")
-            )
-        return found
-
-    async def _run_trial(self, bundle: SkillBundle) -> list[ScanFinding]:
-        if self.open_sandbox is None:
-            return []
-        self.report_progress("trying its scripts in a sandbox, among canary secrets")
-        return await run_trial(bundle.skill, self.open_sandbox)
-
-    async def _check_evidence(self, bundle: SkillBundle, folder: Path) -> EvidenceResult:
-        if not bundle.evidence:
-            return EvidenceResult("not-run", "no evidence came with it")
-        if self.rerun_evidence is None:
-            told = tuple(map(str, parse_claimed_cases(bundle.evidence)))
-            return EvidenceResult("not-run", "nobody asked for its evidence to be played", told)
-        self.report_progress("playing its evidence again")
-        return await self.rerun_evidence(folder, bundle.evidence)
-
-
-def replace_folder(folder: Path, entries: Sequence[SkillFile]) -> None:
-    """Written beside it and then put in its place. Names were checked when it was unpacked."""
-    fresh = folder.with_name(f".{folder.name}.new")
-    shutil.rmtree(fresh, ignore_errors=True)
-    for entry in entries:
-        if entry.link:
-            continue
-        path = fresh / entry.path
-        if not path.resolve().is_relative_to(fresh.resolve()):
-            raise ExchangeError(f"{entry.path!r} leads out of the skill")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(entry.data)
-        path.chmod(0o755 if entry.executable else 0o644)
-    old = folder.with_name(f".{folder.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if folder.exists():
-        folder.rename(old)
-    fresh.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _structure_finding(file: str, line: int, cause: str) -> ScanFinding:
-    return ScanFinding(kind="structure", file=file, line=line, cause=cause)

@@ -1,4 +1,4 @@
-"""What a publisher offers, as one signed file that any web server can hand out."""
+"""The index of a publisher: one signed file that lists its skills, for any web server."""
 
 import hashlib
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class SkillOffer(Value, kw_only=True, frozen=True):
     version: int
     digest: str
     file: str
-    """Beside the index."""
+    """In the folder of the index."""
     size: int
     description: str = ""
 
@@ -37,13 +37,13 @@ class SkillOffer(Value, kw_only=True, frozen=True):
 class PublisherIndex(Value, kw_only=True, frozen=True):
     publisher: str
     number: int
-    """Each index has a higher one than the one before."""
+    """Higher than in every earlier index."""
     made: datetime
     skills: tuple[SkillOffer, ...] = ()
 
 
 class SignedIndexFile(Value, kw_only=True, frozen=True):
-    """The file itself: the index, and statements that stand on their own signatures."""
+    """The file: the index, and statements with their own signatures."""
 
     index: SignedStatement
     statements: tuple[SignedStatement, ...] = ()
@@ -61,34 +61,35 @@ def write_index_file(
     listing = SignedIndexFile(
         index=sign_statement("index", index, signer), statements=tuple(statements)
     )
-    unfinished = target.with_suffix(".new")
-    unfinished.write_bytes(msgspec.json.format(msgspec.json.encode(listing), indent=1))
-    unfinished.replace(target)
+    temporary = target.with_suffix(".new")
+    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(listing), indent=1))
+    temporary.replace(target)
     return target
 
 
 def parse_index_file(data: bytes) -> SignedIndexFile:
-    """Raises `Refused`. Nothing of it is believed yet."""
+    """Raises `ExchangeError`. The signature is not verified yet."""
     if len(data) > MAX_INDEX_BYTES:
         raise ExchangeError(f"an index of {len(data):,} bytes is refused")
     try:
         return msgspec.json.decode(data, type=SignedIndexFile)
     except msgspec.DecodeError as error:
-        raise ExchangeError(f"this is no index of skills: {error}") from error
+        raise ExchangeError(f"this is not an index of skills: {error}") from error
 
 
 def verify_index(
     listing: SignedIndexFile, check: VerifySignature, expected: str = ""
 ) -> PublisherIndex:
-    """Raises `Refused` when another key than the expected one signed it."""
+    """Raises `ExchangeError` when it is not signed by the expected key."""
     if expected and listing.index.key != expected:
         raise ExchangeError(
-            f"the index is signed by {shorten_key(listing.index.key)}, and {shorten_key(expected)} is known"
+            f"the index is signed by {shorten_key(listing.index.key)}, "
+            f"and {shorten_key(expected)} is known"
         )
     index = open_statement(listing.index, "index", PublisherIndex, check)
     for offer in index.skills:
         if "/" in offer.file or offer.file.startswith(".") or "\\" in offer.file:
-            raise ExchangeError(f"the index names a file elsewhere: {offer.file!r}")
+            raise ExchangeError(f"the index names a file outside its folder: {offer.file!r}")
     return index
 
 
@@ -100,20 +101,20 @@ def summarize_index(listing: SignedIndexFile, index: PublisherIndex) -> SeenInde
 def check_index_age(
     index: PublisherIndex, *, warn_days: int, max_days: int, now: datetime | None = None
 ) -> str:
-    """A warning about its age, or nothing. Raises `Refused` for one too old, or still to come.
+    """A warning about its age, or "". Raises `ExchangeError` when it is too old or in the future.
 
-    Whoever keeps handing out an old index keeps its readers from what was revoked since.
+    An old index hides what was revoked since.
     """
     now = now or datetime.now(UTC)
     if index.made > now + timedelta(days=1):
-        raise ExchangeError(f"the index says it was made on {index.made:%Y-%m-%d}, still to come")
+        raise ExchangeError(f"the index is dated {index.made:%Y-%m-%d}, which is in the future")
     days = (now - index.made).days
-    told = f"the index of {index.publisher!r} is {days} days old"
+    age = f"the index of {index.publisher!r} is {days} days old"
     if max_days and days > max_days:
         raise ExchangeError(
-            f"{told}, more than {max_days} (skills.index_most_days): refused; its publisher has "
+            f"{age}, more than {max_days} (skills.index_most_days): refused; its publisher has "
             "to publish again"
         )
     if warn_days and days > warn_days:
-        return f"{told}: what was revoked since then is not known here"
+        return f"{age}: what was revoked since then is not known here"
     return ""

@@ -1,4 +1,4 @@
-"""What a home remembers of publishers, of their keys, and of what it took in from them."""
+"""Publishers known to this home: pinned keys, revocations, versions seen, skills installed."""
 
 import os
 import tempfile
@@ -21,9 +21,11 @@ from hermes.skills.exchange.signed_statements import (
     shorten_key,
 )
 
+KEYRING_FILE = "keyring.json"
+
 
 class SeenIndex(Value, kw_only=True, frozen=True):
-    """The latest index of a publisher that was looked at: nothing older is believed again."""
+    """The latest index seen of a publisher: an older one is refused."""
 
     number: int
     digest: str
@@ -35,21 +37,21 @@ class KnownPublisher(Value, kw_only=True, frozen=True):
     key: str
     former: tuple[str, ...] = ()
     ended: dict[str, datetime] = {}
-    """By former key: when another took its place. What it signed before stays valid."""
+    """By former key: when it was replaced. What it signed before stays valid."""
     pinned: datetime = field(default_factory=lambda: datetime.now(UTC))
     versions: dict[str, tuple[int, str]] = {}
     """By skill: the highest version that was seen, and its digest."""
     taken_back: tuple[str, ...] = ()
-    """Digests of its own that it revoked."""
+    """Digests of its own skills that it revoked."""
     issuer: bool = False
-    """A person here decided that its revocations also count for keys and bundles of others."""
+    """The user decided that its revocations also apply to keys and bundles of others."""
     list_number: int = 0
     facts_number: int = 0
     index: SeenIndex | None = None
     address: str = ""
-    """Where its index is looked up, when it was subscribed to."""
+    """Where its index is fetched, when subscribed."""
     said: tuple[SignedStatement, ...] = ()
-    """Its changes of key and its latest list of revocations, to be passed on."""
+    """Its key rotations and its latest revocation list, to be republished."""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -63,9 +65,9 @@ class InstalledSkill(Value, kw_only=True, frozen=True):
     key: str
     version: int
     digest: str
-    """As it was signed; merged with ours it may lie here with another."""
+    """As it was signed; after a merge the digest of the folder differs."""
     fallen: str = ""
-    """Why it lost its state, once it has: a person may prove it again after that."""
+    """Why it was demoted, if it was; the user may have it validated again."""
 
 
 class KeyringState(Value, kw_only=True, frozen=True):
@@ -73,30 +75,29 @@ class KeyringState(Value, kw_only=True, frozen=True):
     revoked_keys: tuple[str, ...] = ()
     revoked_digests: tuple[str, ...] = ()
     installed: dict[str, InstalledSkill] = {}
-    """By the folder of the skill."""
+    """By skill folder."""
 
     def find_revoked_skills(self) -> dict[str, str]:
-        """Skills here that came from what was revoked, and why; each until it has fallen."""
-        found = {folder: self._revocation_reason(one) for folder, one in self.installed.items()}
+        """Installed skills that were revoked and are not demoted yet, with the reason."""
+        found = {folder: self._revocation_reason(skill) for folder, skill in self.installed.items()}
         return {folder: why for folder, why in found.items() if why}
 
-    def _revocation_reason(self, one: InstalledSkill) -> str:
-        if one.fallen:
+    def _revocation_reason(self, skill: InstalledSkill) -> str:
+        if skill.fallen:
             return ""
-        if one.key in self.revoked_keys:
-            return f"key {shorten_key(one.key)} of {one.publisher}, which signed it, was revoked"
-        publisher = self.publishers.get(one.publisher)
+        if skill.key in self.revoked_keys:
+            return (
+                f"key {shorten_key(skill.key)} of {skill.publisher}, which signed it, was revoked"
+            )
+        publisher = self.publishers.get(skill.publisher)
         own = publisher.taken_back if publisher else ()
-        if one.digest in (*self.revoked_digests, *own):
-            return f"version {one.version} of {one.publisher} was revoked"
+        if skill.digest in (*self.revoked_digests, *own):
+            return f"version {skill.version} of {skill.publisher} was revoked"
         return ""
 
 
-KEYRING_FILE = "keyring.json"
-
-
 class Keyring:
-    """Kept in a file of the home; every change is written whole, and then put in its place."""
+    """Stored in a file of the home; every change replaces the file atomically."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / KEYRING_FILE
@@ -104,14 +105,14 @@ class Keyring:
         self._unpinned_indexes: dict[str, SeenIndex] = {}
 
     def find(self, name: str) -> KnownPublisher:
-        """Raises `Refused` naming those that are known."""
+        """Raises `ExchangeError` naming the known publishers."""
         if name in self.state.publishers:
             return self.state.publishers[name]
-        there = ", ".join(sorted(self.state.publishers)) or "nobody yet"
-        raise ExchangeError(f"no publisher {name!r} is known here; known: {there}")
+        known = ", ".join(sorted(self.state.publishers)) or "none yet"
+        raise ExchangeError(f"no publisher {name!r} is known here; known: {known}")
 
     def pin(self, name: str, key: str, address: str = "") -> KnownPublisher:
-        """The first key of a publisher; another one later is refused."""
+        """Pins the first key of a publisher; a different key is refused later."""
         self.check_key(key)
         self._check_unique_name(name, key)
         publisher = self.state.publishers.get(name)
@@ -126,24 +127,24 @@ class Keyring:
         return publisher
 
     def _check_unique_name(self, name: str, key: str) -> None:
-        held = next((p for p in self.state.publishers.values() if key in p.keys), None)
-        if held is not None and held.name != name:
+        holder = next((p for p in self.state.publishers.values() if key in p.keys), None)
+        if holder is not None and holder.name != name:
             raise ExchangeError(
-                f"key {shorten_key(key)} is {held.name!r} here, and cannot be {name!r} too"
+                f"key {shorten_key(key)} is {holder.name!r} here, and cannot be {name!r} too"
             )
 
     def check_key(self, key: str) -> None:
         if len(key) != 64 or any(letter not in "0123456789abcdef" for letter in key):
-            raise ExchangeError(f"{key[:80]!r} is no public key: 64 hexadecimal digits")
+            raise ExchangeError(f"{key[:80]!r} is not a public key: it needs 64 hexadecimal digits")
         if key in self.state.revoked_keys:
             raise ExchangeError(
-                f"key {shorten_key(key)} was revoked; nothing that it signed is taken in"
+                f"key {shorten_key(key)} was revoked; nothing that it signed is accepted"
             )
 
     def check_bundle(self, bundle: SkillBundle) -> KnownPublisher | None:
-        """Changes nothing; None for a publisher who is new here.
+        """Changes nothing; None for a new publisher.
 
-        Raises `Refused` for a wrong key, an old version, a revocation.
+        Raises `ExchangeError` for a wrong key, an old version or a revocation.
         """
         manifest = bundle.manifest
         self.check_key(bundle.key)
@@ -161,7 +162,7 @@ class Keyring:
         return known
 
     def record_bundle(self, bundle: SkillBundle, folder: str = "") -> None:
-        """Pins its publisher, remembers the version, and as which skill it lies here."""
+        """Pins its publisher, and records the version and the folder."""
         manifest = bundle.manifest
         publisher = self.state.publishers.get(manifest.publisher)
         if publisher is None or bundle.key not in publisher.former:
@@ -169,58 +170,58 @@ class Keyring:
         versions = {**publisher.versions, manifest.name: (manifest.version, manifest.digest)}
         self._save_publisher(replace(publisher, versions=versions))
         if folder:
-            one = InstalledSkill(
+            installed = InstalledSkill(
                 publisher=manifest.publisher,
                 key=bundle.key,
                 version=manifest.version,
                 digest=manifest.digest,
             )
-            self._record_installed(folder, one)
+            self._record_installed(folder, installed)
 
     def mark_revoked(self, folder: str, why: str) -> None:
-        """It lost its state over what was revoked; that is not done a second time."""
+        """Records that the skill was demoted, so that it happens only once."""
         self._record_installed(folder, replace(self.state.installed[folder], fallen=why))
 
-    def _record_installed(self, folder: str, one: InstalledSkill) -> None:
-        self._write(replace(self.state, installed={**self.state.installed, folder: one}))
+    def _record_installed(self, folder: str, skill: InstalledSkill) -> None:
+        self._write(replace(self.state, installed={**self.state.installed, folder: skill}))
 
-    def rotate(self, sealed: SignedStatement, check: VerifySignature) -> KnownPublisher | None:
-        """A new key in the words of the old one; None when it was known already."""
-        rotation = open_statement(sealed, "rotation", KeyRotation, check)
+    def rotate(self, statement: SignedStatement, check: VerifySignature) -> KnownPublisher | None:
+        """Accepts a new key signed by the old one; None when it is known already."""
+        rotation = open_statement(statement, "rotation", KeyRotation, check)
         publisher = self.find(rotation.publisher)
-        if rotation.new == publisher.key or sealed.key in publisher.former:
+        if rotation.new == publisher.key or statement.key in publisher.former:
             return None
-        self.check_key(sealed.key)
+        self.check_key(statement.key)
         self.check_key(rotation.new)
-        if sealed.key != publisher.key:
+        if statement.key != publisher.key:
             raise ExchangeError(
-                f"the change of key of {publisher.name!r} is signed by {shorten_key(sealed.key)}, and "
-                f"only {shorten_key(publisher.key)} may do so"
+                f"the change of key of {publisher.name!r} is signed by "
+                f"{shorten_key(statement.key)}, and only {shorten_key(publisher.key)} may do so"
             )
         changed = replace(
             publisher,
             key=rotation.new,
             former=(*publisher.former, publisher.key),
             ended={**publisher.ended, publisher.key: rotation.at},
-            said=(*publisher.said, sealed),
+            said=(*publisher.said, statement),
         )
         self._save_publisher(changed)
         return changed
 
     def apply_revocations(
-        self, sealed: SignedStatement, check: VerifySignature
+        self, statement: SignedStatement, check: VerifySignature
     ) -> RevocationList | None:
-        """A publisher's list; None when a later one was seen already."""
-        listed = open_statement(sealed, "revocations", RevocationList, check)
+        """Applies the list of a publisher; None when a later one is known."""
+        listed = open_statement(statement, "revocations", RevocationList, check)
         publisher = self.find(listed.publisher)
-        if sealed.key != publisher.key:
-            raise ExchangeError(_wrong_key_message(publisher, sealed.key))
+        if statement.key != publisher.key:
+            raise ExchangeError(_wrong_key_message(publisher, statement.key))
         if listed.number <= publisher.list_number:
             return None
         changed = replace(
             publisher,
             list_number=listed.number,
-            said=(*(each for each in publisher.said if each.kind != sealed.kind), sealed),
+            said=(*(each for each in publisher.said if each.kind != statement.kind), statement),
         )
         if publisher.issuer:
             self._save_publisher(changed)
@@ -232,22 +233,22 @@ class Keyring:
         return listed
 
     def set_issuer(self, name: str, issuer: bool = True) -> None:
-        """From now on; its list is read again in that light the next time it is seen."""
+        """From now on; its list is applied again at the next fetch."""
         self._save_publisher(replace(self.find(name), issuer=issuer, list_number=0))
 
     def check_index(self, name: str, key: str, index: SeenIndex) -> None:
-        """Raises `Refused` for one that is older than what was seen, and remembers a newer one."""
+        """Raises `ExchangeError` for an index older than the last one; records a newer one."""
         publisher = self.state.publishers.get(name)
         seen = publisher.index if publisher is not None else self._unpinned_indexes.get(key)
         if seen is not None and index.number < seen.number:
             raise ExchangeError(
                 f"index {index.number} of {name!r} is older than {seen.number} of "
-                f"{seen.made:%Y-%m-%d}, which was seen already: somebody hands out the past"
+                f"{seen.made:%Y-%m-%d}, which was seen already: an old index is being served"
             )
         if seen is not None and index.number == seen.number and index.digest != seen.digest:
             raise ExchangeError(
                 f"two different indexes of {name!r} have the number {index.number}: refused; a "
-                "publisher who works in two places needs two names"
+                "publisher with two homes needs two names"
             )
         if publisher is None:
             self._unpinned_indexes[key] = index
@@ -268,12 +269,14 @@ class Keyring:
         self._save_publisher(replace(self.find(name), facts_number=number))
 
     def forget(self, name: str) -> None:
-        left = {n: each for n, each in self.state.publishers.items() if n != self.find(name).name}
-        self._write(replace(self.state, publishers=left))
+        remaining = {
+            n: each for n, each in self.state.publishers.items() if n != self.find(name).name
+        }
+        self._write(replace(self.state, publishers=remaining))
 
     def _save_publisher(self, publisher: KnownPublisher) -> None:
-        people = {**self.state.publishers, publisher.name: publisher}
-        self._write(replace(self.state, publishers=people))
+        publishers = {**self.state.publishers, publisher.name: publisher}
+        self._write(replace(self.state, publishers=publishers))
 
     def _read(self) -> KeyringState:
         try:
@@ -282,7 +285,7 @@ class Keyring:
             return KeyringState()
         except msgspec.DecodeError as error:
             raise ExchangeError(
-                f"{self._file} is damaged ({error}); nothing is trusted until it is mended"
+                f"{self._file} is damaged ({error}); nothing is trusted until it is repaired"
             ) from error
 
     def _write(self, known: KeyringState) -> None:
@@ -305,14 +308,14 @@ def _check_version(manifest: BundleManifest, version: int, digest: str) -> None:
     if manifest.version == version and manifest.digest != digest:
         raise ExchangeError(
             f"{manifest.name} version {version} was seen with other content: a publisher who "
-            "changes a skill gives it a new version"
+            "changes a skill must give it a new version"
         )
 
 
 def _check_former_key(publisher: KnownPublisher, bundle: SkillBundle) -> None:
-    """What a key signed before another took its place stays valid, and nothing after that.
+    """Only what a key signed before it was replaced stays valid.
 
-    The time is what the signer wrote: against a stolen key only its revocation helps.
+    The signer wrote the date itself: against a stolen key only its revocation helps.
     """
     ended = publisher.ended.get(bundle.key)
     if ended is None or bundle.manifest.made >= ended.replace(microsecond=0):
@@ -320,10 +323,10 @@ def _check_former_key(publisher: KnownPublisher, bundle: SkillBundle) -> None:
 
 
 def _wrong_key_message(publisher: KnownPublisher, key: str) -> str:
+    known, used = shorten_key(publisher.key), shorten_key(key)
     if key in publisher.former:
-        return f"key {shorten_key(key)} of {publisher.name!r} was replaced by {shorten_key(publisher.key)}"
+        return f"key {used} of {publisher.name!r} was replaced by {known}"
     return (
-        f"{publisher.name!r} is known here by key {shorten_key(publisher.key)}, and this is signed by "
-        f"{shorten_key(key)}: refused. If the key really changed, its publisher has a statement signed "
-        "by the old one; the index carries it"
+        f"{publisher.name!r} is known here by key {known}, and this is signed by {used}: refused. "
+        "If the key really changed, the index has a statement about it signed by the old key"
     )

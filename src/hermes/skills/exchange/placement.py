@@ -1,4 +1,4 @@
-"""Two versions of a skill that grew apart, and the one they grew from: what can be joined."""
+"""Decides where an imported skill goes, and merges it with a local version."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,96 +10,22 @@ from hermes.core.messages import Value
 from hermes.skills.exchange.archive import compute_files_digest
 from hermes.skills.exchange.bundle import SkillBundle
 from hermes.skills.format.skill_folder import compute_skill_digest, list_skill_files
-from hermes.skills.history import FOLDER_DIGEST_CHARS, HISTORY_FOLDER, SkillHistory
+from hermes.skills.history import SkillHistory
 from hermes.skills.scanner.finding import SkillFile
 
+PlacementKind = Literal["new", "same", "updated", "merged", "kept beside"]
 _MARKDOWN_HEADING = re.compile(r"^#{1,6} .*$", re.MULTILINE)
 
 
 class MergeResult(Value, kw_only=True, frozen=True):
     entries: tuple[SkillFile, ...] = ()
     conflicts: tuple[str, ...] = ()
-    """Sections or files that both sides changed, each in its own way."""
-
-
-def merge_skill_files(
-    base: Sequence[SkillFile], ours: Sequence[SkillFile], theirs: Sequence[SkillFile]
-) -> MergeResult:
-    """SKILL.md by its sections, other files whole; a change of one side alone is taken."""
-    olds, mines, news = ({each.path: each for each in side} for side in (base, ours, theirs))
-    entries: list[SkillFile] = []
-    conflicts: list[str] = []
-    for path in sorted({*olds, *mines, *news}):
-        old, mine, new = olds.get(path), mines.get(path), news.get(path)
-        if mine == new or new == old:
-            chosen = mine
-        elif mine == old:
-            chosen = new
-        elif path == "SKILL.md" and mine is not None and new is not None:
-            text, troubled = merge_skill_texts(old.text if old else "", mine.text, new.text)
-            conflicts += [f"SKILL.md, {title or 'its beginning'}" for title in troubled]
-            chosen = SkillFile(path=path, data=text.encode(), executable=mine.executable)
-        else:
-            conflicts.append(path)
-            chosen = mine
-        if chosen is not None:
-            entries.append(chosen)
-    return MergeResult(entries=tuple(entries), conflicts=tuple(conflicts))
-
-
-def merge_skill_texts(base: str, ours: str, theirs: str) -> tuple[str, list[str]]:
-    """The joined text, and the headings of sections that both changed differently."""
-    old, mine, new = split_sections(base), split_sections(ours), split_sections(theirs)
-    merged: dict[str, str] = {}
-    troubled: list[str] = []
-    for title in _merge_order(mine, new):
-        before, left, right = old.get(title), mine.get(title), new.get(title)
-        if left == right or right == before:
-            chosen = left
-        elif left == before:
-            chosen = right
-        else:
-            troubled.append(title)
-            chosen = left
-        if chosen is not None:
-            merged[title] = chosen
-    return "".join(merged.values()), troubled
-
-
-def split_sections(text: str) -> dict[str, str]:
-    """By heading, in order; what stands before the first has an empty one."""
-    found: dict[str, str] = {}
-    starts = [0, *(match.start() for match in _MARKDOWN_HEADING.finditer(text)), len(text)]
-    for start, end in pairwise(starts):
-        part = text[start:end]
-        if not part:
-            continue
-        title = part.split("\n", 1)[0].strip() if start else ""
-        while title in found:
-            title += "'"
-        found[title] = part if part.endswith("\n") else f"{part}\n"
-    return found
-
-
-def _merge_order(mine: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    """Ours as they stand; what only they have comes after its neighbour there."""
-    order = list(mine)
-    last = -1
-    for title in new:
-        if title in mine:
-            last = order.index(title)
-        else:
-            last += 1
-            order.insert(last, title)
-    return order
-
-
-PlacementKind = Literal["new", "same", "updated", "merged", "kept beside"]
+    """Sections or files that both sides changed differently."""
 
 
 class SkillPlacement(Value, kw_only=True, frozen=True):
     folder: str
-    """Its name below the root; `name@key` when both are kept."""
+    """Its name under the root; `name@key` when both versions are kept."""
     how: PlacementKind
     entries: tuple[SkillFile, ...] = ()
     parents: tuple[str, ...] = ()
@@ -111,7 +37,7 @@ class SkillPlacement(Value, kw_only=True, frozen=True):
 
 
 def plan_placement(root: Path, bundle: SkillBundle, existing: Path | None) -> SkillPlacement:
-    """`existing` is the skill of that name that is in use, wherever it lies."""
+    """`existing`: the folder of the skill of that name that is in use."""
     manifest = bundle.manifest
     if existing is None:
         return SkillPlacement(folder=manifest.name, how="new", entries=bundle.skill)
@@ -148,13 +74,12 @@ def _place_beside(bundle: SkillBundle, own: str, conflicts: tuple[str, ...]) -> 
 
 
 def _find_common_ancestor(root: Path, bundle: SkillBundle) -> Path | None:
-    """The newest of our versions that theirs also came from."""
-    for version in reversed(SkillHistory(root).versions(bundle.manifest.name)):
+    """The newest of our versions from which theirs was derived."""
+    history, name = SkillHistory(root), bundle.manifest.name
+    for version in reversed(history.versions(name)):
         if version.digest in bundle.manifest.parents:
-            kept = (
-                root / HISTORY_FOLDER / bundle.manifest.name / version.digest[:FOLDER_DIGEST_CHARS]
-            )
-            return kept if kept.is_dir() else None
+            folder = history.version_folder(name, version)
+            return folder if folder.is_dir() else None
     return None
 
 
@@ -167,3 +92,75 @@ def _read_entries(folder: Path) -> list[SkillFile]:
         )
         for path in list_skill_files(folder)
     ]
+
+
+def merge_skill_files(
+    base: Sequence[SkillFile], ours: Sequence[SkillFile], theirs: Sequence[SkillFile]
+) -> MergeResult:
+    """Merges SKILL.md by section, other files as a whole; a change of only one side is taken."""
+    olds, mines, news = ({each.path: each for each in side} for side in (base, ours, theirs))
+    entries: list[SkillFile] = []
+    conflicts: list[str] = []
+    for path in sorted({*olds, *mines, *news}):
+        old, mine, new = olds.get(path), mines.get(path), news.get(path)
+        if mine == new or new == old:
+            chosen = mine
+        elif mine == old:
+            chosen = new
+        elif path == "SKILL.md" and mine is not None and new is not None:
+            text, headings = merge_skill_texts(old.text if old else "", mine.text, new.text)
+            conflicts += [f"SKILL.md, {title or 'its beginning'}" for title in headings]
+            chosen = SkillFile(path=path, data=text.encode(), executable=mine.executable)
+        else:
+            conflicts.append(path)
+            chosen = mine
+        if chosen is not None:
+            entries.append(chosen)
+    return MergeResult(entries=tuple(entries), conflicts=tuple(conflicts))
+
+
+def merge_skill_texts(base: str, ours: str, theirs: str) -> tuple[str, list[str]]:
+    """The merged text, and the headings of sections that both sides changed differently."""
+    old, mine, new = split_sections(base), split_sections(ours), split_sections(theirs)
+    merged: dict[str, str] = {}
+    conflicts: list[str] = []
+    for title in _merge_order(mine, new):
+        before, left, right = old.get(title), mine.get(title), new.get(title)
+        if left == right or right == before:
+            chosen = left
+        elif left == before:
+            chosen = right
+        else:
+            conflicts.append(title)
+            chosen = left
+        if chosen is not None:
+            merged[title] = chosen
+    return "".join(merged.values()), conflicts
+
+
+def split_sections(text: str) -> dict[str, str]:
+    """By heading, in order; the text before the first heading has an empty one."""
+    found: dict[str, str] = {}
+    starts = [0, *(match.start() for match in _MARKDOWN_HEADING.finditer(text)), len(text)]
+    for start, end in pairwise(starts):
+        part = text[start:end]
+        if not part:
+            continue
+        title = part.split("\n", 1)[0].strip() if start else ""
+        while title in found:
+            title += "'"
+        found[title] = part if part.endswith("\n") else f"{part}\n"
+    return found
+
+
+def _merge_order(mine: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    """Our order; a section that only they have follows its predecessor there."""
+    order = list(mine)
+    last = -1
+    for title in new:
+        if title in mine:
+            last = order.index(title)
+        else:
+            last += 1
+            order.insert(last, title)
+    return order

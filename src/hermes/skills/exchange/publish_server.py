@@ -1,4 +1,4 @@
-"""A tiny server for a published folder: its index and its bundles, and nothing else."""
+"""Serves the index and the bundles of a published folder, and nothing else."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,19 +39,19 @@ class _PublishedFilesHandler(BaseHTTPRequestHandler):
         if body:
             self.wfile.write(data)
 
-    def log_message(self, format: str, *given: Any) -> None:
-        """Quiet: whoever wants a log puts a real server in front."""
+    def log_message(self, format: str, *args: Any) -> None:
+        """Writes no log."""
 
 
 def open_publish_server(folder: Path, host: str, port: int) -> ThreadingHTTPServer:
     """Raises `OSError` when the address is taken."""
-    shelf = type("Shelf", (_PublishedFilesHandler,), {"folder": folder})
-    return ThreadingHTTPServer((host, port), shelf)
+    handler = type("PublishedFilesHandler", (_PublishedFilesHandler,), {"folder": folder})
+    return ThreadingHTTPServer((host, port), handler)
 
 
 @contextmanager
 def serve_folder(folder: Path, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
-    """The address under which it can be reached, until the block ends."""
+    """Serves the folder until the block ends; yields the address."""
     server = open_publish_server(folder, host, port)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()

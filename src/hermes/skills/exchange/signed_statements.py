@@ -1,4 +1,4 @@
-"""Statements that a key vouches for: who may say what is decided elsewhere, who said it is here."""
+"""Signs and verifies statements of publishers: manifests, key rotations, revocations, facts."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class StatementSigner(Value, kw_only=True, frozen=True):
-    """The private half stays behind `sign`; `key` is the public one in hex."""
+    """`sign` uses the private key; `key` is the public key in hex."""
 
     key: str
     sign: SignBytes
@@ -43,11 +43,9 @@ def sign_statement(kind: str, body: Value, signer: StatementSigner) -> SignedSta
 def open_statement(
     statement: SignedStatement, kind: str, into: type[T], check: VerifySignature
 ) -> T:
-    """Raises `Refused` when it is not what its key signed, or of another kind."""
+    """Raises `ExchangeError` for a wrong signature or another kind."""
     if statement.kind != kind:
-        raise ExchangeError(
-            f"a statement of kind {statement.kind!r} stands where {kind!r} is wanted"
-        )
+        raise ExchangeError(f"expected a statement of kind {kind!r}, found {statement.kind!r}")
     if not check(
         statement.key, statement.signature, _signature_domain(kind), statement.body.encode()
     ):
@@ -65,12 +63,12 @@ def shorten_key(key: str) -> str:
 
 
 def _signature_domain(kind: str) -> str:
-    # The kind is signed too: a statement of one kind can never be passed off as another.
+    # The kind is signed too, so that a statement cannot be used as one of another kind.
     return f"exchange.{kind}"
 
 
 class KeyRotation(Value, kw_only=True, frozen=True):
-    """Said by the old key: from now on the other one speaks for this publisher."""
+    """Signed by the old key: from now on the new key signs for this publisher."""
 
     publisher: str
     new: str
@@ -78,10 +76,10 @@ class KeyRotation(Value, kw_only=True, frozen=True):
 
 
 class RevocationList(Value, kw_only=True, frozen=True):
-    """Everything a publisher has taken back; each list is longer than the one before.
+    """Everything a publisher has revoked; each list includes the one before.
 
-    Of its own keys and bundles its word counts everywhere; of those of others only where it was
-    made an issuer.
+    It applies to its own keys and bundles everywhere, and to those of others only where the
+    publisher is an issuer.
     """
 
     publisher: str

@@ -1,4 +1,4 @@
-"""Facts of scope `team` between homes: asserted, confirmed, retracted, each under a signature."""
+"""Signed facts of scope `team`, exchanged between homes: asserted, confirmed, retracted."""
 
 from datetime import datetime
 from typing import Literal
@@ -31,14 +31,14 @@ class TeamFactStatement(Value, kw_only=True, frozen=True):
 class TeamFacts(Value, kw_only=True, frozen=True):
     publisher: str
     number: int
-    """Each list has a higher one than the one before."""
+    """Higher than in every earlier list."""
     statements: tuple[TeamFactStatement, ...] = ()
 
 
 def open_team_facts(
     statement: SignedStatement, keyring: Keyring, check: VerifySignature
 ) -> TeamFacts | None:
-    """None when it was seen already. Raises `Refused` for a publisher who is not pinned."""
+    """None when it is known already. Raises `ExchangeError` for a publisher that is not pinned."""
     facts = open_statement(statement, "facts", TeamFacts, check)
     publisher = keyring.find(facts.publisher)
     keyring.check_key(statement.key)

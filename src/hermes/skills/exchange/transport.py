@@ -13,7 +13,7 @@ FETCH_TIMEOUT_S = 30.0
 
 
 class _SameHostRedirects(HTTPRedirectHandler):
-    """A redirect to another host, or to a weaker scheme, is an answer we did not ask for."""
+    """Refuses redirects to another host or scheme."""
 
     def redirect_request(  # type: ignore[no-untyped-def]
         self, req, fp, code, msg, headers, newurl
@@ -21,7 +21,7 @@ class _SameHostRedirects(HTTPRedirectHandler):
         before, after = urlsplit(req.full_url), urlsplit(newurl)
         if (before.scheme, before.netloc) != (after.scheme, after.netloc):
             raise ExchangeError(
-                f"{before.netloc} sends us on to {newurl}: not followed; name it yourself"
+                f"{before.netloc} redirects to {newurl}: not followed; use that address directly"
             )
         found = super().redirect_request(req, fp, code, msg, headers, newurl)
         return found if isinstance(found, Request) else None
@@ -36,7 +36,7 @@ def is_git_source(source: str) -> bool:
 
 
 async def fetch_bytes(source: str, *, max_bytes: int = MAX_BUNDLE_BYTES) -> bytes:
-    """Raises `Refused` with what went wrong."""
+    """Raises `ExchangeError` with the reason."""
     if is_http_url(source):
         return await anyio.to_thread.run_sync(_http_get, source, max_bytes)
     try:
@@ -49,7 +49,7 @@ async def fetch_bytes(source: str, *, max_bytes: int = MAX_BUNDLE_BYTES) -> byte
 
 
 async def fetch_index(base: str) -> bytes:
-    """From the address or folder that a publisher gave out."""
+    """From the address or folder of a publisher."""
     return await fetch_bytes(build_published_address(base, INDEX_FILE), max_bytes=MAX_INDEX_BYTES)
 
 

@@ -1,1 +1,1 @@
-"""A skill as a folder: read leniently, written strictly, looked over with line numbers."""
+"""The format of a skill folder: read tolerantly, written strictly, checked with line numbers."""

@@ -1,6 +1,7 @@
-"""Shell that skills share: `_probes/NAME.sh` beside them; the nearest of that name counts.
+"""Lists the files of a skill and its shared snippets, and computes its digest.
 
-What a skill borrows is part of it: it is in its digest, and travels with it.
+Snippets are shell files `_probes/NAME.sh` beside the skills; the nearest one of a name is used.
+A snippet that a skill uses is part of it: it is in its digest, and is exported with it.
 """
 
 import hashlib
@@ -8,29 +9,31 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from hermes.skills.discovery import BUNDLED_SKILLS
+
 SNIPPETS_FOLDER = "_probes"
-BUNDLED_SKILLS = Path(__file__).parent.parent / "bundled"
 MAX_SNIPPET_BYTES = 64 << 10
+MAX_SKILL_FILES, MAX_SKILL_BYTES = 500, 8 << 20
 _SNIPPET_REFERENCE = re.compile(
     r"^[ \t]*(?:-[ \t]+)?(?:\{.*\b)?(?:use|with):[ \t]*(.*)$", re.MULTILINE
 )
 _SNIPPET_NAME = re.compile(r"[a-z][a-z0-9_-]{0,47}")
 _MAX_PARENT_FOLDERS = 2
-"""Folders above a skill that may hold what it shares: its category, and the root."""
+"""Folders above a skill that may hold snippets: its category, and the root."""
 
 
 class SharedSnippets:
-    """What a skill in this folder can borrow; without a folder, what comes with Hermes."""
+    """The snippets that a skill in this folder can use; without a folder, the bundled ones."""
 
     def __init__(self, folder: Path | None = None) -> None:
         above = [folder, *list(folder.absolute().parents)[:_MAX_PARENT_FOLDERS]] if folder else []
-        self._folders = [place / SNIPPETS_FOLDER for place in [*above, BUNDLED_SKILLS]]
+        self._folders = [each / SNIPPETS_FOLDER for each in [*above, BUNDLED_SKILLS]]
 
     def find(self, name: str) -> Path | None:
         if not _SNIPPET_NAME.fullmatch(name):
             return None
-        for place in self._folders:
-            file = place / f"{name}.sh"
+        for folder in self._folders:
+            file = folder / f"{name}.sh"
             if (
                 file.is_file()
                 and not file.is_symlink()
@@ -45,35 +48,32 @@ class SharedSnippets:
 
     @property
     def names(self) -> list[str]:
-        found = (file.stem for place in self._folders for file in place.glob("*.sh"))
+        found = (file.stem for folder in self._folders for file in folder.glob("*.sh"))
         return sorted(set(found))
 
 
 def referenced_snippets(folder: Path) -> Iterator[tuple[str, Path]]:
-    """What its playbook uses and does not have itself, by the path it has when it travels."""
+    """Snippets that its playbook uses from outside the folder, by their path when exported."""
     playbook = folder / "playbook.yaml"
     if not playbook.is_file():
         return
-    shelf, text = SharedSnippets(folder), playbook.read_text(encoding="utf-8", errors="replace")
+    snippets, text = SharedSnippets(folder), playbook.read_text(encoding="utf-8", errors="replace")
     names = {
         name for line in _SNIPPET_REFERENCE.findall(text) for name in _SNIPPET_NAME.findall(line)
     }
     for name in sorted(names):
-        file = shelf.find(name)
+        file = snippets.find(name)
         if file is not None and not file.is_relative_to(folder.absolute()):
             yield f"{SNIPPETS_FOLDER}/{name}.sh", file
 
 
-MAX_SKILL_FILES, MAX_SKILL_BYTES = 500, 8 << 20
-
-
 def is_hidden_path(path: str) -> bool:
-    """Whether this path in a skill is none of its files: what an editor, git or Python leaves."""
+    """Whether this path in a skill is left by an editor, git or Python."""
     return any(part.startswith(".") or part == "__pycache__" for part in path.split("/"))
 
 
 def list_skill_files(folder: Path) -> Iterator[Path]:
-    """Its files in order, without hidden ones; a link is no file of a skill."""
+    """Its files, sorted, without hidden ones and links."""
     for path in sorted(folder.rglob("*")):
         if path.is_symlink() or not path.is_file():
             continue

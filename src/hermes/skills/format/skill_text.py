@@ -1,4 +1,4 @@
-"""SKILL.md as a value: read from what people wrote, also in the older way; written by the rules."""
+"""Parses SKILL.md, also in its old format, and renders it by the rules of the format."""
 
 import re
 from typing import Any
@@ -12,7 +12,7 @@ SKILL_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 MAX_NAME_CHARS, MAX_DESCRIPTION_CHARS, MAX_BODY_LINES = 64, 1024, 500
 FRONT_MATTER_KEYS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
 LEGACY_FRONT_MATTER_KEYS = ("tags", "related_skills", "version", "author", "category")
-"""Keys of an older front matter; read, and kept in `metadata` when written again."""
+"""Keys of the old front matter: read, and moved to `metadata` when rendered."""
 _FRONT_MATTER = re.compile(
     r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE
 )
@@ -27,7 +27,7 @@ class SkillText(Value, kw_only=True, frozen=True):
     metadata: dict[str, str] = {}
     allowed_tools: tuple[str, ...] = ()
     body_line: int = 1
-    """Where in the file the body begins."""
+    """The line of the file on which the body begins."""
 
     @property
     def category(self) -> str:
@@ -39,9 +39,9 @@ class SkillText(Value, kw_only=True, frozen=True):
 
 
 def parse_skill_text(text: str, *, folder: str = "") -> SkillText:
-    """What can be made of it: a missing name is the folder's, odd values become words.
+    """Tolerant: a missing name is taken from the folder, and any value becomes text.
 
-    Raises `Mistake` when there is no front matter that can be read.
+    Raises `YamlFileError` when the front matter is missing or unreadable.
     """
     document, body, line = split_front_matter(text)
     data = document.data if isinstance(document.data, dict) else {}
@@ -67,15 +67,15 @@ def split_front_matter(text: str) -> tuple[LineNumberedYaml, str, int]:
     """Front matter, body, and the line on which the body begins."""
     found = _FRONT_MATTER.match(text)
     if found is None:
-        raise YamlFileError(1, "it has to begin with front matter between two lines of ---")
+        raise YamlFileError(1, "the file must begin with front matter between two lines of ---")
     return LineNumberedYaml(found[1], first=2), text[found.end() :], found[0].count("\n") + 1
 
 
 def render_skill_text(skill: SkillText) -> str:
-    """The file by the rules. Raises `ValueError` naming the rule that is broken."""
-    wrong = find_format_violations(skill)
-    if wrong:
-        raise ValueError("; ".join(wrong))
+    """Raises `ValueError` naming the violated rules."""
+    violations = find_format_violations(skill)
+    if violations:
+        raise ValueError("; ".join(violations))
     front: dict[str, Any] = {"name": skill.name, "description": skill.description}
     if skill.license:
         front["license"] = skill.license
@@ -90,7 +90,6 @@ def render_skill_text(skill: SkillText) -> str:
 
 
 def find_format_violations(skill: SkillText) -> list[str]:
-    """The rules of the format that it does not keep."""
     found = []
     if not SKILL_NAME.fullmatch(skill.name) or len(skill.name) > MAX_NAME_CHARS:
         found.append(

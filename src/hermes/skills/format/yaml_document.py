@@ -1,4 +1,4 @@
-"""What is wrong with a file of a skill, and where."""
+"""Reads YAML and keeps the line of each key; reports problems with file and line."""
 
 import re
 from collections.abc import Hashable
@@ -16,7 +16,7 @@ class SkillProblem(Value, frozen=True):
     line: int
     cause: str
     fatal: bool = True
-    """False: it can be used as it is, and somebody should look at it."""
+    """False: the file can be used, but should be corrected."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {'' if self.fatal else 'note: '}{self.cause}"
@@ -25,11 +25,11 @@ class SkillProblem(Value, frozen=True):
 YamlPath = tuple[str | int, ...]
 T = TypeVar("T")
 
-# Stubs know the C loader only as an attribute that may be missing, and so may the wheel.
+# The C loader is missing in some wheels, and in the type stubs.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MAX_YAML_DEPTH = 20
 _MAX_YAML_NODES = 20_000
-"""Nodes of a file: an alias of aliases may stand for billions."""
+"""Limits the expansion of nested aliases."""
 
 
 class YamlFileError(Exception):
@@ -39,7 +39,7 @@ class YamlFileError(Exception):
 
 
 class LineNumberedYaml:
-    """One YAML document. Raises `Mistake` for what is not YAML, or names a key twice."""
+    """One YAML document. Raises `YamlFileError` for invalid YAML or a duplicate key."""
 
     def __init__(self, text: str, *, first: int = 1) -> None:
         self._first = first
@@ -47,18 +47,18 @@ class LineNumberedYaml:
         self._nodes_left = _MAX_YAML_NODES
         self.data = self._load(text)
 
-    def line_of(self, *place: str | int) -> int:
+    def line_of(self, *path: str | int) -> int:
         """The line of a key, or of the nearest one above it."""
-        while place and place not in self._lines:
-            place = place[:-1]
-        return self._lines.get(place, self._first)
+        while path and path not in self._lines:
+            path = path[:-1]
+        return self._lines.get(path, self._first)
 
-    def convert(self, value: object, kind: type[T], *place: str | int) -> T:
-        """Raises `Mistake` at the line of what does not fit."""
+    def convert(self, value: object, kind: type[T], *path: str | int) -> T:
+        """Raises `YamlFileError` with the line of the value that does not fit."""
         try:
             return msgspec.convert(value, kind)
         except msgspec.ValidationError as error:
-            raise self._validation_error(str(error), kind, place) from error
+            raise self._validation_error(str(error), kind, path) from error
 
     def _load(self, text: str) -> Any:
         try:
@@ -73,29 +73,29 @@ class LineNumberedYaml:
         finally:
             loader.dispose()
 
-    def _build(self, loader: Any, node: yaml.Node, place: YamlPath) -> Any:
+    def _build(self, loader: Any, node: yaml.Node, path: YamlPath) -> Any:
         self._nodes_left -= 1
-        if len(place) > _MAX_YAML_DEPTH or self._nodes_left < 0:
-            raise YamlFileError(self._node_line(node), "too deeply nested, or too much")
+        if len(path) > _MAX_YAML_DEPTH or self._nodes_left < 0:
+            raise YamlFileError(self._node_line(node), "too deeply nested, or too many values")
         if isinstance(node, yaml.MappingNode):
-            return self._mapping(loader, node, place)
+            return self._mapping(loader, node, path)
         if isinstance(node, yaml.SequenceNode):
             for index, item in enumerate(node.value):
-                self._lines[*place, index] = self._node_line(item)
+                self._lines[*path, index] = self._node_line(item)
             return [
-                self._build(loader, item, (*place, index)) for index, item in enumerate(node.value)
+                self._build(loader, item, (*path, index)) for index, item in enumerate(node.value)
             ]
         return loader.construct_object(node)
 
-    def _mapping(self, loader: Any, node: yaml.MappingNode, place: YamlPath) -> dict[str, Any]:
+    def _mapping(self, loader: Any, node: yaml.MappingNode, path: YamlPath) -> dict[str, Any]:
         built: dict[str, Any] = {}
         for key_node, value in node.value:
             key = loader.construct_object(key_node, deep=True)
             name = str(key) if isinstance(key, Hashable) else "?"
             if name in built:
                 raise YamlFileError(self._node_line(key_node), f"{name} is given twice")
-            self._lines[*place, name] = self._node_line(key_node)
-            built[name] = self._build(loader, value, (*place, name))
+            self._lines[*path, name] = self._node_line(key_node)
+            built[name] = self._build(loader, value, (*path, name))
         return built
 
     def _node_line(self, node: yaml.Node) -> int:
@@ -107,23 +107,23 @@ class LineNumberedYaml:
         line = mark.line + self._first if mark is not None else self._first
         return YamlFileError(line, f"not valid YAML: {cause}")
 
-    def _validation_error(self, error: str, kind: Any, place: YamlPath) -> YamlFileError:
+    def _validation_error(self, error: str, kind: Any, path: YamlPath) -> YamlFileError:
         cause, _, where = error.partition(" - at `$")
         inner: list[str | int] = [
             int(number) if number else name
             for name, number in re.findall(r"\.?([^.\[\]`]+)|\[(\d+)\]", where)
         ]
         if unknown := re.search(r"unknown field `(.*?)`", cause):
-            place = (*place, *inner, unknown[1])
+            path = (*path, *inner, unknown[1])
             cause = f"{unknown[1]} is not known here{_suggest_field(unknown[1], kind)}"
         elif missing := re.search(r"missing required field `(.*?)`", cause):
-            place = (*place, *inner)
+            path = (*path, *inner)
             cause = f"{missing[1]} is missing"
         else:
-            place = (*place, *inner)
-            name = next((str(part) for part in reversed(place) if isinstance(part, str)), "")
+            path = (*path, *inner)
+            name = next((str(part) for part in reversed(path) if isinstance(part, str)), "")
             cause = f"{name}: {cause[:1].lower()}{cause[1:]}" if name else cause
-        return YamlFileError(self.line_of(*place), cause)
+        return YamlFileError(self.line_of(*path), cause)
 
 
 def _suggest_field(name: str, kind: Any) -> str:

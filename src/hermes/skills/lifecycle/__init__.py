@@ -1,1 +1,1 @@
-"""A skill's life: draft, compiled, validated, trusted, retired; each step rests on evidence."""
+"""Lifecycle of a skill: draft, compiled, validated, trusted, retired; steps need evidence."""

@@ -1,4 +1,4 @@
-"""What a replay of one case brought: with the skill, and without it, on the same broken host."""
+"""Decides from paired replays, with and without the skill, whether a skill is validated."""
 
 import random
 import re
@@ -11,11 +11,15 @@ from msgspec.structs import replace
 from hermes.core.events.skills import SkillMeasured
 from hermes.core.messages import Value
 
+BOOTSTRAP_DRAWS = 4_000
+BOUND_CONFIDENCE = 0.95
+_MIN_SECONDS = 1e-3
+"""Shorter times are not compared."""
 ReplayCaseKind = Literal["variant", "unrelated", "look-alike"]
 
 
 class ReplayCase(Value, kw_only=True, frozen=True):
-    """variant: the same trouble with other names and values; the others must be left alone."""
+    """variant: the same problem with other values; on the other kinds the skill must not act."""
 
     name: str
     seed: int
@@ -26,7 +30,7 @@ class ReplayCase(Value, kw_only=True, frozen=True):
 
 
 def parse_replay_case(text: str) -> ReplayCase | None:
-    """A case as it was written down; None for what is none."""
+    """The inverse of `str(case)`; None for other text."""
     found = re.fullmatch(r"(variant|unrelated|look-alike) (\S+) #(\d+)", text)
     if found is None:
         return None
@@ -42,9 +46,9 @@ class ReplayResult(Value, kw_only=True, frozen=True):
     turns: int = 0
     tokens: int = 0
     harm: tuple[str, ...] = ()
-    """What was damaged, as whoever judges the host says."""
+    """What was damaged, according to the checks of the host."""
     by_skill: bool = False
-    """The skill itself mended it, and nobody had to go on after it."""
+    """The skill alone solved it."""
 
 
 class ReplayPair(Value, kw_only=True, frozen=True):
@@ -54,29 +58,23 @@ class ReplayPair(Value, kw_only=True, frozen=True):
 
 
 RunReplay = Callable[[ReplayCase, bool], Awaitable[ReplayResult]]
-"""Plays a case in a fresh place, with the skill or without it."""
+"""Replays a case on a fresh host, with the skill or without it."""
 
 
 async def run_replay_pairs(cases: list[ReplayCase], replay: RunReplay) -> list[ReplayPair]:
-    """One after the other: what runs beside would change what is measured."""
+    """Sequential: parallel runs would distort the measurement."""
     return [
         ReplayPair(case=case, without=await replay(case, False), using=await replay(case, True))
         for case in cases
     ]
 
 
-BOOTSTRAP_DRAWS = 4_000
-BOUND_CONFIDENCE = 0.95
-_MIN_SECONDS = 1e-3
-"""Seconds below which two times are the same."""
-
-
 class EvaluationCriteria(Value, kw_only=True, frozen=True):
     variants: int = 2
     faster: float = 0.9
-    """What the median ratio must not exceed."""
+    """Maximum of the median ratio."""
     bound: float = 1.0
-    """What its upper bound must stay below."""
+    """The upper bound of the median ratio must be below this."""
 
 
 class CostRatio(Value, kw_only=True, frozen=True):
@@ -104,7 +102,7 @@ class SkillEvaluation(Value, kw_only=True, frozen=True):
 def evaluate_pairs(
     pairs: Sequence[ReplayPair], criteria: EvaluationCriteria | None = None, *, seed: int = 7
 ) -> SkillEvaluation:
-    """The same pairs and the same seed give the same judgement."""
+    """The same pairs and the same seed give the same result."""
     criteria = criteria or EvaluationCriteria()
     variants = [pair for pair in pairs if pair.case.kind == "variant"]
     solved_with = sum(pair.using.solved for pair in variants)
@@ -129,21 +127,18 @@ def evaluate_pairs(
 
 
 def require_claimed_cases(
-    judgement: SkillEvaluation, pairs: Sequence[ReplayPair], claimed: Sequence[ReplayCase]
+    evaluation: SkillEvaluation, pairs: Sequence[ReplayPair], claimed: Sequence[ReplayCase]
 ) -> SkillEvaluation:
-    """Not passed while a case that its publisher claims is not solved by the skill itself.
-
-    To be no worse than nothing is not enough there: somebody said that it works.
-    """
+    """Fails the evaluation when the skill does not solve a case that its publisher claims."""
     broken = [
         str(pair.case)
         for pair in pairs
         if pair.case in claimed and not (pair.using.solved and pair.using.by_skill)
     ]
     if not broken:
-        return judgement
+        return evaluation
     why = f"its publisher claims that it solves {', '.join(broken)}, and here it does not"
-    return replace(judgement, passed=False, reasons=(*judgement.reasons, why))
+    return replace(evaluation, passed=False, reasons=(*evaluation.reasons, why))
 
 
 def median_upper_bound(
@@ -153,18 +148,18 @@ def median_upper_bound(
     draws: int = BOOTSTRAP_DRAWS,
     confidence: float = BOUND_CONFIDENCE,
 ) -> float:
-    """Of the median, by drawing the pairs again and again with replacement."""
-    chance = random.Random(seed)  # not a secret: the same evidence must give the same answer
-    medians = sorted(median(chance.choices(ratios, k=len(ratios))) for _ in range(draws))
+    """Upper bound of the median, by bootstrap."""
+    source = random.Random(seed)  # not a secret: the same evidence must give the same result
+    medians = sorted(median(source.choices(ratios, k=len(ratios))) for _ in range(draws))
     return medians[min(draws - 1, int(confidence * draws))]
 
 
 def _compute_cost_ratios(variants: Sequence[ReplayPair], seed: int) -> tuple[CostRatio, ...]:
-    """Only where both solved it: a failure is quick, and proves nothing."""
+    """Only from pairs where both runs solved the case: a failure may be quick."""
     both = [pair for pair in variants if pair.using.solved and pair.without.solved]
     costs: dict[str, Callable[[ReplayResult], float]] = {
-        "seconds": lambda played: played.seconds,
-        "turns": lambda played: float(played.turns),
+        "seconds": lambda result: result.seconds,
+        "turns": lambda result: float(result.turns),
     }
     found = []
     for name, cost in costs.items():
@@ -180,12 +175,12 @@ def _compute_cost_ratios(variants: Sequence[ReplayPair], seed: int) -> tuple[Cos
 
 
 def _find_missing_variants(
-    variants: Sequence[ReplayPair], demands: EvaluationCriteria
+    variants: Sequence[ReplayPair], criteria: EvaluationCriteria
 ) -> list[str]:
-    seen = {(pair.case.name, pair.case.seed) for pair in variants}
-    if len(seen) >= demands.variants:
+    replayed = {(pair.case.name, pair.case.seed) for pair in variants}
+    if len(replayed) >= criteria.variants:
         return []
-    return [f"{len(seen)} variants were replayed, {demands.variants} are needed"]
+    return [f"{len(replayed)} variants were replayed, {criteria.variants} are needed"]
 
 
 def _find_unsolved(solved_with: int, solved_without: int, variants: int) -> list[str]:
@@ -195,17 +190,17 @@ def _find_unsolved(solved_with: int, solved_without: int, variants: int) -> list
 
 
 def _find_missing_gain(
-    measures: Sequence[CostRatio], demands: EvaluationCriteria, *, gained: bool
+    measures: Sequence[CostRatio], criteria: EvaluationCriteria, *, gained: bool
 ) -> list[str]:
-    """Either time or turns will do. A skill that solves more need not also be faster."""
-    if any(m.ratio <= demands.faster and m.upper < demands.bound for m in measures):
+    """A gain in time or in turns is enough. A skill that solves more need not be faster."""
+    if any(m.ratio <= criteria.faster and m.upper < criteria.bound for m in measures):
         return []
     if gained and not measures:
         return []
-    told = ", ".join(f"{m.name} ×{m.ratio:.2f} (at most ×{m.upper:.2f})" for m in measures)
+    measured = ", ".join(f"{m.name} ×{m.ratio:.2f} (at most ×{m.upper:.2f})" for m in measures)
     return [
-        f"no gain: the median must be at most ×{demands.faster:g} with a bound below "
-        f"×{demands.bound:g}; it is {told or 'not known'}"
+        f"no gain: the median must be at most ×{criteria.faster:g} with a bound below "
+        f"×{criteria.bound:g}; it is {measured or 'not known'}"
     ]
 
 
@@ -221,26 +216,25 @@ def _find_harm(pairs: Sequence[ReplayPair]) -> list[str]:
 
 
 def _harm_subject(harm: str) -> str:
-    """What was found damaged; how badly differs from play to play."""
+    """What was damaged; the extent differs between replays."""
     return harm.partition(":")[0]
 
 
 def build_measured_event(
-    skill: str, digest: str, judgement: SkillEvaluation, pairs: Sequence[ReplayPair], *, run: str
+    skill: str, digest: str, evaluation: SkillEvaluation, pairs: Sequence[ReplayPair], *, run: str
 ) -> SkillMeasured:
-    """The judgement as it is written down."""
-    best = judgement.best
+    best = evaluation.best
     return SkillMeasured(
         run=run,
         skill=skill,
         digest=digest,
-        passed=judgement.passed,
+        passed=evaluation.passed,
         cases=tuple(str(pair.case) for pair in pairs),
-        solved_with=judgement.solved_with,
-        solved_without=judgement.solved_without,
+        solved_with=evaluation.solved_with,
+        solved_without=evaluation.solved_without,
         ratio=round(best.ratio, 4) if best else None,
         upper=round(best.upper, 4) if best else None,
         measure=best.name if best else "",
-        harmed=judgement.harmed,
-        reasons=judgement.reasons,
+        harmed=evaluation.harmed,
+        reasons=evaluation.reasons,
     )

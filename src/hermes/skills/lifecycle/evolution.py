@@ -1,7 +1,7 @@
-"""Many small proposals in place of one: `gepa` searches, our model writes, our replays score.
+"""Improves the texts of a skill with `gepa`: the model writes proposals, replays score them.
 
-The library is synchronous and lives in a thread; model and replays stay where they are. It is an
-extra (`pip install hermes[evolve]`), and this module is loaded only when it is wanted.
+The library is synchronous and runs in a thread; model and replays run in the event loop. It is an
+extra (`pip install hermes[evolve]`); import this module only when it is used.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -21,11 +21,11 @@ class CaseScore(Value, kw_only=True, frozen=True):
     score: float
     """0 to 1."""
     feedback: str = ""
-    """What happened, for whoever writes the next proposal."""
+    """What happened, as input for the next proposal."""
 
 
 ScoreCase = Callable[[dict[str, str], ReplayCase], Awaitable[CaseScore]]
-"""Plays a case with these texts."""
+"""Replays a case with these texts."""
 
 
 async def evolve_texts(
@@ -37,9 +37,9 @@ async def evolve_texts(
     max_replays: int = 24,
     seed: int = 7,
 ) -> dict[str, str]:
-    """The best texts that were found; the same ones when nothing was better.
+    """The best texts found, or the same texts when none was better.
 
-    `texts` by the name of a part, such as `SKILL.md`. At most about `plays` cases are played.
+    `texts`: by the name of a part, such as `SKILL.md`. At most about `max_replays` replays are run.
     """
     adapter = _GepaAdapter(score)
 
@@ -66,7 +66,7 @@ async def evolve_texts(
 
 
 class _GepaAdapter:
-    """What the library asks for: scores, and what to learn from them."""
+    """Implements the adapter that `gepa` needs: scores, and feedback."""
 
     propose_new_texts = None
 
@@ -76,7 +76,7 @@ class _GepaAdapter:
     def evaluate(
         self, batch: list[ReplayCase], candidate: dict[str, str], capture_traces: bool = False
     ) -> Any:
-        scored = [from_thread.run(self._play, dict(candidate), case) for case in batch]
+        scored = [from_thread.run(self._run_case, dict(candidate), case) for case in batch]
         traces = [(case, one) for case, one in zip(batch, scored, strict=True)]
         return EvaluationBatch(
             outputs=[one.feedback for one in scored],
@@ -84,7 +84,7 @@ class _GepaAdapter:
             trajectories=traces if capture_traces else None,
         )
 
-    async def _play(self, texts: dict[str, str], case: ReplayCase) -> CaseScore:
+    async def _run_case(self, texts: dict[str, str], case: ReplayCase) -> CaseScore:
         return await self._score(texts, case)
 
     def make_reflective_dataset(
@@ -106,7 +106,7 @@ class _GepaAdapter:
 
 class _SilentLogger:
     def log(self, message: str) -> None:
-        """Progress is in the journal, not on the terminal."""
+        """Progress is recorded in the journal only."""
 
 
 async def _complete(model: Model, prompt: str) -> str:

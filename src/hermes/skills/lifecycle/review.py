@@ -1,4 +1,4 @@
-"""What went wrong in a run, without what differs from run to run."""
+"""Decides when failed tasks are due for review, and describes what they have in common."""
 
 import re
 from collections import Counter
@@ -24,16 +24,7 @@ _ERROR_WORDS = re.compile(
     r"error|fail|denied|refused|not found|no such|cannot|exception|timed out|invalid|unknown", re.I
 )
 MAX_SIGNATURE_CHARS = 160
-
-
-def normalize_error(text: str) -> str:
-    """Of the line that says most; empty when there is none."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    telling = [line for line in lines if _ERROR_WORDS.search(line)]
-    line = (telling or lines or [""])[-1]
-    for pattern, stand_in in _VARIABLE_PARTS:
-        line = pattern.sub(stand_in, line)
-    return line.strip().lower()[:MAX_SIGNATURE_CHARS]
+MAX_SKILLS_LISTED = 3
 
 
 class FinishedTask(Value, kw_only=True, frozen=True):
@@ -41,19 +32,19 @@ class FinishedTask(Value, kw_only=True, frozen=True):
     task: str = ""
     failed: bool = False
     errors: tuple[str, ...] = ()
-    """Signatures of what went wrong in it, each once."""
+    """Its distinct errors, normalized."""
 
 
 class DueReview(Value, kw_only=True, frozen=True):
     why: str
     tasks: tuple[FinishedTask, ...] = ()
-    """Those that failed, which are worth reading."""
+    """The failed tasks to review."""
 
 
 def list_finished_tasks(records: Iterable[JournalRecord]) -> list[FinishedTask]:
-    """Since the last review; of subagents, their parents count."""
+    """Since the last review; subagents belong to the task of their parent."""
     ended: dict[str, bool] = {}
-    named: dict[str, str] = {}
+    task_texts: dict[str, str] = {}
     errors: dict[str, dict[str, None]] = {}
     for recorded in records:
         event = recorded.event
@@ -61,7 +52,7 @@ def list_finished_tasks(records: Iterable[JournalRecord]) -> list[FinishedTask]:
         if isinstance(event, SkillsReviewed):
             ended, errors = {}, {}
         elif isinstance(event, RunStarted):
-            named.setdefault(run, event.task)
+            task_texts.setdefault(run, event.task)
         elif isinstance(event, ToolFinished) and event.result.status == "error":
             _add_error(errors, run, event.result.content)
         elif isinstance(event, TurnEnded) and "/" not in event.run:
@@ -73,7 +64,7 @@ def list_finished_tasks(records: Iterable[JournalRecord]) -> list[FinishedTask]:
     return [
         FinishedTask(
             run=run,
-            task=named.get(run, ""),
+            task=task_texts.get(run, ""),
             failed=failed,
             errors=tuple(errors.get(run, ())),
         )
@@ -85,10 +76,10 @@ def check_review_due(
     records: Iterable[JournalRecord], *, every: int = 15, same: int = 3
 ) -> DueReview | None:
     tasks = list_finished_tasks(records)
-    error, met = find_most_common_error(tasks)
-    if met and len(met) >= same:
+    error, affected = find_most_common_error(tasks)
+    if affected and len(affected) >= same:
         return DueReview(
-            why=f"{len(met)} tasks met the same error: {error}", tasks=_latest_tasks(met)
+            why=f"{len(affected)} tasks met the same error: {error}", tasks=_latest_tasks(affected)
         )
     if len(tasks) >= every:
         failing = [task for task in tasks if task.failed or task.errors]
@@ -100,7 +91,7 @@ def check_review_due(
 
 
 def find_most_common_error(tasks: Iterable[FinishedTask]) -> tuple[str, list[FinishedTask]]:
-    """The error that most tasks met, and these tasks."""
+    """The error that most tasks had, and these tasks."""
     shared: dict[str, list[FinishedTask]] = {}
     for task in tasks:
         for error in task.errors:
@@ -112,31 +103,40 @@ def _latest_tasks(tasks: list[FinishedTask]) -> tuple[FinishedTask, ...]:
     return tuple(tasks[-10:])
 
 
+def normalize_error(text: str) -> str:
+    """The last line with an error word, without the parts that differ between runs."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if _ERROR_WORDS.search(line)]
+    line = (errors or lines or [""])[-1]
+    for pattern, replacement in _VARIABLE_PARTS:
+        line = pattern.sub(replacement, line)
+    return line.strip().lower()[:MAX_SIGNATURE_CHARS]
+
+
 def _add_error(errors: dict[str, dict[str, None]], run: str, text: str) -> None:
     if signature := normalize_error(text):
         errors.setdefault(run, {})[signature] = None
 
 
-MAX_SKILLS_LISTED = 3
-
-
 def describe_failures(due: DueReview, runs: Mapping[str, Sequence[JournalRecord]]) -> str:
-    """In one line: how many failed, with which errors, and which skills had a part in it."""
+    """One line: how many failed, with which errors, and which skills were involved."""
     if not due.tasks:
         return "nothing failed"
-    parts = [f"{len(due.tasks)} task{'s' if len(due.tasks) > 1 else ''} to look at"]
-    error, met = find_most_common_error(due.tasks)
-    if len(met) > 1:
-        parts.append(f"{len(met)} of them met {error!r}")
-    seen = Counter(name for records in runs.values() for name in _involved_skills(records))
-    if seen:
-        told = ", ".join(f"{name} ({count})" for name, count in seen.most_common(MAX_SKILLS_LISTED))
-        parts.append(f"skills that had a part in them: {told}")
+    parts = [f"{len(due.tasks)} task{'s' if len(due.tasks) > 1 else ''} to review"]
+    error, affected = find_most_common_error(due.tasks)
+    if len(affected) > 1:
+        parts.append(f"{len(affected)} of them had {error!r}")
+    involved = Counter(name for records in runs.values() for name in _involved_skills(records))
+    if involved:
+        names = ", ".join(
+            f"{name} ({count})" for name, count in involved.most_common(MAX_SKILLS_LISTED)
+        )
+        parts.append(f"skills involved: {names}")
     return "; ".join(parts)
 
 
 def _involved_skills(records: Sequence[JournalRecord]) -> set[str]:
-    """Shown to a model, played without success, or used without holding."""
+    """Skills that were shown to a model, whose playbook failed, or whose use was not verified."""
     found: set[str] = set()
     for recorded in records:
         match recorded.event:

@@ -1,4 +1,4 @@
-"""Whether a new skill is an old one in other words: then the old one is extended."""
+"""Finds an existing skill that a new one repeats, and extends it."""
 
 import re
 import shutil
@@ -17,7 +17,8 @@ from hermes.skills.playbook.reader import PLAYBOOK_FILE, parse_playbook
 from hermes.skills.playbook.schema import Playbook
 
 MIN_SIMILARITY = 0.6
-"""Likeness from which on two skills are one."""
+"""From this similarity on, the old skill is extended."""
+MAX_SIGNATURE_WORDS = 40
 _PLACEHOLDER = re.compile(r"\{\{.*?\}\}")
 _LITERAL = re.compile(r"'[^']*'|\"[^\"]*\"|\b\d+\b|/[\w./{}-]+")
 
@@ -25,13 +26,13 @@ _LITERAL = re.compile(r"'[^']*'|\"[^\"]*\"|\b\d+\b|/[\w./{}-]+")
 class SimilarSkill(Value, frozen=True):
     skill: str
     score: float
-    """0 to 1: the mean of what they are for and what they do."""
+    """0 to 1: the mean of the overlaps in purpose and in commands."""
 
 
 def find_most_similar(
     new: Skill, known: Sequence[Skill], *, min_similarity: float = MIN_SIMILARITY
 ) -> SimilarSkill | None:
-    """The one that says and does most nearly the same, of those in use."""
+    """The most similar skill that is not retired."""
     scores = [
         SimilarSkill(each.name, round(compute_similarity(new, each), 4))
         for each in known
@@ -52,7 +53,7 @@ def compute_similarity(one: Skill, other: Skill) -> float:
 
 
 def count_changing_commands(playbook: Playbook) -> Counter[str]:
-    """Its changing steps without their literals: what is done, not to what."""
+    """The commands of its changing steps, without their literals."""
     return Counter(command_shape(step.command) for step in playbook.steps if step.risk != "read")
 
 
@@ -62,7 +63,7 @@ def command_shape(command: str) -> str:
 
 
 def compute_text_similarity(one: str, other: str) -> float:
-    """Two texts by the words they share, of all they have."""
+    """The share of common terms in all terms of two texts."""
     ours, theirs = set(extract_terms(one)), set(extract_terms(other))
     return len(ours & theirs) / len(ours | theirs) if ours and theirs else 0.0
 
@@ -74,25 +75,22 @@ def _purpose_terms(skill: Skill) -> Counter[str]:
 
 
 def _overlap(one: Counter[str], other: Counter[str]) -> float:
-    """Shared over all; with the smaller one's share where it is part of the larger."""
+    """Shared terms over all, or 0.8 of the shared part of the smaller one."""
     shared = sum((one & other).values())
     if not shared:
         return 0.0
     return max(shared / sum((one | other).values()), 0.8 * shared / min(one.total(), other.total()))
 
 
-MAX_SIGNATURE_WORDS = 40
-
-
 def extend_skill(old: Skill, new: Path, target: Path) -> None:
-    """`target` gets the old skill with what the new one adds; `new` is used up.
+    """Writes the old skill with the additions of the new one to `target`; deletes `new`.
 
-    The same deeds: the old playbook, found by more alerts. Other deeds: the new playbook, found by
-    the alerts of both; the old one stays the parent, and what is in use, until the gate is passed.
+    With the same changing commands, the old playbook gets the alert words of both; otherwise the
+    new playbook does, and the old version stays in use until the evaluation is passed.
     """
-    fresh = target.with_name(f".{target.name}.extended")
-    shutil.rmtree(fresh, ignore_errors=True)
-    copy_skill(old.folder, fresh)
+    extended = target.with_name(f".{target.name}.extended")
+    shutil.rmtree(extended, ignore_errors=True)
+    copy_skill(old.folder, extended)
     text = (new / PLAYBOOK_FILE).read_text("utf-8") if (new / PLAYBOOK_FILE).is_file() else ""
     playbook, _ = parse_playbook(text) if text else (None, [])
     if playbook is not None and old.playbook is not None:
@@ -102,11 +100,11 @@ def extend_skill(old: Skill, new: Path, target: Path) -> None:
             if same
             else _merge_signature(playbook, old.playbook)
         )
-        (fresh / PLAYBOOK_FILE).write_text(_render_playbook(kept), encoding="utf-8")
-    _add_case(new, fresh)
+        (extended / PLAYBOOK_FILE).write_text(_render_playbook(kept), encoding="utf-8")
+    _add_case(new, extended)
     shutil.rmtree(new, ignore_errors=True)
     shutil.rmtree(target, ignore_errors=True)
-    fresh.rename(target)
+    extended.rename(target)
 
 
 def _merge_signature(kept: Playbook, other: Playbook) -> Playbook:
@@ -115,7 +113,7 @@ def _merge_signature(kept: Playbook, other: Playbook) -> Playbook:
     ]
     alert = tuple(dict.fromkeys((*kept.signature.alert, *other.signature.alert)))
     if not (kept.signature.alert and other.signature.alert):
-        alert = ()  # one of them may be meant by any alert
+        alert = ()  # one of them applies to every alert
     signature = msgspec.structs.replace(kept.signature, words=words, alert=alert)
     return msgspec.structs.replace(kept, signature=signature)
 

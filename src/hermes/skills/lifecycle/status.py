@@ -1,4 +1,4 @@
-"""Where each skill stands, folded from the journal, and which steps are open to it."""
+"""Folds the state of each skill from the journal, and decides which state follows from its uses."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,6 +10,7 @@ from hermes.core.events.base import UnknownEvent
 from hermes.core.events.skills import SkillChanged, SkillMeasured, SkillState, SkillUsed
 from hermes.core.messages import Value
 
+AUTOMATIC_ACTOR = "hermes"
 STATE_ORDER: tuple[SkillState, ...] = ("draft", "compiled", "validated", "trusted", "retired")
 _ALLOWED_STATES: dict[SkillState, frozenset[SkillState]] = {
     "draft": frozenset({"compiled", "validated", "retired"}),
@@ -21,7 +22,7 @@ _ALLOWED_STATES: dict[SkillState, frozenset[SkillState]] = {
 
 
 class SkillStatus(Value, kw_only=True, frozen=True):
-    """One skill: what is in use, what it came from, and what has been seen of it."""
+    """The version of a skill that is in use, its origin, and its uses."""
 
     skill: str
     state: SkillState = "draft"
@@ -30,13 +31,12 @@ class SkillStatus(Value, kw_only=True, frozen=True):
     evidence: tuple[str, ...] = ()
     steps: tuple[SkillChanged, ...] = ()
     measured: SkillMeasured | None = None
-    """The last gate that the version in use, or a candidate, went through."""
+    """The last evaluation of the version in use or of a candidate."""
     uses: tuple[SkillUsed, ...] = ()
     """Live uses of the version in use since it got its state."""
 
 
 def fold_skill_statuses(events: Iterable[Event | UnknownEvent]) -> dict[str, SkillStatus]:
-    """Of every skill that the journal knows."""
     changed: dict[str, list[SkillChanged]] = {}
     measured: dict[str, SkillMeasured] = {}
     uses: dict[str, list[SkillUsed]] = {}
@@ -80,78 +80,79 @@ def _build_skill_status(
 
 
 def change_state(
-    life: SkillStatus, to: SkillState, *, run: str, by: str, reason: str = ""
+    status: SkillStatus, to: SkillState, *, run: str, by: str, reason: str = ""
 ) -> SkillChanged:
-    """One step on, or any step back. Raises `SettingsError` for one that skips the proof."""
-    forward = STATE_ORDER.index(to) > STATE_ORDER.index(life.state)
-    if forward and to not in _ALLOWED_STATES[life.state]:
-        missing = STATE_ORDER[STATE_ORDER.index(life.state) + 1]
+    """One step up, or any step down. Raises `SettingsError` for a step that skips the evidence."""
+    forward = STATE_ORDER.index(to) > STATE_ORDER.index(status.state)
+    if forward and to not in _ALLOWED_STATES[status.state]:
+        missing = STATE_ORDER[STATE_ORDER.index(status.state) + 1]
         raise SettingsError(
-            f"{life.skill} is {life.state}: it cannot become {to} before it is {missing}; "
-            f"see: hermes skills promote {life.skill}"
+            f"{status.skill} is {status.state}: it cannot become {to} before it is {missing}; "
+            f"see: hermes skills promote {status.skill}"
         )
-    if to == life.state:
-        raise SettingsError(f"{life.skill} is {to} already")
+    if to == status.state:
+        raise SettingsError(f"{status.skill} is {to} already")
     return SkillChanged(
         run=run,
-        skill=life.skill,
-        digest=life.digest,
+        skill=status.skill,
+        digest=status.digest,
         state=to,
-        before=life.state,
-        parents=life.parents,
+        before=status.state,
+        parents=status.parents,
         reason=reason,
         by=by,
     )
 
 
-def find_parent_version(life: SkillStatus) -> SkillChanged | None:
-    """The step that brought the parent of the version in use to where it stood."""
-    for digest in reversed(life.parents):
-        own = [s for s in life.steps if s.digest == digest and not s.candidate]
+def find_parent_version(status: SkillStatus) -> SkillChanged | None:
+    """The last state change of the parent of the version in use."""
+    for digest in reversed(status.parents):
+        own = [s for s in status.steps if s.digest == digest and not s.candidate]
         if own:
             return own[-1]
     return None
 
 
-AUTOMATIC_ACTOR = "hermes"
-
-
 class SkillStateChange(Value, kw_only=True, frozen=True):
     event: SkillChanged
     restore: str = ""
-    """Digest of the version that has to come back into use; empty when none has to."""
+    """Digest of the version to restore; empty when none."""
 
 
-def decide_after_use(life: SkillStatus, *, run: str, live_uses: int = 3) -> SkillStateChange | None:
-    """What follows from the uses so far; None when nothing does."""
-    failed = [use for use in life.uses if not use.verified]
-    if failed and life.state in ("validated", "trusted"):
-        return roll_back(life, run=run, reason=f"a live use did not hold: {failed[-1].detail}")
-    good = sum(use.verified for use in life.uses)
-    if life.state == "validated" and good >= live_uses:
+def decide_after_use(
+    status: SkillStatus, *, run: str, live_uses: int = 3
+) -> SkillStateChange | None:
+    """The state change that follows from the uses so far; None when there is none."""
+    failed = [use for use in status.uses if not use.verified]
+    if failed and status.state in ("validated", "trusted"):
+        return roll_back(
+            status, run=run, reason=f"a live use was not verified: {failed[-1].detail}"
+        )
+    good = sum(use.verified for use in status.uses)
+    if status.state == "validated" and good >= live_uses:
         reason = f"{good} live uses verified"
-        trusted = change_state(life, "trusted", run=run, by=AUTOMATIC_ACTOR, reason=reason)
-        incidents = tuple(use.incident for use in life.uses if use.incident)
+        trusted = change_state(status, "trusted", run=run, by=AUTOMATIC_ACTOR, reason=reason)
+        incidents = tuple(use.incident for use in status.uses if use.incident)
         return SkillStateChange(event=replace(trusted, evidence=incidents))
     return None
 
 
 def roll_back(
-    life: SkillStatus, *, run: str, reason: str, by: str = AUTOMATIC_ACTOR
+    status: SkillStatus, *, run: str, reason: str, by: str = AUTOMATIC_ACTOR
 ) -> SkillStateChange:
-    """To its parent as it stood; one without a parent becomes a draft again, and acts no more."""
-    before = find_parent_version(life)
+    """Back to the parent version; without a usable parent the skill becomes a draft again."""
+    before = find_parent_version(status)
     if before is None or before.state not in ("validated", "trusted"):
-        return SkillStateChange(event=change_state(life, "draft", run=run, by=by, reason=reason))
+        return SkillStateChange(event=change_state(status, "draft", run=run, by=by, reason=reason))
     event = SkillChanged(
         run=run,
-        skill=life.skill,
+        skill=status.skill,
         digest=before.digest,
         state=before.state,
-        before=life.state,
+        before=status.state,
         parents=before.parents,
         evidence=before.evidence,
-        reason=f"rolled back from {life.digest[:12]}: {reason}",
+        reason=f"rolled back from {status.digest[:12]}: {reason}",
         by=by,
     )
     return SkillStateChange(event=event, restore=before.digest)

@@ -1,4 +1,4 @@
-"""Where a playbook is played: the road its commands take, and who hears of it."""
+"""Runs one command of a playbook through the executor and reads how it ended."""
 
 import re
 import time
@@ -14,13 +14,16 @@ from hermes.core.messages import ToolCall, ToolResult, Value
 from hermes.core.run_ids import new_id
 from hermes.skills.playbook.schema import ExpectedResult
 
+TERMINAL_TOOL = "terminal"
+PlaybookOutcome = Literal["applied", "declined", "unmet", "refused", "undone", "failed"]
+PlaybookPhase = Literal["probe", "step", "verify", "undo"]
 ExecuteCall = Callable[[ToolCall], Awaitable[ToolResult]]
-"""The executor with its context: looks up, decides, asks, runs, records."""
+"""The executor with its context: finds the tool, checks policy and approval, runs, records."""
 PublishEvents = Callable[..., Awaitable[Sequence[int]]]
 BeforeStep = Callable[[str, str, str], Awaitable[None]]
-"""Told a step's call, command and way back, and waited for, before it runs."""
+"""Awaited before a step runs, with its call id, command and undo command."""
 TOOL_GRACE_S = 5.0
-"""Seconds beyond a command's own time-out before we stop waiting for the tool itself."""
+"""Seconds after the timeout of a command before the tool call is abandoned."""
 
 
 async def discard_events(*events: Event) -> Sequence[int]:
@@ -38,9 +41,13 @@ class PlaybookContext:
     run: str = ""
     before_step: BeforeStep = skip_announcement
     step_grace_s: float = TOOL_GRACE_S
-    """Seconds beyond a step's own time-out, in which people may be asked about it."""
+    """Seconds after the timeout of a step, in which an approval may be requested."""
 
 
+_UNCHECKED_LINE = re.compile(r"^unchecked=(.{1,160})$", re.MULTILINE)
+_COMMAND_NOT_FOUND = re.compile(
+    r"^(?:\S+: (?:line \d+|\d+): )?([\w.-]+): (?:command )?not found$", re.MULTILINE
+)
 _EXIT_NOTE = re.compile(r"^\[exit (-?\d+) · [\d.]+ s\]$", re.MULTILINE)
 _TIMEOUT_NOTE = re.compile(r"^\[timed out after [\d.]+ s and was ended.*\]$", re.MULTILINE)
 _EMPTY_OUTPUT_NOTE = re.compile(r"^\[(no output|[\d.]+ s)\]$\s*\Z", re.MULTILINE)
@@ -57,7 +64,7 @@ class TerminalResult(Value, frozen=True):
 
 
 def parse_terminal_result(result: ToolResult, command: str, seconds: float) -> TerminalResult:
-    """A command that failed always has the note; one that prints such a note counts as failed."""
+    """A failed command has a note; a command that prints such a note counts as failed."""
     text = result.content
     if result.status != "ok":
         return TerminalResult(result.call_id, command, result.status, None, text, seconds)
@@ -73,7 +80,7 @@ def parse_terminal_result(result: ToolResult, command: str, seconds: float) -> T
 
 
 def find_unmet_expectation(result: TerminalResult, expect: ExpectedResult) -> str:
-    """What was expected and is not so, in words; empty when all holds."""
+    """The first expectation that does not hold; empty when all hold."""
     if expect.exit is not None and result.code != expect.exit:
         return (
             f"it ended with exit code {result.code}, not {expect.exit}{_last_output_line(result)}"
@@ -97,13 +104,8 @@ def _last_output_line(result: TerminalResult) -> str:
     return f": {lines[-1][:200]}" if lines else ""
 
 
-PlaybookOutcome = Literal["applied", "declined", "unmet", "refused", "undone", "failed"]
-PlaybookPhase = Literal["probe", "step", "verify", "undo"]
-TERMINAL_TOOL = "terminal"
-
-
 class PlaybookStepResult(Value, kw_only=True, frozen=True):
-    """Something that was run, or would be."""
+    """A command that was run, or would be in a dry run."""
 
     name: str
     phase: PlaybookPhase
@@ -115,7 +117,7 @@ class PlaybookStepResult(Value, kw_only=True, frozen=True):
 
 
 class PlaybookStopped(Exception):
-    """The first thing that is not as expected; the playbook goes no further."""
+    """An expectation does not hold; the playbook goes no further."""
 
     def __init__(
         self, outcome: PlaybookOutcome, step: str, detail: str, *, incomplete: bool = False
@@ -124,7 +126,7 @@ class PlaybookStopped(Exception):
         self.outcome: PlaybookOutcome = outcome
         self.step = step
         self.incomplete = incomplete
-        """The command did not run to its end, so its result shows nothing."""
+        """The command did not run to its end, so its output is no evidence."""
 
 
 class StepRunner:
@@ -191,7 +193,7 @@ def build_step_result(
 
 
 def incomplete_reason(result: TerminalResult) -> str:
-    """Why it did not run to its end, whatever it was expected to do."""
+    """Why the command did not run to its end; empty when it did."""
     if result.status == "denied":
         return f"not allowed: {result.output[:300]}"
     if result.status == "error":
@@ -200,6 +202,22 @@ def incomplete_reason(result: TerminalResult) -> str:
 
 
 def failure_outcome(result: TerminalResult, otherwise: PlaybookOutcome) -> PlaybookOutcome:
-    """What a command that was not as expected makes of the whole playbook."""
+    """The outcome of a playbook after a command that was not as expected."""
     known: dict[str, PlaybookOutcome] = {"denied": "refused", "error": "failed"}
     return known.get(result.status, otherwise)
+
+
+def unchecked_reason(stop: PlaybookStopped, output: str) -> str:
+    """Why the last probe, with this output, was not complete; empty when it was."""
+    if reason := missing_program_reason(output):
+        return reason
+    if program := _COMMAND_NOT_FOUND.search(output):
+        return f"no {program[1]} on this host"
+    complete = bool(stop.step) and stop.outcome == "declined" and not stop.incomplete
+    return "" if complete else str(stop)
+
+
+def missing_program_reason(output: str) -> str:
+    """A probe that lacks a program prints a line `unchecked=REASON`."""
+    found = _UNCHECKED_LINE.search(output)
+    return found[1].strip() if found else ""

@@ -1,4 +1,4 @@
-"""Commands with parameters in them: found, checked, and filled in so that no value can say more."""
+"""Parameters of a playbook: where their values come from, how they are validated and quoted."""
 
 import re
 import shlex
@@ -29,7 +29,7 @@ def placeholder_names(command: str) -> list[str]:
 
 
 def fill_template(command: str, values: Mapping[str, str], *, partial: bool = False) -> str:
-    """With `partly`, what is not known yet stays as it is written. Else raises `KeyError`."""
+    """With `partial`, unknown placeholders stay. Otherwise raises `KeyError` for them."""
 
     def one(found: re.Match[str]) -> str:
         if partial and found[1] not in values:
@@ -40,23 +40,20 @@ def fill_template(command: str, values: Mapping[str, str], *, partial: bool = Fa
 
 
 def find_value_problem(value: str, kind: ParameterKind) -> str:
-    """Why this value does not fit its kind, in words; empty when it does."""
+    """Why the value does not fit its kind; empty when it does."""
     if len(value) > MAX_VALUE_CHARS:
         return f"is longer than {MAX_VALUE_CHARS} characters"
     if not re.fullmatch(VALUE_PATTERNS[kind], value):
-        return f"{value[:60]!r} is no {kind}"
+        return f"{value[:60]!r} is not a valid {kind}"
     if kind == "path" and ".." in value.split("/"):
-        return f"{value[:60]!r} climbs out of its folder"
+        return f"{value[:60]!r} leads out of its folder"
     if kind == "port" and not 1 <= int(value) <= _MAX_PORT:
-        return f"{value} is no port"
+        return f"{value} is not a valid port"
     return ""
 
 
 def find_quoted_placeholder(command: str) -> str:
-    """The first placeholder that stands inside quotes, where it would be quoted twice; or ''.
-
-    In a here-document, a comment or quotes a value would not be one word of its own.
-    """
+    """The first placeholder inside quotes, where its value would be quoted twice; or ''."""
     for found in PLACEHOLDER.finditer(command):
         if _inside_quotes(command[: found.start()]):
             return found[1]
@@ -78,7 +75,7 @@ def _inside_quotes(before: str) -> bool:
 
 
 _SHELL_CHARACTERS = str.maketrans(dict.fromkeys("`$\\", " "))
-"""What a shell may take for more than words."""
+"""Characters with a meaning in a shell."""
 
 
 class AlertFacts(Value, kw_only=True, frozen=True):
@@ -86,7 +83,7 @@ class AlertFacts(Value, kw_only=True, frozen=True):
     text: str = ""
     labels: dict[str, str] = field(default_factory=dict)
     given: dict[str, str] = field(default_factory=dict)
-    """Parameters that somebody set by hand; they win."""
+    """Parameters set by hand; they have priority."""
 
     @property
     def combined_text(self) -> str:
@@ -101,7 +98,7 @@ def facts_from_alert(alert: AlertRaised) -> AlertFacts:
 def resolve_parameter(
     name: str, parameter: PlaybookParameter, facts: AlertFacts
 ) -> tuple[str | None, str]:
-    """A parameter from the alert or a person, and why not when it is not there."""
+    """A parameter from the alert or set by hand; None and the reason when it is missing."""
     if name in facts.given:
         return validate_parameter(name, parameter, facts.given[name])
     if parameter.source != "alert":
@@ -111,15 +108,15 @@ def resolve_parameter(
             return validate_parameter(
                 name, parameter, _apply_pattern(facts.labels[label], parameter)
             )
-    # Quoted it would do no harm, but who reads the command for the gate could not be sure of that.
+    # Quoted values are harmless, but the command analysis of the policy cannot rely on that.
     words = facts.combined_text.translate(_SHELL_CHARACTERS)
     if parameter.pattern and (found := re.search(parameter.pattern, words, re.MULTILINE)):
         return validate_parameter(name, parameter, _matched_group(found))
-    return _default_or_missing(name, parameter, "the alert does not say it")
+    return _default_or_missing(name, parameter, "the alert does not have it")
 
 
 def parse_parameter(name: str, parameter: PlaybookParameter, output: str) -> tuple[str | None, str]:
-    """A parameter from what a probe or step printed."""
+    """A parameter from the output of a probe or step; None and the reason when it is missing."""
     if parameter.pattern:
         found = re.search(parameter.pattern, output, re.MULTILINE)
         if found is None:
@@ -134,7 +131,7 @@ def parse_parameter(name: str, parameter: PlaybookParameter, output: str) -> tup
 def capture_parameters(
     parameters: Mapping[str, PlaybookParameter], source: str, output: str, known: Mapping[str, str]
 ) -> tuple[dict[str, str], str]:
-    """What a probe or step brought of the parameters that are not known yet, and why not all."""
+    """Parameters, not known yet, from the output of a probe or step; and why one is missing."""
     found: dict[str, str] = {}
     for name, parameter in parameters.items():
         if parameter.source != source or name in known:

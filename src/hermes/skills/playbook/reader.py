@@ -1,4 +1,4 @@
-"""Puts what a playbook borrows in its place, so that whoever runs it sees whole commands."""
+"""Parses `playbook.yaml`, inserts shared snippets, and reports every problem with its line."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -10,7 +10,12 @@ from msgspec.structs import replace
 
 from hermes.skills.format.skill_folder import SharedSnippets
 from hermes.skills.format.yaml_document import LineNumberedYaml, SkillProblem, YamlFileError
-from hermes.skills.playbook import parameters
+from hermes.skills.playbook.parameters import (
+    fill_template,
+    find_quoted_placeholder,
+    find_value_problem,
+    placeholder_names,
+)
 from hermes.skills.playbook.schema import (
     UNDO_FOLDER_PARAMETER,
     Playbook,
@@ -21,64 +26,12 @@ from hermes.skills.playbook.schema import (
     PlaybookStep,
 )
 
-PartProblem = tuple[tuple[str | int, ...], str, bool]
 PartPath = tuple[str | int, ...]
+PartProblem = tuple[PartPath, str, bool]
+"""Where, what, and whether it is fatal."""
+DescribeChanges = Callable[[str], str]
+"""What a command would change, in words; empty when it only reads."""
 P = TypeVar("P", PlaybookProbe, PlaybookCheck, PlaybookStep)
-
-
-def expand_snippets(
-    playbook: Playbook, snippets: SharedSnippets
-) -> tuple[Playbook, list[PartProblem]]:
-    """Whole commands, and what could not be found."""
-    found: list[PartProblem] = []
-    probes = [
-        _expand_part(probe, ("signature", "probes", number), snippets, found)
-        for number, probe in enumerate(playbook.signature.probes)
-    ]
-    steps = [
-        _expand_part(step, ("steps", n), snippets, found) for n, step in enumerate(playbook.steps)
-    ]
-    checks = [
-        _expand_part(each, ("verify", n), snippets, found) for n, each in enumerate(playbook.verify)
-    ]
-    whole = replace(
-        playbook,
-        signature=replace(playbook.signature, probes=tuple(probes)),
-        steps=tuple(steps),
-        verify=tuple(checks),
-    )
-    return whole, found
-
-
-def _expand_part(part: P, place: PartPath, shelf: SharedSnippets, found: list[PartProblem]) -> P:
-    use: str = getattr(part, "use", "")  # steps are always written out
-    if use and part.command:
-        found.append(((*place, "use"), "it has a command of its own: leave out one of them", True))
-    for key in ("name", "command") if not use else ():
-        if not getattr(part, key):
-            found.append((place, f"{key} is missing, or `use` of a shared one", True))
-    command = _read_snippet(use, (*place, "use"), shelf, found) if use else part.command
-    before: list[str] = [
-        _read_snippet(name, (*place, "with"), shelf, found) for name in part.shared
-    ]
-    whole = "\n".join(text.rstrip("\n") for text in [*before, command])
-    # Written down again it is whole by itself, and borrows nothing.
-    own = {"use": ""} if use else {}
-    return replace(part, name=part.name or use, command=whole, shared=(), **own)
-
-
-def _read_snippet(
-    name: str, place: PartPath, shelf: SharedSnippets, found: list[PartProblem]
-) -> str:
-    text = shelf.read(name)
-    if text is None:
-        near = get_close_matches(name, shelf.names, n=1)
-        known = ", ".join(shelf.names) or "none"
-        hint = f"did you mean {near[0]}?" if near else f"there are: {known}"
-        found.append((place, f"there is no shared {name!r} in _probes; {hint}", True))
-    return text or ""
-
-
 PLAYBOOK_FILE = "playbook.yaml"
 MAX_PLAYBOOK_CHARS = 128 << 10
 _TOP_LEVEL_KEYS = tuple(field.encode_name for field in msgspec.structs.fields(Playbook))
@@ -89,14 +42,16 @@ T = TypeVar("T")
 def parse_playbook(
     text: str, file: str = PLAYBOOK_FILE, snippets: SharedSnippets | None = None
 ) -> tuple[Playbook | None, list[SkillProblem]]:
-    """The playbook, unless a mistake is fatal; and all that was found. What it borrows is taken
-    from the shelf, or from what comes with Hermes."""
+    """The playbook, or None when a problem is fatal; and all problems.
+
+    Without `snippets`, only the bundled ones can be used.
+    """
     if len(text) > MAX_PLAYBOOK_CHARS:
         return None, [SkillProblem(file, 1, f"it is larger than {MAX_PLAYBOOK_CHARS >> 10} KiB")]
     try:
         document = LineNumberedYaml(text)
-    except YamlFileError as mistake:
-        return None, [SkillProblem(file, mistake.line, str(mistake))]
+    except YamlFileError as error:
+        return None, [SkillProblem(file, error.line, str(error))]
     found = [SkillProblem(file, line, cause) for line, cause in _find_schema_problems(document)]
     if found:
         return None, found
@@ -104,14 +59,14 @@ def parse_playbook(
         msgspec.convert(document.data, Playbook), snippets or SharedSnippets()
     )
     problems = [
-        SkillProblem(file, document.line_of(*place), cause, fatal)
-        for place, cause, fatal in [*missing, *_find_semantic_problems(playbook)]
+        SkillProblem(file, document.line_of(*path), cause, fatal)
+        for path, cause, fatal in [*missing, *_find_semantic_problems(playbook)]
     ]
     return (None if any(each.fatal for each in problems) else playbook), problems
 
 
 def _find_schema_problems(document: LineNumberedYaml) -> Iterator[tuple[int, str]]:
-    """Each part by itself, so that one mistake does not hide the next."""
+    """Checks each part separately, so that one problem does not hide the next."""
     data = document.data
     if not isinstance(data, dict):
         yield document.line_of(), "expected the keys summary, signature, steps and verify"
@@ -158,12 +113,12 @@ _PLACEHOLDER_PROBE = {"name": "any", "command": "true"}
 
 
 def _find_conversion_problems(
-    document: LineNumberedYaml, value: object, kind: type[T], *place: str | int
+    document: LineNumberedYaml, value: object, kind: type[T], *path: str | int
 ) -> Iterator[tuple[int, str]]:
     try:
-        document.convert(value, kind, *place)
-    except YamlFileError as mistake:
-        yield mistake.line, str(mistake)
+        document.convert(value, kind, *path)
+    except YamlFileError as error:
+        yield error.line, str(error)
 
 
 def _find_semantic_problems(playbook: Playbook) -> Iterator[PartProblem]:
@@ -175,9 +130,9 @@ def _find_semantic_problems(playbook: Playbook) -> Iterator[PartProblem]:
 
 def _find_name_problems(playbook: Playbook) -> Iterator[PartProblem]:
     seen = {"alert"}
-    for place, part in _iterate_parts(playbook):
+    for path, part in _iterate_parts(playbook):
         if part.name in seen:
-            yield (*place, "name"), f"the name {part.name} is used twice", True
+            yield (*path, "name"), f"the name {part.name} is used twice", True
         seen.add(part.name)
 
 
@@ -186,15 +141,15 @@ def _find_pattern_problems(playbook: Playbook) -> Iterator[PartProblem]:
         yield from _find_regex_problems(pattern, ("signature", "alert", number))
     for name, parameter in playbook.parameters.items():
         yield from _find_regex_problems(parameter.pattern, ("parameters", name, "pattern"))
-    for place, part in _iterate_parts(playbook):
-        yield from _find_regex_problems(part.expect.regex, (*place, "expect", "regex"))
+    for path, part in _iterate_parts(playbook):
+        yield from _find_regex_problems(part.expect.regex, (*path, "expect", "regex"))
 
 
-def _find_regex_problems(pattern: str, place: tuple[str | int, ...]) -> Iterator[PartProblem]:
+def _find_regex_problems(pattern: str, path: PartPath) -> Iterator[PartProblem]:
     try:
         re.compile(pattern)
     except re.error as error:
-        yield place, f"not a regular expression: {error}", True
+        yield path, f"not a regular expression: {error}", True
 
 
 def _find_parameter_problems(playbook: Playbook) -> Iterator[PartProblem]:
@@ -203,69 +158,65 @@ def _find_parameter_problems(playbook: Playbook) -> Iterator[PartProblem]:
         *(part.name for _, part in _iterate_parts(playbook) if not isinstance(part, PlaybookCheck)),
     ]
     for name, parameter in playbook.parameters.items():
-        place = ("parameters", name)
+        path = ("parameters", name)
         if name == UNDO_FOLDER_PARAMETER:
-            yield place, f"{UNDO_FOLDER_PARAMETER} is there by itself: take another name", True
+            yield path, f"{UNDO_FOLDER_PARAMETER} is predefined: use another name", True
         if parameter.source not in sources:
             near = get_close_matches(parameter.source, sources, n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(sources)}"
-            yield (*place, "from"), f"there is no probe or step {parameter.source!r}; {hint}", True
+            yield (*path, "from"), f"there is no probe or step {parameter.source!r}; {hint}", True
         if parameter.labels and parameter.source != "alert":
-            yield (*place, "labels"), "only an alert has labels", True
-        if parameter.default and (
-            why := parameters.find_value_problem(parameter.default, parameter.kind)
-        ):
-            yield (*place, "default"), f"the default {why}", True
-        if not any(
-            name in parameters.placeholder_names(text) for _, text, _ in _iterate_commands(playbook)
-        ):
-            yield place, f"{name} is not used anywhere", False
+            yield (*path, "labels"), "only an alert has labels", True
+        if parameter.default and (why := find_value_problem(parameter.default, parameter.kind)):
+            yield (*path, "default"), f"the default {why}", True
+        if not any(name in placeholder_names(text) for _, text, _ in _iterate_commands(playbook)):
+            yield path, f"{name} is not used anywhere", False
 
 
 def _find_command_problems(playbook: Playbook) -> Iterator[PartProblem]:
     ready = {"alert"}
-    for place, part in _iterate_parts(playbook):
+    for path, part in _iterate_parts(playbook):
         before = (
             _sources_before_steps(playbook)
             if isinstance(part, PlaybookCheck) and part.symptom
             else ready
         )
         known = {name for name, one in playbook.parameters.items() if one.source in before}
-        yield from _find_placeholder_problems((*place, "command"), part.command, known, playbook)
+        yield from _find_placeholder_problems((*path, "command"), part.command, known, playbook)
         ready.add(part.name)
         if isinstance(part, PlaybookStep):
             after = {name for name, one in playbook.parameters.items() if one.source in ready}
-            yield from _find_placeholder_problems((*place, "undo"), part.undo, after, playbook)
+            yield from _find_placeholder_problems((*path, "undo"), part.undo, after, playbook)
             if not part.undo and part.risk != "read":
                 cause = f"{part.name} changes something and has no undo"
-                yield (*place, "name"), cause, False
+                yield (*path, "name"), cause, False
 
 
 def _sources_before_steps(playbook: Playbook) -> set[str]:
-    """Where values come from that are known before the first step."""
+    """Sources of the values that are known before the first step."""
     return {"alert", *(probe.name for probe in playbook.signature.probes)}
 
 
 def _find_placeholder_problems(
-    place: tuple[str | int, ...], command: str, known: set[str], playbook: Playbook
+    path: PartPath, command: str, known: set[str], playbook: Playbook
 ) -> Iterator[PartProblem]:
-    for name in parameters.placeholder_names(command):
-        if name == UNDO_FOLDER_PARAMETER and place[0] != "signature":  # a probe has nothing to keep
+    for name in placeholder_names(command):
+        if name == UNDO_FOLDER_PARAMETER and path[0] != "signature":  # a probe has nothing to undo
             continue
         if name not in playbook.parameters:
             near = get_close_matches(name, playbook.parameters, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            yield place, f"there is no parameter {name!r}{hint}", True
+            yield path, f"there is no parameter {name!r}{hint}", True
         elif name not in known:
             source = playbook.parameters[name].source
-            yield place, f"{name} is not known yet here: it comes from {source}", True
-    if inside := parameters.find_quoted_placeholder(command):
-        yield place, f"{{{{{inside}}}}} stands inside quotes: values are quoted by themselves", True
+            yield path, f"{name} is not known yet here: it comes from {source}", True
+    if inside := find_quoted_placeholder(command):
+        yield path, f"{{{{{inside}}}}} stands inside quotes: values are quoted automatically", True
 
 
 def _iterate_parts(
     playbook: Playbook,
-) -> Iterator[tuple[tuple[str | int, ...], PlaybookProbe | PlaybookStep | PlaybookCheck]]:
+) -> Iterator[tuple[PartPath, PlaybookProbe | PlaybookStep | PlaybookCheck]]:
     for number, probe in enumerate(playbook.signature.probes):
         yield ("signature", "probes", number), probe
     for number, step in enumerate(playbook.steps):
@@ -274,28 +225,77 @@ def _iterate_parts(
         yield ("verify", number), check
 
 
-def _iterate_commands(playbook: Playbook) -> Iterator[tuple[tuple[str | int, ...], str, bool]]:
-    for place, part in _iterate_parts(playbook):
-        yield place, part.command, isinstance(part, PlaybookStep)
+def _iterate_commands(playbook: Playbook) -> Iterator[tuple[PartPath, str, bool]]:
+    for path, part in _iterate_parts(playbook):
+        yield path, part.command, isinstance(part, PlaybookStep)
         if isinstance(part, PlaybookStep):
-            yield place, part.undo, True
-
-
-DescribeChanges = Callable[[str], str]
-"""What a command would change, in words; empty when it only looks. Joined in by the app."""
+            yield path, part.undo, True
 
 
 def find_changing_probes(
     text: str, playbook: Playbook, describe_changes: DescribeChanges, file: str = PLAYBOOK_FILE
 ) -> list[SkillProblem]:
-    """Probes and checks that would change something, told by who can read commands."""
+    """Probes and checks that would change something, according to `describe_changes`."""
     document = LineNumberedYaml(text)
     found = []
-    for place, part in _iterate_parts(playbook):
+    for path, part in _iterate_parts(playbook):
         reads = not isinstance(part, PlaybookStep) or part.risk == "read"
-        if reads and (
-            what := describe_changes(parameters.fill_template(part.command, {}, partial=True))
-        ):
-            line = document.line_of(*place, "command")
-            found.append(SkillProblem(file, line, f"{part.name} should only look, but: {what}"))
+        if reads and (what := describe_changes(fill_template(part.command, {}, partial=True))):
+            line = document.line_of(*path, "command")
+            found.append(SkillProblem(file, line, f"{part.name} should only read, but: {what}"))
     return found
+
+
+def expand_snippets(
+    playbook: Playbook, snippets: SharedSnippets
+) -> tuple[Playbook, list[PartProblem]]:
+    """The playbook with complete commands, and the snippets that were not found."""
+    found: list[PartProblem] = []
+    probes = [
+        _expand_part(probe, ("signature", "probes", number), snippets, found)
+        for number, probe in enumerate(playbook.signature.probes)
+    ]
+    steps = [
+        _expand_part(step, ("steps", n), snippets, found) for n, step in enumerate(playbook.steps)
+    ]
+    checks = [
+        _expand_part(each, ("verify", n), snippets, found) for n, each in enumerate(playbook.verify)
+    ]
+    whole = replace(
+        playbook,
+        signature=replace(playbook.signature, probes=tuple(probes)),
+        steps=tuple(steps),
+        verify=tuple(checks),
+    )
+    return whole, found
+
+
+def _expand_part(part: P, path: PartPath, snippets: SharedSnippets, found: list[PartProblem]) -> P:
+    use: str = getattr(part, "use", "")  # steps are always written out
+    if use and part.command:
+        found.append(
+            ((*path, "use"), "`use` and `command` exclude each other: leave out one of them", True)
+        )
+    for key in ("name", "command") if not use else ():
+        if not getattr(part, key):
+            found.append((path, f"{key} is missing, or `use` of a shared one", True))
+    command = _read_snippet(use, (*path, "use"), snippets, found) if use else part.command
+    before: list[str] = [
+        _read_snippet(name, (*path, "with"), snippets, found) for name in part.shared
+    ]
+    whole = "\n".join(text.rstrip("\n") for text in [*before, command])
+    # Written to a file again, the part is complete and refers to no snippet.
+    own = {"use": ""} if use else {}
+    return replace(part, name=part.name or use, command=whole, shared=(), **own)
+
+
+def _read_snippet(
+    name: str, path: PartPath, snippets: SharedSnippets, found: list[PartProblem]
+) -> str:
+    text = snippets.read(name)
+    if text is None:
+        near = get_close_matches(name, snippets.names, n=1)
+        known = ", ".join(snippets.names) or "none"
+        hint = f"did you mean {near[0]}?" if near else f"there are: {known}"
+        found.append((path, f"there is no shared {name!r} in _probes; {hint}", True))
+    return text or ""

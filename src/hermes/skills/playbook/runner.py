@@ -1,11 +1,10 @@
-"""Whether a host shows what a playbook is for: its probes, in their order. They only look.
+"""Runs a playbook without a model: checks the signature, runs the steps, verifies, undoes.
 
-Playbooks may look side by side; what more than one of them wants to see is looked at once.
+Signatures may be checked concurrently; a probe that several playbooks share runs once.
 """
 
-import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import NamedTuple
 
 import anyio
@@ -17,7 +16,6 @@ from hermes.core.run_ids import new_id
 from hermes.skills.playbook.commands import (
     PlaybookContext,
     PlaybookOutcome,
-    PlaybookPhase,
     PlaybookStepResult,
     PlaybookStopped,
     StepRunner,
@@ -26,6 +24,8 @@ from hermes.skills.playbook.commands import (
     failure_outcome,
     find_unmet_expectation,
     incomplete_reason,
+    missing_program_reason,
+    unchecked_reason,
 )
 from hermes.skills.playbook.parameters import (
     AlertFacts,
@@ -42,38 +42,35 @@ from hermes.skills.playbook.schema import (
 )
 
 UNDO_ROOT = "/var/tmp/hermes-undo"
-_UNCHECKED_LINE = re.compile(r"^unchecked=(.{1,160})$", re.MULTILINE)
-_COMMAND_NOT_FOUND = re.compile(
-    r"^(?:\S+: (?:line \d+|\d+): )?([\w.-]+): (?:command )?not found$", re.MULTILINE
-)
+VERIFY_PAUSE_S = 0.1
 
 
 class SignatureResult(Value, kw_only=True, frozen=True):
-    """What the probes saw: the signature, or where and why it is not there."""
+    """Whether the signature of a playbook is present, and if not, where and why."""
 
     values: dict[str, str] = {}
     done: tuple[PlaybookStepResult, ...] = ()
     early_outcome: PlaybookOutcome | None = None
-    """How the playbook ends without having begun; None when its signature is there."""
+    """The outcome when no step runs; None when the signature is present."""
     step: str = ""
     detail: str = ""
     unchecked: str = ""
-    """Why the signature could not be looked for, or not completely; empty when it was."""
+    """Why the signature could not be checked completely; empty when it was."""
     program_missing: bool = False
-    """The host lacks a program that the look needs: looking again shows no more."""
+    """The host lacks a program that a probe needs: checking again is useless."""
     checked_at: float = 0.0
-    """By the monotonic clock: what was seen long ago may no longer be so."""
+    """On the monotonic clock; an old result may no longer be true."""
     seconds: float = 0.0
 
 
 class ProbeLookup(NamedTuple):
     result: TerminalResult
     is_new: bool
-    """Nobody had asked for it before."""
+    """Not taken from the cache."""
 
 
 class ProbeCache:
-    """What was seen, shared until something is changed."""
+    """Probe results, shared between playbooks until something is changed."""
 
     def __init__(self) -> None:
         self._results: dict[str, TerminalResult] = {}
@@ -85,142 +82,24 @@ class ProbeCache:
         while command not in self._results:
             if (other := self._running.get(command)) is not None:
                 await other.wait()
-                continue  # if that one was called off, this is the one who looks
-            over = self._running[command] = anyio.Event()
+                continue  # when the other one was cancelled, this one runs
+            finished = self._running[command] = anyio.Event()
             try:
                 self._results[command] = result = await run()
                 return ProbeLookup(result, True)
             finally:
                 del self._running[command]
-                over.set()
+                finished.set()
         return ProbeLookup(self._results[command], False)
 
 
-async def check_signature(
-    playbook: Playbook, facts: AlertFacts, step_runner: StepRunner, probe_cache: ProbeCache
-) -> SignatureResult:
-    began = time.monotonic()
-    values: dict[str, str] = {}
-    seen: list[PlaybookStepResult] = []
-    missing: PlaybookOutcome | None = None
-    step = detail = unchecked = ""
-    try:
-        values |= _initial_values(playbook, facts)
-        for probe in playbook.signature.probes:
-            result = await _run_probe(
-                probe, fill_template(probe.command, values), step_runner, probe_cache, seen
-            )
-            more, why = capture_parameters(playbook.parameters, probe.name, result.output, values)
-            values |= more
-            if why:
-                raise PlaybookStopped("declined", probe.name, why)
-        for check in playbook.verify:
-            if check.symptom:
-                await _check_symptom(
-                    check, fill_template(check.command, values), step_runner, probe_cache, seen
-                )
-    except PlaybookStopped as stop:
-        missing, step, detail = stop.outcome, stop.step, str(stop)
-        unchecked = _unchecked_reason(stop, seen)
-    return SignatureResult(
-        values=values,
-        done=tuple(seen),
-        early_outcome=missing,
-        step=step,
-        detail=detail,
-        unchecked=unchecked,
-        program_missing=missing is not None
-        and bool(seen)
-        and bool(_missing_program_reason(seen[-1].output)),
-        checked_at=time.monotonic(),
-        seconds=time.monotonic() - began,
-    )
-
-
-def _unchecked_reason(stop: PlaybookStopped, seen: list[PlaybookStepResult]) -> str:
-    """Why the look that ended it was not complete; empty when it was."""
-    if seen and (lacking := _missing_program_reason(seen[-1].output)):
-        return lacking
-    last = seen[-1].output if seen else ""
-    if program := _COMMAND_NOT_FOUND.search(last):
-        return f"no {program[1]} on this host"
-    looked = bool(stop.step) and stop.outcome == "declined" and not stop.incomplete
-    return "" if looked else str(stop)
-
-
-def _missing_program_reason(output: str) -> str:
-    """A probe that lacks a program says so with a line `unchecked=REASON`."""
-    said = _UNCHECKED_LINE.search(output)
-    return said[1].strip() if said else ""
-
-
-def _initial_values(playbook: Playbook, facts: AlertFacts) -> dict[str, str]:
-    # Of this run alone: what another run kept must not be what this one brings back.
-    values = {UNDO_FOLDER_PARAMETER: f"{UNDO_ROOT}/{new_id('run')}"}
-    for name, parameter in playbook.parameters.items():
-        if parameter.source != "alert" and name not in facts.given:
-            continue
-        value, why = resolve_parameter(name, parameter, facts)
-        if value is None:
-            raise PlaybookStopped("declined", "", why)
-        values[name] = value
-    return values
-
-
-async def _check_symptom(
-    check: PlaybookCheck,
-    command: str,
-    hand: StepRunner,
-    looks: ProbeCache,
-    seen: list[PlaybookStepResult],
-) -> None:
-    """A check that holds before anything was done could prove nothing afterwards."""
-    result, fresh = await looks.run_once(
-        command, lambda: hand.run(check.name, command, check.timeout)
-    )
-    denied = result.status != "ok"
-    holds = not denied and not result.timed_out and not find_unmet_expectation(result, check.expect)
-    why = incomplete_reason(result) if denied else "the symptom is not there" if holds else ""
-    if fresh:
-        await hand.publish_step(check.name, "probe", result, not why, why)
-    seen.append(build_step_result(check.name, "probe", result, ok=not why))
-    if why:
-        raise PlaybookStopped(failure_outcome(result, "declined"), check.name, why)
-
-
-async def _run_probe(
-    probe: PlaybookProbe,
-    command: str,
-    hand: StepRunner,
-    looks: ProbeCache,
-    seen: list[PlaybookStepResult],
-) -> TerminalResult:
-    result, fresh = await looks.run_once(
-        command, lambda: hand.run(probe.name, command, probe.timeout)
-    )
-    # What follows would look with the same program: on a host without it, one look is enough.
-    late = incomplete_reason(result) or _missing_program_reason(result.output)
-    why = late or find_unmet_expectation(result, probe.expect)
-    if fresh:
-        await hand.publish_step(probe.name, "probe", result, not why, why)
-    seen.append(build_step_result(probe.name, "probe", result, ok=not why))
-    if why:
-        raise PlaybookStopped(
-            failure_outcome(result, "declined"), probe.name, why, incomplete=bool(late)
-        )
-    return result
-
-
-VERIFY_PAUSE_S = 0.1
-
-
 class PlaybookRunResult(Value, kw_only=True, frozen=True):
-    """How it went, with all evidence for whoever goes on from here."""
+    """The outcome, with the results of all commands."""
 
     skill: str
     outcome: PlaybookOutcome
     step: str = ""
-    """Where it stopped."""
+    """The step at which it stopped."""
     detail: str = ""
     parameters: dict[str, str] = {}
     done: tuple[PlaybookStepResult, ...] = ()
@@ -228,17 +107,21 @@ class PlaybookRunResult(Value, kw_only=True, frozen=True):
     not_undone: tuple[str, ...] = ()
     dry: bool = False
     unchecked: str = ""
-    """Why its signature could not be looked for, or not completely."""
+    """Why the signature could not be checked completely."""
     symptoms: tuple[PlaybookCheck, ...] = ()
-    """Checks that failed before the first step, with whole commands."""
+    """Checks that failed before the first step, with their commands filled in."""
+
+    @property
+    def steps_run(self) -> int:
+        return 0 if self.dry else sum(each.phase == "step" for each in self.done)
 
     @property
     def changed(self) -> bool:
-        return not self.dry and any(each.phase == "step" for each in self.done)
+        return self.steps_run > 0
 
 
 class PlaybookRunner:
-    """One playing of one playbook."""
+    """Runs one playbook once."""
 
     def __init__(
         self, skill: str, playbook: Playbook, context: PlaybookContext, *, digest: str = ""
@@ -254,7 +137,7 @@ class PlaybookRunner:
     async def check_signature(
         self, facts: AlertFacts, probe_cache: ProbeCache | None = None
     ) -> SignatureResult:
-        """Whether its signature is there, for `play`. `looks` are shared with other playbooks."""
+        """The result can be passed to `run`. `probe_cache` is shared with other playbooks."""
         return await check_signature(
             self._playbook, facts, self._step_runner, probe_cache or ProbeCache()
         )
@@ -262,8 +145,7 @@ class PlaybookRunner:
     async def run(
         self, facts: AlertFacts, *, dry: bool = False, signature: SignatureResult | None = None
     ) -> PlaybookRunResult:
-        """Dry: the probes look, the steps are only filled in and told. `found`: they have looked
-        already."""
+        """`dry`: the probes run, the steps are only filled in. `signature`: checked before."""
         began = time.monotonic()
         signature = signature or await self.check_signature(facts)
         self._values, self._results = dict(signature.values), list(signature.done)
@@ -275,7 +157,7 @@ class PlaybookRunner:
                 await self._run_steps_and_checks(dry=dry)
         except PlaybookStopped as stop:
             outcome, step, detail = stop.outcome, stop.step, str(stop)
-        played = PlaybookRunResult(
+        run_result = PlaybookRunResult(
             skill=self.skill,
             outcome=outcome,
             step=step,
@@ -287,8 +169,8 @@ class PlaybookRunner:
             unchecked=signature.unchecked,
             symptoms=self._symptoms() if signature.early_outcome is None else (),
         )
-        await self._step_runner.publish(self._ended_event(played))
-        return played
+        await self._step_runner.publish(self._ended_event(run_result))
+        return run_result
 
     def _symptoms(self) -> tuple[PlaybookCheck, ...]:
         return tuple(
@@ -297,23 +179,22 @@ class PlaybookRunner:
             if check.symptom
         )
 
-    async def undo(self, played: PlaybookRunResult) -> PlaybookRunResult:
-        """Take the steps back, the last first. One that fails does not keep the others."""
-        began, failed, back = time.monotonic(), [], []
-        for each in reversed([one for one in played.done if one.phase == "step" and one.undo]):
+    async def undo(self, run_result: PlaybookRunResult) -> PlaybookRunResult:
+        """Undoes the steps, the last first. A failure does not stop the others."""
+        began, failed, undo_results = time.monotonic(), [], []
+        for each in reversed([one for one in run_result.done if one.phase == "step" and one.undo]):
             result = await self._step_runner.run(each.name, each.undo, 30.0)
-            ok = result.status == "ok" and result.code == 0
-            await self._step_runner.publish_step(
-                each.name, "undo", result, ok, _undo_failure(result)
-            )
-            back.append(replace(each, phase="undo", command=each.undo, undo="", ok=ok))
-            if not ok:
+            why = incomplete_reason(result)
+            why = why or ("" if result.code == 0 else f"it ended with exit code {result.code}")
+            await self._step_runner.publish_step(each.name, "undo", result, not why, why)
+            undo_results.append(replace(each, phase="undo", command=each.undo, undo="", ok=not why))
+            if why:
                 failed.append(each.name)
         undone = replace(
-            played,
+            run_result,
             outcome="failed" if failed else "undone",
-            detail=f"not taken back: {', '.join(failed)}" if failed else played.detail,
-            done=(*played.done, *back),
+            detail=f"not undone: {', '.join(failed)}" if failed else run_result.detail,
+            done=(*run_result.done, *undo_results),
             seconds=time.monotonic() - began,
             not_undone=tuple(failed),
         )
@@ -326,29 +207,26 @@ class PlaybookRunner:
         }
 
     async def _run_steps_and_checks(self, *, dry: bool) -> None:
+        if dry:
+            self._results += self._planned_results()
+            return
         for step in self._playbook.steps:
-            if dry:
-                command = fill_template(step.command, self._values, partial=True)
-                undo = fill_template(step.undo, self._values, partial=True)
-                self._results.append(
-                    PlaybookStepResult(name=step.name, phase="step", command=command, undo=undo)
-                )
-                continue
             await self._run_step(step)
         for check in self._playbook.verify:
-            if dry:
-                command = fill_template(check.command, self._values, partial=True)
-                self._results.append(
-                    PlaybookStepResult(name=check.name, phase="verify", command=command)
-                )
-                continue
             await self._run_check(check)
 
+    def _planned_results(self) -> Iterator[PlaybookStepResult]:
+        for step in self._playbook.steps:
+            command = fill_template(step.command, self._values, partial=True)
+            undo = fill_template(step.undo, self._values, partial=True)
+            yield PlaybookStepResult(name=step.name, phase="step", command=command, undo=undo)
+        for check in self._playbook.verify:
+            command = fill_template(check.command, self._values, partial=True)
+            yield PlaybookStepResult(name=check.name, phase="verify", command=command)
+
     async def _run_step(self, step: PlaybookStep) -> None:
-        command, undo = (
-            fill_template(step.command, self._values),
-            fill_template(step.undo, self._values, partial=True),
-        )
+        command = fill_template(step.command, self._values)
+        undo = fill_template(step.undo, self._values, partial=True)
         id = new_id(f"play-{step.name}")
         await self._context.before_step(id, command, undo)
         result = await self._step_runner.run(
@@ -357,8 +235,10 @@ class PlaybookRunner:
         why = incomplete_reason(result) or find_unmet_expectation(result, step.expect)
         undo = "" if result.status == "denied" else undo
         await self._step_runner.publish_step(step.name, "step", result, not why, why, undo)
-        if result.status != "denied":  # half done is done: its undo has to be known
-            self._add_result(step.name, "step", result, ok=not why, undo=undo)
+        if result.status != "denied":  # a failed step may have changed something: keep its undo
+            self._results.append(
+                build_step_result(step.name, "step", result, ok=not why, undo=undo)
+            )
         if why:
             raise PlaybookStopped(failure_outcome(result, "unmet"), step.name, why)
         more, why = capture_parameters(
@@ -369,10 +249,8 @@ class PlaybookRunner:
             raise PlaybookStopped("unmet", step.name, why)
 
     async def _run_check(self, check: PlaybookCheck) -> None:
-        command, deadline = (
-            fill_template(check.command, self._values),
-            time.monotonic() + check.within,
-        )
+        command = fill_template(check.command, self._values)
+        deadline = time.monotonic() + check.within
         while True:
             result = await self._step_runner.run(check.name, command, check.timeout)
             why = incomplete_reason(result) or find_unmet_expectation(result, check.expect)
@@ -380,16 +258,10 @@ class PlaybookRunner:
                 break
             await anyio.sleep(VERIFY_PAUSE_S)
         await self._step_runner.publish_step(check.name, "verify", result, not why, why)
-        self._add_result(check.name, "verify", result, ok=not why)
+        self._results.append(build_step_result(check.name, "verify", result, ok=not why))
         if why:
-            raise PlaybookStopped(
-                "refused" if result.status == "denied" else "unmet", check.name, why
-            )
-
-    def _add_result(
-        self, name: str, phase: PlaybookPhase, result: TerminalResult, *, ok: bool, undo: str = ""
-    ) -> None:
-        self._results.append(build_step_result(name, phase, result, ok=ok, undo=undo))
+            outcome: PlaybookOutcome = "refused" if result.status == "denied" else "unmet"
+            raise PlaybookStopped(outcome, check.name, why)
 
     def _started_event(self, *, dry: bool) -> PlaybookStarted:
         return PlaybookStarted(
@@ -400,21 +272,125 @@ class PlaybookRunner:
             dry=dry,
         )
 
-    def _ended_event(self, played: PlaybookRunResult) -> PlaybookEnded:
+    def _ended_event(self, run_result: PlaybookRunResult) -> PlaybookEnded:
         return PlaybookEnded(
             run=self._context.run,
             skill=self.skill,
-            outcome=played.outcome,
-            step=played.step,
-            detail=played.detail,
-            seconds=round(played.seconds, 3),
-            steps=sum(each.phase == "step" for each in played.done) if played.changed else 0,
-            not_undone=played.not_undone,
-            dry=played.dry,
-            unchecked=played.unchecked,
+            outcome=run_result.outcome,
+            step=run_result.step,
+            detail=run_result.detail,
+            seconds=round(run_result.seconds, 3),
+            steps=run_result.steps_run,
+            not_undone=run_result.not_undone,
+            dry=run_result.dry,
+            unchecked=run_result.unchecked,
         )
 
 
-def _undo_failure(result: TerminalResult) -> str:
-    why = incomplete_reason(result)
-    return why or ("" if result.code == 0 else f"it ended with exit code {result.code}")
+async def check_signature(
+    playbook: Playbook, facts: AlertFacts, step_runner: StepRunner, probe_cache: ProbeCache
+) -> SignatureResult:
+    began = time.monotonic()
+    values: dict[str, str] = {}
+    results: list[PlaybookStepResult] = []
+    outcome: PlaybookOutcome | None = None
+    step = detail = unchecked = ""
+    program_missing = False
+    try:
+        values |= _initial_values(playbook, facts)
+        for probe in playbook.signature.probes:
+            result = await _run_probe(
+                probe, fill_template(probe.command, values), step_runner, probe_cache, results
+            )
+            more, why = capture_parameters(playbook.parameters, probe.name, result.output, values)
+            values |= more
+            if why:
+                raise PlaybookStopped("declined", probe.name, why)
+        for check in playbook.verify:
+            if check.symptom:
+                await _check_symptom(
+                    check, fill_template(check.command, values), step_runner, probe_cache, results
+                )
+    except PlaybookStopped as stop:
+        outcome, step, detail = stop.outcome, stop.step, str(stop)
+        last = results[-1].output if results else ""
+        program_missing = bool(missing_program_reason(last))
+        unchecked = unchecked_reason(stop, last)
+    return SignatureResult(
+        values=values,
+        done=tuple(results),
+        early_outcome=outcome,
+        step=step,
+        detail=detail,
+        unchecked=unchecked,
+        program_missing=program_missing,
+        checked_at=time.monotonic(),
+        seconds=time.monotonic() - began,
+    )
+
+
+def _initial_values(playbook: Playbook, facts: AlertFacts) -> dict[str, str]:
+    # A separate folder for each run, so that undo never restores copies of another run.
+    values = {UNDO_FOLDER_PARAMETER: f"{UNDO_ROOT}/{new_id('run')}"}
+    for name, parameter in playbook.parameters.items():
+        if parameter.source != "alert" and name not in facts.given:
+            continue
+        value, why = resolve_parameter(name, parameter, facts)
+        if value is None:
+            raise PlaybookStopped("declined", "", why)
+        values[name] = value
+    return values
+
+
+async def _check_symptom(
+    check: PlaybookCheck,
+    command: str,
+    step_runner: StepRunner,
+    probe_cache: ProbeCache,
+    results: list[PlaybookStepResult],
+) -> None:
+    """The check must fail before the first step; else it proves nothing afterwards."""
+    lookup = await probe_cache.run_once(
+        command, lambda: step_runner.run(check.name, command, check.timeout)
+    )
+    result = lookup.result
+    denied = result.status != "ok"
+    holds = not denied and not result.timed_out and not find_unmet_expectation(result, check.expect)
+    why = incomplete_reason(result) if denied else "the symptom is not there" if holds else ""
+    await _record_probe(check.name, lookup, why, step_runner, results)
+
+
+async def _run_probe(
+    probe: PlaybookProbe,
+    command: str,
+    step_runner: StepRunner,
+    probe_cache: ProbeCache,
+    results: list[PlaybookStepResult],
+) -> TerminalResult:
+    lookup = await probe_cache.run_once(
+        command, lambda: step_runner.run(probe.name, command, probe.timeout)
+    )
+    result = lookup.result
+    # The following probes need the same program: without it, one probe is enough.
+    incomplete = incomplete_reason(result) or missing_program_reason(result.output)
+    why = incomplete or find_unmet_expectation(result, probe.expect)
+    await _record_probe(probe.name, lookup, why, step_runner, results, incomplete=bool(incomplete))
+    return result
+
+
+async def _record_probe(
+    name: str,
+    lookup: ProbeLookup,
+    why: str,
+    step_runner: StepRunner,
+    results: list[PlaybookStepResult],
+    *,
+    incomplete: bool = False,
+) -> None:
+    """Raises `PlaybookStopped` when there is a reason to stop."""
+    if lookup.is_new:
+        await step_runner.publish_step(name, "probe", lookup.result, not why, why)
+    results.append(build_step_result(name, "probe", lookup.result, ok=not why))
+    if why:
+        outcome = failure_outcome(lookup.result, "declined")
+        raise PlaybookStopped(outcome, name, why, incomplete=incomplete)

@@ -1,4 +1,4 @@
-"""What `playbook.yaml` may say, as types: the JSON schema is made of them."""
+"""Defines the types of `playbook.yaml`; the JSON schema is generated from them."""
 
 from typing import Annotated, Any, Literal
 
@@ -8,13 +8,13 @@ from msgspec import Meta
 from hermes.core.messages import Risk
 
 UNDO_FOLDER_PARAMETER = "kept"
-"""A parameter that every playbook has: where its steps may keep what their undo needs."""
+"""A predefined parameter: the folder where steps may keep what their undo needs."""
 NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,47}$"
 PlaybookName = Annotated[
     str, Meta(pattern=NAME_PATTERN, description="a-z, 0-9, - and _, at most 48 characters")
 ]
 SnippetName = Annotated[
-    str, Meta(pattern=rf"{NAME_PATTERN}|^$", description="the name of something shared")
+    str, Meta(pattern=rf"{NAME_PATTERN}|^$", description="the name of a shared snippet")
 ]
 ShellCommand = Annotated[
     str,
@@ -29,41 +29,41 @@ ParameterKind = Literal["text", "word", "number", "port", "path", "unit", "host"
 
 
 class PlaybookPart(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """Base of all parts: a key that is not known is a mistake, not a wish."""
+    """Base of all parts: unknown keys are refused."""
 
 
 class ExpectedResult(PlaybookPart, kw_only=True, frozen=True):
-    """All that is said must hold of how a command ended."""
+    """The expected result of a command; all given conditions must hold."""
 
     exit: int | None = 0
-    """Its exit code; null when any will do."""
+    """The exit code; null when any is accepted."""
     contains: str = ""
-    """Words that its output has."""
+    """Text that the output must have."""
     lacks: str = ""
-    """Words that its output must not have."""
+    """Text that the output must not have."""
     regex: RegexText = ""
 
 
 SnippetNames = Annotated[
     tuple[PlaybookName, ...],
-    Meta(description="shell that goes before the command: `_probes/NAME.sh`, the nearest"),
+    Meta(description="shell snippets put before the command: the nearest `_probes/NAME.sh`"),
 ]
 
 
 class PlaybookProbe(PlaybookPart, kw_only=True, frozen=True):
-    """A look that changes nothing: a name and a command of its own, or `use` of a shared one."""
+    """A command that only reads: with a name and a command, or `use` of a shared one."""
 
     name: PlaybookName = ""
     command: ShellCommand = ""
     use: SnippetName = ""
-    """The look in `_probes/NAME.sh` of this skill, its category, or what comes with Hermes."""
+    """The command in `_probes/NAME.sh` of this skill, of its category, or bundled."""
     shared: SnippetNames = msgspec.field(default=(), name="with")
     expect: ExpectedResult = ExpectedResult()
     timeout: TimeoutSeconds = 10.0
 
 
 class PlaybookCheck(PlaybookPart, kw_only=True, frozen=True):
-    """A look that is repeated until it holds, or time is up; its own, or `use` of a shared one."""
+    """A probe that is repeated until it holds or the time is up."""
 
     name: PlaybookName = ""
     command: ShellCommand = ""
@@ -74,44 +74,44 @@ class PlaybookCheck(PlaybookPart, kw_only=True, frozen=True):
     timeout: TimeoutSeconds = 10.0
     within: TimeoutSeconds = 5.0
     symptom: bool = False
-    """It observes the symptom itself, and not what the steps write: it must fail before the first
-    step, else the playbook does not act. Holding afterwards, it is evidence of recovery."""
+    """It checks the symptom itself, and not what the steps write: it must fail before the first
+    step, else no step runs. When it holds afterwards, it is evidence of recovery."""
 
 
 class PlaybookStep(PlaybookPart, kw_only=True, frozen=True):
     name: PlaybookName
     command: ShellCommand
-    """`{{kept}}` is the path of a folder for copies that no other run has; make it first."""
+    """`{{kept}}` is the path of a folder for copies of this run only; create it first."""
     shared: SnippetNames = msgspec.field(default=(), name="with")
     expect: ExpectedResult = ExpectedResult()
     undo: str = ""
-    """The way back, with the same parameters; empty when there is nothing to take back."""
+    """The command that undoes the step, with the same parameters; empty when not needed."""
     risk: Risk = Risk.CHANGE
     timeout: TimeoutSeconds = 30.0
 
 
 class PlaybookParameter(PlaybookPart, kw_only=True, frozen=True):
-    """A value that differs from case to case."""
+    """A value that differs between incidents."""
 
     source: PlaybookName = msgspec.field(name="from")
     """`alert`, or the name of the probe or step whose output has it."""
     kind: ParameterKind = "word"
     labels: tuple[str, ...] = ()
-    """Labels of the alert that may hold it, the first that is there."""
+    """Labels of the alert that may hold it; the first present one is used."""
     pattern: RegexText = ""
-    """Where in the text it stands: the first group, else the whole match; else the first line."""
+    """Finds it in the text: the first group or the whole match; without pattern, the first line."""
     default: str | None = None
     """Used when it is not found; without one, the playbook does not run."""
     about: str = ""
 
 
 class PlaybookSignature(PlaybookPart, kw_only=True, frozen=True):
-    """What it is for: by the alert's words, and by what the live host shows."""
+    """When the playbook applies: by the words of the alert, and by probes on the host."""
 
     words: tuple[str, ...] = ()
-    """Words and phrases of alerts it is for; the rarer ones weigh more."""
+    """Words and phrases of matching alerts; rare ones weigh more."""
     alert: tuple[RegexText, ...] = ()
-    """One of them must be found in title, text or labels; none given: any alert may be meant."""
+    """One of them must match title, text or labels; without any, every alert may match."""
     probes: Annotated[tuple[PlaybookProbe, ...], Meta(min_length=1)]
     """All must hold, in this order, before anything is changed."""
 
@@ -126,17 +126,17 @@ class Playbook(PlaybookPart, kw_only=True, frozen=True):
 
 
 def playbook_json_schema() -> dict[str, Any]:
-    """For editors and other programs; `playbook.schema.json` is this."""
-    made: dict[str, Any] = _sort_enums(msgspec.json.schema(Playbook))
+    """The content of `playbook.schema.json`, for editors and other programs."""
+    schema: dict[str, Any] = _sort_enums(msgspec.json.schema(Playbook))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Hermes playbook",
-        **made,
+        **schema,
     }
 
 
 def _sort_enums(part: Any) -> Any:
-    """Choices come out of a set: the file must not change from one day to the next."""
+    """The order of choices is random: sorted, the file stays the same."""
     if isinstance(part, dict):
         return {
             key: sorted(value, key=str) if key == "enum" else _sort_enums(value)

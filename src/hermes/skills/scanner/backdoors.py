@@ -1,14 +1,19 @@
-"""Decisions that nobody can follow: by a digest that names nobody, or with a check left out."""
+"""Finds hidden decisions, secrets that can be predicted, and patterns that are always blocked."""
 
 import ast
 import re
-import tomllib
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from hermes.core.messages import Value
-from hermes.skills.scanner.finding import ScanFinding
+from hermes.skills.scanner.finding import (
+    DOCUMENT_SUFFIXES,
+    TABLE_SUFFIXES,
+    ScanFinding,
+    line_number,
+)
+from hermes.skills.scanner.patterns import read_pattern_file
 from hermes.skills.scanner.purpose import DeclaredPurpose
 from hermes.skills.scanner.python.obfuscation import dotted_name
 from hermes.skills.scanner.python.static_values import ConstantFolder, find_constants
@@ -28,7 +33,7 @@ _DECLARED_SWITCH = re.compile(
     r"https|peek|inspect|decode_only",
     re.IGNORECASE,
 )
-"""A switch that says what it does."""
+"""A switch whose name tells what it does."""
 
 
 def check_backdoors(path: str, text: str) -> Iterator[ScanFinding]:
@@ -44,18 +49,18 @@ def check_backdoors(path: str, text: str) -> Iterator[ScanFinding]:
 
 
 class _DigestComparisons:
-    """One module: names that hold a digest, and what they are held against."""
+    """Comparisons of digests with fixed values in one module."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._tree, self._constants = tree, find_constants(tree)
-        self._made = {
+        self._digests = {
             node.targets[0].id: node.value
             for node in ast.walk(tree)
             if isinstance(node, ast.Assign)
             and isinstance(node.targets[0], ast.Name)
             and _DIGEST_CALL.search(ast.unparse(node.value))
         }
-        self._listed = {
+        self._assigned = {
             node.targets[0].id: node.value
             for node in ast.walk(tree)
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
@@ -69,30 +74,30 @@ class _DigestComparisons:
                 sides = [getattr(node.func, "value", node.func), *node.args]
             else:
                 continue
-            made = next((text for each in sides if (text := self._digest(each))), "")
+            digest = next((text for each in sides if (text := self._digest(each))), "")
             fixed = any(self._fixed(each) for each in sides)
-            partly = isinstance(node, ast.Call) or bool(
-                re.search(r"\[-?\d*:-?\d*\]|crc|adler", made)
+            partial = isinstance(node, ast.Call) or bool(
+                re.search(r"\[-?\d*:-?\d*\]|crc|adler", digest)
             )
-            if made and fixed and (partly or _IDENTITY_WORDS.search(made)):
-                yield node.lineno, "it decides by a digest, so that nobody sees whom it means"
+            if digest and fixed and (partial or _IDENTITY_WORDS.search(digest)):
+                yield node.lineno, "it decides by a digest, which hides its target"
 
     def _digest(self, node: ast.AST) -> str:
         text = ast.unparse(node)
         if _DIGEST_CALL.search(text):
             return text
         names = [each.id for each in ast.walk(node) if isinstance(each, ast.Name)]
-        made = next((self._made[name] for name in names if name in self._made), None)
-        return f"{text} = {ast.unparse(made)}" if made is not None else ""
+        digest = next((self._digests[name] for name in names if name in self._digests), None)
+        return f"{text} = {ast.unparse(digest)}" if digest is not None else ""
 
     def _fixed(self, node: ast.AST, depth: int = 0) -> bool:
-        """Part of a digest that is written there, or some of them."""
-        if isinstance(node, ast.Name) and depth < 3 and node.id in self._listed:
-            return self._fixed(self._listed[node.id], depth + 1)
+        """Whether it is a literal digest, a part of one, or a collection of them."""
+        if isinstance(node, ast.Name) and depth < 3 and node.id in self._assigned:
+            return self._fixed(self._assigned[node.id], depth + 1)
         if isinstance(node, ast.Set | ast.List | ast.Tuple | ast.Dict):
-            held = node.keys if isinstance(node, ast.Dict) else node.elts
-            return bool(held) and all(
-                each is not None and self._fixed(each, depth + 1) for each in held
+            items = node.keys if isinstance(node, ast.Dict) else node.elts
+            return bool(items) and all(
+                each is not None and self._fixed(each, depth + 1) for each in items
             )
         if isinstance(node, ast.Call) and dotted_name(node.func) in ("set", "frozenset", "tuple"):
             return any(self._fixed(each, depth + 1) for each in node.args)
@@ -103,7 +108,7 @@ class _DigestComparisons:
 
 
 def _find_conditional_bypass(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """For some, and not for all: whoever they are, they come in unchecked."""
+    """A check that is left out under a condition."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.If) or _DECLARED_SWITCH.search(ast.unparse(node.test)):
             continue
@@ -114,7 +119,7 @@ def _find_conditional_bypass(tree: ast.Module) -> Iterator[tuple[int, str]]:
             and (off := _DISABLED_CHECK.search(inside))
             and "__name__" not in ast.unparse(node.test)
         ):
-            yield node.lineno, f"it leaves a check out for some: {off[0]!r}"
+            yield node.lineno, f"it skips a check under a condition: {off[0]!r}"
 
 
 MAX_SECRET_SCAN_CHARS = 64 << 10
@@ -126,8 +131,10 @@ _GENERATES_SECRETS = re.compile(
     rf"\b(?:generat|creat|mak|produc|mint|issu|rotat)\w*\b[^.\n]{{0,60}}\b{_SECRET_WORD}|"
     rf"\b{_SECRET_WORD}[^.\n]{{0,30}}\b(?:generator|maker|factory|rotation)\b"
 )
-_CODE_SUFFIXES = (".py", ".pyw", ".js", ".mjs", ".cjs", ".ts", ".sh", ".bash", ".rb", ".pl", ".php", ".go",
-         ".ps1", ".lua")  # fmt: skip
+_CODE_SUFFIXES = (
+    ".py", ".pyw", ".js", ".mjs", ".cjs", ".ts", ".sh", ".bash", ".rb", ".pl", ".php", ".go",
+    ".ps1", ".lua",
+)  # fmt: skip
 _CLOCK_PATTERN = (
     r"(?:\btime\.time(?:_ns)?\(|\btime\(\)|\bDate\.now\(|\bnew Date\(|"
     r"\bdatetime\.\w*(?:now|today)\(|\bdate\s+\+|\bTime\.now|\btime\.Now\(|\bEPOCHSECONDS\b|\bGet-Date\b|\bgetpid\(|\$\$)"
@@ -147,7 +154,7 @@ _STRONG_RANDOM = re.compile(
     r"\bopenssl\s+rand|/dev/random|SecureRandom|random_bytes|crypto/rand|\bhmac|totp|jwt",
     re.IGNORECASE,
 )
-"""Chance that nobody can repeat; or a signature, which is made from a key and may tell the time."""
+"""Random values that cannot be repeated, or a signature, which may contain the time."""
 _CODE_COMMENT = re.compile(r"^[ \t]*(?:#|//)[^\n]*", re.MULTILINE)
 
 
@@ -161,15 +168,16 @@ def check_weak_secrets(path: str, text: str, purpose: DeclaredPurpose) -> Iterat
         (_SEEDED_RANDOM,) if _STRONG_RANDOM.search(code) else (_SEEDED_RANDOM, _HASHED_CLOCK)
     ):
         if found := pattern.search(code):
-            line = code.count("\n", 0, found.start()) + 1
-            cause = "it makes secrets that whoever knows the time or the seed can make again"
-            shown = " ".join(found[0].split())[:60]
-            yield ScanFinding(kind="capability", file=path, line=line, cause=f"{cause}: {shown!r}")
+            line = line_number(code, found.start())
+            cause = "it generates secrets that can be predicted from the time or the seed"
+            excerpt = " ".join(found[0].split())[:60]
+            yield ScanFinding(
+                kind="capability", file=path, line=line, cause=f"{cause}: {excerpt!r}"
+            )
             return
 
 
 MAX_HARM_SCAN_CHARS = 256 << 10
-_TEXT_SUFFIXES = (".md", ".markdown", ".mdx", ".rst", ".txt", ".csv", ".tsv")
 _COMMENT_LINE = re.compile(r"^[ \t]*(?:#(?!!)|//)[^\n]*", re.MULTILINE)
 
 
@@ -177,19 +185,18 @@ class _BlockedPattern(Value, frozen=True):
     cause: str
     all: tuple[re.Pattern[str], ...]
     where: re.Pattern[str]
-    """Over the path of the file."""
+    """Matched against the path of the file."""
 
 
 @cache
 def _load_blocked_patterns() -> tuple[_BlockedPattern, ...]:
-    text = (Path(__file__).parent / "signs" / "anywhere.toml").read_text(encoding="utf-8")
     return tuple(
         _BlockedPattern(
             row["cause"],
             tuple(_compile_pattern(each) for each in row["all"]),
             _compile_pattern(row.get("where", "")),
         )
-        for row in tomllib.loads(text)["harm"]
+        for row in read_pattern_file("always_blocked")["harm"]
     )
 
 
@@ -198,21 +205,21 @@ def _compile_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def check_always_blocked(path: str, text: str, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
-    """All patterns of a harm have to be there; a `thing` that the text speaks of excuses it."""
-    if PurePosixPath(path).suffix.casefold() in _TEXT_SUFFIXES:
+    """All patterns of a harm must match; a `thing` that the text mentions is allowed."""
+    if PurePosixPath(path).suffix.casefold() in DOCUMENT_SUFFIXES + TABLE_SUFFIXES:
         return
     code = split_long_lines(_COMMENT_LINE.sub("", text[:MAX_HARM_SCAN_CHARS]))
     for harm in _load_blocked_patterns():
         if not harm.where.search(path):
             continue
-        places = [pattern.search(code) for pattern in harm.all]
-        first = places[0]
-        if first is None or not all(places):
+        matches = [pattern.search(code) for pattern in harm.all]
+        first = matches[0]
+        if first is None or not all(matches):
             continue
         thing = first.groupdict().get("thing") or ""
         if thing and thing.casefold().rstrip("s") in purpose.prose:
             continue
-        line = code.count("\n", 0, first.start()) + 1
-        shown = " ".join(first[0].split())[:80]
-        cause = f"{harm.cause}: {shown!r}"
+        line = line_number(code, first.start())
+        excerpt = " ".join(first[0].split())[:80]
+        cause = f"{harm.cause}: {excerpt!r}"
         yield ScanFinding(kind="capability", file=path, line=line, cause=cause)

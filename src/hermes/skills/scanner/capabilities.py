@@ -1,4 +1,4 @@
-"""Constants that belong to somebody: a key that lets its owner in, a wallet that would be paid."""
+"""Compares everything a skill can do, contact or embed with what its description declares."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,9 +8,14 @@ from msgspec.structs import replace
 
 from hermes.skills.scanner.action import SkillAction, compare_with_purpose, is_remote_host
 from hermes.skills.scanner.deobfuscation import unfold_shell
-from hermes.skills.scanner.finding import ScanFinding
+from hermes.skills.scanner.finding import (
+    DOCUMENT_SUFFIXES,
+    TABLE_SUFFIXES,
+    ScanFinding,
+    line_number,
+)
 from hermes.skills.scanner.other_languages import find_other_actions
-from hermes.skills.scanner.patterns import load_patterns
+from hermes.skills.scanner.patterns import load_pattern
 from hermes.skills.scanner.purpose import DeclaredPurpose
 from hermes.skills.scanner.python.actions import find_python_actions
 from hermes.skills.scanner.shell_actions import (
@@ -25,7 +30,6 @@ from hermes.skills.scanner.shell_text import (
 )
 
 MAX_CONSTANT_SCAN_CHARS = 256 << 10
-_DOCUMENT_SUFFIXES = (".md", ".markdown", ".mdx", ".rst")
 _DATA_SUFFIXES = (".csv", ".tsv", ".txt", ".log", ".html", ".svg")
 _SSH_PUBLIC_KEY = re.compile(
     r"^(?P<before>[^\n]*?)(?P<key>(?:ssh-(?:rsa|ed25519|dss)|ecdsa-sha2-\S+|sk-ssh-\S+)\s+"
@@ -33,34 +37,10 @@ _SSH_PUBLIC_KEY = re.compile(
     re.MULTILINE,
 )
 _KNOWN_HOSTS_PREFIX = re.compile(r"(?:[\w*-]+\.[\w.*,:\[\]-]+|\|1\|\S+)\s+$")
-"""Whose host it is: a line of `known_hosts`."""
+"""Host names before the key: a line of `known_hosts`."""
 _WALLET_ADDRESS = re.compile(
     r"[\"'`=\s](?P<to>bc1[a-z0-9]{30,62}|0x[0-9a-fA-F]{40}|4[0-9AB][1-9A-HJ-NP-Za-km-z]{93})[\"'`\s;]"
 )
-
-
-def find_embedded_identities(path: str, text: str) -> Iterator[SkillAction]:
-    suffix = PurePosixPath(path).suffix.casefold()
-    if suffix in _DOCUMENT_SUFFIXES:
-        return
-    code = split_long_lines(text[:MAX_CONSTANT_SCAN_CHARS])
-    for found in _SSH_PUBLIC_KEY.finditer(code):
-        if not _KNOWN_HOSTS_PREFIX.search(found["before"]):
-            shown = found["key"][:60]
-            yield SkillAction(kind="keys", file=path, line=_line_number(code, found), detail=shown)
-            break
-    wallet = None if suffix in _DATA_SUFFIXES else _WALLET_ADDRESS.search(code)
-    if wallet:
-        yield SkillAction(
-            kind="money", file=path, line=_line_number(code, wallet), detail=wallet["to"]
-        )
-
-
-def _line_number(code: str, found: re.Match[str]) -> int:
-    return code.count("\n", 0, found.start()) + 1
-
-
-_TEXT_SUFFIXES = (".md", ".markdown", ".mdx", ".rst", ".txt", ".csv", ".tsv")
 _URL_HOST = re.compile(
     r"(?:https?|ftps?|wss?|tcp|udp|ldaps?|rsync|git|ssh|redis|amqp|mqtt)://"
     r"(?:[^/@\s\"']*@)?([a-z0-9_-]+(?:\.[a-z0-9_-]+)+)",
@@ -78,7 +58,7 @@ _HOST_SETTING = re.compile(
     r"cloud|link|click|live))(?![\w.-])",
     re.IGNORECASE,
 )
-"""A setting that says where something goes."""
+"""A setting that names a remote host."""
 _JOINED_HOST = re.compile(
     r"[\"']\.[\"']\.join\(\s*[(\[]((?:\s*[\"'][\w-]+[\"']\s*,?){2,6})\s*[)\]]"
 )
@@ -97,64 +77,10 @@ _SENDING_WORD = re.compile(
     r"\s-T\s|\|\s*(?:ba|z)?sh\b|\$\(\s*(?:curl|wget)|chmod|\btar\s+-?\w*x|\bunzip\b|extractall|/dev/(?:tcp|udp)|/inet|\bnc\b|ssh://",
     re.IGNORECASE,
 )
-
-
-def check_hosts(
-    texts: Sequence[tuple[str, str]], purpose: DeclaredPurpose
-) -> Iterator[ScanFinding]:
-    """Fetching from a place that is not named is noted where the description speaks of fetching."""
-    told: set[str] = set()
-    for path, text in texts:
-        if PurePosixPath(path).suffix.casefold() in _TEXT_SUFFIXES:
-            continue
-        code = split_long_lines(_COMMENT_LINE.sub("", text))
-        settings = is_settings_file(path) and not text.startswith("#!")
-        gets = not settings and not _SENDING_WORD.search(code)
-        gets = gets and purpose.declares("network", prominently=True)
-        for at, host in _find_hosts(code, settings=settings):
-            if host in told or not _is_undeclared_host(host, purpose):
-                continue
-            told.add(host)
-            number = host.replace(".", "").isdigit()
-            cause = f"it knows the address {host!r}, of which its text does not speak"
-            yield ScanFinding(
-                kind="capability",
-                file=path,
-                line=code.count("\n", 0, at) + 1,
-                cause=cause,
-                blocks=number or not gets,
-            )
-
-
-def _find_hosts(code: str, *, settings: bool) -> Iterator[tuple[int, str]]:
-    usual = load_patterns("shell", "trusted_installers")[0].pattern
-    for found in _URL_HOST.finditer(code):
-        if not usual.match(code, found.start()):
-            yield found.start(), found[1].casefold()
-    for pattern in (_DEVICE_HOST, _HOST_SETTING) if settings else (_DEVICE_HOST,):
-        yield from ((found.start(), found[1].casefold()) for found in pattern.finditer(code))
-    for found in _JOINED_HOST.finditer(code):
-        yield found.start(), ".".join(re.findall(r"[\w-]+", found[1])).casefold()
-    if settings or _NETWORK_WORD.search(code):
-        for found in _QUOTED_HOST.finditer(code):
-            yield found.start(), found[1].casefold()
-        for found in _IP_ADDRESS.finditer(code):
-            if load_patterns("python", "far")[0].pattern.fullmatch(found[0]):
-                yield found.start(), found[0]
-    plain = unfold_shell(code) if len(code) < 64 << 10 else code
-    if plain != code:
-        fresh = (found for found in _URL_HOST.finditer(plain) if not usual.match(found[0]))
-        yield from ((0, found[1].casefold()) for found in fresh)
-
-
-def _is_undeclared_host(host: str, purpose: DeclaredPurpose) -> bool:
-    if not is_remote_host(host) or load_patterns("places", "public")[0].pattern.fullmatch(host):
-        return False
-    return not purpose.names_host(host)
-
-
-_INTERPRETER_SUFFIXES = {"python": "python", "perl": "pl", "node": "js", "ruby": "rb", "php": "php",
-              "lua": "lua", "osascript": "js"}  # fmt: skip
+_INTERPRETER_SUFFIXES = {
+    "python": "python", "perl": "pl", "node": "js", "ruby": "rb", "php": "php", "lua": "lua",
+    "osascript": "js",
+}  # fmt: skip
 _CODE_ARGUMENT = re.compile(
     r"\b(?P<by>python[\d.]*|perl|node|ruby|php)\s+(?:-\S+\s+)*-\w*[cer]\s+"
     r"(?P<q>[\"'])(?P<code>(?:\\.|(?!(?P=q)).)*)(?P=q)",
@@ -168,7 +94,7 @@ _CODE_HEREDOC = re.compile(
 _HERMES_ADMIN_COMMAND = re.compile(
     r"^\s*hermes\s+(?:approvals?|policy|config\s+set|skills\s+trust|memory\s+(?:add|set|write))\b"
 )
-"""Commands by which a person steers the agent; a skill has no business with them."""
+"""Commands by which the user controls the agent; a skill must not use them."""
 _PYTHON_FENCE = re.compile(
     r"^[ \t]*```(?:python|py|python3)[^\n]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE
 )
@@ -177,18 +103,20 @@ _PYTHON_FENCE = re.compile(
 def check_actions(
     texts: Sequence[tuple[str, str]], purpose: DeclaredPurpose
 ) -> Iterator[ScanFinding]:
-    found = [deed for path, text in texts for deed in find_actions(path, text)]
-    yield from compare_with_purpose([deed for deed in found if deed.kind != "secret-name"], purpose)
+    found = [action for path, text in texts for action in find_actions(path, text)]
+    yield from compare_with_purpose(
+        [action for action in found if action.kind != "secret-name"], purpose
+    )
     yield from _check_secret_variables(found, purpose)
     yield from _check_exfiltration(found)
 
 
 def find_actions(path: str, text: str) -> Iterator[SkillAction]:
     suffix = PurePosixPath(path).suffix
-    shown = suffix in (".md", ".markdown", ".mdx", ".rst", ".txt")
+    in_document = suffix in DOCUMENT_SUFFIXES
     for passage in extract_shell_passages(path, text):
         if passage.is_script or suffix in (".yaml", ".yml"):
-            yield from find_shell_actions(path, passage, in_document=shown)
+            yield from find_shell_actions(path, passage, in_document=in_document)
         elif _HERMES_ADMIN_COMMAND.search(passage.text):
             yield SkillAction(kind="agent", file=path, line=passage.line, detail=passage.text)
     for line, language, code in find_embedded_programs(text):
@@ -198,7 +126,7 @@ def find_actions(path: str, text: str) -> Iterator[SkillAction]:
             yield from _shift_lines(find_other_actions(f"x.{language}", code), line, path)
     if suffix in (".py", ".pyw", ".pyi") or re.match(r"#!.*\bpython", text):
         yield from find_python_actions(path, text)
-    elif shown:
+    elif in_document:
         for found in _PYTHON_FENCE.finditer(text):
             yield from find_python_actions(path, found[1])
     if is_settings_file(path) and not text.startswith("#!"):
@@ -208,9 +136,11 @@ def find_actions(path: str, text: str) -> Iterator[SkillAction]:
     yield from find_embedded_identities(path, text)
 
 
-def _shift_lines(deeds: Iterable[SkillAction], line: int, path: str = "") -> Iterator[SkillAction]:
-    for deed in deeds:
-        yield replace(deed, line=deed.line + line - 1, file=path or deed.file)
+def _shift_lines(
+    actions: Iterable[SkillAction], line: int, path: str = ""
+) -> Iterator[SkillAction]:
+    for action in actions:
+        yield replace(action, line=action.line + line - 1, file=path or action.file)
 
 
 def find_embedded_programs(text: str) -> Iterator[tuple[int, str, str]]:
@@ -218,11 +148,11 @@ def find_embedded_programs(text: str) -> Iterator[tuple[int, str, str]]:
     for pattern in (_CODE_ARGUMENT, _CODE_HEREDOC):
         for found in pattern.finditer(text):
             language = _INTERPRETER_SUFFIXES[re.sub(r"[\d.]", "", found["by"])]
-            yield text.count("\n", 0, found.start()) + 1, language, found["code"]
+            yield line_number(text, found.start()), language, found["code"]
 
 
 def _check_exfiltration(found: Sequence[SkillAction]) -> Iterator[ScanFinding]:
-    """One file collects, another sends: together they carry off what neither does alone."""
+    """One file collects secrets and another one sends data."""
     takes = [
         each
         for each in found
@@ -241,13 +171,86 @@ def _check_exfiltration(found: Sequence[SkillAction]) -> Iterator[ScanFinding]:
 def _check_secret_variables(
     found: Sequence[SkillAction], purpose: DeclaredPurpose
 ) -> Iterator[ScanFinding]:
-    """A variable that holds a secret, read by code that talks, and named nowhere."""
-    for deed in found:
-        if deed.kind != "secret-name" or deed.detail.casefold() in purpose.all_text:
+    """An undeclared variable that holds a secret, read by code that uses the network."""
+    for action in found:
+        if action.kind != "secret-name" or action.detail.casefold() in purpose.all_text:
             continue
-        words = [part for part in deed.detail.casefold().split("_") if len(part) > 3]
+        words = [part for part in action.detail.casefold().split("_") if len(part) > 3]
         known = [word for word in words if word not in ("token", "secret", "access", "password")]
-        hosts = " ".join(each.host for each in found if each.file == deed.file).strip("? ")
+        hosts = " ".join(each.host for each in found if each.file == action.file).strip("? ")
         if hosts and not any(word in hosts or word in purpose.summary for word in known):
-            cause = f"it reads the secret {deed.detail!r}, which its text does not name, and talks"
-            yield ScanFinding(kind="capability", file=deed.file, line=deed.line, cause=cause)
+            cause = f"it reads the undeclared secret {action.detail!r} and uses the network"
+            yield ScanFinding(kind="capability", file=action.file, line=action.line, cause=cause)
+
+
+def find_embedded_identities(path: str, text: str) -> Iterator[SkillAction]:
+    suffix = PurePosixPath(path).suffix.casefold()
+    if suffix in DOCUMENT_SUFFIXES and suffix != ".txt":
+        return
+    code = split_long_lines(text[:MAX_CONSTANT_SCAN_CHARS])
+    for found in _SSH_PUBLIC_KEY.finditer(code):
+        if not _KNOWN_HOSTS_PREFIX.search(found["before"]):
+            shown = found["key"][:60]
+            yield SkillAction(
+                kind="keys", file=path, line=line_number(code, found.start()), detail=shown
+            )
+            break
+    wallet = None if suffix in _DATA_SUFFIXES else _WALLET_ADDRESS.search(code)
+    if wallet:
+        yield SkillAction(
+            kind="money", file=path, line=line_number(code, wallet.start()), detail=wallet["to"]
+        )
+
+
+def check_hosts(
+    texts: Sequence[tuple[str, str]], purpose: DeclaredPurpose
+) -> Iterator[ScanFinding]:
+    """A download from an undeclared host is only noted when the description declares downloads."""
+    reported: set[str] = set()
+    for path, text in texts:
+        if PurePosixPath(path).suffix.casefold() in DOCUMENT_SUFFIXES + TABLE_SUFFIXES:
+            continue
+        code = split_long_lines(_COMMENT_LINE.sub("", text))
+        settings = is_settings_file(path) and not text.startswith("#!")
+        gets = not settings and not _SENDING_WORD.search(code)
+        gets = gets and purpose.declares("network", prominently=True)
+        for at, host in _find_hosts(code, settings=settings):
+            if host in reported or not _is_undeclared_host(host, purpose):
+                continue
+            reported.add(host)
+            number = host.replace(".", "").isdigit()
+            cause = f"it knows the address {host!r}, which its text does not mention"
+            yield ScanFinding(
+                kind="capability",
+                file=path,
+                line=line_number(code, at),
+                cause=cause,
+                blocks=number or not gets,
+            )
+
+
+def _find_hosts(code: str, *, settings: bool) -> Iterator[tuple[int, str]]:
+    usual = load_pattern("shell", "trusted_installers")
+    for found in _URL_HOST.finditer(code):
+        if not usual.match(code, found.start()):
+            yield found.start(), found[1].casefold()
+    for pattern in (_DEVICE_HOST, _HOST_SETTING) if settings else (_DEVICE_HOST,):
+        yield from ((found.start(), found[1].casefold()) for found in pattern.finditer(code))
+    for found in _JOINED_HOST.finditer(code):
+        yield found.start(), ".".join(re.findall(r"[\w-]+", found[1])).casefold()
+    if settings or _NETWORK_WORD.search(code):
+        for found in _QUOTED_HOST.finditer(code):
+            yield found.start(), found[1].casefold()
+        for found in _IP_ADDRESS.finditer(code):
+            if load_pattern("python", "far").fullmatch(found[0]):
+                yield found.start(), found[0]
+    plain = unfold_shell(code) if len(code) < 64 << 10 else code
+    if plain != code:
+        hidden = (found for found in _URL_HOST.finditer(plain) if not usual.match(found[0]))
+        yield from ((0, found[1].casefold()) for found in hidden)
+
+
+def _is_undeclared_host(host: str, purpose: DeclaredPurpose) -> bool:
+    if not is_remote_host(host) or load_pattern("paths_and_hosts", "public").fullmatch(host):
+        return False
+    return not purpose.names_host(host)

@@ -1,4 +1,4 @@
-"""Text that was packed so that nobody reads it: unpacked here, and looked at like any other."""
+"""Decodes encoded text, and undoes string tricks in shell."""
 
 import base64
 import binascii
@@ -6,6 +6,8 @@ import codecs
 import re
 from collections.abc import Iterator
 from urllib.parse import unquote
+
+from hermes.skills.scanner.finding import line_number
 
 MAX_BASE64_BLOCKS = 200
 _BASE64_BLOCK = re.compile(
@@ -30,7 +32,7 @@ _HARMLESS_PREFIX = re.compile(
 
 
 def decode_hidden_texts(text: str) -> Iterator[tuple[int, str]]:
-    """Readable texts that are hidden in this one, with the line on which each begins."""
+    """Readable texts that are encoded in this one, each with its first line."""
     for count, found in enumerate(_BASE64_BLOCK.finditer(text)):
         before = text[max(0, found.start() - 60) : found.start()]
         if count < MAX_BASE64_BLOCKS and not _HARMLESS_PREFIX.search(before + found[0][:8]):
@@ -48,24 +50,24 @@ def decode_hidden_texts(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _decode_rot13_and_reversed(text: str) -> Iterator[tuple[int, str]]:
-    """Letters moved by thirteen, or written backwards."""
+    """ROT13, or written backwards."""
     if found_rot := _ROT13_KEYWORDS.search(text):
-        yield text.count("\n", 0, found_rot.start()) + 1, codecs.encode(text, "rot13")
-    if turned := _REVERSED_KEYWORDS.search(text):
-        line = text.count("\n", 0, turned.start())
+        yield line_number(text, found_rot.start()), codecs.encode(text, "rot13")
+    if found_reversed := _REVERSED_KEYWORDS.search(text):
+        line = text.count("\n", 0, found_reversed.start())
         for each in text.split("\n")[line : line + 3]:
             yield line + 1, each[::-1]
 
 
 def _decode_if_readable(text: str, found: re.Match[str], data: bytes) -> Iterator[tuple[int, str]]:
-    for way in ("utf-8", "utf-16-le"):
+    for encoding in ("utf-8", "utf-16-le"):
         try:
-            shown = data.decode(way)
+            decoded = data.decode(encoding)
         except UnicodeDecodeError:
             continue
-        letters = sum(letter.isprintable() or letter in "\n\t\r" for letter in shown)
-        if len(shown) >= 6 and letters >= 0.95 * len(shown) and shown.isascii():
-            yield text.count("\n", 0, found.start()) + 1, shown
+        letters = sum(letter.isprintable() or letter in "\n\t\r" for letter in decoded)
+        if len(decoded) >= 6 and letters >= 0.95 * len(decoded) and decoded.isascii():
+            yield line_number(text, found.start()), decoded
             return
 
 
@@ -102,25 +104,25 @@ _IFS_OR_BRACES = re.compile(r"\$\{?IFS\}?(?:\$\d)?|\{(\w+),([^{}\s]+)\}")
 _VARIABLE_SLICE = re.compile(r"\$\{(\w+):(\d+):(\d+)\}")
 _EMPTY_EXPANSION = re.compile(r"\$@|\$\*(?=\w)|\$\{@\}|\$\(\)|``")
 _DIRECTORY_OPTION = re.compile(r"\b(git|make)\s+(?:-C\s+\S+\s+)+")
-"""`git -C there push` is `git push`."""
+"""`git -C FOLDER push` is treated as `git push`."""
 _CASE_PATTERN = re.compile(
     r"((?:\bin|;;&?|;&)(?:[ \t]*(?:#[^\n]*)?\n)*\s*)\(?(?:[^()\n;#\"'`]|\"[^\"\n]*\"|'[^'\n]*')+\)"
 )
 
 
 def remove_case_patterns(text: str) -> str:
-    """Without the patterns of `case`: `a|env|b)` runs nothing."""
+    """Removes the patterns of `case`: `a|env|b)` runs nothing."""
     return _CASE_PATTERN.sub(r"\1", text) if re.search(r"\bcase\b", text) else text
 
 
 def unfold_shell(text: str) -> str:
-    """Never longer by much, and never run: only literal values are put in."""
+    """Inserts literal values of variables and removes quotes and escapes; nothing is run."""
     text = _DIRECTORY_OPTION.sub(r"\1 ", remove_case_patterns(text))
     for _ in range(MAX_UNFOLD_PASSES):
-        fresh = _unfold_once(text)
-        if fresh == text or len(fresh) > 4 * len(text) + 4096:
+        unfolded = _unfold_once(text)
+        if unfolded == text or len(unfolded) > 4 * len(text) + 4096:
             break
-        text = fresh
+        text = unfolded
     return text
 
 
@@ -131,8 +133,8 @@ def _unfold_once(text: str) -> str:
     text = _VARIABLE_SLICE.sub(lambda found: _expand_slice(found, values), text)
     for name, value in values.items():
         if len(value) <= 200:
-            put = value.replace("\\", "\\\\")
-            text = re.sub(rf"\$\{{{name}\}}|\${name}\b|\${name}(?=\$)", put, text)
+            literal = value.replace("\\", "\\\\")
+            text = re.sub(rf"\$\{{{name}\}}|\${name}\b|\${name}(?=\$)", literal, text)
     text = _EMPTY_QUOTES.sub("", text)
     text = _QUOTED_FRAGMENT.sub(lambda found: next(each for each in found.groups() if each), text)
     text = _NEEDLESS_BACKSLASH.sub("", text)

@@ -1,4 +1,4 @@
-"""What lies in a foreign skill: names, links, sizes, and files that something runs by itself."""
+"""Checks names, sizes and types of files, disguised files, and text that expands when loaded."""
 
 import codecs
 import io
@@ -11,37 +11,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from hermes.skills.format.skill_folder import MAX_SKILL_BYTES, MAX_SKILL_FILES
-from hermes.skills.scanner.finding import ScanFinding, SkillFile
+from hermes.skills.scanner.finding import ScanFinding, SkillFile, line_number
 from hermes.skills.scanner.hidden_text import normalize_text
 from hermes.skills.scanner.shell_text import ShellPassage, check_shell, extract_shell_passages
 
 MAX_TEXT_BYTES = 1 << 20
 MAX_PATH_DEPTH = 8
 _OFFICE_SUFFIXES = {
-    ".docx",
-    ".xlsx",
-    ".pptx",
-    ".odt",
-    ".ods",
-    ".odp",
-    ".dotx",
-    ".xltx",
-    ".potx",
-    ".epub",
-}
+    ".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp", ".dotx", ".xltx", ".potx", ".epub",
+}  # fmt: skip
 _ARCHIVE_SUFFIXES = {
-    ".zip",
-    ".tar",
-    ".gz",
-    ".tgz",
-    ".bz2",
-    ".xz",
-    ".7z",
-    ".rar",
-    ".zst",
-    ".whl",
-    ".egg",
-}
+    ".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar", ".zst", ".whl", ".egg",
+}  # fmt: skip
 _AUTORUN_FILES = {
     "sitecustomize.py": "Python runs it at every start",
     "usercustomize.py": "Python runs it at every start",
@@ -57,9 +38,11 @@ _AGENT_INSTRUCTION_FILES = {
     "claude.md", "agents.md", "gemini.md", ".cursorrules", ".windsurfrules", "hermes.md",
     "memory.md", "user.md", "soul.md", "copilot-instructions.md", ".mcp.json", "mcp.json",
 }  # fmt: skip
-_BINARY_SUFFIXES = {".so", ".pyd", ".dll", ".dylib", ".exe", ".pyc", ".pyo", ".jar", ".class", ".msi",
-           ".scr", ".bat", ".cmd", ".vbs", ".hta", ".lnk", ".o", ".a", ".ko", ".node", ".wasm",
-           ".deb", ".rpm", ".apk", ".dmg", ".app", ".com"}  # fmt: skip
+_BINARY_SUFFIXES = {
+    ".so", ".pyd", ".dll", ".dylib", ".exe", ".pyc", ".pyo", ".jar", ".class", ".msi", ".scr",
+    ".bat", ".cmd", ".vbs", ".hta", ".lnk", ".o", ".a", ".ko", ".node", ".wasm", ".deb", ".rpm",
+    ".apk", ".dmg", ".app", ".com",
+}  # fmt: skip
 _PICKLE_SUFFIXES = {".pkl", ".pickle", ".joblib", ".dill", ".pt", ".pth.tar", ".marshal"}
 _EXECUTABLE_MAGIC = (
     b"\x7fELF",
@@ -76,7 +59,7 @@ _HARMLESS_DOTFILE = re.compile(
     r"rubocop|spectral|vale|flake8|ruff|clang-format|clang-tidy|coverage|nv|commitlint|swiftlint|typos|taplo)"
     r"(?:rc)?(?:\.(?:ya?ml|json|toml|ini|hcl))?|python-version|node-version|ruby-version|tool-versions)"
 )
-"""Settings of formatters and the like: nothing runs them."""
+"""Settings of formatters and similar tools: nothing runs them."""
 _INCLUDE_DIRECTIVE = re.compile(
     r"(?:\{\{\s*include:?|@include|!include|<!--\s*include:?|\{%\s*include)\s*[\"']?([\w./-]+)"
 )
@@ -89,20 +72,20 @@ def check_structure(entries: Sequence[SkillFile], name: str = "") -> Iterator[Sc
         yield from _check_path(entry.path)
         if entry.link:
             yield _structure_finding(
-                entry.path, f"a link to {entry.link!r} is not taken along with a skill"
+                entry.path, f"a link to {entry.link!r} is not copied with a skill"
             )
             continue
         yield from _check_file_type(entry)
     if not any(entry.path == "SKILL.md" for entry in entries):
         yield _structure_finding(
-            "SKILL.md", "a skill is a folder with a SKILL.md, and there is none"
+            "SKILL.md", "a skill needs a SKILL.md in its folder, and there is none"
         )
     yield from _check_nested_skills(entries)
     yield from _check_include_cycles(entries, name)
 
 
-def _structure_finding(file: str, cause: str, *, blocks: bool = True) -> ScanFinding:
-    return ScanFinding(kind="structure", file=file, line=1, cause=cause, blocks=blocks)
+def _structure_finding(file: str, cause: str, *, line: int = 1, blocks: bool = True) -> ScanFinding:
+    return ScanFinding(kind="structure", file=file, line=line, cause=cause, blocks=blocks)
 
 
 def _check_size(entries: Sequence[SkillFile]) -> Iterator[ScanFinding]:
@@ -117,7 +100,7 @@ def _check_name_collisions(entries: Sequence[SkillFile]) -> Iterator[ScanFinding
     for path, count in folded.items():
         if count > 1:
             yield _structure_finding(
-                path, "two files whose names differ only in how they are written"
+                path, "two files whose names differ only in case or Unicode form"
             )
 
 
@@ -128,9 +111,7 @@ def _check_path(path: str) -> Iterator[ScanFinding]:
     if len(parts) > MAX_PATH_DEPTH or len(path) > 240:
         yield _structure_finding(path, "nested too deeply, or too long a name")
     if any(_UNSAFE_NAME.search(part) for part in parts):
-        yield _structure_finding(
-            path, "a file name that is made to be misread by a shell or a person"
-        )
+        yield _structure_finding(path, "a file name that a shell or a person could misread")
     if any(unicodedata.category(letter) in ("Cf", "Cc", "Co") for letter in path):
         yield _structure_finding(path, "a file name with invisible characters")
 
@@ -144,14 +125,14 @@ def _check_file_type(entry: SkillFile) -> Iterator[ScanFinding]:
     elif name in _AUTORUN_FILES:
         yield _structure_finding(entry.path, _AUTORUN_FILES[name])
     elif name in _AGENT_INSTRUCTION_FILES:
-        yield _structure_finding(entry.path, "it would steer agents beyond this skill")
+        yield _structure_finding(entry.path, "it would affect agents beyond this skill")
     elif hidden:
         harmless = len(hidden) == 1 and bool(_HARMLESS_DOTFILE.fullmatch(name))
-        cause = "a hidden file of settings" if harmless else "a hidden file is not taken along"
+        cause = "a hidden file of settings" if harmless else "a hidden file is not copied"
         yield _structure_finding(entry.path, cause, blocks=not harmless)
     if suffix in _BINARY_SUFFIXES or entry.data.startswith(_EXECUTABLE_MAGIC):
         yield _structure_finding(
-            entry.path, "a program that nobody can read; bring its source instead"
+            entry.path, "a binary program that cannot be checked; include its source instead"
         )
     elif suffix in _PICKLE_SUFFIXES or entry.data[:2] in (b"\x80\x04", b"\x80\x03", b"\x80\x05"):
         yield _structure_finding(entry.path, "pickled data runs code when it is loaded")
@@ -161,13 +142,13 @@ def _check_file_type(entry: SkillFile) -> Iterator[ScanFinding]:
         yield from _check_archive(entry, suffix)
     elif len(entry.data) > MAX_TEXT_BYTES and suffix != ".csv" and b"\0" not in entry.data[:4096]:
         yield _structure_finding(
-            entry.path, f"{len(entry.data):,} bytes of text would drown its reader"
+            entry.path, f"{len(entry.data):,} bytes of text are too much to read"
         )
 
 
 def _check_archive(entry: SkillFile, suffix: str) -> Iterator[ScanFinding]:
     if suffix not in _OFFICE_SUFFIXES and suffix != ".zip":
-        yield _structure_finding(entry.path, "an archive inside: what is in it was not looked at")
+        yield _structure_finding(entry.path, "a nested archive: its content was not checked")
         return
     try:
         with zipfile.ZipFile(io.BytesIO(entry.data)) as archive:
@@ -195,13 +176,11 @@ def _check_archive(entry: SkillFile, suffix: str) -> Iterator[ScanFinding]:
 def _check_nested_skills(entries: Sequence[SkillFile]) -> Iterator[ScanFinding]:
     for entry in entries:
         if entry.path != "SKILL.md" and PurePosixPath(entry.path).name == "SKILL.md":
-            yield _structure_finding(
-                entry.path, "a skill inside the skill would be loaded beside it"
-            )
+            yield _structure_finding(entry.path, "a nested skill would be loaded as well")
 
 
 def _check_include_cycles(entries: Sequence[SkillFile], name: str) -> Iterator[ScanFinding]:
-    """Files that include each other without end; a skill that needs itself."""
+    """Files that include each other, and a skill that refers to itself."""
     includes: dict[str, list[str]] = {}
     for entry in entries:
         if entry.path.endswith((".md", ".txt", ".yaml", ".yml")):
@@ -216,9 +195,7 @@ def _check_include_cycles(entries: Sequence[SkillFile], name: str) -> Iterator[S
     own = next((entry.text for entry in entries if entry.path == "SKILL.md"), "")
     called = re.search(r"\bskill_(?:view|call)\(\s*(?:name\s*=\s*)?[\"']([\w-]+)", own)
     if name and called and called[1] == name:
-        yield _structure_finding(
-            "SKILL.md", "it tells its reader to open itself again, without end"
-        )
+        yield _structure_finding("SKILL.md", "it tells the agent to open it again, endlessly")
 
 
 def _normalize_path(path: PurePosixPath) -> str:
@@ -232,15 +209,15 @@ def _normalize_path(path: PurePosixPath) -> str:
 
 
 def _has_include_cycle(start: str, includes: dict[str, list[str]]) -> bool:
-    seen: set[str] = set()
-    waiting = list(includes.get(start, []))
-    while waiting:
-        path = waiting.pop()
+    visited: set[str] = set()
+    queue = list(includes.get(start, []))
+    while queue:
+        path = queue.pop()
         if path == start:
             return True
-        if path not in seen:
-            seen.add(path)
-            waiting += includes.get(path, [])
+        if path not in visited:
+            visited.add(path)
+            queue += includes.get(path, [])
     return False
 
 
@@ -257,7 +234,7 @@ _BINARY_FORMATS = {
     "onnx": "a model", "safetensors": "a model", "gguf": "a model",
 }  # fmt: skip
 _TEXT_FORMAT_HEADER = re.compile(r"%PDF-|\{\\rtf|version https://git-lfs")
-"""Formats that may be plain text, and what stands in for a large file."""
+"""Formats that may be plain text, and references to large files."""
 _PLACEHOLDER_TEXT = re.compile(r"[\w .,:-]{0,60}\n?")
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0b\x0e-\x1f]")
 _DATA_SUFFIX_PATTERN = "|".join(
@@ -285,19 +262,19 @@ def check_disguised_files(entries: Sequence[SkillFile]) -> Iterator[ScanFinding]
 
 
 def _check_disguised_file(entry: SkillFile) -> Iterator[ScanFinding]:
-    """A picture that can be read is none; a shell reads it very well."""
-    says = _BINARY_FORMATS.get(PurePosixPath(entry.path).suffix.casefold().lstrip("."))
-    text = _decode_text(entry.data) if says else ""
+    """A picture that is readable text is disguised: a shell could run it."""
+    format_name = _BINARY_FORMATS.get(PurePosixPath(entry.path).suffix.casefold().lstrip("."))
+    text = _decode_text(entry.data) if format_name else ""
     if not text.strip() or _TEXT_FORMAT_HEADER.match(text):
         return
-    cause = f"its name says {says}, and it is plain text"
+    cause = f"its name says {format_name}, and it is plain text"
     blocks = not _PLACEHOLDER_TEXT.fullmatch(text)
-    yield ScanFinding(kind="structure", file=entry.path, line=1, cause=cause, blocks=blocks)
+    yield _structure_finding(entry.path, cause, blocks=blocks)
     yield from check_shell(entry.path, ShellPassage(text, 1))
 
 
 def _decode_text(data: bytes) -> str:
-    """Empty for anything but readable text."""
+    """Empty when it is not readable text."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -315,16 +292,16 @@ def _check_data_file_execution(entry: SkillFile) -> Iterator[ScanFinding]:
             yield _execution_finding(entry.path, line, found[1])
     if entry.path.endswith((".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php")):
         for found in _DATA_FILE_ARGUMENT.finditer(text):
-            yield _execution_finding(entry.path, text.count("\n", 0, found.start()) + 1, found[1])
+            yield _execution_finding(entry.path, line_number(text, found.start()), found[1])
 
 
 def _execution_finding(path: str, line: int, what: str) -> ScanFinding:
-    cause = f"it runs {what[:60]!r}, whose name says that it is no program"
-    return ScanFinding(kind="structure", file=path, line=line, cause=cause)
+    cause = f"it runs {what[:60]!r}, whose name says that it is not a program"
+    return _structure_finding(path, cause, line=line)
 
 
 def _check_module_shadowing(entries: Sequence[SkillFile]) -> Iterator[ScanFinding]:
-    """Beside a script, `json.py` is what its `import json` brings in."""
+    """Next to a script, `json.py` is what its `import json` imports."""
     modules = [each for each in entries if each.path.endswith(".py") and not each.link]
     packages = {
         PurePosixPath(each.path).parent
@@ -343,13 +320,13 @@ def _check_module_shadowing(entries: Sequence[SkillFile]) -> Iterator[ScanFindin
             beside = PurePosixPath(other.path).parent == path.parent and other is not module
             started = path.parent not in packages or other.executable
             if beside and started and imports.search(other.text):
-                cause = f"it takes the place of Python's own {path.stem!r} in {other.path!r}"
-                yield ScanFinding(kind="structure", file=module.path, line=1, cause=cause)
+                cause = f"it replaces the Python module {path.stem!r} in {other.path!r}"
+                yield _structure_finding(module.path, cause)
                 break
 
 
 MAX_EXPANDED_WORDS = 50_000
-"""As many things a file may say once its repetitions are written out."""
+"""Words of a YAML file after its aliases are expanded."""
 MAX_YAML_ANCHORS = 300
 _YAML_ANCHOR = re.compile(r"(?<![\w\"'])&([A-Za-z_][\w-]*)(?=[\s\[{]|$)", re.MULTILINE)
 _YAML_ALIAS = re.compile(r"(?<![\w\"'*])\*([A-Za-z_][\w-]*)(?=[\s,\]}]|$)", re.MULTILINE)
@@ -364,35 +341,35 @@ _DEEP_NESTING = re.compile(r"[\[{(](?:[\[{(\s]){400}")
 def check_expansion(path: str, text: str) -> Iterator[ScanFinding]:
     suffix = PurePosixPath(path).suffix.casefold()
     if suffix in (".yaml", ".yml") and count_expanded_words(text) > MAX_EXPANDED_WORDS:
-        yield _expansion_finding(path, "a few lines that grow without measure when they are loaded")
+        yield _structure_finding(path, "a few lines that expand without limit when loaded")
     if suffix in (".xml", ".svg", ".html", ".xhtml", ".plist", ".xsl") and _XML_ENTITY.search(text):
-        yield _expansion_finding(
-            path, "it defines entities, which grow or bring in other files when loaded"
+        yield _structure_finding(
+            path, "it defines entities, which expand or include other files when loaded"
         )
     if _DEEP_NESTING.search(text):
-        yield _expansion_finding(path, "nested so deeply that it breaks whoever loads it")
+        yield _structure_finding(path, "nested so deeply that loading it fails")
     declared = _ENCODING_COOKIE.match(text)
     if declared and not _is_plain_encoding(declared[1]):
-        cause = f"Python reads it as {declared[1]!r}: what looks like a remark may be code"
-        yield _expansion_finding(path, cause)
+        cause = f"Python reads it as {declared[1]!r}: what looks like a comment may be code"
+        yield _structure_finding(path, cause)
 
 
 def count_expanded_words(text: str) -> int:
-    """How many words there are once every alias is replaced by what it stands for."""
-    marks = list(_YAML_ANCHOR.finditer(text))
-    if len(marks) > MAX_YAML_ANCHORS:
+    """The number of words after all aliases are expanded."""
+    anchors = list(_YAML_ANCHOR.finditer(text))
+    if len(anchors) > MAX_YAML_ANCHORS:
         return MAX_EXPANDED_WORDS + 1
     sizes: dict[str, int] = {}
-    for mark in marks:
-        inside = text[mark.end() : _find_block_end(text, mark.start())]
-        sizes[mark[1]] = len(inside.split()) + sum(
+    for anchor in anchors:
+        inside = text[anchor.end() : _find_block_end(text, anchor.start())]
+        sizes[anchor[1]] = len(inside.split()) + sum(
             sizes.get(each[1], 0) for each in _YAML_ALIAS.finditer(inside)
         )
     return sum(sizes.get(each[1], 0) for each in _YAML_ALIAS.finditer(text))
 
 
 def _find_block_end(text: str, start: int) -> int:
-    """Where the thing that begins on this line ends: the next line that is indented no deeper."""
+    """The end of the block that begins on this line: the next line that is not indented deeper."""
     begin = text.rfind("\n", 0, start) + 1
     depth = len(text[begin:]) - len(text[begin:].lstrip(" "))
     rest = re.compile(rf"\n {{0,{depth}}}[^\s]").search(text, start)
@@ -404,7 +381,3 @@ def _is_plain_encoding(name: str) -> bool:
         return bool(_PLAIN_ENCODING.fullmatch(codecs.lookup(name).name))
     except LookupError:
         return False
-
-
-def _expansion_finding(path: str, cause: str) -> ScanFinding:
-    return ScanFinding(kind="structure", file=path, line=1, cause=cause)

@@ -1,4 +1,4 @@
-"""What was found in a foreign skill, and whether it keeps the skill out."""
+"""Findings in a foreign skill, the verdict that follows from them, and the files of a skill."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,6 +10,8 @@ FindingKind = Literal[
     "structure", "unicode", "python", "shell", "dependency", "prose", "encoded", "capability",
     "sandbox", "model",
 ]  # fmt: skip
+DOCUMENT_SUFFIXES = (".md", ".markdown", ".mdx", ".rst", ".txt")
+TABLE_SUFFIXES = (".csv", ".tsv")
 
 
 class ScanFinding(Value, kw_only=True, frozen=True):
@@ -18,7 +20,7 @@ class ScanFinding(Value, kw_only=True, frozen=True):
     line: int
     cause: str
     blocks: bool = True
-    """False: a person should see it, and it alone keeps nothing out."""
+    """False: shown to the user, but it does not block the skill."""
 
     def __str__(self) -> str:
         word = "" if self.blocks else "note: "
@@ -26,28 +28,34 @@ class ScanFinding(Value, kw_only=True, frozen=True):
 
 
 ScanVerdict = Literal["pass", "look", "stopped"]
-"""`look`: it may be taken in as a draft, and a person should see what was found first."""
+"""`look`: it may be admitted as a draft after the user has seen the findings."""
 
 
 def decide_scan_verdict(findings: Iterable[ScanFinding]) -> ScanVerdict:
-    told = [finding.blocks for finding in findings]
-    if any(told):
+    blocking = [finding.blocks for finding in findings]
+    if any(blocking):
         return "stopped"
-    return "look" if told else "pass"
+    return "look" if blocking else "pass"
 
 
 class SkillFile(Value, kw_only=True, frozen=True):
-    """A file of a skill as it arrived, before anything of it touches the disk."""
+    """A file of a skill as it arrived, before it is written to disk."""
 
     path: str
     data: bytes
     executable: bool = False
     link: str = ""
-    """Where it leads, when it is no file but a link."""
+    """The target, when it is a symbolic link."""
 
     @property
     def text(self) -> str:
         return self.data.decode("utf-8", errors="replace")
+
+
+class NpmManifest(Value, frozen=True):
+    """The part of `package.json` that the checks read."""
+
+    scripts: dict[str, str] = {}
 
 
 def read_skill_files(folder: Path, *, max_file_bytes: int = 16 << 20) -> list[SkillFile]:
@@ -55,16 +63,21 @@ def read_skill_files(folder: Path, *, max_file_bytes: int = 16 << 20) -> list[Sk
     return sorted(_walk_files(folder, folder, max_file_bytes), key=lambda entry: entry.path)
 
 
-def _walk_files(folder: Path, top: Path, largest: int) -> Iterator[SkillFile]:
+def _walk_files(folder: Path, top: Path, max_file_bytes: int) -> Iterator[SkillFile]:
     for path in folder.iterdir():
         name = path.relative_to(top).as_posix()
         if path.is_symlink():
             yield SkillFile(path=name, data=b"", link=str(path.readlink()))
         elif path.is_dir():
-            yield from _walk_files(path, top, largest)
+            yield from _walk_files(path, top, max_file_bytes)
         elif path.is_file():
             with path.open("rb") as stream:
-                data = stream.read(largest)
+                data = stream.read(max_file_bytes)
             yield SkillFile(path=name, data=data, executable=bool(path.stat().st_mode & 0o100))
         else:
             yield SkillFile(path=name, data=b"", link="no plain file")
+
+
+def line_number(text: str, position: int) -> int:
+    """The line, counted from 1, of a position in a text."""
+    return text.count("\n", 0, position) + 1

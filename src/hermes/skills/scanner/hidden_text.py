@@ -1,4 +1,4 @@
-"""Characters that a person does not see, or takes for others, and a machine reads as they are."""
+"""Finds invisible and look-alike characters, and normalizes text."""
 
 import re
 import unicodedata
@@ -27,7 +27,7 @@ _STYLED_LETTERS = ("MATHEMATICAL", "FULLWIDTH LATIN", "CIRCLED LATIN", "PARENTHE
 
 _MAX_REPEATED_CHARS = 240
 _LONG_REPETITION = re.compile(rf"\s{{{_MAX_REPEATED_CHARS},}}|(\S)\1{{{_MAX_REPEATED_CHARS},}}")
-"""Nobody writes so many of one kind in a row but to make a reader slow."""
+"""Long repetitions only slow down the patterns."""
 
 
 def check_hidden_text(file: str, text: str) -> Iterator[ScanFinding]:
@@ -41,19 +41,19 @@ def check_hidden_text(file: str, text: str) -> Iterator[ScanFinding]:
 
 
 def normalize_text(text: str) -> str:
-    """As a machine would read it: without what is invisible, in one way of writing."""
-    shown = "".join(
+    """Without invisible characters, in Unicode form NFKC."""
+    visible = "".join(
         letter
         for letter in text
         if letter not in _INVISIBLE_CHARACTERS
         and letter not in _BIDI_CONTROLS
         and letter not in _JOINERS
     )
-    return _LONG_REPETITION.sub(_shorten_repetition, unicodedata.normalize("NFKC", shown))
+    return _LONG_REPETITION.sub(_shorten_repetition, unicodedata.normalize("NFKC", visible))
 
 
 def _shorten_repetition(run: re.Match[str]) -> str:
-    """By whole groups of four: what is packed in such letters can still be unpacked."""
+    """By multiples of four, so that base64 text can still be decoded."""
     return run[0][: _MAX_REPEATED_CHARS + (len(run[0]) - _MAX_REPEATED_CHARS) % 4]
 
 
@@ -61,9 +61,9 @@ def _find_hidden_characters(line: str) -> Iterator[str]:
     if _CONTROL_CHARACTER.search(line):
         yield "control characters: a terminal would act on them, or hide what follows"
     if any(0xE0000 <= ord(letter) <= 0xE0FFF for letter in line):
-        yield "invisible tag characters, which carry text that nobody sees"
+        yield "invisible tag characters, which carry hidden text"
     if any(letter in _DIRECTION_OVERRIDES for letter in line):
-        yield "text that turns its direction: what is shown is not what is read"
+        yield "text that changes its direction: it is not displayed as it is read"
     if any(letter in _INVISIBLE_CHARACTERS for letter in line):
         yield "invisible characters inside the text"
     if _has_stray_joiner(line):

@@ -1,4 +1,4 @@
-"""Tests in Python that ask the clock, and moments that are written into the code."""
+"""Finds code that acts only at a certain time, on a certain machine, or when unobserved."""
 
 import ast
 import re
@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from hermes.skills.scanner.deobfuscation import remove_case_patterns
-from hermes.skills.scanner.finding import ScanFinding
-from hermes.skills.scanner.patterns import load_patterns
+from hermes.skills.scanner.finding import ScanFinding, line_number
+from hermes.skills.scanner.patterns import load_pattern
 from hermes.skills.scanner.purpose import DeclaredPurpose
 from hermes.skills.scanner.python.actions import find_python_actions
 from hermes.skills.scanner.python.obfuscation import dotted_name
@@ -24,100 +24,38 @@ _DAY_ARITHMETIC = re.compile(r"86_?400|\b24 \* 3600\b|60 \* 60 \* 24")
 _DATE_PART_ACCESS = re.compile(
     r"\.(?:month|day|hour|minute|weekday\(\)|isoweekday\(\)|tm_(?:mon|mday|wday|hour|yday))|%[mdHajw]"
 )
-_DATE_CONSTRUCTORS = {"datetime", "date", "fromisoformat", "strptime", "mktime", "Timestamp", "fromordinal",
-            "fromtimestamp", "utcfromtimestamp"}  # fmt: skip
+_DATE_CONSTRUCTORS = {
+    "datetime", "date", "fromisoformat", "strptime", "mktime", "Timestamp", "fromordinal",
+    "fromtimestamp", "utcfromtimestamp",
+}  # fmt: skip
 _DATE_TEXT = re.compile(r"20[2-9]\d(?:[-/.]?[01]\d)?(?:[-/.]?[0-3]\d)?(?:[T ].*)?")
 _PLAUSIBLE_YEARS = range(2020, 2100)
-
-
-def classify_time_use(value: ast.AST, text: str) -> set[str]:
-    """What an expression has to do with time; `text` is the expression as it is written."""
-    kinds = {
-        kind
-        for kind, pattern in (
-            ("clock", _CLOCK_CALL),
-            ("year", _YEAR_ACCESS),
-            ("days", _DAY_ARITHMETIC),
-            ("part", _DATE_PART_ACCESS),
-        )
-        if pattern.search(text)
-    }
-    if any(isinstance(each, ast.Call) and _is_fixed_date(each) for each in ast.walk(value)):
-        kinds.add("moment")
-    return kinds
-
-
-def _is_fixed_date(call: ast.Call) -> bool:
-    last = dotted_name(call.func).rpartition(".")[2]
-    first = call.args[0] if call.args else None
-    if last not in _DATE_CONSTRUCTORS or not isinstance(first, ast.Constant):
-        return False
-    return _is_absolute_time(first.value, frozenset({"year", "days"}))
-
-
-def compares_with_fixed_date(
-    test: ast.AST, kinds: set[str], constants: Mapping[str, FoldedValue]
-) -> bool:
-    """The clock is held against one moment of all time."""
-    if not isinstance(test, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Call | ast.Name):
-        return False
-    if "moment" in kinds:
-        return True
-    for each in ast.walk(test):
-        if isinstance(each, ast.Constant) and _is_absolute_time(each.value, kinds):
-            return True
-        if isinstance(each, ast.Name) and _is_absolute_time(constants.get(each.id), kinds):
-            return True
-    return False
-
-
-def _is_absolute_time(value: object, kinds: set[str] | frozenset[str]) -> bool:
-    if isinstance(value, str):
-        return bool(_DATE_TEXT.fullmatch(value))
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return False
-    if "year" in kinds and (value in _PLAUSIBLE_YEARS or 202_000 < value < 210_000):
-        return True
-    if "days" in kinds and 19_000 < value < 25_000:
-        return True
-    return (
-        730_000 < value < 760_000
-        or 20_200_000 < value < 21_000_000
-        or 1_500_000_000 < value < 4_000_000_000
-        or 1_500_000_000_000 < value < 4_000_000_000_000
-    )
-
-
-def compares_with_recurring_time(test: ast.AST, kinds: set[str]) -> bool:
-    """It is held against a weekday, a month or an hour."""
-    return "part" in kinds and any(
-        isinstance(each, ast.Compare)
-        and any(isinstance(side, ast.Constant | ast.Tuple | ast.Set) for side in each.comparators)
-        for each in ast.walk(test)
-    )
-
-
 _CONDITION_DESCRIPTIONS = {
-    "who": "it acts only for a certain machine, user or place",
-    "watched": "it looks whether it is being watched, and acts otherwise then",
-    "count": "it counts its uses, and acts otherwise after some",
+    "who": "it acts only for a certain machine, user or location",
+    "watched": "it checks whether it is observed, and then acts differently",
+    "count": "it counts its uses, and acts differently after some",
     "when": "it waits for a certain day, and acts then",
     "again": "it waits for a certain weekday, month or hour, and acts then",
     "chance": "it acts by chance, so that a trial may not show it",
 }
-_HARMFUL_CALLS = {"system", "popen", "Popen", "exec", "eval", "rmtree", "unlink", "remove", "write_bytes",
-         "urlopen", "connect", "execv", "execve", "execvp", "urandom", "post", "sendto", "sendall",
-         "sendmail", "create_connection", "b64decode", "kill", "compile", "check_output",
-         "run", "call", "check_call", "import_module", "__import__", "fork",
-         "truncate"}  # fmt: skip
-_SERIOUS_ACTION_KINDS = frozenset({"network", "delete", "credentials", "environment", "stays", "dynamic",
-                      "agent", "tracks", "access", "workflows", "unreadable", "hooks"})  # fmt: skip
-_DESTRUCTIVE_CALLS = {"rmtree", "unlink", "remove", "write_bytes", "truncate", "urandom", "exec", "eval",
-          "b64decode", "system", "execv", "sendto", "kill"}  # fmt: skip
+_HARMFUL_CALLS = {
+    "system", "popen", "Popen", "exec", "eval", "rmtree", "unlink", "remove", "write_bytes",
+    "urlopen", "connect", "execv", "execve", "execvp", "urandom", "post", "sendto", "sendall",
+    "sendmail", "create_connection", "b64decode", "kill", "compile", "check_output", "run", "call",
+    "check_call", "import_module", "__import__", "fork", "truncate",
+}  # fmt: skip
+_SERIOUS_ACTION_KINDS = frozenset({
+    "network", "delete", "credentials", "environment", "stays", "dynamic", "agent", "tracks",
+    "access", "workflows", "unreadable", "hooks",
+})  # fmt: skip
+_DESTRUCTIVE_CALLS = {
+    "rmtree", "unlink", "remove", "write_bytes", "truncate", "urandom", "exec", "eval",
+    "b64decode", "system", "execv", "sendto", "kill",
+}  # fmt: skip
 _MASS_OVERWRITE = re.compile(
     r"(?:walk|rglob|expanduser|home)\([\s\S]*\bopen\([^\n]*['\"](?:w|r\+|a)b?\+?['\"]"
 )
-"""Files of a person, opened one after the other to be written."""
+"""Many files of the user, opened for writing."""
 _EXIT_CALLS = {"exit", "_exit", "quit"}
 _STATE_READ = re.compile(
     r"json\.loads?\(|\.read_text\(|\bopen\(|\.read\(|getmtime|pickle\.loads?\(|"
@@ -149,7 +87,7 @@ def check_logic_bombs(path: str, text: str, purpose: DeclaredPurpose) -> Iterato
 
 
 class _ConditionAnalyzer:
-    """One module of Python: names that hold what was learnt about the place, and their use."""
+    """Tracks which names of a Python module depend on host, clock or state."""
 
     def __init__(self, tree: ast.Module, path: str, text: str) -> None:
         self._tree = tree
@@ -163,9 +101,9 @@ class _ConditionAnalyzer:
             if isinstance(node, ast.Assign) and re.search(r"\+ 1\b", ast.unparse(node.value))
         }
         self._action_lines = [
-            deed.line
-            for deed in find_python_actions(path, text)
-            if deed.kind in _SERIOUS_ACTION_KINDS
+            action.line
+            for action in find_python_actions(path, text)
+            if action.kind in _SERIOUS_ACTION_KINDS
         ]
         for _ in range(3):
             self._propagate_kinds()
@@ -191,7 +129,7 @@ class _ConditionAnalyzer:
         kinds = {
             kind
             for kind in ("who", "watched", "chance")
-            if load_patterns("conditions", kind)[0].pattern.search(text)
+            if load_pattern("conditions", kind).search(text)
         }
         if _STATE_READ.search(text):
             kinds.add("state")
@@ -260,8 +198,8 @@ class _ConditionAnalyzer:
                 return True
             calls = (each for each in ast.walk(part) if isinstance(each, ast.Call))
             called = [dotted_name(call.func).rpartition(".")[2] for call in calls]
-            spoils = "open" in called and _MASS_OVERWRITE.search(ast.unparse(part))
-            if spoils or any(name in _HARMFUL_CALLS for name in called):
+            overwrites = "open" in called and _MASS_OVERWRITE.search(ast.unparse(part))
+            if overwrites or any(name in _HARMFUL_CALLS for name in called):
                 return True
         return False
 
@@ -273,7 +211,7 @@ def _base_name(node: ast.AST) -> str:
 
 
 def _has_literal(test: ast.expr) -> bool:
-    """Held against something that is written there, or against its digest."""
+    """Whether it is compared with a literal."""
     return any(
         isinstance(each, ast.Constant)
         and isinstance(each.value, str | bytes)
@@ -292,12 +230,79 @@ def _only_exits(body: list[ast.stmt]) -> bool:
 
 
 def _find_in_other_code(text: str) -> Iterator[tuple[int, str]]:
-    """Shell and the rest, by what stands in one file."""
+    """In shell and other languages, by patterns over the whole file."""
     code = "\n".join(
         "" if line.lstrip().startswith(("#", "//")) else line for line in text.split("\n")
     )
-    if not load_patterns("conditions", "harm")[0].pattern.search(code):
+    if not load_pattern("conditions", "harm").search(code):
         return
     for kind in ("watched", "who", "count", "when", "again", "chance"):
-        if found := load_patterns("conditions", f"shell_{kind}")[0].pattern.search(code):
-            yield code.count("\n", 0, found.start()) + 1, kind
+        if found := load_pattern("conditions", f"shell_{kind}").search(code):
+            yield line_number(code, found.start()), kind
+
+
+def classify_time_use(value: ast.AST, text: str) -> set[str]:
+    """How an expression uses time; `text` is its source."""
+    kinds = {
+        kind
+        for kind, pattern in (
+            ("clock", _CLOCK_CALL),
+            ("year", _YEAR_ACCESS),
+            ("days", _DAY_ARITHMETIC),
+            ("part", _DATE_PART_ACCESS),
+        )
+        if pattern.search(text)
+    }
+    if any(isinstance(each, ast.Call) and _is_fixed_date(each) for each in ast.walk(value)):
+        kinds.add("moment")
+    return kinds
+
+
+def _is_fixed_date(call: ast.Call) -> bool:
+    last = dotted_name(call.func).rpartition(".")[2]
+    first = call.args[0] if call.args else None
+    if last not in _DATE_CONSTRUCTORS or not isinstance(first, ast.Constant):
+        return False
+    return _is_absolute_time(first.value, frozenset({"year", "days"}))
+
+
+def compares_with_fixed_date(
+    test: ast.AST, kinds: set[str], constants: Mapping[str, FoldedValue]
+) -> bool:
+    """Whether the clock is compared with a fixed date."""
+    if not isinstance(test, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Call | ast.Name):
+        return False
+    if "moment" in kinds:
+        return True
+    for each in ast.walk(test):
+        if isinstance(each, ast.Constant) and _is_absolute_time(each.value, kinds):
+            return True
+        if isinstance(each, ast.Name) and _is_absolute_time(constants.get(each.id), kinds):
+            return True
+    return False
+
+
+def _is_absolute_time(value: object, kinds: set[str] | frozenset[str]) -> bool:
+    if isinstance(value, str):
+        return bool(_DATE_TEXT.fullmatch(value))
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    if "year" in kinds and (value in _PLAUSIBLE_YEARS or 202_000 < value < 210_000):
+        return True
+    if "days" in kinds and 19_000 < value < 25_000:
+        return True
+    return (
+        730_000 < value < 760_000
+        or 20_200_000 < value < 21_000_000
+        or 1_500_000_000 < value < 4_000_000_000
+        or 1_500_000_000_000 < value < 4_000_000_000_000
+    )
+
+
+def compares_with_recurring_time(test: ast.AST, kinds: set[str]) -> bool:
+    """Whether the clock is compared with a weekday, a month or an hour."""
+    return "part" in kinds and any(
+        isinstance(each, ast.Compare)
+        and any(isinstance(side, ast.Constant | ast.Tuple | ast.Set) for side in each.comparators)
+        for each in ast.walk(test)
+    )

@@ -1,4 +1,4 @@
-"""JavaScript, Ruby, Perl, PHP and the rest: fewer words than Python's tree, and the same sums."""
+"""Checks JavaScript, Ruby, Perl, PHP and other languages, also where strings hide words."""
 
 import base64
 import binascii
@@ -8,24 +8,28 @@ from pathlib import PurePosixPath
 
 from hermes.skills.scanner.action import SkillAction, find_host
 from hermes.skills.scanner.deobfuscation import decode_hidden_texts
-from hermes.skills.scanner.finding import ScanFinding
-from hermes.skills.scanner.patterns import load_patterns
+from hermes.skills.scanner.finding import ScanFinding, line_number
+from hermes.skills.scanner.patterns import load_pattern, load_patterns
 from hermes.skills.scanner.shell_text import split_long_lines
 
-_PATTERN_SUFFIXES = {".js", ".mjs", ".cjs", ".ts", ".tsx", ".jsx", ".rb", ".pl", ".pm", ".php", ".lua", ".go",
-         ".rs", ".java", ".c", ".cpp", ".cs", ".swift", ".kt", ".r", ".jl", ".ps1", ".html", ".svg",
-         ".htm", ".json", ".ipynb"}  # fmt: skip
+_SCRIPT_SUFFIXES = {
+    ".js", ".mjs", ".cjs", ".ts", ".tsx", ".jsx", ".rb", ".pl", ".pm", ".php", ".lua", ".ps1",
+}  # fmt: skip
+_CODE_SUFFIXES = _SCRIPT_SUFFIXES | {
+    ".go", ".rs", ".java", ".c", ".cpp", ".cs", ".swift", ".kt", ".r", ".jl",
+}  # fmt: skip
+_PATTERN_SUFFIXES = _CODE_SUFFIXES | {".html", ".svg", ".htm", ".json", ".ipynb"}
 
 
 def check_other_code(path: str, text: str) -> Iterator[ScanFinding]:
     if PurePosixPath(path).suffix.casefold() not in _PATTERN_SUFFIXES:
         return
-    for sign in load_patterns("other", "signs"):
-        if found := sign.pattern.search(text):
-            yield _code_finding(path, text.count("\n", 0, found.start()) + 1, sign.cause)
-    secret = load_patterns("other", "secret")[0].pattern.search(text)
-    if secret and load_patterns("other", "network")[0].pattern.search(text):
-        line = text.count("\n", 0, secret.start()) + 1
+    for rule in load_patterns("other", "signs"):
+        if found := rule.pattern.search(text):
+            yield _code_finding(path, line_number(text, found.start()), rule.cause)
+    secret = load_pattern("other", "secret").search(text)
+    if secret and load_pattern("other", "network").search(text):
+        line = line_number(text, secret.start())
         yield _code_finding(path, line, f"it reads {secret[0]!r} and talks to the network")
 
 
@@ -33,11 +37,11 @@ def _code_finding(path: str, line: int, cause: str) -> ScanFinding:
     return ScanFinding(kind="shell", file=path, line=line, cause=cause)
 
 
-_ACTION_SUFFIXES = {".js", ".mjs", ".cjs", ".ts", ".tsx", ".jsx", ".rb", ".pl", ".pm", ".php", ".lua", ".go",
-         ".rs", ".java", ".c", ".cpp", ".cs", ".swift", ".kt", ".r", ".jl", ".ps1",
-         ".awk", ".groovy"}  # fmt: skip
-_ACTION_KINDS = ("dynamic", "environment", "stays", "delete", "trust", "spies", "credentials", "agent",
-          "workflows", "listens")  # fmt: skip
+_ACTION_SUFFIXES = _CODE_SUFFIXES | {".awk", ".groovy"}
+_ACTION_KINDS = (
+    "dynamic", "environment", "stays", "delete", "trust", "spies", "credentials", "agent",
+    "workflows", "listens",
+)  # fmt: skip
 _SENDING_WORD = re.compile(r"\b(?:post|put|patch|write|send|body|data)\b", re.IGNORECASE)
 
 
@@ -45,11 +49,11 @@ def find_other_actions(path: str, text: str) -> Iterator[SkillAction]:
     if PurePosixPath(path).suffix.casefold() not in _ACTION_SUFFIXES:
         return
     for kind in _ACTION_KINDS:
-        if found := load_patterns("other_deeds", kind)[0].pattern.search(text):
-            line = text.count("\n", 0, found.start()) + 1
+        if found := load_pattern("other_actions", kind).search(text):
+            line = line_number(text, found.start())
             yield SkillAction(kind=kind, file=path, line=line, detail=" ".join(found[0].split()))
-    talks = load_patterns("other", "network")[0].pattern.search(text)
-    if talks:
+    network_use = load_pattern("other", "network").search(text)
+    if network_use:
         sends = bool(_SENDING_WORD.search(text))
         hosts = {find_host(each[0]) for each in re.finditer(r"https?://[^\s\"'`]+", text)} or {""}
         hosts |= {
@@ -57,16 +61,15 @@ def find_other_actions(path: str, text: str) -> Iterator[SkillAction]:
             for each in re.finditer(r"host(?:name)?\s*[:=]\s*[\"']([\w.-]+\.\w+)", text)
         }
         for host in sorted(hosts):
-            line = text.count("\n", 0, talks.start()) + 1
+            line = line_number(text, network_use.start())
             yield SkillAction(
-                kind="network", file=path, line=line, detail=talks[0], host=host, sends=sends
+                kind="network", file=path, line=line, detail=network_use[0], host=host, sends=sends
             )
 
 
 MAX_CODE_CHARS = 256 << 10
 MAX_UNSPELL_PASSES = 4
-_STRING_TRICK_SUFFIXES = {".js", ".mjs", ".cjs", ".ts", ".tsx", ".jsx", ".rb", ".pl", ".pm", ".php", ".lua", ".ps1",
-         ".psm1"}  # fmt: skip
+_STRING_TRICK_SUFFIXES = _SCRIPT_SUFFIXES | {".psm1"}
 _SENSITIVE_WORD = re.compile(
     r"^(?:node:)?(?:child_process|https?|net|dns|tls|dgram|fs|vm|env|process|mainModule)$|"
     r"\b(?:eval|Function|constructor|exec\w*|spawn\w*|require|system|shell_exec|passthru|popen|"
@@ -149,14 +152,20 @@ _STRING_TRICKS: tuple[tuple[re.Pattern[str], FoldMatch], ...] = tuple(
             rf"(?P<or>{_STRING_LITERAL})\.reverse\b",
             lambda found: (found["of"] or found["or"])[1:-1][::-1],
         ),
-        (rf"\b(?:strrev\s*\(|scalar\s+reverse\s*\(?)\s*(?P<of>{_STRING_LITERAL})\s*\)?", _fold_reversed),
+        (
+            rf"\b(?:strrev\s*\(|scalar\s+reverse\s*\(?)\s*(?P<of>{_STRING_LITERAL})\s*\)?",
+            _fold_reversed,
+        ),
         (
             rf"\b(?:Buffer\.from|atob|base64_decode|hex2bin|decode_base64|decode64|unhexlify)\s*\(\s*"
             rf"(?P<of>{_STRING_LITERAL})[^)\n]{{0,20}}\)(?:\.toString\([^)\n]{{0,12}}\))?",
             _fold_encoded,
         ),
         (rf"\bpack\s*\(?\s*['\"]H\*['\"]\s*,\s*(?P<of>{_STRING_LITERAL})\s*\)?", _fold_encoded),
-        (rf"\[\s*(?P<of>{_STRING_LITERAL})\s*\]\.pack\(\s*['\"](?:H\*|m0?)['\"]\s*\)", _fold_encoded),
+        (
+            rf"\[\s*(?P<of>{_STRING_LITERAL})\s*\]\.pack\(\s*['\"](?:H\*|m0?)['\"]\s*\)",
+            _fold_encoded,
+        ),
         (r"(?P<of>(?:[\w /.:-]{0,20}\\x[0-9a-f]{2}){2,}[\w /.:-]{0,20})", _fold_escapes),
     )
 )  # fmt: skip
@@ -176,30 +185,30 @@ def check_string_tricks(path: str, text: str) -> Iterator[ScanFinding]:
             yield ScanFinding(kind="shell", file=path, line=1, cause=cause)
     for line, inside in decode_hidden_texts(code):
         if len(inside) > 30 and _PROGRAM_TEXT.search(inside) and _ACTING_CALL.search(inside):
-            cause = f"packed away: a program, {' '.join(inside.split())[:60]!r}"
+            cause = f"hidden in encoded text: a program, {' '.join(inside.split())[:60]!r}"
             yield ScanFinding(kind="encoded", file=path, line=line, cause=cause)
             return
 
 
 def undo_string_tricks(code: str) -> tuple[str, tuple[int, str] | None]:
-    """The code with its words put together, and the first that was hidden, with its place."""
+    """The code with its strings put together; position and value of the first hidden word."""
     hidden: tuple[int, str] | None = None
     for number in range(MAX_UNSPELL_PASSES):
-        fresh = code
+        folded = code
         for pattern, fold in _STRING_TRICKS:
             if number == 0:
-                hidden = hidden or _find_hidden_word(pattern, fold, fresh)
-            fresh = pattern.sub(lambda found, fold=fold: _quote_value(found, fold), fresh)  # type: ignore[misc]
-        if fresh == code or len(fresh) > 2 * len(code) + 4096:
+                hidden = hidden or _find_hidden_word(pattern, fold, folded)
+            folded = pattern.sub(lambda found, fold=fold: _quote_value(found, fold), folded)  # type: ignore[misc]
+        if folded == code or len(folded) > 2 * len(code) + 4096:
             break
-        code = fresh
+        code = folded
     return code, hidden
 
 
 def _find_hidden_word(
     pattern: re.Pattern[str], fold: FoldMatch, code: str
 ) -> tuple[int, str] | None:
-    """A word that only comes about by putting the parts together."""
+    """A sensitive word that appears only after the parts are put together."""
     for found in pattern.finditer(code):
         value = fold(found)
         word = _SENSITIVE_WORD.search(value) if value else None
@@ -217,4 +226,4 @@ def _quote_value(found: re.Match[str], fold: FoldMatch) -> str:
 
 
 def _string_finding(path: str, code: str, at: int, cause: str) -> ScanFinding:
-    return ScanFinding(kind="shell", file=path, line=code.count("\n", 0, at) + 1, cause=cause)
+    return ScanFinding(kind="shell", file=path, line=line_number(code, at), cause=cause)

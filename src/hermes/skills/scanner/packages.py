@@ -1,23 +1,26 @@
-"""Packages that a foreign skill wants: names that are nearly those of well-known ones."""
+"""Checks the packages a skill installs: look-alike names, unknown indexes, install hooks."""
 
 import ast
 import re
 import shlex
 import sys
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 import msgspec
 
-from hermes.core.messages import Value
 from hermes.skills.scanner.action import is_remote_host
-from hermes.skills.scanner.finding import ScanFinding
-from hermes.skills.scanner.patterns import load_patterns
+from hermes.skills.scanner.finding import NpmManifest, ScanFinding, line_number
+from hermes.skills.scanner.patterns import (
+    load_pattern,
+    read_popular_packages,
+    replace_separators,
+)
 from hermes.skills.scanner.purpose import DeclaredPurpose
 from hermes.skills.scanner.python.obfuscation import dotted_name
 from hermes.skills.scanner.shell_text import split_long_lines
 
+MAX_REQUIREMENTS_CHARS = 64 << 10
 _INSTALL_COMMAND = re.compile(
     r"(?:\b(?:pip[\d.]*|pipx|uv|poetry|conda|mamba|pdm|rye)\s+(?:pip\s+)?"
     r"(?:install|add|inject)|"
@@ -25,9 +28,11 @@ _INSTALL_COMMAND = re.compile(
     r"\buv\s+run\s+--with|\bnpm\s+(?:install|i|add)|\b(?:yarn|pnpm|bun)\s+add|\bnpx\b|\bpnpm\s+dlx)"
     r"((?:[ \t]+[^\s|;&`#]+)+)"
 )
-_OPTIONS_WITH_VALUE = {"-r", "-c", "-e", "-i", "--index-url", "--extra-index-url", "-t", "--target", "--python",
-           "--prefix", "--registry", "--template", "--with", "-p", "--package", "-f",
-           "--find-links", "--local-dir", "-n", "--name"}  # fmt: skip
+_OPTIONS_WITH_VALUE = {
+    "-r", "-c", "-e", "-i", "--index-url", "--extra-index-url", "-t", "--target", "--python",
+    "--prefix", "--registry", "--template", "--with", "-p", "--package", "-f", "--find-links",
+    "--local-dir", "-n", "--name",
+}  # fmt: skip
 _PIP_DIRECT_URL = re.compile(
     r"(?:@|^)[ \t]*(?:git\+)?(?:http://|https?://(?!(?:github|gitlab)\.com/|files\.pythonhosted))\S+",
     re.MULTILINE,
@@ -41,43 +46,32 @@ _REQUIREMENT_LINE = re.compile(
     r"(?:\s*;[^\n]*|\s+#[^\n]*)?(?:\s*--hash=\S+)*\s*\\?"
 )
 _PACKAGE_NAME = re.compile(r"^(?:@[\w.-]+/)?([A-Za-z0-9][\w.-]*)")
-MAX_REQUIREMENTS_CHARS = 64 << 10
 _INLINE_SCRIPT_METADATA = re.compile(r"^# /// script\s*$(.*?)^# ///\s*$", re.MULTILINE | re.DOTALL)
-
-
-@cache
-def read_popular_packages() -> dict[str, str]:
-    """Well-known names, by the name without separators."""
-    text = (Path(__file__).parent / "popular.txt").read_text(encoding="utf-8")
-    lines = (line for line in text.splitlines() if not line.startswith("#"))
-    return {_strip_separators(name): name for line in lines for name in line.split()}
 
 
 def check_dependencies(path: str, text: str) -> Iterator[ScanFinding]:
     yield from _check_direct_urls(path, text)
-    told: set[str] = set()
+    reported: set[str] = set()
     for line, name in find_required_packages(path, text):
-        near = find_lookalike(name)
-        if near and name not in told:
-            told.add(name)
-            cause = f"{name!r} is nearly the well-known package {near!r}, and is not it"
+        lookalike = find_lookalike(name)
+        if lookalike and name not in reported:
+            reported.add(name)
+            cause = f"{name!r} looks like the well-known package {lookalike!r}, but is another one"
             yield ScanFinding(kind="dependency", file=path, line=line, cause=cause)
 
 
 def _check_direct_urls(path: str, text: str) -> Iterator[ScanFinding]:
-    """Packages from elsewhere than their registry."""
+    """Packages that do not come from their registry."""
     name = PurePosixPath(path).name.casefold()
-    patterns: dict[str, tuple[re.Pattern[str], ...]] = {
-        "package.json": (_NPM_DIRECT_URL,),
-    }
     if is_requirements_file(path, text) or name in ("pyproject.toml", "pipfile"):
-        patterns[name] = (_PIP_DIRECT_URL,)
-    for pattern in patterns.get(name, ()):
-        for found in pattern.finditer(text):
-            line = text.count("\n", 0, found.start()) + 1
-            shown = found[0].strip()[:80]
-            cause = f"installing it brings in something from elsewhere: {shown!r}"
-            yield ScanFinding(kind="dependency", file=path, line=line, cause=cause)
+        pattern = _PIP_DIRECT_URL
+    elif name == "package.json":
+        pattern = _NPM_DIRECT_URL
+    else:
+        return
+    for found in pattern.finditer(text):
+        cause = f"installing it fetches something from another source: {found[0].strip()[:80]!r}"
+        yield _package_finding(path, text, found.start(), cause)
 
 
 def find_required_packages(path: str, text: str) -> Iterator[tuple[int, str]]:
@@ -95,20 +89,17 @@ def find_required_packages(path: str, text: str) -> Iterator[tuple[int, str]]:
             text, r"dependencies\"?\s*[=:]\s*\[([^\]]*)\]", r"[\"']([A-Za-z0-9][\w.-]*)"
         )
     for found in _INLINE_SCRIPT_METADATA.finditer(text):
-        around = found[1]
-        for each in re.finditer(r"[\"']([A-Za-z0-9][\w.-]*)", around):
-            yield text.count("\n", 0, found.start()) + 1, each[1]
+        line = line_number(text, found.start())
+        yield from ((line, name) for name in re.findall(r"[\"']([A-Za-z0-9][\w.-]*)", found[1]))
     for found in _INSTALL_COMMAND.finditer(text):
-        yield from (
-            (text.count("\n", 0, found.start()) + 1, each)
-            for each in _parse_install_arguments(found[1])
-        )
+        line = line_number(text, found.start())
+        yield from ((line, name) for name in _parse_install_arguments(found[1]))
     if path.endswith(".py"):
         yield from _find_imports(text)
 
 
 def is_requirements_file(path: str, text: str) -> bool:
-    """By its name, or because every line of it is one that pip understands."""
+    """By its name, or because every line is valid for pip."""
     name = PurePosixPath(path).name.casefold()
     if re.fullmatch(r"(?:[\w-]*requirements[\w.-]*|constraints)\.(?:txt|in)", name):
         return True
@@ -122,19 +113,15 @@ def is_requirements_file(path: str, text: str) -> bool:
 
 
 def find_lookalike(name: str) -> str:
-    """The well-known package that a name may be taken for; empty when it is one, or like none."""
+    """The well-known package with a similar name; empty for that package itself."""
     known = read_popular_packages()
-    plain = re.sub(r"[-_.]+", "-", name.casefold())
-    bare = _strip_separators(plain)
+    bare = replace_separators(name)
     if name in sys.stdlib_module_names:
         return ""
     if bare in known:
         real = known[bare]
-        return (
-            real
-            if _normalize_separators(plain) != _normalize_separators(real) and len(bare) >= 7
-            else ""
-        )
+        differs = replace_separators(name, "-") != replace_separators(real, "-")
+        return real if differs and len(bare) >= 7 else ""
     if len(bare) < 5:
         return ""
     for other, real in known.items():
@@ -146,14 +133,6 @@ def find_lookalike(name: str) -> str:
     return ""
 
 
-def _strip_separators(name: str) -> str:
-    return re.sub(r"[-_.]+", "", name.casefold())
-
-
-def _normalize_separators(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name.casefold())
-
-
 def _parse_requirement_lines(text: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(text.splitlines(), 1):
         found = _PACKAGE_NAME.match(line.strip())
@@ -163,7 +142,7 @@ def _parse_requirement_lines(text: str) -> Iterator[tuple[int, str]]:
 
 def _parse_quoted_names(text: str, block: str, each: str) -> Iterator[tuple[int, str]]:
     for found in re.finditer(block, text):
-        line = text.count("\n", 0, found.start()) + 1
+        line = line_number(text, found.start())
         yield from ((line, name) for name in re.findall(each, found[1]))
 
 
@@ -171,9 +150,7 @@ def _parse_install_arguments(text: str) -> Iterator[str]:
     skip = False
     for word in text.split():
         word = word.strip("\"'")
-        if skip or word.startswith(
-            ("-", ".", "/", "$", "<", "git+", "http", "file:", "{", "[", "(")
-        ):
+        if skip or word.startswith((*"-./$<{[(", "git+", "http", "file:")):
             skip = not skip and word in _OPTIONS_WITH_VALUE
             continue
         found = _PACKAGE_NAME.match(word)
@@ -188,22 +165,18 @@ def _find_imports(text: str) -> Iterator[tuple[int, str]]:
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (
-                (node.lineno, each.name.split(".")[0])
-                for each in node.names
-                if "_" not in each.name
-            )
-        elif (
-            isinstance(node, ast.ImportFrom)
-            and node.module
-            and not node.level
-            and "_" not in node.module
-        ):
-            yield node.lineno, node.module.split(".")[0]
+            modules = [each.name for each in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            modules = [node.module]
+        else:
+            continue
+        for module in modules:
+            if "_" not in module:
+                yield node.lineno, module.split(".")[0]
 
 
 def _edit_distance(one: str, two: str) -> int:
-    """Edits between two words; neighbours that changed places are one edit. At most 3."""
+    """The number of edits between two words, at most 3; swapped neighbours are one edit."""
     before_last: list[int] = []
     last = list(range(len(two) + 1))
     for i, a in enumerate(one, 1):
@@ -266,16 +239,16 @@ _PLACEHOLDER_HOST = re.compile(
 
 
 def check_package_sources(path: str, text: str, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
-    told: set[str] = set()
+    reported: set[str] = set()
     code = split_long_lines(text[:MAX_SOURCE_SCAN_CHARS])
     for at, address in _find_index_urls(path, code):
         host = re.sub(r"^https?://(?:[^/@]*@)?", "", address).split("/")[0].split(":")[0].casefold()
-        if host in told or not _is_unknown_index(host, address):
+        if host in reported or not _is_unknown_index(host, address):
             continue
-        told.add(host)
-        owned = bool(_PRIVATE_INDEX_WORDS.search(purpose.summary)) and purpose.names_host(host)
-        cause = f"packages are to come from {host!r}, for which nobody vouches"
-        yield _package_finding(path, code, at, cause, blocks=not owned)
+        reported.add(host)
+        declared = bool(_PRIVATE_INDEX_WORDS.search(purpose.summary)) and purpose.names_host(host)
+        cause = f"packages come from {host!r}, which is not a known index"
+        yield _package_finding(path, code, at, cause, blocks=not declared)
     if PurePosixPath(path).suffix not in (".md", ".markdown", ".rst"):
         yield from _check_hashes(path, code, purpose)
 
@@ -293,14 +266,14 @@ def _find_index_urls(path: str, code: str) -> Iterator[tuple[int, str]]:
 
 
 def _is_unknown_index(host: str, address: str) -> bool:
-    known = load_patterns("places", "packages")[0].pattern.fullmatch(host)
+    known = load_pattern("paths_and_hosts", "packages").fullmatch(host)
     return is_remote_host(host) and not known and not _PLACEHOLDER_HOST.search(address)
 
 
 def _check_hashes(path: str, code: str, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
-    """What would show that a package was exchanged is taken away."""
+    """Hashes of packages that are removed or missing."""
     if (found := _HASH_REMOVAL.search(code)) and not _HASH_WORDS.search(purpose.summary):
-        cause = f"it takes the hashes off packages: {' '.join(found[0].split())[:60]!r}"
+        cause = f"it removes the hashes of packages: {' '.join(found[0].split())[:60]!r}"
         yield _package_finding(path, code, found.start(), cause)
     if PurePosixPath(path).name.casefold() in ("package-lock.json", "npm-shrinkwrap.json"):
         hashed, fetched = len(_INTEGRITY_ENTRY.findall(code)), len(_RESOLVED_ENTRY.findall(code))
@@ -312,20 +285,27 @@ def _check_hashes(path: str, code: str, purpose: DeclaredPurpose) -> Iterator[Sc
 def _package_finding(
     path: str, code: str, at: int, cause: str, *, blocks: bool = True
 ) -> ScanFinding:
-    line = code.count("\n", 0, at) + 1
+    line = line_number(code, at)
     return ScanFinding(kind="dependency", file=path, line=line, cause=cause, blocks=blocks)
 
 
-_NPM_HOOKS = ("preinstall", "install", "postinstall", "prepare", "prepack", "preprepare", "postprepare",
-          "prepublish", "prepublishOnly", "dependencies")  # fmt: skip
-_INTERPRETERS = {"node", "nodejs", "deno", "bun", "tsx", "ts-node", "python", "python2", "python3",
-              "ruby", "perl", "php", "sh", "bash", "zsh", "dash", "pwsh", "powershell"}  # fmt: skip
-_SUSPICIOUS_PROGRAMS = {"curl", "wget", "nc", "ncat", "ssh", "scp", "eval", "exec", "sudo", "crontab", "source",
-            "dig", "openssl", "base64", "xxd", "chmod", "rm", "dlx"}  # fmt: skip
-_BUILD_PROGRAMS = {"git", "make", "cmake", "ninja", "meson", "cargo", "rustc", "go", "gcc", "cc", "g++",
-           "clang", "pkg-config", "npm", "yarn", "pnpm", "protoc", "swig", "cython", "msgfmt",
-           "nvcc", "llvm-config", "uname", "xcrun", "brew", "autoreconf", "sphinx-build",
-           "pybabel"}  # fmt: skip
+_NPM_HOOKS = (
+    "preinstall", "install", "postinstall", "prepare", "prepack", "preprepare", "postprepare",
+    "prepublish", "prepublishOnly", "dependencies",
+)  # fmt: skip
+_INTERPRETERS = {
+    "node", "nodejs", "deno", "bun", "tsx", "ts-node", "python", "python2", "python3", "ruby",
+    "perl", "php", "sh", "bash", "zsh", "dash", "pwsh", "powershell",
+}  # fmt: skip
+_SUSPICIOUS_PROGRAMS = {
+    "curl", "wget", "nc", "ncat", "ssh", "scp", "eval", "exec", "sudo", "crontab", "source", "dig",
+    "openssl", "base64", "xxd", "chmod", "rm", "dlx",
+}  # fmt: skip
+_BUILD_PROGRAMS = {
+    "git", "make", "cmake", "ninja", "meson", "cargo", "rustc", "go", "gcc", "cc", "g++", "clang",
+    "pkg-config", "npm", "yarn", "pnpm", "protoc", "swig", "cython", "msgfmt", "nvcc",
+    "llvm-config", "uname", "xcrun", "brew", "autoreconf", "sphinx-build", "pybabel",
+}  # fmt: skip
 _COMMAND_CALL = re.compile(
     r"(?:os\.(?:system|popen|exec\w*|spawn\w*)|subprocess\.\w+|(?:Popen|check_call|check_output))$"
 )
@@ -333,41 +313,39 @@ _NETWORK_CALL = re.compile(r"(?:urllib|requests|httpx|socket|http\.client|ftplib
 _FILE_READ = re.compile(r"open\(|read_text\(|\.read\(\)|compile\(")
 
 
-class _NpmManifest(Value, frozen=True):
-    scripts: dict[str, str] = {}
-
-
 def check_install_hooks(path: str, text: str, skill_paths: frozenset[str]) -> Iterator[ScanFinding]:
-    """`present`: the files of the skill; a step that runs one of them is judged by that file."""
+    """`skill_paths`: files of the skill, which are checked separately when a hook runs them."""
     name = PurePosixPath(path).name.casefold()
-    steps = _find_npm_hooks(path, text, skill_paths) if name == "package.json" else ()
-    if name == "setup.py":
+    steps: Iterator[tuple[int, str, bool]] = iter(())
+    if name == "package.json":
+        steps = _find_npm_hooks(path, text, skill_paths)
+    elif name == "setup.py":
         steps = _find_setup_calls(text)
-    for line, shown, usual in steps:
-        cause = f"installing it runs {shown[:80]!r}"
+    for line, source, usual in steps:
+        cause = f"installing it runs {source[:80]!r}"
         yield ScanFinding(kind="dependency", file=path, line=line, cause=cause, blocks=not usual)
 
 
-def _find_npm_hooks(path: str, text: str, present: frozenset[str]) -> list[tuple[int, str, bool]]:
+def _find_npm_hooks(
+    path: str, text: str, skill_paths: frozenset[str]
+) -> Iterator[tuple[int, str, bool]]:
     try:
-        scripts = msgspec.json.decode(text, type=_NpmManifest).scripts
+        scripts = msgspec.json.decode(text, type=NpmManifest).scripts
     except msgspec.DecodeError:
-        return []
+        return
     folder = PurePosixPath(path).parent
-    found = []
     for hook in _NPM_HOOKS:
-        if said := scripts.get(hook, ""):
+        if command := scripts.get(hook, ""):
             line = text[: max(0, text.find(f'"{hook}"'))].count("\n") + 1
-            found.append((line, said, _is_usual_step(said, folder, present)))
-    return found
+            yield line, command, _is_usual_step(command, folder, skill_paths)
 
 
-def _is_usual_step(said: str, folder: PurePosixPath, present: frozenset[str]) -> bool:
-    """A tool of the trade, or a file of the skill that is read and tried like any other."""
-    if re.search(r"https?://|[`$]|\s-e\s|\s-c\s|\|(?!\|)|>", said):
+def _is_usual_step(command: str, folder: PurePosixPath, skill_paths: frozenset[str]) -> bool:
+    """A build tool, or a file of the skill, which is checked separately."""
+    if re.search(r"https?://|[`$]|\s-e\s|\s-c\s|\|(?!\|)|>", command):
         return False
     try:
-        steps = [shlex.split(step) for step in re.split(r"&&|\|\||;", said)]
+        steps = [shlex.split(step) for step in re.split(r"&&|\|\||;", command)]
     except ValueError:
         return False
     for words in steps:
@@ -377,35 +355,33 @@ def _is_usual_step(said: str, folder: PurePosixPath, present: frozenset[str]) ->
         local = words[0] if words and words[0].startswith(".") else ""
         if program in _INTERPRETERS or local:
             script = local or next((word for word in words[1:] if not word.startswith("-")), "")
-            if str(folder / script.removeprefix("./")) not in present:
+            if str(folder / script.removeprefix("./")) not in skill_paths:
                 return False
     return True
 
 
-def _find_setup_calls(text: str) -> list[tuple[int, str, bool]]:
+def _find_setup_calls(text: str) -> Iterator[tuple[int, str, bool]]:
     try:
         calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return [(1, "a setup.py that cannot be read", False)]
-    found = []
+        yield 1, "a setup.py that cannot be read", False
+        return
     for call in calls:
-        name, shown = dotted_name(call.func), ast.unparse(call)
+        name, source = dotted_name(call.func), ast.unparse(call)
         if _NETWORK_CALL.match(name) or name in ("eval", "__import__"):
-            found.append((call.lineno, shown, False))
+            yield call.lineno, source, False
         elif name == "exec":
-            found.append((call.lineno, shown, bool(_FILE_READ.search(shown))))
+            yield call.lineno, source, bool(_FILE_READ.search(source))
         elif _COMMAND_CALL.match(name) and name not in ("subprocess.PIPE", "subprocess.DEVNULL"):
-            found.append((call.lineno, shown, _started_program(call) in _BUILD_PROGRAMS))
-    return found
+            yield call.lineno, source, _started_program(call) in _BUILD_PROGRAMS
 
 
 def _started_program(call: ast.Call) -> str:
-    """The program that is started; empty when it is only known later."""
-    given = call.args[0] if call.args else None
-    if isinstance(given, ast.List | ast.Tuple) and given.elts:
-        given = given.elts[0]
-    if isinstance(given, ast.Constant) and isinstance(given.value, str) and given.value.strip():
-        if re.search(r"[;|&`$]", given.value):
-            return ""
-        return given.value.split()[0].rpartition("/")[2]
-    return ""
+    """The program that is started; empty when it is known only at run time."""
+    first = call.args[0] if call.args else None
+    if isinstance(first, ast.List | ast.Tuple) and first.elts:
+        first = first.elts[0]
+    command = first.value if isinstance(first, ast.Constant) else None
+    if not isinstance(command, str) or not command.strip() or re.search(r"[;|&`$]", command):
+        return ""
+    return command.split()[0].rpartition("/")[2]

@@ -1,18 +1,16 @@
-"""What a foreign skill says to the agent that reads it."""
+"""Checks what the text of a skill tells an agent to do, by patterns and by rules over sentences."""
 
 import re
-import tomllib
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 import msgspec
 
 from hermes.core.messages import Value
-from hermes.skills.scanner.finding import ScanFinding
+from hermes.skills.scanner.finding import ScanFinding, line_number
 from hermes.skills.scanner.hidden_text import normalize_text
-from hermes.skills.scanner.patterns import load_patterns
+from hermes.skills.scanner.patterns import load_pattern, load_patterns, read_pattern_file
 from hermes.skills.scanner.purpose import DeclaredPurpose
 
 _HTML_COMMENT = re.compile(r"<!--(.*?)-->", re.DOTALL)
@@ -38,7 +36,7 @@ _ACTION_VERBS = (
     "ignore", "disregard", "bypass", "skip", "override", "pretend", "ask", "request", "collect",
 )  # fmt: skip
 _LONG_LINE = re.compile(r"[^\n]{2000}")
-"""No sentence is that long; patterns over endless lines would take for ever."""
+"""Longer lines are split: patterns would be too slow."""
 _PROHIBITION_BEFORE = re.compile(
     r"\b(?:never|not|don't|avoid)\b(?!\s+(?:hesitate|forget|fail|stop|wait))[^.\n]{0,40}$"
 )
@@ -46,21 +44,21 @@ _QUOTE_TO_REPEAT = re.compile(
     r"\b(?:say|write|answer|reply|respond|add|append|insert|put|include|embed|print|obey|follow|"
     r"paste|tell|note|remember|store|state|instructions?|orders?|message)\b[^\"`“«]{0,60}[\"`“«][^\"`“«]*$"
 )
-"""What is quoted in order to be said or kept is meant."""
+"""A quotation that the agent is reported to say or store is an instruction."""
 _QUOTATION = re.compile(r"\"[^\"\n]*\"|`[^`\n]*`|“[^”\n]*”")
 _QUOTE_MARKS = "\"'`“”‘’«»"
 
 
 def check_prose(file: str, text: str) -> Iterator[ScanFinding]:
     lowered = _LONG_LINE.sub("\\g<0>\n", normalize_text(text).casefold())
-    for sign in (*load_patterns("prose", "orders"), *load_patterns("prose", "foreign_orders")):
-        for found in sign.pattern.finditer(lowered):
-            line = lowered.count("\n", 0, found.start()) + 1
-            shown = _is_only_quoted(lowered, found)
+    for rule in (*load_patterns("prose", "orders"), *load_patterns("prose", "foreign_orders")):
+        for found in rule.pattern.finditer(lowered):
+            line = line_number(lowered, found.start())
+            quoted = _is_only_quoted(lowered, found)
             yield _prose_finding(
-                file, line, f"{sign.cause}: {_excerpt(found[0])}", blocks=not shown
+                file, line, f"{rule.cause}: {_excerpt(found[0])}", blocks=not quoted
             )
-            if not shown:
+            if not quoted:
                 break
     yield from _check_invisible_text(file, text)
 
@@ -68,21 +66,19 @@ def check_prose(file: str, text: str) -> Iterator[ScanFinding]:
 def _check_invisible_text(file: str, text: str) -> Iterator[ScanFinding]:
     for found in _HTML_COMMENT.finditer(text):
         inside = found[1]
-        line = text.count("\n", 0, found.start()) + 1
+        line = line_number(text, found.start())
         if _ORDERS_AGENT.search(inside) or len(_ADDRESSES_AGENT.findall(inside)) >= 2:
-            cause = f"a comment that nobody sees speaks to the reader: {_excerpt(inside)}"
+            cause = f"a hidden comment addresses the agent: {_excerpt(inside)}"
             yield _prose_finding(file, line, cause)
     for found in _INVISIBLE_STYLE.finditer(text):
         around = text[found.start() : found.start() + 400]
-        line = text.count("\n", 0, found.start()) + 1
+        line = line_number(text, found.start())
         if len(_ADDRESSES_AGENT.findall(around)) >= 2:
-            yield _prose_finding(
-                file, line, "text that is made not to be seen speaks to the reader"
-            )
+            yield _prose_finding(file, line, "invisible text addresses the agent")
 
 
 def _is_only_quoted(text: str, found: re.Match[str]) -> bool:
-    """A quotation that is spoken of, as in a text about attacks, and not an order."""
+    """Whether it is quoted or forbidden, as in a text about attacks, and not an order."""
     start, end = found.span()
     if re.match(r"(?:do not|don't|never)\b.{0,60}\b(?:without|unless|until|before)\b", found[0]):
         return True
@@ -96,16 +92,20 @@ def _is_only_quoted(text: str, found: re.Match[str]) -> bool:
     before = text[begin:start]
     after = text[end : end + 40].partition("\n")[0]
     opened = any(before.count(mark) % 2 for mark in '"`') or before.rfind("“") > before.rfind("”")
-    told = opened and any(mark in after for mark in '"`”') and "://" not in found[0]
-    if told and not _QUOTE_TO_REPEAT.search(before) and _count_words_around(text, begin, end) > 2:
+    mentioned = opened and any(mark in after for mark in '"`”') and "://" not in found[0]
+    if (
+        mentioned
+        and not _QUOTE_TO_REPEAT.search(before)
+        and _count_words_around(text, begin, end) > 2
+    ):
         return True
     quoted = before[-1:] in tuple(_QUOTE_MARKS) and any(mark in after for mark in _QUOTE_MARKS)
     around = text[max(0, start - 160) : start]
-    return quoted and bool(load_patterns("prose", "soft")[0].pattern.search(around))
+    return quoted and bool(load_pattern("prose", "soft").search(around))
 
 
 def _count_words_around(text: str, begin: int, end: int) -> int:
-    """How much the line says besides what it quotes."""
+    """Words of the line outside its quotations."""
     line = text[begin:end] + text[end : end + 200].partition("\n")[0]
     return len(re.findall(r"\w{2,}", _QUOTATION.sub("", line)))
 
@@ -114,15 +114,15 @@ def _prose_finding(file: str, line: int, cause: str, *, blocks: bool = True) -> 
     return ScanFinding(kind="prose", file=file, line=line, cause=cause, blocks=blocks)
 
 
-def _excerpt(text: str) -> str:
+def _excerpt(text: str, max_chars: int = 80) -> str:
     words = " ".join(text.split())
-    return repr(words if len(words) <= 80 else f"{words[:79]}…")
+    return repr(words if len(words) <= max_chars else f"{words[: max_chars - 1]}…")
 
 
 MAX_SENTENCE_CHARS = 400
-"""A longer sentence is cut: ideas far apart do not belong together."""
+"""A longer sentence is cut: ideas far apart are not related."""
 MAX_SENTENCE_GAP_LINES = 4
-"""Lines between two sentences that still belong together."""
+"""Lines between two related sentences."""
 _CODE_FENCE = re.compile(
     r"^([ \t]*)(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*\n(.*?)^[ \t]*\2", re.DOTALL | re.M
 )
@@ -138,10 +138,9 @@ _DESCRIPTION_BEFORE = re.compile(
     r"\b(?:allows? you to|lets? you|supports?|returns?:?|used for|fix(?:ed|es)|this error|"
     r"let's (?:pretend|say|assume|suppose))\b[^,;:.]{0,40}$"
 )
-"""What a program does or did is no order to whoever reads it."""
+"""A description of what a program does is not an order."""
 _HOST_NAME = re.compile(r"(?<![\w-])[a-z0-9-]+(?:\.[a-z0-9-]+)+", re.IGNORECASE)
 _PATTERN_FLAGS = re.IGNORECASE | re.MULTILINE
-_SENTENCE_QUOTE_MARKS = "\"'`“”‘’«»"
 
 
 class SentenceRule(Value, kw_only=True, frozen=True):
@@ -150,16 +149,16 @@ class SentenceRule(Value, kw_only=True, frozen=True):
     unless: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
     gaps: tuple[int, ...] = (90,)
-    """How many letters may stand between one and the next."""
+    """Maximum number of characters between one idea and the next."""
     near: int = MAX_SENTENCE_CHARS
     wide: bool = False
-    """Two sentences may share it: what the first names, the second sends."""
+    """The ideas may be spread over neighbouring sentences."""
     afar: str = ""
-    """An idea that has to be anywhere in the text."""
+    """An idea that must occur anywhere in the text."""
     act: str = ""
     purpose: str = ""
     stranger: str = ""
-    """An idea that ends in a host: only where the description does not speak of whose it is."""
+    """An idea that contains a host: only when the description does not name its owner."""
 
 
 class ProseSentence(Value, frozen=True):
@@ -172,9 +171,8 @@ class ProseSentence(Value, frozen=True):
 def _load_sentence_rules() -> tuple[dict[str, re.Pattern[str]], tuple[SentenceRule, ...]]:
     ideas: dict[str, re.Pattern[str]] = {}
     rules: list[SentenceRule] = []
-    for name in ("meanings.toml", "giveaways.toml"):
-        text = (Path(__file__).parent / "signs" / name).read_text(encoding="utf-8")
-        data = tomllib.loads(text)
+    for name in ("sentence_rules", "sentence_giveaways"):
+        data = read_pattern_file(name)
         for idea, pattern in data["ideas"].items():
             joined = pattern.replace("\n", "").replace("[^.]", r"[^\n]")
             ideas[idea] = re.compile(joined, _PATTERN_FLAGS)
@@ -183,25 +181,25 @@ def _load_sentence_rules() -> tuple[dict[str, re.Pattern[str]], tuple[SentenceRu
 
 
 def check_sentences(file: str, text: str, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
-    """`text` is plain already; each cause is told once a file."""
-    read = list(split_into_sentences(text))
-    single = _IdeaIndex([each for each in read if not each.pair])
-    paired = _IdeaIndex(read)
-    told: set[str] = set()
+    """`text` is normalized already; each cause is reported once per file."""
+    sentences = list(split_into_sentences(text))
+    single = _IdeaIndex([each for each in sentences if not each.pair])
+    paired = _IdeaIndex(sentences)
+    reported: set[str] = set()
     for rule in _load_sentence_rules()[1]:
-        if rule.cause in told or (
+        if rule.cause in reported or (
             rule.purpose and purpose.declares(rule.purpose, prominently=True)
         ):
             continue
-        where = paired if rule.wide else single
-        for number in where.find_sentences(rule):
-            if _rule_holds(rule, number, where) and _names_undeclared_host(
-                rule, number, where, purpose
+        index = paired if rule.wide else single
+        for number in index.find_sentences(rule):
+            if _rule_holds(rule, number, index) and _names_undeclared_host(
+                rule, number, index, purpose
             ):
-                told.add(rule.cause)
-                said = where.sentences[number]
-                cause = f"{rule.cause}: {_sentence_excerpt(said.text)}"
-                yield ScanFinding(kind="prose", file=file, line=said.line, cause=cause)
+                reported.add(rule.cause)
+                sentence = index.sentences[number]
+                cause = f"{rule.cause}: {_excerpt(sentence.text, max_chars=100)}"
+                yield ScanFinding(kind="prose", file=file, line=sentence.line, cause=cause)
                 break
 
 
@@ -209,7 +207,7 @@ IdeaSpans = dict[int, list[tuple[int, int]]]
 
 
 class _IdeaIndex:
-    """In which sentence each idea stands; looked for when a rule first asks."""
+    """The sentences in which each idea occurs, computed when first needed."""
 
     def __init__(self, sentences: list[ProseSentence]) -> None:
         self.sentences = sentences
@@ -225,14 +223,14 @@ class _IdeaIndex:
         return self._found[idea]
 
     def find_sentences(self, rule: SentenceRule) -> list[int]:
-        """Sentences in which all ideas of the rule stand; the dearest are looked for last."""
-        both: set[int] | None = None
+        """Sentences in which all ideas of the rule occur."""
+        numbers: set[int] | None = None
         for idea in rule.meet:
             here = set(self.spans_of(idea))
-            both = here if both is None else both & here
-            if not both:
+            numbers = here if numbers is None else numbers & here
+            if not numbers:
                 return []
-        return sorted(both or ()) if not rule.afar or self.spans_of(rule.afar) else []
+        return sorted(numbers or ()) if not rule.afar or self.spans_of(rule.afar) else []
 
     def _find_spans(self, pattern: re.Pattern[str]) -> IdeaSpans:
         found: IdeaSpans = {}
@@ -241,48 +239,48 @@ class _IdeaIndex:
         return found
 
 
-def _rule_holds(rule: SentenceRule, number: int, where: _IdeaIndex) -> bool:
-    if any(number in where.spans_of(idea) for idea in rule.unless):
+def _rule_holds(rule: SentenceRule, number: int, index: _IdeaIndex) -> bool:
+    if any(number in index.spans_of(idea) for idea in rule.unless):
         return False
-    if rule.order and not _ideas_in_order(rule, number, where):
+    if rule.order and not _ideas_in_order(rule, number, index):
         return False
-    if rule.near < MAX_SENTENCE_CHARS and not _ideas_are_near(rule, number, where):
+    if rule.near < MAX_SENTENCE_CHARS and not _ideas_are_near(rule, number, index):
         return False
-    places = where.spans_of(rule.act or rule.meet[0])[number]
+    spans = index.spans_of(rule.act or rule.meet[0])[number]
     return any(
-        not _is_quoted_or_forbidden(where.text, span, forbidden=bool(rule.act)) for span in places
+        not _is_quoted_or_forbidden(index.text, span, forbidden=bool(rule.act)) for span in spans
     )
 
 
 def _names_undeclared_host(
-    rule: SentenceRule, number: int, where: _IdeaIndex, purpose: DeclaredPurpose
+    rule: SentenceRule, number: int, index: _IdeaIndex, purpose: DeclaredPurpose
 ) -> bool:
     if not rule.stranger:
         return True
     hosts = [
         host[0]
-        for begin, end in where.spans_of(rule.stranger)[number]
-        for host in _HOST_NAME.finditer(where.text, begin, end)
+        for begin, end in index.spans_of(rule.stranger)[number]
+        for host in _HOST_NAME.finditer(index.text, begin, end)
     ]
     return any(
         not purpose.names_host_prominently(host)
-        and not load_patterns("places", "public")[0].pattern.fullmatch(host)
+        and not load_pattern("paths_and_hosts", "public").fullmatch(host)
         for host in hosts
     )
 
 
-def _ideas_in_order(rule: SentenceRule, number: int, where: _IdeaIndex) -> bool:
-    """Each idea follows the one before, not too far behind, and is another word."""
-    ends = [span[1] for span in where.spans_of(rule.order[0])[number]]
+def _ideas_in_order(rule: SentenceRule, number: int, index: _IdeaIndex) -> bool:
+    """Each idea follows the one before within its gap."""
+    ends = [span[1] for span in index.spans_of(rule.order[0])[number]]
     for at, idea in enumerate(rule.order[1:]):
         gap = rule.gaps[min(at, len(rule.gaps) - 1)]
-        spans = where.spans_of(idea)[number]
+        spans = index.spans_of(idea)[number]
         ends = [b[1] for b in spans if any(0 <= b[0] - end <= gap for end in ends)]
     return bool(ends)
 
 
-def _ideas_are_near(rule: SentenceRule, number: int, where: _IdeaIndex) -> bool:
-    first, *others = (where.spans_of(idea)[number] for idea in rule.meet)
+def _ideas_are_near(rule: SentenceRule, number: int, index: _IdeaIndex) -> bool:
+    first, *others = (index.spans_of(idea)[number] for idea in rule.meet)
     return any(
         all(any(abs(b[0] - a[0]) <= rule.near and b != a for b in spans) for spans in others)
         for a in first
@@ -290,44 +288,42 @@ def _ideas_are_near(rule: SentenceRule, number: int, where: _IdeaIndex) -> bool:
 
 
 def _is_quoted_or_forbidden(text: str, span: tuple[int, int], *, forbidden: bool) -> bool:
-    """Forbidden, or quoted as something that others say."""
+    """Whether it is forbidden, or quoted as the words of others."""
     begin = text.rfind("\n", 0, span[0]) + 1
     before = text[max(begin, span[0] - 70) : span[0]]
     if forbidden and (_SENTENCE_PROHIBITION.search(before) or _DESCRIPTION_BEFORE.search(before)):
         return True
     opened = [mark for mark in '"“«`' if before.count(mark) % 2 or mark == before[-1:]]
-    return bool(opened) and any(
-        mark in text[span[1] : span[1] + 120] for mark in _SENTENCE_QUOTE_MARKS
-    )
+    return bool(opened) and any(mark in text[span[1] : span[1] + 120] for mark in _QUOTE_MARKS)
 
 
 def split_into_sentences(text: str) -> Iterator[ProseSentence]:
-    """Single ones, and each with those before it, also where it is the next step of a list."""
+    """Single sentences, and each one joined with those before it, also across list items."""
     before: list[ProseSentence] = []
     for each in _split_single_sentences(text):
         yield each
         if each.text.startswith("|"):
-            continue  # rows of a table stand side by side, and are no steps
+            continue  # rows of a table are independent
         before = [last for last in before if each.line - last.line <= MAX_SENTENCE_GAP_LINES][-2:]
-        for many in range(1, len(before) + 1):
-            joined = " ".join(last.text for last in (*before[-many:], each))
+        for count in range(1, len(before) + 1):
+            joined = " ".join(last.text for last in (*before[-count:], each))
             if len(joined) < MAX_SENTENCE_CHARS:
-                yield ProseSentence(joined, before[-many].line, pair=True)
+                yield ProseSentence(joined, before[-count].line, pair=True)
         before.append(each)
 
 
 def _split_single_sentences(text: str) -> Iterator[ProseSentence]:
-    """Lines that go on are joined, and code is left out."""
-    held, begun = "", 0
+    """Joins continued lines and leaves out code."""
+    paragraph, first_line = "", 0
     for number, line in enumerate([*_remove_code(text).split("\n"), ""], 1):
-        if held and (not line.strip() or _PARAGRAPH_START.match(line)):
-            yield from _split_paragraph(held, begun)
-            held = ""
+        if paragraph and (not line.strip() or _PARAGRAPH_START.match(line)):
+            yield from _split_paragraph(paragraph, first_line)
+            paragraph = ""
         if line.lstrip().startswith("#"):
             yield from _split_paragraph(line.strip("# "), number)
         elif line.strip():
-            begun = begun if held else number
-            held = f"{held} {line.strip()}" if held else line.strip()
+            first_line = first_line if paragraph else number
+            paragraph = f"{paragraph} {line.strip()}" if paragraph else line.strip()
 
 
 def _split_paragraph(paragraph: str, line: int) -> Iterator[ProseSentence]:
@@ -341,7 +337,3 @@ def _remove_code(text: str) -> str:
         return found[0] if found[3] in _TEXT_FENCE_LANGUAGES else "\n" * found[0].count("\n")
 
     return _CODE_FENCE.sub(kept, text)
-
-
-def _sentence_excerpt(text: str) -> str:
-    return repr(text if len(text) <= 100 else f"{text[:99]}…")

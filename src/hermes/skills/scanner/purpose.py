@@ -1,4 +1,4 @@
-"""What a skill says it is for: the measure of everything that it turns out to do."""
+"""Reads the purpose that a skill declares; its actions are compared with it."""
 
 import re
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hermes.core.messages import Value
 from hermes.skills.scanner.finding import SkillFile
 from hermes.skills.scanner.hidden_text import normalize_text
-from hermes.skills.scanner.patterns import load_patterns
+from hermes.skills.scanner.patterns import load_pattern
 
 _CODE_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?^[ \t]*\1", re.DOTALL | re.MULTILINE)
 _FRONT_MATTER = re.compile(r"\A---\n(.*?)\n---", re.DOTALL)
@@ -15,58 +15,59 @@ _DESCRIPTION_FIELD = re.compile(
     r"^(?:name|description|title|when[_-]to[_-]use)\s*:\s*(.*(?:\n[ \t]+.*)*)", re.M
 )
 _SECOND_LEVEL_LABELS = frozenset({"co", "com", "org", "net", "ac", "gov", "edu"})
-_SHARED_HOSTING_LABELS = frozenset({"example", "internal", "local", "herokuapp", "workers", "vercel", "netlify",
-                   "pages", "github", "gitlab", "ngrok", "web", "appspot", "cloudfront", "onrender",
-                   "glitch", "repl", "fly"})  # fmt: skip
-"""Below these, names are given to anybody: `github.io` is not GitHub."""
-_HOST_OWNERS = {"githubusercontent": "github", "amazonaws": "aws", "googleapis": "google",
-         "telegram": "telegram", "discordapp": "discord", "atlassian": "jira",
-         "windows": "azure", "microsoftonline": "microsoft"}  # fmt: skip
+_SHARED_HOSTING_LABELS = frozenset({
+    "example", "internal", "local", "herokuapp", "workers", "vercel", "netlify", "pages", "github",
+    "gitlab", "ngrok", "web", "appspot", "cloudfront", "onrender", "glitch", "repl", "fly",
+})  # fmt: skip
+"""Anybody can get a name under these: `github.io` does not belong to GitHub."""
+_HOST_OWNERS = {
+    "githubusercontent": "github", "amazonaws": "aws", "googleapis": "google",
+    "telegram": "telegram", "discordapp": "discord", "atlassian": "jira", "windows": "azure",
+    "microsoftonline": "microsoft",
+}  # fmt: skip
 
 
 class DeclaredPurpose(Value, kw_only=True, frozen=True):
     summary: str = ""
     """Name, description and headings."""
     prose: str = ""
-    """All that SKILL.md says outside code."""
+    """The text of SKILL.md outside code."""
     all_text: str = ""
-    """All of SKILL.md and the other texts, code included."""
+    """SKILL.md and the other texts, including code."""
 
     def declares(self, action: str, *, prominently: bool = False) -> bool:
-        """Whether the text speaks of such a thing; `shortly`: where nobody overlooks it."""
+        """Whether the text mentions the action; `prominently`: in name, description or headings."""
         return bool(
-            load_patterns("purpose", action)[0].pattern.search(
-                self.summary if prominently else self.prose
-            )
+            load_pattern("purpose", action).search(self.summary if prominently else self.prose)
         )
 
     def names_host(self, host: str, *, in_code: bool = True) -> bool:
-        """The host itself, or the word by which people know whose it is."""
+        """Whether the text names the host or its owner."""
         host = host.casefold()
         if host in (self.all_text if in_code else self.prose):
             return True
         label = _owner_label(host)
         if len(label) < 3:
             return False
-        spoken = re.escape(label).replace(r"\-", r"[\s_-]?")
-        return bool(re.search(rf"\b{spoken}", self.prose)) or self._has_label_prefix(label)
+        pattern = re.escape(label).replace(r"\-", r"[\s_-]?")
+        return bool(re.search(rf"\b{pattern}", self.prose)) or self._has_label_prefix(label)
 
     def _has_label_prefix(self, label: str) -> bool:
-        """`openweather` in name, description or headings speaks of `openweathermap`."""
+        """`openweather` in name, description or headings declares `openweathermap`."""
         words = re.findall(r"[a-z]{7,}", self.summary)
         return any(label.startswith(word) and len(label) - len(word) <= 4 for word in words)
 
     def names_host_prominently(self, host: str) -> bool:
-        """Whose host it is stands in name, description or a heading."""
+        """Whether name, description or a heading names the owner of the host."""
         label = _owner_label(host.casefold())
-        spoken = re.escape(label).replace(r"\-", r"[\s_-]?")
+        pattern = re.escape(label).replace(r"\-", r"[\s_-]?")
         return host.casefold() in self.summary or (
-            len(label) > 2 and bool(re.search(rf"\b{spoken}", self.summary))
+            len(label) > 2 and bool(re.search(rf"\b{pattern}", self.summary))
         )
 
 
 def _owner_label(host: str) -> str:
-    """The word by which people know whose a host is: `acme` of `api.acme.co.uk`."""
+    """The name of the owner of a host: `acme` of `api.acme.co.uk`."""
     parts = host.split(".")
     if len(parts) < 2 or host.replace(".", "").isdigit():
         return ""
@@ -84,13 +85,13 @@ def read_purpose(entries: Sequence[SkillFile]) -> DeclaredPurpose:
         (normalize_text(entry.text) for entry in entries if entry.path == "SKILL.md"), ""
     ).casefold()
     head = _FRONT_MATTER.search(own)
-    told = " ".join(_DESCRIPTION_FIELD.findall(head[1])) if head else ""
-    bare = _CODE_FENCE.sub("\n", own[head.end() :] if head else own)
+    description = " ".join(_DESCRIPTION_FIELD.findall(head[1])) if head else ""
+    body = _CODE_FENCE.sub("\n", own[head.end() :] if head else own)
     texts = [
         each.text.casefold() for each in entries if each.path.endswith((".md", ".txt", ".rst"))
     ]
-    titles = "\n".join(_HEADING_LINE.findall(bare))
-    short = re.sub(r"[-_]", " ", told) + "\n" + told + "\n" + titles
+    titles = "\n".join(_HEADING_LINE.findall(body))
+    summary = re.sub(r"[-_]", " ", description) + "\n" + description + "\n" + titles
     return DeclaredPurpose(
-        summary=short, prose=f"{told}\n{bare}", all_text="\n".join(texts)[: 1 << 20]
+        summary=summary, prose=f"{description}\n{body}", all_text="\n".join(texts)[: 1 << 20]
     )

@@ -1,10 +1,9 @@
-"""What a person reads for themselves, or what the description plainly names: shown, and no bar."""
+"""Scans a foreign skill without running it; declared and weak findings are downgraded."""
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 import msgspec
 from msgspec.structs import replace
@@ -22,7 +21,14 @@ from hermes.skills.scanner.file_structure import (
     check_expansion,
     check_structure,
 )
-from hermes.skills.scanner.finding import ScanFinding, ScanVerdict, SkillFile, decide_scan_verdict
+from hermes.skills.scanner.finding import (
+    DOCUMENT_SUFFIXES,
+    ScanFinding,
+    ScanVerdict,
+    SkillFile,
+    decide_scan_verdict,
+    line_number,
+)
 from hermes.skills.scanner.hidden_text import check_hidden_text, normalize_text
 from hermes.skills.scanner.logic_bombs import check_logic_bombs
 from hermes.skills.scanner.other_languages import check_other_code, check_string_tricks
@@ -31,7 +37,7 @@ from hermes.skills.scanner.packages import (
     check_install_hooks,
     check_package_sources,
 )
-from hermes.skills.scanner.patterns import load_patterns
+from hermes.skills.scanner.patterns import load_pattern, read_pattern_file
 from hermes.skills.scanner.prose import check_prose, check_sentences
 from hermes.skills.scanner.purpose import DeclaredPurpose, read_purpose
 from hermes.skills.scanner.python.code_checks import check_python
@@ -43,133 +49,8 @@ from hermes.skills.scanner.shell_text import (
     extract_shell_passages,
 )
 
-_PROSE_SUFFIXES = (".md", ".markdown", ".mdx", ".rst", ".txt")
-_DOWNLOAD_AND_RUN_CAUSE = "what was fetched from an unknown address is run unseen"
-_HTTPS_HOST = re.compile(r"https://([a-z0-9-]+(?:\.[a-z0-9-]+)+)", re.IGNORECASE)
-_TABLE_ROW = re.compile(r"\s*\|")
-_LIST_LINE = re.compile(r"^[ \t]*(?:\||[-*+] |\d+[.)] )[^\n]*$", re.MULTILINE)
-_BLOCK_QUOTE = re.compile(r"^[ \t]*>[^\n]*$", re.MULTILINE)
-_QUOTATION = re.compile(r"[\"“«][^\"”»\n]{4,200}[\"”»]|`[^`\n]{4,200}`")
-
-
-class _DeclaredException(Value, frozen=True):
-    cause: str
-    said: str
-    """Over name, description and headings: it is the very thing that the skill is for."""
-    where: str = ""
-    """Over the path of the file."""
-    bare: bool = False
-    """Only on a line that names no real place, host or key."""
-
-
-@cache
-def _load_exceptions() -> tuple[_DeclaredException, ...]:
-    text = (Path(__file__).parent / "signs" / "excused.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text)["excused"], tuple[_DeclaredException, ...])
-
-
-def downgrade_declared(
-    found: Iterable[ScanFinding], texts: Mapping[str, str], purpose: DeclaredPurpose
-) -> Iterator[ScanFinding]:
-    """The same findings, some of them as something that a person should look at."""
-    for each in found:
-        line = _line_text(texts.get(each.file, ""), each.line)
-        if each.blocks and (
-            _matches_exception(each, line, purpose)
-            or _is_declared_source(each, line, purpose)
-            or _is_teaching_example(each, line, purpose)
-        ):
-            each = replace(each, blocks=False)
-        yield each
-
-
-def _line_text(text: str, number: int) -> str:
-    lines = text.split("\n")
-    return lines[number - 1] if 0 < number <= len(lines) else ""
-
-
-def _matches_exception(each: ScanFinding, line: str, purpose: DeclaredPurpose) -> bool:
-    told = f"{each.kind}: {each.cause}"
-    return any(
-        re.search(excuse.cause, told)
-        and re.search(excuse.said, purpose.summary)
-        and re.search(excuse.where, each.file)
-        and not (excuse.bare and CONCRETE_TARGET.search(line))
-        for excuse in _load_exceptions()
-    )
-
-
-def _is_declared_source(each: ScanFinding, line: str, purpose: DeclaredPurpose) -> bool:
-    """An installer from the place, or the file of a login, that the description itself names."""
-    if each.cause == _DOWNLOAD_AND_RUN_CAUSE and each.file.endswith(_PROSE_SUFFIXES):
-        hosts = [found.casefold() for found in _HTTPS_HOST.findall(line)]
-        return bool(hosts) and all(_registered_domain(host) in purpose.summary for host in hosts)
-    if each.cause.startswith("it reads ") and each.cause.endswith("talks to the network"):
-        secret = load_patterns("python", "secret")[0].pattern.search(each.cause)
-        return secret is not None and secret[0].casefold() in purpose.summary
-    return False
-
-
-def _registered_domain(host: str) -> str:
-    return ".".join(host.split(".")[-2:])
-
-
-def _is_teaching_example(each: ScanFinding, line: str, purpose: DeclaredPurpose) -> bool:
-    """A text about attacks shows them: in a table, or in a list of patterns beside it."""
-    if not purpose.declares("teaches", prominently=True) or not each.file.endswith(_PROSE_SUFFIXES):
-        return False
-    aside = PurePosixPath(each.file).parts[0] in ("references", "examples", "samples")
-    kinds = ("shell", "encoded", "python", "capability")
-    return each.kind in kinds and (bool(_TABLE_ROW.match(line)) or aside)
-
-
-def remove_quotations(text: str, purpose: DeclaredPurpose) -> str:
-    """In a text about attacks, what others say is no order to its reader: where it is set apart,
-    or quoted in a table or a list."""
-    if not purpose.declares("teaches", prominently=True):
-        return text
-    return _LIST_LINE.sub(lambda found: _QUOTATION.sub("…", found[0]), _BLOCK_QUOTE.sub("…", text))
-
-
-_DESCRIPTION_LINES = 5
-"""Lines in which name and description stand."""
-
-
-@cache
-def _load_weak_signals() -> dict[str, str]:
-    text = (Path(__file__).parent / "signs" / "faint.toml").read_text(encoding="utf-8")
-    return {cause: kind for kind, causes in tomllib.loads(text).items() for cause in causes}
-
-
-def downgrade_weak_signals(found: Iterable[ScanFinding]) -> Iterator[ScanFinding]:
-    """The same findings; faint ones of a single kind are no bar."""
-    findings = list(found)
-    kinds = {
-        _load_weak_signals().get(_weak_signal_cause(each), "plain")
-        for each in findings
-        if each.blocks
-    }
-    alone = len(kinds) == 1 and "plain" not in kinds
-    for each in findings:
-        yield replace(each, blocks=False) if alone and each.blocks else each
-
-
-def _weak_signal_cause(finding: ScanFinding) -> str:
-    """None where a description gives orders: it is read with every task, whoever uses the skill."""
-    described = finding.file == "SKILL.md" and finding.line <= _DESCRIPTION_LINES
-    spoken = finding.kind == "prose" and not described
-    return finding.cause.partition(":")[0] if spoken else ""
-
-
-def check_against_purpose(path: str, text: str, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
-    yield from check_package_sources(path, text, purpose)
-    yield from check_backdoors(path, text)
-    yield from check_string_tricks(path, text)
-    yield from check_weak_secrets(path, text, purpose)
-
-
 MAX_SCANNED_FILE_BYTES = 1 << 20
-"""Longer text is refused for its length alone."""
+"""Longer files are reported by the structure check."""
 MAX_PROSE_CHARS = 256 << 10
 _PYTHON_FENCE = re.compile(r"^```(?:python|py|python3)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _PYTHON_HEREDOC = re.compile(
@@ -178,6 +59,14 @@ _PYTHON_HEREDOC = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _COMMENT_TEXT = re.compile(r"#[^\n]*|//[^\n]*|\"\"\"[\s\S]*?\"\"\"")
+_DESCRIPTION_LINES = 5
+"""The first lines of SKILL.md, with name and description."""
+_DOWNLOAD_AND_RUN_CAUSE = "code fetched from an unknown address is run without inspection"
+_HTTPS_HOST = re.compile(r"https://([a-z0-9-]+(?:\.[a-z0-9-]+)+)", re.IGNORECASE)
+_TABLE_ROW = re.compile(r"\s*\|")
+_LIST_LINE = re.compile(r"^[ \t]*(?:\||[-*+] |\d+[.)] )[^\n]*$", re.MULTILINE)
+_BLOCK_QUOTE = re.compile(r"^[ \t]*>[^\n]*$", re.MULTILINE)
+_QUOTATION = re.compile(r"[\"“«][^\"”»\n]{4,200}[\"”»]|`[^`\n]{4,200}`")
 
 
 class _NotebookCell(Value, frozen=True):
@@ -207,7 +96,7 @@ class ScanResult(Value, kw_only=True, frozen=True):
 def scan_skill(
     entries: Sequence[SkillFile], name: str = "", read_effects: ReadEffects | None = None
 ) -> ScanResult:
-    """`effects` reads shell as the policy does; without it, patterns alone look at shell."""
+    """`read_effects` analyses shell as the policy does; without it only patterns are used."""
     found = list(check_structure(entries, name))
     if any(each.file == "." for each in found):
         return ScanResult(findings=tuple(_sort_findings(found)))
@@ -230,53 +119,56 @@ def scan_skill(
 
 
 def _check_file(
-    path: str, text: str, effects: ReadEffects | None, purpose: DeclaredPurpose
+    path: str, text: str, read_effects: ReadEffects | None, purpose: DeclaredPurpose
 ) -> Iterator[ScanFinding]:
     yield from check_hidden_text(path, text)
     yield from check_expansion(path, text)
     text = normalize_text(text)
-    yield from _check_code(path, text, effects)
+    yield from _check_code(path, text, read_effects)
     yield from check_dependencies(path, text)
     yield from check_logic_bombs(path, text, purpose)
     yield from check_always_blocked(path, text, purpose)
     yield from check_against_purpose(path, text, purpose)
-    said = remove_quotations(text, purpose) if _reads_as_prose(path) else _extract_comments(text)
-    yield from check_prose(path, said)
-    if len(said) > MAX_PROSE_CHARS and path.endswith((".md", ".markdown", ".mdx", ".rst", ".txt")):
-        yield ScanFinding(kind="structure", file=path, line=1, cause="more text than anybody reads")
+    prose = remove_quotations(text, purpose) if _reads_as_prose(path) else _extract_comments(text)
+    yield from check_prose(path, prose)
+    if len(prose) > MAX_PROSE_CHARS and path.endswith(DOCUMENT_SUFFIXES):
+        yield ScanFinding(kind="structure", file=path, line=1, cause="too much text to read")
     else:
-        yield from check_sentences(path, said[:MAX_PROSE_CHARS].casefold(), purpose)
+        yield from check_sentences(path, prose[:MAX_PROSE_CHARS].casefold(), purpose)
     for line, inside in decode_hidden_texts(text):
         yield from _check_decoded_text(path, line, inside)
 
 
-def _check_code(path: str, text: str, effects: ReadEffects | None) -> Iterator[ScanFinding]:
+def check_against_purpose(path: str, text: str, purpose: DeclaredPurpose) -> Iterator[ScanFinding]:
+    yield from check_package_sources(path, text, purpose)
+    yield from check_backdoors(path, text)
+    yield from check_string_tricks(path, text)
+    yield from check_weak_secrets(path, text, purpose)
+
+
+def _check_code(path: str, text: str, read_effects: ReadEffects | None) -> Iterator[ScanFinding]:
     def shell(command: str, line: int) -> Iterator[ScanFinding]:
         yield from check_shell(path, ShellPassage(command, line, False))
 
     for passage in extract_shell_passages(path, text):
-        yield from check_shell(path, passage, effects)
+        yield from check_shell(path, passage, read_effects)
     if path.endswith((".py", ".pyw", ".pyi")) or re.match(r"#!.*\bpython", text):
         yield from check_python(path, text, shell)
     for found in _PYTHON_FENCE.finditer(text):
-        start = text.count("\n", 0, found.start()) + 1
+        start = line_number(text, found.start())
         for each in check_python(path, found[1], shell):
-            yield ScanFinding(
-                kind=each.kind,
-                file=path,
-                line=each.line + start,
-                cause=each.cause,
-                blocks=each.blocks,
-            )
+            yield replace(each, line=each.line + start)
     for found in _PYTHON_HEREDOC.finditer(text):
         yield from check_python(path, found[2] or found[3], shell)
     if path.endswith(".ipynb"):
-        yield from _check_notebook(path, text, effects)
+        yield from _check_notebook(path, text, read_effects)
     yield from check_other_code(path, text)
 
 
-def _check_notebook(path: str, text: str, effects: ReadEffects | None) -> Iterator[ScanFinding]:
-    """Its cells: lines with a `!` are shell, the rest is Python."""
+def _check_notebook(
+    path: str, text: str, read_effects: ReadEffects | None
+) -> Iterator[ScanFinding]:
+    """Lines of a cell with `!` or `%` are shell, the rest is Python."""
     try:
         cells = msgspec.json.decode(text, type=_Notebook).cells
     except msgspec.DecodeError:
@@ -288,12 +180,12 @@ def _check_notebook(path: str, text: str, effects: ReadEffects | None) -> Iterat
         source = cell.source if isinstance(cell.source, str) else "".join(cell.source)
         commands = "\n".join(line[1:] for line in source.split("\n") if line[:1] in "!%")
         code = "\n".join(line for line in source.split("\n") if line[:1] not in ("!", "%"))
-        yield from check_shell(path, ShellPassage(commands, 1), effects)
+        yield from check_shell(path, ShellPassage(commands, 1), read_effects)
         yield from check_python(path, code, lambda command, line: iter(()))
 
 
 def _check_decoded_text(path: str, line: int, inside: str) -> Iterator[ScanFinding]:
-    """Hidden text is held to the same rules, and may not hold a program at all."""
+    """Encoded text must follow the same rules, and must not be a program."""
     found: list[ScanFinding] = [
         *check_prose(path, inside),
         *check_shell(path, ShellPassage(inside, 1, False)),
@@ -307,27 +199,25 @@ def _check_decoded_text(path: str, line: int, inside: str) -> Iterator[ScanFindi
     for each in found[:1]:
         if each.blocks:
             yield ScanFinding(
-                kind="encoded", file=path, line=line, cause=f"packed away: {each.cause}"
+                kind="encoded", file=path, line=line, cause=f"hidden in encoded text: {each.cause}"
             )
     if runs:
-        cause = f"packed away: a program, {' '.join(inside.split())[:60]!r}"
+        cause = f"hidden in encoded text: a program, {' '.join(inside.split())[:60]!r}"
         yield ScanFinding(kind="encoded", file=path, line=line, cause=cause)
 
 
 def _reads_as_prose(path: str) -> bool:
-    return path.endswith(
-        (".md", ".markdown", ".mdx", ".rst", ".txt", ".yaml", ".yml", ".html", ".json", ".csv")
-    )
+    return path.endswith((*DOCUMENT_SUFFIXES, ".yaml", ".yml", ".html", ".json", ".csv"))
 
 
 def _extract_comments(text: str) -> str:
-    """What a program says to its reader, each on the line where it stands."""
-    kept = ["" for _ in text.split("\n")]
+    """Comments and docstrings of a program, on their original lines."""
+    comments = ["" for _ in text.split("\n")]
     for found in _COMMENT_TEXT.finditer(text):
         line = text.count("\n", 0, found.start())
         for number, words in enumerate(found[0].split("\n")):
-            kept[line + number] += f" {words.lstrip('#/ ')}"
-    return "\n".join(kept)
+            comments[line + number] += f" {words.lstrip('#/ ')}"
+    return "\n".join(comments)
 
 
 def _is_text(data: bytes) -> bool:
@@ -337,3 +227,109 @@ def _is_text(data: bytes) -> bool:
 def _sort_findings(found: Iterable[ScanFinding]) -> list[ScanFinding]:
     unique = dict.fromkeys(found)
     return sorted(unique, key=lambda each: (not each.blocks, each.file, each.line))
+
+
+class _DeclaredException(Value, frozen=True):
+    cause: str
+    said: str
+    """Matched against name, description and headings: the declared purpose of the skill."""
+    where: str = ""
+    """Matched against the path of the file."""
+    bare: bool = False
+    """Only on a line that names no real host, address or key."""
+
+
+@cache
+def _load_exceptions() -> tuple[_DeclaredException, ...]:
+    rows = read_pattern_file("declared_exceptions")["excused"]
+    return msgspec.convert(rows, tuple[_DeclaredException, ...])
+
+
+def downgrade_declared(
+    found: Iterable[ScanFinding], texts: Mapping[str, str], purpose: DeclaredPurpose
+) -> Iterator[ScanFinding]:
+    """The same findings; declared ones no longer block."""
+    for each in found:
+        line = _line_text(texts.get(each.file, ""), each.line)
+        if each.blocks and (
+            _matches_exception(each, line, purpose)
+            or _is_declared_source(each, line, purpose)
+            or _is_teaching_example(each, line, purpose)
+        ):
+            each = replace(each, blocks=False)
+        yield each
+
+
+def _line_text(text: str, number: int) -> str:
+    lines = text.split("\n")
+    return lines[number - 1] if 0 < number <= len(lines) else ""
+
+
+def _matches_exception(each: ScanFinding, line: str, purpose: DeclaredPurpose) -> bool:
+    described = f"{each.kind}: {each.cause}"
+    return any(
+        re.search(exception.cause, described)
+        and re.search(exception.said, purpose.summary)
+        and re.search(exception.where, each.file)
+        and not (exception.bare and CONCRETE_TARGET.search(line))
+        for exception in _load_exceptions()
+    )
+
+
+def _is_declared_source(each: ScanFinding, line: str, purpose: DeclaredPurpose) -> bool:
+    """An installer from a host, or a login file, that the description names."""
+    if each.cause == _DOWNLOAD_AND_RUN_CAUSE and each.file.endswith(DOCUMENT_SUFFIXES):
+        hosts = [found.casefold() for found in _HTTPS_HOST.findall(line)]
+        return bool(hosts) and all(_registered_domain(host) in purpose.summary for host in hosts)
+    if each.cause.startswith("it reads ") and each.cause.endswith("talks to the network"):
+        secret = load_pattern("python", "secret").search(each.cause)
+        return secret is not None and secret[0].casefold() in purpose.summary
+    return False
+
+
+def _registered_domain(host: str) -> str:
+    return ".".join(host.split(".")[-2:])
+
+
+def _is_teaching_example(each: ScanFinding, line: str, purpose: DeclaredPurpose) -> bool:
+    """A text about attacks shows them in a table or in a reference file."""
+    if not purpose.declares("teaches", prominently=True) or not each.file.endswith(
+        DOCUMENT_SUFFIXES
+    ):
+        return False
+    aside = PurePosixPath(each.file).parts[0] in ("references", "examples", "samples")
+    kinds = ("shell", "encoded", "python", "capability")
+    return each.kind in kinds and (bool(_TABLE_ROW.match(line)) or aside)
+
+
+def remove_quotations(text: str, purpose: DeclaredPurpose) -> str:
+    """Removes block quotes and quotations in lists and tables from a text about attacks."""
+    if not purpose.declares("teaches", prominently=True):
+        return text
+    return _LIST_LINE.sub(lambda found: _QUOTATION.sub("…", found[0]), _BLOCK_QUOTE.sub("…", text))
+
+
+@cache
+def _load_weak_signals() -> dict[str, str]:
+    table = read_pattern_file("weak_signals")
+    return {cause: kind for kind, causes in table.items() for cause in causes}
+
+
+def downgrade_weak_signals(found: Iterable[ScanFinding]) -> Iterator[ScanFinding]:
+    """The same findings; weak ones of a single kind no longer block."""
+    findings = list(found)
+    kinds = {
+        _load_weak_signals().get(_weak_signal_cause(each), "plain")
+        for each in findings
+        if each.blocks
+    }
+    alone = len(kinds) == 1 and "plain" not in kinds
+    for each in findings:
+        yield replace(each, blocks=False) if alone and each.blocks else each
+
+
+def _weak_signal_cause(finding: ScanFinding) -> str:
+    """Empty in the description: it is read with every task, so its orders are never weak."""
+    described = finding.file == "SKILL.md" and finding.line <= _DESCRIPTION_LINES
+    is_prose = finding.kind == "prose" and not described
+    return finding.cause.partition(":")[0] if is_prose else ""

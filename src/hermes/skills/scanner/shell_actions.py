@@ -1,4 +1,4 @@
-"""SQL of a foreign skill: tables that go, rights that are given, programs that are started."""
+"""Finds what shell and SQL in a skill would do."""
 
 import re
 from collections.abc import Iterator
@@ -6,7 +6,8 @@ from pathlib import PurePosixPath
 
 from hermes.skills.scanner.action import SkillAction, find_host
 from hermes.skills.scanner.deobfuscation import unfold_shell
-from hermes.skills.scanner.patterns import load_patterns
+from hermes.skills.scanner.finding import line_number
+from hermes.skills.scanner.patterns import load_pattern
 from hermes.skills.scanner.shell_text import ShellPassage, join_continued_lines, split_long_lines
 
 MAX_SQL_CHARS = 256 << 10
@@ -53,37 +54,9 @@ _EMBEDDED_SQL = re.compile(
     r"\b(?:psql|mysql|mariadb|sqlite3|sqlcmd|clickhouse-client|duckdb)\b[^\n]*<<-?\s*[\"']?(?P<end>\w+)"
     r"[\"']?[^\n]*\n(?P<code>.*?)^\s*(?P=end)\s*$|"
     r"\.(?:execute|executescript|executemany|query|raw|exec)\(\s*(?:text\(\s*)?[frb]{0,2}"
-    r"(?P<q>\"\"\"|'''|\"|'|`)(?P<said>[\s\S]*?)(?P=q)",
+    r"(?P<q>\"\"\"|'''|\"|'|`)(?P<statement>[\s\S]*?)(?P=q)",
     re.MULTILINE | re.DOTALL,
 )
-
-
-def find_sql_actions(path: str, text: str) -> Iterator[SkillAction]:
-    suffix = PurePosixPath(path).suffix.casefold()
-    if suffix in (".sql", ".psql", ".ddl", ".plsql"):
-        yield from _read_sql(path, text[:MAX_SQL_CHARS], 1)
-    elif suffix in (".sh", ".bash", ".py", ".js", ".mjs", ".ts", ".rb", ".php", ".pl", ".go"):
-        whole = text[:MAX_SQL_CHARS]
-        for found in _EMBEDDED_SQL.finditer(whole):
-            code = found["code"] or found["said"] or ""
-            yield from _read_sql(path, code, whole.count("\n", 0, found.start()) + 1, whole)
-
-
-def _read_sql(path: str, code: str, first: int, around: str = "") -> Iterator[SkillAction]:
-    """What the skill itself has made, it may take away again."""
-    bare = split_long_lines(_SQL_COMMENT.sub(lambda found: "\n" * found[0].count("\n"), code))
-    own = {each[1].casefold() for each in _CREATED_OBJECT.finditer(around or bare)}
-    for kind, pattern in _SQL_ACTION_PATTERNS:
-        for found in pattern.finditer(bare):
-            thing = next((each for each in found.groupdict().values() if each), "").casefold()
-            scratch = thing in own or bool(re.search(r"te?mp|staging|scratch|_new$|_old$", thing))
-            if not scratch:
-                line = first + bare.count("\n", 0, found.start())
-                shown = " ".join(found[0].split())
-                yield SkillAction(kind=kind, file=path, line=line, detail=shown)
-                break
-
-
 _WRITTEN_PATH = re.compile(
     r"(?<![\d&<>-])(?:&|\d)?>>?\|?\s*[\"']?([^\s\"'&;|()<>]+)|\btee\s+(?:-\w+\s+)*[\"']?([^\s\"';|]+)|"
     r"\b(?:cp|mv|ln|install|rsync)\s+(?:[^\n;|&]*\s)?[\"']?([^\s\"';|&]+)[\"']?\s*(?:$|[;|&)])|"
@@ -128,29 +101,33 @@ _DOWNLOAD_TO_FILE = re.compile(
     r"[\"']?(?P<file>(?!/dev/null|-)[^\s\"';|&>]+)(?P<rest>[^\n;|]*)"
 )
 MAX_DOWNLOADS = 40
-_KINDS_ANYWHERE = ("access", "trust", "tracks", "names", "proxy", "agent", "money", "stays", "spies",
-                "floods", "shadows", "unreadable")  # fmt: skip
-_KINDS_IN_SCRIPTS = ("privilege", "workflows", "listens", "dynamic", "environment", "destroys", "asks",
-               "unprotects")  # fmt: skip
-"""A command in the text is read by whoever takes the skill in; a script mostly is not."""
+_KINDS_ANYWHERE = (
+    "access", "trust", "tracks", "names", "proxy", "agent", "money", "stays", "spies", "floods",
+    "shadows", "unreadable",
+)  # fmt: skip
+_KINDS_IN_SCRIPTS = (
+    "privilege", "workflows", "listens", "dynamic", "environment", "destroys", "asks",
+    "unprotects",
+)  # fmt: skip
+"""Only checked in scripts: a command in the document is read by the user."""
 
 
 def find_shell_actions(
     file: str, passage: ShellPassage, *, in_document: bool = False
 ) -> Iterator[SkillAction]:
-    """`shown`: a fence of the text itself, which its reader sees."""
+    """`in_document`: a code block of the document, which the user sees."""
     for number, line in join_continued_lines(unfold_shell(passage.text)):
         if line.lstrip().startswith("#"):
             continue
         at = passage.line + number
-        if load_patterns("shell", "trusted_installers")[0].pattern.search(line):
+        if load_pattern("shell", "trusted_installers").search(line):
             continue
         for kind in _KINDS_ANYWHERE if in_document else (*_KINDS_ANYWHERE, *_KINDS_IN_SCRIPTS):
-            if found := load_patterns("shell_deeds", kind)[0].pattern.search(line):
-                deed = SkillAction(
+            if found := load_pattern("shell_actions", kind).search(line):
+                action = SkillAction(
                     kind=kind, file=file, line=at, detail=found[0].strip(), in_document=in_document
                 )
-                yield from () if _runs_caller_argument(kind, line, passage.text) else (deed,)
+                yield from () if _runs_caller_argument(kind, line, passage.text) else (action,)
         if not in_document and (secret := _find_secret_path(line)):
             yield SkillAction(kind="credentials", file=file, line=at, detail=secret)
         yield from _find_writes(file, at, line, in_document)
@@ -162,32 +139,30 @@ def find_shell_actions(
         yield from _find_download_and_run(
             file, passage.line, split_long_lines(unfold_shell(passage.text))
         )
-    if made := _TEMPORARY_SCRIPT.search(passage.text):
-        at = passage.line + passage.text.count("\n", 0, made.start())
+    if temporary := _TEMPORARY_SCRIPT.search(passage.text):
+        at = passage.line + passage.text.count("\n", 0, temporary.start())
         yield SkillAction(
-            kind="unreadable", file=file, line=at, detail=" ".join(made[0].split())[-60:]
+            kind="unreadable", file=file, line=at, detail=" ".join(temporary[0].split())[-60:]
         )
 
 
 def _runs_caller_argument(kind: str, line: str, text: str) -> bool:
-    """A command that whoever calls the script has written themselves."""
+    """The command is an argument of the script, written by its caller."""
     run = re.search(r"sh\s+-c\s+[\"']?\$\{?(\w+)", line) if kind == "dynamic" else None
     return bool(run and re.search(rf"\b{run[1]}=[\"']?\$\{{?[1-9@*]", text))
 
 
 def find_settings_actions(file: str, text: str) -> Iterator[SkillAction]:
-    """Rights that settings give away, to whoever puts them in force."""
+    """Rights that a settings file would grant."""
     for kind in ("access", "privilege", "trust", "unreadable", "unprotects"):
-        pattern = re.compile(
-            load_patterns("shell_deeds", f"settings_{kind}")[0].pattern.pattern, re.I | re.M
-        )
+        pattern = re.compile(load_pattern("shell_actions", f"settings_{kind}").pattern, re.I | re.M)
         if found := pattern.search(text):
-            at = text.count("\n", 0, found.start()) + 1
+            at = line_number(text, found.start())
             yield SkillAction(kind=kind, file=file, line=at, detail=" ".join(found[0].split()))
 
 
 def _find_download_and_run(file: str, first: int, text: str) -> Iterator[SkillAction]:
-    """What is fetched into a file, and that file is run: code that nobody has read."""
+    """A download into a file that is then run."""
     for found in list(_DOWNLOAD_TO_FILE.finditer(text))[:MAX_DOWNLOADS]:
         name = re.escape(found["file"].rpartition("/")[2])
         runs = re.compile(
@@ -198,30 +173,30 @@ def _find_download_and_run(file: str, first: int, text: str) -> Iterator[SkillAc
         )
         if runs.search(text, found.end()):
             words = f"{found['how']} {found['rest']}"
-            if load_patterns("shell", "trusted_installers")[0].pattern.search(words):
+            if load_pattern("shell", "trusted_installers").search(words):
                 continue
             at = first + text.count("\n", 0, found.start())
-            shown = " ".join(found[0].split())[:80]
+            excerpt = " ".join(found[0].split())[:80]
             yield SkillAction(
-                kind="brings", file=file, line=at, detail=shown, host=find_host(words) or "?"
+                kind="brings", file=file, line=at, detail=excerpt, host=find_host(words) or "?"
             )
 
 
 def _find_secret_path(line: str) -> str:
-    """A place where secrets lie, unless it is only a key to log in with."""
+    """A path of secrets, unless it is only a key for a login."""
     rest = re.sub(r"\b(?:ssh|scp|rsync|sftp|ssh-copy-id|ssh-add|ssh-keygen|git)\b[^\n]*", "", line)
-    found = load_patterns("shell", "secret_anywhere")[0].pattern.search(rest)
+    found = load_pattern("shell", "secret_anywhere").search(rest)
     return found[0].strip() if found else ""
 
 
-def _find_writes(file: str, at: int, line: str, shown: bool) -> Iterator[SkillAction]:
+def _find_writes(file: str, at: int, line: str, in_document: bool) -> Iterator[SkillAction]:
     for found in _WRITTEN_PATH.finditer(line):
         path = next((each for each in found.groups() if each), "")
         path = re.sub(r"^(?:\$HOME|\$\{HOME\}|/root|/home/\w+)(?=/)", "~", path)
         for kind in ("agent", "workflows", "names", "access", "stays", "tracks", "privilege"):
-            if path and load_patterns("places", kind)[0].pattern.search(path):
+            if path and load_pattern("paths_and_hosts", kind).search(path):
                 yield SkillAction(
-                    kind=kind, file=file, line=at, detail=f"writes {path}", in_document=shown
+                    kind=kind, file=file, line=at, detail=f"writes {path}", in_document=in_document
                 )
                 break
 
@@ -244,7 +219,9 @@ def _find_removals(file: str, at: int, line: str) -> Iterator[SkillAction]:
                 )
 
 
-def _find_network_actions(file: str, at: int, line: str, shown: bool) -> Iterator[SkillAction]:
+def _find_network_actions(
+    file: str, at: int, line: str, in_document: bool
+) -> Iterator[SkillAction]:
     lookup = _DNS_LOOKUP.search(line)
     if not _NETWORK_COMMAND.search(line) and not lookup:
         return
@@ -257,9 +234,35 @@ def _find_network_actions(file: str, at: int, line: str, shown: bool) -> Iterato
         or bool(_SENDING_OPTION.search(line))
         or bool(re.search(r"\?\S*=\S*\$|/\$\(", line))
     )
-    if shown:
+    if in_document:
         sends = sends and bool(_LOCAL_DATA.search(line.replace(host, "")))
     yield SkillAction(
         kind="network", file=file, line=at, detail=line.strip()[:80], host=host.casefold(),
-        sends=sends, in_document=shown,
+        sends=sends, in_document=in_document,
     )  # fmt: skip
+
+
+def find_sql_actions(path: str, text: str) -> Iterator[SkillAction]:
+    suffix = PurePosixPath(path).suffix.casefold()
+    if suffix in (".sql", ".psql", ".ddl", ".plsql"):
+        yield from _read_sql(path, text[:MAX_SQL_CHARS], 1)
+    elif suffix in (".sh", ".bash", ".py", ".js", ".mjs", ".ts", ".rb", ".php", ".pl", ".go"):
+        whole = text[:MAX_SQL_CHARS]
+        for found in _EMBEDDED_SQL.finditer(whole):
+            code = found["code"] or found["statement"] or ""
+            yield from _read_sql(path, code, line_number(whole, found.start()), whole)
+
+
+def _read_sql(path: str, code: str, first: int, around: str = "") -> Iterator[SkillAction]:
+    """Objects that the skill itself creates may be removed."""
+    bare = split_long_lines(_SQL_COMMENT.sub(lambda found: "\n" * found[0].count("\n"), code))
+    own = {each[1].casefold() for each in _CREATED_OBJECT.finditer(around or bare)}
+    for kind, pattern in _SQL_ACTION_PATTERNS:
+        for found in pattern.finditer(bare):
+            target = next((each for each in found.groupdict().values() if each), "").casefold()
+            scratch = target in own or bool(re.search(r"te?mp|staging|scratch|_new$|_old$", target))
+            if not scratch:
+                line = first + bare.count("\n", 0, found.start())
+                excerpt = " ".join(found[0].split())
+                yield SkillAction(kind=kind, file=path, line=line, detail=excerpt)
+                break

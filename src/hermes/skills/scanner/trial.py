@@ -1,4 +1,4 @@
-"""How the parts of a foreign skill would be run: its scripts, build files and install hooks."""
+"""Runs the scripts of a skill in a sandbox with canary secrets, and judges what they did."""
 
 import re
 import secrets
@@ -15,7 +15,7 @@ from hermes.core.errors import ToolError
 from hermes.core.messages import Value
 from hermes.core.protocols import Environment
 from hermes.skills.scanner.action import mentions_path
-from hermes.skills.scanner.finding import ScanFinding, SkillFile
+from hermes.skills.scanner.finding import NpmManifest, ScanFinding, SkillFile
 from hermes.skills.scanner.purpose import DeclaredPurpose, read_purpose
 from hermes.skills.scanner.python.api_names import SECRET_VARIABLE_NAME
 from hermes.skills.scanner.sandbox_hooks import (
@@ -38,55 +38,265 @@ from hermes.skills.scanner.trial_verdict import (
 MAX_ENTRY_POINTS = 24
 _COUNTS_USES = re.compile(r"\+\s*=?\s*1\b|\+\+|\bwc\b|st_size|getsize|\bstat\b|>>|\blen\(|\bsum\(")
 _REQUIRED_VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]{2,40}):?\?")
-_INTERPRETERS = {".js": "node", ".mjs": "node", ".cjs": "node", ".pl": "perl", ".rb": "ruby",
-             ".php": "php", ".lua": "lua"}  # fmt: skip
+_INTERPRETERS = {
+    ".js": "node", ".mjs": "node", ".cjs": "node", ".pl": "perl", ".rb": "ruby", ".php": "php",
+    ".lua": "lua",
+}  # fmt: skip
 _NPM_SCRIPTS = (
-    "preinstall",
-    "install",
-    "postinstall",
-    "prepare",
-    "prepublish",
-    "pretest",
-    "test",
-    "start",
+    "preinstall", "install", "postinstall", "prepare", "prepublish", "pretest", "test", "start",
+)  # fmt: skip
+_HIDDEN_SETTINGS_FILE = re.compile(
+    r"(?:^|/)\.(?!local/(?:share|state)/|config/[\w-]+/[\w-]+\.(?:json|ya?ml|toml)$|cache/)\w"
 )
+"""Hidden files, except those in which programs store their own data."""
+_PROTECTED_FOLDERS = frozenset(
+    {"hermes", "claude", "cursor", "codex", "gemini", "config", "local", "gnupg"}
+)
+OpenTrialSandbox = Callable[[Mapping[str, str]], AbstractAsyncContextManager[Environment]]
+"""Opens a sandbox without network whose commands see these variables."""
+HOST_PROFILES = (
+    "WATCH_SHIFT= WATCH_HOST=anna-laptop WATCH_DOMAIN=corp.acme.com WATCH_USER=anna USER=anna "
+    "LOGNAME=anna HOSTNAME=anna-laptop TERM=xterm-256color DISPLAY=:0 LANG=en_US.UTF-8 SHLVL=2",
+    f"WATCH_SHIFT={3 * 365 * 86400} WATCH_HOST=prod-db-1 WATCH_DOMAIN=prod.acme.com "
+    "WATCH_USER=root USER=root LOGNAME=root HOSTNAME=prod-db-1 CI=true GITHUB_ACTIONS=true "
+    "TERM=xterm-256color TZ=Europe/Berlin WATCH_CHANCE=1",
+)
+"""A developer machine now, and a server in three years, as root, in a build: code that waits for
+one of them acts there."""
+MAX_LOG_LINES = 2000
+"""Lines of the log that are judged; an endless loop adds nothing new."""
+MAX_REPEATED_CALLS = 24
+"""Calls of a script that may count its uses."""
+SCRIPT_TIMEOUT_S = 4
+TRIAL_TIMEOUT_S = 60.0
+_SHIMMED_PROGRAMS = (
+    "curl", "wget", "nc", "ncat", "netcat", "socat", "ssh", "scp", "sftp", "rsync", "ftp", "telnet",
+    "dig", "nslookup", "host", "ping", "crontab", "at", "systemctl", "launchctl", "mail", "sleep",
+    "sendmail", "sudo", "su", "docker", "kubectl", "aws", "gcloud", "date", "hostname", "whoami",
+    "gh", "npm", "pip", "pip3", "apt-get", "brew", "osascript", "gpg", "security", "git", "xclip",
+    "pbpaste", "uptime", "nproc", "systemd-detect-virt", "id", "uname", "who", "dmidecode",
+    "dnsdomainname", "cat", "grep", "head", "openssl", "drill", "resolvectl", "az", "rclone",
+    "getent",
+)  # fmt: skip
 
 
 class SkillEntryPoint(Value, frozen=True):
     file: str
     command: str
     argument_lines: tuple[str, ...] = ()
-    """What its own text hands to it, one call each."""
+    """Arguments from its documentation, one line per call."""
     counts_uses: bool = False
-    """It can tell how often it was used."""
+    """It may count its uses, so it is called repeatedly."""
     required_variables: tuple[str, ...] = ()
-    """Variables without which it does not begin."""
+    """Environment variables that it requires."""
     script: str = ""
-    """Commands that stand among settings, to be run as one."""
+    """Commands extracted from a settings file, run as one script."""
 
 
-class _PackageScripts(Value, frozen=True):
-    scripts: dict[str, str] = {}
+async def run_trial(
+    entries: Sequence[SkillFile], open_sandbox: OpenTrialSandbox
+) -> list[ScanFinding]:
+    """Findings about what each script did. Raises `EnvironmentFailed` without a sandbox."""
+    canary = CanarySecret(secrets.token_hex(12))
+    purpose = read_purpose(entries)
+    found: list[ScanFinding] = []
+    entry_points = find_entry_points(entries)
+    with anyio.move_on_after(TRIAL_TIMEOUT_S) as scope:
+        for entry_point in entry_points:
+            for profile in HOST_PROFILES:
+                async with open_sandbox(canary.variables()) as environment:
+                    await _prepare_sandbox(environment, entries, entry_point, canary)
+                    variables = "".join(
+                        f" {name}={_variable_value(name, canary)}"
+                        for name in entry_point.required_variables
+                    )
+                    log = await _run_watched(
+                        environment, entry_point, f"{profile} WATCH_BAIT={canary.value}{variables}"
+                    )
+                    found += _judge_log(entry_point, log, canary, purpose)
+                    found += await _find_changed_files(environment, entry_point, purpose)
+    if scope.cancelled_caught:
+        found.append(
+            _trial_finding(entry_points[0], "its scripts take too long to be tried", blocks=False)
+        )
+    return list(dict.fromkeys(found))
+
+
+async def _prepare_sandbox(
+    environment: Environment,
+    entries: Sequence[SkillFile],
+    entry_point: SkillEntryPoint,
+    canary: CanarySecret,
+) -> None:
+    for path in (*CANARY_SECRET_FILES, *CANARY_DOCUMENT_FILES):
+        text = "kept\n" if path in CANARY_DOCUMENT_FILES else f"{canary.value}\n"
+        await environment.write(f"~/{path}", text.encode())
+    for entry in entries:
+        if not entry.link:
+            await environment.write(f"skill/{entry.path}", entry.data)
+    await environment.write("watch/python/sitecustomize.py", read_python_hook())
+    await environment.write("watch/driver.py", read_python_driver())
+    await environment.write("watch/bin/curl", read_program_shim())
+    await environment.write("watch/shell", read_shell_hook())
+    await environment.write("watch/node.cjs", read_node_hook())
+    await environment.write("watch/steps.sh", entry_point.script.encode())
+    for name in {"notes.txt", *_sample_names(entry_point)}:
+        await environment.write(
+            f"sample/{name}", _sample_content(name, _sample_columns(entry_point))
+        )
+    names = " ".join(_SHIMMED_PROGRAMS)
+    # Set access times back: reading a secret, in any language, changes them.
+    await environment.run(
+        f"chmod 755 watch/bin/curl; for n in {names}; do [ $n = curl ] || cp watch/bin/curl "
+        'watch/bin/$n; done; find "$HOME" -type f -exec touch -a -d 2001-01-01 {} +; '
+        "touch watch/start"
+    )
+
+
+def _variable_value(name: str, canary: CanarySecret) -> str:
+    """A plausible value for a variable of that name."""
+    if SECRET_VARIABLE_NAME.search(name):
+        return canary.requested_value
+    return "http://127.0.0.1:9" if re.search(r"URL|HOST|ENDPOINT|ADDR|SERVER", name) else "sample"
+
+
+def _sample_names(entry_point: SkillEntryPoint) -> set[str]:
+    return {
+        each
+        for each in re.findall(r"sample/([\w.-]+)", " ".join(entry_point.argument_lines))
+        if each[0] != "."
+    }
+
+
+def _sample_columns(entry_point: SkillEntryPoint) -> list[str]:
+    """Words among the arguments are often names of columns."""
+    words = re.findall(
+        r"(?<![\w./-])[a-z]\w{1,20}(?![\w./-])", " ".join(entry_point.argument_lines)
+    )
+    return ["a", "b", *dict.fromkeys(words)][:8]
+
+
+def _sample_content(name: str, columns: list[str]) -> bytes:
+    if name.endswith((".json", ".jsonl")):
+        return b'{"a": 1, "items": [1, 2]}\n'
+    if name.endswith((".yaml", ".yml")):
+        return b"a: 1\nitems: [1, 2]\n"
+    between = "\t" if name.endswith(".tsv") else ","
+    values = [str(number) for number, _ in enumerate(columns, 1)]
+    return f"{between.join(columns)}\n{between.join(values)}\n".encode()
+
+
+async def _run_watched(environment: Environment, entry_point: SkillEntryPoint, profile: str) -> str:
+    arguments = [*entry_point.argument_lines, "sample sample/notes.txt", "sample/notes.txt sample"]
+    calls = [f"{entry_point.command} {each} </dev/null" for each in arguments]
+    repetition = (
+        f"for n in {{2..{MAX_REPEATED_CALLS}}}; do [ $SECONDS -ge 2 ] && break; {calls[0]}; done"
+    )
+    if not entry_point.counts_uses:
+        repetition = ""
+    if "driver.py" in entry_point.command:
+        # The driver makes all calls within one process.
+        await environment.write("watch/given", "\n".join(arguments).encode())
+        calls, repetition = [entry_point.command], ""
+    repeated_calls = MAX_REPEATED_CALLS if entry_point.counts_uses else 1
+    await environment.run("rm -f watch/log; touch watch/log")
+    await environment.write("watch/all.sh", "\n".join([*calls, repetition, ""]).encode())
+    await environment.run(
+        f'export {profile} WATCH_LOG="$PWD/watch/log" BASH_XTRACEFD=19 '
+        f'WATCH_AGAIN={repeated_calls} WATCH_PLACE="$PWD/watch" '
+        f'BASH_ENV="$PWD/watch/shell" NODE_OPTIONS="--require $PWD/watch/node.cjs" '
+        f'PYTHONPATH="$PWD/watch/python" PYTHONDONTWRITEBYTECODE=1 '
+        f'PATH="$PWD/watch/bin:$PATH"; timeout -s KILL {SCRIPT_TIMEOUT_S} bash watch/all.sh '
+        "</dev/null >/dev/null 2>&1 19>>watch/log",
+        timeout=SCRIPT_TIMEOUT_S + 5.0,
+    )
+    try:
+        return (await environment.read("watch/log", limit=2 << 20)).decode(errors="replace")
+    except ToolError:
+        return "gone\tthe log of what it does was removed"
+
+
+def _judge_log(
+    entry_point: SkillEntryPoint, log: str, canary: CanarySecret, purpose: DeclaredPurpose
+) -> Iterator[ScanFinding]:
+    for line in list(dict.fromkeys(log.splitlines()))[:MAX_LOG_LINES]:
+        what, _, text = line.partition("\t")
+        if not text:
+            what, text = "trace", line.lstrip("+ ")
+        verdict = judge_trial_event(TrialEvent(what, text), canary, purpose)
+        if verdict.cause:
+            yield _trial_finding(entry_point, verdict.cause, blocks=verdict.blocks)
+        if what in ("program", "command"):
+            for each in check_shell(entry_point.file, ShellPassage(text, 1, False)):
+                yield _trial_finding(
+                    entry_point, f"it ran {text[:80]!r}: {each.cause}", blocks=each.blocks
+                )
+
+
+async def _find_changed_files(
+    environment: Environment, entry_point: SkillEntryPoint, purpose: DeclaredPurpose
+) -> list[ScanFinding]:
+    """Secrets that were read, and files of the home that are new or changed."""
+    documents = " ".join(f'"$HOME/{path}"' for path in CANARY_DOCUMENT_FILES)
+    listed = await environment.run(
+        'find "$HOME" -newer watch/start -type f ! -path "*/.cache/*" 2>/dev/null | head -20; '
+        f'for f in {documents}; do grep -qsx kept "$f" || echo "$f"; done; '
+        'find "$HOME" -type f -newerat 2002-01-01 2>/dev/null | sed "s/^/read /"'
+    )
+    found = []
+    for line in listed.output.splitlines():
+        name = line.rpartition("/home/")[2]
+        secret = next((path for path in CANARY_SECRET_FILES if name.startswith(path)), "")
+        if f"~/{name}" in purpose.all_text or (secret and mentions_path(secret, purpose)):
+            continue
+        if line.startswith("read "):
+            if name in CANARY_SECRET_FILES and name != ".npmrc":
+                blocks = not is_forensic_evidence(name, purpose)
+                found.append(_trial_finding(entry_point, f"it read ~/{name}", blocks=blocks))
+        elif (
+            name in CANARY_DOCUMENT_FILES
+            or name in CANARY_SECRET_FILES
+            or _is_settings_change(name, purpose)
+        ):
+            found.append(
+                _trial_finding(entry_point, f"it changed ~/{name} in the home of the user")
+            )
+    return found[:6]
+
+
+def _is_settings_change(name: str, purpose: DeclaredPurpose) -> bool:
+    """A hidden file, unless it is in the folder of the program that the skill is about."""
+    own = re.match(r"\.([a-z]{4,})(?:\.d)?/", name)
+    if own and own[1] not in _PROTECTED_FOLDERS and re.search(rf"\b{own[1]}\b", purpose.summary):
+        return False
+    return bool(_HIDDEN_SETTINGS_FILE.search(name))
+
+
+def _trial_finding(entry_point: SkillEntryPoint, cause: str, *, blocks: bool = True) -> ScanFinding:
+    return ScanFinding(kind="sandbox", file=entry_point.file, line=1, cause=cause, blocks=blocks)
 
 
 def find_entry_points(entries: Sequence[SkillFile]) -> list[SkillEntryPoint]:
     texts = "\n".join(each.text for each in entries if each.path.endswith((".md", ".txt")))
     found = [
-        (way, entry) for entry in entries if not entry.link for way in _file_entry_points(entry)
+        (entry_point, entry)
+        for entry in entries
+        if not entry.link
+        for entry_point in _file_entry_points(entry)
     ][:MAX_ENTRY_POINTS]
     return [
         replace(
-            way,
-            argument_lines=tuple(_find_documented_arguments(texts, way.file)),
+            entry_point,
+            argument_lines=tuple(_find_documented_arguments(texts, entry_point.file)),
             required_variables=tuple(dict.fromkeys(_REQUIRED_VARIABLE.findall(entry.text)))[:8],
-            counts_uses=bool(_COUNTS_USES.search(entry.text)) and not way.script,
+            counts_uses=bool(_COUNTS_USES.search(entry.text)) and not entry_point.script,
         )
-        for way, entry in found
+        for entry_point, entry in found
     ]
 
 
 def _find_documented_arguments(texts: str, file: str) -> Iterator[str]:
-    """The arguments with which the text calls a script, made so that they lead somewhere."""
+    """The arguments of documented calls of a script, with usable sample values."""
     name = re.escape(PurePosixPath(file).name)
     for found in list(re.finditer(rf"{name}(?![\w.])[\"']?((?:[ \t]+[^\n`|;&>]*)?)", texts))[:4]:
         words = [_substitute_argument(word) for word in re.sub(r"\s#.*", "", found[1]).split()]
@@ -95,7 +305,7 @@ def _find_documented_arguments(texts: str, file: str) -> Iterator[str]:
 
 
 def _substitute_argument(word: str) -> str:
-    """A stand-in for a placeholder, a pattern, or a place outside."""
+    """Replaces a placeholder, a pattern or an outside path by a sample."""
     word = word.strip("\"'[](),…").replace("...", "")
     if word.startswith("-") or re.fullmatch(r"[\d:.,x-]+", word):
         return word
@@ -133,7 +343,7 @@ def _file_entry_points(entry: SkillFile) -> Iterator[SkillEntryPoint]:
 
 def _npm_entry_points(entry: SkillFile) -> Iterator[SkillEntryPoint]:
     try:
-        scripts = msgspec.json.decode(entry.data, type=_PackageScripts).scripts
+        scripts = msgspec.json.decode(entry.data, type=NpmManifest).scripts
     except msgspec.DecodeError:
         return
     folder = shlex.quote(str(PurePosixPath("skill") / PurePosixPath(entry.path).parent))
@@ -142,204 +352,3 @@ def _npm_entry_points(entry: SkillFile) -> Iterator[SkillEntryPoint]:
             yield SkillEntryPoint(
                 entry.path, f"bash -xc {shlex.quote(f'cd {folder}; {scripts[name]}')}"
             )
-
-
-_HIDDEN_SETTINGS_FILE = re.compile(
-    r"(?:^|/)\.(?!local/(?:share|state)/|config/[\w-]+/[\w-]+\.(?:json|ya?ml|toml)$|cache/)\w"
-)
-"""Hidden files, but for those in which programs keep their own."""
-_PROTECTED_FOLDERS = frozenset(
-    {"hermes", "claude", "cursor", "codex", "gemini", "config", "local", "gnupg"}
-)
-OpenTrialSandbox = Callable[[Mapping[str, str]], AbstractAsyncContextManager[Environment]]
-"""Opens a sandbox without network whose commands see these variables."""
-HOST_PROFILES = (
-    "WATCH_SHIFT= WATCH_HOST=anna-laptop WATCH_DOMAIN=corp.acme.com WATCH_USER=anna USER=anna "
-    "LOGNAME=anna HOSTNAME=anna-laptop TERM=xterm-256color DISPLAY=:0 LANG=en_US.UTF-8 SHLVL=2",
-    f"WATCH_SHIFT={3 * 365 * 86400} WATCH_HOST=prod-db-1 WATCH_DOMAIN=prod.acme.com "
-    "WATCH_USER=root USER=root LOGNAME=root HOSTNAME=prod-db-1 CI=true GITHUB_ACTIONS=true "
-    "TERM=xterm-256color TZ=Europe/Berlin WATCH_CHANCE=1",
-)
-"""A developer's machine, now; and years ahead a server, as root, in a build: what waits for one of
-them goes off there."""
-MAX_LOG_LINES = 2000
-"""Of what a script did; one that goes round without end says nothing new after these."""
-MAX_REPEATED_CALLS = 24
-"""So many times each is called, one after the other: some count their uses."""
-SCRIPT_TIMEOUT_S = 4
-TRIAL_TIMEOUT_S = 60.0
-_SHIMMED_PROGRAMS = (
-    "curl", "wget", "nc", "ncat", "netcat", "socat", "ssh", "scp", "sftp", "rsync", "ftp", "telnet",
-    "dig", "nslookup", "host", "ping", "crontab", "at", "systemctl", "launchctl", "mail", "sleep",
-    "sendmail", "sudo", "su", "docker", "kubectl", "aws", "gcloud", "date", "hostname", "whoami",
-    "gh", "npm", "pip", "pip3", "apt-get", "brew", "osascript", "gpg", "security", "git", "xclip",
-    "pbpaste", "uptime", "nproc", "systemd-detect-virt", "id", "uname", "who", "dmidecode",
-    "dnsdomainname", "cat", "grep", "head", "openssl", "drill", "resolvectl", "az", "rclone",
-    "getent",
-)  # fmt: skip
-
-
-async def run_trial(
-    entries: Sequence[SkillFile], open_sandbox: OpenTrialSandbox
-) -> list[ScanFinding]:
-    """What each script did. Raises `EnvironmentFailed` when there is no sandbox to try it in."""
-    bait = CanarySecret(secrets.token_hex(12))
-    purpose = read_purpose(entries)
-    found: list[ScanFinding] = []
-    ways = find_entry_points(entries)
-    with anyio.move_on_after(TRIAL_TIMEOUT_S) as scope:
-        for way in ways:
-            for guise in HOST_PROFILES:
-                async with open_sandbox(bait.variables()) as place:
-                    await _prepare_sandbox(place, entries, way, bait)
-                    given = "".join(
-                        f" {name}={_variable_value(name, bait)}" for name in way.required_variables
-                    )
-                    log = await _run_watched(place, way, f"{guise} WATCH_BAIT={bait.value}{given}")
-                    found += _judge_log(way, log, bait, purpose)
-                    found += await _find_changed_files(place, way, purpose)
-    if scope.cancelled_caught:
-        found.append(_trial_finding(ways[0], "its scripts take too long to be tried", blocks=False))
-    return list(dict.fromkeys(found))
-
-
-async def _prepare_sandbox(
-    place: Environment, entries: Sequence[SkillFile], way: SkillEntryPoint, bait: CanarySecret
-) -> None:
-    for path in (*CANARY_SECRET_FILES, *CANARY_DOCUMENT_FILES):
-        text = "kept\n" if path in CANARY_DOCUMENT_FILES else f"{bait.value}\n"
-        await place.write(f"~/{path}", text.encode())
-    for entry in entries:
-        if not entry.link:
-            await place.write(f"skill/{entry.path}", entry.data)
-    await place.write("watch/python/sitecustomize.py", read_python_hook())
-    await place.write("watch/driver.py", read_python_driver())
-    await place.write("watch/bin/curl", read_program_shim())
-    await place.write("watch/shell", read_shell_hook())
-    await place.write("watch/node.cjs", read_node_hook())
-    await place.write("watch/steps.sh", way.script.encode())
-    for name in {"notes.txt", *_sample_names(way)}:
-        await place.write(f"sample/{name}", _sample_content(name, _sample_columns(way)))
-    names = " ".join(_SHIMMED_PROGRAMS)
-    # Read times set back: whatever reads a secret, in whatever language, moves them.
-    await place.run(
-        f"chmod 755 watch/bin/curl; for n in {names}; do [ $n = curl ] || cp watch/bin/curl "
-        'watch/bin/$n; done; find "$HOME" -type f -exec touch -a -d 2001-01-01 {} +; '
-        "touch watch/start"
-    )
-
-
-def _variable_value(name: str, bait: CanarySecret) -> str:
-    """What a person would put into a variable of that name."""
-    if SECRET_VARIABLE_NAME.search(name):
-        return bait.requested_value
-    return "http://127.0.0.1:9" if re.search(r"URL|HOST|ENDPOINT|ADDR|SERVER", name) else "sample"
-
-
-def _sample_names(way: SkillEntryPoint) -> set[str]:
-    return {
-        each
-        for each in re.findall(r"sample/([\w.-]+)", " ".join(way.argument_lines))
-        if each[0] != "."
-    }
-
-
-def _sample_columns(way: SkillEntryPoint) -> list[str]:
-    """Words that a script is given beside its files are often the columns that it looks for."""
-    words = re.findall(r"(?<![\w./-])[a-z]\w{1,20}(?![\w./-])", " ".join(way.argument_lines))
-    return ["a", "b", *dict.fromkeys(words)][:8]
-
-
-def _sample_content(name: str, columns: list[str]) -> bytes:
-    if name.endswith((".json", ".jsonl")):
-        return b'{"a": 1, "items": [1, 2]}\n'
-    if name.endswith((".yaml", ".yml")):
-        return b"a: 1\nitems: [1, 2]\n"
-    between = "\t" if name.endswith(".tsv") else ","
-    values = [str(number) for number, _ in enumerate(columns, 1)]
-    return f"{between.join(columns)}\n{between.join(values)}\n".encode()
-
-
-async def _run_watched(place: Environment, way: SkillEntryPoint, guise: str) -> str:
-    given = [*way.argument_lines, "sample sample/notes.txt", "sample/notes.txt sample"]
-    calls = [f"{way.command} {each} </dev/null" for each in given]
-    again = (
-        f"for n in {{2..{MAX_REPEATED_CALLS}}}; do [ $SECONDS -ge 2 ] && break; {calls[0]}; done"
-    )
-    if not way.counts_uses:
-        again = ""
-    if "driver.py" in way.command:
-        # It goes through them all, again and again, within one process.
-        await place.write("watch/given", "\n".join(given).encode())
-        calls, again = [way.command], ""
-    await place.run("rm -f watch/log; touch watch/log")
-    await place.write("watch/all.sh", "\n".join([*calls, again, ""]).encode())
-    await place.run(
-        f'export {guise} WATCH_LOG="$PWD/watch/log" BASH_XTRACEFD=19 '
-        f'WATCH_AGAIN={MAX_REPEATED_CALLS if way.counts_uses else 1} WATCH_PLACE="$PWD/watch" '
-        f'BASH_ENV="$PWD/watch/shell" NODE_OPTIONS="--require $PWD/watch/node.cjs" '
-        f'PYTHONPATH="$PWD/watch/python" PYTHONDONTWRITEBYTECODE=1 '
-        f'PATH="$PWD/watch/bin:$PATH"; timeout -s KILL {SCRIPT_TIMEOUT_S} bash watch/all.sh '
-        "</dev/null >/dev/null 2>&1 19>>watch/log",
-        timeout=SCRIPT_TIMEOUT_S + 5.0,
-    )
-    try:
-        return (await place.read("watch/log", limit=2 << 20)).decode(errors="replace")
-    except ToolError:
-        return "gone\tthe log of what it does was removed"
-
-
-def _judge_log(
-    way: SkillEntryPoint, log: str, bait: CanarySecret, purpose: DeclaredPurpose
-) -> Iterator[ScanFinding]:
-    for line in list(dict.fromkeys(log.splitlines()))[:MAX_LOG_LINES]:
-        what, _, text = line.partition("\t")
-        if not text:
-            what, text = "trace", line.lstrip("+ ")
-        verdict = judge_trial_event(TrialEvent(what, text), bait, purpose)
-        if verdict.cause:
-            yield _trial_finding(way, verdict.cause, blocks=verdict.blocks)
-        if what in ("program", "command"):
-            for each in check_shell(way.file, ShellPassage(text, 1, False)):
-                yield _trial_finding(way, f"it ran {text[:80]!r}: {each.cause}", blocks=each.blocks)
-
-
-async def _find_changed_files(
-    place: Environment, way: SkillEntryPoint, purpose: DeclaredPurpose
-) -> list[ScanFinding]:
-    """Secrets that were read, and files of the home that are new or other than before."""
-    papers = " ".join(f'"$HOME/{path}"' for path in CANARY_DOCUMENT_FILES)
-    seen = await place.run(
-        'find "$HOME" -newer watch/start -type f ! -path "*/.cache/*" 2>/dev/null | head -20; '
-        f'for f in {papers}; do grep -qsx kept "$f" || echo "$f"; done; '
-        'find "$HOME" -type f -newerat 2002-01-01 2>/dev/null | sed "s/^/read /"'
-    )
-    found = []
-    for line in seen.output.splitlines():
-        name = line.rpartition("/home/")[2]
-        near = next((path for path in CANARY_SECRET_FILES if name.startswith(path)), "")
-        if f"~/{name}" in purpose.all_text or (near and mentions_path(near, purpose)):
-            continue
-        if line.startswith("read "):
-            if name in CANARY_SECRET_FILES and name != ".npmrc":
-                blocks = not is_forensic_evidence(name, purpose)
-                found.append(_trial_finding(way, f"it read ~/{name}", blocks=blocks))
-        elif (
-            name in CANARY_DOCUMENT_FILES
-            or name in CANARY_SECRET_FILES
-            or _is_settings_change(name, purpose)
-        ):
-            found.append(_trial_finding(way, f"it changed ~/{name} in the home of its person"))
-    return found[:6]
-
-
-def _is_settings_change(name: str, purpose: DeclaredPurpose) -> bool:
-    """A hidden file, unless it lies in the folder of the very program that the skill is about."""
-    own = re.match(r"\.([a-z]{4,})(?:\.d)?/", name)
-    if own and own[1] not in _PROTECTED_FOLDERS and re.search(rf"\b{own[1]}\b", purpose.summary):
-        return False
-    return bool(_HIDDEN_SETTINGS_FILE.search(name))
-
-
-def _trial_finding(way: SkillEntryPoint, cause: str, *, blocks: bool = True) -> ScanFinding:
-    return ScanFinding(kind="sandbox", file=way.file, line=1, cause=cause, blocks=blocks)

@@ -1,4 +1,4 @@
-"""Secrets and papers of no worth: whoever carries one off, or spoils one, has shown what he is."""
+"""Judges what a script did during its trial, with canary secrets and documents."""
 
 import base64
 import re
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from hermes.core.messages import Value
 from hermes.skills.scanner.action import find_host, is_remote_host, mentions_path
-from hermes.skills.scanner.patterns import load_patterns
+from hermes.skills.scanner.patterns import load_pattern
 from hermes.skills.scanner.purpose import DeclaredPurpose
 
 CANARY_SECRET_FILES = (
@@ -16,7 +16,7 @@ CANARY_SECRET_FILES = (
     ".config/google-chrome/Default/Login Data", ".hermes/journal.db", ".vault-token",
     ".config/solana/id.json", ".password-store/bank.gpg", "projects/app/.env",
 )  # fmt: skip
-"""Files of a home that no decent script opens unasked."""
+"""Files of a home that a harmless script does not open unasked."""
 CANARY_DOCUMENT_FILES = (
     "Documents/letter.txt", "Pictures/cat.jpg", "projects/app/main.py", "backups/db.dump",
     "Documents/customers.csv", "Documents/budget.xlsx", "Documents/contract.docx",
@@ -24,7 +24,7 @@ CANARY_DOCUMENT_FILES = (
     ".hermes/MEMORY.md", ".hermes/skills/other/SKILL.md",
     ".config/pip/pip.conf", "projects/app/.git/config",
 )  # fmt: skip
-"""Files that may be read, and must lie there unchanged afterwards."""
+"""Files that may be read, but must not be changed."""
 _CANARY_VARIABLES = (
     "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "OPENAI_API_KEY", "DATABASE_PASSWORD", "NPM_TOKEN",
     "ANTHROPIC_API_KEY", "SLACK_BOT_TOKEN",
@@ -38,18 +38,18 @@ class CanarySecret(Value, frozen=True):
         return {name: f"{self.value}-{number}" for number, name in enumerate(_CANARY_VARIABLES)}
 
     def variable_in(self, text: str) -> str:
-        """The name of the one variable whose value is there, when nothing else of ours is."""
+        """The variable whose value occurs in the text, when no other canary value does."""
         found = {each[1] for each in re.finditer(rf"{self.value}-(\d)", text)}
         alone = len(found) == 1 and len(re.findall(self.value, text)) == 1
         return _CANARY_VARIABLES[int(found.pop())] if alone else ""
 
     @property
     def requested_value(self) -> str:
-        """For a variable that a script asks its person for."""
+        """For a variable that a script requests from the user."""
         return f"{self.value}-w"
 
     def is_in(self, text: str) -> bool:
-        """As it is, or written backwards, in hexadecimal or in base64."""
+        """Plain, reversed, in hexadecimal or in base64."""
         return any(trace in text for trace in self._encoded_forms())
 
     def _encoded_forms(self) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ class CanarySecret(Value, frozen=True):
 _PERSISTENCE_COMMAND = re.compile(r"(?:crontab|at|launchctl)\s(?!-l\b)|systemctl\b.*\benable\b")
 _LOGIN_COMMAND = re.compile(r"(?:ssh|scp|sftp|rsync|ssh-add|git)\b")
 _KEY_OPTION = re.compile(r"-i[ =]?\S+")
-"""Logging in with a key of one's own is what keys are for."""
+"""A key used for a login is allowed."""
 _ROUTINE_PATH = re.compile(
     r"/(?:usr|lib|proc|sys|dev|etc/(?:ld|localtime|nsswitch|hosts|resolv|ssl))\b|\.pyc?\b"
 )
@@ -96,16 +96,16 @@ def judge_trial_event(
     if what == "gone":
         return TrialVerdict(text)
     if what == "ran":
-        return TrialVerdict("it ran what it had fetched, unseen")
+        return TrialVerdict("it ran fetched code without inspection")
     if what in ("program", "connect", "command", "sent", "called") and canary.is_in(text):
         if _is_sent_to_own_service(text, canary, purpose):
             return TrialVerdict()
-        return TrialVerdict(f"it carried a secret off: {text[:80]!r}")
+        return TrialVerdict(f"it sent a secret out: {text[:80]!r}")
     if what in ("open", "trace", "command", "program") and (reached := _find_secret_access(text)):
-        cause = "" if _is_declared_path(reached, purpose) else f"it reached for ~/{reached}"
+        cause = "" if _is_declared_path(reached, purpose) else f"it accessed ~/{reached}"
         return TrialVerdict(cause, blocks=not is_forensic_evidence(reached, purpose))
     if what == "changed" and _HOME_PATH.search(text) and not _is_own_file(text, purpose):
-        return TrialVerdict(f"it changed the home of its person: {text[:80]!r}")
+        return TrialVerdict(f"it changed the home of the user: {text[:80]!r}")
     if what in ("connect", "called", "sent"):
         return _judge_connection(what, text, purpose)
     if what == "program":
@@ -114,31 +114,33 @@ def judge_trial_event(
 
 
 def _is_declared_path(path: str, purpose: DeclaredPurpose) -> bool:
-    """What a description speaks of may be read; what leaves the machine is judged before."""
+    """A path that the text mentions may be read; sending it is judged before."""
     return f"~/{path}" in purpose.all_text or mentions_path(path, purpose)
 
 
 def is_forensic_evidence(path: str, purpose: DeclaredPurpose) -> bool:
-    """Whoever looks into a break-in collects what was typed; sending it off is judged apart."""
+    """A skill about security incidents may read shell histories, but not send them."""
     return path.endswith("_history") and purpose.declares("teaches", prominently=True)
 
 
 def _is_own_file(text: str, purpose: DeclaredPurpose) -> bool:
-    """Files in which programs keep what is theirs, or that the text names."""
-    kept = re.search(r"/home/(\.(?:cache|local/(?:share|state))/|\.config/[\w-]+/[\w.-]+)", text)
+    """Files in which programs store their own data, or that the text names."""
+    own_data = re.search(
+        r"/home/(\.(?:cache|local/(?:share|state))/|\.config/[\w-]+/[\w.-]+)", text
+    )
     name = re.search(r"/home/([^\s'\",)]+)", text)
-    return bool(kept) or (name is not None and f"~/{name[1]}" in purpose.all_text)
+    return bool(own_data) or (name is not None and f"~/{name[1]}" in purpose.all_text)
 
 
-def _is_sent_to_own_service(text: str, bait: CanarySecret, purpose: DeclaredPurpose) -> bool:
-    """A key of a service that goes to that service, which the text names: that is its use."""
-    name = bait.variable_in(text).casefold()
+def _is_sent_to_own_service(text: str, canary: CanarySecret, purpose: DeclaredPurpose) -> bool:
+    """The key of a service is sent to that service, which the text names."""
+    name = canary.variable_in(text).casefold()
     host = find_host(text) or re.sub(r"sample$", "", text.split(" ")[0])
-    near = name == "" and host.startswith("127.0.0.1")
-    if not host or not (near or purpose.names_host(host)):
+    local = name == "" and host.startswith("127.0.0.1")
+    if not host or not (local or purpose.names_host(host)):
         return False
     if not name:
-        return text.count(bait.value) == text.count(bait.requested_value) > 0
+        return text.count(canary.value) == text.count(canary.requested_value) > 0
     return name in purpose.all_text or any(
         word in host for word in name.split("_") if len(word) > 3
     )
@@ -147,8 +149,8 @@ def _is_sent_to_own_service(text: str, bait: CanarySecret, purpose: DeclaredPurp
 def _find_secret_access(text: str) -> str:
     if _ROUTINE_PATH.match(text):
         return ""
-    shown = _KEY_OPTION.sub(" ", text) if _LOGIN_COMMAND.match(text) else text
-    return next((path for path in CANARY_SECRET_FILES if f"/{path}" in shown), "")
+    visible = _KEY_OPTION.sub(" ", text) if _LOGIN_COMMAND.match(text) else text
+    return next((path for path in CANARY_SECRET_FILES if f"/{path}" in visible), "")
 
 
 def _judge_connection(what: str, text: str, purpose: DeclaredPurpose) -> TrialVerdict:
@@ -164,7 +166,7 @@ def _judge_connection(what: str, text: str, purpose: DeclaredPurpose) -> TrialVe
 
 def _judge_program(text: str, purpose: DeclaredPurpose) -> TrialVerdict:
     if _PERSISTENCE_COMMAND.match(text) and not purpose.declares("stays", prominently=True):
-        return TrialVerdict(f"it would stay behind: {text[:80]!r}")
+        return TrialVerdict(f"it would stay installed: {text[:80]!r}")
     for host in (
         next(filter(None, found.groups())).casefold() for found in _COMMAND_HOST.finditer(text)
     ):
@@ -172,7 +174,9 @@ def _judge_program(text: str, purpose: DeclaredPurpose) -> TrialVerdict:
             continue
         if _SENDING_OPTION.search(text) or host.replace(".", "").isdigit():
             return TrialVerdict(f"it sent something to {host!r}, which its text does not name")
-        usual = load_patterns("places", "public")[0].pattern.fullmatch(host)
-        owned = bool(usual) or purpose.declares("network", prominently=True)
-        return TrialVerdict(f"it called {host!r}, which its text does not name", blocks=not owned)
+        usual = load_pattern("paths_and_hosts", "public").fullmatch(host)
+        declared = bool(usual) or purpose.declares("network", prominently=True)
+        return TrialVerdict(
+            f"it called {host!r}, which its text does not name", blocks=not declared
+        )
     return TrialVerdict()

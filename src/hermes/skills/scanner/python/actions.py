@@ -1,4 +1,4 @@
-"""A call in Python that goes out: to which host, and what of the machine goes along."""
+"""Finds what Python code in a skill would do."""
 
 import ast
 import re
@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from hermes.skills.scanner.action import SkillAction, find_host
 from hermes.skills.scanner.deobfuscation import unfold_shell
-from hermes.skills.scanner.packages import read_popular_packages
-from hermes.skills.scanner.patterns import load_patterns
-from hermes.skills.scanner.python import api_names as words
+from hermes.skills.scanner.patterns import load_pattern, read_popular_packages
+from hermes.skills.scanner.python import api_names
 from hermes.skills.scanner.python.api_names import NETWORK_LIBRARY, PAYLOAD_ARGUMENTS, SENDING_CALLS
 from hermes.skills.scanner.python.static_values import (
     UNKNOWN_VALUE,
@@ -17,43 +16,6 @@ from hermes.skills.scanner.python.static_values import (
     NameResolver,
     find_constants,
 )
-
-
-def find_network_action(
-    file: str, names: NameResolver, node: ast.Call, name: str, *, reads_local_data: bool = True
-) -> SkillAction | None:
-    """None when the call stays here, as far as reading tells. `reads`: there is something of the
-    machine that an address could carry."""
-    last = name.rpartition(".")[2]
-    text = _resolve_address(names, node, last)
-    if not NETWORK_LIBRARY.match(name) and not find_host(text):
-        return None
-    bare = text.split(" ")[0]
-    host = find_host(text) or (bare if re.fullmatch(r"[\w.?-]+\.[\w.?-]+", bare) else "")
-    return SkillAction(
-        kind="network",
-        file=file,
-        line=node.lineno,
-        detail=ast.unparse(node)[:80],
-        host=host,
-        sends=last in SENDING_CALLS
-        or _carries_data(node, last)
-        or (reads_local_data and UNKNOWN_VALUE in text.split("//", 1)[-1]),
-    )
-
-
-def _resolve_address(names: NameResolver, node: ast.Call, last: str) -> str:
-    named = next((each.value for each in node.keywords if each.arg in ("url", "host")), None)
-    at = 1 if last in ("request", "stream") and len(node.args) > 1 else 0
-    where = named if named is not None else (node.args[at] if node.args else None)
-    return names.resolve_path(where) if where is not None else ""
-
-
-def _carries_data(node: ast.Call, last: str) -> bool:
-    if last in ("urlopen", "Request") and len(node.args) > 1:
-        return True
-    return any(each.arg in PAYLOAD_ARGUMENTS for each in node.keywords)
-
 
 _UNVERIFIED_TOKEN = re.compile(r"['\"]verify_signature['\"]: False|^algorithms?=\[?['\"]none['\"]")
 _WRITE_ACTION_KINDS = ("agent", "workflows", "names", "access", "stays", "tracks", "privilege")
@@ -63,7 +25,7 @@ def find_python_actions(file: str, text: str) -> list[SkillAction]:
     try:
         reader = _PythonActionReader(file, ast.parse(text))
         found = list(reader.actions())
-        if any(deed.kind == "network" for deed in found):
+        if any(action.kind == "network" for action in found):
             for line, name in reader.secret_names():
                 found.append(SkillAction(kind="secret-name", file=file, line=line, detail=name))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -72,20 +34,22 @@ def find_python_actions(file: str, text: str) -> list[SkillAction]:
 
 
 class _PythonActionReader:
-    """One file; what it calls, writes, removes, replaces and names."""
+    """Finds what one file calls, writes, removes, replaces and imports."""
 
     def __init__(self, file: str, tree: ast.Module) -> None:
         self._file, self._tree = file, tree
         self._constants = find_constants(tree)
         self._names = NameResolver(tree, self._constants)
-        self._idle = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
-        self._starts = any(
-            words.PROCESS_START_CALL.match(self._names.full_name(each))
+        self._unused_strings = {
+            id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)
+        }
+        self._starts_processes = any(
+            api_names.PROCESS_START_CALL.match(self._names.full_name(each))
             for each in ast.walk(tree)
             if isinstance(each, ast.Attribute | ast.Name)
         )
-        self._reads = any(
-            words.LOCAL_DATA_CALL.search(self._names.full_name(each))
+        self._reads_local_data = any(
+            api_names.LOCAL_DATA_CALL.search(self._names.full_name(each))
             for each in ast.walk(tree)
             if isinstance(each, ast.Attribute | ast.Name)
         )
@@ -110,59 +74,62 @@ class _PythonActionReader:
     def _call_actions(self, node: ast.Call) -> Iterator[SkillAction]:
         name = self._names.full_name(node.func)
         last = name.rpartition(".")[2]
-        if last in words.NETWORK_CALLS and (out := self._network_action(node, name)):
+        if last in api_names.NETWORK_CALLS and (out := self._network_action(node, name)):
             yield out
-        if name in words.REMOVING_CALLS or last in ("unlink", "rmtree", "rmdir"):
+        if name in api_names.REMOVING_CALLS or last in ("unlink", "rmtree", "rmdir"):
             yield from self._removal_actions(node, name)
-        if words.INTERPRETER_HOOK.match(name):
+        if api_names.INTERPRETER_HOOK.match(name):
             yield self._build_action("hooks", node, ast.unparse(node))
         yield from self._dynamic_code_actions(node, name, last)
         yield from self._environment_actions(node, name)
         yield from self._trust_actions(node, last)
         yield from self._write_actions(node, name, last)
         serves = last == "bind" or last.endswith(("HTTPServer", "TCPServer"))
-        if serves and node.args and words.ALL_INTERFACES.search(ast.unparse(node.args[0])):
+        if serves and node.args and api_names.ALL_INTERFACES.search(ast.unparse(node.args[0])):
             yield self._build_action("listens", node, ast.unparse(node))
 
     def _network_action(self, node: ast.Call, name: str) -> SkillAction | None:
         return find_network_action(
-            self._file, self._names, node, name, reads_local_data=self._reads
+            self._file, self._names, node, name, reads_local_data=self._reads_local_data
         )
 
     def _environment_actions(self, node: ast.Call, name: str) -> Iterator[SkillAction]:
-        shows = name in words.DUMPING_CALLS and any(
+        shows = name in api_names.DUMPING_CALLS and any(
             self._names.full_name(e) == "os.environ" for e in node.args
         )
-        if shows or (name in words.WHOLE_ENVIRONMENT_CALLS and not self._copies_for_child(name)):
+        if shows or (
+            name in api_names.WHOLE_ENVIRONMENT_CALLS and not self._copies_for_child(name)
+        ):
             yield self._build_action("environment", node, ast.unparse(node))
 
     def _copies_for_child(self, name: str) -> bool:
-        """A copy that is changed and handed to a program is how programs are started."""
+        """A changed copy is usual when a program is started."""
         return name == "os.environ.copy" and any(
             isinstance(each, ast.keyword) and each.arg == "env" for each in ast.walk(self._tree)
         )
 
     def _removal_actions(self, node: ast.Call, name: str) -> Iterator[SkillAction]:
-        target = node.args[0] if name in words.REMOVING_CALLS and node.args else node.func
+        target = node.args[0] if name in api_names.REMOVING_CALLS and node.args else node.func
         if isinstance(target, ast.Attribute):
             target = target.value
-        shown, path = ast.unparse(target), self._names.resolve_path(target)
-        if words.OUTPUT_PATH.search(shown) or words.OUTPUT_PATH.search(path) or "tempfile" in shown:
+        source, path = ast.unparse(target), self._names.resolve_path(target)
+        is_output = api_names.OUTPUT_PATH.search
+        if is_output(source) or is_output(path) or "tempfile" in source:
             return
         kind = next((kind for kind in ("agent", "tracks") if _path_matches(kind, path)), "delete")
         kind = "tracks" if "/var/log" in path else kind
-        thing = path if kind == "delete" else ""
+        removed = path if kind == "delete" else ""
         yield SkillAction(
             kind=kind,
             file=self._file,
             line=node.lineno,
             detail=ast.unparse(node),
-            removed_path=thing,
+            removed_path=removed,
         )
 
     def _dynamic_code_actions(self, node: ast.Call, name: str, last: str) -> Iterator[SkillAction]:
         first = node.args[0] if node.args else None
-        if name in words.CODE_EXECUTION_CALLS or last in ("exec_module", "load_module"):
+        if name in api_names.CODE_EXECUTION_CALLS or last in ("exec_module", "load_module"):
             plain = name in ("exec", "eval") and isinstance(first, ast.Constant)
             library = first is not None and self._names.resolve_path(first).startswith("lib")
             given = (
@@ -174,13 +141,13 @@ class _PythonActionReader:
                 yield self._build_action("dynamic", node, ast.unparse(node))
         elif name in ("getattr", "builtins.getattr") and first is not None and len(node.args) > 1:
             wanted = ConstantFolder(self._constants).fold(node.args[1])
-            if self._names.full_name(first) in words.POWERFUL_MODULES and not isinstance(
+            if self._names.full_name(first) in api_names.POWERFUL_MODULES and not isinstance(
                 wanted, str
             ):
                 yield self._build_action("unreadable", node, ast.unparse(node))
 
     def _is_command_line_value(self, node: ast.expr) -> bool:
-        """It comes from the command line: the person's own program, not one that was brought."""
+        """Whether it comes from the command line, so the user chose it."""
         source = self._names.first_value(node) if isinstance(node, ast.Name) else node
         return bool(re.match(r"sys\.argv|(?:args|options|opts|ns)\.", ast.unparse(source)))
 
@@ -210,13 +177,13 @@ class _PythonActionReader:
     def _written_path(self, node: ast.Call, name: str, last: str) -> ast.expr | None:
         """The path that a call writes to, if it writes."""
         method = node.func.value if isinstance(node.func, ast.Attribute) else None
-        if name in words.OPENING_CALLS and node.args:
+        if name in api_names.OPENING_CALLS and node.args:
             return node.args[0] if self._writes(node, 1) else None
         if last == "open" and method is not None:
             return method if self._writes(node, 0) else None
-        if last in words.WRITING_METHODS:
+        if last in api_names.WRITING_METHODS:
             return method
-        if name in words.COPYING_CALLS and len(node.args) > 1:
+        if name in api_names.COPYING_CALLS and len(node.args) > 1:
             return node.args[1]
         return node.args[-1] if last in ("extractall", "unpack_archive") and node.args else None
 
@@ -228,15 +195,15 @@ class _PythonActionReader:
         return bool(re.search(r"[wax+]", str(how or "r")))
 
     def _flooding_actions(self, node: ast.While) -> Iterator[SkillAction]:
-        """No end, no pause, and each round takes more of the machine."""
+        """An endless loop without pause that uses more resources in each round."""
         if not isinstance(node.test, ast.Constant) or not node.test.value:
             return
         inside = [each for body in node.body for each in ast.walk(body)]
         ends = any(isinstance(e, ast.Break | ast.Return | ast.Raise | ast.Yield) for e in inside)
         calls = [each for each in inside if isinstance(each, ast.Call)]
         called = {self._names.full_name(each.func).rpartition(".")[2] for each in calls}
-        takes = called & words.RESOURCE_CONSUMING_CALLS
-        if takes and not called & words.WAITING_CALLS and (not ends or "fork" in called):
+        takes = called & api_names.RESOURCE_CONSUMING_CALLS
+        if takes and not called & api_names.WAITING_CALLS and (not ends or "fork" in called):
             yield self._build_action("floods", node, f"while True: {', '.join(sorted(takes))}")
 
     def _hook_actions(self, node: ast.Assign) -> Iterator[SkillAction]:
@@ -250,7 +217,7 @@ class _PythonActionReader:
                 yield self._build_action("hooks", node, ast.unparse(target))
 
     def _is_foreign_module(self, target: ast.expr) -> bool:
-        """A module of one's own making may be entered under a name that nobody else has."""
+        """Whether it replaces a module of the standard library or of a well-known package."""
         if not isinstance(target, ast.Subscript):
             return False
         name = ConstantFolder(self._constants).fold(target.slice)
@@ -262,36 +229,43 @@ class _PythonActionReader:
     def _credential_actions(self, node: ast.expr) -> Iterator[SkillAction]:
         path = self._names.resolve_path(node)
         away = len(path) < 400 and path.startswith(("~", "/", "?/", "$HOME"))
-        if away and load_patterns("python", "secret")[0].pattern.search(path):
+        if away and load_pattern("python", "secret").search(path):
             yield self._build_action("credentials", node, path)
 
     def _command_text_actions(self, node: ast.expr) -> Iterator[SkillAction]:
-        """A command that stands as text, by whatever road it comes to a shell."""
+        """A command in a string, in a file that starts processes."""
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
             return
         text = node.value
-        if not self._starts or " " not in text or len(text) > 4000 or id(node) in self._idle:
+        if (
+            not self._starts_processes
+            or " " not in text
+            or len(text) > 4000
+            or id(node) in self._unused_strings
+        ):
             return
         for kind in ("stays", "access", "tracks", "shadows"):
-            if found := load_patterns("shell_deeds", kind)[0].pattern.search(text):
+            if found := load_pattern("shell_actions", kind).search(text):
                 yield self._build_action(kind, node, found[0].strip())
 
     def _command_list_actions(self, node: ast.List | ast.Tuple) -> Iterator[SkillAction]:
-        """`["git", "push", …]`: a command word by word, whatever starts it."""
+        """A command as a list: `["git", "push", …]`."""
         first = node.elts[0] if node.elts else None
         program = ConstantFolder(self._constants).fold(first) if first is not None else None
-        if not self._starts or not isinstance(program, str) or len(node.elts) < 2:
+        if not self._starts_processes or not isinstance(program, str) or len(node.elts) < 2:
             return
         command = unfold_shell(self._names.resolve_path(node)[:400])
-        for kind in words.COMMAND_ACTION_KINDS if re.fullmatch(r"[\w./-]{2,40}", program) else ():
-            if found := load_patterns("shell_deeds", kind)[0].pattern.search(command):
+        if not re.fullmatch(r"[\w./-]{2,40}", program):
+            return
+        for kind in api_names.COMMAND_ACTION_KINDS:
+            if found := load_pattern("shell_actions", kind).search(command):
                 yield self._build_action(kind, node, found[0].strip())
 
     def _import_actions(self, node: ast.Import | ast.ImportFrom) -> Iterator[SkillAction]:
         names = {each.name.split(".")[0] for each in node.names}
         if isinstance(node, ast.ImportFrom):
             names.add((node.module or "").split(".")[0])
-        for name in sorted(names & words.SPYING_MODULES):
+        for name in sorted(names & api_names.SPYING_MODULES):
             yield self._build_action("spies", node, f"imports {name}")
 
     def _build_action(self, kind: str, node: ast.AST, detail: str) -> SkillAction:
@@ -300,7 +274,7 @@ class _PythonActionReader:
         )
 
     def secret_names(self) -> Iterator[tuple[int, str]]:
-        """Variables of the environment whose names say that they hold a secret."""
+        """Environment variables whose names indicate a secret."""
         reads = ("os.getenv", "os.environ.get", "os.environ.pop")
         for node in ast.walk(self._tree):
             wanted: ast.expr | None = None
@@ -316,9 +290,45 @@ class _PythonActionReader:
             ):
                 wanted = node.args[0]
             name = ConstantFolder(self._constants).fold(wanted) if wanted is not None else None
-            if isinstance(name, str) and words.SECRET_VARIABLE_NAME.search(name):
+            if isinstance(name, str) and api_names.SECRET_VARIABLE_NAME.search(name):
                 yield getattr(node, "lineno", 1), name
 
 
 def _path_matches(kind: str, path: str) -> bool:
-    return bool(load_patterns("places", kind)[0].pattern.search(path))
+    return bool(load_pattern("paths_and_hosts", kind).search(path))
+
+
+def find_network_action(
+    file: str, names: NameResolver, node: ast.Call, name: str, *, reads_local_data: bool = True
+) -> SkillAction | None:
+    """None when the call does not use the network. `reads_local_data`: the file reads local data
+    that an address could carry."""
+    last = name.rpartition(".")[2]
+    text = _resolve_address(names, node, last)
+    if not NETWORK_LIBRARY.match(name) and not find_host(text):
+        return None
+    bare = text.split(" ")[0]
+    host = find_host(text) or (bare if re.fullmatch(r"[\w.?-]+\.[\w.?-]+", bare) else "")
+    return SkillAction(
+        kind="network",
+        file=file,
+        line=node.lineno,
+        detail=ast.unparse(node)[:80],
+        host=host,
+        sends=last in SENDING_CALLS
+        or _carries_data(node, last)
+        or (reads_local_data and UNKNOWN_VALUE in text.split("//", 1)[-1]),
+    )
+
+
+def _resolve_address(names: NameResolver, node: ast.Call, last: str) -> str:
+    named = next((each.value for each in node.keywords if each.arg in ("url", "host")), None)
+    at = 1 if last in ("request", "stream") and len(node.args) > 1 else 0
+    where = named if named is not None else (node.args[at] if node.args else None)
+    return names.resolve_path(where) if where is not None else ""
+
+
+def _carries_data(node: ast.Call, last: str) -> bool:
+    if last in ("urlopen", "Request") and len(node.args) > 1:
+        return True
+    return any(each.arg in PAYLOAD_ARGUMENTS for each in node.keywords)

@@ -1,4 +1,4 @@
-"""How Python hides what it says, and on what it makes itself depend."""
+"""Detects string tricks, and comparisons with a fixed time or machine, in Python code."""
 
 import ast
 import re
@@ -53,15 +53,15 @@ def _is_spelled_out(node: ast.AST) -> bool:
             isinstance(each, str) and len(each) <= 6 and each.strip() for each in texts
         )
     if isinstance(node, ast.Call):
-        made = ast.unparse(node)
-        return made.startswith(("map(chr", "reversed("))
+        source = ast.unparse(node)
+        return source.startswith(("map(chr", "reversed("))
     return isinstance(node, ast.GeneratorExp | ast.ListComp) and "chr(" in ast.unparse(node.elt)
 
 
 def spelled_in_numbers(node: ast.AST) -> bool:
-    """A word written as the numbers of its letters, for which nobody honest has a use."""
-    made = ast.unparse(node) if isinstance(node, ast.Call) else ""
-    return bool(re.match(r"(?:''|\"\")\.join\(map\(chr, [\[(]\d+(?:, \d+){2,}", made))
+    """A word written as character codes, which harmless code does not need."""
+    source = ast.unparse(node) if isinstance(node, ast.Call) else ""
+    return bool(re.match(r"(?:''|\"\")\.join\(map\(chr, [\[(]\d+(?:, \d+){2,}", source))
 
 
 def decodes_or_fetches(node: ast.AST) -> bool:
@@ -92,15 +92,15 @@ def is_whole_home_or_system(node: ast.AST, folded: object) -> bool:
 
 
 def compares_with_fixed_time(test: ast.AST, dates: frozenset[str] = frozenset()) -> bool:
-    asks = any(
+    uses_clock = any(
         isinstance(each, ast.Call) and dotted_name(each.func).rpartition(".")[2] in _CLOCK_CALLS
         for each in ast.walk(test)
     )
-    asks = asks or any(
+    uses_clock = uses_clock or any(
         isinstance(each, ast.Attribute) and each.attr in ("year", "month", "day", "hour")
         for each in ast.walk(test)
     )
-    if not asks:
+    if not uses_clock:
         return False
     for each in ast.walk(test):
         if isinstance(each, ast.Name) and each.id in dates:
@@ -118,7 +118,7 @@ def compares_with_fixed_time(test: ast.AST, dates: frozenset[str] = frozenset())
 
 
 def find_date_names(tree: ast.AST) -> frozenset[str]:
-    """Names that stand for one fixed moment."""
+    """Names with a fixed date as their value."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -134,11 +134,11 @@ def find_date_names(tree: ast.AST) -> frozenset[str]:
 
 
 def _is_year(value: object, test: ast.AST) -> bool:
-    """Two thousand seconds are no year."""
+    """A number counts as a year only in an expression about dates."""
     if isinstance(value, str):
         return bool(re.match(r"20\d\d", value))
-    counted = bool(re.search(r"year|%[YyG]|toordinal", ast.unparse(test)))
-    return counted and bool(re.match(r"20\d\d", str(value)))
+    about_dates = bool(re.search(r"year|%[YyG]|toordinal", ast.unparse(test)))
+    return about_dates and bool(re.match(r"20\d\d", str(value)))
 
 
 def _is_epoch_time(value: object) -> bool:

@@ -1,30 +1,30 @@
-"""What stands around a foreign script while it is tried: read as files, never imported by us."""
+"""Programs that observe a foreign script during its trial: read as files, never imported here."""
 
 from pathlib import Path
 
 
 def read_python_hook() -> bytes:
-    """The audit hook that every Python of the trial loads first."""
+    """The audit hook that every Python process of the trial loads first."""
     return _read("sitecustomize.txt")
 
 
 def read_python_driver() -> bytes:
-    """Runs a Python script as its person would, and then each of its functions."""
+    """Runs a Python script as a user would, and then each of its functions."""
     return _read("driver.txt")
 
 
 def read_program_shim() -> bytes:
-    """Stands in for programs that talk to the outside, or that stay."""
+    """Replaces programs that use the network or install something permanently."""
     return _read("shim.txt")
 
 
 def read_shell_hook() -> bytes:
-    """What every bash of the trial reads first: programs that are missing, or called by path."""
+    """Read first by every bash of the trial: for programs that are missing or called by path."""
     return _read("shell.txt")
 
 
 def read_node_hook() -> bytes:
-    """What every node of the trial loads first."""
+    """Loaded first by every node process of the trial."""
     return _read("node.txt")
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from compiler_house import a_home
+from compiler_fixtures import a_home
 
 from hermes.app.skills.library import read_skill_states
 from hermes.app.skills.lifecycle import SkillLifecycle

@@ -80,7 +80,7 @@ def test_what_is_not_there_is_told_with_its_line_and_what_was_meant(skill: Path)
             "leave out one of them",
         ),
         ("command: list {{unit}}", "command: list {{kept}}", "no parameter 'kept'"),
-        ("  unit: {", "  kept: {from: alert}\n  unit: {", "kept is there by itself"),
+        ("  unit: {", "  kept: {from: alert}\n  unit: {", "kept is predefined"),
     ],
 )
 def test_each_way_to_get_it_wrong_is_said(skill: Path, old: str, new: str, cause: str) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from lifecycle_house import Home, distilled
+from lifecycle_fixtures import Home, distilled
 
 from hermes.core.errors import SettingsError
 from hermes.core.events.skills import SkillChanged

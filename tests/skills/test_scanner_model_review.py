@@ -98,6 +98,6 @@ async def test_the_import_asks_the_model_that_the_settings_name(tmp_path: Path) 
     said: list[str] = []
     gate = type(exchange)(loaded).open_importer(said.append, sandbox=False, prove=False)
     examined = await gate.examine(bundle())
-    assert "a model reads it" in said
+    assert "a model reviews it" in said
     assert [each.kind for each in examined.findings] == ["model"]
     assert examined.verdict == "look"

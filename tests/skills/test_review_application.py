@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from compiler_house import scripted
-from lifecycle_house import Home, distilled
+from compiler_fixtures import scripted
+from lifecycle_fixtures import Home, distilled
 from review_tasks import a_task, tasks
 
 from hermes.app.skills.review import evolve_skill, review_failures

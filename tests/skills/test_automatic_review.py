@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio
 import msgspec
 import pytest
-from compiler_house import a_script, scripted
-from lifecycle_house import Home
+from compiler_fixtures import a_script, scripted
+from lifecycle_fixtures import Home
 from review_tasks import a_task, tasks
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
@@ -75,7 +75,7 @@ def test_after_fifteen_tasks_the_next_goodbye_begins_one(tmp_path: Path) -> None
     event = wait_for_review(loaded)
     assert event.why == "15 tasks were finished since the last review"
     assert event.runs == ("bad",)
-    assert "1 task to look at" in event.detail and "skills.review_model" in event.detail
+    assert "1 task to review" in event.detail and "skills.review_model" in event.detail
     status = msgspec.json.decode(hermes("skills", "review", "--status", "--json").stdout)
     assert (status["tasks"], status["due"], status["by_itself"]) == (0, None, True)
     assert status["last"]["runs"] == ["bad"]
@@ -109,7 +109,7 @@ def test_while_one_is_at_work_no_other_begins(tmp_path: Path) -> None:
             assert (quiet.returncode, quiet.stdout) == (0, "")
             loud = hermes.process("skills", "review", "--now")
             assert loud.returncode != 0
-            assert "a review is at work already" in loud.stderr
+            assert "a review is already running" in loud.stderr
             status = await read_review_status(journal, loaded)
             assert "process" in status.running
 
@@ -162,7 +162,7 @@ async def test_what_was_only_counted_can_still_be_reviewed_when_asked_for(tmp_pa
     shown = [SkillShown(run=f"run-{n}", skill="disk-full") for n in range(2)]
     await home.journal.append(*tasks(3, ERROR), *shown)
     event = await by_itself(home, None)
-    assert "3 of them met 'no such file: ·'" in event.detail
+    assert "3 of them had 'no such file: ·'" in event.detail
     assert "disk-full (2)" in event.detail
     assert await find_due_review(home.journal, home.loaded) is None
     again = await find_due_review(home.journal, home.loaded, anyway=True)
@@ -174,7 +174,7 @@ async def test_what_was_only_counted_can_still_be_reviewed_when_asked_for(tmp_pa
 async def test_the_claim_ends_with_its_holder(tmp_path: Path) -> None:
     home = Home(tmp_path)
     async with review_lock(home.loaded, home.journal):
-        with pytest.raises(SettingsError, match="at work already"):
+        with pytest.raises(SettingsError, match="already running"):
             async with review_lock(home.loaded, home.journal):
                 pass
     async with review_lock(home.loaded, home.journal):

@@ -5,7 +5,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from compiler_house import CODE, TASK, TESTS, Heard, a_workshop, answer, scripted
+from compiler_fixtures import CODE, TASK, TESTS, Heard, a_workshop, answer, scripted
 
 from hermes.app.skills.workshop import SkillWorkshop
 from hermes.core.errors import SettingsError, ToolError
@@ -54,7 +54,7 @@ async def test_a_failing_draft_is_mended_with_its_real_traceback(tmp_path: Path)
         "[Compiler] Drafting 'generate_csv_report.py'…",
         "[Sandbox] Executing validation suite… Exit code: 1",
         "[Compiler] Repairing 'generate_csv_report.py' (1 of 3)…",
-        "[Compiler] 'generate_csv_report.py' was refused: no code: the answer has to hold a "
+        "[Compiler] 'generate_csv_report.py' was refused: no code: the answer must have a "
         "```python block with the function",
         "[Compiler] Repairing 'generate_csv_report.py' (2 of 3)…",
         "[Sandbox] Executing validation suite… Exit code: 0",
